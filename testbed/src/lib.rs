@@ -1,1 +1,30 @@
+//! A real Kubernetes for tests, on one machine, without containers: etcd, API server, controller manager and
+//! scheduler as plain processes, [kwok](https://kwok.sigs.k8s.io) in place of kubelets.
+//!
+//! ```no_run
+//! # async fn example() -> anyhow::Result<()> {
+//! use rollcall_testbed::{Cluster, Options};
+//!
+//! let cluster = Cluster::start(Options { nodes: 3, ..Options::default() }).await?;
+//! println!("{}", cluster.kubectl_ok(&["get", "nodes"])?);
+//! # Ok(())
+//! # }
+//! ```
 
+mod audit;
+mod cache;
+mod certs;
+mod cluster;
+mod components;
+mod kubeconfig;
+mod nodes;
+mod process;
+mod shared;
+#[doc(hidden)]
+pub mod supervisor;
+pub mod wait;
+
+pub use audit::{AuditEvent, AuditLog};
+pub use cache::{ETCD_VERSION, KUBERNETES_VERSION, KWOK_VERSION, bin_dir};
+pub use cluster::{Capacity, Cluster, Component, Options};
+pub use shared::{namespace, shared};

@@ -1,0 +1,3 @@
+module rollcall.dev/testbed/pause
+
+go 1.26.0

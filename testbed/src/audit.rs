@@ -1,0 +1,210 @@
+//! Reading the API server's audit log: the history of what was committed, by whom.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::wait;
+
+/// One line of the audit log, flat.
+#[derive(Debug, Clone)]
+pub struct AuditEvent {
+    pub audit_id: String,
+    /// `ResponseComplete`; a watch also has `ResponseStarted`.
+    pub stage: String,
+    pub verb: String,
+    pub user: String,
+    pub user_groups: Vec<String>,
+    pub user_agent: String,
+    pub request_uri: String,
+    pub group: String,
+    pub version: String,
+    pub resource: String,
+    pub subresource: String,
+    pub namespace: String,
+    /// Empty for lists and for a creation with `generateName` (see `response_object`).
+    pub name: String,
+    /// The uid, as far as the request or the answer told it.
+    pub uid: String,
+    pub status_code: u16,
+    /// What was sent, for a patch the patch; null where the policy keeps metadata only.
+    pub request_object: Value,
+    /// The object as committed, or the error as a `Status`.
+    pub response_object: Value,
+    pub request_received: Timestamp,
+    pub stage_time: Timestamp,
+}
+
+impl AuditEvent {
+    /// A request that changed or would change something.
+    pub fn is_write(&self) -> bool {
+        matches!(self.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection")
+    }
+
+    /// A write that was carried out.
+    pub fn is_committed(&self) -> bool {
+        self.is_write() && self.stage == "ResponseComplete" && (200..300).contains(&self.status_code)
+    }
+
+    /// `pods` or `pods/status`.
+    pub fn resource_path(&self) -> String {
+        match self.subresource.as_str() {
+            "" => self.resource.clone(),
+            sub => format!("{}/{sub}", self.resource),
+        }
+    }
+}
+
+/// The audit log of a cluster. It remembers how far it has read.
+#[derive(Debug)]
+pub struct AuditLog {
+    path: PathBuf,
+    offset: u64,
+    events: Vec<AuditEvent>,
+}
+
+impl AuditLog {
+    pub(crate) fn new(path: PathBuf) -> AuditLog {
+        AuditLog { path, offset: 0, events: Vec::new() }
+    }
+
+    pub(crate) fn from_end(path: PathBuf) -> Result<AuditLog> {
+        let offset = std::fs::metadata(&path).with_context(|| format!("look at {}", path.display()))?.len();
+        Ok(AuditLog { path, offset, events: Vec::new() })
+    }
+
+    /// All events up to now, in the order of the log (the order of the answers).
+    pub fn all(&mut self) -> Result<&[AuditEvent]> {
+        self.read()?;
+        Ok(&self.events)
+    }
+
+    /// Waits for an event, past ones included.
+    pub async fn wait_for(
+        &mut self,
+        limit: Duration,
+        wanted: impl Fn(&AuditEvent) -> bool,
+    ) -> Result<AuditEvent> {
+        let mut looked = 0;
+        wait::until("an audit event", limit, async || {
+            self.read()?;
+            let found = self.events[looked..].iter().find(|event| wanted(event)).cloned();
+            looked = self.events.len();
+            Ok(found)
+        })
+        .await
+    }
+
+    fn read(&mut self) -> Result<()> {
+        let mut file = File::open(&self.path).with_context(|| format!("open {}", self.path.display()))?;
+        file.seek(SeekFrom::Start(self.offset))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        // The last line may be half written.
+        let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+        for line in bytes[..end].split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let raw: Raw = serde_json::from_slice(line)
+                .with_context(|| format!("audit line {}", String::from_utf8_lossy(line)))?;
+            self.events.push(raw.flatten());
+        }
+        self.offset += end as u64;
+        Ok(())
+    }
+}
+
+/// A line as the API server writes it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Raw {
+    #[serde(rename = "auditID")]
+    audit_id: String,
+    stage: String,
+    #[serde(rename = "requestURI")]
+    request_uri: String,
+    verb: String,
+    user: RawUser,
+    #[serde(default)]
+    user_agent: String,
+    #[serde(default)]
+    object_ref: RawRef,
+    #[serde(default)]
+    response_status: RawStatus,
+    #[serde(default)]
+    request_object: Value,
+    #[serde(default)]
+    response_object: Value,
+    request_received_timestamp: Timestamp,
+    stage_timestamp: Timestamp,
+}
+
+#[derive(Deserialize)]
+struct RawUser {
+    username: String,
+    #[serde(default)]
+    groups: Vec<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct RawRef {
+    resource: String,
+    subresource: String,
+    namespace: String,
+    name: String,
+    uid: String,
+    api_group: String,
+    api_version: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RawStatus {
+    code: u16,
+}
+
+impl Raw {
+    fn flatten(self) -> AuditEvent {
+        let Raw {
+            audit_id,
+            stage,
+            request_uri,
+            verb,
+            user,
+            user_agent,
+            object_ref,
+            response_status,
+            request_object,
+            response_object,
+            request_received_timestamp,
+            stage_timestamp,
+        } = self;
+        let RawRef { resource, subresource, namespace, name, uid, api_group, api_version } = object_ref;
+        AuditEvent {
+            audit_id,
+            stage,
+            verb,
+            user: user.username,
+            user_groups: user.groups,
+            user_agent,
+            request_uri,
+            group: api_group,
+            version: api_version,
+            resource,
+            subresource,
+            namespace,
+            name,
+            uid,
+            status_code: response_status.code,
+            request_object,
+            response_object,
+            request_received: request_received_timestamp,
+            stage_time: stage_timestamp,
+        }
+    }
+}

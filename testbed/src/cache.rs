@@ -1,0 +1,182 @@
+//! The binaries of Kubernetes, built once from Go modules and kept outside of the clone.
+//!
+//! The module files are compiled into this crate, so a test binary needs no path to the sources.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+pub const KUBERNETES_VERSION: &str = "1.36.4";
+pub const ETCD_VERSION: &str = "3.6.8";
+pub const KWOK_VERSION: &str = "0.8.0";
+
+/// One Go module of ours: its files and what `go build` is asked for.
+struct Module {
+    name: &'static str,
+    files: &'static [(&'static str, &'static str)],
+    /// `tool` builds every `tool` line of the go.mod, `.` the module itself.
+    target: &'static str,
+    /// The name of the one program, or none when each is named after its package.
+    program: Option<&'static str>,
+    ldflags: &'static str,
+}
+
+const STRIPPED: &str = "-s -w";
+
+const MODULES: [Module; 4] = [
+    Module {
+        name: "pause",
+        files: &[
+            ("go.mod", include_str!("../go/pause/go.mod")),
+            ("main.go", include_str!("../go/pause/main.go")),
+        ],
+        target: ".",
+        program: Some("pause"),
+        ldflags: STRIPPED,
+    },
+    Module {
+        name: "etcd",
+        files: &[
+            ("go.mod", include_str!("../go/etcd/go.mod")),
+            ("go.sum", include_str!("../go/etcd/go.sum")),
+        ],
+        target: "tool",
+        program: Some("etcd"),
+        ldflags: STRIPPED,
+    },
+    Module {
+        name: "kwok",
+        files: &[
+            ("go.mod", include_str!("../go/kwok/go.mod")),
+            ("go.sum", include_str!("../go/kwok/go.sum")),
+        ],
+        target: "tool",
+        program: None,
+        ldflags: STRIPPED,
+    },
+    Module {
+        name: "kubernetes",
+        files: &[
+            ("go.mod", include_str!("../go/kubernetes/go.mod")),
+            ("go.sum", include_str!("../go/kubernetes/go.sum")),
+        ],
+        target: "tool",
+        program: None,
+        // Without the version stamps the API server calls itself v0.0.0-master and clients refuse to talk to it.
+        ldflags: "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.4 \
+                  -X k8s.io/client-go/pkg/version.gitVersion=v1.36.4",
+    },
+];
+
+const PROGRAMS: [&str; 8] = [
+    "pause",
+    "etcd",
+    "kwok",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubelet",
+    "kubectl",
+];
+
+/// The directory of the built programs; builds them first if they are not there.
+pub fn bin_dir() -> Result<PathBuf> {
+    let home = root()?.join("testbed").join(key());
+    let bin = home.join("bin");
+    if bin.is_dir() {
+        return Ok(bin);
+    }
+    fs::create_dir_all(&home).with_context(|| format!("create {}", home.display()))?;
+    let lock = File::create(home.join("lock"))?;
+    lock.lock().context("wait for another build")?;
+    if !bin.is_dir() {
+        build(&home, &bin)?;
+    }
+    Ok(bin)
+}
+
+fn root() -> Result<PathBuf> {
+    if let Some(dir) = std::env::var_os("ROLLCALL_CACHE").filter(|v| !v.is_empty()) {
+        return Ok(dir.into());
+    }
+    if let Some(dir) = std::env::var_os("XDG_CACHE_HOME").filter(|v| !v.is_empty()) {
+        return Ok(PathBuf::from(dir).join("rollcall"));
+    }
+    let home = std::env::var_os("HOME").context("none of ROLLCALL_CACHE, XDG_CACHE_HOME and HOME is set")?;
+    Ok(PathBuf::from(home).join(".cache/rollcall"))
+}
+
+/// Versions for people, and a hash over the inputs so that any change of them builds anew.
+fn key() -> String {
+    let mut hash = Fnv::new();
+    for module in &MODULES {
+        for (name, text) in module.files {
+            hash.add(name);
+            hash.add(text);
+        }
+        hash.add(module.ldflags);
+    }
+    let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
+    format!(
+        "kubernetes-{KUBERNETES_VERSION}-etcd-{ETCD_VERSION}-kwok-{KWOK_VERSION}-{os}-{arch}-{:016x}",
+        hash.0
+    )
+}
+
+/// FNV-1a: std's hasher may change between Rust releases, and that would cost everybody a build.
+struct Fnv(u64);
+
+impl Fnv {
+    fn new() -> Self {
+        Fnv(0xcbf2_9ce4_8422_2325)
+    }
+
+    fn add(&mut self, text: &str) {
+        for byte in text.bytes().chain([0]) {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+fn build(home: &Path, bin: &Path) -> Result<()> {
+    eprintln!("testbed: building Kubernetes {KUBERNETES_VERSION}, once, about 6 minutes");
+    let work = tempfile::Builder::new().prefix("build-").tempdir_in(home)?;
+    let out = work.path().join("bin");
+    fs::create_dir(&out)?;
+    for module in &MODULES {
+        eprintln!("testbed: go build {}", module.name);
+        let dir = work.path().join(module.name);
+        fs::create_dir(&dir)?;
+        for (name, text) in module.files {
+            fs::write(dir.join(name), text)?;
+        }
+        let target = match module.program {
+            Some(program) => out.join(program),
+            // The slash makes it a directory for `go build`.
+            None => out.join(""),
+        };
+        let output = Command::new("go")
+            .current_dir(&dir)
+            .args(["build", "-mod=mod", "-trimpath", "-ldflags", module.ldflags, "-o"])
+            .arg(target)
+            .arg(module.target)
+            .env("CGO_ENABLED", "0")
+            .env("GOWORK", "off")
+            // The go.mod files name the oldest Go that will do; fetching another one is never needed.
+            .env("GOTOOLCHAIN", "local")
+            .env("GOFLAGS", "")
+            .output()
+            .context("run `go build`; is Go installed?")?;
+        if !output.status.success() {
+            bail!("go build {} failed:\n{}", module.name, String::from_utf8_lossy(&output.stderr));
+        }
+    }
+    for program in PROGRAMS {
+        ensure!(out.join(program).is_file(), "go build made no {program}");
+    }
+    fs::rename(&out, bin).with_context(|| format!("move to {}", bin.display()))?;
+    eprintln!("testbed: built into {}", bin.display());
+    Ok(())
+}

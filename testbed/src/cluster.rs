@@ -1,0 +1,430 @@
+//! A Kubernetes control plane with kwok nodes.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Once;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use kube::api::{Api, ObjectMeta, PostParams};
+use rustix::process::Signal;
+use tokio::sync::Mutex;
+
+use crate::audit::AuditLog;
+use crate::certs::Authority;
+use crate::components::{self, Layout, random_hex};
+use crate::kubeconfig::{self, Identity};
+use crate::nodes;
+use crate::process::{self, Process};
+use crate::supervisor::Supervisor;
+use crate::{cache, wait};
+
+/// How long the control plane may take; it takes about 6 s on two idle cores.
+const START_LIMIT: Duration = Duration::from_secs(90);
+/// A service account's token outlives every test.
+const TOKEN_SECONDS: i64 = 24 * 3600;
+
+/// What kind of cluster to start.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The number of kwok nodes, named `node-0`, `node-1`, …
+    pub nodes: usize,
+    /// What each of them can hold.
+    pub capacity: Capacity,
+    /// Whether the audit log holds the objects of writes, or only who did what; benchmarks want the latter.
+    pub audit_bodies: bool,
+    /// More flags, after ours, so that they win.
+    pub api_server_args: Vec<String>,
+    pub controller_manager_args: Vec<String>,
+    pub scheduler_args: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            nodes: 1,
+            capacity: Capacity::default(),
+            audit_bodies: true,
+            api_server_args: Vec::new(),
+            controller_manager_args: Vec::new(),
+            scheduler_args: Vec::new(),
+        }
+    }
+}
+
+/// Capacity and allocatable of a kwok node.
+#[derive(Debug, Clone)]
+pub struct Capacity {
+    pub cpu: String,
+    pub memory: String,
+    pub pods: String,
+}
+
+impl Default for Capacity {
+    fn default() -> Self {
+        Capacity { cpu: "32".into(), memory: "256Gi".into(), pods: "110".into() }
+    }
+}
+
+impl Capacity {
+    /// A node on which 10,000s of pods fit.
+    pub fn huge() -> Self {
+        Capacity { cpu: "100000".into(), memory: "1000Ti".into(), pods: "100000".into() }
+    }
+}
+
+/// The parts of the control plane that a test may stop, kill or pause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Component {
+    Etcd,
+    ApiServer,
+    ControllerManager,
+    Scheduler,
+    Kwok,
+}
+
+#[derive(Debug)]
+struct Components {
+    etcd: Process,
+    api_server: Process,
+    controller_manager: Process,
+    scheduler: Process,
+    kwok: Process,
+}
+
+impl Components {
+    fn get(&mut self, component: Component) -> &mut Process {
+        match component {
+            Component::Etcd => &mut self.etcd,
+            Component::ApiServer => &mut self.api_server,
+            Component::ControllerManager => &mut self.controller_manager,
+            Component::Scheduler => &mut self.scheduler,
+            Component::Kwok => &mut self.kwok,
+        }
+    }
+}
+
+/// A running Kubernetes. Dropping it ends it; so does the end of the process, whatever its cause.
+pub struct Cluster {
+    pub(crate) layout: Layout,
+    pub(crate) authority: Authority,
+    options: Options,
+    admin_token: String,
+    components: Mutex<Components>,
+    pub(crate) supervisor: std::sync::Mutex<Supervisor>,
+}
+
+impl Cluster {
+    /// Starts a cluster and waits until its nodes take pods. The first call ever builds Kubernetes.
+    pub async fn start(options: Options) -> Result<Cluster> {
+        install_crypto();
+        let bin = tokio::task::spawn_blocking(cache::bin_dir).await??;
+        let dir = tempfile::Builder::new().prefix("rollcall-testbed-").tempdir()?.keep();
+        let supervisor = {
+            let dir = dir.clone();
+            tokio::task::spawn_blocking(move || Supervisor::start(&dir)).await??
+        };
+        let cluster = Cluster::prepare(Layout::new(dir, bin)?, options, supervisor)?;
+        cluster.boot().await?;
+        Ok(cluster)
+    }
+
+    /// Files and command lines; nothing runs yet but the supervisor.
+    fn prepare(layout: Layout, options: Options, supervisor: Supervisor) -> Result<Cluster> {
+        let pki = layout.pki();
+        std::fs::create_dir(&pki)?;
+        std::fs::create_dir(layout.dir.join("logs"))?;
+        let authority = Authority::create(&pki, layout.service_ip())?;
+        let admin_token = random_hex::<16>()?;
+        let users = [
+            ("admin", "admin", "system:masters", admin_token.clone()),
+            ("controller-manager", "system:kube-controller-manager", "", random_hex::<16>()?),
+            ("scheduler", "system:kube-scheduler", "", random_hex::<16>()?),
+            ("kwok", "system:kwok", "system:masters", random_hex::<16>()?),
+        ];
+        let mut csv = String::new();
+        for (file, user, group, token) in &users {
+            csv.push_str(&format!("{token},{user},{file},\"{group}\"\n"));
+            let (file, server) = (layout.kubeconfig(file), layout.server());
+            kubeconfig::write(&file, &server, Some(&pki.join("ca.crt")), "default", Identity::Token(token))?;
+        }
+        std::fs::write(pki.join("tokens.csv"), csv)?;
+        components::write_configs(&layout, &options)?;
+        let process = |spec| Process::new(spec, &layout.dir);
+        let components = Components {
+            etcd: process(components::etcd(&layout)),
+            api_server: process(components::api_server(&layout, &options)),
+            controller_manager: process(components::controller_manager(&layout, &options)),
+            scheduler: process(components::scheduler(&layout, &options)),
+            kwok: process(components::kwok(&layout)),
+        };
+        Ok(Cluster {
+            layout,
+            authority,
+            options,
+            admin_token,
+            components: Mutex::new(components),
+            supervisor: std::sync::Mutex::new(supervisor),
+        })
+    }
+
+    async fn boot(&self) -> Result<()> {
+        self.start_component(Component::Etcd).await?;
+        self.start_api_server().await?;
+        for component in [Component::ControllerManager, Component::Scheduler, Component::Kwok] {
+            self.start_component(component).await?;
+        }
+        self.add_nodes(self.options.nodes).await?;
+        // Pods are refused until their namespace has its service account.
+        self.until("the default service account", async || {
+            let accounts = Api::<ServiceAccount>::namespaced(self.client(), "default");
+            Ok(accounts.get_opt("default").await?)
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// Where the cluster's files and logs are.
+    pub fn dir(&self) -> &Path {
+        &self.layout.dir
+    }
+
+    /// The directory with kubectl and the other programs.
+    pub fn bin_dir(&self) -> &Path {
+        &self.layout.bin
+    }
+
+    /// The log of a component.
+    pub async fn log(&self, component: Component) -> PathBuf {
+        self.components.lock().await.get(component).log()
+    }
+
+    /// `https://127.0.0.1:PORT`
+    pub fn server(&self) -> String {
+        self.layout.server()
+    }
+
+    /// The path of the certificate of the cluster's authority, PEM.
+    pub fn ca(&self) -> PathBuf {
+        self.layout.pki().join("ca.crt")
+    }
+
+    /// The administrator's kubeconfig.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.layout.kubeconfig("admin")
+    }
+
+    /// A new administrator's client, bound to the calling runtime.
+    pub fn client(&self) -> kube::Client {
+        let mut config = kube::Config::new(self.server().parse().expect("our own address is a URL"));
+        config.root_cert = Some(vec![self.authority.der()]);
+        config.auth_info.token = Some(self.admin_token.clone().into());
+        kube::Client::try_from(config).expect("a client from our own settings")
+    }
+
+    /// Runs kubectl as administrator and returns what it said, whatever its exit code.
+    pub fn kubectl(&self, args: &[&str]) -> Result<Output> {
+        self.kubectl_command().args(args).output().context("run kubectl")
+    }
+
+    /// Runs kubectl, expects success, returns its standard output.
+    pub fn kubectl_ok(&self, args: &[&str]) -> Result<String> {
+        let output = self.kubectl(args)?;
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "kubectl {args:?} ended with {}: {stderr}", output.status);
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Applies a manifest with kubectl.
+    pub fn apply(&self, manifest: &str) -> Result<()> {
+        let mut file = tempfile::NamedTempFile::new_in(self.dir())?;
+        std::io::Write::write_all(&mut file, manifest.as_bytes())?;
+        let path = file.path().to_str().context("the cluster's directory is not UTF-8")?;
+        self.kubectl_ok(&["apply", "-f", path])?;
+        Ok(())
+    }
+
+    /// A kubectl command to add arguments to.
+    pub fn kubectl_command(&self) -> Command {
+        let mut command = Command::new(self.layout.bin.join("kubectl"));
+        command.arg("--kubeconfig").arg(self.kubeconfig()).env_remove("KUBECONFIG");
+        // Its cache of the discovery would otherwise be shared by clusters that had the same port.
+        command.arg("--cache-dir").arg(self.dir().join("kubectl-cache"));
+        command
+    }
+
+    /// Makes a process of the test's own end with the cluster, even when the test is killed.
+    pub fn adopt<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        process::mark(command, self.dir());
+        command
+    }
+
+    /// A kubeconfig with a token of this service account, which must exist.
+    pub async fn service_account_kubeconfig(&self, namespace: &str, name: &str) -> Result<PathBuf> {
+        self.service_account_kubeconfig_at(namespace, name, &self.server()).await
+    }
+
+    /// The same, for another server: a [`FaultProxy`](crate::FaultProxy).
+    pub async fn service_account_kubeconfig_at(
+        &self,
+        namespace: &str,
+        name: &str,
+        server: &str,
+    ) -> Result<PathBuf> {
+        let token = self.service_account_token(namespace, name).await?;
+        let file = self.dir().join(format!("sa-{namespace}-{name}-{}.kubeconfig", random_hex::<4>()?));
+        let ca = server.starts_with("https:").then(|| self.ca());
+        kubeconfig::write(&file, server, ca.as_deref(), namespace, Identity::Token(&token))?;
+        Ok(file)
+    }
+
+    /// An administrator's kubeconfig for another server: a [`FaultProxy`](crate::FaultProxy).
+    pub fn kubeconfig_at(&self, server: &str) -> Result<PathBuf> {
+        let file = self.dir().join(format!("admin-{}.kubeconfig", random_hex::<4>()?));
+        let ca = server.starts_with("https:").then(|| self.ca());
+        kubeconfig::write(&file, server, ca.as_deref(), "default", Identity::Token(&self.admin_token))?;
+        Ok(file)
+    }
+
+    /// A token of this service account, good for a day.
+    pub async fn service_account_token(&self, namespace: &str, name: &str) -> Result<String> {
+        let spec = TokenRequestSpec { expiration_seconds: Some(TOKEN_SECONDS), ..Default::default() };
+        let request = TokenRequest { spec, ..Default::default() };
+        let accounts = Api::<ServiceAccount>::namespaced(self.client(), namespace);
+        let answer = accounts.create_token_request(name, &PostParams::default(), &request).await?;
+        Ok(answer.status.context("a token request without status")?.token)
+    }
+
+    /// Creates a namespace `PREFIX-RANDOM`, waits until it takes pods, and returns its name.
+    pub async fn namespace(&self, prefix: &str) -> Result<String> {
+        let name = format!("{prefix}-{}", random_hex::<4>()?);
+        let client = self.client();
+        let metadata = ObjectMeta { name: Some(name.clone()), ..Default::default() };
+        let namespace = Namespace { metadata, ..Default::default() };
+        Api::all(client.clone()).create(&PostParams::default(), &namespace).await?;
+        let accounts = Api::<ServiceAccount>::namespaced(client, &name);
+        self.until("the namespace's service account", async || Ok(accounts.get_opt("default").await?))
+            .await?;
+        Ok(name)
+    }
+
+    /// The audit log from the cluster's start.
+    pub fn audit(&self) -> AuditLog {
+        AuditLog::new(self.layout.audit_log())
+    }
+
+    /// The audit log from now on.
+    pub fn audit_from_now(&self) -> Result<AuditLog> {
+        AuditLog::from_end(self.layout.audit_log())
+    }
+
+    /// Adds kwok nodes and waits until they take pods; returns their names.
+    pub async fn add_nodes(&self, count: usize) -> Result<Vec<String>> {
+        nodes::add(self, count, &self.options.capacity).await
+    }
+
+    /// Adds one kwok node of this name and capacity and waits until it takes pods.
+    pub async fn add_node(&self, name: &str, capacity: &Capacity) -> Result<()> {
+        nodes::add_named(self, &[name.to_owned()], capacity).await
+    }
+
+    /// Deletes the Node object; its pods are then garbage-collected, as on a real cluster.
+    pub async fn remove_node(&self, name: &str) -> Result<()> {
+        nodes::remove(self, name).await
+    }
+
+    /// Starts a component that does not run.
+    pub async fn start_component(&self, component: Component) -> Result<()> {
+        self.components.lock().await.get(component).start()
+    }
+
+    /// SIGTERM, and wait for the end.
+    pub async fn stop(&self, component: Component) -> Result<()> {
+        self.components.lock().await.get(component).stop().await
+    }
+
+    /// SIGKILL, and wait for the end.
+    pub async fn kill(&self, component: Component) -> Result<()> {
+        self.components.lock().await.get(component).kill()
+    }
+
+    /// SIGSTOP: it holds its connections and answers nothing.
+    pub async fn pause(&self, component: Component) -> Result<()> {
+        self.components.lock().await.get(component).signal(Signal::STOP)
+    }
+
+    /// SIGCONT after [`Cluster::pause`].
+    pub async fn resume(&self, component: Component) -> Result<()> {
+        self.components.lock().await.get(component).signal(Signal::CONT)
+    }
+
+    /// Starts the API server and waits until it is ready.
+    pub async fn start_api_server(&self) -> Result<()> {
+        self.start_component(Component::ApiServer).await?;
+        let client = self.client();
+        self.until("the API server", async || {
+            for component in [Component::Etcd, Component::ApiServer] {
+                self.components.lock().await.get(component).check()?;
+            }
+            let request = http::Request::get("/readyz").body(Vec::new())?;
+            Ok(client.request_text(request).await.ok())
+        })
+        .await?;
+        Ok(())
+    }
+
+    pub async fn stop_api_server(&self) -> Result<()> {
+        self.stop(Component::ApiServer).await
+    }
+
+    pub async fn kill_api_server(&self) -> Result<()> {
+        self.kill(Component::ApiServer).await
+    }
+
+    /// Stops the API server in order, starts it on the same port, waits until it is ready.
+    pub async fn restart_api_server(&self) -> Result<()> {
+        self.stop_api_server().await?;
+        self.start_api_server().await
+    }
+
+    pub(crate) async fn until<T>(
+        &self,
+        what: &str,
+        probe: impl AsyncFnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        wait::until(what, START_LIMIT, probe).await.with_context(|| format!("logs: {}", self.dir().display()))
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let supervisor = self.supervisor.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Err(error) = supervisor.finish() {
+            eprintln!("testbed: {}: {error:#}", self.layout.dir.display());
+        }
+        let components = self.components.get_mut();
+        for component in [
+            Component::Kwok,
+            Component::Scheduler,
+            Component::ControllerManager,
+            Component::ApiServer,
+            Component::Etcd,
+        ] {
+            // They are dead already; this only reaps them.
+            if let Err(error) = components.get(component).kill() {
+                eprintln!("testbed: {component:?}: {error:#}");
+            }
+        }
+    }
+}
+
+/// kube's rustls needs one provider per process; a second call finds it there.
+fn install_crypto() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // An error means that the program has chosen one itself.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    });
+}

@@ -1,0 +1,81 @@
+//! Node objects that kwok brings to life.
+
+use anyhow::Result;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use serde_json::json;
+
+use crate::cluster::{Capacity, Cluster};
+
+/// Creations in flight: 1,000 nodes take about two seconds.
+const CONCURRENCY: usize = 16;
+
+/// Adds nodes with the next free numbers.
+pub async fn add(cluster: &Cluster, count: usize, capacity: &Capacity) -> Result<Vec<String>> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let existing = Api::<Node>::all(cluster.client()).list_metadata(&ListParams::default()).await?;
+    let next = existing
+        .items
+        .iter()
+        .filter_map(|node| node.metadata.name.as_deref()?.strip_prefix("node-")?.parse::<usize>().ok())
+        .max()
+        .map_or(0, |highest| highest + 1);
+    let names: Vec<String> = (next..next + count).map(|number| format!("node-{number}")).collect();
+    add_named(cluster, &names, capacity).await?;
+    Ok(names)
+}
+
+pub async fn add_named(cluster: &Cluster, names: &[String], capacity: &Capacity) -> Result<()> {
+    let nodes = Api::<Node>::all(cluster.client());
+    stream::iter(names)
+        .map(async |name| {
+            nodes.create(&PostParams::default(), &node(name, capacity)?).await.map_err(anyhow::Error::from)
+        })
+        .buffer_unordered(CONCURRENCY)
+        .try_for_each(async |_| Ok(()))
+        .await?;
+    cluster
+        .until("the nodes", async || {
+            let list = nodes.list(&ListParams::default()).await?;
+            let usable =
+                list.items.iter().filter(|node| takes_pods(node)).filter_map(|n| n.metadata.name.as_ref());
+            let usable: std::collections::BTreeSet<&String> = usable.collect();
+            Ok(names.iter().all(|name| usable.contains(name)).then_some(()))
+        })
+        .await
+}
+
+pub async fn remove(cluster: &Cluster, name: &str) -> Result<()> {
+    let nodes = Api::<Node>::all(cluster.client());
+    nodes.delete(name, &DeleteParams::default()).await?;
+    cluster.until("the node to go", async || Ok(nodes.get_opt(name).await?.is_none().then_some(()))).await
+}
+
+fn node(name: &str, capacity: &Capacity) -> Result<Node> {
+    let Capacity { cpu, memory, pods } = capacity;
+    let room = json!({"cpu": cpu, "memory": memory, "pods": pods, "ephemeral-storage": "1000Gi"});
+    Ok(serde_json::from_value(json!({
+        "metadata": {
+            "name": name,
+            "annotations": {"kwok.x-k8s.io/node": "fake"},
+            "labels": {
+                "kubernetes.io/hostname": name,
+                "kubernetes.io/os": "linux",
+                "kubernetes.io/arch": "amd64",
+                "type": "kwok",
+            },
+        },
+        "status": {"capacity": room, "allocatable": room},
+    }))?)
+}
+
+/// Ready, and the node controller has taken its not-ready taint away.
+pub fn takes_pods(node: &Node) -> bool {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    let ready = conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True");
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+    ready && !taints.iter().any(|taint| taint.key.starts_with("node.kubernetes.io/"))
+}
