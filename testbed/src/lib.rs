@@ -19,6 +19,7 @@ mod components;
 mod kubeconfig;
 mod nodes;
 mod process;
+mod proxy;
 mod shared;
 #[doc(hidden)]
 pub mod supervisor;
@@ -27,4 +28,5 @@ pub mod wait;
 pub use audit::{AuditEvent, AuditLog};
 pub use cache::{ETCD_VERSION, KUBERNETES_VERSION, KWOK_VERSION, bin_dir};
 pub use cluster::{Capacity, Cluster, Component, Options};
+pub use proxy::{Fault, FaultProxy, Go, Held, Hold, Line, RequestInfo, Rewrite, WatchFault};
 pub use shared::{namespace, shared};
