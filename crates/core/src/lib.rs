@@ -1,1 +1,29 @@
+//! The pure core of Rollcall: facts in, decisions out.
+//!
+//! ```text
+//!  changed object ──▶ index (facts, counted) ──▶ sequence::decide ──▶ Decision
+//!                        O(log n), no clock        O(groups + actions)
+//! ```
+//!
+//! Nothing here awaits, reads a clock, looks at the environment or iterates in an order that differs between
+//! runs. The manifest of this crate and the `clippy.toml` beside it are the proof. Everything that talks to a
+//! cluster lives in other crates and makes no choices of its own.
+//!
+//! Where to look:
+//! - [`facts`]: what is known about a pod, an owner, a namespace. Small on purpose: ten thousands are kept.
+//! - [`index`]: keeps the facts and counts them per sequence and group.
+//! - [`sequence`]: `PodSequence`: its parsed spec, `evaluate`, `decide`, `check`, `explain`, the reasons.
+//! - [`lease`]: the leader lease as a step function.
 
+pub mod facts;
+pub mod hash;
+pub mod index;
+pub mod intern;
+pub mod labels;
+pub mod lease;
+pub mod selector;
+pub mod sequence;
+pub mod uid;
+
+pub use jiff::Timestamp;
+pub use uid::Uid;

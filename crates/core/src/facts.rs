@@ -1,0 +1,155 @@
+//! What is known about the objects of a cluster: only the fields that a decision or a message uses.
+
+use crate::{Timestamp, Uid, labels::Labels};
+use std::sync::Arc;
+
+/// One pod. A pod is its uid: a pod re-created under the same name is another pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pod {
+    pub uid: Uid,
+    pub namespace: Arc<str>,
+    pub name: Arc<str>,
+    /// `metadata.resourceVersion`: decides which of two views of the same pod is the newer one.
+    pub version: u64,
+    pub labels: Labels,
+    pub owner: Option<OwnerRef>,
+    /// Names of all its scheduling gates, ours and foreign ones.
+    pub gates: Vec<Arc<str>>,
+    /// Bound to a node: the scheduler has let it through.
+    pub bound: bool,
+    pub phase: PodPhase,
+    pub ready: bool,
+    /// Running, and every container has started.
+    pub started: bool,
+    /// restartPolicy Never or OnFailure and no readiness probe: its Ready says nothing about its work.
+    pub runs_to_completion: bool,
+    pub terminating: bool,
+    /// Somebody took its gate away with `rollcall release pod/…`.
+    pub released_by_hand: bool,
+    pub created: Timestamp,
+    /// Since when it is in the condition it is in.
+    pub since: Timestamp,
+    /// What keeps it from being ready, as far as its status tells.
+    pub trouble: Option<Trouble>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PodPhase {
+    Pending,
+    Running,
+    Succeeded,
+    Failed,
+    Unknown,
+}
+
+/// The first thing wrong with a pod that has not arrived.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Trouble {
+    /// The container it concerns, if it concerns one.
+    pub container: Option<Arc<str>>,
+    /// Kubernetes' own word for it (`CrashLoopBackOff`, `Unschedulable`), or ours where it has none.
+    pub what: Arc<str>,
+}
+
+/// The controlling owner of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OwnerRef {
+    pub kind: OwnerKind,
+    pub uid: Uid,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OwnerKind {
+    Deployment,
+    ReplicaSet,
+    StatefulSet,
+    DaemonSet,
+    Job,
+    /// A kind that is not watched (an operator's, a CronJob): its pods count as themselves.
+    Other,
+}
+
+impl OwnerKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            OwnerKind::Deployment => "Deployment",
+            OwnerKind::ReplicaSet => "ReplicaSet",
+            OwnerKind::StatefulSet => "StatefulSet",
+            OwnerKind::DaemonSet => "DaemonSet",
+            OwnerKind::Job => "Job",
+            OwnerKind::Other => "owner",
+        }
+    }
+}
+
+/// A workload: something that makes pods, or makes what makes pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    pub uid: Uid,
+    pub kind: OwnerKind,
+    pub namespace: Arc<str>,
+    pub name: Arc<str>,
+    pub version: u64,
+    pub parent: Option<OwnerRef>,
+    pub template_labels: Labels,
+    /// How many pods it wants. `None` while its controller has not seen its newest generation: then the number
+    /// is unknown, which is never the same as 0.
+    pub desired: Option<u32>,
+    /// `deployment.kubernetes.io/revision`: the ReplicaSet whose revision is its Deployment's is the current one.
+    pub revision: Option<Arc<str>>,
+    pub job: Option<Job>,
+    pub terminating: bool,
+}
+
+/// What only Jobs have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Job {
+    pub completions: Option<u32>,
+    pub succeeded: u32,
+    pub complete: bool,
+    pub failed: bool,
+    pub suspended: bool,
+    pub runs_to_completion: bool,
+}
+
+/// A namespace, for the permission it gives to sequences elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Namespace {
+    pub name: Arc<str>,
+    pub version: u64,
+    /// `podsequence.example.com/allow-from`, as written.
+    pub allow_from: Option<Arc<str>>,
+}
+
+impl Namespace {
+    /// Whether sequences of namespace `from` may act here.
+    pub fn allows(&self, from: &str) -> bool {
+        let list = self.allow_from.as_deref().unwrap_or("");
+        list.split(',').map(str::trim).any(|entry| entry == from || entry == "*")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Namespace;
+
+    #[test]
+    fn permission_is_a_list_or_a_star() {
+        let namespace = |allow: Option<&str>| Namespace {
+            name: "shop".into(),
+            version: 1,
+            allow_from: allow.map(Into::into),
+        };
+        for (annotation, expected) in [
+            (None, false),
+            (Some(""), false),
+            (Some("ops"), true),
+            (Some("dev, ops"), true),
+            (Some("ops2"), false),
+            (Some("*"), true),
+            (Some("dev,*"), true),
+        ] {
+            assert_eq!(namespace(annotation).allows("ops"), expected, "{annotation:?}");
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! A cell counts the members of one group in one place (the cluster; later also one node).
+//!
+//! ```text
+//! Cell ─┬─ sets:  one ordered set of (name, uid) per standing
+//!       ├─ units: per owner, how many of its pods are here and what it contributes
+//!       └─ sum:   expected / arrived / unknown, kept up on every change
+//! ```
+
+use crate::{
+    Timestamp, Uid,
+    facts::{Owner, OwnerKind, Pod, PodPhase},
+    sequence::spec::Until,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Where a member stands on its way from its gate to having arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    /// Our gate is on it.
+    Held,
+    /// Our gate is being taken away: sent, not answered.
+    Releasing,
+    /// Out of our gate, not arrived.
+    Starting,
+    Arrived,
+    /// Ready, but of a ReplicaSet that its Deployment has replaced.
+    Outdated,
+    Failed,
+}
+
+impl Standing {
+    pub const ALL: [Standing; 6] = [
+        Standing::Held,
+        Standing::Releasing,
+        Standing::Starting,
+        Standing::Arrived,
+        Standing::Outdated,
+        Standing::Failed,
+    ];
+
+    /// Where `pod` stands with regard to one gate and one rule of arrival.
+    pub fn of(pod: &Pod, gate: &str, until: Until, releasing: bool, current: bool) -> Standing {
+        if releasing {
+            return Standing::Releasing;
+        }
+        if pod.gates.iter().any(|held| &**held == gate) {
+            return Standing::Held;
+        }
+        if pod.phase == PodPhase::Failed {
+            return Standing::Failed;
+        }
+        match (until.arrived(pod), current) {
+            (true, true) => Standing::Arrived,
+            (true, false) => Standing::Outdated,
+            (false, _) => Standing::Starting,
+        }
+    }
+}
+
+/// The pod as a member: what a cell needs to know of it.
+#[derive(Clone, Debug)]
+pub struct Member {
+    pub name: Arc<str>,
+    pub uid: Uid,
+    pub standing: Standing,
+    pub since: Timestamp,
+    /// The workload it belongs to at the top, `None` if it counts as itself.
+    pub root: Option<Uid>,
+}
+
+type Names = BTreeSet<(Arc<str>, Uid)>;
+
+#[derive(Debug, Default)]
+pub struct Cell {
+    sets: [Names; 6],
+    /// Members that are out of their gate and have not arrived, the longest waiting first.
+    waiting: BTreeSet<(Timestamp, Uid)>,
+    units: BTreeMap<Uid, Unit>,
+    sum: Sum,
+}
+
+/// The pods of one workload in one cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Unit {
+    present: u32,
+    arrived: u32,
+    /// Found by the labels of its template, so it counts even before it has pods.
+    by_template: bool,
+    contribution: Sum,
+}
+
+/// What is expected and what has arrived, in pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sum {
+    pub expected: u32,
+    pub arrived: u32,
+    /// Workloads whose number is not known now.
+    pub unknown: u32,
+}
+
+impl Cell {
+    pub fn insert(&mut self, member: &Member, owner: Option<&Owner>, until: Until) {
+        let Member { name, uid, standing, since, root } = member;
+        let added = self.sets[*standing as usize].insert((name.clone(), *uid));
+        debug_assert!(added, "{name} placed twice");
+        if waits(*standing) {
+            self.waiting.insert((*since, *uid));
+        }
+        self.count(*root, *standing, owner, until, true);
+    }
+
+    pub fn remove(&mut self, member: &Member, owner: Option<&Owner>, until: Until) {
+        let Member { name, uid, standing, since, root } = member;
+        let removed = self.sets[*standing as usize].remove(&(name.clone(), *uid));
+        debug_assert!(removed, "{name} was not placed as {standing:?}");
+        if waits(*standing) {
+            self.waiting.remove(&(*since, *uid));
+        }
+        self.count(*root, *standing, owner, until, false);
+    }
+
+    fn count(
+        &mut self,
+        root: Option<Uid>,
+        standing: Standing,
+        owner: Option<&Owner>,
+        until: Until,
+        add: bool,
+    ) {
+        let arrived = u32::from(standing == Standing::Arrived);
+        let step = |number: &mut u32, by: u32| if add { *number += by } else { *number -= by };
+        match root {
+            None => {
+                step(&mut self.sum.expected, 1);
+                step(&mut self.sum.arrived, arrived);
+            }
+            Some(root) => {
+                let unit = self.units.entry(root).or_default();
+                step(&mut unit.present, 1);
+                step(&mut unit.arrived, arrived);
+                self.recount(root, owner, until);
+            }
+        }
+    }
+
+    /// A workload is, or is no longer, a member by the labels of its template.
+    pub fn by_template(&mut self, root: Uid, found: bool, owner: Option<&Owner>, until: Until) {
+        self.units.entry(root).or_default().by_template = found;
+        self.recount(root, owner, until);
+    }
+
+    /// Brings the contribution of one workload up to date, after a change of its pods or of itself.
+    pub fn recount(&mut self, root: Uid, owner: Option<&Owner>, until: Until) {
+        let Some(unit) = self.units.get_mut(&root) else { return };
+        let old = unit.contribution;
+        let gone = unit.present == 0 && !unit.by_template;
+        unit.contribution = if gone { Sum::default() } else { contribution(unit.arrived, owner, until) };
+        let new = unit.contribution;
+        self.sum.expected = self.sum.expected - old.expected + new.expected;
+        self.sum.arrived = self.sum.arrived - old.arrived + new.arrived;
+        self.sum.unknown = self.sum.unknown - old.unknown + new.unknown;
+        if gone {
+            self.units.remove(&root);
+        }
+    }
+
+    pub fn number(&self, standing: Standing) -> u32 {
+        self.sets[standing as usize].len() as u32
+    }
+
+    pub fn members(&self, standing: Standing) -> impl Iterator<Item = (&Arc<str>, Uid)> {
+        self.sets[standing as usize].iter().map(|(name, uid)| (name, *uid))
+    }
+
+    /// Members that are out of their gate and have not arrived, the longest waiting first.
+    pub fn waiting(&self) -> impl Iterator<Item = (Timestamp, Uid)> {
+        self.waiting.iter().copied()
+    }
+
+    pub fn present(&self) -> u32 {
+        self.sets.iter().map(|set| set.len() as u32).sum()
+    }
+
+    /// The workloads with members here.
+    pub fn owners(&self) -> impl Iterator<Item = Uid> {
+        self.units.keys().copied()
+    }
+
+    pub fn pods_of(&self, root: Uid) -> u32 {
+        self.units.get(&root).map_or(0, |unit| unit.present)
+    }
+
+    pub fn sum(&self) -> Sum {
+        self.sum
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.units.is_empty() && self.sets.iter().all(BTreeSet::is_empty)
+    }
+}
+
+fn waits(standing: Standing) -> bool {
+    match standing {
+        Standing::Releasing | Standing::Starting => true,
+        Standing::Held | Standing::Arrived | Standing::Outdated | Standing::Failed => false,
+    }
+}
+
+/// What one workload adds to its group. Capped by what it wants, so that a surge in one does not hide that
+/// another is short.
+fn contribution(arrived: u32, owner: Option<&Owner>, until: Until) -> Sum {
+    let unknown = Sum { expected: 0, arrived: 0, unknown: 1 };
+    let Some(owner) = owner else { return unknown };
+    if owner.terminating {
+        return Sum::default();
+    }
+    if let (OwnerKind::Job, Some(job)) = (owner.kind, owner.job) {
+        if until.resolve(job.runs_to_completion) == Until::Succeeded {
+            let expected = job.completions.unwrap_or(1).max(1);
+            // The Job says itself when it is over; until then the last success does not count.
+            let arrived = if job.complete { expected } else { job.succeeded.min(expected - 1) };
+            return Sum { expected, arrived, unknown: 0 };
+        }
+        if job.complete {
+            let expected = owner.desired.unwrap_or(1).max(1);
+            return Sum { expected, arrived: expected, unknown: 0 };
+        }
+    }
+    match owner.desired {
+        None => unknown,
+        Some(desired) => Sum { expected: desired, arrived: arrived.min(desired), unknown: 0 },
+    }
+}

@@ -1,0 +1,131 @@
+//! Which groups claim a pod: by its name, or by its labels.
+//!
+//! A selector is filed under one label pair it insists on, so that a pod is compared with the few selectors
+//! that could match it, not with all of them. Selectors that insist on no value are in a short list aside.
+
+use crate::{
+    Uid,
+    labels::Labels,
+    selector::Selector,
+    sequence::spec::{Group, Members, Spec},
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A group of a sequence, as the claimant of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Claim {
+    pub sequence: Uid,
+    pub group: u32,
+}
+
+type Pair = (Arc<str>, Arc<str>);
+
+#[derive(Debug, Default)]
+pub struct Claims {
+    namespaces: BTreeMap<Arc<str>, InNamespace>,
+}
+
+#[derive(Debug, Default)]
+struct InNamespace {
+    by_name: BTreeMap<Arc<str>, Vec<Claim>>,
+    by_pair: BTreeMap<Pair, Vec<(Claim, Arc<Spec>)>>,
+    others: Vec<(Claim, Arc<Spec>)>,
+}
+
+impl Claims {
+    pub fn insert(&mut self, sequence: Uid, spec: &Arc<Spec>) {
+        let here = self.namespaces.entry(spec.target.clone()).or_default();
+        for (group, Group { members, .. }) in spec.groups.iter().enumerate() {
+            let claim = Claim { sequence, group: group as u32 };
+            match members {
+                Members::Names(names) => {
+                    for name in names {
+                        here.by_name.entry(name.clone()).or_default().push(claim);
+                    }
+                }
+                Members::Selector(selector) => match anchor(selector) {
+                    Some(pairs) => {
+                        for pair in pairs {
+                            here.by_pair.entry(pair).or_default().push((claim, spec.clone()));
+                        }
+                    }
+                    None => here.others.push((claim, spec.clone())),
+                },
+            }
+        }
+    }
+
+    pub fn remove(&mut self, sequence: Uid, spec: &Arc<Spec>) {
+        let Some(here) = self.namespaces.get_mut(&spec.target) else { return };
+        for Group { members, .. } in &spec.groups {
+            match members {
+                Members::Names(names) => {
+                    for name in names {
+                        drop_claims(&mut here.by_name, name, |claim| claim.sequence != sequence);
+                    }
+                }
+                Members::Selector(selector) => {
+                    for pair in anchor(selector).unwrap_or_default() {
+                        drop_claims(&mut here.by_pair, &pair, |(claim, _)| claim.sequence != sequence);
+                    }
+                }
+            }
+        }
+        here.others.retain(|(claim, _)| claim.sequence != sequence);
+        if here.by_name.is_empty() && here.by_pair.is_empty() && here.others.is_empty() {
+            self.namespaces.remove(&spec.target);
+        }
+    }
+
+    /// All claims on a pod of that name and labels, sorted, each once.
+    pub fn on_pod(&self, namespace: &str, name: &str, labels: &Labels) -> Vec<Claim> {
+        let Some(here) = self.namespaces.get(namespace) else { return Vec::new() };
+        let mut claims = here.by_name.get(name).cloned().unwrap_or_default();
+        here.by_labels(labels, &mut claims);
+        claims.sort_unstable();
+        claims.dedup();
+        claims
+    }
+
+    /// All claims by selectors on what carries those labels: a workload's template.
+    pub fn on_labels(&self, namespace: &str, labels: &Labels) -> Vec<Claim> {
+        let Some(here) = self.namespaces.get(namespace) else { return Vec::new() };
+        let mut claims = Vec::new();
+        here.by_labels(labels, &mut claims);
+        claims.sort_unstable();
+        claims.dedup();
+        claims
+    }
+}
+
+impl InNamespace {
+    fn by_labels(&self, labels: &Labels, claims: &mut Vec<Claim>) {
+        let filed = labels.iter().filter_map(|pair| self.by_pair.get(pair)).flatten();
+        for (claim, spec) in filed.chain(&self.others) {
+            match &spec.groups[claim.group as usize].members {
+                Members::Selector(selector) if selector.matches(labels) => claims.push(*claim),
+                Members::Selector(_) | Members::Names(_) => {}
+            }
+        }
+    }
+}
+
+/// The pairs under which a selector is filed: the requirement with the fewest values, of those the longest
+/// text, which tends to be the most particular one (`app.kubernetes.io/name=orders` before `tier=db`).
+fn anchor(selector: &Selector) -> Option<Vec<Pair>> {
+    let (key, values) = selector
+        .equalities()
+        .filter(|(_, values)| !values.is_empty())
+        .min_by_key(|(key, values)| (values.len(), std::cmp::Reverse(key.len() + values[0].len())))?;
+    Some(values.iter().map(|value| (key.clone(), value.clone())).collect())
+}
+
+fn drop_claims<K: Ord, T>(filed: &mut BTreeMap<K, Vec<T>>, key: &K, keep: impl Fn(&T) -> bool) {
+    if let Some(claims) = filed.get_mut(key) {
+        claims.retain(keep);
+        if claims.is_empty() {
+            filed.remove(key);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Objects by the labels they carry, so that a new selector finds its members without a look at all of them.
+
+use crate::{Uid, labels::Labels};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+type Pair = (Arc<str>, Arc<str>);
+
+#[derive(Debug, Default)]
+pub struct Labelled {
+    namespaces: BTreeMap<Arc<str>, InNamespace>,
+}
+
+#[derive(Debug, Default)]
+struct InNamespace {
+    all: BTreeSet<Uid>,
+    by_pair: BTreeMap<Pair, BTreeSet<Uid>>,
+}
+
+impl Labelled {
+    pub fn insert(&mut self, namespace: &Arc<str>, labels: &Labels, uid: Uid) {
+        let here = self.namespaces.entry(namespace.clone()).or_default();
+        here.all.insert(uid);
+        for pair in labels.iter() {
+            here.by_pair.entry(pair.clone()).or_default().insert(uid);
+        }
+    }
+
+    pub fn remove(&mut self, namespace: &Arc<str>, labels: &Labels, uid: Uid) {
+        let Some(here) = self.namespaces.get_mut(namespace) else { return };
+        here.all.remove(&uid);
+        for pair in labels.iter() {
+            if let Some(uids) = here.by_pair.get_mut(pair) {
+                uids.remove(&uid);
+                if uids.is_empty() {
+                    here.by_pair.remove(pair);
+                }
+            }
+        }
+        if here.all.is_empty() {
+            self.namespaces.remove(namespace);
+        }
+    }
+
+    /// A superset of what `selector` matches there: everything with one of the pairs it insists on.
+    pub fn candidates(&self, namespace: &str, selector: &crate::selector::Selector) -> Vec<Uid> {
+        let Some(here) = self.namespaces.get(namespace) else { return Vec::new() };
+        let sets = |key: &Arc<str>, values: &[Arc<str>]| -> Vec<&BTreeSet<Uid>> {
+            let pairs = values.iter().map(|value| (key.clone(), value.clone()));
+            pairs.filter_map(|pair| here.by_pair.get(&pair)).collect()
+        };
+        let smallest = selector
+            .equalities()
+            .map(|(key, values)| sets(key, values))
+            .min_by_key(|sets| sets.iter().map(|set| set.len()).sum::<usize>());
+        match smallest {
+            Some(sets) => sets.into_iter().flatten().copied().collect(),
+            None => here.all.iter().copied().collect(),
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! The index: all facts, counted. Synchronous; takes one changed object at a time and says which sequences are
+//! touched by it.
+//!
+//! ```text
+//! pods ──owner──▶ owners ──parent──▶ owners        (who wants how many)
+//!   │ claims
+//!   ▼
+//! sequences ──▶ groups ──▶ cells                   (who is where on its way)
+//! ```
+//!
+//! One rule keeps the counts right: whoever changes a fact that a count depends on takes the pod out of its
+//! cells first ([`Index::unplace`]) and puts it back afterwards ([`Index::place`]).
+
+mod cell;
+mod claims;
+mod labelled;
+mod owners;
+mod place;
+mod pods;
+mod sequences;
+
+pub use cell::{Cell, Standing, Sum};
+pub use claims::Claim;
+pub use sequences::{Note, SequenceEntry};
+
+use crate::{
+    Uid,
+    facts::{Namespace, Owner, OwnerKind, Pod},
+    intern::Interner,
+};
+use claims::Claims;
+use labelled::Labelled;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// The kinds of objects the index is fed with, each by a watch of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    Pod,
+    Deployment,
+    ReplicaSet,
+    StatefulSet,
+    DaemonSet,
+    Job,
+    Namespace,
+    Sequence,
+    Note,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 9] = [
+        Kind::Pod,
+        Kind::Deployment,
+        Kind::ReplicaSet,
+        Kind::StatefulSet,
+        Kind::DaemonSet,
+        Kind::Job,
+        Kind::Namespace,
+        Kind::Sequence,
+        Kind::Note,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::Pod => "pods",
+            Kind::Deployment => "deployments",
+            Kind::ReplicaSet => "replicasets",
+            Kind::StatefulSet => "statefulsets",
+            Kind::DaemonSet => "daemonsets",
+            Kind::Job => "jobs",
+            Kind::Namespace => "namespaces",
+            Kind::Sequence => "podsequences",
+            Kind::Note => "notes",
+        }
+    }
+
+    fn of_owner(kind: OwnerKind) -> Option<Kind> {
+        match kind {
+            OwnerKind::Deployment => Some(Kind::Deployment),
+            OwnerKind::ReplicaSet => Some(Kind::ReplicaSet),
+            OwnerKind::StatefulSet => Some(Kind::StatefulSet),
+            OwnerKind::DaemonSet => Some(Kind::DaemonSet),
+            OwnerKind::Job => Some(Kind::Job),
+            OwnerKind::Other => None,
+        }
+    }
+}
+
+/// An object as it was last seen.
+#[derive(Clone, Debug)]
+pub enum Object {
+    Pod(Pod),
+    Owner(Owner),
+    Namespace(Namespace),
+    Sequence(crate::sequence::Sequence),
+    Note(Note),
+}
+
+/// Deleted uids that are remembered, so that a late view of one does not bring it back. Late views come from
+/// answers in flight and from watches that reconnect, so a few hundred would do; 16 bytes each.
+const TOMBSTONES: usize = 4096;
+
+#[derive(Debug, Default)]
+pub struct Index {
+    pods: BTreeMap<Uid, PodEntry>,
+    pod_names: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Uid>>,
+    pod_labels: Labelled,
+    pods_of: BTreeMap<Uid, BTreeSet<Uid>>,
+
+    owners: BTreeMap<Uid, OwnerEntry>,
+    children_of: BTreeMap<Uid, BTreeSet<Uid>>,
+    template_labels: Labelled,
+
+    namespaces: BTreeMap<Arc<str>, Namespace>,
+
+    sequences: BTreeMap<Uid, SequenceEntry>,
+    /// Sequences that act in a namespace other than their own, by that namespace.
+    guests: BTreeMap<Arc<str>, BTreeSet<Uid>>,
+    claims: Claims,
+    notes: BTreeMap<Uid, Note>,
+    /// Sequences seen deleted whose note may still be there.
+    settled: BTreeSet<Uid>,
+
+    synced: BTreeSet<Kind>,
+    newest: BTreeMap<Kind, u64>,
+    tombstones: BTreeSet<Uid>,
+    tombstone_order: VecDeque<Uid>,
+    touched: BTreeSet<Uid>,
+    interner: Interner,
+}
+
+#[derive(Debug)]
+struct PodEntry {
+    pod: Pod,
+    /// All claims, sorted; the first one of each sequence wins.
+    claims: Box<[Claim]>,
+    /// The gate that is being taken away: sent, not answered.
+    releasing: Option<Arc<str>>,
+    root: Option<Uid>,
+    /// Not of a ReplicaSet that its Deployment has replaced.
+    current: bool,
+}
+
+#[derive(Debug)]
+struct OwnerEntry {
+    owner: Owner,
+    /// Groups whose selector matches its template, the first one of each sequence.
+    claims: Box<[Claim]>,
+}
+
+impl Index {
+    /// Takes in one object as it is now. An older view than the one known is dropped.
+    pub fn apply(&mut self, object: Object) {
+        match object {
+            Object::Pod(pod) => self.apply_pod(pod),
+            Object::Owner(owner) => self.apply_owner(owner),
+            Object::Namespace(namespace) => self.apply_namespace(namespace),
+            Object::Sequence(sequence) => self.apply_sequence(sequence),
+            Object::Note(note) => self.apply_note(note),
+        }
+    }
+
+    /// An object is gone. For a namespace the uid is not looked at: its name is its identity here.
+    pub fn delete(&mut self, object: Object) {
+        match object {
+            Object::Pod(pod) => self.delete_pod(pod.uid),
+            Object::Owner(owner) => self.delete_owner(owner.uid),
+            Object::Namespace(namespace) => self.delete_namespace(&namespace.name),
+            Object::Sequence(sequence) => self.delete_sequence(sequence.uid),
+            Object::Note(note) => self.delete_note(note.sequence),
+        }
+    }
+
+    /// A list of one kind begins: until it has ended, no decision is taken. `version` is the list's. Below
+    /// what was seen before it means a cluster restored from a backup: then what we know is not newer.
+    pub fn list_begins(&mut self, kind: Kind, version: u64) {
+        self.synced.remove(&kind);
+        if self.newest.get(&kind).is_some_and(|seen| version < *seen) {
+            self.forget_versions(kind);
+        }
+        self.newest.insert(kind, version);
+    }
+
+    /// A list of one kind has been applied whole; what it did not name is gone.
+    pub fn list_ended(&mut self, kind: Kind, listed: &BTreeSet<Listed>) {
+        for gone in self.known(kind).into_iter().filter(|known| !listed.contains(known)) {
+            match (kind, gone) {
+                (Kind::Pod, Listed::Uid(uid)) => self.delete_pod(uid),
+                (Kind::Sequence, Listed::Uid(uid)) => self.delete_sequence(uid),
+                (Kind::Note, Listed::Uid(uid)) => self.delete_note(uid),
+                (Kind::Namespace, Listed::Name(name)) => self.delete_namespace(&name),
+                (_, Listed::Uid(uid)) => self.delete_owner(uid),
+                (_, Listed::Name(_)) => {}
+            }
+        }
+        self.synced.insert(kind);
+        if self.synced.contains(&Kind::Sequence) && self.synced.contains(&Kind::Note) {
+            self.adopt_notes();
+        }
+        if self.is_synced() {
+            self.touched.extend(self.sequences.keys().copied());
+        }
+    }
+
+    /// Every kind has been listed: decisions may be taken.
+    pub fn is_synced(&self) -> bool {
+        Kind::ALL.iter().all(|kind| self.synced.contains(kind))
+    }
+
+    /// A kind that is not there to be watched counts as listed and empty.
+    pub fn without(&mut self, kind: Kind) {
+        self.list_ended(kind, &BTreeSet::new());
+    }
+
+    /// The sequences touched since the last call.
+    pub fn take_touched(&mut self) -> BTreeSet<Uid> {
+        std::mem::take(&mut self.touched)
+    }
+
+    pub fn pod(&self, uid: Uid) -> Option<&Pod> {
+        self.pods.get(&uid).map(|entry| &entry.pod)
+    }
+
+    pub fn pod_named(&self, namespace: &str, name: &str) -> Option<&Pod> {
+        let uid = self.pod_names.get(namespace)?.get(name)?;
+        self.pod(*uid)
+    }
+
+    pub fn pod_count(&self) -> usize {
+        self.pods.len()
+    }
+
+    pub fn owner(&self, uid: Uid) -> Option<&Owner> {
+        self.owners.get(&uid).map(|entry| &entry.owner)
+    }
+
+    pub fn namespace(&self, name: &str) -> Option<&Namespace> {
+        self.namespaces.get(name)
+    }
+
+    pub fn sequence(&self, uid: Uid) -> Option<&SequenceEntry> {
+        self.sequences.get(&uid)
+    }
+
+    pub fn sequences(&self) -> impl Iterator<Item = &SequenceEntry> {
+        self.sequences.values()
+    }
+
+    pub fn note(&self, sequence: Uid) -> Option<&Note> {
+        self.notes.get(&sequence)
+    }
+
+    /// The claims that count on a pod: of each sequence its first group.
+    pub fn claims_on(&self, pod: Uid) -> impl Iterator<Item = Claim> {
+        self.pods.get(&pod).into_iter().flat_map(|entry| winners(&entry.claims))
+    }
+
+    /// Whether an action on this pod is sent and not answered.
+    pub fn in_flight(&self, pod: Uid) -> bool {
+        self.pods.get(&pod).is_some_and(|entry| entry.releasing.is_some())
+    }
+
+    fn apply_namespace(&mut self, namespace: Namespace) {
+        self.saw(Kind::Namespace, namespace.version);
+        let known = self.namespaces.get(&namespace.name);
+        if known.is_some_and(|known| known.version >= namespace.version) {
+            return;
+        }
+        self.touch_guests(&namespace.name.clone());
+        self.namespaces.insert(namespace.name.clone(), namespace);
+    }
+
+    fn delete_namespace(&mut self, name: &Arc<str>) {
+        self.namespaces.remove(name);
+        self.touch_guests(name);
+    }
+
+    fn touch_guests(&mut self, namespace: &Arc<str>) {
+        self.touched.extend(self.guests.get(namespace).into_iter().flatten());
+    }
+
+    fn saw(&mut self, kind: Kind, version: u64) {
+        let newest = self.newest.entry(kind).or_default();
+        *newest = version.max(*newest);
+    }
+
+    fn bury(&mut self, uid: Uid) {
+        if self.tombstones.insert(uid) {
+            self.tombstone_order.push_back(uid);
+        }
+        if self.tombstone_order.len() > TOMBSTONES {
+            let oldest = self.tombstone_order.pop_front();
+            oldest.map(|uid| self.tombstones.remove(&uid));
+        }
+    }
+
+    fn known(&self, kind: Kind) -> Vec<Listed> {
+        match kind {
+            Kind::Pod => self.pods.keys().copied().map(Listed::Uid).collect(),
+            Kind::Sequence => self.live_sequences().map(Listed::Uid).collect(),
+            Kind::Note => self.notes.keys().copied().map(Listed::Uid).collect(),
+            Kind::Namespace => self.namespaces.keys().cloned().map(Listed::Name).collect(),
+            Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet | Kind::DaemonSet | Kind::Job => {
+                let of_kind = |entry: &&OwnerEntry| Kind::of_owner(entry.owner.kind) == Some(kind);
+                self.owners.values().filter(of_kind).map(|entry| Listed::Uid(entry.owner.uid)).collect()
+            }
+        }
+    }
+
+    fn forget_versions(&mut self, kind: Kind) {
+        self.tombstones.clear();
+        self.tombstone_order.clear();
+        match kind {
+            Kind::Pod => self.pods.values_mut().for_each(|entry| entry.pod.version = 0),
+            Kind::Sequence => self.sequences.values_mut().for_each(|entry| entry.sequence.version = 0),
+            Kind::Note => self.notes.values_mut().for_each(|note| note.version = 0),
+            Kind::Namespace => self.namespaces.values_mut().for_each(|namespace| namespace.version = 0),
+            Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet | Kind::DaemonSet | Kind::Job => {
+                self.owners.values_mut().for_each(|entry| entry.owner.version = 0);
+            }
+        }
+    }
+}
+
+/// How a list names what it lists.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Listed {
+    Uid(Uid),
+    Name(Arc<str>),
+}
+
+impl Object {
+    pub fn listed(&self) -> Listed {
+        match self {
+            Object::Pod(pod) => Listed::Uid(pod.uid),
+            Object::Owner(owner) => Listed::Uid(owner.uid),
+            Object::Namespace(namespace) => Listed::Name(namespace.name.clone()),
+            Object::Sequence(sequence) => Listed::Uid(sequence.uid),
+            Object::Note(note) => Listed::Uid(note.sequence),
+        }
+    }
+}
+
+/// Of claims sorted by sequence and group, the first of each sequence.
+fn winners(claims: &[Claim]) -> impl Iterator<Item = Claim> {
+    let mut last = None;
+    claims.iter().copied().filter(move |claim| last.replace(claim.sequence) != Some(claim.sequence))
+}

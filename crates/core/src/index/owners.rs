@@ -1,0 +1,77 @@
+//! Workloads coming, changing and going. Whatever changes, their pods are counted anew.
+
+use super::{Index, Kind, OwnerEntry};
+use crate::{Uid, facts::Owner};
+use std::collections::BTreeSet;
+
+impl Index {
+    pub(super) fn apply_owner(&mut self, mut owner: Owner) {
+        let uid = owner.uid;
+        if let Some(kind) = Kind::of_owner(owner.kind) {
+            self.saw(kind, owner.version);
+        }
+        if self.tombstones.contains(&uid) {
+            return;
+        }
+        if let Some(known) = self.owners.get_mut(&uid) {
+            if known.owner.version >= owner.version {
+                return;
+            }
+            let version = owner.version;
+            // Status updates change nothing that counts, and are most of what a workload's watch says.
+            if known.owner == (Owner { version: known.owner.version, ..owner.clone() }) {
+                known.owner.version = version;
+                return;
+            }
+        }
+        owner.template_labels = self.interner.labels(&owner.template_labels);
+        owner.namespace = self.interner.shared(&owner.namespace);
+        self.change_owner(uid, Some(owner));
+    }
+
+    pub(super) fn delete_owner(&mut self, uid: Uid) {
+        self.bury(uid);
+        if self.owners.contains_key(&uid) {
+            self.change_owner(uid, None);
+        }
+    }
+
+    fn change_owner(&mut self, uid: Uid, owner: Option<Owner>) {
+        let affected = self.pods_below(uid);
+        affected.iter().for_each(|pod| self.unplace(*pod));
+        self.unplace_template(uid);
+        self.unlink(uid);
+        match owner {
+            Some(owner) => self.link(owner),
+            None => drop(self.owners.remove(&uid)),
+        }
+        self.place_template(uid);
+        // A ReplicaSet seen for the first time moves its pods to its Deployment's count.
+        let affected: BTreeSet<Uid> = affected.union(&self.pods_below(uid)).copied().collect();
+        for pod in affected {
+            self.resolve_root(pod);
+            self.place(pod);
+        }
+    }
+
+    fn link(&mut self, owner: Owner) {
+        if let Some(parent) = owner.parent {
+            self.children_of.entry(parent.uid).or_default().insert(owner.uid);
+        }
+        self.template_labels.insert(&owner.namespace, &owner.template_labels, owner.uid);
+        self.owners.insert(owner.uid, OwnerEntry { owner, claims: Box::default() });
+    }
+
+    fn unlink(&mut self, uid: Uid) {
+        let Some(OwnerEntry { owner, .. }) = self.owners.get(&uid) else { return };
+        self.template_labels.remove(&owner.namespace, &owner.template_labels, uid);
+        if let Some(parent) = owner.parent
+            && let Some(children) = self.children_of.get_mut(&parent.uid)
+        {
+            children.remove(&uid);
+            if children.is_empty() {
+                self.children_of.remove(&parent.uid);
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Pods coming, changing and going, and the actions on them that are in flight.
+
+use super::{Index, Kind, PodEntry};
+use crate::{Uid, facts::Pod};
+use std::sync::Arc;
+
+/// What became of a release that was sent.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// Done; this is the pod as the API server answered it.
+    Done(Box<Pod>),
+    /// The pod is not there any more, or another one has its name.
+    Gone,
+    /// Refused without being done: something changed in between, or the server did not want to.
+    NotDone,
+}
+
+impl Index {
+    pub(super) fn apply_pod(&mut self, mut pod: Pod) {
+        self.saw(Kind::Pod, pod.version);
+        let uid = pod.uid;
+        if self.tombstones.contains(&uid) {
+            return;
+        }
+        if self.pods.get(&uid).is_some_and(|known| known.pod.version >= pod.version) {
+            return;
+        }
+        self.share(&mut pod);
+        self.evict_namesake(&pod);
+        self.unplace(uid);
+        match self.pods.remove(&uid) {
+            Some(known) => self.update_pod(known, pod),
+            None => self.insert_pod(pod),
+        }
+        self.place(uid);
+    }
+
+    fn insert_pod(&mut self, pod: Pod) {
+        let uid = pod.uid;
+        self.pod_names.entry(pod.namespace.clone()).or_default().insert(pod.name.clone(), uid);
+        self.pod_labels.insert(&pod.namespace, &pod.labels, uid);
+        if let Some(owner) = pod.owner {
+            self.pods_of.entry(owner.uid).or_default().insert(uid);
+        }
+        let entry = PodEntry { pod, claims: Box::default(), releasing: None, root: None, current: true };
+        self.pods.insert(uid, entry);
+        self.resolve_root(uid);
+        self.resolve_claims(uid);
+    }
+
+    fn update_pod(&mut self, mut entry: PodEntry, pod: Pod) {
+        let uid = pod.uid;
+        let relabelled = entry.pod.labels != pod.labels;
+        let adopted = entry.pod.owner != pod.owner;
+        if relabelled {
+            self.pod_labels.remove(&pod.namespace, &entry.pod.labels, uid);
+            self.pod_labels.insert(&pod.namespace, &pod.labels, uid);
+        }
+        if adopted {
+            self.leave_owner(&entry.pod);
+            if let Some(owner) = pod.owner {
+                self.pods_of.entry(owner.uid).or_default().insert(uid);
+            }
+        }
+        if entry.releasing.as_ref().is_some_and(|gate| !pod.gates.contains(gate)) {
+            entry.releasing = None;
+        }
+        entry.pod = pod;
+        self.pods.insert(uid, entry);
+        if adopted {
+            self.resolve_root(uid);
+        }
+        if relabelled {
+            self.resolve_claims(uid);
+        }
+    }
+
+    pub(super) fn delete_pod(&mut self, uid: Uid) {
+        self.bury(uid);
+        self.unplace(uid);
+        let Some(PodEntry { pod, .. }) = self.pods.remove(&uid) else { return };
+        self.pod_labels.remove(&pod.namespace, &pod.labels, uid);
+        self.leave_owner(&pod);
+        if let Some(names) = self.pod_names.get_mut(&pod.namespace) {
+            if names.get(&pod.name) == Some(&uid) {
+                names.remove(&pod.name);
+            }
+            if names.is_empty() {
+                self.pod_names.remove(&pod.namespace);
+            }
+        }
+    }
+
+    /// A name is free only when its pod is gone, so a new pod under a known name proves the old one's end,
+    /// even if its deletion has not been seen.
+    fn evict_namesake(&mut self, pod: &Pod) {
+        let holder = self.pod_names.get(&pod.namespace).and_then(|names| names.get(&pod.name)).copied();
+        if let Some(holder) = holder.filter(|holder| *holder != pod.uid) {
+            self.delete_pod(holder);
+        }
+    }
+
+    fn leave_owner(&mut self, pod: &Pod) {
+        let Some(owner) = pod.owner else { return };
+        if let Some(pods) = self.pods_of.get_mut(&owner.uid) {
+            pods.remove(&pod.uid);
+            if pods.is_empty() {
+                self.pods_of.remove(&owner.uid);
+            }
+        }
+    }
+
+    fn share(&mut self, pod: &mut Pod) {
+        pod.namespace = self.interner.shared(&pod.namespace);
+        pod.labels = self.interner.labels(&pod.labels);
+        for gate in &mut pod.gates {
+            *gate = self.interner.shared(gate);
+        }
+        pod.gates.shrink_to_fit();
+        if let Some(trouble) = &mut pod.trouble {
+            trouble.what = self.interner.shared(&trouble.what);
+            trouble.container = trouble.container.as_ref().map(|name| self.interner.shared(name));
+        }
+    }
+
+    /// A release has been sent. From now on the pod counts as released, and nothing more is sent for it.
+    pub fn release_sent(&mut self, uid: Uid, gate: &Arc<str>) {
+        self.unplace(uid);
+        if let Some(entry) = self.pods.get_mut(&uid) {
+            entry.releasing = Some(gate.clone());
+        }
+        self.place(uid);
+    }
+
+    /// A release has been answered. An unknown outcome is not an answer: then the pod stays in flight until
+    /// the watch or a look at it tells.
+    pub fn release_answered(&mut self, uid: Uid, answer: Answer) {
+        match answer {
+            Answer::Done(pod) => {
+                self.clear_release(uid);
+                // Only what is still known: an answer must not bring back a pod that was seen deleted.
+                if pod.uid == uid && self.pods.contains_key(&uid) {
+                    self.apply_pod(*pod);
+                }
+            }
+            Answer::Gone => self.delete_pod(uid),
+            Answer::NotDone => self.clear_release(uid),
+        }
+    }
+
+    fn clear_release(&mut self, uid: Uid) {
+        self.unplace(uid);
+        if let Some(entry) = self.pods.get_mut(&uid) {
+            entry.releasing = None;
+        }
+        self.place(uid);
+    }
+}

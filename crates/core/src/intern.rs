@@ -1,0 +1,82 @@
+//! Shares equal texts and label sets between the thousands of pods that carry them.
+
+use crate::labels::Labels;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// One pool for the whole index. What nobody else holds any more is let go by [`Interner::sweep`].
+#[derive(Debug, Default)]
+pub struct Interner {
+    texts: BTreeSet<Arc<str>>,
+    labels: BTreeSet<Labels>,
+    since_sweep: usize,
+}
+
+/// Sweeping costs a pass over the pool, so it is done once in this many additions.
+const SWEEP_AFTER: usize = 4096;
+
+impl Interner {
+    pub fn text(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.texts.get(text) {
+            return known.clone();
+        }
+        let new: Arc<str> = Arc::from(text);
+        self.texts.insert(new.clone());
+        self.grew();
+        new
+    }
+
+    pub fn shared(&mut self, text: &Arc<str>) -> Arc<str> {
+        if let Some(known) = self.texts.get(&**text) {
+            return known.clone();
+        }
+        self.texts.insert(text.clone());
+        self.grew();
+        text.clone()
+    }
+
+    pub fn labels(&mut self, labels: &Labels) -> Labels {
+        if let Some(known) = self.labels.get(labels) {
+            return known.clone();
+        }
+        let new: Labels = labels.iter().map(|(k, v)| (self.shared(k), self.shared(v))).collect();
+        self.labels.insert(new.clone());
+        self.grew();
+        new
+    }
+
+    fn grew(&mut self) {
+        self.since_sweep += 1;
+        if self.since_sweep >= SWEEP_AFTER {
+            self.sweep();
+        }
+    }
+
+    /// Lets go of everything that only the pool holds.
+    pub fn sweep(&mut self) {
+        self.since_sweep = 0;
+        self.labels.retain(|labels| labels.holders() > 1);
+        self.texts.retain(|text| Arc::strong_count(text) > 1);
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> (usize, usize) {
+        (self.texts.len(), self.labels.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_label_sets_share_and_are_let_go() {
+        let mut pool = Interner::default();
+        let one = pool.labels(&[("app", "web")].into_iter().collect());
+        let two = pool.labels(&[("app", "web")].into_iter().collect());
+        assert_eq!(one.holders(), 3, "the pool, one and two share one allocation");
+        drop((one, two));
+        pool.sweep();
+        assert_eq!(pool.len(), (0, 0));
+    }
+}

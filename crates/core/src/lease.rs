@@ -1,0 +1,166 @@
+//! The leader lease as a step function. A holder's lease has expired when *we* have seen its record unchanged
+//! for its duration on our own monotonic clock: nobody's wall clock is trusted.
+
+use std::time::Duration;
+
+/// The lease object as last read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    pub holder: Option<String>,
+    pub duration: Duration,
+    /// Its resourceVersion: an unchanged one means nobody has renewed.
+    pub version: String,
+}
+
+/// What a candidate knows. `now` is time since the candidate started, from a clock that never jumps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Candidate {
+    seen: Option<(Record, Duration)>,
+    /// When our own last renewal that succeeded was begun.
+    renewed: Option<Duration>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    Create,
+    /// Write ourselves into it, if it still has this version.
+    Take {
+        version: String,
+    },
+    Renew {
+        version: String,
+    },
+    /// Somebody else leads; look again after this long.
+    Wait {
+        again: Duration,
+    },
+    /// We led and can no longer be sure of it.
+    Lost,
+}
+
+/// How the lease is used: renewed at a third of its duration, given up at two thirds, so that a holder stops
+/// acting before anybody else may begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terms {
+    pub identity: String,
+    pub duration: Duration,
+}
+
+impl Terms {
+    pub fn renew_every(&self) -> Duration {
+        self.duration / 3
+    }
+
+    pub fn give_up_after(&self) -> Duration {
+        self.duration * 2 / 3
+    }
+}
+
+impl Candidate {
+    /// Takes in what a read of the lease showed.
+    pub fn observe(&mut self, record: Record, now: Duration) {
+        let unchanged = self.seen.as_ref().is_some_and(|(known, _)| known.version == record.version);
+        if !unchanged {
+            self.seen = Some((record, now));
+        }
+    }
+
+    /// Our own write succeeded; it was begun at `begun`.
+    pub fn wrote(&mut self, record: Record, begun: Duration) {
+        self.seen = Some((record, begun));
+        self.renewed = Some(begun);
+    }
+
+    /// Whether we lead, at `now`.
+    pub fn leads(&self, terms: &Terms, now: Duration) -> bool {
+        self.renewed.is_some_and(|renewed| now < renewed + terms.give_up_after())
+    }
+
+    /// What to do at `now`.
+    pub fn step(&self, terms: &Terms, now: Duration) -> Step {
+        if self.renewed.is_some() && !self.leads(terms, now) {
+            return Step::Lost;
+        }
+        let Some((record, seen_at)) = &self.seen else { return Step::Create };
+        let version = record.version.clone();
+        match record.holder.as_deref() {
+            Some(holder) if holder == terms.identity => Step::Renew { version },
+            Some(holder) if !holder.is_empty() => {
+                if self.renewed.is_some() {
+                    return Step::Lost;
+                }
+                let expires = *seen_at + record.duration;
+                match now >= expires {
+                    true => Step::Take { version },
+                    false => Step::Wait { again: (expires - now).min(terms.renew_every()) },
+                }
+            }
+            Some(_) | None => Step::Take { version },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: fn(u64) -> Duration = Duration::from_secs;
+
+    fn terms() -> Terms {
+        Terms { identity: "me".into(), duration: S(15) }
+    }
+
+    fn held_by(holder: &str, version: &str) -> Record {
+        let holder = (!holder.is_empty()).then(|| holder.to_string());
+        Record { holder, duration: S(15), version: version.into() }
+    }
+
+    #[test]
+    fn nothing_there_is_created() {
+        assert_eq!(Candidate::default().step(&terms(), S(0)), Step::Create);
+    }
+
+    #[test]
+    fn a_free_lease_is_taken_at_once() {
+        let mut me = Candidate::default();
+        me.observe(held_by("", "1"), S(3));
+        assert_eq!(me.step(&terms(), S(3)), Step::Take { version: "1".into() });
+    }
+
+    #[test]
+    fn another_holder_expires_only_after_we_saw_no_renewal() {
+        let mut me = Candidate::default();
+        me.observe(held_by("other", "1"), S(0));
+        assert_eq!(me.step(&terms(), S(1)), Step::Wait { again: S(5) });
+        me.observe(held_by("other", "2"), S(10));
+        me.observe(held_by("other", "2"), S(20));
+        assert_eq!(me.step(&terms(), S(24)), Step::Wait { again: S(1) });
+        assert_eq!(me.step(&terms(), S(25)), Step::Take { version: "2".into() });
+    }
+
+    #[test]
+    fn leadership_ends_before_anybody_else_may_begin() {
+        let mut me = Candidate::default();
+        assert!(!me.leads(&terms(), S(0)));
+        me.wrote(held_by("me", "5"), S(100));
+        assert!(me.leads(&terms(), S(109)));
+        assert_eq!(me.step(&terms(), S(105)), Step::Renew { version: "5".into() });
+        assert!(!me.leads(&terms(), S(110)));
+        assert_eq!(me.step(&terms(), S(110)), Step::Lost);
+    }
+
+    #[test]
+    fn somebody_took_it_from_us() {
+        let mut me = Candidate::default();
+        me.wrote(held_by("me", "5"), S(0));
+        me.observe(held_by("other", "6"), S(1));
+        assert_eq!(me.step(&terms(), S(1)), Step::Lost);
+    }
+
+    #[test]
+    fn our_own_record_of_an_earlier_life_is_renewed() {
+        let mut me = Candidate::default();
+        me.observe(held_by("me", "5"), S(0));
+        assert_eq!(me.step(&terms(), S(0)), Step::Renew { version: "5".into() });
+    }
+}

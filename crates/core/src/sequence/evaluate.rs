@@ -1,0 +1,255 @@
+//! Which groups of a sequence are open, complete or timed out: a function of the facts and of `now`.
+
+use super::{
+    reason::Reason,
+    spec::{Enforcement, Group, Members, OnTimeout, RecordedGroup, Scope, Sequence, Spec},
+    status::GroupState,
+};
+use crate::{
+    Timestamp,
+    index::{Index, SequenceEntry, Standing},
+};
+use jiff::SignedDuration;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A sequence, judged at one moment.
+#[derive(Clone, Debug)]
+pub struct Evaluation {
+    /// Why nothing of it can go on. Then no group is judged, unless the reason is a timeout.
+    pub stall: Option<Reason>,
+    pub groups: Vec<GroupView>,
+    /// When the passing of time alone changes this judgement.
+    pub wake_at: Option<Timestamp>,
+    pub resumed_at: Option<Timestamp>,
+}
+
+/// A group, judged at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct GroupView {
+    /// Its members may be released.
+    pub open: bool,
+    /// It has what it needs: now, or, in Bootstrap, once.
+    pub complete: bool,
+    /// Those who wait for it need not wait any longer.
+    pub passed: bool,
+    pub timed_out: bool,
+    /// While it settles: when that is over.
+    pub settles_at: Option<Timestamp>,
+    /// `None` while it cannot be known.
+    pub expected: Option<u32>,
+    pub required: Option<u32>,
+    pub present: u32,
+    pub released: u32,
+    pub arrived: u32,
+    pub opened_at: Option<Timestamp>,
+    pub completed_at: Option<Timestamp>,
+}
+
+impl GroupView {
+    pub fn state(&self) -> GroupState {
+        match (self.complete, self.timed_out, self.open) {
+            (true, _, _) => GroupState::Complete,
+            (false, true, _) => GroupState::TimedOut,
+            (false, false, true) => GroupState::Open,
+            (false, false, false) => GroupState::Waiting,
+        }
+    }
+}
+
+/// Judges a sequence. Costs O(groups).
+pub fn evaluate(index: &Index, entry: &SequenceEntry, now: Timestamp) -> Evaluation {
+    let sequence = &entry.sequence;
+    let spec = match standing_in_the_way(index, sequence) {
+        Ok(spec) => spec,
+        Err(stall) => {
+            let resumed_at = entry.recorded().resumed_at;
+            return Evaluation { stall: Some(stall), groups: Vec::new(), wake_at: None, resumed_at };
+        }
+    };
+    let resumed_at = resumed_at(entry, spec, now);
+    let mut judge = Judge { entry, spec, now, resumed_at, groups: Vec::new(), wake_at: None };
+    for position in 0..spec.groups.len() {
+        let view = judge.group(position);
+        judge.groups.push(view);
+    }
+    let Judge { groups, wake_at, .. } = judge;
+    let failed = spec
+        .groups
+        .iter()
+        .zip(&groups)
+        .find(|(group, view)| view.timed_out && !view.complete && group.on_timeout == OnTimeout::Fail);
+    let stall = failed.map(|(group, view)| Reason::Timeout {
+        group: group.title.clone(),
+        after: group.timeout.unwrap_or_default(),
+        arrived: view.arrived,
+        required: view.required,
+    });
+    Evaluation { stall, groups, wake_at, resumed_at }
+}
+
+/// What keeps a sequence from being looked at at all.
+fn standing_in_the_way<'a>(index: &Index, sequence: &'a Sequence) -> Result<&'a Arc<Spec>, Reason> {
+    let spec =
+        sequence.spec.as_ref().map_err(|invalid| Reason::InvalidSpec { problem: invalid.to_string() })?;
+    match spec.scope {
+        Scope::Cluster => {}
+        Scope::Node => return Err(Reason::NodeScopeNeedsFullMode),
+    }
+    let at_home = spec.target == sequence.namespace;
+    let invited = || index.namespace(&spec.target).is_some_and(|there| there.allows(&sequence.namespace));
+    if !at_home && !invited() {
+        let (namespace, from) = (spec.target.clone(), sequence.namespace.clone());
+        return Err(Reason::NotPermitted { namespace, from });
+    }
+    Ok(spec)
+}
+
+/// A sequence that was suspended and is not any more was resumed; if nobody wrote down when, it was now.
+fn resumed_at(entry: &SequenceEntry, spec: &Spec, now: Timestamp) -> Option<Timestamp> {
+    let recorded = entry.recorded();
+    match recorded.suspended && !spec.suspend {
+        true => Some(now),
+        false => recorded.resumed_at,
+    }
+}
+
+struct Judge<'a> {
+    entry: &'a SequenceEntry,
+    spec: &'a Spec,
+    now: Timestamp,
+    resumed_at: Option<Timestamp>,
+    /// The groups judged so far: all that a group can wait for, since it waits only for earlier ones.
+    groups: Vec<GroupView>,
+    wake_at: Option<Timestamp>,
+}
+
+impl Judge<'_> {
+    fn group(&mut self, position: usize) -> GroupView {
+        let group = &self.spec.groups[position];
+        let recorded = self.entry.recorded().groups.get(&group.id).copied().unwrap_or_default();
+        let mut view = self.count(position);
+        view.open = self.may_open(group, recorded);
+        self.date(group, recorded, &mut view);
+        self.time_out(group, &mut view);
+        self.pass(group, &mut view);
+        view
+    }
+
+    fn count(&self, position: usize) -> GroupView {
+        let group = &self.spec.groups[position];
+        let cell = self.entry.cell(position);
+        let outdated = cell.number(Standing::Outdated);
+        let (expected, arrived) = match (&group.members, group.expected) {
+            (_, Some(expected)) => (Some(expected), cell.number(Standing::Arrived)),
+            (Members::Names(names), None) => {
+                let expected = (names.len() as u32).saturating_sub(self.entry.lost(position));
+                (Some(expected), cell.number(Standing::Arrived) + outdated)
+            }
+            (Members::Selector(_), None) => {
+                let sum = cell.sum();
+                let known = sum.unknown == 0 && sum.expected > 0;
+                (known.then_some(sum.expected), sum.arrived)
+            }
+        };
+        let present = cell.present();
+        GroupView {
+            expected,
+            required: expected.map(|expected| group.min_ready.of(expected)),
+            present,
+            released: present - cell.number(Standing::Held),
+            arrived,
+            ..GroupView::default()
+        }
+    }
+
+    fn may_open(&self, group: &Group, recorded: RecordedGroup) -> bool {
+        // In Bootstrap, a group that has been complete is past all waiting, whatever is edited around it.
+        let been_complete =
+            self.spec.enforcement == Enforcement::Bootstrap && recorded.completed_at.is_some();
+        let by_hand = self.entry.sequence.opened_by_hand.contains(&group.title);
+        let waited = group.after.iter().all(|earlier| self.groups[*earlier].passed);
+        let opens = been_complete || by_hand || waited;
+        // A suspended sequence opens nothing new.
+        opens && (!self.spec.suspend || recorded.opened_at.is_some())
+    }
+
+    /// Settles since when the group is open and complete. A time that was not recorded is now: we may wait
+    /// longer than asked for, never shorter.
+    fn date(&self, group: &Group, recorded: RecordedGroup, view: &mut GroupView) {
+        let enough = matches!(view.required, Some(required) if view.arrived >= required);
+        view.opened_at = recorded.opened_at.or(view.open.then_some(self.now));
+        let complete_now = enough && view.opened_at.is_some();
+        match self.spec.enforcement {
+            Enforcement::Bootstrap => {
+                view.complete = complete_now || recorded.completed_at.is_some();
+                view.completed_at = recorded.completed_at.or(complete_now.then_some(self.now));
+                if recorded.completed_at.is_some() {
+                    // Pods of a replaced ReplicaSet count again: the group has been complete before.
+                    view.arrived += self.outdated_of(group, view);
+                }
+            }
+            Enforcement::Continuous => {
+                view.complete = complete_now;
+                view.completed_at = complete_now.then(|| recorded.completed_at.unwrap_or(self.now));
+                if !complete_now && recorded.completed_at.is_some() {
+                    // It had been complete: its time runs anew.
+                    view.opened_at = Some(self.now);
+                }
+            }
+        }
+    }
+
+    fn outdated_of(&self, group: &Group, view: &GroupView) -> u32 {
+        let position = self.groups.len();
+        match (&group.members, group.expected) {
+            (Members::Names(_), None) => 0,
+            (Members::Names(_) | Members::Selector(_), _) => {
+                let room = view.expected.unwrap_or_default().saturating_sub(view.arrived);
+                self.entry.cell(position).number(Standing::Outdated).min(room)
+            }
+        }
+    }
+
+    fn time_out(&mut self, group: &Group, view: &mut GroupView) {
+        let (Some(timeout), Some(opened_at)) = (group.timeout, view.opened_at) else { return };
+        if view.complete || !view.open || self.spec.suspend {
+            return;
+        }
+        let since = self.resumed_at.map_or(opened_at, |resumed_at| resumed_at.max(opened_at));
+        let due = later(since, timeout);
+        match self.now >= due {
+            true => view.timed_out = true,
+            false => self.wake_at(due),
+        }
+    }
+
+    fn pass(&mut self, group: &Group, view: &mut GroupView) {
+        let earlier = match self.spec.enforcement {
+            Enforcement::Bootstrap => true,
+            // What an earlier group lost, nobody behind it may pass by.
+            Enforcement::Continuous => view.open,
+        };
+        if let (true, Some(completed_at)) = (view.complete, view.completed_at) {
+            let settled = later(completed_at, group.wait);
+            view.passed = self.now >= settled && earlier;
+            if self.now < settled {
+                view.settles_at = Some(settled);
+                self.wake_at(settled);
+            }
+        }
+        if view.timed_out && group.on_timeout == OnTimeout::Continue {
+            view.passed = true;
+        }
+    }
+
+    fn wake_at(&mut self, at: Timestamp) {
+        self.wake_at = Some(self.wake_at.map_or(at, |earliest| earliest.min(at)));
+    }
+}
+
+/// `after` later than `since`; the end of time if that is beyond it.
+pub fn later(since: Timestamp, after: Duration) -> Timestamp {
+    let after = SignedDuration::try_from(after).unwrap_or(SignedDuration::MAX);
+    since.checked_add(after).unwrap_or(Timestamp::MAX)
+}

@@ -1,0 +1,281 @@
+//! Why something waits, as a tree: from the pod or the sequence down to the container that is not ready.
+
+use super::{
+    blocked::{self, Blocker},
+    decide::{held_by_another, room_to_start},
+    evaluate::{Evaluation, evaluate},
+    reason::{Reason, human, of},
+    spec::{Spec, Until},
+    status::{GroupState, Phase, status},
+};
+use crate::{
+    Timestamp,
+    facts::Pod,
+    index::{Index, SequenceEntry, Standing},
+};
+use std::time::Duration;
+
+/// Blockers shown of one group.
+const BLOCKERS: usize = 5;
+
+/// One line of the answer, with what it rests on below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    pub text: String,
+    /// The code of the reason, if the line is one.
+    pub code: Option<&'static str>,
+    pub hint: Option<String>,
+    pub below: Vec<Line>,
+}
+
+impl Line {
+    fn new(text: impl Into<String>) -> Line {
+        Line { text: text.into(), code: None, hint: None, below: Vec::new() }
+    }
+
+    fn of(blocker: &Blocker, now: Timestamp) -> Line {
+        let reason = &blocker.reason;
+        let since = blocker.since.map_or(String::new(), |since| format!(" (for {})", elapsed(since, now)));
+        let hint = match (reason, reason.pod()) {
+            (Reason::NotReady { .. } | Reason::NotSucceeded { .. } | Reason::PodFailed { .. }, Some(pod)) => {
+                format!("kubectl logs {pod}  ·  kubectl describe pod {pod}")
+            }
+            (Reason::NotStarted { .. }, Some(pod)) => format!("kubectl describe pod {pod}"),
+            (_, _) => reason.hint().to_string(),
+        };
+        Line {
+            text: reason.sentence() + &since,
+            code: Some(reason.code()),
+            hint: Some(hint),
+            below: Vec::new(),
+        }
+    }
+
+    fn with(mut self, below: Vec<Line>) -> Line {
+        self.below = below;
+        self
+    }
+}
+
+/// Why a pod waits, or that it does not.
+pub fn explain_pod(index: &Index, pod: &Pod, now: Timestamp) -> Line {
+    let name = &pod.name;
+    let claims: Vec<_> = index.claims_on(pod.uid).collect();
+    let mut held = Vec::new();
+    let mut free = Vec::new();
+    for claim in claims {
+        let Some(entry) = index.sequence(claim.sequence).filter(|entry| !entry.ghost) else { continue };
+        let Some(spec) = entry.spec() else { continue };
+        let position = claim.group as usize;
+        let place = place(entry, spec, position);
+        match pod.gates.contains(&spec.gate) {
+            true => {
+                let text = format!("{name} is held by {place} for {}", elapsed(pod.created, now));
+                let mut line = Line::new(text).with(why_held(index, entry, spec, position, pod, now));
+                line.hint = Some(format!("release it anyway: rollcall release pod/{name}"));
+                held.push(line);
+            }
+            false => free.push(Line::new(format!("{name} belongs to {place}, and its gate is gone"))),
+        }
+    }
+    match (held.len(), free.len()) {
+        (0, 0) => unclaimed(pod, now),
+        (0, _) => {
+            let mut line = free.remove(0);
+            line.below = free;
+            line.below.push(own_state(index, pod, now));
+            line
+        }
+        (1, 0) => held.remove(0),
+        (_, _) => Line::new(format!("{name} is claimed by {} sequences", held.len() + free.len()))
+            .with(held.into_iter().chain(free).collect()),
+    }
+}
+
+fn unclaimed(pod: &Pod, now: Timestamp) -> Line {
+    let name = &pod.name;
+    match pod.gates.first() {
+        Some(gate) => {
+            let text = format!("{name} is held by the gate {gate}, and no PodSequence here claims it");
+            let hint =
+                "create a PodSequence that lists or selects it, or remove the gate: rollcall release pod/";
+            Line { hint: Some(format!("{hint}{name}")), ..Line::new(text) }
+        }
+        None => Line::new(format!("{name} carries no gate and no PodSequence claims it")).with(trouble(
+            pod,
+            Until::Auto,
+            now,
+        )),
+    }
+}
+
+fn own_state(index: &Index, pod: &Pod, now: Timestamp) -> Line {
+    let until = index
+        .claims_on(pod.uid)
+        .find_map(|claim| Some(index.sequence(claim.sequence)?.spec()?.groups[claim.group as usize].until))
+        .unwrap_or(Until::Auto);
+    let rule = rule(pod, until);
+    match until.arrived(pod) {
+        true => Line::new(format!("it has arrived ({rule})")),
+        false => Line::new(format!("it has not arrived ({rule})")).with(trouble(pod, until, now)),
+    }
+}
+
+/// Which rule of arrival applies, and why.
+fn rule(pod: &Pod, until: Until) -> String {
+    let resolved = match until.resolve(pod.runs_to_completion) {
+        Until::Ready | Until::Auto => "Ready",
+        Until::Started => "Started",
+        Until::Succeeded => "Succeeded",
+    };
+    match (until, pod.runs_to_completion) {
+        (Until::Auto, true) => format!("until {resolved}: it runs to completion and has no readiness probe"),
+        (_, _) => format!("until {resolved}"),
+    }
+}
+
+fn trouble(pod: &Pod, until: Until, now: Timestamp) -> Vec<Line> {
+    if until.arrived(pod) {
+        return Vec::new();
+    }
+    let reason = blocked::of_starting_pod(pod, until);
+    vec![Line::of(&Blocker { reason, since: Some(pod.since) }, now)]
+}
+
+fn why_held(
+    index: &Index,
+    entry: &SequenceEntry,
+    spec: &Spec,
+    position: usize,
+    pod: &Pod,
+    now: Timestamp,
+) -> Vec<Line> {
+    let evaluation = evaluate(index, entry, now);
+    let Some(view) = evaluation.groups.get(position) else {
+        return evaluation.stall.iter().map(|stall| line(stall.clone(), now)).collect();
+    };
+    if spec.suspend {
+        return vec![line(Reason::Suspended, now)];
+    }
+    if !view.open {
+        return waits_for(index, entry, spec, &evaluation, position, now);
+    }
+    if let Some((_, reason)) = held_by_another(index, entry, pod.uid, now) {
+        return vec![line(reason, now)];
+    }
+    if room_to_start(entry, spec, position) == 0 {
+        let limit = spec.groups[position].max_concurrent_starts.unwrap_or_default();
+        let starting = starting(index, entry, spec, position, now);
+        return vec![line(Reason::StartLimit { limit }, now).with(starting)];
+    }
+    vec![Line::new("its group is open: the controller is about to release it")]
+}
+
+/// The groups a closed group waits for, down to those that are open.
+fn waits_for(
+    index: &Index,
+    entry: &SequenceEntry,
+    spec: &Spec,
+    evaluation: &Evaluation,
+    position: usize,
+    now: Timestamp,
+) -> Vec<Line> {
+    let unpassed = spec.groups[position].after.iter().filter(|earlier| !evaluation.groups[**earlier].passed);
+    unpassed
+        .map(|earlier| {
+            let (group, view) = (&spec.groups[*earlier], &evaluation.groups[*earlier]);
+            if let Some(until) = view.settles_at {
+                return line(Reason::Settling { group: group.title.clone(), until }, now);
+            }
+            let (arrived, required) = (view.arrived, view.required);
+            let text = format!(
+                "waits for group {} \"{}\": {} arrived",
+                earlier + 1,
+                group.title,
+                of(arrived, required)
+            );
+            let below = match view.open {
+                true => blockers(index, entry, spec, evaluation, *earlier, now),
+                false => waits_for(index, entry, spec, evaluation, *earlier, now),
+            };
+            Line { code: Some("WaitsForGroup"), ..Line::new(text) }.with(below)
+        })
+        .collect()
+}
+
+fn blockers(
+    index: &Index,
+    entry: &SequenceEntry,
+    spec: &Spec,
+    evaluation: &Evaluation,
+    position: usize,
+    now: Timestamp,
+) -> Vec<Line> {
+    let view = &evaluation.groups[position];
+    let found = blocked::of_open_group(index, entry, spec, position, view, BLOCKERS);
+    let mut lines: Vec<Line> = found.iter().map(|blocker| Line::of(blocker, now)).collect();
+    let missing = view.required.unwrap_or_default().saturating_sub(view.arrived) as usize;
+    if missing > lines.len() && lines.len() == BLOCKERS {
+        lines.push(Line::new(format!("and {} more", missing - lines.len())));
+    }
+    lines
+}
+
+fn starting(index: &Index, entry: &SequenceEntry, spec: &Spec, position: usize, now: Timestamp) -> Vec<Line> {
+    let until = spec.groups[position].until;
+    let pods = entry.cell(position).waiting().take(BLOCKERS).filter_map(|(_, uid)| index.pod(uid));
+    pods.flat_map(|pod| trouble(pod, until, now)).collect()
+}
+
+/// Where a whole sequence stands and what each unfinished group waits for.
+pub fn explain_sequence(index: &Index, entry: &SequenceEntry, now: Timestamp) -> Line {
+    let evaluation = evaluate(index, entry, now);
+    let status = status(index, entry, &evaluation);
+    let name = &entry.sequence.name;
+    let head = match status.phase {
+        Phase::Completed => format!("PodSequence {name} is complete: {}", status.message),
+        Phase::Pending | Phase::InProgress | Phase::Failed => {
+            format!("PodSequence {name} is {}: {}", status.phase.as_str(), status.message)
+        }
+    };
+    let mut lines = Vec::new();
+    if let Some(stall) = &evaluation.stall {
+        lines.push(line(stall.clone(), now));
+    }
+    let Some(spec) = entry.spec() else { return Line::new(head).with(lines) };
+    for (position, view) in evaluation.groups.iter().enumerate() {
+        let title = &spec.groups[position].title;
+        let held = entry.cell(position).number(Standing::Held);
+        let numbers = format!("{} arrived", of(view.arrived, view.required));
+        let text =
+            |state: &str| format!("group {} \"{title}\" {state}: {numbers}, {held} held", position + 1);
+        let below = || blockers(index, entry, spec, &evaluation, position, now);
+        let waits = || waits_for(index, entry, spec, &evaluation, position, now);
+        match view.state() {
+            GroupState::Complete => lines.push(Line::new(text("is complete"))),
+            GroupState::Open => lines.push(Line::new(text("is open")).with(below())),
+            GroupState::TimedOut => lines.push(Line::new(text("has timed out")).with(below())),
+            GroupState::Waiting => {
+                let waits = waits().into_iter().map(|line| Line { below: Vec::new(), ..line }).collect();
+                lines.push(Line::new(text("is closed")).with(waits));
+            }
+        }
+    }
+    Line::new(head).with(lines)
+}
+
+fn place(entry: &SequenceEntry, spec: &Spec, position: usize) -> String {
+    let (name, groups) = (&entry.sequence.name, spec.groups.len());
+    let title = &spec.groups[position].title;
+    format!("PodSequence {name} (group {} of {groups}, \"{title}\")", position + 1)
+}
+
+fn line(reason: Reason, now: Timestamp) -> Line {
+    Line::of(&Blocker::from(reason), now)
+}
+
+/// Time gone by, in whole seconds; never negative, whatever clocks say.
+pub fn elapsed(since: Timestamp, now: Timestamp) -> String {
+    let seconds = now.duration_since(since).as_secs().max(0);
+    human(Duration::from_secs(seconds.unsigned_abs()))
+}

@@ -1,0 +1,382 @@
+//! The status of a sequence: what a person sees. A function of the facts; it holds no elapsed times, so that
+//! it changes, and is written, only when something happened.
+
+use super::{
+    blocked::{self, Blocker},
+    evaluate::{Evaluation, GroupView},
+    reason::{Reason, of},
+    spec::{GroupId, Spec},
+};
+use crate::{
+    Timestamp,
+    index::{Index, SequenceEntry, Standing},
+};
+use std::sync::Arc;
+
+/// Names listed at most; counts beside them are exact.
+pub const NAMES: usize = 100;
+/// Blockers listed at most: enough to act on, little enough to read.
+pub const BLOCKERS: usize = 10;
+/// Kubernetes allows 32 KiB for a condition's message; nobody reads more than this.
+const MESSAGE: usize = 1024;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    Pending,
+    InProgress,
+    Completed,
+    Failed,
+}
+
+impl Phase {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Phase::Pending => "Pending",
+            Phase::InProgress => "InProgress",
+            Phase::Completed => "Completed",
+            Phase::Failed => "Failed",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GroupState {
+    Waiting,
+    Open,
+    Complete,
+    TimedOut,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Status {
+    pub observed_generation: i64,
+    pub phase: Phase,
+    pub current_index: u32,
+    pub current_group_pods: Vec<Arc<str>>,
+    pub ready_pods_in_current_group: u32,
+    pub processed_pods: Vec<Arc<str>>,
+    pub message: String,
+    pub groups: Vec<GroupStatus>,
+    pub blocked_by: Vec<BlockedBy>,
+    pub summary_group: String,
+    pub summary_ready: String,
+    pub resumed_at: Option<Timestamp>,
+    pub conditions: Vec<Condition>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupStatus {
+    pub id: GroupId,
+    pub title: Arc<str>,
+    pub state: GroupState,
+    pub expected: Option<u32>,
+    pub present: u32,
+    pub released: u32,
+    pub arrived: u32,
+    pub opened_at: Option<Timestamp>,
+    pub completed_at: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct BlockedBy {
+    pub group: Arc<str>,
+    pub blocker: Blocker,
+}
+
+/// A condition without its transition time, which is the status writer's business.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    pub kind: ConditionKind,
+    pub holds: bool,
+    pub reason: String,
+    pub message: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ConditionKind {
+    Ready,
+    Reconciling,
+    Stalled,
+    OutOfOrder,
+    Suspended,
+}
+
+impl ConditionKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ConditionKind::Ready => "Ready",
+            ConditionKind::Reconciling => "Reconciling",
+            ConditionKind::Stalled => "Stalled",
+            ConditionKind::OutOfOrder => "OutOfOrder",
+            ConditionKind::Suspended => "Suspended",
+        }
+    }
+}
+
+pub fn status(index: &Index, entry: &SequenceEntry, evaluation: &Evaluation) -> Status {
+    let judged = entry.spec().filter(|_| !evaluation.groups.is_empty());
+    let out_of_order = judged.map_or(Vec::new(), |spec| out_of_order(index, entry, spec, evaluation));
+    let report = Report { index, entry, evaluation, out_of_order };
+    match judged {
+        Some(spec) => report.of_judged(spec),
+        None => report.of_unjudged(),
+    }
+}
+
+/// Pods of groups that were never opened, running without ever having been released.
+pub fn out_of_order(
+    index: &Index,
+    entry: &SequenceEntry,
+    spec: &Spec,
+    evaluation: &Evaluation,
+) -> Vec<Reason> {
+    let never_opened = |view: &GroupView| view.opened_at.is_none();
+    let groups = evaluation.groups.iter().enumerate().filter(|(_, view)| never_opened(view));
+    let pods = groups.flat_map(|(position, _)| {
+        let group = &spec.groups[position].title;
+        let running =
+            blocked::unheld(index, entry, spec, position, BLOCKERS).filter(|pod| blocked::runs(pod));
+        running.map(|pod| Reason::OutOfOrder { pod: pod.name.clone(), group: group.clone() })
+    });
+    pods.take(BLOCKERS).collect()
+}
+
+struct Report<'a> {
+    index: &'a Index,
+    entry: &'a SequenceEntry,
+    evaluation: &'a Evaluation,
+    out_of_order: Vec<Reason>,
+}
+
+impl Report<'_> {
+    fn of_unjudged(&self) -> Status {
+        let stall = self.evaluation.stall.as_ref();
+        let message = stall.map_or(String::new(), Reason::sentence);
+        let groups = self.entry.sequence.spec.as_ref().map_or(0, |spec| spec.groups.len());
+        Status {
+            observed_generation: self.entry.sequence.generation,
+            phase: Phase::Failed,
+            current_index: 0,
+            current_group_pods: Vec::new(),
+            ready_pods_in_current_group: 0,
+            processed_pods: Vec::new(),
+            conditions: self.conditions(Phase::Failed, &message, false),
+            message: shortened(message),
+            groups: Vec::new(),
+            blocked_by: Vec::new(),
+            summary_group: if groups > 0 { format!("0/{groups}") } else { String::new() },
+            summary_ready: String::new(),
+            resumed_at: self.evaluation.resumed_at,
+        }
+    }
+
+    fn of_judged(&self, spec: &Spec) -> Status {
+        let views = &self.evaluation.groups;
+        let current = views.iter().position(|view| !view.complete);
+        let phase = self.phase(current);
+        let blocked_by = self.blocked_by(spec);
+        let message = self.message(spec, phase, current, &blocked_by);
+        let (summary_group, summary_ready) = summary(spec, views, current);
+        Status {
+            observed_generation: self.entry.sequence.generation,
+            phase,
+            current_index: current.unwrap_or(views.len()) as u32,
+            current_group_pods: current
+                .map_or(Vec::new(), |position| self.names(position, &Standing::ALL, NAMES)),
+            ready_pods_in_current_group: current.map_or(0, |position| views[position].arrived),
+            processed_pods: self.processed(),
+            conditions: self.conditions(phase, &message, spec.suspend),
+            message: shortened(message),
+            groups: spec.groups.iter().zip(views).map(|(group, view)| of_group(group, view)).collect(),
+            blocked_by,
+            summary_group,
+            summary_ready,
+            resumed_at: self.evaluation.resumed_at,
+        }
+    }
+
+    fn phase(&self, current: Option<usize>) -> Phase {
+        let views = &self.evaluation.groups;
+        let begun = views.iter().any(|view| view.complete || view.opened_at.is_some() && view.released > 0);
+        match (&self.evaluation.stall, current) {
+            (Some(_), _) => Phase::Failed,
+            (None, None) => Phase::Completed,
+            (None, Some(_)) if begun => Phase::InProgress,
+            (None, Some(_)) => Phase::Pending,
+        }
+    }
+
+    fn names(&self, position: usize, standings: &[Standing], most: usize) -> Vec<Arc<str>> {
+        let cell = self.entry.cell(position);
+        let mut names: Vec<Arc<str>> = Vec::new();
+        for standing in standings {
+            names.extend(cell.members(*standing).take(most).map(|(name, _)| name.clone()));
+        }
+        names.sort();
+        names.truncate(most);
+        names
+    }
+
+    fn processed(&self) -> Vec<Arc<str>> {
+        let mut names = Vec::new();
+        for (position, view) in self.evaluation.groups.iter().enumerate() {
+            if names.len() >= NAMES {
+                break;
+            }
+            if view.complete {
+                names.extend(self.names(
+                    position,
+                    &[Standing::Arrived, Standing::Outdated],
+                    NAMES - names.len(),
+                ));
+            }
+        }
+        names
+    }
+
+    fn blocked_by(&self, spec: &Spec) -> Vec<BlockedBy> {
+        let mut list = Vec::new();
+        for (position, view) in self.evaluation.groups.iter().enumerate() {
+            let room = BLOCKERS - list.len();
+            if view.complete || room == 0 {
+                continue;
+            }
+            let blockers = match view.open {
+                true => blocked::of_open_group(self.index, self.entry, spec, position, view, room),
+                false => self.unheld(spec, position, view, room),
+            };
+            let group = &spec.groups[position].title;
+            list.extend(blockers.into_iter().map(|blocker| BlockedBy { group: group.clone(), blocker }));
+        }
+        list
+    }
+
+    /// Pods of a closed group that nothing of ours holds; not of one that has been open before.
+    fn unheld(&self, spec: &Spec, position: usize, view: &GroupView, most: usize) -> Vec<Blocker> {
+        if view.opened_at.is_some() {
+            return Vec::new();
+        }
+        let pods = blocked::unheld(self.index, self.entry, spec, position, most);
+        pods.map(|pod| {
+            let (name, group) = (pod.name.clone(), spec.groups[position].title.clone());
+            let reason = match (blocked::runs(pod), pod.gates.first()) {
+                (true, _) => Reason::OutOfOrder { pod: name, group },
+                (false, Some(gate)) => Reason::ForeignGate { pod: name, gate: gate.clone() },
+                (false, None) => Reason::NoGate { pod: name, gate: spec.gate.clone() },
+            };
+            Blocker { reason, since: Some(pod.since) }
+        })
+        .collect()
+    }
+
+    fn message(&self, spec: &Spec, phase: Phase, current: Option<usize>, blocked: &[BlockedBy]) -> String {
+        if let Some(stall) = &self.evaluation.stall {
+            return stall.sentence();
+        }
+        let Some(position) = current else {
+            return match spec.groups.len() {
+                1 => "the group is complete".into(),
+                groups => format!("all {groups} groups are complete"),
+            };
+        };
+        let (group, view) = (&spec.groups[position], &self.evaluation.groups[position]);
+        if spec.suspend {
+            return format!("suspended at \"{}\": nothing is released", group.title);
+        }
+        let first = blocked.iter().find(|entry| entry.group == group.title);
+        let because = first.map_or(String::new(), |entry| format!(": {}", entry.blocker.reason.sentence()));
+        let settling = self.evaluation.groups[..position].iter().position(|view| view.settles_at.is_some());
+        match (view.open, settling, phase) {
+            (false, Some(earlier), _) => {
+                let (earlier, until) =
+                    (&spec.groups[earlier].title, self.evaluation.groups[earlier].settles_at);
+                Reason::Settling { group: earlier.clone(), until: until.unwrap_or_default() }.sentence()
+            }
+            (_, _, Phase::Pending | Phase::InProgress | Phase::Completed | Phase::Failed) => {
+                let arrived = of(view.arrived, view.required);
+                format!("\"{}\" has {arrived} arrived{because}", group.title)
+            }
+        }
+    }
+
+    fn conditions(&self, phase: Phase, message: &str, suspended: bool) -> Vec<Condition> {
+        let condition = |kind, holds, reason: &str, message: &str| Condition {
+            kind,
+            holds,
+            reason: reason.into(),
+            message: shortened(message.to_string()),
+        };
+        let stall = self.evaluation.stall.as_ref();
+        let progressing = matches!(phase, Phase::Pending | Phase::InProgress) && !suspended;
+        let progress = match (phase, suspended) {
+            (Phase::Completed, _) => "Completed",
+            (Phase::Failed, _) => stall.map_or("Failed", Reason::code),
+            (_, true) => "Suspended",
+            (Phase::Pending | Phase::InProgress, false) => phase.as_str(),
+        };
+        let disorder: Vec<String> = self.out_of_order.iter().map(Reason::sentence).collect();
+        vec![
+            condition(ConditionKind::Ready, phase == Phase::Completed, progress, message),
+            condition(ConditionKind::Reconciling, progressing, progress, message),
+            condition(
+                ConditionKind::Stalled,
+                stall.is_some(),
+                stall.map_or("NotStalled", Reason::code),
+                &stall.map_or(String::new(), Reason::sentence),
+            ),
+            condition(
+                ConditionKind::OutOfOrder,
+                !disorder.is_empty(),
+                if disorder.is_empty() { "InOrder" } else { "OutOfOrder" },
+                &disorder.join("; "),
+            ),
+            condition(
+                ConditionKind::Suspended,
+                suspended,
+                if suspended { "Suspended" } else { "NotSuspended" },
+                if suspended { "spec.suspend is true: nothing is released" } else { "" },
+            ),
+        ]
+    }
+}
+
+fn of_group(group: &super::spec::Group, view: &GroupView) -> GroupStatus {
+    GroupStatus {
+        id: group.id.clone(),
+        title: group.title.clone(),
+        state: view.state(),
+        expected: view.expected,
+        present: view.present,
+        released: view.released,
+        arrived: view.arrived,
+        opened_at: view.opened_at,
+        completed_at: view.completed_at,
+    }
+}
+
+/// The two columns of `kubectl get`: `2/3 Application Layer` and `1/2`.
+fn summary(spec: &Spec, views: &[GroupView], current: Option<usize>) -> (String, String) {
+    let groups = spec.groups.len();
+    let number = |expected: Option<u32>| expected.map_or("?".to_string(), |expected| expected.to_string());
+    match current {
+        Some(position) => {
+            let view = &views[position];
+            let group = format!("{}/{groups} {}", position + 1, spec.groups[position].title);
+            (group, format!("{}/{}", view.arrived, number(view.required)))
+        }
+        None => {
+            let arrived: u32 = views.iter().map(|view| view.arrived).sum();
+            let required = views.iter().map(|view| view.required).sum::<Option<u32>>();
+            (format!("{groups}/{groups}"), format!("{arrived}/{}", number(required)))
+        }
+    }
+}
+
+fn shortened(mut text: String) -> String {
+    if text.len() > MESSAGE {
+        let cut = (0..=MESSAGE - 3).rev().find(|cut| text.is_char_boundary(*cut)).unwrap_or(0);
+        text.truncate(cut);
+        text.push('…');
+    }
+    text
+}
