@@ -1,0 +1,72 @@
+//! Every name by which Rollcall is known in a cluster, in one place: API groups, gates, labels, annotations,
+//! objects. They are part of the interface; changing one breaks manifests that people have written.
+
+/// API group of `PodSequence`.
+pub const SEQUENCE_GROUP: &str = "scheduling.example.com";
+/// Version of `PodSequence`.
+pub const SEQUENCE_VERSION: &str = "v1alpha1";
+/// `apiVersion` of `PodSequence`.
+pub const SEQUENCE_API_VERSION: &str = "scheduling.example.com/v1alpha1";
+/// Kind of `PodSequence`.
+pub const SEQUENCE_KIND: &str = "PodSequence";
+/// Resource name of `PodSequence`, as it stands in URLs and in RBAC rules.
+pub const SEQUENCE_PLURAL: &str = "podsequences";
+
+/// Prefix of our labels, annotations, gates and node keys.
+pub const PREFIX: &str = "podsequence.example.com/";
+
+/// The gate that a sequence manages unless its `schedulingGateName` names another one.
+pub const SEQUENCE_GATE: &str = "podsequence.example.com/sequence-gate";
+/// Holds a pod until its container-launch barrier exists.
+pub const LAUNCH_GATE: &str = "podsequence.example.com/launch-gate";
+/// Holds a pod until its reserved room is handed over.
+pub const TICKET_GATE: &str = "korder.dev/ticket-gate";
+
+/// On a Namespace: which other namespaces may sequence its pods, `<ns>[,<ns>…]` or `*`.
+pub const ALLOW_FROM: &str = "podsequence.example.com/allow-from";
+/// On a Namespace: `"true"` lets the sequences in it taint nodes (`nodeGuard: Taints`).
+pub const ALLOW_NODE_TAINTS: &str = "podsequence.example.com/allow-node-taints";
+/// On a PodSequence: the groups that were opened by hand.
+pub const OPEN_GROUPS: &str = "podsequence.example.com/open-groups";
+/// On a Pod: the sequence it belongs to, for pods that no group selects.
+pub const POD_SEQUENCE_NAME: &str = "podsequence.example.com/name";
+/// On a Pod: the index, counted from 0, of the group it belongs to; goes with [`POD_SEQUENCE_NAME`].
+pub const POD_SEQUENCE_GROUP: &str = "podsequence.example.com/group";
+/// On a Pod: who removed its gate by hand.
+pub const RELEASED_BY: &str = "podsequence.example.com/released-by";
+/// On a Pod: why its gate was removed by hand.
+pub const RELEASED_REASON: &str = "podsequence.example.com/released-reason";
+/// On a Pod: `"true"` restarts the containers of lower ranks when one of a higher rank restarted.
+pub const RESTART_DEPENDENTS: &str = "podsequence.example.com/restart-dependents";
+/// On a Pod: the DaemonSets that must be ready on its node before it starts.
+pub const WAIT_FOR_NODE: &str = "rollcall.dev/wait-for-node";
+
+/// Label on a Namespace, with the value [`ENABLED_VALUE`]: its pods get their gate at admission.
+pub const ENABLED_LABEL: &str = "podsequence-enabled";
+/// The value of [`ENABLED_LABEL`] that counts.
+pub const ENABLED_VALUE: &str = "true";
+/// Label on a Node that no controller has seen since it registered.
+pub const UNSEEN_LABEL: &str = "podsequence.example.com/unseen";
+/// End of the keys that keep a node closed for a group: `<PREFIX><namespace>.<name>.<group>-blocked`.
+pub const BLOCKED_SUFFIX: &str = "-blocked";
+
+/// The namespace of our own objects.
+pub const OWN_NAMESPACE: &str = "pod-sequence-system";
+/// Our Deployment and our ServiceAccount.
+pub const CONTROLLER: &str = "pod-sequence-controller";
+/// Our leader lease, in [`OWN_NAMESPACE`].
+pub const LEASE: &str = "pod-sequence-controller.example.com";
+/// The Service in front of the admission webhook.
+pub const WEBHOOK_SERVICE: &str = "pod-sequence-webhook";
+/// The MutatingWebhookConfiguration.
+pub const WEBHOOK_CONFIGURATION: &str = "podsequence-mutating-webhook";
+
+/// Start of the names of note ConfigMaps; the uid of the sequence follows.
+pub const NOTE_PREFIX: &str = "podsequence-note-";
+/// Label, with the value [`NOTE_LABEL_VALUE`], by which notes are listed and watched.
+pub const NOTE_LABEL: &str = "podsequence.example.com/note";
+/// The value of [`NOTE_LABEL`].
+pub const NOTE_LABEL_VALUE: &str = "true";
+
+/// The manager under which the API server records the fields that we own.
+pub const FIELD_MANAGER: &str = "rollcall";

@@ -1,0 +1,32 @@
+//! `PodSequence`: groups of pods that start one after the other.
+//!
+//! ```text
+//!  spec.rs, selector.rs, min_ready.rs   what a person writes, as types with their descriptions
+//!  words.rs                             the fields that take one of a few words
+//!  limits.rs                            how much of it, and in which form: every bound with its reason
+//!  rules.rs                             what the schema cannot say: the CEL rules and their words
+//!  status.rs                            what the controller answers
+//!  definition.rs                        all of that as the CustomResourceDefinition
+//!  validate.rs                          the same judgement in Rust, for the CLI and for objects that slipped through
+//! ```
+
+mod definition;
+pub mod limits;
+mod min_ready;
+mod rules;
+mod selector;
+mod spec;
+mod status;
+mod validate;
+mod words;
+
+pub use definition::crd;
+pub use min_ready::MinReady;
+pub use selector::{LabelSelector, Requirement, SelectorOperator};
+pub use spec::{GroupMembers, NodeReady, PodGroup, PodSequence, PodSequenceSpec, WorkloadRef};
+pub use status::{BlockedBy, GroupStatus, NodeCounts, NodeSequenceStatus, PodSequenceStatus, Summary};
+pub use validate::{InvalidSpec, parse_spec, unknown_fields, validate};
+pub use words::{
+    DeletionPolicy, Enforcement, GroupState, NodeGuard, OnTimeout, Phase, Scope, Start, Until,
+    WorkloadApiVersion, WorkloadKind,
+};

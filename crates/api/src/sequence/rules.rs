@@ -1,0 +1,441 @@
+//! What the schema cannot say: the CEL rules of a `PodSequence`, each with the same condition in Rust beside it.
+//!
+//! The API server prices every rule for the largest object that the schema admits, so nothing here compares all groups
+//! with all others. Kubernetes 1.33 is the floor: comprehensions with two variables exist, the newer list functions
+//! (`distinct`, `sort`, `slice`) do not.
+
+use super::limits;
+use super::validate::is_qualified_name;
+use crate::check::Rule;
+use crate::duration::{self, GoDuration, ParseError};
+use crate::names;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// How many names a message lists.
+const SHOWN: usize = 10;
+
+/// What `minReady` must be.
+pub const MIN_READY_MESSAGE: &str = "must be a number from 0 to 1000000 or a percentage from 0% to 100%";
+const QUALIFIED_NAME_MESSAGE: &str = "must be a name such as example.com/name: letters, digits, '-', '_' and '.', at \
+    most 63 characters, after an optional DNS name and a slash";
+
+/// Every rule, for looking one up by its text.
+pub fn all() -> Vec<Rule> {
+    let rules = [
+        spec(),
+        groups(),
+        group(),
+        gate(),
+        min_ready(),
+        wait_duration(),
+        timeout(),
+        label_keys(),
+        label_key(),
+        selector(),
+        requirement(),
+        workload_ref(),
+        node_ready(),
+    ];
+    rules.into_iter().flatten().collect()
+}
+
+/// On `spec`.
+pub fn spec() -> Vec<Rule> {
+    let node_only = "(has(g.nodeReady) || (has(g.nodeSelector) && size(g.nodeSelector) > 0))";
+    let max = limits::NODE_GROUPS;
+    vec![
+        Rule::new(
+            format!("self.scope != 'Node' || size(self.podGroups) <= {max}"),
+            format!("scope: Node allows at most {max} groups"),
+            at_most_32_groups_per_node,
+        )
+        .expression(format!(
+            "'scope: Node allows at most {max} groups, not ' + string(size(self.podGroups))"
+        ))
+        .at(".podGroups"),
+        Rule::new(
+            format!("self.scope == 'Node' || !self.podGroups.exists(g, {node_only})"),
+            "nodeSelector and nodeReady need scope: Node",
+            node_fields_need_node_scope,
+        )
+        .expression(format!(
+            "[self.podGroups.transformList(i, g, {node_only}, i)[0]].map(i, 'spec.podGroups[' + string(i) + '].' + \
+             (has(self.podGroups[i].nodeReady) ? 'nodeReady' : 'nodeSelector') + ': needs scope: Node')[0]"
+        ))
+        .at(".podGroups")
+        .reason("FieldValueForbidden"),
+        Rule::new(
+            "self.scope == 'Node' || self.nodeGuard != 'Taints'",
+            "nodeGuard: Taints needs scope: Node",
+            taints_need_node_scope,
+        )
+        .at(".nodeGuard")
+        .reason("FieldValueForbidden"),
+    ]
+}
+
+fn is_node_scope(spec: &Value) -> bool {
+    spec["scope"] == "Node"
+}
+
+fn at_most_32_groups_per_node(spec: &Value) -> Result<(), String> {
+    let (count, max) = (list(spec, "podGroups").len(), limits::NODE_GROUPS);
+    ensure(!is_node_scope(spec) || count <= max, || {
+        format!("scope: Node allows at most {max} groups, not {count}")
+    })
+}
+
+fn node_fields_need_node_scope(spec: &Value) -> Result<(), String> {
+    for (index, group) in list(spec, "podGroups").iter().enumerate() {
+        let labels = group["nodeSelector"].as_object().is_some_and(|labels| !labels.is_empty());
+        let field = match has(group, "nodeReady") {
+            true => "nodeReady",
+            false => "nodeSelector",
+        };
+        ensure(is_node_scope(spec) || !(labels || has(group, "nodeReady")), || {
+            format!("spec.podGroups[{index}].{field}: needs scope: Node")
+        })?;
+    }
+    Ok(())
+}
+
+fn taints_need_node_scope(spec: &Value) -> Result<(), String> {
+    ensure(is_node_scope(spec) || spec["nodeGuard"] != "Taints", || {
+        "nodeGuard: Taints needs scope: Node".into()
+    })
+}
+
+/// On `spec.podGroups`: names are unique, and `dependsOn` names earlier groups.
+///
+/// One rule for both, because both need the map from name to index, and making it fails on a name that occurs twice: then
+/// the API server says `insert failed: key NAME already exists evaluating rule:` and `message`; in every other case
+/// it says `messageExpression`.
+pub fn groups() -> Vec<Rule> {
+    let names = "self.transformMapEntry(i, g, has(g.name), {g.name: i})";
+    let earlier = format!(
+        "[self.transformList(j, h, j < i && j < {SHOWN} && has(h.name), h.name)].map(e, size(e) == 0 ? 'none of them has \
+         a name' : e.join(', ') + (i > {SHOWN} ? ', ...' : ''))[0]"
+    );
+    vec![
+        Rule::new(
+            format!(
+                "[{names}].all(names, self.all(i, g, !has(g.dependsOn) || g.dependsOn.all(d, d in names && names[d] < \
+                 i)))"
+            ),
+            DUPLICATE_NAME_MESSAGE,
+            names_are_unique_and_dependencies_earlier,
+        )
+        .expression(format!(
+            "[{names}].map(names, [self.transformList(i, g, has(g.dependsOn) && g.dependsOn.exists(d, !(d in names) || \
+             names[d] >= i), i)[0]].map(i, 'spec.podGroups[' + string(i) + '].dependsOn: \"' + \
+             self[i].dependsOn.filter(d, !(d in names) || names[d] >= i)[0] + '\" is not an earlier group of this \
+             sequence (' + {earlier} + ')')[0])[0]"
+        )),
+    ]
+}
+
+const DUPLICATE_NAME_MESSAGE: &str = "the names of the groups must differ";
+
+fn names_are_unique_and_dependencies_earlier(groups: &Value) -> Result<(), String> {
+    let groups = groups.as_array().map_or(&[][..], Vec::as_slice);
+    let mut index_of = BTreeMap::new();
+    for (index, group) in groups.iter().enumerate() {
+        let Some(name) = group["name"].as_str() else { continue };
+        ensure(index_of.insert(name, index).is_none(), || {
+            format!("insert failed: key {name} already exists evaluating rule: {DUPLICATE_NAME_MESSAGE}")
+        })?;
+    }
+    for (index, group) in groups.iter().enumerate() {
+        for dependency in list(group, "dependsOn").iter().filter_map(Value::as_str) {
+            ensure(index_of.get(dependency).is_some_and(|earlier| *earlier < index), || {
+                let earlier = earlier_names(&groups[..index]);
+                format!(
+                    "spec.podGroups[{index}].dependsOn: \"{dependency}\" is not an earlier group of this sequence \
+                     ({earlier})"
+                )
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn earlier_names(groups: &[Value]) -> String {
+    let names: Vec<&str> = groups.iter().take(SHOWN).filter_map(|group| group["name"].as_str()).collect();
+    match (names.is_empty(), groups.len() > SHOWN) {
+        (true, _) => "none of them has a name".to_owned(),
+        (false, false) => names.join(", "),
+        (false, true) => format!("{}, ...", names.join(", ")),
+    }
+}
+
+/// On each group.
+pub fn group() -> Vec<Rule> {
+    let given = "['pods', 'podSelector', 'workloadRef'].filter(f, f == 'pods' ? has(self.pods) : f == 'podSelector' ? \
+                 has(self.podSelector) : has(self.workloadRef))";
+    vec![
+        Rule::new(
+            "[has(self.pods), has(self.podSelector), has(self.workloadRef)].exists_one(given, given)",
+            "exactly one of pods, podSelector and workloadRef must be given",
+            exactly_one_kind_of_members,
+        )
+        .expression(format!(
+            "'exactly one of pods, podSelector and workloadRef must be given, not ' + [{given}].map(g, size(g) == 0 ? \
+             'none' : g.join(' and '))[0]"
+        )),
+        Rule::new(
+            "self.start != 'Immediately' || !has(self.dependsOn) || size(self.dependsOn) == 0",
+            "a group that starts Immediately waits for nothing, so it cannot have dependsOn",
+            immediate_groups_depend_on_nothing,
+        )
+        .at(".dependsOn")
+        .reason("FieldValueForbidden"),
+        Rule::new(
+            "!has(self.pods) || !has(self.expected) || self.expected == size(self.pods)",
+            "must be left out or be the number of names in pods",
+            expected_is_the_number_of_names,
+        )
+        .expression(
+            "'must be left out or be the number of names in pods, ' + string(size(self.pods)) + ', not ' + \
+             string(self.expected)",
+        )
+        .at(".expected"),
+    ]
+}
+
+fn exactly_one_kind_of_members(group: &Value) -> Result<(), String> {
+    let given: Vec<&str> =
+        ["pods", "podSelector", "workloadRef"].into_iter().filter(|f| has(group, f)).collect();
+    ensure(given.len() == 1, || {
+        let given = if given.is_empty() { "none".to_owned() } else { given.join(" and ") };
+        format!("exactly one of pods, podSelector and workloadRef must be given, not {given}")
+    })
+}
+
+fn immediate_groups_depend_on_nothing(group: &Value) -> Result<(), String> {
+    ensure(group["start"] != "Immediately" || list(group, "dependsOn").is_empty(), || {
+        "a group that starts Immediately waits for nothing, so it cannot have dependsOn".into()
+    })
+}
+
+fn expected_is_the_number_of_names(group: &Value) -> Result<(), String> {
+    let (Some(pods), Some(expected)) = (group["pods"].as_array(), group["expected"].as_u64()) else {
+        return Ok(());
+    };
+    ensure(expected == pods.len() as u64, || {
+        format!("must be left out or be the number of names in pods, {}, not {expected}", pods.len())
+    })
+}
+
+/// On `spec.schedulingGateName`.
+pub fn gate() -> Vec<Rule> {
+    vec![
+        Rule::new(qualified("self"), QUALIFIED_NAME_MESSAGE, text_is_qualified),
+        Rule::new(
+            format!("!(self in ['{}', '{}'])", names::LAUNCH_GATE, names::TICKET_GATE),
+            "is a gate that Rollcall removes for another reason; choose a name of your own",
+            gate_is_not_another_of_ours,
+        ),
+    ]
+}
+
+fn gate_is_not_another_of_ours(gate: &Value) -> Result<(), String> {
+    ensure(*gate != names::LAUNCH_GATE && *gate != names::TICKET_GATE, || {
+        "is a gate that Rollcall removes for another reason; choose a name of your own".into()
+    })
+}
+
+/// The pattern does not limit what is before the slash.
+fn qualified(name: &str) -> String {
+    format!(
+        "{name}.matches(r'{}') && {name}.indexOf('/') <= {}",
+        limits::QUALIFIED_NAME_PATTERN,
+        limits::SUBDOMAIN
+    )
+}
+
+fn fits_qualified(text: &str) -> bool {
+    is_qualified_name(text) && text.find('/').is_none_or(|at| at <= limits::SUBDOMAIN)
+}
+
+fn text_is_qualified(value: &Value) -> Result<(), String> {
+    ensure(value.as_str().is_some_and(fits_qualified), || QUALIFIED_NAME_MESSAGE.into())
+}
+
+/// On `minReady`.
+pub fn min_ready() -> Vec<Rule> {
+    vec![Rule::new(
+        format!(
+            "type(self) == int ? int(self) >= 0 && int(self) <= {} : string(self).matches('^(100|[1-9]?[0-9])%$')",
+            limits::COUNT
+        ),
+        MIN_READY_MESSAGE,
+        |value| {
+            ensure(serde_json::from_value::<super::MinReady>(value.clone()).is_ok(), || {
+                MIN_READY_MESSAGE.into()
+            })
+        },
+    )]
+}
+
+/// On `waitDuration`.
+pub fn wait_duration() -> Vec<Rule> {
+    let form = format!("self.matches(r'{}')", duration::PATTERN);
+    vec![
+        Rule::new(form.clone(), ParseError::Syntax.to_string(), |value| match parse_duration(value) {
+            Err(ParseError::Syntax) => Err(ParseError::Syntax.to_string()),
+            Err(ParseError::TooLong) | Ok(_) => Ok(()),
+        }),
+        Rule::new(
+            format!("!({form}) || duration(self) <= duration('8760h')"),
+            ParseError::TooLong.to_string(),
+            |value| match parse_duration(value) {
+                Err(ParseError::TooLong) => Err(ParseError::TooLong.to_string()),
+                Err(ParseError::Syntax) | Ok(_) => Ok(()),
+            },
+        ),
+    ]
+}
+
+/// On `timeout`.
+pub fn timeout() -> Vec<Rule> {
+    let message = "must be longer than 0s; leave timeout out to wait without limit";
+    let mut rules = wait_duration();
+    rules.push(Rule::new(
+        format!("!self.matches(r'{}') || duration(self) > duration('0s')", duration::PATTERN),
+        message,
+        |value| match parse_duration(value) {
+            Ok(GoDuration::ZERO) => {
+                Err("must be longer than 0s; leave timeout out to wait without limit".into())
+            }
+            Ok(_) | Err(_) => Ok(()),
+        },
+    ));
+    rules
+}
+
+fn parse_duration(value: &Value) -> Result<GoDuration, ParseError> {
+    value.as_str().ok_or(ParseError::Syntax)?.parse()
+}
+
+/// On a map of labels.
+pub fn label_keys() -> Vec<Rule> {
+    let good = qualified("k");
+    vec![
+        Rule::new(
+            format!("self.all(k, {good})"),
+            format!("the key of a label {QUALIFIED_NAME_MESSAGE}"),
+            |labels| {
+                let mut keys = labels.as_object().into_iter().flat_map(|labels| labels.keys());
+                match keys.find(|key| !fits_qualified(key)) {
+                    Some(key) => Err(format!("the key \"{key}\" {QUALIFIED_NAME_MESSAGE}")),
+                    None => Ok(()),
+                }
+            },
+        )
+        .expression(format!(
+            "'the key \"' + self.filter(k, !({good}))[0] + '\" {}'",
+            QUALIFIED_NAME_MESSAGE.replace('\'', "\\'")
+        )),
+    ]
+}
+
+/// On the key of an expression.
+pub fn label_key() -> Vec<Rule> {
+    vec![Rule::new(qualified("self"), QUALIFIED_NAME_MESSAGE, text_is_qualified)]
+}
+
+/// On `podSelector`.
+pub fn selector() -> Vec<Rule> {
+    let message = "must not be empty: it would take every pod of the namespace";
+    vec![Rule::new(
+        "(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && \
+         size(self.matchExpressions) > 0)",
+        message,
+        |selector| {
+            let labels = selector["matchLabels"].as_object().is_some_and(|labels| !labels.is_empty());
+            ensure(labels || !list(selector, "matchExpressions").is_empty(), || {
+                "must not be empty: it would take every pod of the namespace".into()
+            })
+        },
+    )]
+}
+
+/// On each of `matchExpressions`.
+pub fn requirement() -> Vec<Rule> {
+    vec![
+        Rule::new(
+            "!(self.operator in ['In', 'NotIn']) || (has(self.values) && size(self.values) > 0)",
+            "In and NotIn need at least one value",
+            |requirement| {
+                let needs = requirement["operator"] == "In" || requirement["operator"] == "NotIn";
+                ensure(!needs || !list(requirement, "values").is_empty(), || {
+                    "In and NotIn need at least one value".into()
+                })
+            },
+        )
+        .at(".values")
+        .reason("FieldValueRequired"),
+        Rule::new(
+            "!(self.operator in ['Exists', 'DoesNotExist']) || !has(self.values) || size(self.values) == 0",
+            "Exists and DoesNotExist take no values",
+            |requirement| {
+                let bare = requirement["operator"] == "Exists" || requirement["operator"] == "DoesNotExist";
+                ensure(!bare || list(requirement, "values").is_empty(), || {
+                    "Exists and DoesNotExist take no values".into()
+                })
+            },
+        )
+        .at(".values")
+        .reason("FieldValueForbidden"),
+    ]
+}
+
+/// On `workloadRef`.
+pub fn workload_ref() -> Vec<Rule> {
+    vec![
+        Rule::new(
+            "self.apiVersion == (self.kind in ['Job', 'CronJob'] ? 'batch/v1' : 'apps/v1')",
+            "must be batch/v1 for a Job or a CronJob, and apps/v1 for the other kinds",
+            |workload| {
+                let kind = workload["kind"].as_str().unwrap_or_default();
+                let expected = if matches!(kind, "Job" | "CronJob") { "batch/v1" } else { "apps/v1" };
+                ensure(workload["apiVersion"] == expected, || {
+                    format!("must be {expected} for kind {kind}, not {}", workload["apiVersion"].as_str().unwrap_or(""))
+                })
+            },
+        )
+        .expression(
+            "'must be ' + (self.kind in ['Job', 'CronJob'] ? 'batch/v1' : 'apps/v1') + ' for kind ' + self.kind + ', \
+             not ' + self.apiVersion",
+        )
+        .at(".apiVersion"),
+    ]
+}
+
+/// On `nodeReady`.
+pub fn node_ready() -> Vec<Rule> {
+    vec![Rule::new(
+        "[has(self.csiDriver), has(self.allocatable), has(self.condition)].exists_one(given, given)",
+        "exactly one of csiDriver, allocatable and condition must be given",
+        |ready| {
+            let given = ["csiDriver", "allocatable", "condition"]
+                .into_iter()
+                .filter(|field| has(ready, field))
+                .count();
+            ensure(given == 1, || "exactly one of csiDriver, allocatable and condition must be given".into())
+        },
+    )]
+}
+
+fn has(object: &Value, field: &str) -> bool {
+    object.get(field).is_some()
+}
+
+fn list<'a>(object: &'a Value, field: &str) -> &'a [Value] {
+    object[field].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn ensure(holds: bool, message: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(message()) }
+}

@@ -1,0 +1,142 @@
+//! The fields that take one of a few words.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// An enum whose variants are written in YAML exactly as they are called here.
+macro_rules! words {
+    ($(#[$on_type:meta])* $name:ident { $($(#[$on_word:meta])* $word:ident),+ $(,)? }) => {
+        $(#[$on_type])*
+        #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name { $($(#[$on_word])* $word),+ }
+
+        impl $name {
+            pub fn as_str(self) -> &'static str {
+                match self { $($name::$word => stringify!($word)),+ }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+    };
+}
+
+words! {
+    /// Whether the groups follow each other in the cluster or on each node by itself.
+    #[derive(Default)]
+    Scope { #[default] Cluster, Node }
+}
+
+words! {
+    /// When a member of a group has arrived.
+    #[derive(Default)]
+    Until { #[default] Auto, Ready, Started, Succeeded }
+}
+
+words! {
+    /// What happens when a group takes longer than its timeout.
+    #[derive(Default)]
+    OnTimeout { #[default] Fail, Continue }
+}
+
+words! {
+    /// When a group opens.
+    #[derive(Default)]
+    Start { #[default] AfterDependencies, Immediately }
+}
+
+words! {
+    /// Whether the order is for coming up, or holds at every moment.
+    #[derive(Default)]
+    Enforcement { #[default] Bootstrap, Continuous }
+}
+
+words! {
+    /// How nodes are kept closed.
+    #[derive(Default)]
+    NodeGuard { #[default] Labels, Taints }
+}
+
+words! {
+    /// What becomes of held pods when their sequence is deleted.
+    #[derive(Default)]
+    DeletionPolicy { #[default] Release, Hold }
+}
+
+words! {
+    /// The kinds of workload that can be members.
+    WorkloadKind { Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob }
+}
+
+impl WorkloadKind {
+    /// The one `apiVersion` in which there is this kind.
+    pub fn api_version(self) -> WorkloadApiVersion {
+        match self {
+            WorkloadKind::Deployment
+            | WorkloadKind::StatefulSet
+            | WorkloadKind::DaemonSet
+            | WorkloadKind::ReplicaSet => WorkloadApiVersion::AppsV1,
+            WorkloadKind::Job | WorkloadKind::CronJob => WorkloadApiVersion::BatchV1,
+        }
+    }
+}
+
+/// The API versions of [`WorkloadKind`].
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum WorkloadApiVersion {
+    #[serde(rename = "apps/v1")]
+    AppsV1,
+    #[serde(rename = "batch/v1")]
+    BatchV1,
+}
+
+impl WorkloadApiVersion {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            WorkloadApiVersion::AppsV1 => "apps/v1",
+            WorkloadApiVersion::BatchV1 => "batch/v1",
+        }
+    }
+}
+
+impl fmt::Display for WorkloadApiVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+words! {
+    /// How far a sequence, or a node in it, has come.
+    #[derive(Default)]
+    Phase {
+        /// Nothing has been released.
+        #[default]
+        Pending,
+        /// Some groups are complete or open, not all complete.
+        InProgress,
+        /// Every group is complete. Not an end: later pods are still looked after.
+        Completed,
+        /// It cannot go on; the condition `Stalled` has the reason.
+        Failed,
+    }
+}
+
+words! {
+    /// How far a group has come.
+    #[derive(Default)]
+    GroupState {
+        /// Its members are held.
+        #[default]
+        Waiting,
+        /// Its members are released and have not all arrived.
+        Open,
+        /// Enough of its members have arrived.
+        Complete,
+        /// It took longer than its timeout.
+        TimedOut,
+    }
+}
