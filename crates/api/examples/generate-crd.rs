@@ -1,33 +1,46 @@
 //! Prints the CustomResourceDefinition, as `config/crd/podsequence-crd.yaml` has it.
 
+use serde::{Serialize, Serializer};
 use serde_json::Value;
+use serde_saphyr::FoldStr;
 
 const HEADER: &str = "\
 # Generated from crates/api/src/sequence by `make manifests`. Do not edit.
 ";
 
+/// The longest text that stays on the line of its key.
+const WIDTH: usize = 80;
+
 /// The definition as YAML.
 pub fn text() -> String {
     let crd = serde_json::to_value(rollcall_api::sequence::crd()).expect("a definition is plain data");
-    let mut options = serde_saphyr::ser_options! { folded_wrap_chars: 110 };
-    options.compact_list_indent = true;
+    let options = serde_saphyr::ser_options! { folded_wrap_chars: 110, compact_list_indent: true };
     let mut text = HEADER.to_owned();
-    serde_saphyr::to_fmt_writer_with_options(&mut text, &whole_numbers(crd), options).expect("YAML is text");
-    text
+    serde_saphyr::to_fmt_writer_with_options(&mut text, &Readable(&crd), options).expect("YAML is text");
+    // A folded text ends with a line break unless it says otherwise, and the writer has no way to say it.
+    text.replace(": >\n", ": >-\n")
 }
 
-/// `minimum: 1` and not `minimum: 1.0`: bounds are floating-point numbers in Kubernetes' own types.
-fn whole_numbers(value: Value) -> Value {
-    match value {
-        Value::Number(number) => match number.as_f64() {
-            Some(float) if float.fract() == 0.0 => Value::from(float as i64),
-            _ => Value::Number(number),
-        },
-        Value::Array(items) => items.into_iter().map(whole_numbers).collect(),
-        Value::Object(fields) => {
-            fields.into_iter().map(|(name, value)| (name, whole_numbers(value))).collect()
+/// JSON, to be written as YAML that a person can read: long texts are folded, and whole numbers are whole (bounds
+/// are floating-point numbers in Kubernetes' own types).
+struct Readable<'a>(&'a Value);
+
+impl Serialize for Readable<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::String(text) if text.len() > WIDTH && text.contains(' ') => {
+                FoldStr(text).serialize(serializer)
+            }
+            Value::Number(number) => match number.as_f64() {
+                Some(float) if float.fract() == 0.0 => serializer.serialize_i64(float as i64),
+                _ => number.serialize(serializer),
+            },
+            Value::Array(items) => serializer.collect_seq(items.iter().map(Readable)),
+            Value::Object(fields) => {
+                serializer.collect_map(fields.iter().map(|(name, value)| (name, Readable(value))))
+            }
+            Value::Null | Value::Bool(_) | Value::String(_) => self.0.serialize(serializer),
         }
-        Value::Null | Value::Bool(_) | Value::String(_) => value,
     }
 }
 

@@ -31,6 +31,7 @@ pub struct Requirement {
     /// The key of the label.
     #[schemars(
         length(max = limits::QUALIFIED_NAME),
+        regex(pattern = limits::QUALIFIED_NAME_PATTERN),
         extend("x-kubernetes-validations" = rules::label_key())
     )]
     pub key: String,

@@ -27,12 +27,6 @@ impl std::error::Error for InvalidSpec {}
 /// `spec.podGroups[1].timeout: "soon" must be a duration such as …`
 impl fmt::Display for InvalidSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Rules over the whole list name the place themselves, because a field path has no index in it.
-        if let Some(place) = self.expected.strip_prefix(&self.field)
-            && place.starts_with(['[', '.'])
-        {
-            return f.write_str(&self.expected);
-        }
         match &self.value {
             Some(value) => write!(f, "{}: {} {}", self.field, value, self.expected),
             None => write!(f, "{}: {}", self.field, self.expected),
@@ -42,7 +36,13 @@ impl fmt::Display for InvalidSpec {
 
 impl From<Problem> for InvalidSpec {
     fn from(Problem { field, value, expected }: Problem) -> Self {
-        Self { field, value, expected }
+        // A rule over the whole list names the place in its message, because a field path has no index in it.
+        match expected.split_once(": ") {
+            Some((place, rest)) if place.strip_prefix(&field).is_some_and(|tail| tail.starts_with('[')) => {
+                Self { field: place.to_owned(), value, expected: rest.to_owned() }
+            }
+            _ => Self { field, value, expected },
+        }
     }
 }
 
