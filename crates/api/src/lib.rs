@@ -5,6 +5,7 @@
 //! - [`sequence`]: `PodSequence`: types, schema, validation.
 //! - [`crd`]: what makes the derived definitions fit for `kubectl explain` and for the API server.
 //! - [`check`]: a JSON value against the schema of a definition, as the API server would judge it.
+//! - [`watch`]: what is read of the objects of Kubernetes: small structs, and the facts they become.
 //! - [`duration`], [`time`]: the two scalar types that all kinds use.
 
 pub mod check;
@@ -13,3 +14,4 @@ pub mod duration;
 pub mod names;
 pub mod sequence;
 pub mod time;
+pub mod watch;

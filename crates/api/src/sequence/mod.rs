@@ -6,13 +6,18 @@
 //!  limits.rs                            how much of it, and in which form: every bound with its reason
 //!  rules.rs                             what the schema cannot say: the CEL rules and their words
 //!  status.rs                            what the controller answers
+//!  facts.rs, report.rs                  objects → core facts, and the core's status → object
+//!  note.rs                              what a sequence leaves for the case of its deletion, as a ConfigMap
 //!  definition.rs                        all of that as the CustomResourceDefinition
 //!  validate.rs                          the same judgement in Rust, for the CLI and for objects that slipped through
 //! ```
 
 mod definition;
+mod facts;
 pub mod limits;
 mod min_ready;
+pub mod note;
+mod report;
 mod rules;
 mod selector;
 mod spec;
@@ -21,7 +26,9 @@ mod validate;
 mod words;
 
 pub use definition::crd;
+pub use facts::{SequenceObject, spec_facts};
 pub use min_ready::MinReady;
+pub use report::report;
 pub use selector::{LabelSelector, Requirement, SelectorOperator};
 pub use spec::{GroupMembers, NodeReady, PodGroup, PodSequence, PodSequenceSpec, WorkloadRef};
 pub use status::{BlockedBy, GroupStatus, NodeCounts, NodeSequenceStatus, PodSequenceStatus, Summary};

@@ -95,6 +95,10 @@ pub struct GroupStatus {
     /// Its name, or "Group N".
     pub name: String,
 
+    /// What a group without a name is recognised by when the list around it is edited: a hash of what it selects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+
     /// Waiting: its members are held. Open: they are released. Complete: enough have arrived. TimedOut: it took
     /// longer than its timeout.
     pub state: GroupState,

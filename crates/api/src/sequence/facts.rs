@@ -1,0 +1,240 @@
+//! `PodSequence` objects → facts of the core.
+
+use super::{
+    DeletionPolicy, Enforcement, GroupMembers, GroupState, InvalidSpec, LabelSelector, MinReady, OnTimeout,
+    Phase, PodGroup, PodSequenceSpec, PodSequenceStatus, Scope, SelectorOperator, Start, Until, parse_spec,
+};
+use crate::{names, time::MilliTime, watch::Meta};
+use rollcall_core::{
+    selector::{Operator, Requirement, Selector},
+    sequence::{
+        Sequence,
+        spec::{self as core, GroupId, Invalid, Members, Recorded, RecordedGroup},
+        status,
+    },
+};
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A `PodSequence` as it comes: whatever is in its spec, it can be read, so that one bad object does not keep the
+/// others from being seen.
+#[derive(Clone, Debug, Deserialize)]
+pub struct SequenceObject {
+    pub metadata: Meta,
+    #[serde(default)]
+    spec: Value,
+    #[serde(default)]
+    status: Value,
+}
+
+impl SequenceObject {
+    pub fn facts(&self) -> Sequence {
+        let meta = &self.metadata;
+        let namespace: Arc<str> = meta.namespace.as_str().into();
+        let parsed = parse_spec(&self.spec).map_err(invalid);
+        Sequence {
+            uid: meta.uid(),
+            name: meta.name.as_str().into(),
+            version: meta.version(),
+            generation: meta.generation.unwrap_or_default(),
+            spec: parsed.and_then(|spec| spec_facts(&spec, &namespace)).map(Arc::new),
+            opened_by_hand: meta.annotation(names::OPEN_GROUPS).map(open_groups).unwrap_or_default(),
+            recorded: self.status().map(|status| recorded(&status)).unwrap_or_default(),
+            namespace,
+        }
+    }
+
+    /// Its status, if it is one of ours.
+    pub fn status(&self) -> Option<PodSequenceStatus> {
+        serde_json::from_value(self.status.clone()).ok()
+    }
+}
+
+/// The groups opened by hand: names separated by commas, or a JSON list for names with commas in them.
+fn open_groups(annotation: &str) -> BTreeSet<Arc<str>> {
+    let list = serde_json::from_str::<Vec<String>>(annotation)
+        .unwrap_or_else(|_| annotation.split(',').map(|name| name.trim().to_owned()).collect());
+    list.iter().filter(|name| !name.is_empty()).map(|name| name.as_str().into()).collect()
+}
+
+fn invalid(error: InvalidSpec) -> Invalid {
+    let field = error.field.clone();
+    let text = error.to_string();
+    // `Invalid` prints its field itself.
+    let problem = text.strip_prefix(&format!("{field}: ")).map(str::to_owned);
+    match problem {
+        Some(problem) => Invalid { field, problem },
+        None => match text.split_once(": ") {
+            Some((field, problem)) => Invalid { field: field.into(), problem: problem.into() },
+            None => Invalid { field, problem: text },
+        },
+    }
+}
+
+/// The spec with everything resolved that the core needs not know how to resolve.
+pub fn spec_facts(spec: &PodSequenceSpec, namespace: &str) -> Result<core::Spec, Invalid> {
+    let PodSequenceSpec {
+        pod_groups,
+        scope,
+        namespace: target,
+        scheduling_gate_name,
+        enforcement,
+        suspend,
+        node_guard: _, // of Node scope, which is judged by `scope`
+        deletion_policy,
+    } = spec;
+    let mut groups: Vec<core::Group> = Vec::with_capacity(pod_groups.len());
+    let mut positions = BTreeMap::new();
+    for (position, group) in pod_groups.iter().enumerate() {
+        let resolved = group_facts(group, position, &positions, *scope, &groups)?;
+        positions.insert(resolved.title.clone(), position);
+        groups.push(resolved);
+    }
+    Ok(core::Spec {
+        target: target.as_deref().unwrap_or(namespace).into(),
+        gate: scheduling_gate_name.as_str().into(),
+        scope: match scope {
+            Scope::Cluster => core::Scope::Cluster,
+            Scope::Node => core::Scope::Node,
+        },
+        enforcement: match enforcement {
+            Enforcement::Bootstrap => core::Enforcement::Bootstrap,
+            Enforcement::Continuous => core::Enforcement::Continuous,
+        },
+        suspend: *suspend,
+        deletion_policy: match deletion_policy {
+            DeletionPolicy::Release => core::DeletionPolicy::Release,
+            DeletionPolicy::Hold => core::DeletionPolicy::Hold,
+        },
+        groups,
+    })
+}
+
+fn group_facts(
+    group: &PodGroup,
+    position: usize,
+    positions: &BTreeMap<Arc<str>, usize>,
+    scope: Scope,
+    earlier: &[core::Group],
+) -> Result<core::Group, Invalid> {
+    let field = |name: &str| format!("spec.podGroups[{position}].{name}");
+    let members = match group.members() {
+        Some(GroupMembers::Pods(names)) => {
+            Members::Names(names.iter().map(|name| name.as_str().into()).collect())
+        }
+        Some(GroupMembers::Selector(selector)) => Members::Selector(selector_facts(selector)),
+        // Node scope as a whole is answered by the mode; what its groups hold does not matter then.
+        Some(GroupMembers::Workload(_)) if scope == Scope::Node => Members::Names(BTreeSet::new()),
+        Some(GroupMembers::Workload(workload)) => {
+            let problem = format!(
+                "{} {} cannot be followed by this version yet; use podSelector with the labels of its pods",
+                workload.kind, workload.name
+            );
+            return Err(Invalid { field: field("workloadRef"), problem });
+        }
+        None => {
+            let problem = "exactly one of pods, podSelector and workloadRef must be given".into();
+            return Err(Invalid { field: format!("spec.podGroups[{position}]"), problem });
+        }
+    };
+    let mut after = Vec::new();
+    for name in &group.depends_on {
+        let known = positions.get(name.as_str()).ok_or_else(|| {
+            let known: Vec<&str> = positions.keys().map(|name| &**name).collect();
+            let known = known.join(", ");
+            let problem = format!("\"{name}\" is not an earlier group of this sequence ({known})");
+            Invalid { field: field("dependsOn"), problem }
+        })?;
+        after.push(*known);
+    }
+    if group.depends_on.is_empty() && group.start == Start::AfterDependencies {
+        after.extend(position.checked_sub(1));
+    }
+    Ok(core::Group {
+        id: group_id(group, &members, earlier),
+        title: group.title(position).into(),
+        members,
+        expected: group.expected,
+        min_ready: match group.min_ready.unwrap_or_default() {
+            MinReady::Count(count) => core::MinReady::Count(count),
+            MinReady::Percent(percent) => core::MinReady::Percent(percent),
+        },
+        until: match group.until {
+            Until::Auto => core::Until::Auto,
+            Until::Ready => core::Until::Ready,
+            Until::Started => core::Until::Started,
+            Until::Succeeded => core::Until::Succeeded,
+        },
+        wait: group.wait_duration.unwrap_or_default().get(),
+        timeout: group.timeout.map(|timeout| timeout.get()),
+        on_timeout: match group.on_timeout {
+            OnTimeout::Fail => core::OnTimeout::Fail,
+            OnTimeout::Continue => core::OnTimeout::Continue,
+        },
+        after,
+        max_concurrent_starts: group.max_concurrent_starts,
+    })
+}
+
+fn group_id(group: &PodGroup, members: &Members, earlier: &[core::Group]) -> GroupId {
+    match &group.name {
+        Some(name) => GroupId::named(name),
+        None => {
+            let id = GroupId::unnamed(members);
+            let again = earlier.iter().filter(|other| other.id.as_str().starts_with(id.as_str())).count();
+            if again == 0 { id } else { id.again(again + 1) }
+        }
+    }
+}
+
+/// A selector of Kubernetes as the core understands it.
+pub fn selector_facts(selector: &LabelSelector) -> Selector {
+    let LabelSelector { match_labels, match_expressions } = selector;
+    let pairs = match_labels.iter().map(|(key, value)| Requirement {
+        key: key.as_str().into(),
+        operator: Operator::In(vec![value.as_str().into()]),
+    });
+    let expressions = match_expressions.iter().map(|requirement| {
+        let values = requirement.values.iter().map(|value| value.as_str().into()).collect();
+        let operator = match requirement.operator {
+            SelectorOperator::In => Operator::In(values),
+            SelectorOperator::NotIn => Operator::NotIn(values),
+            SelectorOperator::Exists => Operator::Exists,
+            SelectorOperator::DoesNotExist => Operator::DoesNotExist,
+        };
+        Requirement { key: requirement.key.as_str().into(), operator }
+    });
+    Selector { requirements: pairs.chain(expressions).collect() }
+}
+
+/// What a status has recorded.
+fn recorded(status: &PodSequenceStatus) -> Recorded {
+    let condition = |kind: &str| {
+        status.conditions.iter().find(|condition| condition.type_ == kind && condition.status == "True")
+    };
+    let groups = status.groups.iter().map(|group| {
+        let id = group.id.as_deref().map_or_else(|| GroupId::named(&group.name), GroupId::from_text);
+        let times = RecordedGroup {
+            opened_at: group.opened_at.map(MilliTime::get),
+            completed_at: group.completed_at.map(MilliTime::get),
+            timed_out: group.state == GroupState::TimedOut,
+        };
+        (id, times)
+    });
+    Recorded {
+        phase: status.phase.map(|phase| match phase {
+            Phase::Pending => status::Phase::Pending,
+            Phase::InProgress => status::Phase::InProgress,
+            Phase::Completed => status::Phase::Completed,
+            Phase::Failed => status::Phase::Failed,
+        }),
+        groups: groups.collect(),
+        resumed_at: status.resumed_at.map(MilliTime::get),
+        suspended: condition("Suspended").is_some(),
+        out_of_order: condition("OutOfOrder").is_some(),
+        duplicates: false,
+        stalled: condition("Stalled").map(|condition| condition.reason.as_str().into()),
+    }
+}

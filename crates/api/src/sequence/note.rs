@@ -1,0 +1,144 @@
+//! Notes: what must still be done if a sequence is deleted while no controller watches. One ConfigMap per sequence,
+//! in the controller's own namespace; it takes the place of a finalizer, which would keep objects from being deleted
+//! once the controller is uninstalled.
+
+use super::{LabelSelector, facts::selector_facts};
+use crate::{names, watch::Meta};
+use rollcall_core::{
+    Uid,
+    index::Note,
+    selector::{Operator, Selector},
+    sequence::spec::{self as core, DeletionPolicy, Enforcement, GroupId, Members, Scope, Spec},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A ConfigMap holds at most 1 MiB. A note that would be larger is not written.
+pub const MAX_BYTES: usize = 900 * 1024;
+
+/// The key in the ConfigMap's data.
+const KEY: &str = "note";
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Content {
+    uid: String,
+    namespace: String,
+    name: String,
+    pod_namespace: String,
+    gate: String,
+    policy: String,
+    members: Vec<Member>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Member {
+    Pods(Vec<String>),
+    PodSelector(LabelSelector),
+}
+
+/// A ConfigMap that may be a note.
+#[derive(Clone, Debug, Deserialize)]
+pub struct NoteObject {
+    pub metadata: Meta,
+    #[serde(default)]
+    data: std::collections::BTreeMap<String, String>,
+}
+
+impl NoteObject {
+    /// What it says; `None` if it cannot be read.
+    pub fn facts(&self) -> Option<Note> {
+        let content: Content = serde_json::from_str(self.data.get(KEY)?).ok()?;
+        let members = content.members.iter().map(|member| match member {
+            Member::Pods(names) => Members::Names(names.iter().map(|name| name.as_str().into()).collect()),
+            Member::PodSelector(selector) => Members::Selector(selector_facts(selector)),
+        });
+        Some(Note {
+            sequence: Uid::new(&content.uid),
+            version: self.metadata.version(),
+            namespace: content.namespace.as_str().into(),
+            name: content.name.as_str().into(),
+            spec: Arc::new(bare_spec(&content.pod_namespace, &content.gate, members.collect())),
+        })
+    }
+}
+
+/// A spec that only says whom it holds: all that a ghost needs.
+fn bare_spec(target: &str, gate: &str, members: Vec<Members>) -> Spec {
+    let group = |(position, members): (usize, Members)| core::Group {
+        id: GroupId::unnamed(&members),
+        title: format!("Group {}", position + 1).into(),
+        members,
+        expected: None,
+        min_ready: core::MinReady::Percent(100),
+        until: core::Until::Auto,
+        wait: Duration::ZERO,
+        timeout: None,
+        on_timeout: core::OnTimeout::Fail,
+        after: Vec::new(),
+        max_concurrent_starts: None,
+    };
+    Spec {
+        target: target.into(),
+        gate: gate.into(),
+        scope: Scope::Cluster,
+        enforcement: Enforcement::Bootstrap,
+        suspend: false,
+        deletion_policy: DeletionPolicy::Release,
+        groups: members.into_iter().enumerate().map(group).collect(),
+    }
+}
+
+/// The name of the note of a sequence.
+pub fn name(sequence: Uid) -> String {
+    format!("{}{sequence}", names::NOTE_PREFIX)
+}
+
+/// The note as a ConfigMap of `namespace`; `None` if it would be too large.
+pub fn config_map(note: &Note, namespace: &str) -> Option<Value> {
+    let spec = &note.spec;
+    let members = spec.groups.iter().map(|group| match &group.members {
+        Members::Names(names) => Member::Pods(names.iter().map(|name| name.to_string()).collect()),
+        Members::Selector(selector) => Member::PodSelector(label_selector(selector)),
+    });
+    let content = Content {
+        uid: note.sequence.to_string(),
+        namespace: note.namespace.to_string(),
+        name: note.name.to_string(),
+        pod_namespace: spec.target.to_string(),
+        gate: spec.gate.to_string(),
+        policy: "Release".into(),
+        members: members.collect(),
+    };
+    let text = serde_json::to_string(&content).expect("plain data is always JSON");
+    (text.len() <= MAX_BYTES).then(|| {
+        json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": name(note.sequence),
+                "namespace": namespace,
+                "labels": { names::NOTE_LABEL: names::NOTE_LABEL_VALUE },
+            },
+            "data": { KEY: text },
+        })
+    })
+}
+
+fn label_selector(selector: &Selector) -> LabelSelector {
+    use super::{Requirement, SelectorOperator};
+    let expressions = selector.requirements.iter().map(|requirement| {
+        let owned = |values: &[Arc<str>]| values.iter().map(|value| value.to_string()).collect();
+        let (operator, values) = match &requirement.operator {
+            Operator::In(values) => (SelectorOperator::In, owned(values)),
+            Operator::NotIn(values) => (SelectorOperator::NotIn, owned(values)),
+            Operator::Exists => (SelectorOperator::Exists, Vec::new()),
+            Operator::DoesNotExist => (SelectorOperator::DoesNotExist, Vec::new()),
+        };
+        Requirement { key: requirement.key.to_string(), operator, values }
+    });
+    LabelSelector { match_labels: Default::default(), match_expressions: expressions.collect() }
+}

@@ -1,0 +1,108 @@
+//! `metadata`, as much of it as is used.
+
+use crate::names;
+use jiff::Timestamp;
+use rollcall_core::{
+    Uid,
+    facts::{OwnerKind, OwnerRef},
+};
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use std::collections::BTreeMap;
+use std::fmt;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Meta {
+    pub name: String,
+    pub namespace: String,
+    pub uid: String,
+    pub resource_version: String,
+    pub generation: Option<i64>,
+    pub labels: Option<BTreeMap<String, String>>,
+    pub annotations: Option<Annotations>,
+    pub owner_references: Option<Vec<OwnerReference>>,
+    pub creation_timestamp: Option<Timestamp>,
+    pub deletion_timestamp: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OwnerReference {
+    pub api_version: String,
+    pub kind: String,
+    pub uid: String,
+    #[serde(default)]
+    pub controller: Option<bool>,
+}
+
+/// Set by the Deployment controller on a Deployment and on its newest ReplicaSet.
+pub(super) const REVISION: &str = "deployment.kubernetes.io/revision";
+
+/// The annotations that mean something to us; the others can be very long (`last-applied-configuration`).
+#[derive(Clone, Debug, Default)]
+pub struct Annotations(BTreeMap<String, String>);
+
+impl<'de> Deserialize<'de> for Annotations {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Picking;
+        impl<'de> Visitor<'de> for Picking {
+            type Value = Annotations;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("annotations")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Annotations, A::Error> {
+                let mut picked = BTreeMap::new();
+                while let Some(key) = map.next_key::<String>()? {
+                    match key.starts_with(names::PREFIX) || key == REVISION {
+                        true => drop(picked.insert(key, map.next_value()?)),
+                        false => drop(map.next_value::<IgnoredAny>()?),
+                    }
+                }
+                Ok(Annotations(picked))
+            }
+        }
+        deserializer.deserialize_map(Picking)
+    }
+}
+
+impl Meta {
+    pub fn uid(&self) -> Uid {
+        Uid::new(&self.uid)
+    }
+
+    pub fn version(&self) -> u64 {
+        super::version(&self.resource_version)
+    }
+
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.annotations.as_ref()?.0.get(key).map(String::as_str)
+    }
+
+    pub fn created(&self) -> Timestamp {
+        self.creation_timestamp.unwrap_or_default()
+    }
+
+    /// The owner that controls it: the one whose number of replicas it counts towards.
+    pub fn controller(&self) -> Option<OwnerRef> {
+        let owners = self.owner_references.as_deref().unwrap_or_default();
+        let owner = owners.iter().find(|owner| owner.controller == Some(true))?;
+        Some(OwnerRef { kind: owner.known_kind(), uid: Uid::new(&owner.uid) })
+    }
+}
+
+impl OwnerReference {
+    fn known_kind(&self) -> OwnerKind {
+        let group = self.api_version.split_once('/').map_or("", |(group, _)| group);
+        match (group, self.kind.as_str()) {
+            ("apps", "Deployment") => OwnerKind::Deployment,
+            ("apps", "ReplicaSet") => OwnerKind::ReplicaSet,
+            ("apps", "StatefulSet") => OwnerKind::StatefulSet,
+            ("apps", "DaemonSet") => OwnerKind::DaemonSet,
+            ("batch", "Job") => OwnerKind::Job,
+            _ => OwnerKind::Other,
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! What is read of the objects of Kubernetes: only the fields that become facts. Everything else, `managedFields`
+//! above all, is skipped while the text is read and never takes up memory.
+
+mod meta;
+mod namespace;
+mod owner;
+mod pod;
+
+pub use meta::Meta;
+pub use namespace::NamespaceObject;
+pub use owner::OwnerObject;
+pub use pod::PodObject;
+
+use serde::Deserialize;
+
+/// A list, or one page of it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(bound(deserialize = "T: Deserialize<'de>"))]
+pub struct ListOf<T> {
+    pub metadata: ListMeta,
+    // `null` where an API server lists nothing.
+    #[serde(default = "Vec::new", deserialize_with = "null_is_empty")]
+    pub items: Vec<T>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListMeta {
+    #[serde(default)]
+    pub resource_version: String,
+    #[serde(default, rename = "continue")]
+    pub continue_token: Option<String>,
+}
+
+fn null_is_empty<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// A resourceVersion as a number; 0 for what is none.
+pub fn version(text: &str) -> u64 {
+    text.parse().unwrap_or_default()
+}

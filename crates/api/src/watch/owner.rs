@@ -1,0 +1,97 @@
+//! The workload kinds, read by one struct: they differ in few fields.
+
+use super::{Meta, meta::REVISION, pod};
+use rollcall_core::facts::{Job, Owner, OwnerKind};
+use rollcall_core::labels::Labels;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct OwnerObject {
+    pub metadata: Meta,
+    #[serde(default)]
+    spec: OwnerSpec,
+    #[serde(default)]
+    status: OwnerStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct OwnerSpec {
+    replicas: Option<u32>,
+    parallelism: Option<u32>,
+    completions: Option<u32>,
+    suspend: Option<bool>,
+    template: Template,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Template {
+    metadata: TemplateMeta,
+    spec: pod::RestartSpec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct TemplateMeta {
+    labels: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct OwnerStatus {
+    observed_generation: Option<i64>,
+    desired_number_scheduled: Option<u32>,
+    succeeded: Option<u32>,
+    conditions: Option<Vec<pod::Condition>>,
+}
+
+impl OwnerObject {
+    /// Items of a list do not say their kind, so the one who asked for the list does.
+    pub fn facts(&self, kind: OwnerKind) -> Owner {
+        let OwnerObject { metadata, spec, status } = self;
+        Owner {
+            uid: metadata.uid(),
+            kind,
+            namespace: metadata.namespace.as_str().into(),
+            name: metadata.name.as_str().into(),
+            version: metadata.version(),
+            parent: metadata.controller(),
+            template_labels: spec.template.metadata.labels.iter().flatten().collect::<Labels>(),
+            desired: self.desired(kind),
+            revision: metadata.annotation(REVISION).map(Into::into),
+            job: (kind == OwnerKind::Job).then(|| Job {
+                completions: spec.completions,
+                succeeded: status.succeeded.unwrap_or_default(),
+                complete: self.condition("Complete"),
+                failed: self.condition("Failed"),
+                suspended: spec.suspend.unwrap_or_default(),
+                runs_to_completion: spec.template.spec.runs_to_completion(),
+            }),
+            terminating: metadata.deletion_timestamp.is_some(),
+        }
+    }
+
+    fn desired(&self, kind: OwnerKind) -> Option<u32> {
+        let seen = self.status.observed_generation.unwrap_or_default();
+        let current = seen >= self.metadata.generation.unwrap_or_default();
+        match kind {
+            OwnerKind::Deployment | OwnerKind::ReplicaSet | OwnerKind::StatefulSet => {
+                current.then(|| self.spec.replicas.unwrap_or(1))
+            }
+            OwnerKind::DaemonSet => current.then(|| self.status.desired_number_scheduled.unwrap_or_default()),
+            // A Job does not say which generation its controller has seen.
+            OwnerKind::Job => {
+                let parallelism = self.spec.parallelism.unwrap_or(1);
+                Some(self.spec.completions.map_or(parallelism, |completions| parallelism.min(completions)))
+            }
+            OwnerKind::Other => None,
+        }
+    }
+
+    fn condition(&self, kind: &str) -> bool {
+        pod::condition(self.status.conditions.as_deref().unwrap_or_default(), kind)
+            .is_some_and(pod::Condition::holds)
+    }
+}

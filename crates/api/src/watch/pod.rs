@@ -1,0 +1,201 @@
+//! Pods: the fields from which it is known whether one is held, starting, ready, finished, and what is wrong.
+
+use super::Meta;
+use crate::names;
+use jiff::Timestamp;
+use rollcall_core::facts::{Pod, PodPhase, Trouble};
+use rollcall_core::labels::Labels;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct PodObject {
+    pub metadata: Meta,
+    #[serde(default)]
+    spec: PodSpec,
+    #[serde(default)]
+    status: PodStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PodSpec {
+    node_name: Option<String>,
+    scheduling_gates: Option<Vec<Gate>>,
+    #[serde(flatten)]
+    restart: RestartSpec,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Gate {
+    name: String,
+}
+
+/// What tells whether a pod, or the pods of a template, run to completion.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct RestartSpec {
+    restart_policy: Option<String>,
+    containers: Vec<Container>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Container {
+    readiness_probe: Option<IgnoredAny>,
+}
+
+impl RestartSpec {
+    pub(super) fn runs_to_completion(&self) -> bool {
+        let ends = matches!(self.restart_policy.as_deref(), Some("Never" | "OnFailure"));
+        ends && self.containers.iter().all(|container| container.readiness_probe.is_none())
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PodStatus {
+    phase: Option<String>,
+    reason: Option<String>,
+    conditions: Option<Vec<Condition>>,
+    init_container_statuses: Option<Vec<ContainerStatus>>,
+    container_statuses: Option<Vec<ContainerStatus>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Condition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+    #[serde(default)]
+    reason: Option<String>,
+    #[serde(default)]
+    last_transition_time: Option<Timestamp>,
+}
+
+impl Condition {
+    pub(super) fn holds(&self) -> bool {
+        self.status == "True"
+    }
+}
+
+pub(super) fn condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|condition| condition.kind == kind)
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ContainerStatus {
+    name: String,
+    ready: bool,
+    started: Option<bool>,
+    state: State,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct State {
+    waiting: Option<Waiting>,
+    running: Option<IgnoredAny>,
+    terminated: Option<Terminated>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Waiting {
+    reason: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Terminated {
+    exit_code: i32,
+    reason: Option<String>,
+}
+
+impl PodObject {
+    pub fn facts(&self) -> Pod {
+        let PodObject { metadata, spec, status } = self;
+        let conditions = status.conditions.as_deref().unwrap_or_default();
+        let ready = condition(conditions, "Ready");
+        let gates = spec.scheduling_gates.iter().flatten();
+        let is_ready = ready.is_some_and(Condition::holds);
+        Pod {
+            uid: metadata.uid(),
+            namespace: metadata.namespace.as_str().into(),
+            name: metadata.name.as_str().into(),
+            version: metadata.version(),
+            labels: metadata.labels.iter().flatten().collect::<Labels>(),
+            owner: metadata.controller(),
+            gates: gates.map(|gate| gate.name.as_str().into()).collect(),
+            bound: spec.node_name.as_deref().is_some_and(|node| !node.is_empty()),
+            phase: self.phase(),
+            ready: is_ready,
+            started: self.started(),
+            runs_to_completion: spec.restart.runs_to_completion(),
+            terminating: metadata.deletion_timestamp.is_some(),
+            released_by_hand: metadata.annotation(names::RELEASED_BY).is_some(),
+            created: metadata.created(),
+            since: ready.and_then(|ready| ready.last_transition_time).unwrap_or(metadata.created()),
+            trouble: if is_ready { None } else { self.trouble(conditions) },
+        }
+    }
+
+    fn phase(&self) -> PodPhase {
+        match self.status.phase.as_deref() {
+            Some("Running") => PodPhase::Running,
+            Some("Succeeded") => PodPhase::Succeeded,
+            Some("Failed") => PodPhase::Failed,
+            Some("Unknown") => PodPhase::Unknown,
+            Some(_) | None => PodPhase::Pending,
+        }
+    }
+
+    fn started(&self) -> bool {
+        let statuses = self.status.container_statuses.as_deref().unwrap_or_default();
+        // A container that has run and exited has started, though Kubernetes sets `started` back then.
+        let started =
+            |status: &ContainerStatus| status.started == Some(true) || status.state.terminated.is_some();
+        let all = statuses.len() >= self.spec.restart.containers.len() && !statuses.is_empty();
+        self.phase() == PodPhase::Running && all && statuses.iter().all(started)
+    }
+
+    /// The first thing wrong, in the order in which things have to go right.
+    fn trouble(&self, conditions: &[Condition]) -> Option<Trouble> {
+        let about_pod = |what: &str| Trouble { container: None, what: what.into() };
+        if self.phase() == PodPhase::Succeeded {
+            return None;
+        }
+        if let Some(reason) = self.status.reason.as_deref() {
+            return Some(about_pod(reason));
+        }
+        let unscheduled = condition(conditions, "PodScheduled").filter(|scheduled| !scheduled.holds());
+        if let Some(reason) = unscheduled.and_then(|scheduled| scheduled.reason.as_deref()) {
+            return (reason != "SchedulingGated").then(|| about_pod(reason));
+        }
+        let init = self.status.init_container_statuses.iter().flatten();
+        let unfinished = init.filter(|status| !status.ready).find_map(ContainerStatus::trouble);
+        let main = self.status.container_statuses.iter().flatten();
+        unfinished.or_else(|| main.filter(|status| !status.ready).find_map(ContainerStatus::trouble))
+    }
+}
+
+impl ContainerStatus {
+    fn trouble(&self) -> Option<Trouble> {
+        let what = match &self.state {
+            State { waiting: Some(waiting), .. } => {
+                // Waiting for an init container before it is no trouble of its own.
+                waiting.reason.clone().filter(|reason| reason != "PodInitializing")?
+            }
+            State { terminated: Some(terminated), .. } => match (terminated.exit_code, &terminated.reason) {
+                (0, _) => return None,
+                (code, Some(reason)) => format!("{reason} (exit code {code})"),
+                (code, None) => format!("exit code {code}"),
+            },
+            State { running: Some(_), .. } => "runs, and is not ready".into(),
+            State { .. } => return None,
+        };
+        Some(Trouble { container: Some(self.name.as_str().into()), what: what.into() })
+    }
+}
