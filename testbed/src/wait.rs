@@ -1,8 +1,11 @@
 //! Waiting for a condition with a deadline; there is no sleeping for luck.
 
+use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use kube::Api;
+use serde::de::DeserializeOwned;
 
 const POLL: Duration = Duration::from_millis(20);
 
@@ -22,4 +25,32 @@ pub async fn until<T>(
         }
         tokio::time::sleep(POLL).await;
     }
+}
+
+/// Asks for an object until it is there and as wanted.
+pub async fn for_object<K>(
+    api: &Api<K>,
+    name: &str,
+    limit: Duration,
+    wanted: impl Fn(&K) -> bool,
+) -> Result<K>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    let mut last = None;
+    let result = until(name, limit, async || {
+        last = api.get_opt(name).await?;
+        Ok(last.clone().filter(&wanted))
+    })
+    .await;
+    result.with_context(|| format!("last seen: {last:?}"))
+}
+
+/// Waits until an object is gone.
+pub async fn for_absence<K>(api: &Api<K>, name: &str, limit: Duration) -> Result<()>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    until(&format!("the end of {name}"), limit, async || Ok(api.get_opt(name).await?.is_none().then_some(())))
+        .await
 }

@@ -1,0 +1,55 @@
+//! Whatever happens to the process that holds a cluster, nothing of the cluster stays.
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result};
+use common::LIMIT;
+use rollcall_testbed::wait;
+
+/// A cluster held by another process, and its directory.
+fn up() -> Result<(Child, PathBuf)> {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_rollcall-testbed"))
+        .args(["up", "--nodes", "1"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().context("no output")?).read_line(&mut line)?;
+    let kubeconfig = line.trim().strip_prefix("export KUBECONFIG=").context("no kubeconfig was printed")?;
+    let dir = Path::new(kubeconfig).parent().context("no directory")?.to_owned();
+    Ok((child, dir))
+}
+
+/// The command lines that name the directory.
+fn processes(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    lines.filter(|line| line.contains(&dir.display().to_string())).collect()
+}
+
+#[tokio::test]
+async fn sigkill_leaves_nothing_behind() -> Result<()> {
+    let (mut child, dir) = up()?;
+    // etcd, API server, controller manager, scheduler, kwok and the supervisor.
+    assert_eq!(processes(&dir).len(), 6, "{:?}", processes(&dir));
+    child.kill()?;
+    child.wait()?;
+    let gone = async || Ok((processes(&dir).is_empty() && !dir.exists()).then_some(()));
+    wait::until("the clean-up", LIMIT, gone).await
+}
+
+#[tokio::test]
+async fn sigterm_ends_in_order() -> Result<()> {
+    let (mut child, dir) = up()?;
+    Command::new("kill").arg(child.id().to_string()).status()?;
+    assert!(child.wait()?.success());
+    assert!(!dir.exists(), "{} is still there", dir.display());
+    assert_eq!(processes(&dir), Vec::<String>::new());
+    Ok(())
+}
