@@ -13,6 +13,7 @@ use crate::{
     facts::Pod,
     index::{Index, SequenceEntry, Standing},
 };
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Blockers shown of one group.
@@ -25,17 +26,18 @@ pub struct Line {
     /// The code of the reason, if the line is one.
     pub code: Option<&'static str>,
     pub hint: Option<String>,
+    /// The pod that the line blames, in the namespace of the sequence's pods: whoever can look further may.
+    pub pod: Option<Arc<str>>,
     pub below: Vec<Line>,
 }
 
 impl Line {
     fn new(text: impl Into<String>) -> Line {
-        Line { text: text.into(), code: None, hint: None, below: Vec::new() }
+        Line { text: text.into(), code: None, hint: None, pod: None, below: Vec::new() }
     }
 
     fn of(blocker: &Blocker, now: Timestamp) -> Line {
         let reason = &blocker.reason;
-        let since = blocker.since.map_or(String::new(), |since| format!(" (for {})", elapsed(since, now)));
         let hint = match (reason, reason.pod()) {
             (Reason::NotReady { .. } | Reason::NotSucceeded { .. } | Reason::PodFailed { .. }, Some(pod)) => {
                 format!("kubectl logs {pod}  ·  kubectl describe pod {pod}")
@@ -44,9 +46,10 @@ impl Line {
             (_, _) => reason.hint().to_string(),
         };
         Line {
-            text: reason.sentence() + &since,
+            text: dated(reason, blocker.since, now),
             code: Some(reason.code()),
             hint: Some(hint),
+            pod: reason.pod().cloned(),
             below: Vec::new(),
         }
     }
@@ -272,6 +275,19 @@ fn place(entry: &SequenceEntry, spec: &Spec, position: usize) -> String {
 
 fn line(reason: Reason, now: Timestamp) -> Line {
     Line::of(&Blocker::from(reason), now)
+}
+
+/// `app-2 is not ready for 38s: container server: …`: the time stands before the cause.
+fn dated(reason: &Reason, since: Option<Timestamp>, now: Timestamp) -> String {
+    let sentence = reason.sentence();
+    let Some(since) = since else { return sentence };
+    let elapsed = elapsed(since, now);
+    let over = matches!(reason, Reason::PodFailed { .. } | Reason::JobFailed { .. });
+    let time = if over { format!(" {elapsed} ago") } else { format!(" for {elapsed}") };
+    match sentence.split_once(": ") {
+        Some((what, cause)) => format!("{what}{time}: {cause}"),
+        None => sentence + &time,
+    }
 }
 
 /// Time gone by, in whole seconds; never negative, whatever clocks say.
