@@ -1,0 +1,60 @@
+# `make` alone prints the targets.
+
+IMG ?= pod-sequence-controller:latest
+KUBECTL ?= kubectl
+CARGO ?= cargo
+# Nodes of `make cluster`.
+NODES ?= 3
+# More arguments for `make run`, `make bench`.
+ARGS ?=
+
+CRD := config/crd/podsequence-crd.yaml
+LITE := config/rbac/rbac-lite.yaml
+EXAMPLE ?= config/samples/example-podsequence.yaml
+
+export CARGO KUBECTL
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test lint docker-build deploy undeploy deploy-example demo cluster bench manifests
+
+help: ## Print this
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## Build the program: bin/rollcall
+	$(CARGO) build --locked --release -p rollcall-cli
+	@install -D "$${CARGO_TARGET_DIR:-target}/release/rollcall" bin/rollcall
+	@echo "bin/rollcall"
+
+run: ## Run the controller here, against the cluster of your kubeconfig (ARGS=… for more flags)
+	$(CARGO) run --locked -q -p rollcall-cli -- controller --mode lite $(ARGS)
+
+test: ## Everything: format, lints, unit tests, tests on a real Kubernetes (built on the first run)
+	@scripts/test.sh
+
+lint: ## Format, clippy; cargo-deny and shellcheck where they are installed
+	@scripts/lint.sh
+
+docker-build: ## Build the image with docker, podman or buildah (IMG=name:tag, IMG_TAR=file to export it)
+	@scripts/image.sh "$(IMG)" "$(IMG_TAR)"
+
+deploy: ## Install the CRD and the controller, Lite mode (IMG=name:tag)
+	$(KUBECTL) apply -f $(CRD)
+	sed 's|image: pod-sequence-controller:latest|image: $(IMG)|' $(LITE) | $(KUBECTL) apply -f -
+
+undeploy: ## Remove all PodSequences, the controller and the CRD, in this order (KEEP_CRD=1: only the controller)
+	@scripts/undeploy.sh
+
+deploy-example: ## Apply the first example (EXAMPLE=file for another)
+	$(KUBECTL) apply -f $(EXAMPLE)
+
+demo: ## Watch a sequence start, on a throw-away Kubernetes on this machine
+	@scripts/demo.sh
+
+cluster: ## A throw-away Kubernetes on this machine, until Ctrl-C (NODES=3)
+	$(CARGO) run --locked -q -p rollcall-testbed -- up --nodes $(NODES)
+
+bench: ## Measure, on a throw-away Kubernetes (ARGS=… for one benchmark)
+	$(CARGO) run --locked --release -p rollcall-bench -- $(ARGS)
+
+manifests: ## Generate config/crd and docs/reference anew from the code
+	@scripts/manifests.sh

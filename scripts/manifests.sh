@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Generates what is generated. Tests fail when the files in the repository differ from this.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+CARGO=${CARGO:-cargo}
+
+new=$(mktemp)
+trap 'rm -f "$new"' EXIT
+"$CARGO" run --locked -q -p rollcall-api --example generate-crd >"$new"
+install -m 0644 "$new" config/crd/podsequence-crd.yaml
+"$CARGO" run --locked -q -p rollcall-cli -- reference --output docs/reference

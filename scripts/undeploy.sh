@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Removes Rollcall so that no pod stays behind its gate: the sequences first, while the controller is there to release
+# what they hold (deletionPolicy: Release), then the controller, then the CRD.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+KUBECTL=${KUBECTL:-kubectl}
+KEEP_CRD=${KEEP_CRD:-}
+NAMESPACE=pod-sequence-system
+# The controller releases some hundred pods a second; this is for large clusters.
+SECONDS_TO_RELEASE=${SECONDS_TO_RELEASE:-60}
+
+notes() {
+    "$KUBECTL" get configmaps -n "$NAMESPACE" -l podsequence.example.com/note=true -o name 2>/dev/null || true
+}
+
+if [ -z "$KEEP_CRD" ] && "$KUBECTL" get crd podsequences.scheduling.example.com >/dev/null 2>&1; then
+    "$KUBECTL" delete podsequences --all --all-namespaces
+    # Each sequence has a note until the pods it held are released.
+    deadline=$((SECONDS + SECONDS_TO_RELEASE))
+    while [ -n "$(notes)" ]; do
+        if [ "$SECONDS" -ge "$deadline" ]; then
+            echo "The controller has not released what the deleted sequences held; does it run?" >&2
+            echo "Pods that are still held: kubectl get pods -A | grep SchedulingGated" >&2
+            echo "Release one by hand:      rollcall release pod/NAME -n NAMESPACE" >&2
+            break
+        fi
+        sleep 1
+    done
+fi
+"$KUBECTL" delete --ignore-not-found -f config/rbac/rbac-lite.yaml
+if [ -z "$KEEP_CRD" ]; then
+    "$KUBECTL" delete --ignore-not-found -f config/crd/podsequence-crd.yaml
+fi
