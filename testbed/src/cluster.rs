@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::Once;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -113,7 +113,7 @@ pub struct Cluster {
     options: Options,
     admin_token: String,
     components: Mutex<Components>,
-    pub(crate) supervisor: std::sync::Mutex<Supervisor>,
+    pub(crate) supervisor: Arc<Supervisor>,
 }
 
 impl Cluster {
@@ -166,7 +166,7 @@ impl Cluster {
             options,
             admin_token,
             components: Mutex::new(components),
-            supervisor: std::sync::Mutex::new(supervisor),
+            supervisor: Arc::new(supervisor),
         })
     }
 
@@ -400,8 +400,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        let supervisor = self.supervisor.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Err(error) = supervisor.finish() {
+        if let Err(error) = self.supervisor.finish() {
             eprintln!("testbed: {}: {error:#}", self.layout.dir.display());
         }
         let components = self.components.get_mut();

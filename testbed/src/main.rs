@@ -40,6 +40,9 @@ struct Up {
     /// Make the nodes hold 100,000 pods each
     #[arg(long)]
     huge: bool,
+    /// Add one real node (containerd and a kubelet; needs root and Debian)
+    #[arg(long)]
+    real_node: bool,
     /// Write the kubeconfig to this file, too
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -73,6 +76,14 @@ async fn run_up(up: Up) -> Result<()> {
         cluster = Cluster::start(options) => cluster?,
         () = &mut stopped => return Ok(()),
     };
+    let mut node = None;
+    if up.real_node {
+        eprintln!("starting a real node …");
+        node = tokio::select! {
+            node = cluster.start_real_node("real") => Some(node?),
+            () = &mut stopped => return Ok(()),
+        };
+    }
     let mut kubeconfig = cluster.kubeconfig();
     if let Some(file) = up.kubeconfig {
         fs::copy(&kubeconfig, &file).with_context(|| format!("write {}", file.display()))?;
@@ -84,6 +95,7 @@ async fn run_up(up: Up) -> Result<()> {
     eprintln!("Press Ctrl-C to end the cluster.");
     stopped.await;
     eprintln!("ending the cluster …");
-    tokio::task::spawn_blocking(move || drop(cluster)).await?;
+    drop(cluster);
+    drop(node);
     Ok(())
 }

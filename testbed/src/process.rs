@@ -41,10 +41,6 @@ impl Process {
         log_path(&self.dir, self.spec.name)
     }
 
-    pub fn pid(&self) -> Option<u32> {
-        self.child.as_ref().map(Child::id)
-    }
-
     /// Starts it unless it runs. The log is appended to.
     pub fn start(&mut self) -> Result<()> {
         if let Some(child) = &mut self.child

@@ -12,13 +12,15 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, MutexGuard};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::process::kill_marked;
+use crate::real_node::cleanup;
 
 /// The supervisor's first words. A binary that says something else is from another build.
 const HELLO: &str = "rollcall-testbed supervisor 1";
@@ -34,8 +36,10 @@ const TEARDOWN_LIMIT: Duration = Duration::from_secs(60);
 /// The test's side.
 #[derive(Debug)]
 pub struct Supervisor {
-    child: Child,
-    answers: BufReader<ChildStdout>,
+    child: Mutex<Child>,
+    /// Apart from the rest: it is closed while somebody still waits for an answer.
+    pipe: Mutex<Option<ChildStdin>>,
+    answers: Mutex<BufReader<ChildStdout>>,
     dir: PathBuf,
 }
 
@@ -67,41 +71,50 @@ impl Supervisor {
             .spawn()
             .with_context(|| format!("start {}", binary.display()))?;
         let answers = BufReader::new(child.stdout.take().context("the supervisor has no standard output")?);
-        let mut supervisor = Supervisor { child, answers, dir: dir.to_owned() };
+        let supervisor = Supervisor {
+            pipe: Mutex::new(child.stdin.take()),
+            answers: Mutex::new(answers),
+            child: Mutex::new(child),
+            dir: dir.to_owned(),
+        };
         match supervisor.answer() {
             Ok(line) if line == HELLO => Ok(supervisor),
             other => {
-                supervisor.child.kill()?;
-                supervisor.child.wait()?;
+                let mut child = lock(&supervisor.child);
+                child.kill()?;
+                child.wait()?;
                 bail!("{} answered {other:?} instead of {HELLO:?}", binary.display())
             }
         }
     }
 
     /// Waits until this cluster is the only one on the machine with a real node. Blocks.
-    pub fn lock_node(&mut self) -> Result<()> {
-        let stdin = self.child.stdin.as_mut().context("the supervisor's pipe is closed")?;
-        writeln!(stdin, "{NODE_LOCK}")?;
+    pub fn lock_node(&self) -> Result<()> {
+        writeln!(lock(&self.pipe).as_mut().context("the cluster has ended")?, "{NODE_LOCK}")?;
         let line = self.answer()?;
         ensure!(line == NODE_LOCK, "the supervisor answered {line:?}");
         Ok(())
     }
 
-    fn answer(&mut self) -> Result<String> {
+    fn answer(&self) -> Result<String> {
         let mut line = String::new();
-        self.answers.read_line(&mut line)?;
+        lock(&self.answers).read_line(&mut line)?;
         Ok(line.trim_end().to_owned())
     }
 
     /// Closes the pipe and waits until everything is gone. Does the work itself if the supervisor died.
-    pub fn finish(&mut self) -> Result<()> {
-        drop(self.child.stdin.take());
-        let status = self.child.wait()?;
+    pub fn finish(&self) -> Result<()> {
+        drop(lock(&self.pipe).take());
+        let status = lock(&self.child).wait()?;
         if status.success() {
             return Ok(());
         }
         tear_down(&self.dir).with_context(|| format!("the supervisor ended with {status}"))
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// Beside the running program: `target/debug/rollcall-testbed` for `target/debug/deps/some_test-0123`.
@@ -138,32 +151,32 @@ fn build_binary(binary: &Path) -> Result<()> {
 /// The supervisor's side: watches standard input until it closes, then cleans up.
 pub fn run(dir: &Path) -> Result<()> {
     ensure!(dir.is_absolute(), "{} is not an absolute path", dir.display());
-    let mut node_lock = None;
-    let mut out = std::io::stdout();
-    writeln!(out, "{HELLO}")?;
+    println!("{HELLO}");
     for line in std::io::stdin().lines() {
         // Any trouble with the pipe means the same as its end.
         let Ok(line) = line else { break };
-        if line == NODE_LOCK && node_lock.is_none() {
-            node_lock = Some(lock_node()?);
-        }
-        if writeln!(out, "{line}").is_err() {
-            break;
+        if line == NODE_LOCK {
+            // On a thread, so that the pipe is watched meanwhile. The lock ends with this process.
+            std::thread::spawn(answer_node_lock);
         }
     }
     tear_down(dir)
 }
 
-fn lock_node() -> Result<File> {
+fn answer_node_lock() -> Result<()> {
     let path = std::env::temp_dir().join("rollcall-testbed-node.lock");
     let file = File::create(&path).with_context(|| format!("create {}", path.display()))?;
     file.lock().with_context(|| format!("lock {}", path.display()))?;
-    Ok(file)
+    // Forgotten, not dropped: closing the file would let go of the lock.
+    std::mem::forget(file);
+    println!("{NODE_LOCK}");
+    Ok(())
 }
 
 /// Ends a cluster: its real node, its processes (etcd last, so that no API server hangs on it), its directory.
 pub fn tear_down(dir: &Path) -> Result<()> {
     let deadline = Instant::now() + TEARDOWN_LIMIT;
+    cleanup::clean_up(dir, deadline)?;
     kill_all(dir, deadline, |program| !program.ends_with("etcd"))?;
     kill_all(dir, deadline, |_| true)?;
     if std::env::var_os(KEEP).is_none() && dir.exists() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use common::LIMIT;
 use futures::{StreamExt, TryStreamExt};
 use http::StatusCode;
@@ -214,7 +214,7 @@ async fn the_line_falls_silent_and_comes_back() -> Result<()> {
     );
 
     proxy.line(Line::Cut);
-    assert!(events.next().await.context("the watch ended in order")?.is_err());
+    assert!(!matches!(events.next().await, Some(Ok(_))), "an event came over a cut line");
     assert!(maps.get("heard").await.is_err());
     proxy.clear();
     maps.get("heard").await?;

@@ -1,0 +1,265 @@
+//! One real node: containerd and a kubelet on this machine, which needs root and Debian's packages.
+//!
+//! Everything is in the cluster's directory except what the kernel holds: two addresses on the loopback device, two
+//! routes, a control group, mounts and network namespaces. [`cleanup`] takes all of it back.
+
+pub(crate) mod cleanup;
+mod forward;
+mod packages;
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::sync::Mutex;
+
+use crate::cluster::Cluster;
+use crate::components::free_port;
+use crate::image::Image;
+use crate::kubeconfig::{self, Identity};
+use crate::process::{Process, Spec};
+use crate::{nodes, wait};
+
+const CONTAINERD_CONFIG: &str = include_str!("../../assets/containerd.toml");
+const KUBELET_CONFIG: &str = include_str!("../../assets/kubelet.yaml");
+
+/// A node is ready after about 12 s.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// What the node takes from the machine. Written down before it is taken, so that the clean-up, which is another
+/// process's work, knows it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Claims {
+    /// `10.A.B.1`, where pods find the API server.
+    service_ip: Ipv4Addr,
+    /// `10.A.B.2`, the node's own.
+    node_ip: Ipv4Addr,
+    /// `10.A.B.10`, where a cluster has its DNS; here it only stands in the pods' settings.
+    dns_ip: Ipv4Addr,
+    service_cidr: String,
+    pod_cidr: String,
+    /// The control group below the root of each hierarchy.
+    cgroup: String,
+    /// The name of the pod network.
+    network: String,
+    /// `net.ipv4.ip_forward` as it was; the network plugin sets it.
+    ip_forward: String,
+    /// Directories that containerd, the CNI library and the kubelet make outside of ours, and that were not there.
+    made: Vec<PathBuf>,
+}
+
+impl Claims {
+    fn new(cluster: &Cluster) -> Result<Claims> {
+        let [a, b, c] = cluster.layout.service_net;
+        let name = cluster.dir().file_name().and_then(|name| name.to_str());
+        let name = name.context("the cluster's directory has no name")?;
+        Ok(Claims {
+            service_ip: cluster.layout.service_ip(),
+            node_ip: Ipv4Addr::new(a, b, c, 2),
+            dns_ip: Ipv4Addr::new(a, b, c, 10),
+            service_cidr: cluster.layout.service_cidr(),
+            pod_cidr: format!("{a}.{}.{c}.0/24", b + 32),
+            cgroup: name.to_owned(),
+            network: name.to_owned(),
+            ip_forward: fs::read_to_string(cleanup::IP_FORWARD)?.trim().to_owned(),
+            made: cleanup::FOREIGN_DIRS.iter().map(PathBuf::from).filter(|dir| !dir.exists()).collect(),
+        })
+    }
+}
+
+/// A kubelet with containerd. It ends with its cluster.
+#[derive(Debug)]
+pub struct RealNode {
+    name: String,
+    dir: PathBuf,
+    kubelet: Mutex<Process>,
+    containerd: Mutex<Process>,
+    _forward: forward::Forward,
+}
+
+impl Cluster {
+    /// Starts the machine's one real node and waits until it takes pods. Waits for other processes' real nodes
+    /// to end first. Installs Debian packages that are missing.
+    ///
+    /// Its images are `localhost/busybox:test` and what [`RealNode::import_image`] adds; pods say
+    /// `imagePullPolicy: Never`. Its label is `testbed.rollcall.dev/node: real`.
+    pub async fn start_real_node(&self, name: &str) -> Result<RealNode> {
+        let supervisor = self.supervisor.clone();
+        tokio::task::spawn_blocking(move || {
+            supervisor.lock_node()?;
+            packages::install()
+        })
+        .await??;
+        let dir = cleanup::node_dir(self.dir());
+        fs::create_dir(&dir).context("a cluster can have one real node")?;
+        let claims = Claims::new(self)?;
+        fs::write(dir.join(cleanup::CLAIMS), serde_json::to_vec_pretty(&claims)?)?;
+        take(&claims)?;
+        let (containerd, kubelet) = self.node_processes(name, &dir, &claims)?;
+        let node = RealNode {
+            name: name.to_owned(),
+            kubelet: Mutex::new(Process::new(kubelet, self.dir())),
+            containerd: Mutex::new(Process::new(containerd, self.dir())),
+            _forward: forward::Forward::start(claims.service_ip, self.layout.api_port)?,
+            dir,
+        };
+        node.boot(self).await.with_context(|| format!("real node {name}; logs: {}", self.dir().display()))?;
+        Ok(node)
+    }
+
+    /// Files and command lines.
+    fn node_processes(&self, name: &str, dir: &Path, claims: &Claims) -> Result<(Spec, Spec)> {
+        let at = dir.display().to_string();
+        fs::create_dir(dir.join("cni"))?;
+        fs::write(dir.join("cni/10-ptp.conflist"), network(dir, claims).to_string())?;
+        let config = dir.join("containerd.toml");
+        fs::write(&config, CONTAINERD_CONFIG.replace("DIR", &at))?;
+        let args = vec![format!("--config={}", config.display()), "--log-level=info".into()];
+        let containerd = Spec { name: "containerd", program: packages::CONTAINERD.into(), args };
+
+        let config = dir.join("kubelet.yaml");
+        let text = KUBELET_CONFIG
+            .replace("DIR", &at)
+            .replace("CGROUP", &claims.cgroup)
+            .replace("ADDRESS", &claims.node_ip.to_string())
+            .replace("DNS", &claims.dns_ip.to_string())
+            .replace("PORT", &free_port()?.to_string());
+        fs::write(&config, text)?;
+        self.authority.issue_client(dir, "kubelet", &format!("system:node:{name}"), "system:nodes")?;
+        let (crt, key) = (dir.join("kubelet.crt"), dir.join("kubelet.key"));
+        let kubeconfig = dir.join("kubelet.kubeconfig");
+        let who = Identity::Certificate(&crt, &key);
+        kubeconfig::write(&kubeconfig, &self.server(), Some(&self.ca()), "default", who)?;
+        let args = vec![
+            format!("--config={}", config.display()),
+            format!("--kubeconfig={}", kubeconfig.display()),
+            format!("--root-dir={at}/kubelet"),
+            format!("--cert-dir={at}/kubelet-pki"),
+            format!("--hostname-override={name}"),
+            format!("--node-ip={}", claims.node_ip),
+            "--node-labels=testbed.rollcall.dev/node=real".into(),
+        ];
+        Ok((containerd, Spec { name: "kubelet", program: self.bin_dir().join("kubelet"), args }))
+    }
+}
+
+impl RealNode {
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn boot(&self, cluster: &Cluster) -> Result<()> {
+        self.containerd.lock().await.start()?;
+        wait::until("containerd", LIMIT, async || {
+            self.containerd.lock().await.check()?;
+            Ok(self.ctr(&["version"]).is_ok().then_some(()))
+        })
+        .await?;
+        let pause = Image::new("localhost/pause:test").file("/bin/pause", &cluster.bin_dir().join("pause"));
+        self.import(&pause.entrypoint(&["/bin/pause"]), "pause.tar")?;
+        self.import(&busybox()?, "busybox.tar")?;
+        self.kubelet.lock().await.start()?;
+        let nodes = Api::<Node>::all(cluster.client());
+        wait::until("the node", LIMIT, async || {
+            self.kubelet.lock().await.check()?;
+            Ok(nodes.get_opt(&self.name).await?.filter(nodes::takes_pods))
+        })
+        .await?;
+        Ok(())
+    }
+
+    fn import(&self, image: &Image, file: &str) -> Result<()> {
+        let archive = self.dir.join(file);
+        image.write(&archive)?;
+        self.import_image(&archive)
+    }
+
+    /// Imports a docker-archive or OCI archive: one of [`Image`], or `buildah push IMAGE docker-archive:FILE:NAME`.
+    pub fn import_image(&self, archive: &Path) -> Result<()> {
+        let archive = archive.to_str().context("the archive's path is not UTF-8")?;
+        self.ctr(&["images", "import", archive])?;
+        Ok(())
+    }
+
+    /// containerd's own client, in the kubelet's namespace.
+    fn ctr(&self, args: &[&str]) -> Result<String> {
+        let output = Command::new("ctr")
+            .arg("--address")
+            .arg(self.dir.join("containerd.sock"))
+            .args(["--namespace", "k8s.io"])
+            .args(args)
+            .output()
+            .context("run ctr")?;
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "ctr {args:?} ended with {}: {stderr}", output.status);
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Stops the kubelet; the containers go on.
+    pub async fn stop_kubelet(&self) -> Result<()> {
+        self.kubelet.lock().await.stop().await
+    }
+
+    pub async fn start_kubelet(&self) -> Result<()> {
+        self.kubelet.lock().await.start()
+    }
+
+    /// SIGSTOP and SIGCONT: a node that falls silent and comes back.
+    pub async fn pause_kubelet(&self) -> Result<()> {
+        self.kubelet.lock().await.signal(Signal::STOP)
+    }
+
+    pub async fn resume_kubelet(&self) -> Result<()> {
+        self.kubelet.lock().await.signal(Signal::CONT)
+    }
+}
+
+/// Pods get a point-to-point link each; what is not on this machine they cannot reach.
+fn network(dir: &Path, claims: &Claims) -> serde_json::Value {
+    json!({
+        "cniVersion": "0.4.0",
+        "name": claims.network,
+        "plugins": [{
+            "type": "ptp",
+            "ipMasq": false,
+            "ipam": {
+                "type": "host-local",
+                "dataDir": dir.join("ipam"),
+                "ranges": [[{"subnet": claims.pod_cidr}]],
+                "routes": [{"dst": "0.0.0.0/0"}],
+            },
+        }],
+    })
+}
+
+/// Takes addresses, routes and control groups.
+fn take(claims: &Claims) -> Result<()> {
+    for address in [claims.service_ip, claims.node_ip] {
+        cleanup::ip(&["address", "add", &format!("{address}/32"), "dev", "lo"])?;
+    }
+    // A Service without pods, a pod that is gone: packets for them must not leave the machine.
+    for cidr in [&claims.service_cidr, &claims.pod_cidr] {
+        cleanup::ip(&["route", "add", "unreachable", cidr])?;
+    }
+    for dir in cleanup::cgroup_dirs(&claims.cgroup)? {
+        fs::create_dir(&dir).with_context(|| format!("create {}", dir.display()))?;
+    }
+    Ok(())
+}
+
+fn busybox() -> Result<Image> {
+    let mut image = Image::new("localhost/busybox:test").file("/bin/busybox", Path::new(packages::BUSYBOX));
+    let output = Command::new(packages::BUSYBOX).arg("--list").output().context("run busybox")?;
+    for applet in String::from_utf8(output.stdout)?.lines().filter(|name| *name != "busybox") {
+        image = image.link(&format!("/bin/{applet}"), "busybox");
+    }
+    Ok(image.entrypoint(&["/bin/sh"]))
+}

@@ -1,0 +1,108 @@
+//! A real kubelet runs real containers.
+
+mod common;
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use common::{LIMIT, condition, is_ready, phase, status};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::PostParams;
+use rollcall_testbed::{Cluster, Options, RealNode, wait};
+use serde_json::json;
+
+fn busybox(name: &str, node: &str, script: &str) -> serde_json::Value {
+    json!({
+        "metadata": {"name": name},
+        "spec": {
+            "nodeSelector": {"kubernetes.io/hostname": node},
+            "terminationGracePeriodSeconds": 1,
+            "containers": [{
+                "name": "main",
+                "image": "localhost/busybox:test",
+                "imagePullPolicy": "Never",
+                "command": ["sh", "-c", script],
+            }],
+        },
+    })
+}
+
+/// What a machine may be left with: mounts, devices, groups, addresses, processes that name the cluster.
+fn traces(cluster: &str, service_net: &str) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    found.extend(mounts.lines().filter(|line| line.contains(cluster)).map(str::to_owned));
+    for args in [&["address"][..], &["route", "show", "table", "all"], &["link"]] {
+        let output = std::process::Command::new("ip").args(args).output()?;
+        let output = String::from_utf8(output.stdout)?;
+        found.extend(
+            output.lines().filter(|l| l.contains(service_net) || l.contains("veth")).map(str::to_owned),
+        );
+    }
+    for root in ["/sys/fs/cgroup", "/var/lib/cni/results", "/run/containerd/s", "/tmp"] {
+        for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+            let paths = [entry.path(), entry.path().join(cluster)];
+            found.extend(paths.iter().filter(|path| path.exists()).map(|path| path.display().to_string()));
+        }
+    }
+    found.retain(|line| line.contains(cluster) || line.contains(service_net) || line.contains("veth"));
+    for entry in fs::read_dir("/proc")?.flatten() {
+        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        found.extend(line.contains(cluster).then_some(line));
+    }
+    Ok(found)
+}
+
+async fn run_pods(cluster: &Cluster, node: &RealNode) -> Result<()> {
+    let pods = Api::<Pod>::namespaced(cluster.client(), "default");
+    let mut web = busybox(
+        "web",
+        node.name(),
+        "echo serving; mkdir /www; echo hello > /www/index.html; httpd -f -p 80 -h /www",
+    );
+    web["spec"]["containers"][0]["readinessProbe"] =
+        json!({"httpGet": {"path": "/index.html", "port": 80}, "periodSeconds": 1});
+    // Opens a connection to the API server where every in-cluster client looks for it.
+    let mut client = busybox(
+        "client",
+        node.name(),
+        "nc -w 5 $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT < /dev/null && touch /tmp/reached; sleep 1000",
+    );
+    client["spec"]["containers"][0]["readinessProbe"] =
+        json!({"exec": {"command": ["test", "-e", "/tmp/reached"]}, "periodSeconds": 1});
+    let job = busybox("fails", node.name(), "exit 3");
+    for pod in [web, client, job] {
+        let mut pod: Pod = serde_json::from_value(pod)?;
+        pod.spec.as_mut().context("no spec")?.restart_policy = Some("Never".into());
+        pods.create(&PostParams::default(), &pod).await?;
+    }
+    let web = wait::for_object(&pods, "web", LIMIT, is_ready).await?;
+    assert_eq!(condition(&web, "ContainersReady"), "True");
+    assert!(cluster.kubectl_ok(&["logs", "web"])?.contains("serving"));
+    wait::for_object(&pods, "client", LIMIT, is_ready).await?;
+    let failed = wait::for_object(&pods, "fails", LIMIT, |pod| phase(pod) == "Failed").await?;
+    let containers = status(&failed).container_statuses.context("no container statuses")?;
+    let code = containers[0].state.as_ref().and_then(|state| state.terminated.as_ref()).map(|t| t.exit_code);
+    assert_eq!(code, Some(3));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_real_node_runs_pods_and_goes_without_a_trace() -> Result<()> {
+    let cluster = Cluster::start(Options { nodes: 0, ..Options::default() }).await?;
+    let node = cluster.start_real_node("real").await?;
+    run_pods(&cluster, &node).await?;
+
+    // The name of the directory is in every path, group and network of the cluster.
+    let name = cluster.dir().file_name().context("no name")?.to_string_lossy().into_owned();
+    let service =
+        cluster.kubectl_ok(&["get", "service", "kubernetes", "-o", "jsonpath={.spec.clusterIP}"])?;
+    let service_net = service.strip_suffix('1').context("not a first address")?.to_owned();
+    assert!(!traces(&name, &service_net)?.is_empty());
+    drop(cluster);
+    drop(node);
+    assert_eq!(traces(&name, &service_net)?, Vec::<String>::new());
+    Ok(())
+}
