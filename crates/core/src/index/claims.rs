@@ -9,7 +9,7 @@ use crate::{
     selector::Selector,
     sequence::spec::{Group, Members, Spec},
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A group of a sequence, as the claimant of a pod.
@@ -76,6 +76,15 @@ impl Claims {
         if here.by_name.is_empty() && here.by_pair.is_empty() && here.others.is_empty() {
             self.namespaces.remove(&spec.target);
         }
+    }
+
+    /// The sequences that claim anything in a namespace.
+    pub fn sequences_in(&self, namespace: &str) -> BTreeSet<Uid> {
+        let Some(InNamespace { by_name, by_pair, others }) = self.namespaces.get(namespace) else {
+            return BTreeSet::new();
+        };
+        let by_selector = by_pair.values().flatten().chain(others).map(|(claim, _)| claim);
+        by_name.values().flatten().chain(by_selector).map(|claim| claim.sequence).collect()
     }
 
     /// All claims on a pod of that name and labels, sorted, each once.

@@ -21,6 +21,7 @@ mod sequences;
 
 pub use cell::{Cell, Standing, Sum};
 pub use claims::Claim;
+pub use pods::Answer;
 pub use sequences::{Note, SequenceEntry};
 
 use crate::{
@@ -120,13 +121,26 @@ pub struct Index {
     notes: BTreeMap<Uid, Note>,
     /// Sequences seen deleted whose note may still be there.
     settled: BTreeSet<Uid>,
+    /// Notes of sequences that are not known here.
+    orphans: BTreeSet<Uid>,
+    /// Of those, the ones that the last list of sequences began after, and lacked.
+    asked_for: BTreeSet<Uid>,
 
     synced: BTreeSet<Kind>,
+    lists: BTreeMap<Kind, List>,
     newest: BTreeMap<Kind, u64>,
     tombstones: BTreeSet<Uid>,
     tombstone_order: VecDeque<Uid>,
     touched: BTreeSet<Uid>,
     interner: Interner,
+}
+
+/// The last list of a kind.
+#[derive(Clone, Copy, Debug)]
+struct List {
+    version: u64,
+    /// Below what was seen before it: of a cluster restored from a backup.
+    restored: bool,
 }
 
 #[derive(Debug)]
@@ -175,28 +189,42 @@ impl Index {
     /// what was seen before it means a cluster restored from a backup: then what we know is not newer.
     pub fn list_begins(&mut self, kind: Kind, version: u64) {
         self.synced.remove(&kind);
-        if self.newest.get(&kind).is_some_and(|seen| version < *seen) {
+        let restored = self.newest.get(&kind).is_some_and(|seen| version < *seen);
+        if restored {
             self.forget_versions(kind);
         }
+        if kind == Kind::Sequence {
+            self.asked_for = self.orphans.clone();
+        }
         self.newest.insert(kind, version);
+        self.lists.insert(kind, List { version, restored });
     }
 
-    /// A list of one kind has been applied whole; what it did not name is gone.
+    /// A list of one kind has been applied whole; what it did not name is gone, unless it was seen newer than the
+    /// list (in an answer to a write of our own).
     pub fn list_ended(&mut self, kind: Kind, listed: &BTreeSet<Listed>) {
-        for gone in self.known(kind).into_iter().filter(|known| !listed.contains(known)) {
-            match (kind, gone) {
-                (Kind::Pod, Listed::Uid(uid)) => self.delete_pod(uid),
-                (Kind::Sequence, Listed::Uid(uid)) => self.delete_sequence(uid),
-                (Kind::Note, Listed::Uid(uid)) => self.delete_note(uid),
-                (Kind::Namespace, Listed::Name(name)) => self.delete_namespace(&name),
-                (_, Listed::Uid(uid)) => self.delete_owner(uid),
-                (_, Listed::Name(_)) => {}
+        let unknown = List { version: u64::MAX, restored: false };
+        let List { version, restored } = self.lists.get(&kind).copied().unwrap_or(unknown);
+        let known = self.known(kind).into_iter();
+        for (gone, _) in known.filter(|(known, seen)| *seen <= version && !listed.contains(known)) {
+            match (kind, gone, restored) {
+                (Kind::Pod, Listed::Uid(uid), false) => self.delete_pod(uid),
+                (Kind::Pod, Listed::Uid(uid), true) => self.forget_pod(uid),
+                (Kind::Sequence, Listed::Uid(uid), false) => self.delete_sequence(uid),
+                (Kind::Sequence, Listed::Uid(uid), true) => self.forget_sequence(uid),
+                (Kind::Note, Listed::Uid(uid), _) => self.delete_note(uid),
+                (Kind::Namespace, Listed::Name(name), _) => self.delete_namespace(&name),
+                (_, Listed::Uid(uid), false) => self.delete_owner(uid),
+                (_, Listed::Uid(uid), true) => self.forget_owner(uid),
+                (_, Listed::Name(_), _) => {}
             }
         }
+        self.listed(kind);
+    }
+
+    fn listed(&mut self, kind: Kind) {
         self.synced.insert(kind);
-        if self.synced.contains(&Kind::Sequence) && self.synced.contains(&Kind::Note) {
-            self.adopt_notes();
-        }
+        self.adopt_notes();
         if self.is_synced() {
             self.touched.extend(self.sequences.keys().copied());
         }
@@ -207,9 +235,14 @@ impl Index {
         Kind::ALL.iter().all(|kind| self.synced.contains(kind))
     }
 
-    /// A kind that is not there to be watched counts as listed and empty.
+    /// A kind that is not there to be watched counts as listed and empty. But not the sequences: that their kind
+    /// is missing does not say that they were deleted, and who is deleted lets go of its pods.
     pub fn without(&mut self, kind: Kind) {
-        self.list_ended(kind, &BTreeSet::new());
+        if kind != Kind::Sequence {
+            self.lists.remove(&kind);
+            self.list_ended(kind, &BTreeSet::new());
+        }
+        self.listed(kind);
     }
 
     /// The sequences touched since the last call.
@@ -266,7 +299,9 @@ impl Index {
         if known.is_some_and(|known| known.version >= namespace.version) {
             return;
         }
-        self.touch_guests(&namespace.name.clone());
+        if known.is_none_or(|known| known.allow_from != namespace.allow_from) {
+            self.touch_guests(&namespace.name);
+        }
         self.namespaces.insert(namespace.name.clone(), namespace);
     }
 
@@ -275,8 +310,12 @@ impl Index {
         self.touch_guests(name);
     }
 
+    /// The permission for guests changed. What they held back there, others may now let go.
     fn touch_guests(&mut self, namespace: &Arc<str>) {
-        self.touched.extend(self.guests.get(namespace).into_iter().flatten());
+        if self.guests.get(namespace).is_some_and(|guests| !guests.is_empty()) {
+            self.touched.extend(self.guests.get(namespace).into_iter().flatten());
+            self.touched.extend(self.claims.sequences_in(namespace));
+        }
     }
 
     fn saw(&mut self, kind: Kind, version: u64) {
@@ -294,15 +333,22 @@ impl Index {
         }
     }
 
-    fn known(&self, kind: Kind) -> Vec<Listed> {
+    /// Everything known of a kind, with its version.
+    fn known(&self, kind: Kind) -> Vec<(Listed, u64)> {
+        let uid = |uid: Uid, version: u64| (Listed::Uid(uid), version);
         match kind {
-            Kind::Pod => self.pods.keys().copied().map(Listed::Uid).collect(),
-            Kind::Sequence => self.live_sequences().map(Listed::Uid).collect(),
-            Kind::Note => self.notes.keys().copied().map(Listed::Uid).collect(),
-            Kind::Namespace => self.namespaces.keys().cloned().map(Listed::Name).collect(),
+            Kind::Pod => self.pods.values().map(|entry| uid(entry.pod.uid, entry.pod.version)).collect(),
+            Kind::Sequence => self.live_sequences().map(|live| uid(live.uid, live.version)).collect(),
+            Kind::Note => self.notes.values().map(|note| uid(note.sequence, note.version)).collect(),
+            Kind::Namespace => self
+                .namespaces
+                .values()
+                .map(|there| (Listed::Name(there.name.clone()), there.version))
+                .collect(),
             Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet | Kind::DaemonSet | Kind::Job => {
-                let of_kind = |entry: &&OwnerEntry| Kind::of_owner(entry.owner.kind) == Some(kind);
-                self.owners.values().filter(of_kind).map(|entry| Listed::Uid(entry.owner.uid)).collect()
+                let owners = self.owners.values().map(|entry| &entry.owner);
+                let of_kind = owners.filter(|owner| Kind::of_owner(owner.kind) == Some(kind));
+                of_kind.map(|owner| uid(owner.uid, owner.version)).collect()
             }
         }
     }

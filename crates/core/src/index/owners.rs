@@ -31,6 +31,10 @@ impl Index {
 
     pub(super) fn delete_owner(&mut self, uid: Uid) {
         self.bury(uid);
+        self.forget_owner(uid);
+    }
+
+    pub(super) fn forget_owner(&mut self, uid: Uid) {
         if self.owners.contains_key(&uid) {
             self.change_owner(uid, None);
         }

@@ -25,8 +25,10 @@ impl Index {
         if self.pods.get(&uid).is_some_and(|known| known.pod.version >= pod.version) {
             return;
         }
+        if !self.evict_namesake(&pod) {
+            return;
+        }
         self.share(&mut pod);
-        self.evict_namesake(&pod);
         self.unplace(uid);
         match self.pods.remove(&uid) {
             Some(known) => self.update_pod(known, pod),
@@ -77,6 +79,10 @@ impl Index {
 
     pub(super) fn delete_pod(&mut self, uid: Uid) {
         self.bury(uid);
+        self.forget_pod(uid);
+    }
+
+    pub(super) fn forget_pod(&mut self, uid: Uid) {
         self.unplace(uid);
         let Some(PodEntry { pod, .. }) = self.pods.remove(&uid) else { return };
         self.pod_labels.remove(&pod.namespace, &pod.labels, uid);
@@ -91,13 +97,18 @@ impl Index {
         }
     }
 
-    /// A name is free only when its pod is gone, so a new pod under a known name proves the old one's end,
-    /// even if its deletion has not been seen.
-    fn evict_namesake(&mut self, pod: &Pod) {
-        let holder = self.pod_names.get(&pod.namespace).and_then(|names| names.get(&pod.name)).copied();
-        if let Some(holder) = holder.filter(|holder| *holder != pod.uid) {
-            self.delete_pod(holder);
+    /// A name is free only when its pod is gone, so of two pods under one name the older view is of one that has
+    /// ended, even if its deletion has not been seen. Says whether `pod` is the one that lives.
+    fn evict_namesake(&mut self, pod: &Pod) -> bool {
+        let holder = self.pod_named(&pod.namespace, &pod.name).filter(|holder| holder.uid != pod.uid);
+        let Some((holder, version)) = holder.map(|holder| (holder.uid, holder.version)) else { return true };
+        match version {
+            // Of a cluster since restored: it may come again.
+            0 => self.forget_pod(holder),
+            _ if version > pod.version => return false,
+            _ => self.delete_pod(holder),
         }
+        true
     }
 
     fn leave_owner(&mut self, pod: &Pod) {

@@ -22,6 +22,9 @@ pub struct SequenceEntry {
     lost: BTreeMap<u32, BTreeSet<Uid>>,
     /// What was decided last, newer than what the status has recorded.
     remembered: Option<Recorded>,
+    /// Its note tells all that would have to be done for its spec. Kept here, because a decision must not
+    /// compare thousands of names each time.
+    noted: bool,
 }
 
 /// What must still be done if a sequence is deleted while nobody watches; see `Note` in the docs of the
@@ -39,8 +42,10 @@ pub struct Note {
 impl Note {
     /// Whether it tells all that would have to be done for `spec`.
     pub fn says(&self, spec: &Spec) -> bool {
-        let members = |spec: &Spec| spec.groups.iter().map(|group| group.members.clone()).collect::<Vec<_>>();
-        self.spec.target == spec.target && self.spec.gate == spec.gate && members(&self.spec) == members(spec)
+        let members = self.spec.groups.iter().map(|group| &group.members);
+        self.spec.target == spec.target
+            && self.spec.gate == spec.gate
+            && members.eq(spec.groups.iter().map(|group| &group.members))
     }
 }
 
@@ -48,7 +53,17 @@ impl SequenceEntry {
     fn new(sequence: Sequence, ghost: bool) -> SequenceEntry {
         let groups = sequence.spec.as_ref().map_or(0, |spec| spec.groups.len());
         let cells = std::iter::repeat_with(Cell::default).take(groups).collect();
-        SequenceEntry { sequence, ghost, cells, lost: BTreeMap::new(), remembered: None }
+        SequenceEntry { sequence, ghost, cells, lost: BTreeMap::new(), remembered: None, noted: false }
+    }
+
+    /// Whether its note tells all that would have to be done.
+    pub fn is_noted(&self) -> bool {
+        self.noted
+    }
+
+    /// Whether `spec.suspend` is set; a spec that cannot be understood leaves that as it was.
+    pub fn is_suspended(&self) -> bool {
+        self.sequence.spec.as_ref().map_or(self.recorded().suspended, |spec| spec.suspend)
     }
 
     /// Its spec, if it can be acted on: valid, and of a scope this index counts.
@@ -89,19 +104,6 @@ impl SequenceEntry {
     pub fn recorded(&self) -> &Recorded {
         self.remembered.as_ref().unwrap_or(&self.sequence.recorded)
     }
-
-    /// The pods counted in any of its groups.
-    fn members(&self) -> BTreeSet<Uid> {
-        let standings = super::Standing::ALL;
-        let cells = self.cells.iter();
-        let counted =
-            cells.flat_map(|cell| standings.into_iter().flat_map(|standing| cell.members(standing)));
-        counted.map(|(_, uid)| uid).collect()
-    }
-
-    fn templates(&self) -> BTreeSet<Uid> {
-        self.cells.iter().flat_map(Cell::owners).collect()
-    }
 }
 
 impl Index {
@@ -126,10 +128,9 @@ impl Index {
     }
 
     pub(super) fn delete_sequence(&mut self, uid: Uid) {
-        let Some(entry) = self.sequences.get(&uid).filter(|entry| !entry.ghost) else { return };
-        let leaves_a_ghost = entry.spec().is_some_and(|spec| spec.deletion_policy == DeletionPolicy::Release);
-        let ghost = leaves_a_ghost.then(|| SequenceEntry::new(entry.sequence.clone(), true));
         self.bury(uid);
+        let Some(entry) = self.sequences.get(&uid).filter(|entry| !entry.ghost) else { return };
+        let ghost = self.ghost_of(entry);
         self.touched.insert(uid);
         // Its end was seen, so what is to be done is known here; its note is only waiting to be removed.
         if self.notes.contains_key(&uid) {
@@ -138,9 +139,29 @@ impl Index {
         self.change_sequence(uid, ghost);
     }
 
+    /// What is left to do of a sequence that goes. If its last spec cannot be acted on, an earlier one may have
+    /// left pods behind: its note knows them.
+    fn ghost_of(&self, entry: &SequenceEntry) -> Option<SequenceEntry> {
+        match (&entry.sequence.spec, entry.spec()) {
+            (Ok(spec), _) if spec.deletion_policy == DeletionPolicy::Hold => None,
+            (_, Some(_)) => Some(SequenceEntry::new(entry.sequence.clone(), true)),
+            (_, None) => self.notes.get(&entry.sequence.uid).cloned().map(ghost_of_note),
+        }
+    }
+
+    /// A sequence that a restored cluster does not have: nobody deleted it, so nothing is to be done for it.
+    pub(super) fn forget_sequence(&mut self, uid: Uid) {
+        self.touched.insert(uid);
+        self.change_sequence(uid, None);
+    }
+
     /// A ghost has done its work.
     pub fn lay_to_rest(&mut self, uid: Uid) {
         if self.sequences.get(&uid).is_some_and(|entry| entry.ghost) {
+            // Or its note, until that is removed, would raise it again.
+            if self.notes.contains_key(&uid) {
+                self.settled.insert(uid);
+            }
             self.change_sequence(uid, None);
         }
     }
@@ -148,9 +169,9 @@ impl Index {
     /// Replaces a sequence by another version of itself, or by nothing, and counts all pods concerned anew.
     fn change_sequence(&mut self, uid: Uid, entry: Option<SequenceEntry>) {
         let (mut pods, mut templates) = (BTreeSet::new(), BTreeSet::new());
-        if let Some(old) = self.sequences.get(&uid) {
-            pods.extend(old.members());
-            templates.extend(old.templates());
+        // By its claims, not by its counts: terminating pods are claimed too, and not counted.
+        if let Some(old) = self.sequences.get(&uid).and_then(SequenceEntry::spec) {
+            self.find_members(old, &mut pods, &mut templates);
         }
         if let Some(new) = entry.as_ref().and_then(SequenceEntry::spec) {
             self.find_members(new, &mut pods, &mut templates);
@@ -166,6 +187,7 @@ impl Index {
             self.resolve_claims(pod);
             self.place(pod);
         }
+        self.compare_note(uid);
     }
 
     fn register(&mut self, uid: Uid, entry: SequenceEntry) {
@@ -214,8 +236,17 @@ impl Index {
         }
     }
 
-    pub(super) fn live_sequences(&self) -> impl Iterator<Item = Uid> {
-        self.sequences.iter().filter(|(_, entry)| !entry.ghost).map(|(uid, _)| *uid)
+    pub(super) fn live_sequences(&self) -> impl Iterator<Item = &Sequence> {
+        self.sequences.values().filter(|entry| !entry.ghost).map(|entry| &entry.sequence)
+    }
+
+    /// Another controller has led in between: what the status says is newer than what was decided here.
+    pub fn forget_remembered(&mut self) {
+        for (uid, entry) in &mut self.sequences {
+            if entry.remembered.take().is_some() {
+                self.touched.insert(*uid);
+            }
+        }
     }
 
     pub(super) fn apply_note(&mut self, note: Note) {
@@ -226,9 +257,8 @@ impl Index {
         }
         self.notes.insert(uid, note);
         self.touched.insert(uid);
-        if self.synced.contains(&Kind::Sequence) && self.synced.contains(&Kind::Note) {
-            self.adopt_notes();
-        }
+        self.compare_note(uid);
+        self.adopt_notes();
     }
 
     /// A note has been written; this is what it says now.
@@ -240,23 +270,54 @@ impl Index {
         self.notes.remove(&sequence);
         self.settled.remove(&sequence);
         self.touched.insert(sequence);
+        self.compare_note(sequence);
     }
 
-    /// Raises a ghost for every note whose sequence is gone. Only called after a successful list of the
-    /// sequences: that a list failed, or that the kind itself is not there, proves nothing.
-    pub(super) fn adopt_notes(&mut self) {
-        let orphan = |note: &&Note| {
-            !self.sequences.contains_key(&note.sequence) && !self.settled.contains(&note.sequence)
+    /// Settles whether a note tells what its sequence needs, or has no sequence that is known.
+    fn compare_note(&mut self, uid: Uid) {
+        let (note, entry) = (self.notes.get(&uid), self.sequences.get_mut(&uid));
+        let orphaned = note.is_some() && entry.is_none() && !self.settled.contains(&uid);
+        if let Some(entry) = entry {
+            entry.noted = match (note, entry.sequence.spec.as_ref()) {
+                (Some(note), Ok(spec)) => note.says(spec),
+                (_, _) => false,
+            };
+        }
+        match orphaned {
+            true => self.orphans.insert(uid),
+            false => self.orphans.remove(&uid),
         };
-        let orphans: Vec<Note> = self.notes.values().filter(orphan).cloned().collect();
-        for Note { sequence: uid, version, namespace, name, spec } in orphans {
-            let recorded = Recorded::default();
-            let opened_by_hand = BTreeSet::new();
-            let spec = Ok(spec);
-            let sequence =
-                Sequence { uid, namespace, name, version, generation: 0, spec, opened_by_hand, recorded };
+    }
+
+    /// Raises a ghost for every note whose sequence is gone. That it is not known here proves nothing: its note
+    /// may be seen before it is. Either its end was seen, or a list of the sequences taken after the note was
+    /// written lacks it: by its version, which one cluster counts for all kinds, or by the order of events here.
+    pub(super) fn adopt_notes(&mut self) {
+        if self.orphans.is_empty()
+            || !self.synced.contains(&Kind::Sequence)
+            || !self.synced.contains(&Kind::Note)
+        {
+            return;
+        }
+        let listed = self.lists.get(&Kind::Sequence).map(|list| list.version);
+        let gone = |note: &&Note| {
+            self.tombstones.contains(&note.sequence)
+                || self.asked_for.contains(&note.sequence)
+                || listed.is_some_and(|listed| note.version <= listed)
+        };
+        let orphans = self.orphans.iter().filter_map(|uid| self.notes.get(uid));
+        let orphans: Vec<Note> = orphans.filter(gone).cloned().collect();
+        for note in orphans {
+            let uid = note.sequence;
             self.touched.insert(uid);
-            self.change_sequence(uid, Some(SequenceEntry::new(sequence, true)));
+            self.change_sequence(uid, Some(ghost_of_note(note)));
         }
     }
+}
+
+fn ghost_of_note(note: Note) -> SequenceEntry {
+    let Note { sequence: uid, version, namespace, name, spec } = note;
+    let (spec, opened_by_hand, recorded) = (Ok(spec), BTreeSet::new(), Recorded::default());
+    let sequence = Sequence { uid, namespace, name, version, generation: 0, spec, opened_by_hand, recorded };
+    SequenceEntry::new(sequence, true)
 }

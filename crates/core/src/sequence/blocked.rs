@@ -1,15 +1,17 @@
 //! What a group waits for, found in its cell: the first few reasons, the worst first.
 
 use super::{
-    evaluate::GroupView,
+    decide::held_by_another,
+    evaluate::{Evaluation, GroupView},
     reason::Reason,
-    spec::{Group, Members, Spec, Until},
+    spec::{Members, Spec, Until},
 };
 use crate::{
     Timestamp, Uid,
     facts::{Owner, OwnerKind, Pod, PodPhase, Trouble},
     index::{Cell, Index, SequenceEntry, Standing},
 };
+use std::sync::Arc;
 
 /// A reason and since when it holds, where that is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,13 +27,14 @@ impl From<Reason> for Blocker {
 }
 
 /// Why an open group is not complete, at most `most` reasons. Failed pods come first: nothing un-blocks them
-/// by itself; then what does not exist; then what is starting, the longest waiting first.
+/// by itself; then what does not exist; then what is held elsewhere; then what is starting, the longest waiting
+/// first.
 pub fn of_open_group(
     index: &Index,
     entry: &SequenceEntry,
     spec: &Spec,
     position: usize,
-    view: &GroupView,
+    evaluation: &Evaluation,
     most: usize,
 ) -> Vec<Blocker> {
     let (group, cell) = (&spec.groups[position], entry.cell(position));
@@ -40,7 +43,10 @@ pub fn of_open_group(
         let reason = Reason::PodFailed { pod: pod.name.clone(), trouble: pod.trouble.as_ref().map(spoken) };
         Some(Blocker { reason, since: Some(pod.since) })
     });
-    let absent = absent_members(index, group, spec, cell, view);
+    let absent = absent_members(index, entry, spec, position, &evaluation.groups[position]);
+    let held = cell.members(Standing::Held).take(most);
+    let held = held.filter_map(|(_, uid)| held_by_another(index, entry, uid, evaluation.now));
+    let held = held.map(|(_, reason)| Blocker::from(reason));
     let starting = cell.waiting().filter_map(|(since, uid)| {
         let reason = of_starting_pod(index.pod(uid)?, group.until);
         Some(Blocker { reason, since: Some(since) })
@@ -48,40 +54,51 @@ pub fn of_open_group(
     let outdated = cell
         .members(Standing::Outdated)
         .map(|(name, _)| Blocker::from(Reason::OldReplicaSet { pod: name.clone() }));
-    failed.chain(absent).chain(starting).chain(outdated).take(most).collect()
+    failed.chain(absent).chain(held).chain(starting).chain(outdated).take(most).collect()
 }
+
+/// Names looked up at most in search of those that do not exist: a decision must not cost a look at every pod.
+const LOOKED_UP: usize = 300;
 
 fn absent_members<'a>(
     index: &'a Index,
-    group: &'a Group,
+    entry: &'a SequenceEntry,
     spec: &'a Spec,
-    cell: &'a Cell,
+    position: usize,
     view: &GroupView,
 ) -> Box<dyn Iterator<Item = Blocker> + 'a> {
+    let (group, cell) = (&spec.groups[position], entry.cell(position));
+    let present = view.present;
+    let too_few = |required: u32| Blocker::from(Reason::TooFewMembers { present, required });
+    // More is asked for than there would be if all were there.
+    let wanting = match (view.required, view.expected) {
+        (Some(required), Some(expected)) if required > expected => Some(too_few(required)),
+        (_, _) => None,
+    };
     match (&group.members, group.expected) {
         (Members::Names(names), None) => {
-            let missing = names
-                .iter()
-                .filter(|name| index.pod_named(&spec.target, name).is_none_or(|pod| pod.terminating));
-            Box::new(missing.map(|name| Reason::NotCreated { pod: name.clone() }.into()))
+            let missing = (names.len() as u32).saturating_sub(present + entry.lost(position));
+            let exists =
+                |name: &&Arc<str>| index.pod_named(&spec.target, name).is_some_and(|pod| !pod.terminating);
+            let looked_up = names.iter().take(if missing > 0 { LOOKED_UP } else { 0 });
+            let absent = looked_up.filter(move |name| !exists(name)).take(missing as usize);
+            let elsewhere = (missing > 0 && names.len() > LOOKED_UP).then(|| too_few(names.len() as u32));
+            let absent = absent.map(|name| Reason::NotCreated { pod: name.clone() }.into());
+            Box::new(wanting.into_iter().chain(absent).chain(elsewhere))
         }
         (Members::Names(_) | Members::Selector(_), Some(expected)) => {
             let required = group.min_ready.of(expected);
-            let short = (view.present < required)
-                .then(|| Reason::TooFewMembers { present: view.present, required }.into());
-            Box::new(short.into_iter())
+            Box::new((present < required).then(|| too_few(required)).into_iter())
         }
         (Members::Selector(selector), None) => {
             let nothing =
                 cell.is_empty().then(|| Reason::NothingMatches { selector: selector.to_string() }.into());
-            let few = match view.required {
-                Some(required) if view.present < required && cell.owners().next().is_none() => {
-                    Some(Reason::TooFewMembers { present: view.present, required }.into())
-                }
-                Some(_) | None => None,
-            };
-            let owners = cell.owners().filter_map(|uid| of_owner(index, uid, cell, group.until));
-            Box::new(nothing.into_iter().chain(few).chain(owners.map(Blocker::from)))
+            // Workloads there are, and none of them wants a pod: a group of nothing is never complete.
+            let sum = cell.sum();
+            let idle = (!cell.is_empty() && sum.expected == 0 && sum.unknown == 0).then(|| too_few(1));
+            let owners = cell.owners().filter_map(move |uid| of_owner(index, uid, cell, group.until));
+            let first = nothing.into_iter().chain(idle).chain(wanting);
+            Box::new(first.chain(owners.map(Blocker::from)))
         }
     }
 }
@@ -137,7 +154,8 @@ pub fn unheld<'a>(
     most: usize,
 ) -> impl Iterator<Item = &'a Pod> {
     let cell = entry.cell(position);
-    let standings = [Standing::Starting, Standing::Arrived, Standing::Outdated, Standing::Failed];
+    // Those that certainly run come first.
+    let standings = [Standing::Arrived, Standing::Outdated, Standing::Failed, Standing::Starting];
     let members = standings.into_iter().flat_map(move |standing| cell.members(standing));
     let pods = members.filter_map(move |(_, uid)| index.pod(uid));
     pods.filter(move |pod| !pod.released_by_hand && !pod.gates.contains(&spec.gate)).take(most)

@@ -8,10 +8,11 @@ use super::{
 };
 use crate::{
     Timestamp, Uid,
-    facts::{OwnerKind, Pod, PodPhase},
+    facts::{Job, Owner, OwnerKind, Pod, PodPhase},
     index::{Index, SequenceEntry, Standing},
 };
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// An invariant that a decision breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,10 +47,10 @@ struct Audit<'a> {
     now: Timestamp,
     found: Vec<Violation>,
     /// Groups found rightly open in this decision; the recount is done once per group.
-    opened: BTreeSet<usize>,
+    opened: BTreeSet<(Uid, usize)>,
 }
 
-impl Audit<'_> {
+impl<'a> Audit<'a> {
     fn violation(&mut self, invariant: &'static str, detail: String) {
         self.found.push(Violation { invariant, detail });
     }
@@ -73,37 +74,71 @@ impl Audit<'_> {
         if self.index.in_flight(uid) {
             self.violation("S7", format!("{name} is in flight already"));
         }
-        if self.entry.ghost {
-            return;
+        for (entry, spec) in self.claimants(pod) {
+            self.let_go_rightly(entry, spec, pod);
         }
-        match spec.groups.iter().position(|group| claims(group, pod)) {
-            None => self.violation("S1", format!("{name} belongs to no group")),
-            Some(_) if spec.suspend => self.violation("S1", format!("{name} is released while suspended")),
-            Some(position) => self.opened_rightly(spec, position),
+        if !self.entry.ghost && !spec.groups.iter().any(|group| claims(group, pod)) {
+            self.violation("S1", format!("{name} belongs to no group"));
         }
     }
 
+    /// The living sequences that claim a pod through the gate of this one, and may act there.
+    fn claimants(&self, pod: &Pod) -> Vec<(&'a SequenceEntry, &'a Arc<Spec>)> {
+        let Some(gate) = self.entry.spec().map(|spec| &spec.gate) else { return Vec::new() };
+        let permitted = |entry: &SequenceEntry| {
+            *entry.sequence.namespace == *pod.namespace
+                || self
+                    .index
+                    .namespace(&pod.namespace)
+                    .is_some_and(|there| there.allows(&entry.sequence.namespace))
+        };
+        let living = self.index.claims_on(pod.uid).filter_map(|claim| self.index.sequence(claim.sequence));
+        let living = living.filter(|entry| !entry.ghost && permitted(entry));
+        living.filter_map(|entry| Some((entry, entry.spec().filter(|spec| spec.gate == *gate)?))).collect()
+    }
+
+    fn let_go_rightly(&mut self, entry: &'a SequenceEntry, spec: &Spec, pod: &Pod) {
+        let Some(position) = spec.groups.iter().position(|group| claims(group, pod)) else { return };
+        if spec.suspend {
+            let (name, sequence) = (&pod.name, &entry.sequence.name);
+            return self.violation("S1", format!("{name} is released while {sequence} is suspended"));
+        }
+        self.opened_rightly(entry, spec, position);
+    }
+
     /// S1: the groups a group waits for have, or have had, what they need.
-    fn opened_rightly(&mut self, spec: &Spec, position: usize) {
-        if !self.opened.insert(position) {
+    fn opened_rightly(&mut self, entry: &'a SequenceEntry, spec: &Spec, position: usize) {
+        if !self.opened.insert((entry.sequence.uid, position)) {
             return;
         }
         let group = &spec.groups[position];
-        let recorded = self.entry.recorded().groups.get(&group.id).copied().unwrap_or_default();
+        let recorded = entry.recorded().groups.get(&group.id).copied().unwrap_or_default();
         let bootstrapped = spec.enforcement == Enforcement::Bootstrap && recorded.completed_at.is_some();
-        if bootstrapped || self.entry.sequence.opened_by_hand.contains(&group.title) {
+        if bootstrapped || entry.sequence.opened_by_hand.contains(&group.title) {
             return;
         }
         for earlier in &group.after {
-            if let Err(why) = self.condition_held(spec, *earlier) {
+            let count = Count { index: self.index, entry, spec, now: self.now, position: *earlier };
+            if let Err(why) = count.condition_held() {
                 let (this, that) = (&group.title, &spec.groups[*earlier].title);
                 self.violation("S1", format!("\"{this}\" is released before \"{that}\": {why}"));
             }
         }
     }
+}
 
-    fn condition_held(&self, spec: &Spec, position: usize) -> Result<(), String> {
-        let group = &spec.groups[position];
+/// One group, counted anew, pod by pod.
+struct Count<'a> {
+    index: &'a Index,
+    entry: &'a SequenceEntry,
+    spec: &'a Spec,
+    now: Timestamp,
+    position: usize,
+}
+
+impl Count<'_> {
+    fn condition_held(&self) -> Result<(), String> {
+        let group = &self.spec.groups[self.position];
         let recorded = self.entry.recorded().groups.get(&group.id).copied().unwrap_or_default();
         if let (Some(timeout), OnTimeout::Continue, Some(opened)) =
             (group.timeout, group.on_timeout, recorded.opened_at)
@@ -111,7 +146,7 @@ impl Audit<'_> {
         {
             return Ok(());
         }
-        if let (Enforcement::Bootstrap, Some(completed)) = (spec.enforcement, recorded.completed_at) {
+        if let (Enforcement::Bootstrap, Some(completed)) = (self.spec.enforcement, recorded.completed_at) {
             return match self.now >= later(completed, group.wait) {
                 true => Ok(()),
                 false => Err("its waitDuration is not over".into()),
@@ -120,23 +155,23 @@ impl Audit<'_> {
         if !group.wait.is_zero() && recorded.completed_at.is_none_or(|at| self.now < later(at, group.wait)) {
             return Err("its waitDuration is not over".into());
         }
-        self.recount(position, group)
+        self.recount(group)
     }
 
-    /// Counts a group anew, pod by pod.
-    fn recount(&self, position: usize, group: &Group) -> Result<(), String> {
-        let cell = self.entry.cell(position);
+    fn recount(&self, group: &Group) -> Result<(), String> {
+        let cell = self.entry.cell(self.position);
         let members = Standing::ALL.into_iter().flat_map(|standing| cell.members(standing));
         let pods: Vec<&Pod> = members.filter_map(|(_, uid)| self.index.pod(uid)).collect();
-        let out_of_gate = |pod: &&&Pod| !pod.gates.contains(&self.entry.spec().expect("judged").gate);
-        let arrived = |pod: &&&Pod| group.until.arrived(pod) && pod.phase != PodPhase::Failed;
-        let total = pods.iter().filter(out_of_gate).filter(arrived).count() as u32;
+        let total = |which: &dyn Fn(&Pod) -> bool| {
+            pods.iter().filter(|pod| self.has_arrived(group, pod) && which(pod)).count() as u32
+        };
         let (expected, arrived) = match (&group.members, group.expected) {
-            (_, Some(expected)) => (expected, total),
+            (_, Some(expected)) => (expected, total(&|pod| self.is_current(pod))),
             (Members::Names(names), None) => {
-                (names.len() as u32 - self.entry.lost(position).min(names.len() as u32), total)
+                let lost = self.entry.lost(self.position);
+                ((names.len() as u32).saturating_sub(lost), total(&|_| true))
             }
-            (Members::Selector(_), None) => self.recount_by_owner(position, group, &pods)?,
+            (Members::Selector(_), None) => self.recount_by_owner(group, &pods)?,
         };
         let required = group.min_ready.of(expected);
         match arrived >= required {
@@ -145,12 +180,12 @@ impl Audit<'_> {
         }
     }
 
-    fn recount_by_owner(&self, position: usize, group: &Group, pods: &[&Pod]) -> Result<(u32, u32), String> {
+    fn recount_by_owner(&self, group: &Group, pods: &[&Pod]) -> Result<(u32, u32), String> {
         let mut ready_of: BTreeMap<Uid, u32> =
-            self.entry.cell(position).owners().map(|uid| (uid, 0)).collect();
+            self.entry.cell(self.position).owners().map(|uid| (uid, 0)).collect();
         let (mut expected, mut arrived) = (0, 0);
         for pod in pods {
-            let ready = u32::from(group.until.arrived(pod) && pod.phase != PodPhase::Failed);
+            let ready = u32::from(self.has_arrived(group, pod) && self.is_current(pod));
             match self.top_owner(pod) {
                 Some(top) => *ready_of.entry(top).or_default() += ready,
                 None => (expected, arrived) = (expected + 1, arrived + ready),
@@ -158,18 +193,25 @@ impl Audit<'_> {
         }
         for (top, ready) in ready_of {
             let owner = self.index.owner(top).ok_or("an owner is not known")?;
-            let over = owner.job.is_some_and(|job| job.complete);
-            if owner.terminating || over {
+            if owner.terminating {
                 continue;
             }
-            let to_completion = owner.job.is_some_and(|job| job.runs_to_completion);
-            if owner.job.is_some() && group.until.resolve(to_completion) == Until::Succeeded {
-                return Err(format!("Job {} is not complete", owner.name));
-            }
-            let desired = owner.desired.ok_or(format!("{} is behind", owner.name))?;
-            (expected, arrived) = (expected + desired, arrived + ready.min(desired));
+            let (wants, has) = match owner.job {
+                Some(job) => of_job(group, owner, job, ready),
+                None => (owner.desired, ready),
+            };
+            let wants = wants.ok_or(format!("{} is behind", owner.name))?;
+            (expected, arrived) = (expected + wants, arrived + has.min(wants));
+        }
+        if expected == 0 {
+            return Err("it has no members".into());
         }
         Ok((expected, arrived))
+    }
+
+    fn has_arrived(&self, group: &Group, pod: &Pod) -> bool {
+        let held = pod.gates.contains(&self.spec.gate) || self.index.in_flight(pod.uid);
+        !held && pod.phase != PodPhase::Failed && group.until.arrived(pod)
     }
 
     fn top_owner(&self, pod: &Pod) -> Option<Uid> {
@@ -178,6 +220,31 @@ impl Audit<'_> {
             Some(parent) if parent.kind == OwnerKind::Deployment => Some(parent.uid),
             Some(_) | None => Some(direct),
         }
+    }
+
+    /// Whether a pod of a Deployment is of its newest revision; other pods have none.
+    fn is_current(&self, pod: &Pod) -> bool {
+        let replica_set = pod.owner.and_then(|owner| self.index.owner(owner.uid));
+        let parent = replica_set.and_then(|made_by| made_by.parent);
+        match parent.filter(|parent| parent.kind == OwnerKind::Deployment) {
+            None => true,
+            Some(parent) => {
+                let newest = self.index.owner(parent.uid).and_then(|deployment| deployment.revision.as_ref());
+                newest.is_some() && newest == replica_set.and_then(|made_by| made_by.revision.as_ref())
+            }
+        }
+    }
+}
+
+/// What a Job wants and has: its own count where its end is waited for, else its pods.
+fn of_job(group: &Group, owner: &Owner, job: Job, ready: u32) -> (Option<u32>, u32) {
+    let to_the_end = group.until.resolve(job.runs_to_completion) == Until::Succeeded;
+    let completions = job.completions.unwrap_or(1).max(1);
+    match (to_the_end, job.complete) {
+        (true, true) => (Some(completions), completions),
+        (true, false) => (Some(completions), job.succeeded.min(completions - 1)),
+        (false, true) => (Some(owner.desired.unwrap_or(1).max(1)), u32::MAX),
+        (false, false) => (owner.desired, ready),
     }
 }
 

@@ -4,12 +4,13 @@ use super::{
     evaluate::{Evaluation, evaluate},
     events::{Event, events, recorded},
     reason::Reason,
-    spec::{DeletionPolicy, Recorded, Spec},
+    spec::{DeletionPolicy, Group, Recorded, Spec, Until},
     status::{Status, status},
 };
 use crate::{
     Timestamp, Uid,
-    index::{Index, Note, SequenceEntry, Standing},
+    facts::{OwnerKind, PodPhase},
+    index::{Claim, Index, Note, SequenceEntry, Standing},
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -95,7 +96,7 @@ fn of_live(
     let recorded = recorded(entry, &evaluation, &status);
     let events = events(index, entry, &evaluation, &status, entry.recorded(), &recorded);
     let mut decision = Decision {
-        urgent: urgent(entry, &recorded),
+        urgent: urgent(index, entry, &recorded),
         status: Some(status),
         recorded: Some(recorded),
         events,
@@ -132,6 +133,7 @@ fn of_ghost(index: &Index, entry: &SequenceEntry, now: Timestamp, budget: usize)
             in_flight |= entry.cell(position).number(Standing::Releasing) > 0;
         }
         decision.more = releases.more;
+        in_flight |= releases.busy;
         decision.actions = releases.actions;
     }
     if decision.actions.is_empty() && !decision.more && !in_flight {
@@ -147,7 +149,7 @@ fn note_action(index: &Index, entry: &SequenceEntry, spec: &Arc<Spec>, settings:
     match (spec.deletion_policy, settings.notes) {
         (DeletionPolicy::Hold, _) => known.map(|_| Action::DropNote { sequence: sequence.uid }),
         (DeletionPolicy::Release, false) => None,
-        (DeletionPolicy::Release, true) if known.is_some_and(|note| note.says(spec)) => None,
+        (DeletionPolicy::Release, true) if entry.is_noted() => None,
         (DeletionPolicy::Release, true) => {
             let (namespace, name) = (sequence.namespace.clone(), sequence.name.clone());
             let note = Note { sequence: sequence.uid, version: 0, namespace, name, spec: spec.clone() };
@@ -157,14 +159,15 @@ fn note_action(index: &Index, entry: &SequenceEntry, spec: &Arc<Spec>, settings:
 }
 
 /// Whether the status as the API server has it lacks something that must not be lost or late.
-fn urgent(entry: &SequenceEntry, new: &Recorded) -> bool {
+fn urgent(index: &Index, entry: &SequenceEntry, new: &Recorded) -> bool {
     let written = &entry.sequence.recorded;
     let times_missing = entry.spec().is_some_and(|spec| {
-        spec.groups.iter().any(|group| {
+        spec.groups.iter().enumerate().any(|(position, group)| {
             let (new, written) = (new.groups.get(&group.id), written.groups.get(&group.id));
             let (new, written) = (new.copied().unwrap_or_default(), written.copied().unwrap_or_default());
             group.timeout.is_some() && new.opened_at != written.opened_at
-                || !group.wait.is_zero() && new.completed_at != written.completed_at
+                || new.completed_at != written.completed_at
+                    && (!group.wait.is_zero() || may_vanish(index, entry, group, position))
         })
     });
     times_missing
@@ -172,6 +175,17 @@ fn urgent(entry: &SequenceEntry, new: &Recorded) -> bool {
         || new.stalled != written.stalled
         || new.suspended != written.suspended
         || new.resumed_at != written.resumed_at
+}
+
+/// Whether the members of a group that has arrived may be cleaned up, after which nobody could tell any more that
+/// it has been complete: what runs to completion is.
+fn may_vanish(index: &Index, entry: &SequenceEntry, group: &Group, position: usize) -> bool {
+    let cell = entry.cell(position);
+    let finished = |uid| index.pod(uid).is_some_and(|pod| pod.phase == PodPhase::Succeeded);
+    let is_job = |uid| index.owner(uid).is_some_and(|owner| owner.kind == OwnerKind::Job);
+    group.until == Until::Succeeded
+        || cell.members(Standing::Arrived).next().is_some_and(|(_, uid)| finished(uid))
+        || cell.owners().next().is_some_and(is_job)
 }
 
 /// Collects releases within the budget.
@@ -183,8 +197,12 @@ struct Releases<'a> {
     budget: usize,
     actions: Vec<Action>,
     more: bool,
+    /// A pod was left because something else is being done to it.
+    busy: bool,
     /// Other sequences that claim the same pods, judged once.
     others: BTreeMap<Uid, Evaluation>,
+    /// Releases of this decision that start in groups of other sequences too.
+    started: BTreeMap<Claim, u32>,
 }
 
 impl<'a> Releases<'a> {
@@ -203,7 +221,9 @@ impl<'a> Releases<'a> {
             budget,
             actions: Vec::new(),
             more: false,
+            busy: false,
             others: BTreeMap::new(),
+            started: BTreeMap::new(),
         }
     }
 
@@ -217,14 +237,19 @@ impl<'a> Releases<'a> {
             if room == 0 {
                 return;
             }
-            if self.index.in_flight(uid) || !self.others_allow(uid) {
+            if self.index.in_flight(uid) {
+                self.busy = true;
                 continue;
             }
-            if self.actions.len() == self.budget {
+            if !self.others_allow(uid) {
+                continue;
+            }
+            if self.actions.len() >= self.budget {
                 self.more = true;
                 return;
             }
             room -= 1;
+            self.note_start(uid);
             let (namespace, gate) = (self.spec.target.clone(), self.spec.gate.clone());
             self.actions.push(Action::Release { pod: uid, namespace, name: name.clone(), gate });
         }
@@ -232,23 +257,39 @@ impl<'a> Releases<'a> {
 
     /// A pod that several sequences claim through the same gate goes when all of them let it.
     fn others_allow(&mut self, pod: Uid) -> bool {
-        for claim in self.index.claims_on(pod) {
-            let Some(other) = self.index.sequence(claim.sequence) else { continue };
-            if claim.sequence == self.entry.sequence.uid || other.ghost {
-                continue;
-            }
-            let Some(spec) = other.spec().filter(|spec| spec.gate == self.spec.gate) else { continue };
-            let now = self.now;
-            let judged =
-                self.others.entry(claim.sequence).or_insert_with(|| evaluate(self.index, other, now));
+        let (index, now) = (self.index, self.now);
+        for (claim, other, spec) in rivals(index, self.entry, pod) {
+            let judged = self.others.entry(claim.sequence).or_insert_with(|| evaluate(index, other, now));
             // No groups: it may not act here at all, so it has no say.
             let Some(view) = judged.groups.get(claim.group as usize) else { continue };
-            if !view.open || spec.suspend || room_to_start(other, spec, claim.group as usize) == 0 {
+            let started = self.started.get(&claim).copied().unwrap_or_default();
+            if !view.open || spec.suspend || room_to_start(other, spec, claim.group as usize) <= started {
                 return false;
             }
         }
         true
     }
+
+    fn note_start(&mut self, pod: Uid) {
+        for (claim, _, _) in rivals(self.index, self.entry, pod) {
+            *self.started.entry(claim).or_default() += 1;
+        }
+    }
+}
+
+/// The claims on a pod of other living sequences through the same gate.
+fn rivals<'a>(
+    index: &'a Index,
+    entry: &'a SequenceEntry,
+    pod: Uid,
+) -> impl Iterator<Item = (Claim, &'a SequenceEntry, &'a Arc<Spec>)> {
+    let gate = entry.spec().map(|spec| &spec.gate);
+    let others = index.claims_on(pod).filter(|claim| claim.sequence != entry.sequence.uid);
+    others.filter_map(move |claim| {
+        let other = index.sequence(claim.sequence).filter(|other| !other.ghost)?;
+        let spec = other.spec().filter(|spec| Some(&spec.gate) == gate)?;
+        Some((claim, other, spec))
+    })
 }
 
 /// How many more members of a group may be starting at the same time.
@@ -262,20 +303,18 @@ pub fn room_to_start(entry: &SequenceEntry, spec: &Spec, position: usize) -> u32
 /// Which living sequence, if any, holds this pod back through the same gate.
 pub fn held_by_another<'a>(
     index: &'a Index,
-    entry: &SequenceEntry,
+    entry: &'a SequenceEntry,
     pod: Uid,
     now: Timestamp,
 ) -> Option<(&'a SequenceEntry, Reason)> {
-    let gate = &entry.spec()?.gate;
-    index.claims_on(pod).find_map(|claim| {
-        let other = index.sequence(claim.sequence).filter(|other| !other.ghost)?;
-        let spec = other.spec().filter(|spec| spec.gate == *gate)?;
+    rivals(index, entry, pod).find_map(|(claim, other, spec)| {
         let judged = evaluate(index, other, now);
         let view = judged.groups.get(claim.group as usize)?;
-        let holds = claim.sequence != entry.sequence.uid && (!view.open || spec.suspend);
-        holds.then(|| {
-            let group = spec.groups[claim.group as usize].title.clone();
-            (other, Reason::OtherSequence { sequence: other.sequence.name.to_string(), group })
+        (!view.open || spec.suspend).then(|| {
+            let (group, sequence) =
+                (spec.groups[claim.group as usize].title.clone(), other.sequence.name.to_string());
+            let pod = index.pod(pod).map_or_else(|| "a pod".into(), |pod| pod.name.clone());
+            (other, Reason::OtherSequence { pod, sequence, group })
         })
     })
 }

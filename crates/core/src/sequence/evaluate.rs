@@ -22,6 +22,8 @@ pub struct Evaluation {
     /// When the passing of time alone changes this judgement.
     pub wake_at: Option<Timestamp>,
     pub resumed_at: Option<Timestamp>,
+    /// The moment, in whole milliseconds.
+    pub now: Timestamp,
 }
 
 /// A group, judged at one moment.
@@ -44,6 +46,11 @@ pub struct GroupView {
     pub arrived: u32,
     pub opened_at: Option<Timestamp>,
     pub completed_at: Option<Timestamp>,
+    /// While it is open: since when without a break, from where its timeout counts. Later than `opened_at` if
+    /// what it waits for was lost, or put before it, and came back.
+    pub open_since: Option<Timestamp>,
+    /// Once it is passed: since when.
+    pub passed_at: Option<Timestamp>,
 }
 
 impl GroupView {
@@ -59,15 +66,15 @@ impl GroupView {
 
 /// Judges a sequence. Costs O(groups).
 pub fn evaluate(index: &Index, entry: &SequenceEntry, now: Timestamp) -> Evaluation {
+    let now = whole_millis(now);
     let sequence = &entry.sequence;
+    let resumed_at = resumed_at(entry, now);
     let spec = match standing_in_the_way(index, sequence) {
         Ok(spec) => spec,
         Err(stall) => {
-            let resumed_at = entry.recorded().resumed_at;
-            return Evaluation { stall: Some(stall), groups: Vec::new(), wake_at: None, resumed_at };
+            return Evaluation { stall: Some(stall), groups: Vec::new(), wake_at: None, resumed_at, now };
         }
     };
-    let resumed_at = resumed_at(entry, spec, now);
     let mut judge = Judge { entry, spec, now, resumed_at, groups: Vec::new(), wake_at: None };
     for position in 0..spec.groups.len() {
         let view = judge.group(position);
@@ -85,7 +92,7 @@ pub fn evaluate(index: &Index, entry: &SequenceEntry, now: Timestamp) -> Evaluat
         arrived: view.arrived,
         required: view.required,
     });
-    Evaluation { stall, groups, wake_at, resumed_at }
+    Evaluation { stall, groups, wake_at, resumed_at, now }
 }
 
 /// What keeps a sequence from being looked at at all.
@@ -106,9 +113,9 @@ fn standing_in_the_way<'a>(index: &Index, sequence: &'a Sequence) -> Result<&'a 
 }
 
 /// A sequence that was suspended and is not any more was resumed; if nobody wrote down when, it was now.
-fn resumed_at(entry: &SequenceEntry, spec: &Spec, now: Timestamp) -> Option<Timestamp> {
+fn resumed_at(entry: &SequenceEntry, now: Timestamp) -> Option<Timestamp> {
     let recorded = entry.recorded();
-    match recorded.suspended && !spec.suspend {
+    match recorded.suspended && !entry.is_suspended() {
         true => Some(now),
         false => recorded.resumed_at,
     }
@@ -131,6 +138,7 @@ impl Judge<'_> {
         let mut view = self.count(position);
         view.open = self.may_open(group, recorded);
         self.date(group, recorded, &mut view);
+        view.open_since = self.open_since(group, &view);
         self.time_out(group, &mut view);
         self.pass(group, &mut view);
         view
@@ -200,6 +208,15 @@ impl Judge<'_> {
         }
     }
 
+    /// Its own journaled time, or, if it had to wait again since then, when the last it waits for was passed.
+    fn open_since(&self, group: &Group, view: &GroupView) -> Option<Timestamp> {
+        let opened_at = view.opened_at.filter(|_| view.open)?;
+        let waited_for = group.after.iter().map(|earlier| &self.groups[*earlier]);
+        let last_passed =
+            waited_for.filter(|earlier| earlier.passed).filter_map(|earlier| earlier.passed_at).max();
+        Some(last_passed.map_or(opened_at, |passed_at| passed_at.max(opened_at)))
+    }
+
     fn outdated_of(&self, group: &Group, view: &GroupView) -> u32 {
         let position = self.groups.len();
         match (&group.members, group.expected) {
@@ -212,40 +229,51 @@ impl Judge<'_> {
     }
 
     fn time_out(&mut self, group: &Group, view: &mut GroupView) {
-        let (Some(timeout), Some(opened_at)) = (group.timeout, view.opened_at) else { return };
-        if view.complete || !view.open || self.spec.suspend {
+        let Some(due) = self.timeout_due(group, view) else { return };
+        if view.complete || self.spec.suspend {
             return;
         }
-        let since = self.resumed_at.map_or(opened_at, |resumed_at| resumed_at.max(opened_at));
-        let due = later(since, timeout);
         match self.now >= due {
             true => view.timed_out = true,
             false => self.wake_at(due),
         }
     }
 
+    fn timeout_due(&self, group: &Group, view: &GroupView) -> Option<Timestamp> {
+        let (timeout, open_since) = (group.timeout?, view.open_since?);
+        let since = self.resumed_at.map_or(open_since, |resumed_at| resumed_at.max(open_since));
+        Some(later(since, timeout))
+    }
+
     fn pass(&mut self, group: &Group, view: &mut GroupView) {
-        let earlier = match self.spec.enforcement {
-            Enforcement::Bootstrap => true,
-            // What an earlier group lost, nobody behind it may pass by.
-            Enforcement::Continuous => view.open,
-        };
+        let gone_by = self.timeout_due(group, view).filter(|_| group.on_timeout == OnTimeout::Continue);
         if let (true, Some(completed_at)) = (view.complete, view.completed_at) {
             let settled = later(completed_at, group.wait);
-            view.passed = self.now >= settled && earlier;
-            if self.now < settled {
+            // Who was passed for being late is not waited for again when it arrives after all.
+            let passed_late = gone_by.filter(|due| *due <= completed_at);
+            let passed_at = passed_late.unwrap_or(settled);
+            if self.now < passed_at {
                 view.settles_at = Some(settled);
-                self.wake_at(settled);
+                return self.wake_at(settled);
             }
-        }
-        if view.timed_out && group.on_timeout == OnTimeout::Continue {
-            view.passed = true;
+            (view.passed, view.passed_at) = match self.spec.enforcement {
+                Enforcement::Bootstrap => (true, Some(passed_at)),
+                // What an earlier group lost, nobody behind it may pass by.
+                Enforcement::Continuous => (view.open, view.open_since.map(|since| since.max(passed_at))),
+            };
+        } else if view.timed_out && group.on_timeout == OnTimeout::Continue {
+            (view.passed, view.passed_at) = (true, gone_by);
         }
     }
 
     fn wake_at(&mut self, at: Timestamp) {
         self.wake_at = Some(self.wake_at.map_or(at, |earliest| earliest.min(at)));
     }
+}
+
+/// Times are journaled in whole milliseconds; one that is decided on must be the one that is written.
+fn whole_millis(now: Timestamp) -> Timestamp {
+    Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
 }
 
 /// `after` later than `since`; the end of time if that is beyond it.

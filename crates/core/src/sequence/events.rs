@@ -42,7 +42,7 @@ pub fn recorded(entry: &SequenceEntry, evaluation: &Evaluation, status: &Status)
         phase: Some(status.phase),
         groups,
         resumed_at: evaluation.resumed_at,
-        suspended: entry.spec().is_some_and(|spec| spec.suspend),
+        suspended: entry.is_suspended(),
         out_of_order: holds(ConditionKind::OutOfOrder),
         duplicates: entry.duplicates().next().is_some(),
         stalled: evaluation.stall.as_ref().map(|stall| Arc::from(stall.code())),

@@ -13,6 +13,7 @@ use crate::{
     facts::Pod,
     index::{Index, SequenceEntry, Standing},
 };
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -174,7 +175,8 @@ fn why_held(
     vec![Line::new("its group is open: the controller is about to release it")]
 }
 
-/// The groups a closed group waits for, down to those that are open.
+/// The groups a closed group waits for, and below a closed one of them those that all hangs on. What lies between
+/// is left out: five hundred groups in a row would be five hundred lines that say the same.
 fn waits_for(
     index: &Index,
     entry: &SequenceEntry,
@@ -183,27 +185,60 @@ fn waits_for(
     position: usize,
     now: Timestamp,
 ) -> Vec<Line> {
-    let unpassed = spec.groups[position].after.iter().filter(|earlier| !evaluation.groups[**earlier].passed);
-    unpassed
+    let mut shown = BTreeSet::new();
+    let direct = unpassed(spec, evaluation, position);
+    direct
         .map(|earlier| {
-            let (group, view) = (&spec.groups[*earlier], &evaluation.groups[*earlier]);
-            if let Some(until) = view.settles_at {
-                return line(Reason::Settling { group: group.title.clone(), until }, now);
-            }
-            let (arrived, required) = (view.arrived, view.required);
-            let text = format!(
-                "waits for group {} \"{}\": {} arrived",
-                earlier + 1,
-                group.title,
-                of(arrived, required)
-            );
-            let below = match view.open {
-                true => blockers(index, entry, spec, evaluation, *earlier, now),
-                false => waits_for(index, entry, spec, evaluation, *earlier, now),
+            let in_turn = match evaluation.groups[earlier].open {
+                true => Vec::new(),
+                false => roots(spec, evaluation, earlier, &mut shown),
             };
-            Line { code: Some("WaitsForGroup"), ..Line::new(text) }.with(below)
+            let below = |root: &usize| waits_for_line(index, entry, spec, evaluation, *root, now);
+            let mut line = waits_for_line(index, entry, spec, evaluation, earlier, now);
+            line.below.extend(in_turn.iter().map(below));
+            line
         })
         .collect()
+}
+
+fn waits_for_line(
+    index: &Index,
+    entry: &SequenceEntry,
+    spec: &Spec,
+    evaluation: &Evaluation,
+    position: usize,
+    now: Timestamp,
+) -> Line {
+    let (group, view) = (&spec.groups[position], &evaluation.groups[position]);
+    if let Some(until) = view.settles_at {
+        return line(Reason::Settling { group: group.title.clone(), until }, now);
+    }
+    let (arrived, title) = (of(view.arrived, view.required), &group.title);
+    let text = format!("waits for group {} \"{title}\": {arrived} arrived", position + 1);
+    let below = match view.open {
+        true => blockers(index, entry, spec, evaluation, position, now),
+        false => Vec::new(),
+    };
+    Line { code: Some("WaitsForGroup"), ..Line::new(text) }.with(below)
+}
+
+fn unpassed(spec: &Spec, evaluation: &Evaluation, position: usize) -> impl Iterator<Item = usize> {
+    spec.groups[position].after.iter().copied().filter(|earlier| !evaluation.groups[*earlier].passed)
+}
+
+/// The open or settling groups that a closed one waits for in the end, each once.
+fn roots(spec: &Spec, evaluation: &Evaluation, position: usize, seen: &mut BTreeSet<usize>) -> Vec<usize> {
+    let (mut roots, mut ahead) = (BTreeSet::new(), vec![position]);
+    while let Some(closed) = ahead.pop() {
+        for earlier in unpassed(spec, evaluation, closed).filter(|earlier| seen.insert(*earlier)) {
+            let view = &evaluation.groups[earlier];
+            match view.open || view.settles_at.is_some() {
+                true => drop(roots.insert(earlier)),
+                false => ahead.push(earlier),
+            }
+        }
+    }
+    roots.into_iter().collect()
 }
 
 fn blockers(
@@ -215,7 +250,7 @@ fn blockers(
     now: Timestamp,
 ) -> Vec<Line> {
     let view = &evaluation.groups[position];
-    let found = blocked::of_open_group(index, entry, spec, position, view, BLOCKERS);
+    let found = blocked::of_open_group(index, entry, spec, position, evaluation, BLOCKERS);
     let mut lines: Vec<Line> = found.iter().map(|blocker| Line::of(blocker, now)).collect();
     let missing = view.required.unwrap_or_default().saturating_sub(view.arrived) as usize;
     if missing > lines.len() && lines.len() == BLOCKERS {
@@ -253,13 +288,14 @@ pub fn explain_sequence(index: &Index, entry: &SequenceEntry, now: Timestamp) ->
         let text =
             |state: &str| format!("group {} \"{title}\" {state}: {numbers}, {held} held", position + 1);
         let below = || blockers(index, entry, spec, &evaluation, position, now);
-        let waits = || waits_for(index, entry, spec, &evaluation, position, now);
+        let waits = || unpassed(spec, &evaluation, position);
         match view.state() {
             GroupState::Complete => lines.push(Line::new(text("is complete"))),
             GroupState::Open => lines.push(Line::new(text("is open")).with(below())),
             GroupState::TimedOut => lines.push(Line::new(text("has timed out")).with(below())),
             GroupState::Waiting => {
-                let waits = waits().into_iter().map(|line| Line { below: Vec::new(), ..line }).collect();
+                let line = |earlier| waits_for_line(index, entry, spec, &evaluation, earlier, now);
+                let waits = waits().map(|earlier| Line { below: Vec::new(), ..line(earlier) }).collect();
                 lines.push(Line::new(text("is closed")).with(waits));
             }
         }

@@ -27,7 +27,7 @@ pub enum Reason {
     ForeignGate { pod: Arc<str>, gate: Arc<str> },
     NoGate { pod: Arc<str>, gate: Arc<str> },
     StartLimit { limit: u32 },
-    OtherSequence { sequence: String, group: Arc<str> },
+    OtherSequence { pod: Arc<str>, sequence: String, group: Arc<str> },
     OutOfOrder { pod: Arc<str>, group: Arc<str> },
     OldReplicaSet { pod: Arc<str> },
 }
@@ -203,6 +203,7 @@ impl Reason {
             | Reason::PodFailed { pod, .. }
             | Reason::ForeignGate { pod, .. }
             | Reason::NoGate { pod, .. }
+            | Reason::OtherSequence { pod, .. }
             | Reason::OutOfOrder { pod, .. }
             | Reason::OldReplicaSet { pod } => Some(pod),
             Reason::Timeout { .. }
@@ -218,8 +219,7 @@ impl Reason {
             | Reason::TooFewMembers { .. }
             | Reason::JobNotComplete { .. }
             | Reason::JobFailed { .. }
-            | Reason::StartLimit { .. }
-            | Reason::OtherSequence { .. } => None,
+            | Reason::StartLimit { .. } => None,
         }
     }
 
@@ -268,8 +268,8 @@ impl Reason {
                 format!("{pod} does not carry the gate {gate}, so nothing holds it while its group is closed")
             }
             Reason::StartLimit { limit } => format!("{limit} members are starting (maxConcurrentStarts)"),
-            Reason::OtherSequence { sequence, group } => {
-                format!("PodSequence {sequence} holds it too, in \"{group}\"")
+            Reason::OtherSequence { pod, sequence, group } => {
+                format!("PodSequence {sequence} holds {pod} too, in \"{group}\"")
             }
             Reason::OutOfOrder { pod, group } => {
                 format!("{pod} of \"{group}\" runs although its group is not open")

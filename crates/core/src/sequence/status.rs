@@ -5,7 +5,7 @@ use super::{
     blocked::{self, Blocker},
     evaluate::{Evaluation, GroupView},
     reason::{Reason, of},
-    spec::{GroupId, Spec},
+    spec::{GroupId, RecordedGroup, Spec},
 };
 use crate::{
     Timestamp,
@@ -134,8 +134,7 @@ pub fn out_of_order(
     let groups = evaluation.groups.iter().enumerate().filter(|(_, view)| never_opened(view));
     let pods = groups.flat_map(|(position, _)| {
         let group = &spec.groups[position].title;
-        let running =
-            blocked::unheld(index, entry, spec, position, BLOCKERS).filter(|pod| blocked::runs(pod));
+        let running = blocked::unheld(index, entry, spec, position, NAMES).filter(|pod| blocked::runs(pod));
         running.map(|pod| Reason::OutOfOrder { pod: pod.name.clone(), group: group.clone() })
     });
     pods.take(BLOCKERS).collect()
@@ -160,13 +159,38 @@ impl Report<'_> {
             current_group_pods: Vec::new(),
             ready_pods_in_current_group: 0,
             processed_pods: Vec::new(),
-            conditions: self.conditions(Phase::Failed, &message, false),
+            conditions: self.conditions(Phase::Failed, &message, self.entry.is_suspended()),
             message: shortened(message),
-            groups: Vec::new(),
+            groups: self.journal(),
             blocked_by: Vec::new(),
             summary_group: if groups > 0 { format!("0/{groups}") } else { String::new() },
             summary_ready: String::new(),
             resumed_at: self.evaluation.resumed_at,
+        }
+    }
+
+    /// The times of the groups, which must not get lost while they are not judged.
+    fn journal(&self) -> Vec<GroupStatus> {
+        let recorded = &self.entry.recorded().groups;
+        let journaled = |id: &GroupId, title: Arc<str>, times: &RecordedGroup| {
+            let RecordedGroup { opened_at, completed_at, timed_out: _ } = *times;
+            let state = match (opened_at, completed_at) {
+                (_, Some(_)) => GroupState::Complete,
+                (Some(_), None) => GroupState::Open,
+                (None, None) => GroupState::Waiting,
+            };
+            let (id, expected, present, released, arrived) = (id.clone(), None, 0, 0, 0);
+            GroupStatus { id, title, state, expected, present, released, arrived, opened_at, completed_at }
+        };
+        match &self.entry.sequence.spec {
+            Ok(spec) => {
+                let known = spec.groups.iter().filter_map(|group| Some((group, recorded.get(&group.id)?)));
+                known.map(|(group, times)| journaled(&group.id, group.title.clone(), times)).collect()
+            }
+            Err(_) => {
+                let title = |id: &GroupId| id.as_str().trim_start_matches('=').into();
+                recorded.iter().map(|(id, times)| journaled(id, title(id), times)).collect()
+            }
         }
     }
 
@@ -242,7 +266,7 @@ impl Report<'_> {
                 continue;
             }
             let blockers = match view.open {
-                true => blocked::of_open_group(self.index, self.entry, spec, position, view, room),
+                true => blocked::of_open_group(self.index, self.entry, spec, position, self.evaluation, room),
                 false => self.unheld(spec, position, view, room),
             };
             let group = &spec.groups[position].title;
