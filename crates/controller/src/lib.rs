@@ -1,6 +1,32 @@
-//! The controller: watch → index → decide → act.
+//! The controller: watch → index → decide → act. All choices are made in `rollcall-core`; this crate brings it the
+//! news and carries out what it decided.
+//!
+//! Where to look:
+//! - [`engine`]: the loop.
+//! - [`watch`]: list and watch, per kind. [`act`]: the writes. [`client`]: what answers mean.
+//! - [`queue`], [`statuses`], [`announce`]: what is to be decided, reported, announced, and when.
+//! - [`lease`]: the leader lease. [`health`], [`metrics`]: what is seen from outside.
 
+pub mod act;
+pub mod announce;
+pub mod backoff;
+pub mod client;
+pub mod clock;
+pub mod engine;
+pub mod health;
+pub mod lease;
+pub mod metrics;
+pub mod queue;
+pub mod statuses;
+pub mod watch;
+
+use clock::Clock;
+use engine::Engine;
+use futures::stream::{self, StreamExt};
+use health::Health;
+use rollcall_core::lease::Terms;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -18,11 +44,58 @@ pub struct Config {
     pub max_in_flight: usize,
     /// Decide and report, write nothing.
     pub dry_run: bool,
+    /// Of the jitter in every back-off.
+    pub seed: u64,
 }
 
+/// Somebody else may lead now, so this process must not act any more.
+#[derive(Debug, thiserror::Error)]
+#[error("the leader lease is lost")]
+pub struct LeaseLost;
+
 /// Runs until `stop` is cancelled, or until going on would be wrong (the lease is lost).
-pub async fn run(client: kube::Client, config: Config, stop: CancellationToken) -> anyhow::Result<()> {
-    let _ = (client, config);
-    stop.cancelled().await;
-    Ok(())
+pub async fn run(
+    client: kube::Client,
+    config: Config,
+    clock: Clock,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let health = Arc::new(Health::new());
+    let probes = serve(config.health_probe_bind_address, health::probes(health.clone())).await?;
+    let scrapes = serve(config.metrics_bind_address, health::scrapes(health.clone())).await?;
+    let news = match config.leader_elect {
+        true => {
+            let terms = Terms { identity: config.identity.clone(), duration: config.lease_duration };
+            lease::Keeper::new(client.clone(), &config.namespace, terms, clock, config.seed).news()
+        }
+        false => stream::pending().boxed(),
+    };
+    let engine = Engine::new(client, config, clock, health).run(news, stop);
+    tokio::pin!(engine, probes, scrapes);
+    tokio::select! {
+        biased;
+        ended = &mut engine => Ok(ended?),
+        ended = &mut probes => Err(anyhow::anyhow!("the health server ended: {ended:?}")),
+        ended = &mut scrapes => Err(anyhow::anyhow!("the metrics server ended: {ended:?}")),
+    }
+}
+
+async fn serve(
+    address: Option<SocketAddr>,
+    router: axum::Router,
+) -> anyhow::Result<impl Future<Output = std::io::Result<()>> + use<>> {
+    use anyhow::Context;
+    let server = match address {
+        Some(address) => {
+            let server = health::serve(address, router);
+            Some(server.await.with_context(|| format!("cannot listen on {address}"))?)
+        }
+        None => None,
+    };
+    Ok(async move {
+        match server {
+            Some(server) => server.await,
+            None => std::future::pending().await,
+        }
+    })
 }

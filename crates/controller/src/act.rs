@@ -1,0 +1,149 @@
+//! Carries out what was decided, and makes no choices of its own.
+
+use crate::client::{self, Failure, Meaning, request};
+use crate::watch::{Item, Watched};
+use jiff::Timestamp;
+use kube::Client;
+use rollcall_api::names;
+use rollcall_api::sequence::{PodSequenceStatus, SequenceObject, note};
+use rollcall_api::watch::PodObject;
+use rollcall_core::Uid;
+use rollcall_core::facts::Pod;
+use rollcall_core::index::{Kind, Note};
+use rollcall_core::sequence::{Event, EventKind};
+use serde::de::IgnoredAny;
+use serde_json::json;
+
+/// Takes one gate from one pod. Needs no resourceVersion: gates merge by name, and the uid in the patch makes the
+/// API server refuse it for a namesake.
+pub async fn release(
+    client: &Client,
+    uid: Uid,
+    namespace: &str,
+    name: &str,
+    gate: &str,
+) -> Result<Pod, Failure> {
+    let body = json!({
+        "metadata": { "uid": uid.to_string() },
+        "spec": { "schedulingGates": [{ "$patch": "delete", "name": gate }] },
+    });
+    let path = format!("/api/v1/namespaces/{namespace}/pods/{name}?fieldManager={}", names::FIELD_MANAGER);
+    let patch = request("PATCH", &path, Some(client::STRATEGIC_MERGE), body.to_string().into_bytes());
+    let pod: PodObject = client::send(client, patch).await?;
+    Ok(pod.facts())
+}
+
+/// How a pod is now, after a release whose outcome is not known.
+pub async fn look(client: &Client, namespace: &str, name: &str) -> Result<Pod, Failure> {
+    let pod: PodObject = client::get(client, &format!("/api/v1/namespaces/{namespace}/pods/{name}")).await?;
+    Ok(pod.facts())
+}
+
+/// Writes the note of a sequence, new or over the one that is there.
+pub async fn write_note(client: &Client, own: &str, wanted: &Note) -> Result<Note, Failure> {
+    let too_large =
+        || Failure { code: Some(413), message: "the note would be larger than a ConfigMap".into() };
+    let content = note::config_map(wanted, own).ok_or_else(too_large)?;
+    let body = content.to_string().into_bytes();
+    let path = format!("/api/v1/namespaces/{own}/configmaps?fieldManager={}", names::FIELD_MANAGER);
+    let created = client::send(client, request("POST", &path, Some(client::JSON), body)).await;
+    let written: note::NoteObject = match created {
+        Err(failure) if failure.code == Some(409) => {
+            let name = note::name(wanted.sequence);
+            let path =
+                format!("/api/v1/namespaces/{own}/configmaps/{name}?fieldManager={}", names::FIELD_MANAGER);
+            let body = json!({ "data": content["data"] }).to_string().into_bytes();
+            client::send(client, request("PATCH", &path, Some(client::MERGE), body)).await?
+        }
+        answer => answer?,
+    };
+    written.facts().ok_or(Failure { code: None, message: "the note cannot be read back".into() })
+}
+
+pub async fn drop_note(client: &Client, own: &str, sequence: Uid) -> Result<(), Failure> {
+    let path = format!("/api/v1/namespaces/{own}/configmaps/{}", note::name(sequence));
+    match client::send::<IgnoredAny>(client, request("DELETE", &path, None, Vec::new())).await {
+        Err(failure) if failure.code == Some(404) => Ok(()),
+        answer => answer.map(drop),
+    }
+}
+
+/// A status to be written: to this uid, and only if the object is still as it was when this was decided.
+#[derive(Clone, Debug)]
+pub struct StatusWrite {
+    pub uid: Uid,
+    pub namespace: String,
+    pub name: String,
+    pub resource_version: String,
+    pub status: PodSequenceStatus,
+}
+
+pub async fn write_status(client: &Client, write: StatusWrite) -> Result<Item, Failure> {
+    let StatusWrite { uid, namespace, name, resource_version, status } = write;
+    let body = json!([
+        { "op": "test", "path": "/metadata/uid", "value": uid.to_string() },
+        { "op": "test", "path": "/metadata/resourceVersion", "value": resource_version },
+        { "op": "add", "path": "/status", "value": status },
+    ]);
+    let path = format!(
+        "/apis/{}/namespaces/{namespace}/{}/{name}/status?fieldManager={}",
+        names::SEQUENCE_API_VERSION,
+        names::SEQUENCE_PLURAL,
+        names::FIELD_MANAGER
+    );
+    let patch = request("PATCH", &path, Some(client::JSON_PATCH), body.to_string().into_bytes());
+    let sequence: SequenceObject = client::send(client, patch).await?;
+    sequence
+        .item(Kind::Sequence)
+        .ok_or(Failure { code: None, message: "the sequence cannot be read back".into() })
+}
+
+/// An event about a sequence.
+#[derive(Clone, Debug)]
+pub struct EventWrite {
+    pub uid: Uid,
+    pub namespace: String,
+    pub name: String,
+    pub resource_version: String,
+    pub event: Event,
+    pub at: Timestamp,
+    pub instance: String,
+}
+
+pub async fn write_event(client: &Client, write: EventWrite) -> Result<(), Failure> {
+    let EventWrite { uid, namespace, name, resource_version, event, at, instance } = write;
+    let kind = match event.kind {
+        EventKind::Normal => "Normal",
+        EventKind::Warning => "Warning",
+    };
+    // The time in the name, as client libraries do it; sequences have at most one event a second.
+    let suffix = at.as_millisecond();
+    let short: String = name.chars().take(200).collect();
+    let body = json!({
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": { "name": format!("{short}.{suffix:x}"), "namespace": namespace },
+        "eventTime": format!("{at:.6}"),
+        "type": kind,
+        "reason": event.reason,
+        "action": "Sequence",
+        "note": event.message,
+        "reportingController": names::LEASE,
+        "reportingInstance": instance,
+        "regarding": {
+            "apiVersion": names::SEQUENCE_API_VERSION,
+            "kind": names::SEQUENCE_KIND,
+            "namespace": namespace,
+            "name": name,
+            "uid": uid.to_string(),
+            "resourceVersion": resource_version,
+        },
+    });
+    let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
+    let post = request("POST", &path, Some(client::JSON), body.to_string().into_bytes());
+    match client::send::<IgnoredAny>(client, post).await {
+        // Written already, by an attempt whose answer was lost.
+        Err(failure) if failure.code == Some(409) && failure.meaning() == Meaning::Moved => Ok(()),
+        answer => answer.map(drop),
+    }
+}

@@ -1,0 +1,110 @@
+//! Events, gathered: at most one a second per sequence, so that a thousand groups do not make a thousand events.
+
+use rollcall_core::Uid;
+use rollcall_core::sequence::{Event, EventKind};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use tokio::time::Instant;
+
+const GATHER: Duration = Duration::from_secs(1);
+/// Kubernetes refuses a longer note.
+const NOTE: usize = 1000;
+/// More news than this about one sequence in one event is not read by anybody.
+const MOST: usize = 20;
+
+#[derive(Default)]
+pub struct Announcer {
+    pending: BTreeMap<Uid, Vec<Event>>,
+    sent: BTreeMap<Uid, Instant>,
+    due: BTreeSet<(Instant, Uid)>,
+}
+
+impl Announcer {
+    pub fn add(&mut self, uid: Uid, events: Vec<Event>, now: Instant) {
+        if events.is_empty() {
+            return;
+        }
+        let pending = self.pending.entry(uid).or_default();
+        if pending.is_empty() {
+            let at = self.sent.get(&uid).map_or(now, |sent| (*sent + GATHER).max(now));
+            self.due.insert((at, uid));
+        }
+        pending.extend(events);
+        if pending.len() > MOST {
+            let surplus = pending.len() - MOST;
+            pending.drain(..surplus);
+        }
+    }
+
+    pub fn next_moment(&self) -> Option<Instant> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// The next event to be written now: all the news of one sequence in one.
+    pub fn pop(&mut self, now: Instant) -> Option<(Uid, Event)> {
+        let (at, uid) = self.due.first().copied().filter(|(at, _)| *at <= now)?;
+        self.due.remove(&(at, uid));
+        self.sent.insert(uid, now);
+        let events = self.pending.remove(&uid)?;
+        Some((uid, gathered(events)))
+    }
+
+    pub fn forget(&mut self, uid: Uid) {
+        self.pending.remove(&uid);
+        self.sent.remove(&uid);
+        self.due.retain(|(_, other)| *other != uid);
+    }
+}
+
+/// One event out of several: a warning gives it its name, else the last one does.
+fn gathered(mut events: Vec<Event>) -> Event {
+    let last = events.last().map(|event| (event.kind, event.reason));
+    let warning = events.iter().rev().find(|event| event.kind == EventKind::Warning);
+    let named = warning.map(|event| (event.kind, event.reason)).or(last);
+    if events.len() == 1 {
+        return events.remove(0);
+    }
+    let (kind, reason) = named.unwrap_or((EventKind::Normal, "Progress"));
+    let mut message = events.into_iter().map(|event| event.message).collect::<Vec<_>>().join("; ");
+    if message.len() > NOTE {
+        let cut = (0..=NOTE - 3).rev().find(|cut| message.is_char_boundary(*cut)).unwrap_or(0);
+        message.truncate(cut);
+        message.push('…');
+    }
+    Event { kind, reason, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn news(reason: &'static str, kind: EventKind) -> Event {
+        Event { kind, reason, message: format!("about {reason}") }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_goes_at_once_and_the_rest_together() {
+        let mut announcer = Announcer::default();
+        let (uid, now) = (Uid::digest("s"), Instant::now());
+        announcer.add(uid, vec![news("GroupOpened", EventKind::Normal)], now);
+        assert_eq!(announcer.pop(now).unwrap().1.reason, "GroupOpened");
+        announcer.add(uid, vec![news("Timeout", EventKind::Warning)], now);
+        announcer.add(uid, vec![news("Completed", EventKind::Normal)], now);
+        assert_eq!(announcer.pop(now), None);
+        let (_, event) = announcer.pop(now + GATHER).unwrap();
+        assert_eq!((event.kind, event.reason), (EventKind::Warning, "Timeout"));
+        assert_eq!(event.message, "about Timeout; about Completed");
+        assert_eq!(announcer.next_moment(), None);
+    }
+
+    #[test]
+    fn a_long_story_is_cut_at_a_character() {
+        let events = (0..15).map(|_| Event {
+            kind: EventKind::Normal,
+            reason: "GroupOpened",
+            message: "\"Schicht für Übergänge\" is open".repeat(5),
+        });
+        let event = gathered(events.collect());
+        assert!(event.message.len() <= NOTE && event.message.ends_with('…'));
+    }
+}

@@ -1,0 +1,142 @@
+//! Requests, and what their answers mean. Nothing here retries: the loop owns that.
+
+use http::Request;
+use kube::Client;
+use serde::de::DeserializeOwned;
+use std::fmt;
+use std::time::Duration;
+
+/// An answer that takes longer is not waited for; whether the request was carried out is then unknown.
+pub const TIMEOUT: Duration = Duration::from_secs(15);
+
+pub const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
+pub const MERGE: &str = "application/merge-patch+json";
+pub const JSON_PATCH: &str = "application/json-patch+json";
+pub const JSON: &str = "application/json";
+
+/// A request that did not succeed.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The HTTP status, if the API server answered at all.
+    pub code: Option<u16>,
+    pub message: String,
+}
+
+/// What a failure means for a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// Something changed since the decision: look again.
+    Moved,
+    /// Not carried out: the server refused, or had no time.
+    Refused,
+    /// It may have been carried out.
+    Unknown,
+}
+
+impl Failure {
+    pub fn timeout() -> Failure {
+        Failure { code: None, message: format!("no answer within {} s", TIMEOUT.as_secs()) }
+    }
+
+    /// A watch or a continue token is too old.
+    pub fn is_gone(&self) -> bool {
+        self.code == Some(410)
+    }
+
+    pub fn meaning(&self) -> Meaning {
+        match self.code {
+            // 422 is how the API server answers a failed `test` of a JSON patch and a wrong uid.
+            Some(404 | 409 | 410 | 422) => Meaning::Moved,
+            Some(400..=499) => Meaning::Refused,
+            Some(_) | None => Meaning::Unknown,
+        }
+    }
+
+    /// A word for metrics.
+    pub fn kind(&self) -> &'static str {
+        match self.code {
+            None => "connection",
+            Some(401 | 403) => "forbidden",
+            Some(404) => "not_found",
+            Some(409 | 422) => "conflict",
+            Some(410) => "gone",
+            Some(429) => "throttled",
+            Some(400..=499) => "rejected",
+            Some(_) => "server",
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.code {
+            Some(code) => write!(f, "{code}: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+impl From<kube::core::Status> for Failure {
+    fn from(status: kube::core::Status) -> Failure {
+        Failure { code: Some(status.code), message: status.message }
+    }
+}
+
+impl From<kube::Error> for Failure {
+    fn from(error: kube::Error) -> Failure {
+        match error {
+            kube::Error::Api(status) => Failure::from(*status),
+            other => Failure { code: None, message: chain(&other) },
+        }
+    }
+}
+
+/// An error with what caused it: "error trying to connect" alone helps nobody.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// `path` with a query.
+pub fn with_query(path: &str, query: &[(&str, String)]) -> String {
+    let escape = |text: &str| -> String {
+        text.bytes()
+            .map(|byte| match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                    (byte as char).to_string()
+                }
+                _ => format!("%{byte:02X}"),
+            })
+            .collect()
+    };
+    let pairs: Vec<String> = query.iter().map(|(key, value)| format!("{key}={}", escape(value))).collect();
+    format!("{path}?{}", pairs.join("&"))
+}
+
+pub fn request(method: &str, path: &str, content: Option<&str>, body: Vec<u8>) -> Request<Vec<u8>> {
+    let mut request = Request::builder().method(method).uri(path);
+    if let Some(content) = content {
+        request = request.header("content-type", content);
+    }
+    request.body(body).expect("paths are made of names that the API server accepted")
+}
+
+pub async fn get<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, Failure> {
+    send(client, request("GET", path, None, Vec::new())).await
+}
+
+/// One request, one answer.
+pub async fn send<T: DeserializeOwned>(client: &Client, request: Request<Vec<u8>>) -> Result<T, Failure> {
+    match tokio::time::timeout(TIMEOUT, client.request::<T>(request)).await {
+        Ok(answer) => answer.map_err(Failure::from),
+        Err(_) => Err(Failure::timeout()),
+    }
+}

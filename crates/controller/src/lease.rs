@@ -1,0 +1,194 @@
+//! The leader lease: the IO around the step function of the core.
+
+use crate::backoff::Jitter;
+use crate::client::{self, Failure, request};
+use crate::clock::Clock;
+use futures::stream::{self, BoxStream, StreamExt};
+use kube::Client;
+use rollcall_api::names;
+use rollcall_core::lease::{Candidate, Record, Step, Terms};
+use serde::Deserialize;
+use serde_json::json;
+use std::time::Duration;
+use tokio::time::Instant;
+
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
+/// What the loop must know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// We lead, at least until then.
+    Leading { until: Instant, version: String },
+    /// Somebody else does.
+    Following,
+    /// We led and do not any more.
+    Lost,
+}
+
+#[derive(Deserialize)]
+struct LeaseObject {
+    metadata: rollcall_api::watch::Meta,
+    #[serde(default)]
+    spec: LeaseSpec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct LeaseSpec {
+    holder_identity: Option<String>,
+    lease_duration_seconds: Option<u64>,
+}
+
+impl LeaseObject {
+    fn record(self, terms: &Terms) -> Record {
+        Record {
+            holder: self.spec.holder_identity,
+            duration: self.spec.lease_duration_seconds.map_or(terms.duration, Duration::from_secs),
+            version: self.metadata.resource_version,
+        }
+    }
+}
+
+pub struct Keeper {
+    client: Client,
+    namespace: String,
+    terms: Terms,
+    clock: Clock,
+    candidate: Candidate,
+    jitter: Jitter,
+    failures: u32,
+    next: Instant,
+}
+
+impl Keeper {
+    pub fn new(client: Client, namespace: &str, terms: Terms, clock: Clock, seed: u64) -> Keeper {
+        Keeper {
+            client,
+            namespace: namespace.to_owned(),
+            terms,
+            clock,
+            candidate: Candidate::default(),
+            jitter: Jitter::seeded(seed),
+            failures: 0,
+            next: Instant::now(),
+        }
+    }
+
+    /// News about who leads, for ever, until the lease is lost.
+    pub fn news(self) -> BoxStream<'static, News> {
+        let step = |keeper: Option<Keeper>| async move {
+            let mut keeper = keeper?;
+            let news = keeper.turn().await;
+            let lost = news == News::Lost;
+            Some((news, (!lost).then_some(keeper)))
+        };
+        stream::unfold(Some(self), step).boxed()
+    }
+
+    async fn turn(&mut self) -> News {
+        tokio::time::sleep_until(self.next).await;
+        let begun = self.clock.elapsed();
+        let holds = self.candidate.leads(&self.terms, begun);
+        if !holds && let Err(failure) = self.read(begun).await {
+            return self.failed(&failure);
+        }
+        let written = match self.candidate.step(&self.terms, self.clock.elapsed()) {
+            Step::Create => self.write(None).await,
+            Step::Take { version } | Step::Renew { version } => self.write(Some(version)).await,
+            Step::Wait { again } => {
+                self.next = Instant::now() + again;
+                return News::Following;
+            }
+            Step::Lost => return News::Lost,
+        };
+        match written {
+            Ok(record) => {
+                self.failures = 0;
+                let version = record.version.clone();
+                self.candidate.wrote(record, begun);
+                self.next = Instant::now() + self.terms.renew_every();
+                let left = self.terms.give_up_after().saturating_sub(self.clock.elapsed() - begun);
+                News::Leading { until: Instant::now() + left, version }
+            }
+            Err(failure) => {
+                // Somebody else wrote: see who. We may still hold it until our own time is up.
+                if failure.code == Some(409) || failure.code == Some(422) {
+                    let _ = self.read(begun).await;
+                }
+                self.failed(&failure)
+            }
+        }
+    }
+
+    fn failed(&mut self, failure: &Failure) -> News {
+        tracing::warn!(%failure, "the leader lease could not be read or written");
+        let wait = self.jitter.wait(self.failures, FIRST_WAIT, LONGEST_WAIT);
+        self.failures += 1;
+        self.next = Instant::now() + wait;
+        match self.candidate.step(&self.terms, self.clock.elapsed()) {
+            Step::Lost => News::Lost,
+            Step::Create | Step::Take { .. } | Step::Renew { .. } | Step::Wait { .. } => News::Following,
+        }
+    }
+
+    fn path(&self) -> String {
+        format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.namespace)
+    }
+
+    async fn read(&mut self, now: Duration) -> Result<(), Failure> {
+        let path = format!("{}/{}", self.path(), names::LEASE);
+        match client::get::<LeaseObject>(&self.client, &path).await {
+            Ok(lease) => self.candidate.observe(lease.record(&self.terms), now),
+            Err(failure) if failure.code == Some(404) => {}
+            Err(failure) => return Err(failure),
+        }
+        Ok(())
+    }
+
+    async fn write(&self, version: Option<String>) -> Result<Record, Failure> {
+        let now = format!("{:.6}", self.clock.now());
+        let spec = json!({
+            "holderIdentity": self.terms.identity,
+            "leaseDurationSeconds": self.terms.duration.as_secs().max(1),
+            "acquireTime": now,
+            "renewTime": now,
+        });
+        let lease: LeaseObject = match version {
+            None => {
+                let body = json!({
+                    "apiVersion": "coordination.k8s.io/v1",
+                    "kind": "Lease",
+                    "metadata": { "name": names::LEASE, "namespace": self.namespace },
+                    "spec": spec,
+                });
+                let post = request("POST", &self.path(), Some(client::JSON), body.to_string().into_bytes());
+                client::send(&self.client, post).await?
+            }
+            Some(version) => patch(&self.client, &self.path(), &version, spec).await?,
+        };
+        Ok(lease.record(&self.terms))
+    }
+}
+
+async fn patch(
+    client: &Client,
+    leases: &str,
+    version: &str,
+    spec: serde_json::Value,
+) -> Result<LeaseObject, Failure> {
+    let body = json!([
+        { "op": "test", "path": "/metadata/resourceVersion", "value": version },
+        { "op": "add", "path": "/spec", "value": spec },
+    ]);
+    let path = format!("{leases}/{}", names::LEASE);
+    client::send(client, request("PATCH", &path, Some(client::JSON_PATCH), body.to_string().into_bytes()))
+        .await
+}
+
+/// Gives the lease back, so that the next one need not wait for it to expire.
+pub async fn give_back(client: &Client, namespace: &str, version: &str) -> Result<(), Failure> {
+    let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
+    let spec = json!({ "holderIdentity": "", "leaseDurationSeconds": 1 });
+    patch(client, &leases, version, spec).await.map(drop)
+}

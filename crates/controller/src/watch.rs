@@ -1,0 +1,330 @@
+//! List, then watch, for ever: one stream per kind.
+//!
+//! Our own instead of kube's `watcher`, because the index needs what that one does not tell: the resourceVersion of
+//! the list (below what was seen means a restored cluster) and every sign of life, bookmarks included; and because
+//! its back-off is not seeded. See docs/decisions.
+
+use crate::backoff::Jitter;
+use crate::client::{self, Failure};
+use futures::stream::{self, BoxStream, StreamExt};
+use kube::Client;
+use kube::core::WatchEvent;
+use rollcall_api::names;
+use rollcall_api::sequence::{PodSequenceStatus, SequenceObject, note::NoteObject};
+use rollcall_api::watch::{ListOf, Meta, NamespaceObject, OwnerObject, PodObject, version};
+use rollcall_core::facts::OwnerKind;
+use rollcall_core::index::{Kind, Object};
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+
+/// Objects of one page of a list: enough to be quick, little enough to be kept in memory twice.
+const PAGE: usize = 500;
+/// How long the server keeps one watch open.
+pub const WATCH_SECONDS: u64 = 290;
+/// API servers send a bookmark about every minute; a watch silent for longer than this is dead.
+const SILENCE: Duration = Duration::from_secs(150);
+const FIRST_WAIT: Duration = Duration::from_millis(200);
+/// A watch that cannot be opened is tried again at least this often.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// What a watch tells.
+pub enum Message {
+    /// A list begins, of this version.
+    Begins {
+        version: u64,
+    },
+    Page {
+        items: Vec<Item>,
+    },
+    /// The list is whole.
+    Ended,
+    Applied {
+        item: Item,
+    },
+    Deleted {
+        item: Item,
+    },
+    /// Nothing changed, and the watch lives.
+    Alive,
+    /// It failed, and will be tried again.
+    Failed {
+        failure: Failure,
+    },
+}
+
+/// An object, and of a sequence also what is needed to write its status.
+pub struct Item {
+    pub object: Object,
+    pub written: Option<Box<Written>>,
+}
+
+/// What a `PodSequence` has in its status now.
+#[derive(Clone, Debug)]
+pub struct Written {
+    pub status: Option<PodSequenceStatus>,
+    pub resource_version: String,
+}
+
+/// What can be listed and watched.
+pub trait Watched: DeserializeOwned + Clone + Send + 'static {
+    fn meta(&self) -> &Meta;
+    /// `None` for what is not ours to understand.
+    fn item(&self, kind: Kind) -> Option<Item>;
+}
+
+fn plain(object: Object) -> Option<Item> {
+    Some(Item { object, written: None })
+}
+
+impl Watched for PodObject {
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+    fn item(&self, _: Kind) -> Option<Item> {
+        plain(Object::Pod(self.facts()))
+    }
+}
+
+impl Watched for NamespaceObject {
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+    fn item(&self, _: Kind) -> Option<Item> {
+        plain(Object::Namespace(self.facts()))
+    }
+}
+
+impl Watched for OwnerObject {
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+    fn item(&self, kind: Kind) -> Option<Item> {
+        let kind = match kind {
+            Kind::Deployment => OwnerKind::Deployment,
+            Kind::ReplicaSet => OwnerKind::ReplicaSet,
+            Kind::StatefulSet => OwnerKind::StatefulSet,
+            Kind::DaemonSet => OwnerKind::DaemonSet,
+            Kind::Job => OwnerKind::Job,
+            Kind::Pod | Kind::Namespace | Kind::Sequence | Kind::Note => return None,
+        };
+        plain(Object::Owner(self.facts(kind)))
+    }
+}
+
+impl Watched for SequenceObject {
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+    fn item(&self, _: Kind) -> Option<Item> {
+        let written =
+            Written { status: self.status(), resource_version: self.metadata.resource_version.clone() };
+        Some(Item { object: Object::Sequence(self.facts()), written: Some(Box::new(written)) })
+    }
+}
+
+impl Watched for NoteObject {
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+    fn item(&self, _: Kind) -> Option<Item> {
+        plain(Object::Note(self.facts()?))
+    }
+}
+
+/// All watches of the controller, each with its kind.
+pub fn all(client: &Client, own_namespace: &str, seed: u64) -> Vec<(Kind, BoxStream<'static, Message>)> {
+    let notes = format!("/api/v1/namespaces/{own_namespace}/configmaps");
+    let sequences = format!("/apis/{}/{}", names::SEQUENCE_API_VERSION, names::SEQUENCE_PLURAL);
+    let start = |kind: Kind| {
+        let watch = |path: &str| Watch {
+            client: client.clone(),
+            kind,
+            path: path.to_owned(),
+            labels: (kind == Kind::Note)
+                .then(|| format!("{}={}", names::NOTE_LABEL, names::NOTE_LABEL_VALUE)),
+            jitter: Jitter::seeded(seed.wrapping_add(kind as u64 + 1)),
+            failures: 0,
+        };
+        match kind {
+            Kind::Pod => watch("/api/v1/pods").stream::<PodObject>(),
+            Kind::Deployment => watch("/apis/apps/v1/deployments").stream::<OwnerObject>(),
+            Kind::ReplicaSet => watch("/apis/apps/v1/replicasets").stream::<OwnerObject>(),
+            Kind::StatefulSet => watch("/apis/apps/v1/statefulsets").stream::<OwnerObject>(),
+            Kind::DaemonSet => watch("/apis/apps/v1/daemonsets").stream::<OwnerObject>(),
+            Kind::Job => watch("/apis/batch/v1/jobs").stream::<OwnerObject>(),
+            Kind::Namespace => watch("/api/v1/namespaces").stream::<NamespaceObject>(),
+            Kind::Sequence => watch(&sequences).stream::<SequenceObject>(),
+            Kind::Note => watch(&notes).stream::<NoteObject>(),
+        }
+    };
+    Kind::ALL.into_iter().map(|kind| (kind, start(kind))).collect()
+}
+
+struct Watch {
+    client: Client,
+    kind: Kind,
+    path: String,
+    labels: Option<String>,
+    jitter: Jitter,
+    failures: u32,
+}
+
+enum State<T> {
+    /// List from the beginning.
+    List,
+    /// The first page has been taken; `next` continues, `None` ends the list.
+    Listed {
+        version: String,
+        first: Option<Vec<Item>>,
+        next: Option<String>,
+    },
+    /// Watch from here on.
+    Watch {
+        version: String,
+    },
+    Watching {
+        version: String,
+        events: BoxStream<'static, Result<WatchEvent<T>, Failure>>,
+    },
+    /// Something failed; go on with the inner state after a wait.
+    Failed {
+        then: Box<State<T>>,
+    },
+}
+
+impl Watch {
+    fn stream<T: Watched>(self) -> BoxStream<'static, Message> {
+        let step = |(mut watch, state): (Watch, State<T>)| async move {
+            let (message, state) = watch.step(state).await;
+            Some((message, (watch, state)))
+        };
+        stream::unfold((self, State::<T>::List), step).boxed()
+    }
+
+    async fn step<T: Watched>(&mut self, mut state: State<T>) -> (Message, State<T>) {
+        loop {
+            state = match state {
+                State::List => match self.list::<T>(None).await {
+                    Ok(page) => return self.begin(page),
+                    Err(failure) => return failed(failure, State::List),
+                },
+                State::Listed { version, first: Some(items), next } => {
+                    return (Message::Page { items }, State::Listed { version, first: None, next });
+                }
+                State::Listed { version, first: None, next: None } => {
+                    self.failures = 0;
+                    return (Message::Ended, State::Watch { version });
+                }
+                State::Listed { version, first: None, next: Some(token) } => {
+                    match self.list::<T>(Some(&token)).await {
+                        Ok(page) => {
+                            let (next, items) = (page.metadata.continue_token, self.items(page.items));
+                            let next = next.filter(|token| !token.is_empty());
+                            return (Message::Page { items }, State::Listed { version, first: None, next });
+                        }
+                        // An expired continue token, or whatever else: the list is begun again.
+                        Err(failure) => return failed(failure, State::List),
+                    }
+                }
+                State::Watch { version } => match self.open::<T>(&version).await {
+                    Ok(events) => return (Message::Alive, State::Watching { version, events }),
+                    Err(failure) if failure.is_gone() => State::List,
+                    Err(failure) => return failed(failure, State::Watch { version }),
+                },
+                State::Watching { version, events } => match self.next(version, events).await {
+                    (Some(message), next) => return (message, next),
+                    (None, next) => next,
+                },
+                State::Failed { then } => {
+                    let wait = self.jitter.wait(self.failures, FIRST_WAIT, LONGEST_WAIT);
+                    self.failures += 1;
+                    tokio::time::sleep(wait).await;
+                    *then
+                }
+            }
+        }
+    }
+
+    fn begin<T: Watched>(&self, page: ListOf<T>) -> (Message, State<T>) {
+        let listed = page.metadata.resource_version;
+        let next = page.metadata.continue_token.filter(|token| !token.is_empty());
+        let first = Some(self.items(page.items));
+        (Message::Begins { version: version(&listed) }, State::Listed { version: listed, first, next })
+    }
+
+    fn items<T: Watched>(&self, objects: Vec<T>) -> Vec<Item> {
+        objects.iter().filter_map(|object| object.item(self.kind)).collect()
+    }
+
+    async fn list<T: Watched>(&self, token: Option<&str>) -> Result<ListOf<T>, Failure> {
+        let mut query = vec![("limit", PAGE.to_string())];
+        query.extend(token.map(|token| ("continue", token.to_owned())));
+        query.extend(self.labels.clone().map(|labels| ("labelSelector", labels)));
+        client::get(&self.client, &client::with_query(&self.path, &query)).await
+    }
+
+    async fn open<T: Watched>(
+        &self,
+        version: &str,
+    ) -> Result<BoxStream<'static, Result<WatchEvent<T>, Failure>>, Failure> {
+        let mut query = vec![
+            ("watch", "true".to_owned()),
+            ("allowWatchBookmarks", "true".to_owned()),
+            ("resourceVersion", version.to_owned()),
+            ("timeoutSeconds", WATCH_SECONDS.to_string()),
+        ];
+        query.extend(self.labels.clone().map(|labels| ("labelSelector", labels)));
+        let request = client::request("GET", &client::with_query(&self.path, &query), None, Vec::new());
+        let opened = tokio::time::timeout(client::TIMEOUT, self.client.request_events::<T>(request)).await;
+        let events = opened.map_err(|_| Failure::timeout())?.map_err(Failure::from)?;
+        Ok(events.map(|event| event.map_err(Failure::from)).boxed())
+    }
+
+    /// The next message of an open watch, or only the state to go on with.
+    async fn next<T: Watched>(
+        &mut self,
+        version: String,
+        mut events: BoxStream<'static, Result<WatchEvent<T>, Failure>>,
+    ) -> (Option<Message>, State<T>) {
+        let event = match tokio::time::timeout(SILENCE, events.next()).await {
+            Ok(Some(Ok(event))) => event,
+            // The server ends each watch after a while, and a silent one is as good as ended.
+            Ok(None) | Err(_) => return (None, State::Watch { version }),
+            Ok(Some(Err(failure))) => {
+                let (message, state) = failed(failure, State::Watch { version });
+                return (Some(message), state);
+            }
+        };
+        self.failures = 0;
+        let watching =
+            |object: &T, events| State::Watching { version: object.meta().resource_version.clone(), events };
+        match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                let item = object.item(self.kind);
+                (item.map(|item| Message::Applied { item }), watching(&object, events))
+            }
+            WatchEvent::Deleted(object) => {
+                let item = object.item(self.kind);
+                (item.map(|item| Message::Deleted { item }), watching(&object, events))
+            }
+            WatchEvent::Bookmark(bookmark) => {
+                let version = bookmark.metadata.resource_version;
+                (Some(Message::Alive), State::Watching { version, events })
+            }
+            WatchEvent::Error(status) => {
+                let failure = Failure::from(*status);
+                match failure.is_gone() {
+                    true => (None, State::List),
+                    false => {
+                        let (message, state) = failed(failure, State::Watch { version });
+                        (Some(message), state)
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn failed<T>(failure: Failure, then: State<T>) -> (Message, State<T>) {
+    (Message::Failed { failure }, State::Failed { then: Box::new(then) })
+}
