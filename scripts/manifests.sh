@@ -8,4 +8,4 @@ new=$(mktemp)
 trap 'rm -f "$new"' EXIT
 "$CARGO" run --locked -q -p rollcall-api --example generate-crd >"$new"
 install -m 0644 "$new" config/crd/podsequence-crd.yaml
-"$CARGO" run --locked -q -p rollcall-cli -- reference --output docs/reference
+"$CARGO" run --locked -q -p rollcall-cli -- reference --dir docs/reference
