@@ -1,0 +1,129 @@
+//! The arguments, and the way from them to a command.
+
+use crate::commands::{completion, controller, explain, install, reference, release, status, version};
+use crate::outcome::{EXIT_CODES, Outcome};
+use anyhow::Result;
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::path::{Path, PathBuf};
+
+/// The name under which kubectl finds us as a plugin.
+const PLUGIN: &str = "kubectl-rollcall";
+
+/// Ordered pod start on Kubernetes
+#[derive(Debug, Parser)]
+#[command(name = "rollcall", version, after_help = EXIT_CODES, disable_help_subcommand = true)]
+pub struct Cli {
+    #[command(flatten)]
+    pub access: Access,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Which cluster, and as whom.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Access {
+    /// The kubeconfig file to use instead of $KUBECONFIG or ~/.kube/config
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Cluster")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig to use instead of the current one
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Cluster")]
+    pub context: Option<String>,
+}
+
+/// `-n`, for commands about objects that live in a namespace.
+#[derive(Args, Clone, Debug, Default)]
+pub struct InNamespace {
+    /// The namespace to look in instead of the context's
+    #[arg(short, long, value_name = "NAME", help_heading = "Cluster")]
+    pub namespace: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Status(status::Arguments),
+    Explain(explain::Arguments),
+    Release(release::Arguments),
+    Install(install::Arguments),
+    Controller(controller::Arguments),
+    Completion(completion::Arguments),
+    Version(version::Arguments),
+    #[command(hide = true)]
+    Reference(reference::Arguments),
+}
+
+/// The whole command line, under the name it was called by.
+pub fn command() -> clap::Command {
+    let plugin = is_plugin();
+    Cli::command().bin_name(if plugin { "kubectl rollcall" } else { "rollcall" })
+}
+
+/// What a person types to call us.
+pub fn program() -> &'static str {
+    if is_plugin() { "kubectl rollcall" } else { "rollcall" }
+}
+
+fn is_plugin() -> bool {
+    let called = std::env::args_os().next();
+    called.as_deref().map(Path::new).and_then(Path::file_stem).is_some_and(|name| name == PLUGIN)
+}
+
+pub fn run() -> Result<Outcome> {
+    let matches = command().get_matches();
+    let Cli { access, command } = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    match command {
+        Command::Controller(arguments) => controller::run(access, arguments),
+        Command::Install(arguments) => install::run(&arguments),
+        Command::Completion(arguments) => completion::run(&arguments),
+        Command::Version(arguments) => version::run(&arguments),
+        Command::Reference(arguments) => reference::run(&arguments),
+        Command::Status(arguments) => asking(status::run(access, arguments)),
+        Command::Explain(arguments) => asking(explain::run(access, arguments)),
+        Command::Release(arguments) => asking(release::run(access, arguments)),
+    }
+}
+
+/// Runs a command that asks a few questions and ends: one thread is enough.
+fn asking(command: impl Future<Output = Result<Outcome>>) -> Result<Outcome> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(line: &str) -> String {
+        let arguments = std::iter::once("rollcall").chain(line.split_whitespace());
+        Cli::try_parse_from(arguments).expect_err(line).to_string()
+    }
+
+    #[test]
+    fn the_definition_holds_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn refusals_name_the_argument() {
+        let lines = [
+            "status -w",
+            "status shop --timeout 5m",
+            "status shop -w --timeout soon",
+            "status shop -A",
+            "status -o yaml",
+            "explain",
+            "release",
+            "release shop --group db --reason because",
+            "controller --mode heavy",
+            "controller --lease-duration 15",
+            "controller --lease-duration 500ms",
+            "controller --max-in-flight 0",
+            "controller --metrics-bind-address 8080",
+            "install --mode lite --namespace Not_A_Name",
+            "completion tcsh",
+        ];
+        let mut answers = String::new();
+        for line in lines {
+            answers += &format!("$ rollcall {line}\n{}\n", refused(line));
+        }
+        insta::assert_snapshot!(answers);
+    }
+}

@@ -1,0 +1,227 @@
+//! Runs the controller until a signal comes.
+
+use crate::cli::Access;
+use crate::commands::install::Mode;
+use crate::connect;
+use crate::outcome::Outcome;
+use crate::output;
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use rollcall_api::{duration::GoDuration, names};
+use rollcall_controller::{Config, clock::Clock};
+use std::hash::{BuildHasher, RandomState};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
+
+/// The loop is one task and waits most of the time; more threads than this would only be idle on large machines.
+const THREADS: usize = 4;
+/// Whole seconds are what a lease can record, and a renewal must fit several times into it.
+const SHORTEST_LEASE: Duration = Duration::from_secs(3);
+
+/// Run the controller
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+It ends by itself only when going on would be wrong (lease lost): exit code 1. SIGTERM and SIGINT end it in order, \
+the lease given back: exit code 0; a second signal ends it at once. A mode or flag it cannot work with: exit code 2.")]
+pub struct Arguments {
+    /// How much it does
+    #[arg(long, value_enum, default_value_t)]
+    mode: Mode,
+    /// Where to serve /metrics; "0" for nowhere
+    #[arg(long, value_name = "ADDRESS", default_value = ":8080", value_parser = address)]
+    metrics_bind_address: Listen,
+    /// Where to serve /livez and /readyz; "0" for nowhere
+    #[arg(long, value_name = "ADDRESS", default_value = ":8081", value_parser = address)]
+    health_probe_bind_address: Listen,
+    /// Where to serve the admission webhook; only with --mode full
+    #[arg(long, value_name = "ADDRESS", default_value = ":9443", value_parser = address)]
+    webhook_bind_address: Listen,
+    /// Work only while holding the lease, so that several replicas can run
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    leader_elect: bool,
+    /// How long a lease is good that is not renewed
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = lease_duration)]
+    lease_duration: Duration,
+    /// Writes to the API server under way at a time
+    #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    max_in_flight: u16,
+    /// How to write the log
+    #[arg(long, value_enum, default_value_t)]
+    log_format: LogFormat,
+    /// What to log (error, warn, info, debug, trace, or a filter as in RUST_LOG)
+    #[arg(long, value_name = "LEVEL", env = "RUST_LOG", hide_env_values = true, default_value = "info")]
+    log_level: String,
+    /// Decide and report, write nothing
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    dry_run: bool,
+    /// Its own namespace, for the lease and for notes
+    #[arg(long, value_name = "NAME", default_value = names::OWN_NAMESPACE)]
+    namespace: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    #[default]
+    Text,
+    Json,
+}
+
+/// An address as Go programs take it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Listen {
+    Nowhere,
+    /// `:8080`: on every interface.
+    Everywhere(u16),
+    At(SocketAddr),
+}
+
+pub fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
+    arguments.mode.require_lite()?;
+    start_log(arguments.log_format, &arguments.log_level)?;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
+    let result = runtime.block_on(async {
+        let client =
+            kube::Client::try_from(connect::config(&access).await?).context("cannot make a client")?;
+        let stop = CancellationToken::new();
+        tokio::spawn(cancel_on_signal(stop.clone())?);
+        let clock = Clock::starting_at(jiff::Timestamp::now());
+        anyhow::Ok(rollcall_controller::run(client, arguments.config(), clock, stop).await)
+    })?;
+    match result {
+        Ok(()) => Ok(Outcome::Done),
+        Err(error) => {
+            output::error(&error);
+            Ok(Outcome::Failed)
+        }
+    }
+}
+
+impl Arguments {
+    fn config(self) -> Config {
+        // Of full mode, and accepted so that one set of flags fits both.
+        let _ = self.webhook_bind_address;
+        Config {
+            namespace: self.namespace,
+            metrics_bind_address: self.metrics_bind_address.socket(),
+            health_probe_bind_address: self.health_probe_bind_address.socket(),
+            leader_elect: self.leader_elect,
+            lease_duration: self.lease_duration,
+            identity: identity(),
+            max_in_flight: usize::from(self.max_in_flight),
+            dry_run: self.dry_run,
+            seed: RandomState::new().hash_one(std::process::id()),
+        }
+    }
+}
+
+fn start_log(format: LogFormat, level: &str) -> Result<()> {
+    let filter =
+        EnvFilter::try_new(level).with_context(|| format!("--log-level: cannot read \"{level}\""))?;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => log.with_ansi(colours()).init(),
+        LogFormat::Json => log.json().flatten_event(true).init(),
+    }
+    Ok(())
+}
+
+fn colours() -> bool {
+    anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never
+}
+
+/// Cancels at the first signal; the second one does not wait for anything.
+fn cancel_on_signal(stop: CancellationToken) -> Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        for signals in 0.. {
+            let name = tokio::select! {
+                biased;
+                _ = terminate.recv() => "SIGTERM",
+                _ = interrupt.recv() => "SIGINT",
+            };
+            if signals > 0 {
+                std::process::exit(Outcome::Failed.code().into());
+            }
+            tracing::info!(signal = name, "stopping");
+            stop.cancel();
+        }
+    })
+}
+
+/// A name that no other replica has, and that tells a person which one it is. The suffix makes a restarted
+/// container another one: what it was told before its restart it does not know.
+fn identity() -> String {
+    let kernel = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let host = std::env::var("POD_NAME").ok().or_else(|| std::env::var("HOSTNAME").ok()).or_else(kernel);
+    let host = host.map(|host| host.trim().to_owned()).filter(|host| !host.is_empty());
+    // The keys of a RandomState come from the operating system's random numbers.
+    let suffix = RandomState::new().hash_one(std::process::id()) as u32;
+    format!("{}_{suffix:08x}", host.unwrap_or_else(|| "rollcall".into()))
+}
+
+impl Listen {
+    fn socket(self) -> Option<SocketAddr> {
+        match self {
+            Listen::Nowhere => None,
+            Listen::At(address) => Some(address),
+            // `::` takes IPv4 too, but not where the kernel has no IPv6.
+            Listen::Everywhere(port) => {
+                let six = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+                let any = if UdpSocket::bind((six, 0)).is_ok() { six } else { Ipv4Addr::UNSPECIFIED.into() };
+                Some(SocketAddr::new(any, port))
+            }
+        }
+    }
+}
+
+fn address(text: &str) -> Result<Listen, String> {
+    if text.is_empty() || text == "0" {
+        return Ok(Listen::Nowhere);
+    }
+    if let Some(port) = text.strip_prefix(':').and_then(|port| port.parse().ok()) {
+        return Ok(Listen::Everywhere(port));
+    }
+    let found = text.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
+    found.map(Listen::At).ok_or_else(|| "expected HOST:PORT, :PORT for every interface, or 0 for none".into())
+}
+
+fn lease_duration(text: &str) -> Result<Duration, String> {
+    let duration = text.parse::<GoDuration>().map_err(|error| error.to_string())?.get();
+    match duration >= SHORTEST_LEASE {
+        true => Ok(duration),
+        false => Err(format!("must be at least {}s", SHORTEST_LEASE.as_secs())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_gos() {
+        assert_eq!(address("0"), Ok(Listen::Nowhere));
+        assert_eq!(address(""), Ok(Listen::Nowhere));
+        assert_eq!(address(":8080"), Ok(Listen::Everywhere(8080)));
+        assert_eq!(address("127.0.0.1:80"), Ok(Listen::At(([127, 0, 0, 1], 80).into())));
+        assert_eq!(address("[::1]:80"), Ok(Listen::At((Ipv6Addr::LOCALHOST, 80).into())));
+        for wrong in ["8080", ":", ":65536", "127.0.0.1", "::1:80:"] {
+            assert!(address(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn everywhere_is_an_unspecified_address() {
+        let socket = Listen::Everywhere(81).socket().expect("a socket");
+        assert!(socket.ip().is_unspecified() && socket.port() == 81);
+    }
+
+    #[test]
+    fn two_identities_differ() {
+        assert_ne!(identity(), identity());
+    }
+}

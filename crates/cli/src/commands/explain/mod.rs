@@ -1,0 +1,88 @@
+//! Why something waits: the same judgement as the controller's, on what the caller may read.
+
+mod events;
+mod node;
+mod render;
+
+use super::target::Target;
+use crate::cli::{Access, InNamespace};
+use crate::connect::{Connection, REQUEST_TIMEOUT};
+use crate::load::{Loaded, Sequences, load};
+use crate::outcome::Outcome;
+use crate::output::{self, Format};
+use crate::similar::suggestion;
+use anyhow::{Context, Result, anyhow};
+use jiff::Timestamp;
+use node::{Node, Voice};
+use rollcall_api::sequence::SequenceObject;
+use rollcall_core::sequence::explain::{explain_pod, explain_sequence};
+
+/// Say why a pod or a sequence waits, and what to do
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  rollcall explain pod/web\n  rollcall explain podseq shop -n staging")]
+pub struct Arguments {
+    /// What to explain: pod/NAME or podseq/NAME
+    #[arg(value_name = "KIND/NAME", required = true, num_args = 1..=2)]
+    object: Vec<String>,
+    #[command(flatten)]
+    place: InNamespace,
+    /// How to print it
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: Format,
+}
+
+pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
+    let Arguments { object, place, output } = arguments;
+    let target = Target::parse(&object).map_err(|problem| anyhow!(problem))?;
+    let connection = Connection::open(&access, place.namespace.as_deref(), REQUEST_TIMEOUT).await?;
+    let sequences = Sequences::load(&connection, &connection.namespace).await?;
+    let now = Timestamp::now();
+    let (loaded, line) = match target {
+        Target::Pod(name) => {
+            let loaded = load(&connection, &connection.namespace, &sequences).await?;
+            let pod = find_pod(&loaded, &name)?;
+            let line = explain_pod(&loaded.index, pod, now);
+            (loaded, line)
+        }
+        Target::Sequence(name) => {
+            let object = sequences.named(&connection.namespace, &name)?;
+            let facts = object.facts();
+            let target = facts.spec.as_ref().map_or(facts.namespace.clone(), |spec| spec.target.clone());
+            let loaded = load(&connection, &target, &sequences).await?;
+            let entry = loaded.index.sequence(facts.uid).context("the sequence is gone; run it again")?;
+            let line = explain_sequence(&loaded.index, entry, now);
+            unseen(object);
+            (loaded, line)
+        }
+    };
+    let voice = Voice::new(&connection, &loaded.namespace);
+    let mut node = Node::new(line, &loaded, &voice);
+    let gap = events::add(&mut node, &connection, &loaded, now).await;
+    loaded.gaps.iter().chain(&gap).for_each(output::note);
+    match output {
+        Format::Text => output::data(&render::text(&node))?,
+        Format::Json => output::json(&node)?,
+    }
+    Ok(Outcome::Done)
+}
+
+/// The pod of this name, or an error that says which there are.
+pub fn find_pod<'a>(loaded: &'a Loaded, name: &str) -> Result<&'a rollcall_core::facts::Pod> {
+    let (index, namespace) = (&loaded.index, &loaded.namespace);
+    index.pod_named(namespace, name).ok_or_else(|| {
+        let names = loaded.pod_names.iter().map(String::as_str);
+        anyhow!("no pod {name} in namespace {namespace}{}", suggestion(name, names))
+    })
+}
+
+/// Says so when no controller has looked at what is explained.
+pub fn unseen(sequence: &SequenceObject) {
+    let generation = sequence.metadata.generation.unwrap_or_default();
+    let seen = sequence.status().and_then(|status| status.observed_generation);
+    let name = &sequence.metadata.name;
+    match seen {
+        Some(seen) if seen >= generation => {}
+        Some(_) => output::note(format!("no controller has looked at the newest spec of {name} yet")),
+        None => output::note(format!("no controller has looked at {name} yet; does one run?")),
+    }
+}

@@ -1,0 +1,87 @@
+//! The manifests of `config/`, as they were when this program was built.
+
+use crate::outcome::Outcome;
+use crate::output;
+use anyhow::{Result, bail};
+use clap::ValueEnum;
+use rollcall_api::names;
+
+/// A test of the api crate keeps it equal to the types.
+const CRD: &str = include_str!("../../../../config/crd/podsequence-crd.yaml");
+const RBAC_LITE: &str = include_str!(concat!(env!("OUT_DIR"), "/rbac-lite.yaml"));
+
+/// The image that the manifests name; `make docker-build` makes it.
+const IMAGE: &str = "pod-sequence-controller:latest";
+
+/// The longest name of a namespace (a DNS label).
+const NAMESPACE_LENGTH: usize = 63;
+
+/// Print the manifests that install the controller
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example:\n  rollcall install --mode lite | kubectl apply -f -")]
+pub struct Arguments {
+    /// Which parts to install
+    #[arg(long, value_enum, default_value_t)]
+    mode: Mode,
+    /// The controller's image
+    #[arg(long, value_name = "IMAGE", default_value = IMAGE)]
+    image: String,
+    /// The controller's own namespace
+    #[arg(long, value_name = "NAME", default_value = names::OWN_NAMESPACE, value_parser = namespace)]
+    namespace: String,
+}
+
+/// How much the controller does, and so how much it must be allowed to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// Cluster scope only: no admission, no certificates, no permission on nodes
+    #[default]
+    Lite,
+    /// Both scopes; not in this version
+    Full,
+}
+
+impl Mode {
+    /// An error for what this version does not do yet.
+    pub fn require_lite(self) -> Result<()> {
+        match self {
+            Mode::Lite => Ok(()),
+            Mode::Full => {
+                bail!("--mode full: not in this version yet; --mode lite has everything but scope: Node")
+            }
+        }
+    }
+}
+
+pub fn run(arguments: &Arguments) -> Result<Outcome> {
+    let Arguments { mode, image, namespace } = arguments;
+    mode.require_lite()?;
+    if RBAC_LITE.is_empty() {
+        bail!("this build has no config/rbac/rbac-lite.yaml; build it from the whole repository");
+    }
+    output::data(&manifests(image, namespace))?;
+    Ok(Outcome::Done)
+}
+
+fn manifests(image: &str, namespace: &str) -> String {
+    // Both are names that no other text in the manifests contains; a test holds that.
+    let deployment = RBAC_LITE
+        .replace(&format!("image: {IMAGE}"), &format!("image: {}", quoted(image)))
+        .replace(names::OWN_NAMESPACE, namespace);
+    let separator = if deployment.trim_start().starts_with("---") { "" } else { "---\n" };
+    format!("{CRD}{separator}{deployment}")
+}
+
+/// An image as YAML text: what is between the quotes cannot end them.
+fn quoted(image: &str) -> String {
+    if image == IMAGE { image.to_owned() } else { serde_json::Value::from(image).to_string() }
+}
+
+fn namespace(text: &str) -> Result<String, String> {
+    let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let edges = !text.starts_with('-') && !text.ends_with('-');
+    if text.is_empty() || text.len() > NAMESPACE_LENGTH || !edges || !text.bytes().all(allowed) {
+        return Err(format!("a namespace has 1 to {NAMESPACE_LENGTH} of a-z, 0-9 and - (not at its ends)"));
+    }
+    Ok(text.to_owned())
+}

@@ -1,0 +1,11 @@
+//! One module per command: its arguments, and `run`.
+
+pub mod completion;
+pub mod controller;
+pub mod explain;
+pub mod install;
+pub mod reference;
+pub mod release;
+pub mod status;
+pub mod target;
+pub mod version;

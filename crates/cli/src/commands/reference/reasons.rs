@@ -1,0 +1,14 @@
+use rollcall_core::sequence::reason::ALL;
+
+/// Every reason, by the code that stands in `blockedBy`, in conditions and in events.
+pub fn page() -> String {
+    let mut text = String::from(
+        "# Reasons\n\nWhy something waits or has failed. The words stand in `status.blockedBy`, in the conditions of a PodSequence, in \
+         events and in the answers of `rollcall explain`.\n",
+    );
+    for described in ALL {
+        text +=
+            &format!("\n## {}\n\n{}\n\nWhat to do: {}\n", described.code, described.meaning, described.hint);
+    }
+    text
+}

@@ -1,0 +1,99 @@
+//! How far sequences are, as their status says.
+
+mod table;
+mod tree;
+mod view;
+mod watch;
+
+use super::explain::unseen;
+use crate::cli::{Access, InNamespace};
+use crate::connect::{Connection, REQUEST_TIMEOUT, WATCH_TIMEOUT};
+use crate::load::{self, Sequences};
+use crate::outcome::Outcome;
+use crate::output::{self, Format};
+use anyhow::Result;
+use jiff::Timestamp;
+use rollcall_api::duration::GoDuration;
+use rollcall_api::sequence::Phase;
+use serde_json::json;
+use std::io::IsTerminal;
+use std::time::Duration;
+use view::View;
+
+/// Show how far sequences are
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Exit codes with NAME:
+  0  the sequence is complete; without -w also: it is on its way
+  1  the sequence has failed (the condition Stalled says why)
+  2  no such sequence, or the cluster cannot be reached
+  3  -w: not complete within --timeout")]
+pub struct Arguments {
+    /// The sequence to show group by group; all of the namespace as a table without it
+    name: Option<String>,
+    /// Keep showing it until it is complete or has failed
+    #[arg(short, long, requires = "name")]
+    watch: bool,
+    /// With -w: how long to wait at most, such as 90s or 5m
+    #[arg(long, value_name = "DURATION", requires = "watch", value_parser = duration)]
+    timeout: Option<Duration>,
+    /// The sequences of all namespaces
+    #[arg(short = 'A', long, conflicts_with_all = ["name", "namespace"])]
+    all_namespaces: bool,
+    #[command(flatten)]
+    place: InNamespace,
+    /// How to print it
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: Format,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    text.parse::<GoDuration>().map(GoDuration::get).map_err(|error| error.to_string())
+}
+
+pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
+    let Arguments { name, watch, timeout, all_namespaces, place, output } = arguments;
+    let silence = if watch { WATCH_TIMEOUT } else { REQUEST_TIMEOUT };
+    let connection = Connection::open(&access, place.namespace.as_deref(), silence).await?;
+    match name {
+        None => all(&connection, all_namespaces, output).await,
+        Some(name) if watch => watch::until_settled(&connection, &name, timeout, output).await,
+        Some(name) => one(&connection, &name, output).await,
+    }
+}
+
+async fn all(connection: &Connection, all_namespaces: bool, format: Format) -> Result<Outcome> {
+    let objects = match all_namespaces {
+        true => load::everywhere(connection).await?,
+        false => load::in_namespace(connection, &connection.namespace).await?,
+    };
+    let views: Vec<View> = objects.iter().map(View::new).collect();
+    match format {
+        Format::Json => output::json(&json!({"items": views}))?,
+        Format::Text if views.is_empty() && all_namespaces => output::note("no podsequences anywhere"),
+        Format::Text if views.is_empty() => {
+            output::note(format!("no podsequences in namespace {}; -A shows all", connection.namespace));
+        }
+        Format::Text => output::data(&table::text(&views, all_namespaces, Timestamp::now()))?,
+    }
+    Ok(Outcome::Done)
+}
+
+async fn one(connection: &Connection, name: &str, format: Format) -> Result<Outcome> {
+    let objects = load::in_namespace(connection, &connection.namespace).await?;
+    let sequences = Sequences { objects, gap: None };
+    let object = sequences.named(&connection.namespace, name)?;
+    let view = View::new(object);
+    unseen(object);
+    match format {
+        Format::Json => output::json(&view)?,
+        Format::Text => {
+            let style = tree::Style { bars: std::io::stdout().is_terminal(), rows: usize::MAX };
+            output::data(&tree::text(&view, style, Timestamp::now()))?;
+        }
+    }
+    match view.settled() {
+        Some(Phase::Failed) => Ok(Outcome::Failed),
+        Some(_) | None => Ok(Outcome::Done),
+    }
+}

@@ -1,0 +1,158 @@
+//! A sequence, its groups, what they wait for.
+
+use super::view::View;
+use crate::output::{BAD, BUSY, FAINT, GOOD, STRONG, styled};
+use jiff::Timestamp;
+use rollcall_api::sequence::{BlockedBy, GroupState, GroupStatus, Phase};
+use rollcall_core::sequence::explain::elapsed;
+
+/// Characters of a bar: halves, thirds, quarters and fifths of it are seen as such.
+const BAR: u32 = 24;
+/// Of the groups that are complete, those shown when there is no room for all.
+const BEHIND: usize = 2;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Style {
+    pub bars: bool,
+    /// Groups shown at most, the others are counted.
+    pub rows: usize,
+}
+
+pub fn text(view: &View, style: Style, now: Timestamp) -> String {
+    let status = &view.status;
+    let phase = match status.phase {
+        Some(Phase::Completed) => styled(GOOD, view.phase()),
+        Some(Phase::Failed) => styled(BAD, view.phase()),
+        Some(Phase::Pending | Phase::InProgress) => styled(BUSY, view.phase()),
+        None => "no status yet".into(),
+    };
+    let message = status.message.as_ref().filter(|text| !text.is_empty());
+    let message = message.map_or(String::new(), |message| format!(": {message}"));
+    let mut text = format!("{}  {phase}{message}\n", styled(STRONG, &view.name));
+    let (before, shown, after) = window(&status.groups, style.rows);
+    if before > 0 {
+        text += &format!("├─ … {before} complete before\n");
+    }
+    let width = shown.iter().map(|group| group.name.chars().count()).max().unwrap_or_default();
+    for (position, group) in shown.iter().enumerate() {
+        let last = position + 1 == shown.len() && after == 0;
+        let (branch, further) = if last { ("└─", "   ") } else { ("├─", "│  ") };
+        text += &format!("{branch} {}\n", line(group, width, style.bars, now));
+        let blockers = status.blocked_by.iter().filter(|blocker| blocker.group == group.name);
+        text += &blockers_below(&blockers.collect::<Vec<_>>(), further, now);
+    }
+    if after > 0 {
+        text += &format!("└─ … {after} more after\n");
+    }
+    text
+}
+
+/// The groups around the first that is not complete, and how many are left out on both sides.
+fn window(groups: &[GroupStatus], rows: usize) -> (usize, &[GroupStatus], usize) {
+    if groups.len() <= rows {
+        return (0, groups, 0);
+    }
+    let current = groups.iter().position(|group| group.state != GroupState::Complete).unwrap_or(groups.len());
+    let start = current.saturating_sub(BEHIND).min(groups.len() - rows);
+    (start, &groups[start..start + rows], groups.len() - start - rows)
+}
+
+fn blockers_below(blockers: &[&BlockedBy], indent: &str, now: Timestamp) -> String {
+    let mut text = String::new();
+    for (position, blocker) in blockers.iter().enumerate() {
+        let branch = if position + 1 == blockers.len() { "└─" } else { "├─" };
+        let BlockedBy { group: _, pod, reason, since } = blocker;
+        let pod = pod.as_ref().map_or(String::new(), |pod| format!("{pod}: "));
+        let since = since.map_or(String::new(), |since| format!(" for {}", elapsed(since.get(), now)));
+        text += &format!("{indent}{branch} {pod}{reason}{since}\n");
+    }
+    text
+}
+
+/// One group: how many of how many, and since when.
+pub fn line(group: &GroupStatus, width: usize, bars: bool, now: Timestamp) -> String {
+    let arrived = group.arrived.unwrap_or_default();
+    let expected = group.expected.map_or("?".into(), |expected| expected.to_string());
+    let bar = if bars { format!("{}  ", bar(group)) } else { String::new() };
+    let name = &group.name;
+    format!("{name:<width$}  {bar}{arrived}/{expected}  {}", state(group, now))
+}
+
+fn state(group: &GroupStatus, now: Timestamp) -> String {
+    let opened = group.opened_at.map(|at| at.get());
+    let open_for = opened.map_or(String::new(), |at| format!(" for {}", elapsed(at, now)));
+    let state = match group.state {
+        GroupState::Waiting => styled(FAINT, "waits"),
+        GroupState::Open => styled(BUSY, "open") + &open_for,
+        GroupState::TimedOut => {
+            styled(BAD, "timed out") + &opened.map_or(String::new(), |_| format!(", open{open_for}"))
+        }
+        GroupState::Complete => {
+            let took = opened.zip(group.completed_at);
+            let took = took.map_or(String::new(), |(from, to)| format!(" after {}", elapsed(from, to.get())));
+            styled(GOOD, "complete") + &took
+        }
+    };
+    if group.opened_by_hand { state + ", opened by hand" } else { state }
+}
+
+/// `█` arrived, `░` released, `·` held or not there yet.
+fn bar(group: &GroupStatus) -> String {
+    let (present, released) = (group.present.unwrap_or_default(), group.released.unwrap_or_default());
+    let arrived = group.arrived.unwrap_or_default();
+    let whole = group.expected.unwrap_or(0).max(present).max(1);
+    // Rounded down, so that a bar is full only when nothing is missing.
+    let part = |number: u32| (u64::from(number.min(whole)) * u64::from(BAR) / u64::from(whole)) as usize;
+    let all = BAR as usize;
+    let full = if group.state == GroupState::Complete { all } else { part(arrived) };
+    let busy = part(released.max(arrived)).max(full) - full;
+    "█".repeat(full) + &"░".repeat(busy) + &"·".repeat(all - full - busy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use serde_json::json;
+
+    fn plain(object: serde_json::Value, style: Style) -> String {
+        let text = text(&View::new(&testing::sequence(object)), style, testing::now());
+        anstream::adapter::strip_str(&text).to_string()
+    }
+
+    #[test]
+    fn in_the_middle() {
+        insta::assert_snapshot!(plain(testing::shop_in_progress(), Style { bars: true, rows: 20 }));
+        insta::assert_snapshot!(plain(testing::shop_in_progress(), Style { bars: false, rows: 20 }));
+    }
+
+    #[test]
+    fn without_a_status() {
+        insta::assert_snapshot!(plain(testing::shop(), Style { bars: true, rows: 20 }), @"shop  no status yet");
+    }
+
+    #[test]
+    fn many_groups_are_cut_around_the_current_one() {
+        let mut shop = testing::shop_in_progress();
+        let group = |number: usize| {
+            let state = ["Complete", "TimedOut", "Waiting"][number.clamp(9, 11) - 9];
+            json!({"name": format!("Group {number}"), "state": state, "arrived": 1, "openedByHand": number == 8})
+        };
+        shop["status"]["groups"] = (1..=30).map(group).collect();
+        insta::assert_snapshot!(plain(shop, Style { bars: true, rows: 5 }));
+    }
+
+    #[test]
+    fn a_bar_is_full_only_when_nothing_is_missing() {
+        let group = GroupStatus {
+            expected: Some(1000),
+            present: Some(1000),
+            released: Some(1000),
+            arrived: Some(999),
+            ..GroupStatus { name: "x".into(), ..Default::default() }
+        };
+        assert_eq!(bar(&group).matches('█').count(), BAR as usize - 1);
+        let wild = GroupStatus { arrived: Some(u32::MAX), released: Some(3), ..Default::default() };
+        assert_eq!(bar(&wild).chars().count(), BAR as usize);
+    }
+}

@@ -1,0 +1,63 @@
+//! What a command is about: `pod/web`, `podseq/shop`.
+
+use rollcall_api::names;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    Pod(String),
+    Sequence(String),
+}
+
+impl Target {
+    /// Reads `KIND/NAME`, or `KIND` and `NAME`, as kubectl takes them.
+    pub fn parse(words: &[String]) -> Result<Target, String> {
+        let (kind, name) = match words {
+            [one] => one
+                .split_once('/')
+                .ok_or_else(|| format!("say what \"{one}\" is: pod/{one} or podseq/{one}"))?,
+            [kind, name] if !kind.contains('/') && !name.contains('/') => (kind.as_str(), name.as_str()),
+            _ => return Err(format!("expected KIND/NAME or KIND NAME, not \"{}\"", words.join(" "))),
+        };
+        if name.is_empty() || name.contains('/') {
+            return Err(format!("\"{name}\" is no name of an object; expected KIND/NAME"));
+        }
+        let kind = kind.to_ascii_lowercase();
+        let sequence = kind.strip_suffix(names::SEQUENCE_GROUP).and_then(|kind| kind.strip_suffix('.'));
+        match sequence.unwrap_or(&kind) {
+            "pod" | "pods" | "po" if sequence.is_none() => Ok(Target::Pod(name.into())),
+            "podseq" | "podsequence" | "podsequences" => Ok(Target::Sequence(name.into())),
+            _ => Err(format!("\"{kind}\" is not a kind that is known here; expected pod or podseq")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Target;
+
+    #[test]
+    fn as_kubectl_takes_them() {
+        let parse = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            match Target::parse(&words) {
+                Ok(target) => format!("{target:?}"),
+                Err(error) => error,
+            }
+        };
+        let lines = [
+            "pod/web",
+            "pod web",
+            "PODS/web",
+            "podseq/shop",
+            "podsequence.scheduling.example.com/shop",
+            "pod.scheduling.example.com/web",
+            "web",
+            "deployment/web",
+            "pod/",
+            "pod/web/x",
+            "pod/a pod/b",
+        ];
+        let answers: String = lines.iter().map(|line| format!("{line} → {}\n", parse(line))).collect();
+        insta::assert_snapshot!(answers);
+    }
+}

@@ -1,0 +1,21 @@
+use crate::outcome::Outcome;
+use crate::output::{self, Format};
+use rollcall_api::names;
+use serde_json::json;
+
+/// Print the version of this program and of the API it speaks
+#[derive(clap::Args, Debug)]
+pub struct Arguments {
+    /// How to print it
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: Format,
+}
+
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let (version, api) = (env!("CARGO_PKG_VERSION"), names::SEQUENCE_API_VERSION);
+    match arguments.output {
+        Format::Text => output::data(&format!("rollcall {version} ({} {api})\n", names::SEQUENCE_KIND))?,
+        Format::Json => output::json(&json!({"version": version, "podSequence": api}))?,
+    }
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,100 @@
+//! The way to the cluster: as kubectl finds it, with the caller's own rights.
+
+use crate::cli::Access;
+use anyhow::{Context, Result, anyhow};
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use kube::{Client, Error};
+use std::time::Duration;
+
+/// An address that does not answer at all is given up early: somebody sits in front of it.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longer than the API server's own limit for requests that are no watches (60 s by default).
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(70);
+/// Silence of a watch is normal until the time it was asked to end at.
+pub const WATCH_TIMEOUT: Duration = Duration::from_secs(295);
+
+/// A client, and what is known about its user.
+pub struct Connection {
+    pub client: Client,
+    pub namespace: String,
+    /// Commands that are suggested must name the namespace: it is not the one of the context.
+    pub elsewhere: bool,
+    pub server: String,
+    /// What the kubeconfig calls its user.
+    pub user: Option<String>,
+}
+
+impl Connection {
+    pub async fn open(
+        access: &Access,
+        namespace: Option<&str>,
+        read_timeout: Duration,
+    ) -> Result<Connection> {
+        let mut config = config(access).await?;
+        config.read_timeout = Some(read_timeout);
+        let namespace = namespace.unwrap_or(&config.default_namespace).to_owned();
+        let elsewhere = namespace != config.default_namespace;
+        let server = config.cluster_url.to_string();
+        let client =
+            Client::try_from(config).with_context(|| format!("cannot make a client for {server}"))?;
+        Ok(Connection { client, namespace, elsewhere, server, user: user(access) })
+    }
+
+    /// What went wrong, in words that say what to do next. `doing` reads like "list pods in namespace shop".
+    pub fn explained(&self, error: Error, doing: &str) -> anyhow::Error {
+        match error {
+            Error::Api(status) => match status.code {
+                401 => anyhow!("not logged in to {}: {}", self.server, status.message),
+                403 => anyhow!("not allowed to {doing}: {}", status.message),
+                _ => anyhow!("cannot {doing}: {}", status.message),
+            },
+            Error::Service(error) => {
+                let cause = root(error.as_ref());
+                anyhow!("cannot reach the cluster at {}: {cause}; is it the right --context?", self.server)
+            }
+            other => anyhow::Error::new(other).context(format!("cannot {doing}")),
+        }
+    }
+}
+
+/// The settings for a client. Retries are off: whoever asks decides whether to ask again.
+pub async fn config(access: &Access) -> Result<Config> {
+    let Access { kubeconfig, context } = access;
+    let options = KubeConfigOptions { context: context.clone(), ..Default::default() };
+    let advice = "name a kubeconfig with --kubeconfig or $KUBECONFIG";
+    let mut config = match (kubeconfig, context) {
+        (Some(file), _) => {
+            let read = Kubeconfig::read_from(file)
+                .with_context(|| format!("--kubeconfig: cannot read {}", file.display()))?;
+            let config = Config::from_custom_kubeconfig(read, &options).await;
+            config.with_context(|| format!("--kubeconfig: cannot use {}", file.display()))?
+        }
+        (None, Some(context)) => {
+            let config = Config::from_kubeconfig(&options).await;
+            config.with_context(|| format!("--context: cannot use {context}; {advice}"))?
+        }
+        (None, None) => {
+            Config::infer().await.with_context(|| format!("no cluster is configured; {advice}"))?
+        }
+    };
+    config.default_retry = false;
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    Ok(config)
+}
+
+fn user(access: &Access) -> Option<String> {
+    let read = match &access.kubeconfig {
+        Some(file) => Kubeconfig::read_from(file),
+        None => Kubeconfig::read(),
+    };
+    let read = read.ok()?;
+    let wanted = access.context.as_ref().or(read.current_context.as_ref())?;
+    read.contexts.iter().find(|context| context.name == *wanted)?.context.as_ref()?.user.clone()
+}
+
+/// The innermost cause: "connection refused" says more than the layers around it.
+fn root(error: &(dyn std::error::Error + 'static)) -> String {
+    std::iter::successors(Some(error), |error| error.source())
+        .last()
+        .map_or(String::new(), ToString::to_string)
+}

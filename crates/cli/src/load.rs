@@ -1,0 +1,152 @@
+//! Objects of the cluster → facts in an index of the core, as far as the caller may read them.
+
+use crate::connect::Connection;
+use crate::similar::suggestion;
+use anyhow::{Result, anyhow};
+use kube::api::{GetParams, ListParams};
+use kube::core::Request;
+use rollcall_api::names;
+use rollcall_api::sequence::SequenceObject;
+use rollcall_api::watch::{ListOf, NamespaceObject, OwnerObject, PodObject};
+use rollcall_core::facts::OwnerKind;
+use rollcall_core::index::{Index, Object};
+use serde::de::DeserializeOwned;
+
+/// Objects per answer: what kubectl asks for.
+const PAGE: u32 = 500;
+
+/// What the facts of one namespace rest on.
+pub struct Loaded {
+    pub index: Index,
+    /// The namespace whose pods are in the index.
+    pub namespace: String,
+    pub pod_names: Vec<String>,
+    /// What could not be read, and what that means for the answer.
+    pub gaps: Vec<String>,
+}
+
+/// The sequences that the caller may see: all, or else those of one namespace.
+pub struct Sequences {
+    pub objects: Vec<SequenceObject>,
+    pub gap: Option<String>,
+}
+
+impl Sequences {
+    pub async fn load(connection: &Connection, namespace: &str) -> Result<Sequences> {
+        match list(connection, &sequences_path(None), &ListParams::default()).await {
+            Ok(objects) => Ok(Sequences { objects, gap: None }),
+            Err(error) if is(&error, 403) => {
+                let objects = in_namespace(connection, namespace).await?;
+                let gap = format!(
+                    "not allowed to list podsequences of all namespaces: sequences elsewhere that claim pods of namespace {namespace} are not seen"
+                );
+                Ok(Sequences { objects, gap: Some(gap) })
+            }
+            Err(error) => Err(unlisted(connection, error, "in all namespaces")),
+        }
+    }
+
+    /// The sequence of this name, or an error that says which there are.
+    pub fn named(&self, namespace: &str, name: &str) -> Result<&SequenceObject> {
+        let here = || self.objects.iter().filter(|object| object.metadata.namespace == namespace);
+        here().find(|object| object.metadata.name == name).ok_or_else(|| {
+            let names = here().map(|object| object.metadata.name.as_str());
+            anyhow!("no podsequence {name} in namespace {namespace}{}", suggestion(name, names))
+        })
+    }
+}
+
+/// The sequences of one namespace.
+pub async fn in_namespace(connection: &Connection, namespace: &str) -> Result<Vec<SequenceObject>> {
+    let listed = list(connection, &sequences_path(Some(namespace)), &ListParams::default()).await;
+    listed.map_err(|error| unlisted(connection, error, &format!("in namespace {namespace}")))
+}
+
+/// The sequences of all namespaces; an error where the caller may not see them.
+pub async fn everywhere(connection: &Connection) -> Result<Vec<SequenceObject>> {
+    let listed = list(connection, &sequences_path(None), &ListParams::default()).await;
+    listed.map_err(|error| unlisted(connection, error, "in all namespaces"))
+}
+
+pub fn sequences_path(namespace: Option<&str>) -> String {
+    let (group, plural) = (names::SEQUENCE_API_VERSION, names::SEQUENCE_PLURAL);
+    match namespace {
+        Some(namespace) => format!("/apis/{group}/namespaces/{namespace}/{plural}"),
+        None => format!("/apis/{group}/{plural}"),
+    }
+}
+
+fn unlisted(connection: &Connection, error: kube::Error, place: &str) -> anyhow::Error {
+    if is(&error, 404) {
+        let install = format!("{} install | kubectl apply -f -", crate::cli::program());
+        return anyhow!("the cluster at {} does not know PodSequences; {install}", connection.server);
+    }
+    connection.explained(error, &format!("list podsequences {place}"))
+}
+
+/// Everything that the pods of `namespace` can be waiting for.
+pub async fn load(connection: &Connection, namespace: &str, sequences: &Sequences) -> Result<Loaded> {
+    let mut index = Index::default();
+    let mut gaps: Vec<String> = sequences.gap.iter().cloned().collect();
+    let path = format!("/api/v1/namespaces/{namespace}/pods");
+    let pods: Vec<PodObject> = list(connection, &path, &ListParams::default())
+        .await
+        .map_err(|error| connection.explained(error, &format!("list pods in namespace {namespace}")))?;
+    for (kind, group, plural) in OWNERS {
+        let path = format!("/apis/{group}/namespaces/{namespace}/{plural}");
+        match list::<OwnerObject>(connection, &path, &ListParams::default()).await {
+            Ok(owners) => owners.iter().for_each(|owner| index.apply(Object::Owner(owner.facts(kind)))),
+            Err(error) if is(&error, 403) => gaps.push(format!(
+                "not allowed to list {plural} in namespace {namespace}: how many pods they want is not known"
+            )),
+            Err(error) => return Err(connection.explained(error, &format!("list {plural}"))),
+        }
+    }
+    let get = Request::new("/api/v1/namespaces").get(namespace, &GetParams::default());
+    match connection.client.request::<NamespaceObject>(get.map_err(kube::Error::BuildRequest)?).await {
+        Ok(object) => index.apply(Object::Namespace(object.facts())),
+        Err(error) if is(&error, 403) => gaps.push(format!(
+            "not allowed to get namespace {namespace}: whether it permits sequences from elsewhere is not known"
+        )),
+        Err(error) => return Err(connection.explained(error, &format!("get namespace {namespace}"))),
+    }
+    pods.iter().for_each(|pod| index.apply(Object::Pod(pod.facts())));
+    for sequence in &sequences.objects {
+        index.apply(Object::Sequence(sequence.facts()));
+    }
+    let pod_names = pods.into_iter().map(|pod| pod.metadata.name).collect();
+    Ok(Loaded { index, namespace: namespace.to_owned(), pod_names, gaps })
+}
+
+/// The kinds whose number of pods counts, in the order in which they own each other.
+const OWNERS: [(OwnerKind, &str, &str); 5] = [
+    (OwnerKind::Deployment, "apps/v1", "deployments"),
+    (OwnerKind::ReplicaSet, "apps/v1", "replicasets"),
+    (OwnerKind::StatefulSet, "apps/v1", "statefulsets"),
+    (OwnerKind::DaemonSet, "apps/v1", "daemonsets"),
+    (OwnerKind::Job, "batch/v1", "jobs"),
+];
+
+/// All objects of a list, page by page.
+pub async fn list<T: DeserializeOwned + Clone>(
+    connection: &Connection,
+    path: &str,
+    params: &ListParams,
+) -> Result<Vec<T>, kube::Error> {
+    let mut params = params.clone().limit(PAGE);
+    let mut items = Vec::new();
+    loop {
+        let request = Request::new(path).list(&params).map_err(kube::Error::BuildRequest)?;
+        let page: ListOf<T> = connection.client.request(request).await?;
+        items.extend(page.items);
+        match page.metadata.continue_token.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(items),
+        }
+    }
+}
+
+/// Whether the API server answered with this code.
+pub fn is(error: &kube::Error, code: u16) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == code)
+}

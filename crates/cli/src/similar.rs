@@ -1,0 +1,53 @@
+//! What somebody may have meant.
+
+/// How alike two names must be (Jaro-Winkler, 0 to 1) to be worth a mention: `postgres-0` and `postgres-1` have
+/// 0.96, `web` and `webb` 0.94, `web` and `app` 0.
+const ALIKE: f64 = 0.8;
+const MOST: usize = 3;
+/// Names listed when none is alike.
+const SOME: usize = 5;
+
+/// The end of a sentence that said what was not found.
+pub fn suggestion<'a>(wanted: &str, there: impl IntoIterator<Item = &'a str>) -> String {
+    let mut there: Vec<&str> = there.into_iter().collect();
+    there.sort_unstable();
+    let mut alike: Vec<(f64, &str)> = there
+        .iter()
+        .map(|name| (likeness(wanted, name), *name))
+        .filter(|(likeness, _)| *likeness >= ALIKE)
+        .collect();
+    alike.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(other.1)));
+    if !alike.is_empty() {
+        let names: Vec<&str> = alike.iter().take(MOST).map(|(_, name)| *name).collect();
+        return format!("; did you mean {}?", names.join(" or "));
+    }
+    match there.len() {
+        0 => "; there are none".into(),
+        1..=SOME => format!("; there are: {}", there.join(", ")),
+        more => format!("; there are: {}, and {} more", there[..SOME].join(", "), more - SOME),
+    }
+}
+
+fn likeness(wanted: &str, name: &str) -> f64 {
+    // A pod of a Deployment is asked for by the part of its name that people know.
+    let part = wanted.len() >= 3 && name.contains(wanted);
+    if part { 1.0 } else { strsim::jaro_winkler(wanted, name) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::suggestion;
+
+    #[test]
+    fn the_alike_first_else_what_there_is() {
+        let pods = ["postgres-0", "postgres-1", "app-1", "shop-web-7d4b9c-x2x1z"];
+        assert_eq!(suggestion("postgers-0", pods), "; did you mean postgres-0 or postgres-1?");
+        assert_eq!(suggestion("web", pods), "; did you mean shop-web-7d4b9c-x2x1z?");
+        assert_eq!(suggestion("zzz", ["b", "a"]), "; there are: a, b");
+        assert_eq!(
+            suggestion("zzz", ["a", "b", "c", "d", "e", "f"]),
+            "; there are: a, b, c, d, e, and 1 more"
+        );
+        assert_eq!(suggestion("zzz", []), "; there are none");
+    }
+}
