@@ -116,7 +116,9 @@ mod tests {
         let mut queue = Queue::new(1);
         let now = Instant::now();
         let mut order = Vec::new();
-        ["a", "b", "c"].map(|name| queue.add(key(name), now));
+        for name in ["a", "b", "c"] {
+            queue.add(key(name), now);
+        }
         for _ in 0..6 {
             let (next, _) = queue.pop(now).unwrap();
             order.push(next);
