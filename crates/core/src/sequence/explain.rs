@@ -172,7 +172,9 @@ fn why_held(
         let starting = starting(index, entry, spec, position, now);
         return vec![line(Reason::StartLimit { limit }, now).with(starting)];
     }
-    vec![Line::new("its group is open: the controller is about to release it")]
+    let hint = "if that does not happen, look at the controller: kubectl logs -n pod-sequence-system deployment/pod-sequence-controller";
+    let text = "its group is open: the controller is about to release it";
+    vec![Line { hint: Some(hint.into()), ..Line::new(text) }]
 }
 
 /// The groups a closed group waits for, and below a closed one of them those that all hangs on. What lies between
