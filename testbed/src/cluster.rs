@@ -121,11 +121,13 @@ impl Cluster {
     pub async fn start(options: Options) -> Result<Cluster> {
         install_crypto();
         let bin = tokio::task::spawn_blocking(cache::bin_dir).await??;
-        let dir = tempfile::Builder::new().prefix("rollcall-testbed-").tempdir()?.keep();
-        let supervisor = {
-            let dir = dir.clone();
-            tokio::task::spawn_blocking(move || Supervisor::start(&dir)).await??
-        };
+        let (dir, supervisor) = tokio::task::spawn_blocking(|| {
+            let dir = tempfile::Builder::new().prefix("rollcall-testbed-").tempdir()?;
+            let supervisor = Supervisor::start(dir.path())?;
+            // From here on it is the supervisor's to remove.
+            anyhow::Ok((dir.keep(), supervisor))
+        })
+        .await??;
         let cluster = Cluster::prepare(Layout::new(dir, bin)?, options, supervisor)?;
         cluster.boot().await?;
         Ok(cluster)
@@ -368,8 +370,14 @@ impl Cluster {
             for component in [Component::Etcd, Component::ApiServer] {
                 self.components.lock().await.get(component).check()?;
             }
-            let request = http::Request::get("/readyz").body(Vec::new())?;
-            Ok(client.request_text(request).await.ok())
+            // The second look is one into etcd, which may have just come back.
+            for path in ["/readyz", "/api/v1/namespaces/default"] {
+                let request = http::Request::get(path).body(Vec::new())?;
+                if client.request_text(request).await.is_err() {
+                    return Ok(None);
+                }
+            }
+            Ok(Some(()))
         })
         .await?;
         Ok(())

@@ -1,6 +1,7 @@
 //! `rollcall-testbed`: a throw-away Kubernetes for people, and the supervisor behind the tests' clusters.
 
 use std::fs;
+use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -25,7 +26,7 @@ enum Sub {
     Build,
     /// Print the directory of the built programs (kubectl is one of them)
     BinDir,
-    /// Start a cluster and keep it until Ctrl-C
+    /// Start a cluster and keep it until Ctrl-C (or until standard input, if it is a pipe, closes)
     Up(Up),
     /// Guard a cluster directory until standard input closes, then remove the cluster (internal)
     #[command(hide = true)]
@@ -67,6 +68,7 @@ async fn run_up(up: Up) -> Result<()> {
         tokio::select! {
             _ = int.recv() => {}
             _ = term.recv() => {}
+            () = end_of_input() => {}
         }
     });
     let capacity = if up.huge { Capacity::huge() } else { Capacity::default() };
@@ -98,4 +100,18 @@ async fn run_up(up: Up) -> Result<()> {
     drop(cluster);
     drop(node);
     Ok(())
+}
+
+/// Standard input, when it is a pipe, is another program's hold on us: its end is ours. Otherwise never.
+async fn end_of_input() {
+    if !fs::metadata("/dev/stdin").is_ok_and(|stdin| stdin.file_type().is_fifo()) {
+        std::future::pending::<()>().await;
+    }
+    let (closed, wait) = tokio::sync::oneshot::channel();
+    // A thread, because a runtime waits for its blocking reads when it ends.
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        let _ = closed.send(());
+    });
+    let _ = wait.await;
 }

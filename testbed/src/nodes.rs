@@ -1,5 +1,8 @@
 //! Node objects that kwok brings to life.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use anyhow::Result;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::Node;
@@ -7,9 +10,12 @@ use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::json;
 
 use crate::cluster::{Capacity, Cluster};
+use crate::wait;
 
-/// Creations in flight: 1,000 nodes take about two seconds.
+/// Creations in flight.
 const CONCURRENCY: usize = 16;
+/// For thousands of nodes on a busy machine.
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// Adds nodes with the next free numbers.
 pub async fn add(cluster: &Cluster, count: usize, capacity: &Capacity) -> Result<Vec<String>> {
@@ -37,15 +43,15 @@ pub async fn add_named(cluster: &Cluster, names: &[String], capacity: &Capacity)
         .buffer_unordered(CONCURRENCY)
         .try_for_each(async |_| Ok(()))
         .await?;
-    cluster
-        .until("the nodes", async || {
-            let list = nodes.list(&ListParams::default()).await?;
-            let usable =
-                list.items.iter().filter(|node| takes_pods(node)).filter_map(|n| n.metadata.name.as_ref());
-            let usable: std::collections::BTreeSet<&String> = usable.collect();
-            Ok(names.iter().all(|name| usable.contains(name)).then_some(()))
-        })
-        .await
+    // A list of 1,000 nodes costs the API server some 20 ms.
+    let pause = Duration::from_millis(20 + names.len() as u64 / 2);
+    wait::until_every(pause, "the nodes", LIMIT, async || {
+        let list = nodes.list(&ListParams::default()).await?;
+        let usable = list.items.iter().filter(|node| takes_pods(node));
+        let usable: BTreeSet<&String> = usable.filter_map(|node| node.metadata.name.as_ref()).collect();
+        Ok(names.iter().all(|name| usable.contains(name)).then_some(()))
+    })
+    .await
 }
 
 pub async fn remove(cluster: &Cluster, name: &str) -> Result<()> {

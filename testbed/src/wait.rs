@@ -13,6 +13,16 @@ const POLL: Duration = Duration::from_millis(20);
 pub async fn until<T>(
     what: &str,
     limit: Duration,
+    probe: impl AsyncFnMut() -> Result<Option<T>>,
+) -> Result<T> {
+    until_every(POLL, what, limit, probe).await
+}
+
+/// The same for a probe that costs something.
+pub async fn until_every<T>(
+    pause: Duration,
+    what: &str,
+    limit: Duration,
     mut probe: impl AsyncFnMut() -> Result<Option<T>>,
 ) -> Result<T> {
     let deadline = Instant::now() + limit;
@@ -23,7 +33,7 @@ pub async fn until<T>(
         if Instant::now() > deadline {
             bail!("{what}: not within {limit:?}");
         }
-        tokio::time::sleep(POLL).await;
+        tokio::time::sleep(pause).await;
     }
 }
 
