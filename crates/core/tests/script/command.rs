@@ -1,0 +1,207 @@
+//! What can happen, one line each. Words in capitals are the reader's.
+//!
+//! ```text
+//! at SECONDS                               the clock, counted from the beginning
+//! pod NAME [KEY=VALUE …] [of KIND/NAME] [in NAMESPACE] [nogate] [gate:NAME …] [exits]
+//! NAME becomes ready | unready | running | started | succeeded | failed | terminating | gone | ungated | byhand
+//! NAME labels KEY=VALUE,…
+//! deployment | replicaset | statefulset | daemonset | job NAME COUNT [KEY=VALUE …] [of NAME] [rev:N] [behind]
+//!     jobs also: [completions:N] [succeeded:N] [complete] [failed] [exits]
+//! gone KIND/NAME                           a workload is deleted
+//! namespace NAME [allow:LIST]
+//! delete SEQUENCE
+//! recreate SEQUENCE                        the same name, another uid
+//! restart | relist | away | back           the controller
+//! answers prompt | lost | refused | gone   to the releases that follow
+//! catch up                                 the watch tells what it had not told
+//! status always | urgent                   what is written of it
+//! notes off
+//! budget N
+//! ```
+
+use crate::support::{
+    build::{self, GATE, HOME},
+    world::{Answers, World, Writing},
+};
+use jiff::SignedDuration;
+use rollcall_core::{
+    Uid,
+    facts::{Job, Namespace, Owner, OwnerKind, Pod, PodPhase},
+    index::Object,
+};
+
+pub fn run(command: &str, world: &mut World) -> Result<(), String> {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    match words.as_slice() {
+        ["at", seconds] => {
+            let seconds: i64 = seconds.trim_end_matches('s').parse().map_err(|_| "not a number")?;
+            world.now = build::start() + SignedDuration::from_secs(seconds);
+        }
+        ["pod", name, rest @ ..] => create_pod(name, rest, world)?,
+        [name, "becomes", state] => becomes(name, state, world)?,
+        [name, "labels", labels] => {
+            let mut pod = find(world, name)?;
+            pod.labels = build::labels(labels);
+            world.apply(Object::Pod(pod));
+        }
+        ["gone", workload] => {
+            let uid = workload_uid(workload)?;
+            let owner = world.truth.owners.get(&uid).cloned().ok_or("no such workload")?;
+            world.delete(Object::Owner(owner));
+        }
+        ["namespace", name, rest @ ..] => {
+            let allow_from = rest.iter().find_map(|word| word.strip_prefix("allow:")).map(Into::into);
+            world.apply(Object::Namespace(Namespace { name: (*name).into(), version: 0, allow_from }));
+        }
+        ["delete", name] => {
+            let sequence = world.truth.sequences.values().find(|sequence| *sequence.name == **name).cloned();
+            world.delete(Object::Sequence(sequence.ok_or("no such sequence")?));
+        }
+        ["restart" | "back"] => world.restart(),
+        ["relist"] => world.relist(),
+        ["away"] => world.present = false,
+        ["catch", "up"] => world.catch_up(),
+        ["notes", "off"] => world.settings.notes = false,
+        ["budget", number] => world.budget = number.parse().map_err(|_| "not a number")?,
+        ["status", "always"] => world.writing = Writing::Always,
+        ["status", "urgent"] => world.writing = Writing::OnlyUrgent,
+        ["answers", "prompt"] => world.answers = Answers::Prompt,
+        ["answers", "lost"] => world.answers = Answers::Lost,
+        ["answers", "refused"] => world.answers = Answers::Refused,
+        ["answers", "gone"] => world.answers = Answers::Gone,
+        [kind, name, count, rest @ ..] => workload(kind, name, count, rest, world)?,
+        _ => return Err("not understood".into()),
+    }
+    Ok(())
+}
+
+fn create_pod(name: &str, rest: &[&str], world: &mut World) -> Result<(), String> {
+    // A pod of a known name is another pod.
+    let uid = format!("pod {name} {}", world.next_version());
+    let mut pod = build::pod(HOME, name, &uid, "", world.now);
+    let mut pairs = Vec::new();
+    let mut words = rest.iter();
+    while let Some(word) = words.next() {
+        match (*word, word.split_once('='), word.strip_prefix("gate:")) {
+            ("nogate", _, _) => pod.gates.clear(),
+            ("exits", _, _) => pod.runs_to_completion = true,
+            ("in", _, _) => pod.namespace = (*words.next().ok_or("in what?")?).into(),
+            ("of", _, _) => {
+                let workload = words.next().ok_or("of what?")?;
+                let (kind, _) = workload.split_once('/').ok_or("KIND/NAME")?;
+                let kind = owner_kind(kind)?;
+                pod.owner = Some(rollcall_core::facts::OwnerRef { kind, uid: workload_uid(workload)? });
+            }
+            (_, Some(pair), _) => pairs.push(pair),
+            (_, None, Some(gate)) => {
+                pod.gates.retain(|gate| **gate != *GATE || rest.contains(&"gated"));
+                pod.gates.push(gate.into());
+            }
+            ("gated", None, None) => {}
+            (other, None, None) => return Err(format!("what is {other}?")),
+        }
+    }
+    pod.labels = pairs.into_iter().collect();
+    world.apply(Object::Pod(pod));
+    Ok(())
+}
+
+fn becomes(name: &str, state: &str, world: &mut World) -> Result<(), String> {
+    let mut pod = find(world, name)?;
+    let running = |pod: &mut Pod| {
+        (pod.phase, pod.bound) = (PodPhase::Running, true);
+    };
+    if !pod.gates.is_empty() && matches!(state, "ready" | "running" | "started" | "succeeded" | "failed") {
+        return Err(format!("it is gated by {:?}", pod.gates));
+    }
+    pod.since = world.now;
+    match state {
+        "running" => running(&mut pod),
+        "started" => {
+            running(&mut pod);
+            pod.started = true;
+        }
+        "ready" => {
+            running(&mut pod);
+            (pod.started, pod.ready) = (true, true);
+        }
+        "unready" => pod.ready = false,
+        "succeeded" => (pod.phase, pod.bound, pod.ready) = (PodPhase::Succeeded, true, false),
+        "failed" => (pod.phase, pod.bound, pod.ready) = (PodPhase::Failed, true, false),
+        "terminating" => pod.terminating = true,
+        "ungated" => pod.gates.retain(|gate| **gate != *GATE),
+        "byhand" => {
+            pod.gates.retain(|gate| **gate != *GATE);
+            pod.released_by_hand = true;
+        }
+        "gone" => {
+            world.delete(Object::Pod(pod));
+            return Ok(());
+        }
+        other => return Err(format!("nothing becomes {other}")),
+    }
+    world.apply(Object::Pod(pod));
+    Ok(())
+}
+
+fn workload(kind: &str, name: &str, count: &str, rest: &[&str], world: &mut World) -> Result<(), String> {
+    let kind = owner_kind(kind)?;
+    let desired = count.parse().map_err(|_| "how many?")?;
+    let mut owner = build::owner(kind, HOME, name, "", desired);
+    let number = |text: &str| text.parse::<u32>().map_err(|_| format!("{text} is not a number"));
+    let mut job = Job {
+        completions: None,
+        succeeded: 0,
+        complete: false,
+        failed: false,
+        suspended: false,
+        runs_to_completion: false,
+    };
+    let mut pairs = Vec::new();
+    let mut words = rest.iter();
+    while let Some(word) = words.next() {
+        match (*word, word.split_once('='), word.split_once(':')) {
+            ("behind", _, _) => owner.desired = None,
+            ("terminating", _, _) => owner.terminating = true,
+            ("exits", _, _) => job.runs_to_completion = true,
+            ("complete", _, _) => job.complete = true,
+            ("failed", _, _) => job.failed = true,
+            ("of", _, _) => {
+                let deployment = words.next().ok_or("of what?")?;
+                owner.parent = Some(build::owner_ref(OwnerKind::Deployment, HOME, deployment));
+            }
+            (_, Some(pair), _) => pairs.push(pair),
+            (_, _, Some(("rev", revision))) => owner.revision = Some(revision.into()),
+            (_, _, Some(("completions", text))) => job.completions = Some(number(text)?),
+            (_, _, Some(("succeeded", text))) => job.succeeded = number(text)?,
+            (other, _, _) => return Err(format!("what is {other}?")),
+        }
+    }
+    owner.template_labels = pairs.into_iter().collect();
+    owner.job = (kind == OwnerKind::Job).then_some(job);
+    world.apply(Object::Owner(Owner { ..owner }));
+    Ok(())
+}
+
+fn owner_kind(word: &str) -> Result<OwnerKind, String> {
+    match word {
+        "deployment" => Ok(OwnerKind::Deployment),
+        "replicaset" => Ok(OwnerKind::ReplicaSet),
+        "statefulset" => Ok(OwnerKind::StatefulSet),
+        "daemonset" => Ok(OwnerKind::DaemonSet),
+        "job" => Ok(OwnerKind::Job),
+        "other" => Ok(OwnerKind::Other),
+        word => Err(format!("{word} is not a workload")),
+    }
+}
+
+fn workload_uid(workload: &str) -> Result<Uid, String> {
+    let (kind, name) = workload.split_once('/').ok_or("KIND/NAME")?;
+    Ok(build::owner_uid(owner_kind(kind)?, HOME, name))
+}
+
+/// The pod of that name, as the cluster has it.
+fn find(world: &World, name: &str) -> Result<Pod, String> {
+    let (namespace, name) = name.split_once('/').unwrap_or((HOME, name));
+    world.pod_named(namespace, name).cloned().ok_or(format!("no pod {namespace}/{name}"))
+}

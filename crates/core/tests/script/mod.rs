@@ -1,0 +1,67 @@
+//! The language of the cases.
+
+mod command;
+mod expect;
+mod given;
+
+use crate::support::world::World;
+use given::Given;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    /// The sentence of the contract that it shows.
+    pub about: String,
+    #[serde(default)]
+    pub sequences: BTreeMap<String, Given>,
+    pub steps: Vec<Step>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Step {
+    /// What happens: see `command.rs`.
+    #[serde(default, rename = "do")]
+    pub commands: Vec<String>,
+    /// Sequences that are created or edited.
+    #[serde(default)]
+    pub edit: BTreeMap<String, Given>,
+    /// The pods that are released, in order. If it is not said, none may be.
+    #[serde(default)]
+    pub released: Vec<String>,
+    /// Notes written and dropped, in order.
+    pub notes: Option<Vec<String>>,
+    /// Whether the status had something that must not wait.
+    pub urgent: Option<bool>,
+    /// What is expected of each sequence that is named.
+    #[serde(default)]
+    pub see: BTreeMap<String, expect::Seen>,
+    /// `pod/NAME` or `sequence/NAME`, and why it waits.
+    #[serde(default)]
+    pub explain: BTreeMap<String, String>,
+}
+
+pub fn run(case: Case) -> Result<(), String> {
+    let mut world = World::new();
+    for (name, given) in &case.sequences {
+        given.apply(name, &mut world)?;
+    }
+    for (number, step) in case.steps.iter().enumerate() {
+        let place = || format!("{}\n  step {}: {}", case.about, number + 1, step.commands.join("; "));
+        take(step, &mut world).map_err(|problem| format!("{}\n{problem}", place()))?;
+    }
+    Ok(())
+}
+
+fn take(step: &Step, world: &mut World) -> Result<(), String> {
+    for command in &step.commands {
+        command::run(command, world).map_err(|problem| format!("{command}: {problem}"))?;
+    }
+    for (name, given) in &step.edit {
+        given.apply(name, world)?;
+    }
+    world.settle();
+    expect::check(step, world)
+}

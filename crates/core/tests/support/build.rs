@@ -1,0 +1,148 @@
+//! Objects in few words.
+
+use jiff::{SignedDuration, Timestamp};
+use rollcall_core::{
+    Uid,
+    facts::{Owner, OwnerKind, OwnerRef, Pod, PodPhase},
+    labels::Labels,
+    selector::{Operator, Requirement, Selector},
+    sequence::{
+        Sequence, Spec,
+        spec::{
+            DeletionPolicy, Enforcement, Group, GroupId, Members, MinReady, OnTimeout, Recorded, Scope, Until,
+        },
+    },
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub const HOME: &str = "shop";
+pub const GATE: &str = "podsequence.example.com/sequence-gate";
+
+/// The moment all tests begin: noon of a day.
+pub fn start() -> Timestamp {
+    "2026-01-05T12:00:00Z".parse().expect("a time")
+}
+
+pub fn at(seconds: i64) -> Timestamp {
+    start() + SignedDuration::from_secs(seconds)
+}
+
+pub fn labels(text: &str) -> Labels {
+    text.split(',').filter_map(|pair| pair.split_once('=')).collect()
+}
+
+/// A gated pod that has just been created.
+pub fn pod(namespace: &str, name: &str, uid: &str, labels_text: &str, now: Timestamp) -> Pod {
+    Pod {
+        uid: Uid::digest(uid),
+        namespace: namespace.into(),
+        name: name.into(),
+        version: 0,
+        labels: labels(labels_text),
+        owner: None,
+        gates: vec![GATE.into()],
+        bound: false,
+        phase: PodPhase::Pending,
+        ready: false,
+        started: false,
+        runs_to_completion: false,
+        terminating: false,
+        released_by_hand: false,
+        created: now,
+        since: now,
+        trouble: None,
+    }
+}
+
+pub fn owner(kind: OwnerKind, namespace: &str, name: &str, labels_text: &str, desired: u32) -> Owner {
+    Owner {
+        uid: owner_uid(kind, namespace, name),
+        kind,
+        namespace: namespace.into(),
+        name: name.into(),
+        version: 0,
+        parent: None,
+        template_labels: labels(labels_text),
+        desired: Some(desired),
+        revision: None,
+        job: None,
+        terminating: false,
+    }
+}
+
+pub fn owner_uid(kind: OwnerKind, namespace: &str, name: &str) -> Uid {
+    Uid::digest(&format!("{kind:?} {namespace}/{name}"))
+}
+
+pub fn owner_ref(kind: OwnerKind, namespace: &str, name: &str) -> OwnerRef {
+    OwnerRef { kind, uid: owner_uid(kind, namespace, name) }
+}
+
+/// As `kubectl -l` takes it: `app=web,zone in (a b),zone notin (c),!old,new`.
+pub fn selector(text: &str) -> Selector {
+    let values = |list: &str| -> Vec<Arc<str>> {
+        list.trim_matches(|c| c == '(' || c == ')').split_whitespace().map(Into::into).collect()
+    };
+    let requirement = |term: &str| {
+        let words: Vec<&str> = term.trim().splitn(3, ' ').collect();
+        let (key, operator) = match words.as_slice() {
+            [key, "in", list] => (*key, Operator::In(values(list))),
+            [key, "notin", list] => (*key, Operator::NotIn(values(list))),
+            [word] => match (word.split_once('='), word.strip_prefix('!')) {
+                (Some((key, value)), _) => (key, Operator::In(vec![value.into()])),
+                (None, Some(key)) => (key, Operator::DoesNotExist),
+                (None, None) => (*word, Operator::Exists),
+            },
+            _ => panic!("not a selector: {term}"),
+        };
+        Requirement { key: key.into(), operator }
+    };
+    Selector { requirements: text.split(',').map(requirement).collect() }
+}
+
+pub fn names(list: &[&str]) -> Members {
+    Members::Names(list.iter().map(|name| Arc::from(*name)).collect())
+}
+
+/// A group with every default.
+pub fn group(position: usize, name: Option<&str>, members: Members) -> Group {
+    Group {
+        id: name.map_or_else(|| GroupId::unnamed(&members), GroupId::named),
+        title: name.map_or_else(|| format!("Group {}", position + 1), str::to_owned).into(),
+        members,
+        expected: None,
+        min_ready: MinReady::Percent(100),
+        until: Until::Auto,
+        wait: Duration::ZERO,
+        timeout: None,
+        on_timeout: OnTimeout::Fail,
+        after: position.checked_sub(1).into_iter().collect(),
+        max_concurrent_starts: None,
+    }
+}
+
+pub fn spec(groups: Vec<Group>) -> Spec {
+    Spec {
+        target: HOME.into(),
+        gate: GATE.into(),
+        scope: Scope::Cluster,
+        enforcement: Enforcement::Bootstrap,
+        suspend: false,
+        deletion_policy: DeletionPolicy::Release,
+        groups,
+    }
+}
+
+pub fn sequence(namespace: &str, name: &str, spec: Spec) -> Sequence {
+    Sequence {
+        uid: Uid::digest(&format!("sequence {namespace}/{name}")),
+        namespace: namespace.into(),
+        name: name.into(),
+        version: 0,
+        generation: 1,
+        spec: Ok(Arc::new(spec)),
+        opened_by_hand: Default::default(),
+        recorded: Recorded::default(),
+    }
+}

@@ -1,0 +1,353 @@
+//! The cluster as it truly is, the index as the controller sees it, and a controller that does what is decided.
+
+use super::build::start;
+use jiff::Timestamp;
+use rollcall_core::{
+    Uid,
+    facts::{Namespace, Owner, Pod},
+    index::{Answer, Index, Kind, Listed, Note, Object},
+    sequence::{Action, Decision, Sequence, Settings, check, decide, spec::Recorded},
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What becomes of a release that is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answers {
+    /// Done, and answered.
+    Prompt,
+    /// Done, but neither the answer nor the watch tells; see [`World::catch_up`].
+    Lost,
+    /// Not done.
+    Refused,
+    /// The pod is gone.
+    Gone,
+}
+
+/// When the status is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writing {
+    Always,
+    OnlyUrgent,
+}
+
+#[derive(Default)]
+pub struct Truth {
+    pub pods: BTreeMap<Uid, Pod>,
+    pub owners: BTreeMap<Uid, Owner>,
+    pub namespaces: BTreeMap<Arc<str>, Namespace>,
+    pub sequences: BTreeMap<Uid, Sequence>,
+    pub notes: BTreeMap<Uid, Note>,
+}
+
+impl Truth {
+    pub fn objects(&self) -> Vec<Object> {
+        let pods = self.pods.values().cloned().map(Object::Pod);
+        let owners = self.owners.values().cloned().map(Object::Owner);
+        let namespaces = self.namespaces.values().cloned().map(Object::Namespace);
+        let sequences = self.sequences.values().cloned().map(Object::Sequence);
+        let notes = self.notes.values().cloned().map(Object::Note);
+        pods.chain(owners).chain(namespaces).chain(sequences).chain(notes).collect()
+    }
+}
+
+pub fn kind_of(object: &Object) -> Kind {
+    use rollcall_core::facts::OwnerKind;
+    match object {
+        Object::Pod(_) => Kind::Pod,
+        Object::Namespace(_) => Kind::Namespace,
+        Object::Sequence(_) => Kind::Sequence,
+        Object::Note(_) => Kind::Note,
+        Object::Owner(owner) => match owner.kind {
+            OwnerKind::Deployment => Kind::Deployment,
+            OwnerKind::ReplicaSet => Kind::ReplicaSet,
+            OwnerKind::StatefulSet => Kind::StatefulSet,
+            OwnerKind::DaemonSet => Kind::DaemonSet,
+            OwnerKind::Job => Kind::Job,
+            OwnerKind::Other => panic!("not watched"),
+        },
+    }
+}
+
+#[derive(Clone, Debug)]
+pub enum Change {
+    Applied(Object),
+    Deleted(Object),
+}
+
+pub struct World {
+    pub now: Timestamp,
+    pub truth: Truth,
+    pub version: u64,
+    pub index: Index,
+    pub settings: Settings,
+    pub budget: usize,
+    pub answers: Answers,
+    pub writing: Writing,
+    /// Whether a controller runs.
+    pub present: bool,
+    /// Changes that the watch has not told yet.
+    pub untold: Vec<Change>,
+    /// Whether changes are told at once.
+    pub prompt: bool,
+    /// The last decision about each sequence.
+    pub decisions: BTreeMap<Uid, Decision>,
+    pub wakes: BTreeMap<Uid, Timestamp>,
+    pub done: Done,
+}
+
+/// What happened since it was last taken.
+#[derive(Default)]
+pub struct Done {
+    pub released: Vec<Released>,
+    pub notes: Vec<String>,
+    pub events: Vec<(Uid, String)>,
+    pub urgent: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Released {
+    pub by: Uid,
+    pub pod: Uid,
+    pub name: Arc<str>,
+}
+
+/// Rounds of deciding after which a world that has not come to rest never will.
+const ROUNDS: usize = 2000;
+
+impl World {
+    pub fn new() -> World {
+        let mut world = World {
+            now: start(),
+            truth: Truth::default(),
+            version: 100,
+            index: Index::default(),
+            settings: Settings { notes: true },
+            budget: 1000,
+            answers: Answers::Prompt,
+            writing: Writing::Always,
+            present: true,
+            untold: Vec::new(),
+            prompt: true,
+            decisions: BTreeMap::new(),
+            wakes: BTreeMap::new(),
+            done: Done::default(),
+        };
+        world.restart();
+        world
+    }
+
+    pub fn next_version(&mut self) -> u64 {
+        self.version += 1;
+        self.version
+    }
+
+    /// An object is created or changed.
+    pub fn apply(&mut self, mut object: Object) {
+        let version = self.next_version();
+        match &mut object {
+            Object::Pod(pod) => {
+                pod.version = version;
+                self.truth.pods.insert(pod.uid, pod.clone());
+            }
+            Object::Owner(owner) => {
+                owner.version = version;
+                self.truth.owners.insert(owner.uid, owner.clone());
+            }
+            Object::Namespace(namespace) => {
+                namespace.version = version;
+                self.truth.namespaces.insert(namespace.name.clone(), namespace.clone());
+            }
+            Object::Sequence(sequence) => {
+                sequence.version = version;
+                self.truth.sequences.insert(sequence.uid, sequence.clone());
+            }
+            Object::Note(note) => {
+                note.version = version;
+                self.truth.notes.insert(note.sequence, note.clone());
+            }
+        }
+        self.tell(Change::Applied(object));
+    }
+
+    pub fn delete(&mut self, object: Object) {
+        self.next_version();
+        match &object {
+            Object::Pod(pod) => drop(self.truth.pods.remove(&pod.uid)),
+            Object::Owner(owner) => drop(self.truth.owners.remove(&owner.uid)),
+            Object::Namespace(namespace) => drop(self.truth.namespaces.remove(&namespace.name)),
+            Object::Sequence(sequence) => drop(self.truth.sequences.remove(&sequence.uid)),
+            Object::Note(note) => drop(self.truth.notes.remove(&note.sequence)),
+        }
+        self.tell(Change::Deleted(object));
+    }
+
+    fn tell(&mut self, change: Change) {
+        match (self.present, self.prompt) {
+            (false, _) => {}
+            (true, false) => self.untold.push(change),
+            (true, true) => deliver(&mut self.index, change),
+        }
+    }
+
+    /// The watch tells everything that it has not told.
+    pub fn catch_up(&mut self) {
+        for change in std::mem::take(&mut self.untold) {
+            deliver(&mut self.index, change);
+        }
+    }
+
+    /// The controller starts anew: it knows what the cluster has, and nothing else.
+    pub fn restart(&mut self) {
+        self.index = Index::default();
+        self.untold.clear();
+        self.wakes.clear();
+        self.decisions.clear();
+        self.present = true;
+        self.relist();
+    }
+
+    /// All kinds are listed again.
+    pub fn relist(&mut self) {
+        self.untold.clear();
+        list_all(&mut self.index, &self.truth.objects(), self.version);
+    }
+
+    /// Decides, and does what was decided, until nothing more is to be done at this moment.
+    pub fn settle(&mut self) {
+        for _ in 0..ROUNDS {
+            if !self.present || !self.round() {
+                return;
+            }
+        }
+        panic!("does not come to rest");
+    }
+
+    fn round(&mut self) -> bool {
+        let mut keys = self.index.take_touched();
+        let due = self.wakes.iter().filter(|(_, at)| **at <= self.now).map(|(uid, _)| *uid);
+        keys.extend(due.collect::<Vec<_>>());
+        if !self.index.is_synced() {
+            return false;
+        }
+        for uid in &keys {
+            self.decide(*uid);
+        }
+        !keys.is_empty()
+    }
+
+    /// One decision, audited, and all it asks for done.
+    pub fn decide(&mut self, uid: Uid) {
+        self.wakes.remove(&uid);
+        let decision = decide(&self.index, uid, self.settings, self.now, self.budget);
+        let again = decide(&self.index, uid, self.settings, self.now, self.budget);
+        assert_eq!(decision, again, "same facts, another decision");
+        assert_eq!(check(&self.index, uid, &decision, self.now), [], "{decision:#?}");
+        self.done.urgent |= decision.urgent;
+        self.wakes.extend(decision.wake_at.map(|at| (uid, at)));
+        for event in &decision.events {
+            let title = event.message.strip_prefix('"').and_then(|rest| rest.split_once('"'));
+            let about = title.map_or(String::new(), |(title, _)| format!(" {title}"));
+            self.done.events.push((uid, format!("{}{about}", event.reason)));
+        }
+        if let Some(recorded) = decision.recorded.clone() {
+            self.index.remember(uid, recorded.clone());
+            self.write_status(uid, recorded, decision.urgent);
+        }
+        for action in decision.actions.clone() {
+            self.act(uid, action);
+        }
+        if decision.finished {
+            self.index.lay_to_rest(uid);
+        }
+        self.decisions.insert(uid, decision);
+    }
+
+    /// As the API keeps it: not everything that is remembered stands in the status.
+    fn write_status(&mut self, uid: Uid, recorded: Recorded, urgent: bool) {
+        let Some(sequence) = self.truth.sequences.get(&uid) else { return };
+        let written = Recorded { duplicates: false, ..recorded };
+        let wanted = self.writing == Writing::Always || urgent;
+        if wanted && sequence.recorded != written {
+            let sequence = Sequence { recorded: written, ..sequence.clone() };
+            self.apply(Object::Sequence(sequence));
+        }
+    }
+
+    fn act(&mut self, uid: Uid, action: Action) {
+        match action {
+            Action::WriteNote { mut note } => {
+                note.version = self.next_version();
+                self.done.notes.push(format!("written {}", note.name));
+                self.truth.notes.insert(uid, (*note).clone());
+                self.index.note_written(*note);
+            }
+            Action::DropNote { sequence } => {
+                let name = self.truth.notes.remove(&sequence).map_or("?".into(), |note| note.name);
+                self.done.notes.push(format!("dropped {name}"));
+                self.next_version();
+                self.index.delete_note(sequence);
+            }
+            Action::Release { pod, namespace: _, name, gate } => {
+                self.done.released.push(Released { by: uid, pod, name });
+                self.index.release_sent(pod, &gate);
+                self.release(pod, &gate);
+            }
+        }
+    }
+
+    fn release(&mut self, uid: Uid, gate: &Arc<str>) {
+        let Some(known) = self.truth.pods.get(&uid).cloned() else {
+            return self.index.release_answered(uid, Answer::Gone);
+        };
+        let mut pod = known;
+        match self.answers {
+            Answers::Prompt | Answers::Lost => {
+                pod.gates.retain(|held| held != gate);
+                pod.version = self.next_version();
+                self.truth.pods.insert(uid, pod.clone());
+                if self.answers == Answers::Prompt {
+                    return self.index.release_answered(uid, Answer::Done(Box::new(pod)));
+                }
+                self.untold.push(Change::Applied(Object::Pod(pod)));
+            }
+            Answers::Refused => {
+                // Once; a controller would back off before it tries again.
+                self.answers = Answers::Prompt;
+                self.index.release_answered(uid, Answer::NotDone);
+            }
+            Answers::Gone => {
+                self.truth.pods.remove(&uid);
+                self.index.release_answered(uid, Answer::Gone);
+            }
+        }
+    }
+
+    pub fn take_done(&mut self) -> Done {
+        std::mem::take(&mut self.done)
+    }
+
+    pub fn pod_named(&self, namespace: &str, name: &str) -> Option<&Pod> {
+        self.truth.pods.values().find(|pod| *pod.namespace == *namespace && *pod.name == *name)
+    }
+}
+
+pub fn deliver(index: &mut Index, change: Change) {
+    match change {
+        Change::Applied(object) => index.apply(object),
+        Change::Deleted(object) => index.delete(object),
+    }
+}
+
+/// Lists every kind, as a controller does at its start or after its watches broke.
+pub fn list_all(index: &mut Index, objects: &[Object], version: u64) {
+    for kind in Kind::ALL {
+        let of_kind: Vec<&Object> = objects.iter().filter(|object| kind_of(object) == kind).collect();
+        index.list_begins(kind, version);
+        let listed: BTreeSet<Listed> = of_kind.iter().map(|object| object.listed()).collect();
+        for object in of_kind {
+            index.apply(object.clone());
+        }
+        index.list_ended(kind, &listed);
+    }
+}
