@@ -46,6 +46,7 @@ report() {
     printf 'total %ds\n' $((SECONDS - started))
 }
 
+# shellcheck disable=SC2317 # called through step
 tests() {
     # One binary after the other; all of them, even after a failure.
     "$CARGO" test --locked --workspace --no-fail-fast -- --test-threads="$TEST_THREADS" 2>&1 | tee "$log"
