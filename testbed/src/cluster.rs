@@ -18,7 +18,7 @@ use crate::components::{self, Layout, random_hex};
 use crate::kubeconfig::{self, Identity};
 use crate::nodes;
 use crate::process::{self, Process};
-use crate::supervisor::Supervisor;
+use crate::supervisor::{self, Supervisor};
 use crate::{cache, wait};
 
 /// How long the control plane may take; it takes about 6 s on two idle cores.
@@ -122,7 +122,8 @@ impl Cluster {
         install_crypto();
         let bin = tokio::task::spawn_blocking(cache::bin_dir).await??;
         let (dir, supervisor) = tokio::task::spawn_blocking(|| {
-            let dir = tempfile::Builder::new().prefix("rollcall-testbed-").tempdir()?;
+            supervisor::sweep();
+            let dir = tempfile::Builder::new().prefix(supervisor::PREFIX).tempdir()?;
             let supervisor = Supervisor::start(dir.path())?;
             // From here on it is the supervisor's to remove.
             anyhow::Ok((dir.keep(), supervisor))

@@ -27,6 +27,13 @@ const HELLO: &str = "rollcall-testbed supervisor 1";
 /// Asks the supervisor to take the lock for the one real node of a machine and to hold it past the clean-up.
 const NODE_LOCK: &str = "node";
 
+/// The name of every cluster's directory begins so.
+pub const PREFIX: &str = "rollcall-testbed-";
+/// A file in it that the supervisor keeps locked.
+const ALIVE: &str = "supervisor.lock";
+/// A supervisor that has just made the file may not have locked it yet.
+const SWEEP_AGE: Duration = Duration::from_secs(10);
+
 /// Set to keep a cluster's directory (logs, audit log) after its end.
 const KEEP: &str = "ROLLCALL_TESTBED_KEEP";
 
@@ -151,6 +158,9 @@ fn build_binary(binary: &Path) -> Result<()> {
 /// The supervisor's side: watches standard input until it closes, then cleans up.
 pub fn run(dir: &Path) -> Result<()> {
     ensure!(dir.is_absolute(), "{} is not an absolute path", dir.display());
+    // Held as long as this process lives; see `sweep`.
+    let alive = File::create(dir.join(ALIVE))?;
+    alive.lock()?;
     println!("{HELLO}");
     for line in std::io::stdin().lines() {
         // Any trouble with the pipe means the same as its end.
@@ -173,13 +183,33 @@ fn answer_node_lock() -> Result<()> {
     Ok(())
 }
 
+/// Ends clusters whose supervisor was killed: nobody holds their lock any more.
+pub fn sweep() {
+    for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            continue;
+        }
+        let Ok(alive) = File::open(entry.path().join(ALIVE)) else { continue };
+        let age = alive.metadata().and_then(|meta| meta.modified()).ok().and_then(|time| time.elapsed().ok());
+        if age.is_some_and(|age| age > SWEEP_AGE)
+            && alive.try_lock().is_ok()
+            && let Err(error) = tear_down(&entry.path())
+        {
+            eprintln!("testbed: an old cluster in {}: {error:#}", entry.path().display());
+        }
+    }
+}
+
 /// Ends a cluster: its real node, its processes (etcd last, so that no API server hangs on it), its directory.
 pub fn tear_down(dir: &Path) -> Result<()> {
     let deadline = Instant::now() + TEARDOWN_LIMIT;
     cleanup::clean_up(dir, deadline)?;
     kill_all(dir, deadline, |program| !program.ends_with("etcd"))?;
     kill_all(dir, deadline, |_| true)?;
-    if std::env::var_os(KEEP).is_none() && dir.exists() {
+    if std::env::var_os(KEEP).is_some() {
+        // Else the next sweep would take it.
+        fs::remove_file(dir.join(ALIVE))?;
+    } else if dir.exists() {
         fs::remove_dir_all(dir).with_context(|| format!("remove {}", dir.display()))?;
     }
     Ok(())

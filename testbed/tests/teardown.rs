@@ -44,6 +44,25 @@ async fn sigkill_leaves_nothing_behind() -> Result<()> {
     wait::until("the clean-up", LIMIT, gone).await
 }
 
+/// The machine's memory ran out, say, and took the supervisor as well.
+#[tokio::test]
+async fn the_next_cluster_clears_up_after_a_killed_supervisor() -> Result<()> {
+    let (mut child, dir) = up()?;
+    let children = Command::new("pgrep").args(["-f", &format!("supervise {}", dir.display())]).output()?;
+    let supervisor = String::from_utf8(children.stdout)?;
+    assert!(Command::new("kill").args(["-9", supervisor.trim()]).status()?.success());
+    child.kill()?;
+    child.wait()?;
+    assert!(dir.exists() && !processes(&dir).is_empty(), "who ended it?");
+    // It must look old enough not to be one that starts.
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+    fs::File::options().write(true).open(dir.join("supervisor.lock"))?.set_modified(old)?;
+    rollcall_testbed::supervisor::sweep();
+    assert!(!dir.exists(), "{} is still there", dir.display());
+    assert_eq!(processes(&dir), Vec::<String>::new());
+    Ok(())
+}
+
 #[tokio::test]
 async fn sigterm_ends_in_order() -> Result<()> {
     let (mut child, dir) = up()?;
