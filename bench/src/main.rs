@@ -1,0 +1,70 @@
+//! The benchmarks: each measures the controller and a raw baseline side by side, alternated, on a real API server,
+//! and prints ratios. Absolute times depend on the machine; ratios are what is promised.
+//!
+//! - [`lab`]: the cluster, the controller under test, pods by the thousand.
+//! - [`world`]: what a watch shows of the pods, and the kubelet that makes released ones ready.
+//! - [`bare`]: the baselines: the barest clients that do the same writes.
+//! - [`work`]: P1 to P6 and P9. [`table`]: the result.
+
+mod bare;
+mod lab;
+mod table;
+mod work;
+mod world;
+
+use anyhow::Result;
+use clap::Parser;
+use lab::Lab;
+use table::Table;
+
+/// Run the benchmarks and print one table
+#[derive(Parser)]
+pub struct Arguments {
+    /// Only these, such as P1,P4
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Rounds that count, of each side; one more comes before them and is dropped
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Of the sizes; 1 is what the promises are about
+    #[arg(long, default_value_t = 1.0)]
+    scale: f64,
+    /// Write the table to this file too
+    #[arg(long)]
+    markdown: Option<std::path::PathBuf>,
+}
+
+impl Arguments {
+    fn wants(&self, id: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|wanted| wanted.eq_ignore_ascii_case(id))
+    }
+
+    fn scaled(&self, number: usize) -> usize {
+        ((number as f64 * self.scale) as usize).max(10)
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let mut table = Table::new(arguments.scale);
+    let lab = Lab::start().await?;
+    if arguments.wants("P1") {
+        work::chain::p1(&lab, &arguments, &mut table).await?;
+    }
+    if ["P2", "P4", "P5"].iter().any(|id| arguments.wants(id)) {
+        work::storm::one_group(&lab, &arguments, &mut table).await?;
+    }
+    if ["P3", "P4"].iter().any(|id| arguments.wants(id)) {
+        work::storm::many_sequences(&lab, &arguments, &mut table).await?;
+    }
+    if ["P6", "P9"].iter().any(|id| arguments.wants(id)) {
+        work::watched::memory_and_start(&lab, &arguments, &mut table).await?;
+    }
+    let text = table.render();
+    println!("{text}");
+    if let Some(file) = &arguments.markdown {
+        std::fs::write(file, &text)?;
+    }
+    Ok(())
+}

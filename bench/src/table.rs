@@ -1,0 +1,98 @@
+//! Numbers and how they are judged.
+
+/// A raw baseline that varies by more than this says nothing; the run is refused.
+const STEADY: f64 = 0.15;
+
+pub struct Table {
+    scale: f64,
+    rows: Vec<Row>,
+}
+
+struct Row {
+    id: &'static str,
+    work: String,
+    measured: String,
+    promise: &'static str,
+    verdict: String,
+}
+
+impl Table {
+    pub fn new(scale: f64) -> Table {
+        Table { scale, rows: Vec::new() }
+    }
+
+    /// A figure that must not exceed `most`.
+    pub fn figure(
+        &mut self,
+        id: &'static str,
+        work: &str,
+        measured: String,
+        value: f64,
+        promise: (&'static str, f64),
+    ) {
+        let verdict = if value <= promise.1 { "reached" } else { "missed" };
+        self.push(id, work, measured, promise.0, verdict.into());
+    }
+
+    /// A ratio against a baseline, refused if the baseline was not steady.
+    pub fn ratio(
+        &mut self,
+        id: &'static str,
+        work: &str,
+        ours: &[f64],
+        raw: &[f64],
+        promise: (&'static str, f64),
+    ) {
+        let (a, b) = (median(ours), median(raw));
+        let spread = spread(raw);
+        let measured = format!("{:.2}× ({a:.4} against {b:.4}, baseline ±{:.0} %)", a / b, spread * 100.0);
+        let verdict = match (spread > STEADY, a / b <= promise.1) {
+            (true, within) => {
+                format!("refused: unsteady baseline ({})", if within { "within" } else { "beyond" })
+            }
+            (false, true) => "reached".into(),
+            (false, false) => "missed".into(),
+        };
+        self.push(id, work, measured, promise.0, verdict);
+    }
+
+    fn push(
+        &mut self,
+        id: &'static str,
+        work: &str,
+        measured: String,
+        promise: &'static str,
+        verdict: String,
+    ) {
+        eprintln!("{id}  {work}: {measured} — must be {promise}: {verdict}");
+        self.rows.push(Row { id, work: work.into(), measured, promise, verdict });
+    }
+
+    pub fn render(&self) -> String {
+        let mut text = String::from("| id | work | measured | must reach | |\n|---|---|---|---|---|\n");
+        for Row { id, work, measured, promise, verdict } in &self.rows {
+            text += &format!("| {id} | {work} | {measured} | {promise} | {verdict} |\n");
+        }
+        if self.scale != 1.0 {
+            text += &format!("\nSizes scaled by {}: not the promised work.\n", self.scale);
+        }
+        text
+    }
+}
+
+pub fn median(values: &[f64]) -> f64 {
+    quantile(values, 0.5)
+}
+
+pub fn quantile(values: &[f64], q: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len().saturating_sub(1);
+    sorted.get((last as f64 * q).round() as usize).copied().unwrap_or(f64::NAN)
+}
+
+/// How far the middle half of the values lies from their median, relative to it.
+pub fn spread(values: &[f64]) -> f64 {
+    let middle = median(values);
+    ((quantile(values, 0.75) - middle).abs()).max((middle - quantile(values, 0.25)).abs()) / middle
+}

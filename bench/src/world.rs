@@ -1,0 +1,138 @@
+//! What a watch shows of the pods, and the kubelet that makes released ones ready.
+
+use crate::lab::GATE;
+use anyhow::Result;
+use futures::{StreamExt, TryStreamExt};
+use kube::Client;
+use kube::core::WatchEvent;
+use serde::Deserialize;
+use serde_json::json;
+use std::time::Instant;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+/// A change of a pod, as the bench sees it.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub name: String,
+    pub gated: bool,
+    pub ready: bool,
+    pub at: Instant,
+}
+
+#[derive(Clone, Deserialize)]
+struct PodView {
+    metadata: Name,
+    spec: Spec,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Clone, Deserialize)]
+struct Name {
+    name: String,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    #[serde(default)]
+    scheduling_gates: Vec<Gate>,
+}
+
+#[derive(Clone, Deserialize)]
+struct Gate {
+    name: String,
+}
+
+#[derive(Clone, Default, Deserialize)]
+struct Status {
+    #[serde(default)]
+    conditions: Vec<Condition>,
+}
+
+#[derive(Clone, Deserialize)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+}
+
+/// Changes of the pods of a namespace from now on. Ends when the receiver is dropped.
+pub async fn watch(client: &Client, namespace: &str) -> Result<mpsc::UnboundedReceiver<Seen>> {
+    let path = format!("/api/v1/namespaces/{namespace}/pods");
+    let list = http::Request::get(format!("{path}?limit=1")).body(Vec::new())?;
+    let list: serde_json::Value = client.request(list).await?;
+    let version = list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+    let request =
+        http::Request::get(format!("{path}?watch=true&resourceVersion={version}")).body(Vec::new())?;
+    let mut events = client.request_events::<PodView>(request).await?.boxed();
+    let (send, receive) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok(Some(event)) = events.try_next().await {
+            if let WatchEvent::Added(pod) | WatchEvent::Modified(pod) = event {
+                let ready = |condition: &Condition| condition.kind == "Ready" && condition.status == "True";
+                let seen = Seen {
+                    gated: pod.spec.scheduling_gates.iter().any(|gate| gate.name == GATE),
+                    ready: pod.status.conditions.iter().any(ready),
+                    name: pod.metadata.name,
+                    at: Instant::now(),
+                };
+                if send.send(seen).is_err() {
+                    return;
+                }
+            }
+        }
+    });
+    Ok(receive)
+}
+
+/// Writes a pod's Ready, as its kubelet would.
+pub async fn make_ready(client: &Client, namespace: &str, name: &str) -> Result<Instant> {
+    let body = json!({ "status": { "phase": "Running", "conditions": [
+        { "type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" },
+    ] } });
+    let request = http::Request::patch(format!("/api/v1/namespaces/{namespace}/pods/{name}/status"))
+        .header("content-type", "application/strategic-merge-patch+json")
+        .body(body.to_string().into_bytes())?;
+    client.request::<serde::de::IgnoredAny>(request).await?;
+    Ok(Instant::now())
+}
+
+/// Makes every released pod ready, until `count` have been released; says when that was.
+pub async fn play_kubelet(
+    client: &Client,
+    namespace: &str,
+    mut seen: mpsc::UnboundedReceiver<Seen>,
+    count: usize,
+) -> Result<Instant> {
+    let mut writes = JoinSet::new();
+    let mut released = std::collections::BTreeSet::new();
+    while let Some(pod) = seen.recv().await {
+        if !pod.gated && released.insert(pod.name.clone()) {
+            let (client, namespace) = (client.clone(), namespace.to_owned());
+            writes.spawn(async move { make_ready(&client, &namespace, &pod.name).await });
+        }
+        if released.len() == count {
+            while let Some(write) = writes.join_next().await {
+                write??;
+            }
+            return Ok(pod.at);
+        }
+    }
+    anyhow::bail!("the watch ended with {} of {count} pods released", released.len())
+}
+
+/// Waits until `count` pods have lost their gate; says when the last one did.
+pub async fn all_released(mut seen: mpsc::UnboundedReceiver<Seen>, count: usize) -> Result<Instant> {
+    let mut released = std::collections::BTreeSet::new();
+    while let Some(pod) = seen.recv().await {
+        if !pod.gated {
+            released.insert(pod.name);
+        }
+        if released.len() == count {
+            return Ok(pod.at);
+        }
+    }
+    anyhow::bail!("the watch ended with {} of {count} pods released", released.len())
+}
