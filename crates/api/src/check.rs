@@ -285,6 +285,16 @@ fn for_each_child(
 }
 
 fn problem(path: &str, value: &Value, expected: String) -> Result<(), Problem> {
-    let shown = (!value.is_object() && !value.is_array()).then(|| value.to_string());
+    let shown = (!value.is_object() && !value.is_array()).then(|| shorten(value.to_string()));
     Err(Problem { field: path.to_owned(), value: shown, expected })
+}
+
+/// How much of a value a message quotes: enough to recognise it, and a status has a line for it.
+const QUOTED: usize = 80;
+
+fn shorten(text: String) -> String {
+    match text.char_indices().nth(QUOTED) {
+        Some((end, _)) => format!("{}…\"", &text[..end]),
+        None => text,
+    }
 }

@@ -20,7 +20,7 @@ fn the_file_reads_back_as_the_definition() {
     let definition = serde_json::to_value(rollcall_api::sequence::crd()).unwrap();
     let whole =
         |value: &Value| serde_json::from_str::<Value>(&value.to_string().replace(".0,", ",")).unwrap();
-    assert_eq!(whole(&file), whole(&definition));
+    assert!(whole(&file) == whole(&definition), "what is in the file is not what was written to it");
 }
 
 #[test]

@@ -67,7 +67,7 @@ pub fn spec() -> Vec<Rule> {
         .reason("FieldValueForbidden"),
         Rule::new(
             "self.scope == 'Node' || self.nodeGuard != 'Taints'",
-            "nodeGuard: Taints needs scope: Node",
+            "Taints needs scope: Node",
             taints_need_node_scope,
         )
         .at(".nodeGuard")
@@ -101,9 +101,7 @@ fn node_fields_need_node_scope(spec: &Value) -> Result<(), String> {
 }
 
 fn taints_need_node_scope(spec: &Value) -> Result<(), String> {
-    ensure(is_node_scope(spec) || spec["nodeGuard"] != "Taints", || {
-        "nodeGuard: Taints needs scope: Node".into()
-    })
+    ensure(is_node_scope(spec) || spec["nodeGuard"] != "Taints", || "Taints needs scope: Node".into())
 }
 
 /// On `spec.podGroups`: names are unique, and `dependsOn` names earlier groups.
@@ -416,8 +414,8 @@ pub fn workload_ref() -> Vec<Rule> {
             },
         )
         .expression(
-            "'must be ' + (self.kind in ['Job', 'CronJob'] ? 'batch/v1' : 'apps/v1') + ' for kind ' + self.kind + ', \
-             not ' + self.apiVersion",
+            "'must be %s for kind %s, not %s'.format([self.kind in ['Job', 'CronJob'] ? 'batch/v1' : 'apps/v1', \
+             self.kind, self.apiVersion])",
         )
         .at(".apiVersion"),
     ]

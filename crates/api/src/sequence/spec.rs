@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What to start, and in which order.
+#[allow(clippy::duplicated_attributes)] // Each printcolumn has a type_ of its own.
 #[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[kube(
     group = "scheduling.example.com",

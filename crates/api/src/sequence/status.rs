@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 pub struct PodSequenceStatus {
     /// Pending: nothing has been released. InProgress: on the way. Completed: every group is complete. Failed: it
     /// cannot go on; the condition Stalled says why.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Phase")] // The description of an optional enum would be that of its type.
     pub phase: Option<Phase>,
 
     /// The generation of the spec that this status is about.
@@ -181,7 +182,8 @@ pub struct NodeSequenceStatus {
     pub ready_pods_in_current_group: Option<u32>,
 
     /// How far the node has come.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Phase")] // The description of an optional enum would be that of its type.
     pub phase: Option<Phase>,
 
     /// What else there is to say about it.

@@ -140,3 +140,131 @@ fn is_group_name(text: &str) -> bool {
     let control = |c: char| c <= '\x1f' || c == '\x7f';
     !text.is_empty() && !text.contains(control) && !text.starts_with(' ') && !text.ends_with(' ')
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn visit(schema: &Value, see: &mut impl FnMut(&Value)) {
+        see(schema);
+        let properties =
+            schema["properties"].as_object().into_iter().flat_map(|properties| properties.values());
+        let children =
+            [&schema["items"], &schema["additionalProperties"]].into_iter().filter(|child| child.is_object());
+        properties.chain(children).for_each(|child| visit(child, see));
+    }
+
+    /// A pattern or a rule that only the API server knew would let bad objects through here.
+    #[test]
+    fn every_pattern_and_every_rule_of_the_definition_is_known() {
+        let (mut patterns, mut rules) = (0, 0);
+        visit(spec_schema(), &mut |schema| {
+            if let Some(pattern) = schema["pattern"].as_str() {
+                assert!(Rules.pattern(pattern, "").is_some(), "{pattern}");
+                patterns += 1;
+            }
+            for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
+                let text = rule["rule"].as_str().unwrap();
+                let known = Rules.rule(text).unwrap_or_else(|| panic!("{text}"));
+                assert_eq!(serde_json::to_value(known).unwrap(), *rule);
+                rules += 1;
+            }
+        });
+        assert!(patterns >= 10 && rules >= 20, "{patterns} patterns, {rules} rules");
+    }
+
+    /// Two rules with one text would be one rule here, with the words of the later.
+    #[test]
+    fn rules_with_the_same_text_say_the_same() {
+        for rule in rules::all() {
+            let known = Rules.rule(&rule.rule).unwrap();
+            assert_eq!((&known.message, known.field_path), (&rule.message, rule.field_path), "{}", rule.rule);
+        }
+    }
+
+    #[test]
+    fn anything_at_all_gets_an_answer() {
+        for spec in [json!(null), json!([]), json!("x"), json!(1), json!({}), json!({ "podGroups": [[]] })] {
+            let invalid = parse_spec(&spec).unwrap_err();
+            assert!(invalid.field.starts_with("spec"), "{spec}: {invalid}");
+        }
+    }
+
+    #[test]
+    fn fields_that_there_are_not_are_named() {
+        let spec =
+            json!({ "podGroup": [], "podGroups": [{ "pods": ["a"], "podSelector": { "labels": {} } }] });
+        assert_eq!(unknown_fields(&spec), ["spec.podGroup", "spec.podGroups[0].podSelector.labels"]);
+    }
+
+    #[test]
+    fn a_long_value_is_quoted_in_part() {
+        let spec = json!({ "podGroups": [{ "pods": ["é".repeat(1_000)] }] });
+        assert!(parse_spec(&spec).unwrap_err().to_string().chars().count() < 200);
+    }
+
+    proptest! {
+        #[test]
+        fn the_patterns_mean_what_the_functions_check(text in "[-a-zA-Z0-9_./ \t\u{7f}é]{0,6}") {
+            for pattern in [
+                limits::SUBDOMAIN_PATTERN,
+                limits::DNS_LABEL_PATTERN,
+                limits::LABEL_VALUE_PATTERN,
+                limits::GROUP_NAME_PATTERN,
+                limits::QUALIFIED_NAME_PATTERN,
+            ] {
+                let by_pattern = regex::Regex::new(pattern).unwrap().is_match(&text);
+                let by_function = Rules.pattern(pattern, &text).unwrap().is_ok();
+                prop_assert_eq!(by_pattern, by_function, "{} {:?}", pattern, text);
+            }
+        }
+
+        #[test]
+        fn no_spec_makes_it_panic(spec in arbitrary_spec()) {
+            let _ = parse_spec(&spec);
+        }
+    }
+
+    fn arbitrary_spec() -> impl Strategy<Value = Value> {
+        let scalar = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i32>().prop_map(Value::from),
+            "[a-zA-Z0-9%./ -]{0,5}".prop_map(Value::from),
+            Just(json!("Immediately")),
+            Just(json!("Node")),
+        ];
+        let names = prop::sample::select(vec![
+            "podGroups",
+            "pods",
+            "podSelector",
+            "matchLabels",
+            "matchExpressions",
+            "operator",
+            "values",
+            "name",
+            "key",
+            "dependsOn",
+            "start",
+            "scope",
+            "nodeReady",
+            "nodeSelector",
+            "workloadRef",
+            "kind",
+            "minReady",
+            "timeout",
+        ]);
+        scalar.prop_recursive(6, 64, 6, move |inner| {
+            let names = names.clone();
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::vec((names, inner), 0..6).prop_map(|fields| fields
+                    .into_iter()
+                    .map(|(name, value)| (name.to_owned(), value))
+                    .collect()),
+            ]
+        })
+    }
+}

@@ -1,0 +1,107 @@
+//! The cases, as files.
+//!
+//! So that a list of a thousand groups can be read, three short forms stand for long values:
+//! - in a list, `{$repeat: N, $each: ITEM}`: N items, with `%` replaced by 0, 1, 2 …;
+//! - for a map, `{$repeat: N, $entries: {KEY: VALUE}}`: the same for entries;
+//! - for a text, `{$repeat: N, $text: T}`: T, N times, between `$before` and `$after`.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::fs;
+use std::path::Path;
+
+/// A spec that breaks exactly one rule, and the same spec without the fault.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    /// The name of its file.
+    #[serde(skip)]
+    pub name: String,
+    pub bad: Value,
+    /// What the API server says of it: the one cause in its answer.
+    pub field: String,
+    pub message: String,
+    /// What rollcall says of it.
+    pub rollcall: String,
+    pub good: Value,
+}
+
+/// `cases/invalid`, in order.
+pub fn invalid() -> Vec<Case> {
+    let cases = files("invalid").into_iter().map(|(name, text)| {
+        let mut case: Case = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        case.name = name;
+        case.bad = expand(&case.bad);
+        case.good = expand(&case.good);
+        case
+    });
+    cases.collect()
+}
+
+/// `cases/valid`: whole objects.
+pub fn valid() -> Vec<(String, Value)> {
+    let objects = files("valid").into_iter().map(|(name, text)| {
+        let object = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        (name, object)
+    });
+    objects.collect()
+}
+
+/// A sequence with this spec. A name of an object cannot begin with digits only by chance, so it gets a letter.
+pub fn object(name: &str, spec: Value) -> Value {
+    json!({
+        "apiVersion": rollcall_api::names::SEQUENCE_API_VERSION,
+        "kind": rollcall_api::names::SEQUENCE_KIND,
+        "metadata": { "name": format!("case-{name}"), "namespace": "default" },
+        "spec": spec,
+    })
+}
+
+fn files(folder: &str) -> Vec<(String, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases").join(folder);
+    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(!files.is_empty());
+    let read = |file: &std::path::PathBuf| {
+        (file.file_stem().unwrap().to_str().unwrap().to_owned(), fs::read_to_string(file).unwrap())
+    };
+    files.iter().map(read).collect()
+}
+
+fn expand(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().flat_map(expand_item).collect(),
+        Value::Object(fields) => match (fields.get("$text"), fields.get("$entries")) {
+            (Some(text), _) => {
+                let part = |name| fields.get(name).and_then(Value::as_str).unwrap_or_default();
+                let middle = text.as_str().unwrap().repeat(times(fields));
+                format!("{}{middle}{}", part("$before"), part("$after")).into()
+            }
+            (None, Some(entries)) => {
+                let all = (0..times(fields)).flat_map(|index| match number(entries, index) {
+                    Value::Object(entries) => entries,
+                    other => panic!("{other} are no entries"),
+                });
+                Value::Object(all.collect())
+            }
+            (None, None) => fields.iter().map(|(name, value)| (name.clone(), expand(value))).collect(),
+        },
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
+}
+
+fn expand_item(item: &Value) -> Vec<Value> {
+    match item.as_object().and_then(|fields| Some((fields, fields.get("$each")?))) {
+        Some((fields, each)) => (0..times(fields)).map(|index| number(each, index)).collect(),
+        None => vec![expand(item)],
+    }
+}
+
+fn times(fields: &Map<String, Value>) -> usize {
+    fields["$repeat"].as_u64().unwrap() as usize
+}
+
+/// `value` with `%` replaced by `index`.
+fn number(value: &Value, index: usize) -> Value {
+    serde_json::from_str(&value.to_string().replace('%', &index.to_string())).unwrap()
+}

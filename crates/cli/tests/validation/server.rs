@@ -1,0 +1,82 @@
+//! A real API server that knows our definition.
+
+use kube::Client;
+use rollcall_testbed::{Cluster, shared, wait::until};
+use serde_json::{Value, json};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+const DEFINITION: &str = include_str!("../../../../config/crd/podsequence-crd.yaml");
+
+/// How long the API server may take to serve a new definition; it takes less than a second.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// The API server adds this cause to others when it did not get as far as the rules.
+const NOT_ALL_CHECKED: &str = "some validation rules were not checked";
+
+pub struct Server {
+    cluster: &'static Cluster,
+    client: Client,
+}
+
+pub async fn start() -> Server {
+    let cluster = shared().await;
+    static INSTALLED: OnceLock<()> = OnceLock::new();
+    INSTALLED.get_or_init(|| {
+        cluster.apply(DEFINITION).unwrap();
+        let definition = "crd/podsequences.scheduling.example.com";
+        cluster.kubectl_ok(&["wait", "--for=condition=Established", definition, "--timeout=30s"]).unwrap();
+    });
+    let server = Server { cluster, client: cluster.client() };
+    server.wait_until_served().await;
+    server
+}
+
+impl Server {
+    /// What the API server has against `object`, as (field, message). Nothing is stored.
+    pub async fn refusal(&self, object: &Value) -> Vec<(String, String)> {
+        match self.create("?dryRun=All&fieldValidation=Strict", object).await {
+            Ok(_) => vec![],
+            Err(kube::Error::Api(status)) => {
+                let causes =
+                    status.details.as_ref().map(|details| details.causes.clone()).unwrap_or_default();
+                assert!(!causes.is_empty(), "refused, but not for what is in it: {}", status.message);
+                let told = causes.into_iter().filter(|cause| !cause.message.contains(NOT_ALL_CHECKED));
+                told.map(|cause| (cause.field, cause.message)).collect()
+            }
+            Err(error) => panic!("no answer: {error}"),
+        }
+    }
+
+    async fn create(&self, query: &str, object: &Value) -> kube::Result<Value> {
+        let path = "/apis/scheduling.example.com/v1alpha1/namespaces/default/podsequences";
+        let request =
+            http::Request::post(format!("{path}{query}")).header("Content-Type", "application/json");
+        self.client.request(request.body(serde_json::to_vec(object).unwrap()).unwrap()).await
+    }
+
+    pub fn kubectl(&self, arguments: &[&str]) -> String {
+        self.cluster.kubectl_ok(arguments).unwrap()
+    }
+
+    /// Creates `object` and gives it `status`.
+    pub fn create_with_status(&self, object: &Value, status: Value) {
+        self.cluster.apply(&object.to_string()).unwrap();
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let patch = json!({ "status": status }).to_string();
+        let target = ["patch", "podseq", name, "--namespace", "default", "--subresource=status"];
+        self.kubectl(&[&target[..], &["--type=merge", "--patch", &patch]].concat());
+    }
+
+    /// An established definition is served a moment later, and listed a moment after that.
+    async fn wait_until_served(&self) {
+        let probe = crate::corpus::object("probe", json!({ "podGroups": [{ "pods": ["a"] }] }));
+        let served = until("the definition to be served", LIMIT, async || {
+            // This also renews what kubectl remembers of the discovery.
+            let listed =
+                self.kubectl(&["api-resources", "--api-group=scheduling.example.com"]).contains("podseq");
+            Ok((listed && self.create("?dryRun=All", &probe).await.is_ok()).then_some(()))
+        });
+        served.await.unwrap();
+    }
+}
