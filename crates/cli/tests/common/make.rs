@@ -1,0 +1,137 @@
+//! Objects as JSON: the shortest that does it, and `with` for what is special about one.
+
+use serde_json::{Value, json};
+
+/// The gate that a sequence manages unless it names another.
+pub const GATE: &str = "podsequence.example.com/sequence-gate";
+
+/// Changes an object as a JSON merge patch would.
+pub trait With {
+    fn with(self, patch: Value) -> Value;
+    /// Adds an annotation that kwok understands, `never-ready` for `testbed.rollcall.dev/never-ready`.
+    fn kwok(self, key: &str, value: &str) -> Value;
+    /// Sets a label.
+    fn label(self, key: &str, value: &str) -> Value;
+    /// The gates, in place of the usual one.
+    fn gates(self, names: &[&str]) -> Value;
+    /// Runs to completion: restartPolicy Never, and kwok ends it soon.
+    fn completes(self) -> Value;
+}
+
+impl With for Value {
+    fn with(mut self, patch: Value) -> Value {
+        merge(&mut self, patch);
+        self
+    }
+
+    fn kwok(self, key: &str, value: &str) -> Value {
+        self.with(json!({"metadata": {"annotations": {(format!("testbed.rollcall.dev/{key}")): value}}}))
+    }
+
+    fn label(self, key: &str, value: &str) -> Value {
+        self.with(json!({"metadata": {"labels": {(key): value}}}))
+    }
+
+    fn gates(self, names: &[&str]) -> Value {
+        let gates: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
+        self.with(json!({"spec": {"schedulingGates": gates}}))
+    }
+
+    fn completes(self) -> Value {
+        self.kwok("complete-after", "50ms").with(json!({"spec": {"restartPolicy": "Never"}}))
+    }
+}
+
+fn merge(target: &mut Value, patch: Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch;
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    for (key, value) in patch {
+        match value {
+            Value::Null => drop(target.as_object_mut().map(|fields| fields.remove(&key))),
+            value => merge(&mut target[key.as_str()], value),
+        }
+    }
+}
+
+/// A pod of one container, held by the usual gate; kwok makes it ready at once when it is bound.
+pub fn pod(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {
+            "schedulingGates": [{"name": GATE}],
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "main", "image": "example"}],
+        },
+    })
+}
+
+/// The same as a template with the label `app: <app>`.
+fn template(app: &str) -> Value {
+    let pod = pod("").label("app", app);
+    json!({"metadata": {"labels": pod["metadata"]["labels"]}, "spec": pod["spec"]})
+}
+
+/// A workload whose pods have the label `app: <name>`.
+fn workload(kind: &str, name: &str, spec: Value) -> Value {
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": {"app": name}}, "template": template(name)},
+    })
+    .with(json!({"spec": spec}))
+}
+
+pub fn deployment(name: &str, replicas: u32) -> Value {
+    workload("Deployment", name, json!({"replicas": replicas}))
+}
+
+pub fn replica_set(name: &str, replicas: u32) -> Value {
+    workload("ReplicaSet", name, json!({"replicas": replicas}))
+}
+
+pub fn stateful_set(name: &str, replicas: u32) -> Value {
+    workload("StatefulSet", name, json!({"replicas": replicas, "serviceName": name}))
+}
+
+pub fn daemon_set(name: &str) -> Value {
+    workload("DaemonSet", name, json!({}))
+}
+
+/// A Job whose pods have the label `app: <name>`; kwok completes them.
+pub fn job(name: &str) -> Value {
+    let template = template(name).with(json!({"spec": {"restartPolicy": "Never"}}));
+    json!({
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {"template": template},
+    })
+}
+
+/// A sequence of these groups.
+pub fn sequence(name: &str, groups: &[Value]) -> Value {
+    json!({
+        "apiVersion": "scheduling.example.com/v1alpha1",
+        "kind": "PodSequence",
+        "metadata": {"name": name},
+        "spec": {"podGroups": groups},
+    })
+}
+
+/// A group of pods by their names.
+pub fn named(group: &str, pods: &[&str]) -> Value {
+    json!({"name": group, "pods": pods})
+}
+
+/// A group of the pods with the label `app: <app>`.
+pub fn selected(group: &str, app: &str) -> Value {
+    json!({"name": group, "podSelector": {"matchLabels": {"app": app}}})
+}

@@ -1,0 +1,1 @@
+//! Proof of order, from the audit log.
