@@ -47,7 +47,7 @@ pub fn valid() -> Vec<(String, Value)> {
     objects.collect()
 }
 
-/// A sequence with this spec. A name of an object cannot begin with digits only by chance, so it gets a letter.
+/// A sequence with this spec.
 pub fn object(name: &str, spec: Value) -> Value {
     json!({
         "apiVersion": rollcall_api::names::SEQUENCE_API_VERSION,
