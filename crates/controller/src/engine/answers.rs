@@ -1,0 +1,117 @@
+//! What the answers to our writes mean.
+
+use super::{Done, Engine, LOOK_AFTER};
+use crate::client::{Failure, Meaning};
+use crate::metrics::ByKind;
+use rollcall_core::Uid;
+use rollcall_core::facts::Pod;
+use rollcall_core::index::{Answer, Note};
+use std::time::Duration;
+use tokio::time::Instant;
+
+impl Engine {
+    pub(super) fn answered(&mut self, done: Done) {
+        let now = Instant::now();
+        match done {
+            Done::Released { pod, key, since, answer } => self.released(pod, key, since, answer, now),
+            Done::Looked { pod, answer } => self.looked(pod, answer, now),
+            Done::Noted { key, answer } => self.noted(key, answer, now),
+            Done::NoteDropped { key, answer } => {
+                self.noting.remove(&key);
+                match self.outcome("note", answer) {
+                    Ok(()) => self.index.delete_note(key),
+                    Err(_) => self.queue.failed(key, now),
+                }
+            }
+            Done::StatusWritten { key, answer } => match self.outcome("status", answer) {
+                Ok(item) => {
+                    self.take(item);
+                    self.statuses.answered(key, true, now);
+                }
+                Err(_) => self.statuses.answered(key, false, now),
+            },
+            // An event that cannot be written is dropped: the status says the same and stays.
+            Done::Announced { answer } => drop(self.outcome("event", answer)),
+        }
+    }
+
+    pub(super) fn outcome<T>(
+        &mut self,
+        action: &'static str,
+        answer: Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let metrics = &self.health.metrics;
+        match &answer {
+            Ok(_) => metrics.wrote(action, "done"),
+            Err(failure) => {
+                metrics.wrote(action, failure.kind());
+                metrics.api_errors.get_or_create(&ByKind { kind: failure.kind() }).inc();
+                match failure.meaning() {
+                    Meaning::Moved => tracing::debug!(action, %failure, "the world moved"),
+                    Meaning::Refused | Meaning::Unknown => tracing::warn!(action, %failure, "a write failed"),
+                }
+            }
+        }
+        answer
+    }
+
+    pub(super) fn released(
+        &mut self,
+        pod: Uid,
+        key: Uid,
+        since: Instant,
+        answer: Result<Pod, Failure>,
+        now: Instant,
+    ) {
+        match self.outcome("release", answer) {
+            Ok(facts) => {
+                let held = self.clock.now().duration_since(facts.created);
+                let held = Duration::try_from(held).unwrap_or_default();
+                self.health.metrics.release_answered(now.duration_since(since), held);
+                tracing::debug!(namespace = %facts.namespace, name = %facts.name, "released");
+                self.index.release_answered(pod, Answer::Done(Box::new(facts)));
+                self.queue.succeeded(key);
+            }
+            Err(failure) => match failure.meaning() {
+                Meaning::Moved if failure.code == Some(404) => self.index.release_answered(pod, Answer::Gone),
+                Meaning::Moved | Meaning::Refused => {
+                    self.index.release_answered(pod, Answer::NotDone);
+                    self.queue.failed(key, now);
+                }
+                Meaning::Unknown => {
+                    self.unsure.insert((now + LOOK_AFTER, pod));
+                    self.queue.failed(key, now);
+                }
+            },
+        }
+    }
+
+    pub(super) fn looked(&mut self, pod: Uid, answer: Result<Pod, Failure>, now: Instant) {
+        match self.outcome("look", answer) {
+            // Done or not, the pod as it is now tells.
+            Ok(facts) if facts.uid == pod => self.index.release_answered(pod, Answer::Done(Box::new(facts))),
+            Ok(_) => self.index.release_answered(pod, Answer::Gone),
+            Err(failure) if failure.code == Some(404) => self.index.release_answered(pod, Answer::Gone),
+            Err(_) => drop(self.unsure.insert((now + LOOK_AFTER, pod))),
+        }
+    }
+
+    pub(super) fn noted(&mut self, key: Uid, answer: Result<Note, Failure>, now: Instant) {
+        self.noting.remove(&key);
+        match self.outcome("note", answer) {
+            Ok(note) => {
+                self.index.note_written(note);
+                self.queue.succeeded(key);
+            }
+            Err(failure) => match failure.code {
+                // There is no namespace of ours, or no right in it: better without notes than not at all.
+                Some(403 | 404 | 413) => {
+                    tracing::warn!(%failure, "notes cannot be written: sequences deleted while the controller is away will leave their pods held");
+                    self.notes_work = false;
+                    self.queue.add(key, now);
+                }
+                Some(_) | None => self.queue.failed(key, now),
+            },
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! The loop: one task, one index. Takes in news, decides about what it touches, sends what was decided.
+//!
+//! ```text
+//! watches ─┐                     ┌─▶ releases, notes ─┐
+//! answers ─┼─▶ index ─▶ decide ──┤                    ├─▶ API server
+//! time ────┘                     └─▶ status, events ──┘
+//! ```
+//!
+//! Releases come before statuses and statuses before events, so that what a person sees never holds up what they
+//! wait for; every [`SHARE`]th write is kept for them, so that they are not held up for ever either.
+
+mod answers;
+mod news;
+mod send;
+
+use crate::announce::Announcer;
+use crate::client::Failure;
+use crate::clock::Clock;
+use crate::health::{HEARTBEAT, Health};
+use crate::lease::News;
+use crate::metrics::ByInvariant;
+use crate::queue::Queue;
+use crate::statuses::Statuses;
+use crate::watch::{self, Item, Message};
+use crate::{Config, LeaseLost};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use futures::stream::{BoxStream, FuturesUnordered, SelectAll, StreamExt};
+use kube::Client;
+use rollcall_core::Uid;
+use rollcall_core::facts::Pod;
+use rollcall_core::index::{Index, Kind, Listed, Note};
+use rollcall_core::sequence::{Action, Decision, Settings, check, decide};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// One write in so many may go to statuses and events while releases wait.
+const SHARE: u32 = 32;
+/// News taken in before the next decisions: enough to see a burst as one, little enough to stay prompt.
+const BURST: usize = 256;
+/// How long a release without a known outcome is left to the watch before the pod is looked at.
+const LOOK_AFTER: Duration = Duration::from_secs(2);
+/// How long a stop waits for writes that are under way.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// A write that was answered.
+enum Done {
+    Released { pod: Uid, key: Uid, since: Instant, answer: Result<Pod, Failure> },
+    Looked { pod: Uid, answer: Result<Pod, Failure> },
+    Noted { key: Uid, answer: Result<Note, Failure> },
+    NoteDropped { key: Uid, answer: Result<(), Failure> },
+    StatusWritten { key: Uid, answer: Result<Item, Failure> },
+    Announced { answer: Result<(), Failure> },
+}
+
+pub struct Engine {
+    client: Client,
+    config: Config,
+    clock: Clock,
+    health: Arc<Health>,
+    index: Index,
+    queue: Queue,
+    statuses: Statuses,
+    announcer: Announcer,
+    in_flight: FuturesUnordered<BoxFuture<'static, Done>>,
+    /// What each list under way has named so far.
+    listing: BTreeMap<Kind, BTreeSet<Listed>>,
+    /// Releases whose outcome is unknown, by when to look at the pod.
+    unsure: BTreeSet<(Instant, Uid)>,
+    /// Notes that are being written or removed.
+    noting: BTreeSet<Uid>,
+    notes_work: bool,
+    leading_until: Option<Instant>,
+    lease_version: Option<String>,
+    sent: u32,
+    counted: BTreeMap<Uid, [i64; 3]>,
+    would: BTreeSet<Uid>,
+}
+
+impl Engine {
+    pub fn new(client: Client, config: Config, clock: Clock, health: Arc<Health>) -> Engine {
+        Engine {
+            client,
+            clock,
+            health,
+            index: Index::default(),
+            queue: Queue::new(config.seed),
+            statuses: Statuses::default(),
+            announcer: Announcer::default(),
+            in_flight: FuturesUnordered::new(),
+            listing: BTreeMap::new(),
+            unsure: BTreeSet::new(),
+            noting: BTreeSet::new(),
+            notes_work: true,
+            // Without an election everybody leads, for ever.
+            leading_until: None,
+            lease_version: None,
+            sent: 0,
+            counted: BTreeMap::new(),
+            would: BTreeSet::new(),
+            config,
+        }
+    }
+
+    /// Turns until `stop`. Ends with an error when the lease is lost: whoever starts us again starts clean.
+    pub async fn run(
+        mut self,
+        mut news: BoxStream<'static, News>,
+        stop: CancellationToken,
+    ) -> Result<(), LeaseLost> {
+        let watches = watch::all(&self.client, &self.config.namespace, self.config.seed);
+        let tagged =
+            |(kind, stream): (Kind, BoxStream<'static, Message>)| stream.map(move |m| (kind, m)).boxed();
+        let mut watches: SelectAll<BoxStream<'static, (Kind, Message)>> =
+            watches.into_iter().map(tagged).collect();
+        loop {
+            self.work();
+            let next = self.next_moment();
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                Some(lease) = news.next() => self.lease(lease)?,
+                Some(done) = self.in_flight.next() => self.answered(done),
+                Some((kind, message)) = watches.next() => self.heard(kind, message),
+                () = tokio::time::sleep_until(next) => {}
+            }
+            // Whatever else is ready now belongs to the same picture.
+            for _ in 0..BURST {
+                if let Some(Some(done)) = self.in_flight.next().now_or_never() {
+                    self.answered(done);
+                } else if let Some(Some((kind, message))) = watches.next().now_or_never() {
+                    self.heard(kind, message);
+                } else {
+                    break;
+                }
+            }
+        }
+        self.drain().await;
+        Ok(())
+    }
+
+    /// Lets the writes under way finish, and hands the lease to the next one.
+    async fn drain(mut self) {
+        let finish = async { while self.in_flight.next().await.is_some() {} };
+        if tokio::time::timeout(DRAIN, finish).await.is_err() {
+            tracing::warn!(
+                "stopped with writes still unanswered; the next start finds out what became of them"
+            );
+        }
+        if let (Some(_), Some(version)) = (self.leading_until, &self.lease_version)
+            && let Err(failure) = crate::lease::give_back(&self.client, &self.config.namespace, version).await
+        {
+            tracing::warn!(%failure, "the leader lease could not be given back; it expires by itself");
+        }
+    }
+
+    fn lease(&mut self, news: News) -> Result<(), LeaseLost> {
+        match news {
+            News::Leading { until, version } => {
+                if self.leading_until.is_none() {
+                    tracing::info!("leading");
+                }
+                self.leading_until = Some(until);
+                self.lease_version = Some(version);
+            }
+            News::Following => {}
+            News::Lost => return Err(LeaseLost),
+        }
+        Ok(())
+    }
+
+    /// Whether this replica may act now.
+    fn leads(&self, now: Instant) -> bool {
+        !self.config.leader_elect || self.leading_until.is_some_and(|until| now < until)
+    }
+
+    fn next_moment(&self) -> Instant {
+        let idle = Instant::now() + HEARTBEAT;
+        if !self.index.is_synced() || !self.leads(Instant::now()) || self.room() == 0 {
+            return idle;
+        }
+        let unsure = self.unsure.first().map(|(at, _)| *at);
+        let moments =
+            [self.queue.next_moment(), self.statuses.next_moment(), self.announcer.next_moment(), unsure];
+        moments.into_iter().flatten().chain([idle]).min().unwrap_or(idle)
+    }
+
+    fn room(&self) -> usize {
+        self.config.max_in_flight.saturating_sub(self.in_flight.len())
+    }
+
+    /// Everything that can be done now without waiting.
+    fn work(&mut self) {
+        let now = Instant::now();
+        for key in self.index.take_touched() {
+            self.queue.add(key, now);
+        }
+        let synced = self.index.is_synced();
+        self.health.turned(synced);
+        let leads = self.leads(now);
+        self.health.metrics.leader.set(i64::from(leads));
+        self.health.metrics.queue_depth.set(self.queue.len() as i64);
+        if !synced || !leads {
+            return;
+        }
+        self.queue.wake(now);
+        self.look_at_unsure(now);
+        while self.room() > 0 {
+            let share = self.sent % SHARE == SHARE - 1;
+            if share && self.report_one(now) {
+                continue;
+            }
+            match self.queue.pop(now) {
+                Some((key, since)) => self.decide(key, since, now),
+                None => break,
+            }
+        }
+        while self.room() > 0 && self.report_one(now) {}
+        self.health.metrics.in_flight.set(self.in_flight.len() as i64);
+    }
+
+    fn decide(&mut self, key: Uid, since: Instant, now: Instant) {
+        let at = self.clock.now();
+        let settings =
+            Settings { notes: self.notes_work && self.index.namespace(&self.config.namespace).is_some() };
+        let budget = if self.config.dry_run { usize::MAX } else { self.room() };
+        let decision = decide(&self.index, key, settings, at, budget);
+        self.health.metrics.decisions.inc();
+        let violations = check(&self.index, key, &decision, at);
+        if !violations.is_empty() {
+            for violation in &violations {
+                let invariant = ByInvariant { invariant: violation.invariant };
+                self.health.metrics.violations.get_or_create(&invariant).inc();
+                tracing::error!(
+                    invariant = violation.invariant,
+                    detail = violation.detail,
+                    "refused a decision"
+                );
+            }
+            return self.queue.failed(key, now);
+        }
+        self.follow(key, decision, since, now);
+    }
+
+    /// Does what was decided.
+    fn follow(&mut self, key: Uid, decision: Decision, since: Instant, now: Instant) {
+        let Decision { actions, more, status, urgent, recorded, events, wake_at, finished } = decision;
+        if let Some(recorded) = recorded {
+            self.index.remember(key, recorded);
+        }
+        self.queue.wake_at(key, wake_at.map(|at| self.clock.instant_of(at)));
+        if more {
+            self.queue.add(key, since);
+        }
+        let mut noting = false;
+        for action in actions {
+            noting |= matches!(action, Action::WriteNote { .. });
+            self.send(key, action, since);
+        }
+        if let Some(status) = status {
+            self.count(key, &status);
+            // While its note is being written nothing is released; the next decision has more to say.
+            if !noting {
+                self.statuses.want(key, status, urgent, now);
+            }
+        }
+        self.announcer.add(key, events, now);
+        if finished {
+            self.index.lay_to_rest(key);
+            self.forget(key);
+        }
+    }
+}
