@@ -5,7 +5,7 @@ KUBECTL ?= kubectl
 CARGO ?= cargo
 # Nodes of `make cluster`.
 NODES ?= 3
-# More arguments for `make run`, `make bench`.
+# More arguments for `make run`, `make cluster` and `make bench`.
 ARGS ?=
 
 CRD := config/crd/podsequence-crd.yaml
@@ -50,8 +50,8 @@ deploy-example: ## Apply the first example (EXAMPLE=file for another)
 demo: ## Watch a sequence start, on a throw-away Kubernetes on this machine
 	@scripts/demo.sh
 
-cluster: ## A throw-away Kubernetes on this machine, until Ctrl-C (NODES=3)
-	$(CARGO) run --locked -q -p rollcall-testbed -- up --nodes $(NODES)
+cluster: ## A throw-away Kubernetes on this machine, until Ctrl-C (NODES=3, ARGS=--real-node)
+	$(CARGO) run --locked -q -p rollcall-testbed -- up --nodes $(NODES) $(ARGS)
 
 bench: ## Measure, on a throw-away Kubernetes (ARGS=… for one benchmark)
 	$(CARGO) run --locked --release -p rollcall-bench -- $(ARGS)

@@ -41,11 +41,14 @@ say "Building (the first time this takes a while, and Kubernetes is built as wel
 bin=${CARGO_TARGET_DIR:-target}/debug
 programs=$("$bin/rollcall-testbed" bin-dir)
 
-"$bin/rollcall-testbed" up --nodes 3 --kubeconfig "$dir/kubeconfig" >"$dir/testbed.out" 2>"$dir/testbed.log" &
+# The pipe on its standard input closes when this script is gone, whatever ended it; then the cluster ends, too.
+"$bin/rollcall-testbed" up --nodes 3 --kubeconfig "$dir/kubeconfig" \
+    < <(tail -f /dev/null --pid=$$) >"$dir/testbed.out" 2>"$dir/testbed.log" &
 testbed_pid=$!
+deadline=$((SECONDS + START_LIMIT))
 # It prints `export KUBECONFIG=…` when pods can be scheduled.
 until grep -q KUBECONFIG "$dir/testbed.out"; do
-    if ! kill -0 "$testbed_pid" 2>/dev/null || [ "$SECONDS" -gt $((START_LIMIT + 900)) ]; then
+    if ! kill -0 "$testbed_pid" 2>/dev/null || [ "$SECONDS" -gt "$deadline" ]; then
         say "The cluster did not start:"
         tail -n 20 "$dir/testbed.log" >&2
         exit 1
