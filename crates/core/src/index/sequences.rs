@@ -2,10 +2,10 @@
 
 use super::{Cell, Claim, Index, Kind};
 use crate::{
-    Uid,
+    Timestamp, Uid,
     sequence::{
         Sequence,
-        spec::{DeletionPolicy, Members, Recorded, Scope, Spec},
+        spec::{DeletionPolicy, Enforcement, Members, Recorded, Scope, Spec},
     },
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,6 +100,24 @@ impl SequenceEntry {
         }
     }
 
+    /// Another controller that acts at the same time may have journaled other times for the same steps. The later
+    /// ones hold, for both of them, or each would write its own over the other's for ever. In Bootstrap a time
+    /// counts that only the other one has; in Continuous its absence may be the newer fact.
+    fn agree_on_times(&mut self, seen: &Sequence) {
+        let Some(remembered) = &mut self.remembered else { return };
+        let bootstrap = seen.spec.as_ref().is_ok_and(|spec| spec.enforcement == Enforcement::Bootstrap);
+        let later = |ours: Option<Timestamp>, theirs: Option<Timestamp>| match ours {
+            None if !bootstrap => None,
+            ours => ours.max(theirs),
+        };
+        for (id, ours) in &mut remembered.groups {
+            let Some(theirs) = seen.recorded.groups.get(id) else { continue };
+            ours.opened_at = later(ours.opened_at, theirs.opened_at);
+            ours.completed_at = later(ours.completed_at, theirs.completed_at);
+        }
+        remembered.resumed_at = later(remembered.resumed_at, seen.recorded.resumed_at);
+    }
+
     /// The times that decisions go by: what was decided last, else what the status has recorded.
     pub fn recorded(&self) -> &Recorded {
         self.remembered.as_ref().unwrap_or(&self.sequence.recorded)
@@ -117,12 +135,16 @@ impl Index {
         match self.sequences.get_mut(&uid) {
             Some(known) if known.sequence.version >= sequence.version && !known.ghost => return,
             Some(known) if known.sequence.spec == sequence.spec && !known.ghost => {
+                known.agree_on_times(&sequence);
                 known.sequence = sequence;
                 return;
             }
             Some(_) | None => {}
         }
-        let remembered = self.sequences.get_mut(&uid).and_then(|known| known.remembered.take());
+        let remembered = self.sequences.get_mut(&uid).and_then(|known| {
+            known.agree_on_times(&sequence);
+            known.remembered.take()
+        });
         let entry = SequenceEntry { remembered, ..SequenceEntry::new(sequence, false) };
         self.change_sequence(uid, Some(entry));
     }

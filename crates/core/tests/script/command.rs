@@ -102,6 +102,8 @@ fn create_pod(name: &str, rest: &[&str], world: &mut World) -> Result<(), String
         }
     }
     pod.labels = pairs.into_iter().collect();
+    // The end of a namesake is not told: that a new pod has its name tells it.
+    world.truth.pods.retain(|_, known| known.name != pod.name || known.namespace != pod.namespace);
     world.apply(Object::Pod(pod));
     Ok(())
 }
