@@ -1,9 +1,10 @@
 //! A cluster on which Lite mode is installed as the README says, but for the controller itself.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
-use rollcall_testbed::{Cluster, shared};
+use rollcall_testbed::{AuditEvent, AuditLog, Cluster, shared};
 use tokio::sync::OnceCell;
 
 /// Who the controller is.
@@ -18,11 +19,22 @@ pub fn repository(path: &str) -> PathBuf {
 
 pub struct Lab {
     cluster: Machine,
+    /// Read once for all tests: it grows long.
+    log: Mutex<AuditLog>,
 }
 
 enum Machine {
     Shared(&'static Cluster),
     Own(Box<Cluster>),
+}
+
+impl Machine {
+    fn get(&self) -> &Cluster {
+        match self {
+            Machine::Shared(cluster) => cluster,
+            Machine::Own(cluster) => cluster,
+        }
+    }
 }
 
 impl Lab {
@@ -38,7 +50,8 @@ impl Lab {
     }
 
     async fn install(cluster: Machine) -> Result<Lab> {
-        let lab = Lab { cluster };
+        let log = Mutex::new(cluster.get().audit());
+        let lab = Lab { cluster, log };
         lab.apply_file("config/crd/podsequence-crd.yaml")?;
         lab.apply_file("config/rbac/rbac-lite.yaml")?;
         // The tests run the binary themselves; kwok would only pretend to.
@@ -57,10 +70,21 @@ impl Lab {
     }
 
     pub fn cluster(&self) -> &Cluster {
-        match &self.cluster {
-            Machine::Shared(cluster) => cluster,
-            Machine::Own(cluster) => cluster,
-        }
+        self.cluster.get()
+    }
+
+    /// What the audit log has about a namespace, and about sequences anywhere.
+    pub fn audited(&self, namespace: &str) -> Result<Vec<AuditEvent>> {
+        let wanted = |event: &&AuditEvent| {
+            event.namespace == namespace || event.resource == "podsequences" && event.is_committed()
+        };
+        self.events(wanted)
+    }
+
+    /// The events of the audit log so far for which `wanted` says yes.
+    pub fn events(&self, wanted: impl FnMut(&&AuditEvent) -> bool) -> Result<Vec<AuditEvent>> {
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(log.all()?.iter().filter(wanted).cloned().collect())
     }
 
     /// The shipped ServiceAccount's kubeconfig, for the API server or for a proxy before it.

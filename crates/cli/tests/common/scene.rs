@@ -1,5 +1,7 @@
 //! One test's corner of the cluster: a namespace, and what can be done and seen there.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
@@ -13,14 +15,20 @@ use serde_json::{Value, json};
 
 use super::LIMIT;
 use super::controller::{Controller, Options};
-use super::lab::Lab;
+use super::lab::{ACCOUNT, Lab};
 use super::make::{self, With};
+use super::order::{self, History, Rules};
+
+/// The API server writes a line of the audit log a moment after its answer.
+const AUDIT_DELAY: Duration = Duration::from_secs(5);
 
 /// What a test acts on. Ended without [`Scene::done`], it shows the controller's log.
 pub struct Scene<'a> {
     pub lab: &'a Lab,
     pub namespace: String,
     pub client: Client,
+    /// What the log alone does not tell the verifier.
+    pub rules: Rules,
     controller: Option<&'static Controller>,
     passed: bool,
 }
@@ -40,7 +48,8 @@ impl<'a> Scene<'a> {
     pub async fn without_controller(lab: &'a Lab, prefix: &str) -> Result<Scene<'a>> {
         let namespace = lab.cluster().namespace(prefix).await?;
         let client = lab.cluster().client();
-        Ok(Scene { lab, namespace, client, controller: None, passed: false })
+        let rules = Rules::new(ACCOUNT, &namespace);
+        Ok(Scene { lab, namespace, client, rules, controller: None, passed: false })
     }
 
     pub fn controller(&self) -> &'static Controller {
@@ -283,13 +292,31 @@ impl<'a> Scene<'a> {
         self.lab.cluster().kubectl_ok(&[&["-n", self.namespace.as_str()], args].concat())
     }
 
-    /// The audit log from the cluster's start.
-    pub fn audit(&self) -> AuditLog {
-        self.lab.cluster().audit()
+    /// Tells the verifier how many members a group with a selector must have.
+    pub fn expect(&mut self, sequence: &str, group: &str, members: u64) {
+        self.rules.expected.insert((sequence.to_owned(), group.to_owned()), members);
     }
 
-    /// The end of a test that went well.
+    /// What has happened to the pods here, from the audit log.
+    pub fn history(&self) -> Result<History> {
+        Ok(History::of(&self.lab.audited(&self.namespace)?, &self.rules))
+    }
+
+    /// Fails if the audit log shows that an invariant was broken here.
+    pub async fn verify(&self) -> Result<()> {
+        let mut found = Vec::new();
+        let clean = wait::until("a clean audit log", AUDIT_DELAY, async || {
+            found = order::verify(&self.lab.audited(&self.namespace)?, &self.rules);
+            Ok(found.is_empty().then_some(()))
+        });
+        let clean = clean.await;
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        clean.with_context(|| format!("violations:\n{}", found.join("\n")))
+    }
+
+    /// The end of a test that went well: the order is verified from the audit log.
     pub async fn done(mut self) -> Result<()> {
+        self.verify().await?;
         self.passed = true;
         Ok(())
     }

@@ -1,1 +1,0 @@
-//! Proof of order, from the audit log.
