@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # image.sh NAME:TAG [TAR]: a static program, and an image that holds nothing else. Nothing is pulled.
+# IMAGE_PROFILE=dev builds it quickly, for tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 CARGO=${CARGO:-cargo}
@@ -40,9 +41,11 @@ build_static() {
         target=$arch-unknown-linux-gnu
     fi
     echo "building rollcall for $target" >&2
+    local profile=${IMAGE_PROFILE:-release} folder
+    folder=$([ "$profile" = dev ] && echo debug || echo "$profile")
     RUSTFLAGS="$flags -C target-feature=+crt-static" \
-        "$CARGO" build --locked --release -p rollcall-cli --target "$target"
-    install -D -m 0755 "${CARGO_TARGET_DIR:-target}/$target/release/rollcall" "$staged"
+        "$CARGO" build --locked --profile "$profile" -p rollcall-cli --target "$target"
+    install -D -m 0755 "${CARGO_TARGET_DIR:-target}/$target/$folder/rollcall" "$staged"
     if command -v ldd >/dev/null && ldd "$staged" 2>&1 | grep -q '=>'; then
         echo "$staged is not static, so it would not start in an empty image" >&2
         return 1
