@@ -34,8 +34,8 @@ pub enum Meaning {
 }
 
 impl Failure {
-    pub fn timeout() -> Failure {
-        Failure { code: None, message: format!("no answer within {} s", TIMEOUT.as_secs()) }
+    pub fn timeout(limit: Duration) -> Failure {
+        Failure { code: None, message: format!("no answer within {limit:?}") }
     }
 
     /// A watch or a continue token is too old.
@@ -137,6 +137,6 @@ pub async fn get<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, 
 pub async fn send<T: DeserializeOwned>(client: &Client, request: Request<Vec<u8>>) -> Result<T, Failure> {
     match tokio::time::timeout(TIMEOUT, client.request::<T>(request)).await {
         Ok(answer) => answer.map_err(Failure::from),
-        Err(_) => Err(Failure::timeout()),
+        Err(_) => Err(Failure::timeout(TIMEOUT)),
     }
 }

@@ -1,7 +1,7 @@
 //! The leader lease: the IO around the step function of the core.
 
 use crate::backoff::Jitter;
-use crate::client::{self, Failure, request};
+use crate::client::{self, Failure, Meaning, request};
 use crate::clock::Clock;
 use futures::stream::{self, BoxStream, StreamExt};
 use kube::Client;
@@ -95,9 +95,14 @@ impl Keeper {
         }
         let written = match self.candidate.step(&self.terms, self.clock.elapsed()) {
             Step::Create => self.write(None).await,
-            Step::Take { version } | Step::Renew { version } => self.write(Some(version)).await,
+            Step::Take { version } | Step::Renew { version } => match self.write(Some(version)).await {
+                // Somebody removed it.
+                Err(failure) if failure.code == Some(404) => self.write(None).await,
+                written => written,
+            },
             Step::Wait { again } => {
-                self.next = Instant::now() + again;
+                // Not later than this: the holder may give it back.
+                self.next = Instant::now() + again.min(LONGEST_WAIT);
                 return News::Following;
             }
             Step::Lost => return News::Lost,
@@ -112,8 +117,9 @@ impl Keeper {
                 News::Leading { until: Instant::now() + left, version }
             }
             Err(failure) => {
-                // Somebody else wrote: see who. We may still hold it until our own time is up.
-                if failure.code == Some(409) || failure.code == Some(422) {
+                // Somebody else wrote, or we did and were not told: see who. We may still hold it until our own
+                // time is up.
+                if failure.meaning() != Meaning::Refused {
                     let _ = self.read(begun).await;
                 }
                 self.failed(&failure)
@@ -123,7 +129,9 @@ impl Keeper {
 
     fn failed(&mut self, failure: &Failure) -> News {
         tracing::warn!(%failure, "the leader lease could not be read or written");
-        let wait = self.jitter.wait(self.failures, FIRST_WAIT, LONGEST_WAIT);
+        // Often enough that one failure does not cost the lease.
+        let longest = LONGEST_WAIT.min(self.terms.renew_every() / 2);
+        let wait = self.jitter.wait(self.failures, FIRST_WAIT.min(longest / 2), longest);
         self.failures += 1;
         self.next = Instant::now() + wait;
         match self.candidate.step(&self.terms, self.clock.elapsed()) {
@@ -138,7 +146,8 @@ impl Keeper {
 
     async fn read(&mut self, now: Duration) -> Result<(), Failure> {
         let path = format!("{}/{}", self.path(), names::LEASE);
-        match client::get::<LeaseObject>(&self.client, &path).await {
+        let get = client::get::<LeaseObject>(&self.client, &path);
+        match self.in_time(get).await {
             Ok(lease) => self.candidate.observe(lease.record(&self.terms), now),
             Err(failure) if failure.code == Some(404) => {}
             Err(failure) => return Err(failure),
@@ -163,11 +172,17 @@ impl Keeper {
                     "spec": spec,
                 });
                 let post = request("POST", &self.path(), Some(client::JSON), body.to_string().into_bytes());
-                client::send(&self.client, post).await?
+                self.in_time(client::send(&self.client, post)).await?
             }
-            Some(version) => patch(&self.client, &self.path(), &version, spec).await?,
+            Some(version) => self.in_time(patch(&self.client, &self.path(), &version, spec)).await?,
         };
         Ok(lease.record(&self.terms))
+    }
+
+    /// One request that hangs must leave time for another before the lease is over.
+    async fn in_time<T>(&self, request: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        let limit = self.terms.renew_every().min(client::TIMEOUT);
+        tokio::time::timeout(limit, request).await.unwrap_or_else(|_| Err(Failure::timeout(limit)))
     }
 }
 
@@ -187,8 +202,23 @@ async fn patch(
 }
 
 /// Gives the lease back, so that the next one need not wait for it to expire.
-pub async fn give_back(client: &Client, namespace: &str, version: &str) -> Result<(), Failure> {
+pub async fn give_back(
+    client: &Client,
+    namespace: &str,
+    identity: &str,
+    version: &str,
+) -> Result<(), Failure> {
     let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
     let spec = json!({ "holderIdentity": "", "leaseDurationSeconds": 1 });
-    patch(client, &leases, version, spec).await.map(drop)
+    match patch(client, &leases, version, spec.clone()).await {
+        // A renewal was under way when we were told to stop.
+        Err(failure) if failure.meaning() == Meaning::Moved => {
+            let lease: LeaseObject = client::get(client, &format!("{leases}/{}", names::LEASE)).await?;
+            match lease.spec.holder_identity.as_deref() == Some(identity) {
+                true => patch(client, &leases, &lease.metadata.resource_version, spec).await.map(drop),
+                false => Ok(()),
+            }
+        }
+        answer => answer.map(drop),
+    }
 }

@@ -39,7 +39,7 @@ impl Queue {
         self.dirty.entry(key).or_insert(now);
     }
 
-    pub fn len(&self) -> usize {
+    pub fn depth(&self) -> usize {
         self.dirty.len()
     }
 
@@ -84,12 +84,16 @@ impl Queue {
         wake.into_iter().chain(retry).min()
     }
 
-    /// An action for this key failed: leave it alone for a while, longer each time.
+    /// An action for this key failed: leave it alone for a while, longer each time. What fails while it is left
+    /// alone was sent before that: eight actions that fail together are one failure.
     pub fn failed(&mut self, key: Uid, now: Instant) {
-        let attempt = self.failing.get(&key).map_or(0, |(attempt, _)| *attempt);
+        self.add(key, now);
+        let (attempt, until) = self.failing.get(&key).copied().unwrap_or((0, now));
+        if attempt > 0 && now < until {
+            return;
+        }
         let wait = self.jitter.wait(attempt, FIRST_WAIT, LONGEST_WAIT);
         self.failing.insert(key, (attempt + 1, now + wait));
-        self.add(key, now);
     }
 
     pub fn succeeded(&mut self, key: Uid) {
@@ -139,15 +143,27 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn what_fails_together_is_one_failure() {
+        let mut queue = Queue::new(1);
+        let now = Instant::now();
+        (0..64).for_each(|_| queue.failed(key("a"), now));
+        let next = queue.next_moment().expect("it is to be tried again");
+        assert!(next <= now + FIRST_WAIT);
+        assert!(queue.pop(next).is_some());
+        queue.failed(key("a"), next);
+        assert!(queue.next_moment().unwrap() > next + FIRST_WAIT / 2, "the second time it is longer");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn wake_ups_move_and_fire_once() {
         let mut queue = Queue::new(1);
         let now = Instant::now();
         queue.wake_at(key("a"), Some(now + Duration::from_secs(5)));
         queue.wake_at(key("a"), Some(now + Duration::from_secs(9)));
         queue.wake(now + Duration::from_secs(6));
-        assert_eq!(queue.len(), 0);
+        assert_eq!(queue.depth(), 0);
         queue.wake(now + Duration::from_secs(9));
-        assert_eq!(queue.len(), 1);
+        assert_eq!(queue.depth(), 1);
         assert_eq!(queue.next_moment(), None);
     }
 }

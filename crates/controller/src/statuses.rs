@@ -12,8 +12,11 @@ use tokio::time::Instant;
 
 /// What is not urgent is written at most this often per sequence.
 const COALESCE: Duration = Duration::from_secs(10);
-/// A write that failed is tried again after this long, unless news of the object comes first.
+/// A write that failed is tried again after this long; one that the object's own change made fail, as soon as there
+/// is news of it.
 const RETRY: Duration = Duration::from_secs(1);
+/// Doubled each time it fails again, up to this: nobody is helped by a status refused every second.
+const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
 #[derive(Default)]
 pub struct Statuses {
@@ -29,6 +32,19 @@ struct Book {
     /// When the last write was sent.
     sent: Option<Instant>,
     in_flight: bool,
+    /// How often in a row it was refused, and until when it is left alone for that.
+    refused: u32,
+    not_before: Option<Instant>,
+}
+
+/// How a write ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The status is now as it was sent.
+    Done,
+    /// The object changed in between.
+    Moved,
+    Failed,
 }
 
 /// A status that differs from the one the object has.
@@ -57,6 +73,7 @@ impl Statuses {
         }
         let coalesced = book.sent.map_or(now, |sent| sent + COALESCE);
         let at = if urgent { now } else { coalesced.max(now) };
+        let at = book.not_before.map_or(at, |not_before| not_before.max(at));
         let at = book.due.map_or(at, |due| due.min(at));
         self.set_due(uid, Some(at));
     }
@@ -96,17 +113,85 @@ impl Statuses {
         None
     }
 
-    /// A write was answered; `done` says whether the status is now as it was sent.
-    pub fn answered(&mut self, uid: Uid, done: bool, now: Instant) {
+    pub fn answered(&mut self, uid: Uid, outcome: Outcome, now: Instant) {
         let Some(book) = self.books.get_mut(&uid) else { return };
         book.in_flight = false;
-        let at = if done { book.sent.map_or(now, |sent| sent + COALESCE) } else { now + RETRY };
-        let at = book.due.map_or(at, |due| due.min(at));
+        (book.refused, book.not_before) = match outcome {
+            Outcome::Done | Outcome::Moved => (0, None),
+            Outcome::Failed => {
+                let wait = RETRY.saturating_mul(1 << book.refused.min(8)).min(LONGEST_RETRY);
+                (book.refused + 1, Some(now + wait))
+            }
+        };
+        let at = match outcome {
+            Outcome::Done => book.sent.map_or(now, |sent| sent + COALESCE),
+            Outcome::Moved | Outcome::Failed => book.not_before.unwrap_or(now + RETRY),
+        };
+        let at = book.due.map_or(at, |due| due.min(at)).max(book.not_before.unwrap_or(now));
         self.set_due(uid, Some(at));
     }
 
     pub fn forget(&mut self, uid: Uid) {
         self.set_due(uid, None);
         self.books.remove(&uid);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rollcall_core::sequence::status::Phase;
+
+    fn status(message: &str) -> Status {
+        Status {
+            observed_generation: 1,
+            phase: Phase::Pending,
+            current_index: 0,
+            current_group_pods: Vec::new(),
+            ready_pods_in_current_group: 0,
+            processed_pods: Vec::new(),
+            message: message.into(),
+            groups: Vec::new(),
+            blocked_by: Vec::new(),
+            summary_group: String::new(),
+            summary_ready: String::new(),
+            resumed_at: None,
+            conditions: Vec::new(),
+        }
+    }
+
+    fn seen(statuses: &mut Statuses, uid: Uid) {
+        statuses.observed(uid, Written { status: None, resource_version: "1".into() });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_refused_is_tried_less_and_less() {
+        let (mut statuses, uid, wall) = (Statuses::default(), Uid::digest("s"), Timestamp::UNIX_EPOCH);
+        seen(&mut statuses, uid);
+        let (begin, mut attempts) = (Instant::now(), 0);
+        let mut now = begin;
+        // Urgent news every tenth of a second do not make it more.
+        while now < begin + Duration::from_secs(300) {
+            statuses.want(uid, status(&format!("{attempts}")), true, now);
+            if statuses.pop(now, wall).is_some() {
+                attempts += 1;
+                statuses.answered(uid, Outcome::Failed, now);
+            }
+            now += Duration::from_millis(100);
+        }
+        assert!((5..20).contains(&attempts), "{attempts} attempts in five minutes");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_object_moved_under_is_tried_at_the_next_news() {
+        let (mut statuses, uid, wall) = (Statuses::default(), Uid::digest("s"), Timestamp::UNIX_EPOCH);
+        let now = Instant::now();
+        seen(&mut statuses, uid);
+        statuses.want(uid, status("one"), true, now);
+        assert!(statuses.pop(now, wall).is_some());
+        statuses.answered(uid, Outcome::Moved, now);
+        assert!(statuses.pop(now, wall).is_none());
+        statuses.want(uid, status("two"), true, now);
+        assert!(statuses.pop(now, wall).is_some());
     }
 }

@@ -16,16 +16,19 @@ use rollcall_core::facts::OwnerKind;
 use rollcall_core::index::{Kind, Object};
 use serde::de::DeserializeOwned;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Objects of one page of a list: enough to be quick, little enough to be kept in memory twice.
 const PAGE: usize = 500;
 /// How long the server keeps one watch open.
 pub const WATCH_SECONDS: u64 = 290;
-/// API servers send a bookmark about every minute; a watch silent for longer than this is dead.
-const SILENCE: Duration = Duration::from_secs(150);
+/// API servers send a bookmark about every minute; a watch silent for half as long again is dead.
+const SILENCE: Duration = Duration::from_secs(90);
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 /// A watch that cannot be opened is tried again at least this often.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// A watch that breaks so often at one place will not get past it; a list does.
+const LIST_AFTER: u32 = 3;
 
 /// What a watch tells.
 pub enum Message {
@@ -144,6 +147,7 @@ pub fn all(client: &Client, own_namespace: &str, seed: u64) -> Vec<(Kind, BoxStr
                 .then(|| format!("{}={}", names::NOTE_LABEL, names::NOTE_LABEL_VALUE)),
             jitter: Jitter::seeded(seed.wrapping_add(kind as u64 + 1)),
             failures: 0,
+            opened: None,
         };
         match kind {
             Kind::Pod => watch("/api/v1/pods").stream::<PodObject>(),
@@ -166,7 +170,9 @@ struct Watch {
     path: String,
     labels: Option<String>,
     jitter: Jitter,
+    /// Attempts in a row that brought nothing: neither an event nor a watch that lasted.
     failures: u32,
+    opened: Option<Instant>,
 }
 
 enum State<T> {
@@ -212,7 +218,6 @@ impl Watch {
                     return (Message::Page { items }, State::Listed { version, first: None, next });
                 }
                 State::Listed { version, first: None, next: None } => {
-                    self.failures = 0;
                     return (Message::Ended, State::Watch { version });
                 }
                 State::Listed { version, first: None, next: Some(token) } => {
@@ -227,8 +232,11 @@ impl Watch {
                     }
                 }
                 State::Watch { version } => match self.open::<T>(&version).await {
-                    Ok(events) => return (Message::Alive, State::Watching { version, events }),
-                    Err(failure) if failure.is_gone() => State::List,
+                    Ok(events) => {
+                        self.opened = Some(Instant::now());
+                        return (Message::Alive, State::Watching { version, events });
+                    }
+                    Err(failure) if failure.is_gone() => self.again(State::List),
                     Err(failure) => return failed(failure, State::Watch { version }),
                 },
                 State::Watching { version, events } => match self.next(version, events).await {
@@ -260,7 +268,12 @@ impl Watch {
         let mut query = vec![("limit", PAGE.to_string())];
         query.extend(token.map(|token| ("continue", token.to_owned())));
         query.extend(self.labels.clone().map(|labels| ("labelSelector", labels)));
-        client::get(&self.client, &client::with_query(&self.path, &query)).await
+        let page: ListOf<T> = client::get(&self.client, &client::with_query(&self.path, &query)).await?;
+        // Whatever answered, it was no API server; to take it for an empty list would be to see everything deleted.
+        match version(&page.metadata.resource_version) {
+            0 => Err(Failure { code: None, message: "the answer is no list: it has no version".into() }),
+            _ => Ok(page),
+        }
     }
 
     async fn open<T: Watched>(
@@ -276,7 +289,7 @@ impl Watch {
         query.extend(self.labels.clone().map(|labels| ("labelSelector", labels)));
         let request = client::request("GET", &client::with_query(&self.path, &query), None, Vec::new());
         let opened = tokio::time::timeout(client::TIMEOUT, self.client.request_events::<T>(request)).await;
-        let events = opened.map_err(|_| Failure::timeout())?.map_err(Failure::from)?;
+        let events = opened.map_err(|_| Failure::timeout(client::TIMEOUT))?.map_err(Failure::from)?;
         Ok(events.map(|event| event.map_err(Failure::from)).boxed())
     }
 
@@ -289,15 +302,16 @@ impl Watch {
         let event = match tokio::time::timeout(SILENCE, events.next()).await {
             Ok(Some(Ok(event))) => event,
             // The server ends each watch after a while, and a silent one is as good as ended.
-            Ok(None) | Err(_) => return (None, State::Watch { version }),
-            Ok(Some(Err(failure))) => {
-                let (message, state) = failed(failure, State::Watch { version });
-                return (Some(message), state);
-            }
+            Ok(None) | Err(_) => return (None, self.again(State::Watch { version })),
+            Ok(Some(Err(failure))) => return self.broken(failure, version),
         };
-        self.failures = 0;
-        let watching =
-            |object: &T, events| State::Watching { version: object.meta().resource_version.clone(), events };
+        if !matches!(event, WatchEvent::Error(_)) {
+            self.failures = 0;
+        }
+        let watching = |object: &T, events| State::Watching {
+            version: newer(version.clone(), &object.meta().resource_version),
+            events,
+        };
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                 let item = object.item(self.kind);
@@ -308,21 +322,48 @@ impl Watch {
                 (item.map(|item| Message::Deleted { item }), watching(&object, events))
             }
             WatchEvent::Bookmark(bookmark) => {
-                let version = bookmark.metadata.resource_version;
+                let version = newer(version, &bookmark.metadata.resource_version);
                 (Some(Message::Alive), State::Watching { version, events })
             }
-            WatchEvent::Error(status) => {
-                let failure = Failure::from(*status);
-                match failure.is_gone() {
-                    true => (None, State::List),
-                    false => {
-                        let (message, state) = failed(failure, State::Watch { version });
-                        (Some(message), state)
-                    }
-                }
-            }
+            WatchEvent::Error(status) => self.broken(Failure::from(*status), version),
         }
     }
+
+    /// A watch broke off in the middle.
+    fn broken<T>(&mut self, failure: Failure, version: String) -> (Option<Message>, State<T>) {
+        if failure.is_gone() {
+            return (None, self.again(State::List));
+        }
+        self.forgive();
+        let then = if self.failures >= LIST_AFTER { State::List } else { State::Watch { version } };
+        let (message, state) = failed(failure, then);
+        (Some(message), state)
+    }
+
+    /// Goes on at once the first time, with a growing wait while that brings nothing: a server that ends every watch
+    /// as soon as it is open, or answers each with 410, must not be asked thousands of times a second.
+    fn again<T>(&mut self, then: State<T>) -> State<T> {
+        self.forgive();
+        match self.failures {
+            0 => {
+                self.failures = 1;
+                then
+            }
+            _ => State::Failed { then: Box::new(then) },
+        }
+    }
+
+    /// A watch that has lasted was none in vain.
+    fn forgive(&mut self) {
+        if self.opened.take().is_some_and(|opened| opened.elapsed() > LONGEST_WAIT) {
+            self.failures = 0;
+        }
+    }
+}
+
+/// What to go on from: the version just seen, unless there is none.
+fn newer(known: String, seen: &str) -> String {
+    if seen.is_empty() { known } else { seen.to_owned() }
 }
 
 fn failed<T>(failure: Failure, then: State<T>) -> (Message, State<T>) {

@@ -1,8 +1,9 @@
 //! What the answers to our writes mean.
 
-use super::{Done, Engine, LOOK_AFTER};
+use super::{Done, Engine, LOOK_AFTER, NOTES_AGAIN, NOTES_AGAIN_AT_MOST};
 use crate::client::{Failure, Meaning};
 use crate::metrics::ByKind;
+use crate::statuses::Outcome;
 use rollcall_core::Uid;
 use rollcall_core::facts::Pod;
 use rollcall_core::index::{Answer, Note};
@@ -19,17 +20,24 @@ impl Engine {
             Done::NoteDropped { key, answer } => {
                 self.noting.remove(&key);
                 match self.outcome("note", answer) {
-                    Ok(()) => self.index.delete_note(key),
+                    Ok(()) => {
+                        self.index.delete_note(key);
+                        self.queue.succeeded(key);
+                    }
                     Err(_) => self.queue.failed(key, now),
                 }
             }
-            Done::StatusWritten { key, answer } => match self.outcome("status", answer) {
-                Ok(item) => {
-                    self.take(item);
-                    self.statuses.answered(key, true, now);
-                }
-                Err(_) => self.statuses.answered(key, false, now),
-            },
+            Done::StatusWritten { key, answer } => {
+                let outcome = match self.outcome("status", answer) {
+                    Ok(item) => {
+                        self.take(item);
+                        Outcome::Done
+                    }
+                    Err(failure) if failure.meaning() == Meaning::Moved => Outcome::Moved,
+                    Err(_) => Outcome::Failed,
+                };
+                self.statuses.answered(key, outcome, now);
+            }
             // An event that cannot be written is dropped: the status says the same and stays.
             Done::Announced { answer } => drop(self.outcome("event", answer)),
         }
@@ -73,7 +81,11 @@ impl Engine {
                 self.queue.succeeded(key);
             }
             Err(failure) => match failure.meaning() {
-                Meaning::Moved if failure.code == Some(404) => self.index.release_answered(pod, Answer::Gone),
+                // The watch will tell that it is gone. Until then it is left alone, and not taken for gone: should the
+                // answer be wrong, nobody would ever look at the pod again.
+                Meaning::Moved if failure.code == Some(404) => {
+                    self.unsure.insert((now + LOOK_AFTER, pod));
+                }
                 Meaning::Moved | Meaning::Refused => {
                     self.index.release_answered(pod, Answer::NotDone);
                     self.queue.failed(key, now);
@@ -91,8 +103,10 @@ impl Engine {
             // Done or not, the pod as it is now tells.
             Ok(facts) if facts.uid == pod => self.index.release_answered(pod, Answer::Done(Box::new(facts))),
             Ok(_) => self.index.release_answered(pod, Answer::Gone),
-            Err(failure) if failure.code == Some(404) => self.index.release_answered(pod, Answer::Gone),
-            Err(_) => drop(self.unsure.insert((now + LOOK_AFTER, pod))),
+            Err(failure) if failure.code == Some(404) => self.index.release_answered(pod, Answer::NotDone),
+            Err(_) => {
+                self.unsure.insert((now + LOOK_AFTER, pod));
+            }
         }
     }
 
@@ -101,17 +115,42 @@ impl Engine {
         match self.outcome("note", answer) {
             Ok(note) => {
                 self.index.note_written(note);
+                self.notes_failed = 0;
                 self.queue.succeeded(key);
             }
             Err(failure) => match failure.code {
                 // There is no namespace of ours, or no right in it: better without notes than not at all.
-                Some(403 | 404 | 413) => {
+                Some(403 | 404) => {
                     tracing::warn!(%failure, "notes cannot be written: sequences deleted while the controller is away will leave their pods held");
-                    self.notes_work = false;
+                    self.without_notes(now);
+                    self.queue.add(key, now);
+                }
+                Some(400 | 413 | 422) => {
+                    tracing::warn!(%failure, sequence = %key, "this sequence can have no note: deleted while the controller is away it will leave its pods held");
+                    let generation = self.index.sequence(key).map(|entry| entry.sequence.generation);
+                    self.unnotable.extend(generation.map(|generation| (key, generation)));
                     self.queue.add(key, now);
                 }
                 Some(_) | None => self.queue.failed(key, now),
             },
+        }
+    }
+
+    /// No notes for a while, longer each time.
+    pub(super) fn without_notes(&mut self, now: Instant) {
+        if self.notes_off.is_none() {
+            let wait = NOTES_AGAIN.saturating_mul(1 << self.notes_failed.min(8)).min(NOTES_AGAIN_AT_MOST);
+            self.notes_off = Some(now + wait);
+            self.notes_failed += 1;
+        }
+    }
+
+    /// Whoever has no note is asked again.
+    pub(super) fn try_notes_again(&mut self, now: Instant) {
+        if self.notes_off.is_some_and(|at| at <= now) {
+            self.notes_off = None;
+            let lacking = self.index.sequences().filter(|entry| !entry.ghost && !entry.is_noted());
+            lacking.for_each(|entry| self.queue.add(entry.sequence.uid, now));
         }
     }
 }

@@ -43,6 +43,9 @@ const SHARE: u32 = 32;
 const BURST: usize = 256;
 /// How long a release without a known outcome is left to the watch before the pod is looked at.
 const LOOK_AFTER: Duration = Duration::from_secs(2);
+/// After how long notes are tried again that were forbidden or had no namespace, at first and at most.
+const NOTES_AGAIN: Duration = Duration::from_secs(30);
+const NOTES_AGAIN_AT_MOST: Duration = Duration::from_secs(600);
 /// How long a stop waits for writes that are under way.
 const DRAIN: Duration = Duration::from_secs(5);
 
@@ -72,7 +75,11 @@ pub struct Engine {
     unsure: BTreeSet<(Instant, Uid)>,
     /// Notes that are being written or removed.
     noting: BTreeSet<Uid>,
-    notes_work: bool,
+    /// While notes cannot be written at all: when to try again; and how often they could not be in a row.
+    notes_off: Option<Instant>,
+    notes_failed: u32,
+    /// Sequences whose note is not accepted, with the generation it was made of.
+    unnotable: BTreeMap<Uid, i64>,
     leading_until: Option<Instant>,
     lease_version: Option<String>,
     sent: u32,
@@ -94,7 +101,9 @@ impl Engine {
             listing: BTreeMap::new(),
             unsure: BTreeSet::new(),
             noting: BTreeSet::new(),
-            notes_work: true,
+            notes_off: None,
+            notes_failed: 0,
+            unnotable: BTreeMap::new(),
             // Without an election everybody leads, for ever.
             leading_until: None,
             lease_version: None,
@@ -151,7 +160,9 @@ impl Engine {
             );
         }
         if let (Some(_), Some(version)) = (self.leading_until, &self.lease_version)
-            && let Err(failure) = crate::lease::give_back(&self.client, &self.config.namespace, version).await
+            && let Err(failure) =
+                crate::lease::give_back(&self.client, &self.config.namespace, &self.config.identity, version)
+                    .await
         {
             tracing::warn!(%failure, "the leader lease could not be given back; it expires by itself");
         }
@@ -183,8 +194,14 @@ impl Engine {
             return idle;
         }
         let unsure = self.unsure.first().map(|(at, _)| *at);
-        let moments =
-            [self.queue.next_moment(), self.statuses.next_moment(), self.announcer.next_moment(), unsure];
+        let notes = self.notes_off;
+        let moments = [
+            self.queue.next_moment(),
+            self.statuses.next_moment(),
+            self.announcer.next_moment(),
+            unsure,
+            notes,
+        ];
         moments.into_iter().flatten().chain([idle]).min().unwrap_or(idle)
     }
 
@@ -202,11 +219,12 @@ impl Engine {
         self.health.turned(synced);
         let leads = self.leads(now);
         self.health.metrics.leader.set(i64::from(leads));
-        self.health.metrics.queue_depth.set(self.queue.len() as i64);
+        self.health.metrics.queue_depth.set(self.queue.depth() as i64);
         if !synced || !leads {
             return;
         }
         self.queue.wake(now);
+        self.try_notes_again(now);
         self.look_at_unsure(now);
         while self.room() > 0 {
             let share = self.sent % SHARE == SHARE - 1;
@@ -224,8 +242,7 @@ impl Engine {
 
     fn decide(&mut self, key: Uid, since: Instant, now: Instant) {
         let at = self.clock.now();
-        let settings =
-            Settings { notes: self.notes_work && self.index.namespace(&self.config.namespace).is_some() };
+        let settings = Settings { notes: self.can_note(key) };
         let budget = if self.config.dry_run { usize::MAX } else { self.room() };
         let decision = decide(&self.index, key, settings, at, budget);
         self.health.metrics.decisions.inc();
@@ -243,6 +260,15 @@ impl Engine {
             return self.queue.failed(key, now);
         }
         self.follow(key, decision, since, now);
+    }
+
+    /// Whether there can be a note of this sequence.
+    fn can_note(&self, key: Uid) -> bool {
+        let generation = self.index.sequence(key).map(|entry| entry.sequence.generation);
+        let refused = self.unnotable.get(&key).copied();
+        self.notes_off.is_none()
+            && (refused.is_none() || refused != generation)
+            && self.index.namespace(&self.config.namespace).is_some()
     }
 
     /// Does what was decided.
@@ -263,14 +289,19 @@ impl Engine {
         if let Some(status) = status {
             self.count(key, &status);
             // While its note is being written nothing is released; the next decision has more to say.
-            if !noting {
+            if !noting && !self.config.dry_run {
                 self.statuses.want(key, status, urgent, now);
             }
         }
-        self.announcer.add(key, events, now);
+        if !self.config.dry_run {
+            self.announcer.add(key, events, now);
+        }
         if finished {
             self.index.lay_to_rest(key);
             self.forget(key);
+        } else if self.index.sequence(key).is_none() {
+            // Its end was not told but found out, by a list.
+            self.forget_reports(key);
         }
     }
 }

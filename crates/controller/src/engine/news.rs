@@ -7,6 +7,7 @@ use crate::watch::{Item, Message};
 use rollcall_core::Uid;
 use rollcall_core::index::{Kind, Object};
 use std::collections::BTreeSet;
+use tokio::time::Instant;
 
 impl Engine {
     pub(super) fn heard(&mut self, kind: Kind, message: Message) {
@@ -27,7 +28,9 @@ impl Engine {
             Message::Ended => {
                 let listed = self.listing.remove(&kind).unwrap_or_default();
                 self.index.list_ended(kind, &listed);
-                self.notes_work |= kind == Kind::Note;
+                if kind == Kind::Note {
+                    self.notes_off = None;
+                }
                 tracing::debug!(kind = kind.as_str(), number = listed.len(), "listed");
             }
             Message::Applied { item } => self.take(item),
@@ -40,29 +43,48 @@ impl Engine {
             Message::Alive => {}
             Message::Failed { failure } => self.watch_failed(kind, &failure),
         }
-        self.health.metrics.sequences.set(self.index.sequences().count() as i64);
+        // Counting costs something with thousands of them, and only their own news change it.
+        if matches!(kind, Kind::Sequence | Kind::Note) {
+            self.health.metrics.sequences.set(self.index.sequences().count() as i64);
+        }
     }
 
     pub(super) fn watch_failed(&mut self, kind: Kind, failure: &Failure) {
         self.health.metrics.watch_failures.get_or_create(&ByKind { kind: kind.as_str() }).inc();
         tracing::warn!(kind = kind.as_str(), %failure, "a watch failed and will be tried again");
         // Without rights in a namespace of our own (`make run` on a bare cluster) it goes without notes.
-        if kind == Kind::Note && matches!(failure.code, Some(403 | 404)) && !self.index.is_synced() {
-            self.notes_work = false;
-            self.index.without(Kind::Note);
+        if kind == Kind::Note && matches!(failure.code, Some(403 | 404)) {
             self.health.heard(kind);
+            if !self.index.is_synced() {
+                self.without_notes(Instant::now());
+                self.index.without(Kind::Note);
+            }
         }
     }
 
     pub(super) fn take(&mut self, item: Item) {
-        if let (Object::Sequence(sequence), Some(written)) = (&item.object, item.written) {
-            self.statuses.observed(sequence.uid, *written);
-        }
+        let sequence = match &item.object {
+            Object::Sequence(sequence) => Some((sequence.uid, sequence.version)),
+            Object::Pod(_) | Object::Owner(_) | Object::Namespace(_) | Object::Note(_) => None,
+        };
         self.index.apply(item.object);
+        // An older view than the one known, or one of a sequence that is gone, says nothing about its status either.
+        if let (Some((uid, version)), Some(written)) = (sequence, item.written) {
+            let known = self.index.sequence(uid).filter(|known| !known.ghost);
+            if known.is_some_and(|known| known.sequence.version == version) {
+                self.statuses.observed(uid, *written);
+            }
+        }
     }
 
     pub(super) fn forget(&mut self, key: Uid) {
         self.queue.forget(key);
+        self.forget_reports(key);
+    }
+
+    /// There is nothing more to tell about a sequence.
+    pub(super) fn forget_reports(&mut self, key: Uid) {
+        self.unnotable.remove(&key);
         self.statuses.forget(key);
         self.announcer.forget(key);
         if let Some(old) = self.counted.remove(&key) {
