@@ -13,6 +13,8 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(70);
 /// Silence of a watch is normal until the time it was asked to end at.
 pub const WATCH_TIMEOUT: Duration = Duration::from_secs(295);
 
+const ADVICE: &str = "name a kubeconfig with --kubeconfig or $KUBECONFIG";
+
 /// A client, and what is known about its user.
 pub struct Connection {
     pub client: Client,
@@ -61,21 +63,22 @@ impl Connection {
 pub async fn config(access: &Access) -> Result<Config> {
     let Access { kubeconfig, context } = access;
     let options = KubeConfigOptions { context: context.clone(), ..Default::default() };
-    let advice = "name a kubeconfig with --kubeconfig or $KUBECONFIG";
+    // kube's errors tell their causes themselves; as a chain everything would be said twice.
     let mut config = match (kubeconfig, context) {
         (Some(file), _) => {
-            let read = Kubeconfig::read_from(file)
-                .with_context(|| format!("--kubeconfig: cannot read {}", file.display()))?;
-            let config = Config::from_custom_kubeconfig(read, &options).await;
-            config.with_context(|| format!("--kubeconfig: cannot use {}", file.display()))?
+            let unusable = |error| anyhow!("--kubeconfig: cannot use {}: {error}", file.display());
+            let read = Kubeconfig::read_from(file).map_err(unusable)?;
+            Config::from_custom_kubeconfig(read, &options).await.map_err(unusable)?
         }
-        (None, Some(context)) => {
-            let config = Config::from_kubeconfig(&options).await;
-            config.with_context(|| format!("--context: cannot use {context}; {advice}"))?
-        }
-        (None, None) => {
-            Config::infer().await.with_context(|| format!("no cluster is configured; {advice}"))?
-        }
+        (None, Some(context)) => Config::from_kubeconfig(&options)
+            .await
+            .map_err(|error| anyhow!("--context: cannot use {context}: {error}; {ADVICE}"))?,
+        (None, None) => match Config::from_kubeconfig(&options).await {
+            Ok(config) => config,
+            Err(error) => {
+                Config::incluster().map_err(|_| anyhow!("no cluster is configured: {error}; {ADVICE}"))?
+            }
+        },
     };
     config.default_retry = false;
     config.connect_timeout = Some(CONNECT_TIMEOUT);

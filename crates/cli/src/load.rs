@@ -8,7 +8,7 @@ use kube::core::Request;
 use rollcall_api::names;
 use rollcall_api::sequence::SequenceObject;
 use rollcall_api::watch::{ListOf, NamespaceObject, OwnerObject, PodObject};
-use rollcall_core::facts::OwnerKind;
+use rollcall_core::facts::{OwnerKind, Pod};
 use rollcall_core::index::{Index, Object};
 use serde::de::DeserializeOwned;
 
@@ -23,6 +23,17 @@ pub struct Loaded {
     pub pod_names: Vec<String>,
     /// What could not be read, and what that means for the answer.
     pub gaps: Vec<String>,
+}
+
+impl Loaded {
+    /// The pod of this name, or an error that says which there are.
+    pub fn pod(&self, name: &str) -> Result<&Pod> {
+        let namespace = &self.namespace;
+        self.index.pod_named(namespace, name).ok_or_else(|| {
+            let names = self.pod_names.iter().map(String::as_str);
+            anyhow!("no pod {name} in namespace {namespace}{}", suggestion(name, names))
+        })
+    }
 }
 
 /// The sequences that the caller may see: all, or else those of one namespace.
@@ -92,15 +103,20 @@ pub async fn load(connection: &Connection, namespace: &str, sequences: &Sequence
     let pods: Vec<PodObject> = list(connection, &path, &ListParams::default())
         .await
         .map_err(|error| connection.explained(error, &format!("list pods in namespace {namespace}")))?;
+    let mut closed = Vec::new();
     for (kind, group, plural) in OWNERS {
         let path = format!("/apis/{group}/namespaces/{namespace}/{plural}");
         match list::<OwnerObject>(connection, &path, &ListParams::default()).await {
             Ok(owners) => owners.iter().for_each(|owner| index.apply(Object::Owner(owner.facts(kind)))),
-            Err(error) if is(&error, 403) => gaps.push(format!(
-                "not allowed to list {plural} in namespace {namespace}: how many pods they want is not known"
-            )),
+            Err(error) if is(&error, 403) => closed.push(plural),
             Err(error) => return Err(connection.explained(error, &format!("list {plural}"))),
         }
+    }
+    if !closed.is_empty() {
+        let closed = closed.join(", ");
+        gaps.push(format!(
+            "not allowed to list {closed} in namespace {namespace}: how many pods they want is not known"
+        ));
     }
     let get = Request::new("/api/v1/namespaces").get(namespace, &GetParams::default());
     match connection.client.request::<NamespaceObject>(get.map_err(kube::Error::BuildRequest)?).await {
@@ -116,6 +132,35 @@ pub async fn load(connection: &Connection, namespace: &str, sequences: &Sequence
     }
     let pod_names = pods.into_iter().map(|pod| pod.metadata.name).collect();
     Ok(Loaded { index, namespace: namespace.to_owned(), pod_names, gaps })
+}
+
+/// One pod and who claims it: less to read, and less to be allowed to read, than all that it may wait for.
+pub async fn load_pod(connection: &Connection, name: &str, sequences: &Sequences) -> Result<Loaded> {
+    let namespace = &connection.namespace;
+    let path = format!("/api/v1/namespaces/{namespace}/pods");
+    let get = Request::new(&path).get(name, &GetParams::default()).map_err(kube::Error::BuildRequest)?;
+    let pods: Vec<PodObject> = match connection.client.request(get).await {
+        Ok(pod) => vec![pod],
+        // For the names that are there instead.
+        Err(error) if is(&error, 404) => {
+            list(connection, &path, &ListParams::default()).await.unwrap_or_default()
+        }
+        Err(error) => {
+            return Err(connection.explained(error, &format!("get pod {name} in namespace {namespace}")));
+        }
+    };
+    let mut index = Index::default();
+    pods.iter().for_each(|pod| index.apply(Object::Pod(pod.facts())));
+    for sequence in &sequences.objects {
+        index.apply(Object::Sequence(sequence.facts()));
+    }
+    let pod_names = pods.into_iter().map(|pod| pod.metadata.name).collect();
+    Ok(Loaded {
+        index,
+        namespace: namespace.clone(),
+        pod_names,
+        gaps: sequences.gap.iter().cloned().collect(),
+    })
 }
 
 /// The kinds whose number of pods counts, in the order in which they own each other.

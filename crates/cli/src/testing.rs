@@ -1,7 +1,9 @@
 //! The shop of the documentation, for tests of what is printed about it.
 
 use jiff::Timestamp;
+use rollcall_api::names;
 use rollcall_api::sequence::SequenceObject;
+use rollcall_api::watch::PodObject;
 use serde_json::{Value, json};
 
 /// The moment at which the tests look.
@@ -55,4 +57,51 @@ pub fn shop_in_progress() -> Value {
         ],
     });
     shop
+}
+
+pub fn pod(object: Value) -> PodObject {
+    serde_json::from_value(object).expect("a pod")
+}
+
+/// A pod behind the usual gate.
+pub fn held(name: &str) -> Value {
+    json!({
+        "metadata": meta(name),
+        "spec": {
+            "schedulingGates": [{"name": names::SEQUENCE_GATE}],
+            "containers": [{"name": "server", "readinessProbe": {}}],
+        },
+        "status": {"phase": "Pending", "conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"},
+        ]},
+    })
+}
+
+pub fn ready(name: &str) -> Value {
+    running(name, true)
+}
+
+/// A pod that runs, and whose container `server` is not ready since second 3.
+pub fn unready(name: &str) -> Value {
+    running(name, false)
+}
+
+fn running(name: &str, ready: bool) -> Value {
+    let status = if ready { "True" } else { "False" };
+    json!({
+        "metadata": meta(name),
+        "spec": {"nodeName": "node-0", "containers": [{"name": "server", "readinessProbe": {}}]},
+        "status": {
+            "phase": "Running",
+            "conditions": [{"type": "Ready", "status": status, "lastTransitionTime": "2026-11-15T23:00:03Z"}],
+            "containerStatuses": [{"name": "server", "ready": ready, "started": true, "state": {"running": {}}}],
+        },
+    })
+}
+
+fn meta(name: &str) -> Value {
+    json!({
+        "name": name, "namespace": "default", "uid": format!("uid-of-{name}"), "resourceVersion": "5",
+        "creationTimestamp": "2026-11-15T23:00:00Z",
+    })
 }

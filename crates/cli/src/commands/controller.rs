@@ -88,7 +88,9 @@ pub fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
         let stop = CancellationToken::new();
         tokio::spawn(cancel_on_signal(stop.clone())?);
         let clock = Clock::starting_at(jiff::Timestamp::now());
-        anyhow::Ok(rollcall_controller::run(client, arguments.config(), clock, stop).await)
+        let config = arguments.config();
+        tracing::info!(version = env!("CARGO_PKG_VERSION"), identity = config.identity, "starting");
+        anyhow::Ok(rollcall_controller::run(client, config, clock, stop).await)
     })?;
     match result {
         Ok(()) => Ok(Outcome::Done),

@@ -2,7 +2,7 @@
 
 use super::node::Node;
 use crate::connect::Connection;
-use crate::load::{self, Loaded};
+use crate::load::{self, Loaded, is};
 use jiff::Timestamp;
 use kube::api::ListParams;
 use rollcall_core::Uid;
@@ -69,11 +69,11 @@ pub async fn add(
             Ok(events) => {
                 last_warning(&events, uid).map(|event| found.insert(pod, event.line(now)));
             }
-            // The answer stands without it, whatever the cause.
-            Err(error) => {
-                let doing = format!("list events in namespace {}", loaded.namespace);
-                return Some(connection.explained(error, &doing).to_string());
+            // The answer stands without them, whatever the cause.
+            Err(error) if is(&error, 403) => {
+                return Some(format!("not allowed to list events in namespace {}", loaded.namespace));
             }
+            Err(error) => return Some(connection.explained(error, "list events").to_string()),
         }
     }
     place(node, &found);

@@ -7,10 +7,9 @@ mod render;
 use super::target::Target;
 use crate::cli::{Access, InNamespace};
 use crate::connect::{Connection, REQUEST_TIMEOUT};
-use crate::load::{Loaded, Sequences, load};
+use crate::load::{Sequences, load};
 use crate::outcome::Outcome;
 use crate::output::{self, Format};
-use crate::similar::suggestion;
 use anyhow::{Context, Result, anyhow};
 use jiff::Timestamp;
 use node::{Node, Voice};
@@ -40,7 +39,7 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     let (loaded, line) = match target {
         Target::Pod(name) => {
             let loaded = load(&connection, &connection.namespace, &sequences).await?;
-            let pod = find_pod(&loaded, &name)?;
+            let pod = loaded.pod(&name)?;
             let line = explain_pod(&loaded.index, pod, now);
             (loaded, line)
         }
@@ -64,15 +63,6 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
         Format::Json => output::json(&node)?,
     }
     Ok(Outcome::Done)
-}
-
-/// The pod of this name, or an error that says which there are.
-pub fn find_pod<'a>(loaded: &'a Loaded, name: &str) -> Result<&'a rollcall_core::facts::Pod> {
-    let (index, namespace) = (&loaded.index, &loaded.namespace);
-    index.pod_named(namespace, name).ok_or_else(|| {
-        let names = loaded.pod_names.iter().map(String::as_str);
-        anyhow!("no pod {name} in namespace {namespace}{}", suggestion(name, names))
-    })
 }
 
 /// Says so when no controller has looked at what is explained.

@@ -53,3 +53,77 @@ fn collect(node: &Node, found: &mut Vec<String>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::node::Voice;
+    use super::*;
+    use crate::load::Loaded;
+    use crate::testing;
+    use rollcall_core::index::{Index, Object};
+    use rollcall_core::sequence::explain::{explain_pod, explain_sequence};
+    use serde_json::{Value, json};
+
+    fn loaded(pods: &[Value]) -> Loaded {
+        let mut index = Index::default();
+        for pod in pods {
+            index.apply(Object::Pod(testing::pod(pod.clone()).facts()));
+        }
+        index.apply(Object::Sequence(testing::sequence(testing::shop_in_progress()).facts()));
+        Loaded { index, namespace: "default".into(), pod_names: Vec::new(), gaps: Vec::new() }
+    }
+
+    fn shop() -> Loaded {
+        loaded(&[
+            testing::ready("postgres-0"),
+            testing::ready("postgres-1"),
+            testing::ready("app-1"),
+            testing::unready("app-2"),
+            testing::held("web"),
+        ])
+    }
+
+    fn of_pod(loaded: &Loaded, name: &str, voice: &Voice) -> String {
+        let pod = loaded.index.pod_named("default", name).expect(name);
+        let node = Node::new(explain_pod(&loaded.index, pod, testing::now()), loaded, voice);
+        anstream::adapter::strip_str(&text(&node)).to_string()
+    }
+
+    #[test]
+    fn a_held_pod() {
+        insta::assert_snapshot!(of_pod(&shop(), "web", &Voice::plain()));
+    }
+
+    #[test]
+    fn commands_fit_the_caller() {
+        insta::assert_snapshot!(of_pod(&shop(), "web", &Voice::plugin_elsewhere()));
+    }
+
+    #[test]
+    fn a_pod_that_is_out() {
+        insta::assert_snapshot!(of_pod(&shop(), "app-2", &Voice::plain()));
+    }
+
+    #[test]
+    fn a_pod_of_an_open_group() {
+        let pods = [testing::ready("postgres-0"), testing::held("postgres-1")];
+        insta::assert_snapshot!(of_pod(&loaded(&pods), "postgres-1", &Voice::plugin_elsewhere()));
+    }
+
+    #[test]
+    fn a_pod_that_nobody_claims() {
+        let loaded = loaded(&[testing::held("stray")]);
+        insta::assert_snapshot!(of_pod(&loaded, "stray", &Voice::plain()));
+    }
+
+    #[test]
+    fn a_sequence() {
+        let loaded = shop();
+        let uid = testing::sequence(testing::shop()).facts().uid;
+        let entry = loaded.index.sequence(uid).expect("the shop");
+        let line = explain_sequence(&loaded.index, entry, testing::now());
+        let node = Node::new(line, &loaded, &Voice::plain());
+        insta::assert_snapshot!(anstream::adapter::strip_str(&text(&node)).to_string());
+        insta::assert_snapshot!(json!(node)["below"][1].to_string());
+    }
+}

@@ -1,8 +1,7 @@
 //! One pod: its gate goes, and it says who took it and why.
 
-use crate::commands::explain::find_pod;
 use crate::connect::Connection;
-use crate::load::{Loaded, Sequences, is, load};
+use crate::load::{Loaded, Sequences, is, load_pod};
 use crate::outcome::Outcome;
 use crate::{cli, output};
 use anyhow::{Result, anyhow, bail};
@@ -27,10 +26,13 @@ pub async fn release(
         bail!("--reason: at most {REASON_LENGTH} bytes");
     }
     let namespace = &connection.namespace;
-    let sequences = Sequences::load(connection, namespace).await?;
-    let loaded = load(connection, namespace, &sequences).await?;
+    let sequences = match gate {
+        Some(_) => Sequences { objects: Vec::new(), gap: None },
+        None => Sequences::load(connection, namespace).await?,
+    };
+    let loaded = load_pod(connection, name, &sequences).await?;
     loaded.gaps.iter().for_each(output::note);
-    let pod = find_pod(&loaded, name)?;
+    let pod = loaded.pod(name)?;
     let gates = match gate {
         Some(gate) if pod.gates.iter().any(|carried| **carried == *gate) => vec![Arc::from(gate)],
         Some(gate) => bail!("--gate: pod {name} does not carry {gate}; {}", carried(pod)),
