@@ -173,7 +173,10 @@ impl Count<'_> {
             }
             (Members::Selector(_), None) => self.recount_by_owner(group, &pods)?,
         };
-        let required = group.min_ready.of(expected);
+        let required = match self.entry.lost(self.position) {
+            0 => group.min_ready.of(expected),
+            _ => group.min_ready.of(expected).min(expected),
+        };
         match arrived >= required {
             true => Ok(()),
             false => Err(format!("{arrived} of {required} arrived")),

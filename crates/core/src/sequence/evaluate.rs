@@ -163,12 +163,18 @@ impl Judge<'_> {
         let present = cell.present();
         GroupView {
             expected,
-            required: expected.map(|expected| group.min_ready.of(expected)),
+            required: expected.map(|expected| self.required(position, expected)),
             present,
             released: present - cell.number(Standing::Held),
             arrived,
             ..GroupView::default()
         }
+    }
+
+    fn required(&self, position: usize, expected: u32) -> u32 {
+        let required = self.spec.groups[position].min_ready.of(expected);
+        // What belongs to an earlier group is not waited for twice, however many are asked for.
+        if self.entry.lost(position) > 0 { required.min(expected) } else { required }
     }
 
     fn may_open(&self, group: &Group, recorded: RecordedGroup) -> bool {

@@ -93,6 +93,8 @@ pub struct World {
     /// The last decision about each sequence.
     pub decisions: BTreeMap<Uid, Decision>,
     pub wakes: BTreeMap<Uid, Timestamp>,
+    /// Gates that were taken away without an answer.
+    pub in_flight: BTreeMap<Uid, Arc<str>>,
     pub done: Done,
 }
 
@@ -131,6 +133,7 @@ impl World {
             prompt: true,
             decisions: BTreeMap::new(),
             wakes: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             done: Done::default(),
         };
         world.restart();
@@ -309,6 +312,7 @@ impl World {
                 if self.answers == Answers::Prompt {
                     return self.index.release_answered(uid, Answer::Done(Box::new(pod)));
                 }
+                self.in_flight.insert(uid, gate.clone());
                 self.untold.push(Change::Applied(Object::Pod(pod)));
             }
             Answers::Refused => {

@@ -1,0 +1,576 @@
+//! Runs a plan and watches over it.
+
+use super::{APPS, Happening, Plan, oracle::View};
+use crate::support::{
+    build::{self, HOME},
+    world::{Answers, Change, World, deliver, list_all},
+};
+use jiff::SignedDuration;
+use rollcall_core::{
+    Uid,
+    facts::{Owner, OwnerKind, Pod, PodPhase},
+    index::{Index, Kind, Object},
+    sequence::{
+        GroupState, Sequence, Spec, blocked, decide, evaluate,
+        spec::{Enforcement, GroupId, Members, OnTimeout},
+    },
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+pub struct Run {
+    pub world: World,
+    view: View,
+    /// Groups whose condition held in a state that was told.
+    held: BTreeSet<(Uid, GroupId)>,
+    past: Vec<Pod>,
+    created: u32,
+}
+
+/// Runs a plan with a controller whose news come late and out of order.
+pub fn run(plan: &Plan) -> Run {
+    let mut run = Run::new(plan);
+    run.world.prompt = false;
+    for happening in &plan.events {
+        run.happen(happening);
+    }
+    run.world.answers = Answers::Prompt;
+    run.tell(usize::MAX);
+    run
+}
+
+/// Runs a plan with a controller that is told at once.
+pub fn calm(plan: &Plan, budget: usize) -> Run {
+    let mut run = Run::new(plan);
+    run.world.prompt = false;
+    run.world.budget = budget;
+    for happening in &plan.events {
+        if !matches!(happening, Happening::Answers { .. } | Happening::Swap { .. }) {
+            run.happen(happening);
+            run.tell(usize::MAX);
+        }
+    }
+    run
+}
+
+impl Run {
+    fn new(plan: &Plan) -> Run {
+        let world = World::new();
+        let mut run =
+            Run { world, view: View::default(), held: BTreeSet::new(), past: Vec::new(), created: 0 };
+        for owner in plan.owners.iter().flat_map(|planned| planned.owners()) {
+            run.world.apply(Object::Owner(owner));
+        }
+        for (number, planned) in plan.sequences.iter().enumerate() {
+            run.world.apply(Object::Sequence(planned.sequence(number)));
+        }
+        for owner in run.world.truth.owners.values() {
+            run.view.take_in(&Change::Applied(Object::Owner(owner.clone())));
+        }
+        run
+    }
+
+    fn happen(&mut self, happening: &Happening) {
+        use Happening::*;
+        match happening {
+            CreatePod { pod, gated, exits } => self.create(*pod, *gated, *exits),
+            Pod { pod, becomes } => self.becomes(*pod, *becomes),
+            Relabel { pod, app } => {
+                if let Some(mut pod) = self.pod(*pod).filter(|pod| pod.owner.is_none()) {
+                    pod.labels = build::labels(&format!("app=a{app}"));
+                    self.apply_pod(pod);
+                }
+            }
+            Scale { app, desired } => {
+                if let Some(owner) = self.workload(*app) {
+                    let desired = (*desired > 0).then(|| u32::from(*desired));
+                    self.world.apply(Object::Owner(Owner { desired, ..owner }));
+                }
+            }
+            Rollout { app } => self.rollout(*app),
+            EditSequence { which, to } => self.edit(*which, |sequence| {
+                sequence.generation += 1;
+                sequence.spec = Ok(Arc::new(to.spec()));
+            }),
+            Suspend { which, suspend } => {
+                self.edit(*which, |sequence| edit_spec(sequence, |spec| spec.suspend = *suspend))
+            }
+            OpenByHand { which, group } => self.edit(*which, |sequence| {
+                let title = sequence.spec.as_ref().ok().and_then(|spec| spec.groups.get(*group as usize));
+                let title = title.map(|group| group.title.clone());
+                sequence.opened_by_hand.extend(title);
+            }),
+            DeleteSequence { which } => {
+                if let Some(sequence) = self.sequence(*which) {
+                    self.world.delete(Object::Sequence(sequence));
+                }
+            }
+            Time { seconds } => self.world.now += SignedDuration::from_secs(i64::from(*seconds)),
+            Restart => {
+                self.world.restart();
+                self.relisted();
+            }
+            Relist => {
+                self.world.relist();
+                self.relisted();
+            }
+            Tell { changes } => self.tell(*changes as usize),
+            Again { pod } => {
+                let name = name_of(*pod);
+                let old = self.past.iter().find(|old| *old.name == *name).cloned();
+                if let Some(old) = old {
+                    let change = Change::Applied(Object::Pod(old));
+                    self.view.take_in(&change);
+                    deliver(&mut self.world.index, change);
+                }
+            }
+            Swap { at } => self.swap(*at as usize),
+            Answers { lost } => {
+                self.world.answers = if *lost { self::Answers::Lost } else { self::Answers::Prompt };
+            }
+        }
+    }
+
+    fn relisted(&mut self) {
+        self.view = View::default();
+        for object in self.world.truth.objects() {
+            self.view.take_in(&Change::Applied(object));
+        }
+        self.decide();
+    }
+
+    /// Tells some of what happened, and lets the controller decide and act.
+    fn tell(&mut self, changes: usize) {
+        // What is done in answer is told later, so that a `Tell` of everything ends.
+        loop {
+            let count = changes.min(self.world.untold.len());
+            for change in self.world.untold.drain(..count) {
+                self.view.take_in(&change);
+                deliver(&mut self.world.index, change);
+            }
+            self.decide();
+            if changes != usize::MAX || self.world.untold.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn decide(&mut self) {
+        let before = self.view.clone();
+        let live: Vec<(Uid, Arc<Spec>)> = self.live();
+        for (uid, spec) in &live {
+            for (position, group) in spec.groups.iter().enumerate() {
+                if before.condition(spec, position) {
+                    self.held.insert((*uid, group.id.clone()));
+                }
+            }
+        }
+        self.world.settle();
+        for released in self.world.take_done().released {
+            self.released_in_order(&before, &live, released.by, released.pod);
+            // What was answered: the pod without its gate, or that it is gone.
+            let told = match self.world.index.pod(released.pod) {
+                Some(pod) => Change::Applied(Object::Pod(pod.clone())),
+                None => Change::Deleted(Object::Pod(before.pods[&released.pod].clone())),
+            };
+            self.view.take_in(&told);
+        }
+        self.counts_are_fresh();
+        self.every_wait_has_a_reason();
+    }
+
+    fn live(&self) -> Vec<(Uid, Arc<Spec>)> {
+        let live = self.world.index.sequences().filter(|entry| !entry.ghost);
+        live.filter_map(|entry| Some((entry.sequence.uid, entry.spec()?.clone()))).collect()
+    }
+
+    /// S1, told from outside: what a group waits for has, or has had, its condition.
+    fn released_in_order(&self, view: &View, live: &[(Uid, Arc<Spec>)], by: Uid, pod: Uid) {
+        let pod = view.pods.get(&pod).expect("only what was told is released");
+        let Some((_, own)) = live.iter().find(|(uid, _)| *uid == by) else {
+            assert!(!self.world.truth.sequences.contains_key(&by), "a ghost of what lives");
+            return;
+        };
+        for (uid, spec) in live.iter().filter(|(_, spec)| spec.gate == own.gate) {
+            let Some(position) = View::group_of(spec, pod) else { continue };
+            let entry = self.world.index.sequence(*uid).expect("it lives");
+            assert!(!spec.suspend, "{} released while suspended", pod.name);
+            let group = &spec.groups[position];
+            let bootstrap = spec.enforcement == Enforcement::Bootstrap;
+            let been_complete = bootstrap && self.held.contains(&(*uid, group.id.clone()));
+            if been_complete || entry.sequence.opened_by_hand.contains(&group.title) {
+                continue;
+            }
+            for earlier in &group.after {
+                let waited_for = &spec.groups[*earlier];
+                let passed_by = waited_for.timeout.is_some() && waited_for.on_timeout == OnTimeout::Continue;
+                let had_it = bootstrap && self.held.contains(&(*uid, waited_for.id.clone()));
+                assert!(
+                    passed_by || had_it || view.condition(spec, *earlier),
+                    "{} of {} released before {}",
+                    pod.name,
+                    group.title,
+                    waited_for.title
+                );
+            }
+        }
+    }
+
+    /// The counts that were kept up equal those of an index that is built of the same facts at once.
+    fn counts_are_fresh(&self) {
+        let mut fresh = Index::default();
+        let kept = &self.world.index;
+        let sequences = kept.sequences().filter(|entry| !entry.ghost).map(|entry| entry.sequence.clone());
+        let pods = self.view.pods.values().cloned().map(Object::Pod);
+        let owners = self.view.owners.values().cloned().map(Object::Owner);
+        let objects: Vec<Object> = sequences.map(Object::Sequence).chain(pods).chain(owners).collect();
+        list_all(&mut fresh, &objects, self.world.version);
+        for (uid, gate) in self.world.in_flight.iter().filter(|(uid, _)| kept.in_flight(**uid)) {
+            fresh.release_sent(*uid, gate);
+        }
+        for (uid, spec) in self.live() {
+            let (kept, fresh) = (kept.sequence(uid).expect("lives"), fresh.sequence(uid).expect("applied"));
+            for position in 0..spec.groups.len() {
+                let (kept_cell, fresh_cell) = (kept.cell(position), fresh.cell(position));
+                assert_eq!(
+                    format!("{kept_cell:?}"),
+                    format!("{fresh_cell:?}"),
+                    "{:?}",
+                    spec.groups[position]
+                );
+                assert_eq!(kept.lost(position), fresh.lost(position));
+            }
+        }
+    }
+
+    fn every_wait_has_a_reason(&self) {
+        let index = &self.world.index;
+        for entry in index.sequences().filter(|entry| !entry.ghost) {
+            let Some(spec) = entry.spec().filter(|spec| !spec.suspend) else { continue };
+            let evaluation = evaluate(index, entry, self.world.now);
+            for (position, view) in evaluation.groups.iter().enumerate() {
+                if view.complete || !view.open {
+                    continue;
+                }
+                let busy = self.world.in_flight.keys().any(|uid| index.in_flight(*uid));
+                let reasons = blocked::of_open_group(index, entry, spec, position, &evaluation, 5);
+                assert!(busy || !reasons.is_empty(), "{:?} waits for nothing", spec.groups[position]);
+            }
+        }
+    }
+}
+
+fn edit_spec(sequence: &mut Sequence, change: impl FnOnce(&mut Spec)) {
+    if let Ok(spec) = &mut sequence.spec {
+        sequence.generation += 1;
+        change(Arc::make_mut(spec));
+    }
+}
+
+/// Pods that groups list by name have no owner; the others may be of their app's workload.
+fn name_of(pod: u8) -> String {
+    if pod < 16 { format!("p{pod}") } else { format!("x{pod}") }
+}
+
+// What happens in the cluster.
+impl Run {
+    fn sequence(&self, which: u8) -> Option<Sequence> {
+        let name = format!("s{which}");
+        self.world.truth.sequences.values().find(|sequence| *sequence.name == *name).cloned()
+    }
+
+    fn edit(&mut self, which: u8, change: impl FnOnce(&mut Sequence)) {
+        if let Some(mut sequence) = self.sequence(which) {
+            change(&mut sequence);
+            self.world.apply(Object::Sequence(sequence));
+        }
+    }
+
+    fn pod(&self, pod: u8) -> Option<Pod> {
+        self.world.pod_named(HOME, &name_of(pod)).cloned()
+    }
+
+    fn apply_pod(&mut self, pod: Pod) {
+        let finished = pod.owner.filter(|owner| owner.kind == OwnerKind::Job);
+        self.past.extend(self.world.truth.pods.get(&pod.uid).cloned());
+        self.world.apply(Object::Pod(pod));
+        if let Some(job) = finished {
+            self.count_job(job.uid);
+        }
+    }
+
+    fn count_job(&mut self, uid: Uid) {
+        let Some(mut owner) = self.world.truth.owners.get(&uid).cloned() else { return };
+        let Some(job) = &mut owner.job else { return };
+        let of_job =
+            self.world.truth.pods.values().filter(|pod| pod.owner.is_some_and(|owner| owner.uid == uid));
+        job.succeeded = of_job.filter(|pod| pod.phase == PodPhase::Succeeded).count() as u32;
+        job.complete |= job.completions.is_some_and(|completions| job.succeeded >= completions);
+        self.world.apply(Object::Owner(owner));
+    }
+
+    fn workload(&self, app: u8) -> Option<Owner> {
+        let name = format!("w{app}");
+        self.world.truth.owners.values().find(|owner| *owner.name == *name).cloned()
+    }
+
+    /// What makes the pods of a workload: itself, or the newest ReplicaSet of a Deployment.
+    fn maker(&self, workload: &Owner) -> Owner {
+        let newest = self.world.truth.owners.values().find(|owner| {
+            owner.parent.is_some_and(|parent| parent.uid == workload.uid)
+                && owner.revision == workload.revision
+        });
+        newest.unwrap_or(workload).clone()
+    }
+
+    fn rollout(&mut self, app: u8) {
+        let Some(deployment) = self.workload(app).filter(|owner| owner.kind == OwnerKind::Deployment) else {
+            return;
+        };
+        let revision =
+            deployment.revision.as_ref().and_then(|text| text.parse::<u32>().ok()).unwrap_or(0) + 1;
+        let revision: Arc<str> = revision.to_string().into();
+        let name = format!("{}-{revision}", deployment.name);
+        let mut next = build::owner(OwnerKind::ReplicaSet, HOME, &name, &format!("app=a{app}"), 1);
+        next.parent = Some(build::owner_ref(OwnerKind::Deployment, HOME, &deployment.name));
+        next.revision = Some(revision.clone());
+        self.world.apply(Object::Owner(next));
+        self.world.apply(Object::Owner(Owner { revision: Some(revision), ..deployment }));
+    }
+
+    fn create(&mut self, number: u8, gated: bool, exits: bool) {
+        let name = name_of(number);
+        if self.world.pod_named(HOME, &name).is_none() {
+            let app = number % APPS;
+            let maker =
+                (number >= 16).then(|| self.workload(app)).flatten().map(|workload| self.maker(&workload));
+            self.create_named(&name, app, maker, gated, exits);
+        }
+    }
+
+    fn create_named(&mut self, name: &str, app: u8, maker: Option<Owner>, gated: bool, exits: bool) {
+        self.created += 1;
+        let uid = format!("{name} {}", self.created);
+        let mut pod = build::pod(HOME, name, &uid, &format!("app=a{app}"), self.world.now);
+        pod.gates = if gated { vec![build::GATE.into(), "second".into()] } else { Vec::new() };
+        pod.owner =
+            maker.as_ref().map(|maker| rollcall_core::facts::OwnerRef { kind: maker.kind, uid: maker.uid });
+        pod.runs_to_completion = exits || maker.is_some_and(|maker| maker.kind == OwnerKind::Job);
+        self.apply_pod(pod);
+    }
+
+    fn becomes(&mut self, number: u8, becomes: u8) {
+        let Some(mut pod) = self.pod(number) else { return };
+        pod.since = self.world.now;
+        // A foreign gate goes when its owner likes.
+        let free = pod.gates.is_empty();
+        match becomes {
+            0..=3 if free && pod.phase != PodPhase::Failed => {
+                (pod.phase, pod.bound, pod.started, pod.ready) = (PodPhase::Running, true, true, true);
+            }
+            4 if free && pod.phase == PodPhase::Pending => {
+                (pod.phase, pod.bound, pod.started) = (PodPhase::Running, true, true);
+            }
+            5 => pod.ready = false,
+            6 if free && pod.runs_to_completion => {
+                (pod.phase, pod.bound, pod.ready) = (PodPhase::Succeeded, true, false);
+            }
+            7 if free && pod.runs_to_completion => (pod.phase, pod.ready) = (PodPhase::Failed, false),
+            8 => pod.terminating = true,
+            9 => return self.world.delete(Object::Pod(pod)),
+            10 => pod.gates.retain(|gate| **gate != *"second"),
+            11 => {
+                let (name, owner) = (pod.name.clone(), pod.owner);
+                let maker = owner.and_then(|owner| self.world.truth.owners.get(&owner.uid)).cloned();
+                self.world.delete(Object::Pod(pod));
+                return self.create_named(&name, number % APPS, maker, true, false);
+            }
+            _ => return,
+        }
+        self.apply_pod(pod);
+    }
+
+    fn swap(&mut self, at: usize) {
+        let untold = &mut self.world.untold;
+        if at + 1 < untold.len() && subject(&untold[at]) != subject(&untold[at + 1]) {
+            untold.swap(at, at + 1);
+        }
+    }
+}
+
+fn subject(change: &Change) -> String {
+    let (Change::Applied(object) | Change::Deleted(object)) = change;
+    format!("{:?}", object.listed())
+}
+
+// To the good end.
+impl Run {
+    /// One sequence is left, all that it expects comes to exist, and everything becomes ready.
+    pub fn make_everything_well(&mut self) {
+        let keep = self.sequence(0).map(|sequence| sequence.uid);
+        let others: Vec<Sequence> = self.world.truth.sequences.values().cloned().collect();
+        for other in others.into_iter().filter(|other| Some(other.uid) != keep) {
+            self.world.delete(Object::Sequence(other));
+        }
+        self.edit(0, |sequence| {
+            edit_spec(sequence, |spec| {
+                spec.suspend = false;
+                let mut seen = BTreeSet::new();
+                for position in 0..spec.groups.len() {
+                    // Two groups that select the same: all belong to the first, the other would wait for ever.
+                    let text = format!("{:?}", spec.groups[position].members);
+                    if matches!(spec.groups[position].members, Members::Selector(_)) && !seen.insert(text) {
+                        spec.groups[position].members = build::names(&["p0"]);
+                    }
+                }
+            });
+        });
+        // A step may need three turns (exist, be released, settle), and a sequence has at most six.
+        for _ in 0..40 {
+            self.tell(usize::MAX);
+            if self.unfinished().is_none() && self.world.now > build::at(1) {
+                break;
+            }
+            self.mend();
+            self.world.now += SignedDuration::from_secs(30);
+        }
+        self.tell(usize::MAX);
+    }
+
+    fn mend(&mut self) {
+        let pods: Vec<Pod> = self.world.truth.pods.values().cloned().collect();
+        let spec = self.sequence(0).and_then(|sequence| sequence.spec.ok());
+        let gate = spec.as_ref().map(|spec| spec.gate.clone());
+        for mut pod in pods {
+            if pod.terminating || pod.phase == PodPhase::Failed || self.is_outdated(&pod) {
+                self.world.delete(Object::Pod(pod));
+                continue;
+            }
+            let before = pod.clone();
+            pod.gates.retain(|held| Some(held) == gate.as_ref());
+            if pod.gates.is_empty() && pod.phase != PodPhase::Succeeded {
+                (pod.phase, pod.bound, pod.started, pod.ready) = (PodPhase::Running, true, true, true);
+                if pod.runs_to_completion {
+                    (pod.phase, pod.ready) = (PodPhase::Succeeded, false);
+                }
+            }
+            if pod != before {
+                self.apply_pod(pod);
+            }
+        }
+        for group in spec.iter().flat_map(|spec| &spec.groups) {
+            match &group.members {
+                Members::Names(names) => {
+                    for name in names
+                        .iter()
+                        .filter(|name| self.world.pod_named(HOME, name).is_none())
+                        .cloned()
+                        .collect::<Vec<_>>()
+                    {
+                        self.create_named(&name, 0, None, true, false);
+                    }
+                }
+                Members::Selector(selector) => {
+                    let app = (0..APPS).find(|app| selector.matches(&build::labels(&format!("app=a{app}"))));
+                    self.fill(app.expect("groups select apps"));
+                }
+            }
+        }
+    }
+
+    fn is_outdated(&self, pod: &Pod) -> bool {
+        let Some(made_by) = pod.owner.and_then(|owner| self.world.truth.owners.get(&owner.uid)) else {
+            return false;
+        };
+        let parent = made_by.parent.and_then(|parent| self.world.truth.owners.get(&parent.uid));
+        parent.is_some_and(|deployment| deployment.revision != made_by.revision)
+    }
+
+    /// As many pods of an app as its workload wants, or one.
+    fn fill(&mut self, app: u8) {
+        let Some(workload) = self.workload(app) else {
+            let name = format!("y{app}");
+            if self.world.pod_named(HOME, &name).is_none() {
+                self.create_named(&name, app, None, true, false);
+            }
+            return;
+        };
+        let desired = workload.desired.unwrap_or(1);
+        if workload.desired.is_none() {
+            self.world.apply(Object::Owner(Owner { desired: Some(1), ..workload.clone() }));
+        }
+        let maker = self.maker(&workload);
+        let of_maker = self
+            .world
+            .truth
+            .pods
+            .values()
+            .filter(|pod| pod.owner.is_some_and(|owner| owner.uid == maker.uid));
+        let wanted = if maker.kind == OwnerKind::Job { desired.max(2) } else { desired };
+        for _ in of_maker.count()..wanted as usize {
+            let name = format!("z{app}-{}", self.created);
+            self.create_named(&name, app, Some(maker.clone()), true, false);
+        }
+    }
+
+    pub fn assert_all_complete(&self) {
+        if let Some(unfinished) = self.unfinished() {
+            panic!("{unfinished}");
+        }
+    }
+
+    /// What is not as it should be in the end.
+    fn unfinished(&self) -> Option<String> {
+        let sequence = self.sequence(0)?;
+        let spec = sequence.spec.as_ref().expect("valid");
+        let entry = self.world.index.sequence(sequence.uid).expect("told");
+        let evaluation = evaluate(&self.world.index, entry, self.world.now);
+        let mut groups = spec.groups.iter().zip(&evaluation.groups);
+        if let Some((group, view)) = groups.find(|(_, view)| view.state() != GroupState::Complete) {
+            return Some(format!("{group:?} {view:?}"));
+        }
+        let held = |pod: &&Pod| pod.gates.contains(&spec.gate) && View::group_of(spec, pod).is_some();
+        self.world.truth.pods.values().find(held).map(|pod| format!("{} is still held", pod.name))
+    }
+
+    /// Where everything stands at the end, without names and times that differ between runs.
+    pub fn end_state(&self) -> BTreeMap<String, String> {
+        let pods = self
+            .world
+            .truth
+            .pods
+            .values()
+            .map(|pod| (pod.name.to_string(), format!("{:?} {:?}", pod.gates, pod.phase)));
+        let sequences = self.world.truth.sequences.values();
+        let phases =
+            sequences.map(|sequence| (sequence.name.to_string(), format!("{:?}", sequence.recorded.phase)));
+        pods.chain(phases).collect()
+    }
+
+    /// Facts told in any order make the same decisions.
+    pub fn assert_same_decisions_from_any_order(&self, seed: u64) {
+        let objects = self.world.truth.objects();
+        let listed = objects.iter().map(Object::listed).collect();
+        let mut decisions = Vec::new();
+        for turn in 0..3u64 {
+            let mut shuffled = objects.clone();
+            let mut state = seed.wrapping_add(turn) | 1;
+            for at in (1..shuffled.len()).rev() {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                shuffled.swap(at, (state >> 33) as usize % (at + 1));
+            }
+            let mut index = Index::default();
+            shuffled.into_iter().for_each(|object| index.apply(object));
+            for kind in Kind::ALL {
+                index.list_begins(kind, self.world.version);
+                index.list_ended(kind, &listed);
+            }
+            let uids: Vec<Uid> = index.sequences().map(|entry| entry.sequence.uid).collect();
+            let decided =
+                uids.into_iter().map(|uid| decide(&index, uid, self.world.settings, self.world.now, 7));
+            decisions.push(decided.collect::<Vec<_>>());
+        }
+        assert_eq!(decisions[0], decisions[1]);
+        assert_eq!(decisions[0], decisions[2]);
+    }
+}
