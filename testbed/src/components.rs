@@ -141,6 +141,8 @@ pub fn controller_manager(layout: &Layout, options: &Options) -> Spec {
         "--use-service-account-credentials=true".into(),
         format!("--service-account-private-key-file={}", path(&layout.pki().join("sa.key"))),
         format!("--root-ca-file={}", path(&layout.pki().join("ca.crt"))),
+        // It only writes a hint for kubelets to every node, several times while there become more.
+        "--controllers=*,-ttl-controller".into(),
         "--concurrent-replicaset-syncs=20".into(),
         "--concurrent-job-syncs=20".into(),
     ]);

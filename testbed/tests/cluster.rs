@@ -47,6 +47,15 @@ async fn parts_can_be_stopped_and_started() -> Result<()> {
     let names: Vec<_> = nodes.list(&ListParams::default()).await?.items;
     let names: Vec<_> = names.into_iter().filter_map(|node| node.metadata.name).collect();
     assert_eq!(names, ["node-0", "node-2"]);
+
+    let ready = |node: &Node| {
+        let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+        conditions.is_some_and(|list| list.iter().any(|c| c.type_ == "Ready" && c.status == "True"))
+    };
+    cluster.kubectl_ok(&["annotate", "node", "node-2", "testbed.rollcall.dev/not-ready=true"])?;
+    wait::for_object(&nodes, "node-2", LIMIT, |node| !ready(node)).await?;
+    cluster.kubectl_ok(&["annotate", "node", "node-2", "testbed.rollcall.dev/not-ready-"])?;
+    wait::for_object(&nodes, "node-2", LIMIT, ready).await?;
     Ok(())
 }
 

@@ -34,6 +34,9 @@ const KUBELET_CONFIG: &str = include_str!("../../assets/kubelet.yaml");
 /// A node is ready after about 12 s.
 const LIMIT: Duration = Duration::from_secs(120);
 
+/// After this, a wait for the machine's one node is worth a word.
+const PATIENCE: Duration = Duration::from_secs(3);
+
 /// What the node takes from the machine. Written down before it is taken, so that the clean-up, which is another
 /// process's work, knows it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -93,11 +96,17 @@ impl Cluster {
     /// `imagePullPolicy: Never`. Its label is `testbed.rollcall.dev/node: real`.
     pub async fn start_real_node(&self, name: &str) -> Result<RealNode> {
         let supervisor = self.supervisor.clone();
-        tokio::task::spawn_blocking(move || {
+        let mut ready = tokio::task::spawn_blocking(move || {
             supervisor.lock_node()?;
             packages::install()
-        })
-        .await??;
+        });
+        match tokio::time::timeout(PATIENCE, &mut ready).await {
+            Ok(result) => result??,
+            Err(_) => {
+                eprintln!("testbed: waiting for another real node on this machine to end, or for packages");
+                ready.await??;
+            }
+        }
         let dir = cleanup::node_dir(self.dir());
         fs::create_dir(&dir).context("a cluster can have one real node")?;
         let claims = Claims::new(self)?;
