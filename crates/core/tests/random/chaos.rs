@@ -486,28 +486,30 @@ impl Run {
         parent.is_some_and(|deployment| deployment.revision != made_by.revision)
     }
 
-    /// As many pods of an app as its workload wants, or one.
+    /// As many pods of an app as its workloads want, or one.
     fn fill(&mut self, app: u8) {
-        let Some(workload) = self.workload(app) else {
-            let name = format!("y{app}");
-            if self.world.pod_named(HOME, &name).is_none() {
-                self.create_named(&name, app, None, true, false);
-            }
-            return;
-        };
+        let name = format!("w{app}");
+        let owners = self.world.truth.owners.values();
+        let workloads: Vec<Owner> = owners.filter(|owner| *owner.name == *name).cloned().collect();
+        let alone = format!("y{app}");
+        if workloads.is_empty() && self.world.pod_named(HOME, &alone).is_none() {
+            self.create_named(&alone, app, None, true, false);
+        }
+        for workload in workloads {
+            self.fill_workload(app, workload);
+        }
+    }
+
+    fn fill_workload(&mut self, app: u8, workload: Owner) {
         let desired = workload.desired.unwrap_or(1);
         if workload.desired.is_none() {
             self.world.apply(Object::Owner(Owner { desired: Some(1), ..workload.clone() }));
         }
         let maker = self.maker(&workload);
-        let of_maker = self
-            .world
-            .truth
-            .pods
-            .values()
-            .filter(|pod| pod.owner.is_some_and(|owner| owner.uid == maker.uid));
+        let pods = self.world.truth.pods.values();
+        let of_maker = pods.filter(|pod| pod.owner.is_some_and(|owner| owner.uid == maker.uid)).count();
         let wanted = if maker.kind == OwnerKind::Job { desired.max(2) } else { desired };
-        for _ in of_maker.count()..wanted as usize {
+        for _ in of_maker..wanted as usize {
             let name = format!("z{app}-{}", self.created);
             self.create_named(&name, app, Some(maker.clone()), true, false);
         }
