@@ -62,7 +62,8 @@ impl Scene {
 
     fn assert_violated(&self, invariant: &str, part: &str, actions: Vec<Action>) {
         let found = self.violations(actions);
-        let named = |violation: &&Violation| violation.invariant == invariant && violation.detail.contains(part);
+        let named =
+            |violation: &&Violation| violation.invariant == invariant && violation.detail.contains(part);
         assert!(found.iter().any(|violation| named(&violation)), "{invariant} {part}: {found:?}");
     }
 }
@@ -72,7 +73,12 @@ fn release(pod: &str) -> Action {
 }
 
 fn release_of(uid: &str, name: &str, namespace: &str, gate: &str) -> Action {
-    Action::Release { pod: Uid::digest(uid), namespace: namespace.into(), name: name.into(), gate: gate.into() }
+    Action::Release {
+        pod: Uid::digest(uid),
+        namespace: namespace.into(),
+        name: name.into(),
+        gate: gate.into(),
+    }
 }
 
 #[test]
@@ -86,7 +92,11 @@ fn a_right_decision_is_not_complained_about() {
 #[test]
 fn a_group_released_too_early() {
     let scene = Scene::new(|_| {});
-    scene.assert_violated("S1", "\"second\" is released before \"first\": 0 of 1 arrived", vec![release("b")]);
+    scene.assert_violated(
+        "S1",
+        "\"second\" is released before \"first\": 0 of 1 arrived",
+        vec![release("b")],
+    );
 }
 
 #[test]

@@ -5,14 +5,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One of each, in the order of the enum. A new one does not compile here until it is added.
+/// One of each, in the order of the enum.
 fn every_reason() -> Vec<Reason> {
     let (pod, group): (Arc<str>, Arc<str>) = ("db-0".into(), "db".into());
     let owner = || String::from("Deployment db");
     let trouble = Some(String::from("container app: CrashLoopBackOff"));
     let until = "2026-01-05T12:00:30Z".parse().expect("a time");
     vec![
-        Reason::Timeout { group: group.clone(), after: Duration::from_secs(90), arrived: 1, required: Some(3) },
+        Reason::Timeout {
+            group: group.clone(),
+            after: Duration::from_secs(90),
+            arrived: 1,
+            required: Some(3),
+        },
         Reason::InvalidSpec { problem: "spec.podGroups[0].pods: is empty".into() },
         Reason::NotPermitted { namespace: "shop".into(), from: "ops".into() },
         Reason::NodeScopeNeedsFullMode,
@@ -39,12 +44,42 @@ fn every_reason() -> Vec<Reason> {
     ]
 }
 
+/// A new reason does not compile here; then add it above, and raise the number.
+fn number_of_reasons() -> usize {
+    match Reason::Suspended {
+        Reason::Timeout { .. }
+        | Reason::InvalidSpec { .. }
+        | Reason::NotPermitted { .. }
+        | Reason::NodeScopeNeedsFullMode
+        | Reason::Suspended
+        | Reason::WaitsForGroup { .. }
+        | Reason::Settling { .. }
+        | Reason::NotCreated { .. }
+        | Reason::NothingMatches { .. }
+        | Reason::NumberUnknown { .. }
+        | Reason::TooFewPods { .. }
+        | Reason::TooFewMembers { .. }
+        | Reason::NotReady { .. }
+        | Reason::NotStarted { .. }
+        | Reason::NotSucceeded { .. }
+        | Reason::JobNotComplete { .. }
+        | Reason::JobFailed { .. }
+        | Reason::PodFailed { .. }
+        | Reason::ForeignGate { .. }
+        | Reason::NoGate { .. }
+        | Reason::StartLimit { .. }
+        | Reason::OtherSequence { .. }
+        | Reason::OutOfOrder { .. }
+        | Reason::OldReplicaSet { .. } => 24,
+    }
+}
+
 #[test]
 fn every_reason_is_described_and_every_description_is_of_a_reason() {
     let codes: BTreeSet<&str> = every_reason().iter().map(Reason::code).collect();
     let described: BTreeSet<&str> = reason::ALL.iter().map(|described| described.code).collect();
     assert_eq!(codes, described);
-    assert_eq!(codes.len(), every_reason().len());
+    assert_eq!(codes.len(), number_of_reasons());
 }
 
 #[test]

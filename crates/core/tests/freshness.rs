@@ -1,0 +1,282 @@
+//! What the index believes when news come late, twice, out of order, or from a cluster restored from a backup.
+
+mod support;
+
+use jiff::Timestamp;
+use rollcall_core::{
+    Uid,
+    facts::Pod,
+    index::{Answer, Index, Kind, Listed, Note, Object},
+    sequence::{
+        Action, Decision, Sequence, Settings, Spec, decide,
+        explain::{explain_pod, explain_sequence},
+    },
+};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use support::{
+    build::{self, GATE, HOME, start},
+    world::list_all,
+};
+
+const SETTINGS: Settings = Settings { notes: true };
+
+fn now() -> Timestamp {
+    start()
+}
+
+/// Groups of one pod each, named like it.
+fn spec(pods: &[&str]) -> Spec {
+    build::spec(
+        pods.iter().enumerate().map(|(at, pod)| build::group(at, Some(pod), build::names(&[pod]))).collect(),
+    )
+}
+
+fn sequence(version: u64, pods: &[&str]) -> Sequence {
+    Sequence { version, ..build::sequence(HOME, "app", spec(pods)) }
+}
+
+fn pod(name: &str, uid: &str, version: u64) -> Pod {
+    Pod { version, ..build::pod(HOME, name, uid, "", now()) }
+}
+
+fn note_of(sequence: &Sequence, version: u64) -> Note {
+    let Sequence { uid, namespace, name, spec, .. } = sequence.clone();
+    Note { sequence: uid, version, namespace, name, spec: spec.expect("valid") }
+}
+
+fn index(objects: &[Object], version: u64) -> Index {
+    let mut index = Index::default();
+    list_all(&mut index, objects, version);
+    index
+}
+
+fn list(index: &mut Index, kind: Kind, version: u64, objects: &[Object]) {
+    index.list_begins(kind, version);
+    let listed: BTreeSet<Listed> = objects.iter().map(Object::listed).collect();
+    objects.iter().for_each(|object| index.apply(object.clone()));
+    index.list_ended(kind, &listed);
+}
+
+fn decided(index: &Index, uid: Uid) -> Decision {
+    decide(index, uid, SETTINGS, now(), 100)
+}
+
+fn released(index: &Index, uid: Uid) -> Vec<String> {
+    let actions = decided(index, uid).actions.into_iter();
+    actions
+        .filter_map(|action| match action {
+            Action::Release { name, .. } => Some(name.to_string()),
+            Action::WriteNote { .. } | Action::DropNote { .. } => None,
+        })
+        .collect()
+}
+
+#[test]
+fn an_older_view_of_a_pod_changes_nothing() {
+    let mut index = index(&[Object::Pod(pod("a", "a", 10))], 10);
+    index.apply(Object::Pod(Pod { ready: true, ..pod("a", "a", 9) }));
+    index.apply(Object::Pod(Pod { ready: true, ..pod("a", "a", 10) }));
+    assert!(!index.pod(Uid::digest("a")).expect("known").ready);
+}
+
+#[test]
+fn a_deleted_pod_does_not_come_back() {
+    let mut index = index(&[Object::Pod(pod("a", "a", 10))], 10);
+    index.delete(Object::Pod(pod("a", "a", 11)));
+    index.apply(Object::Pod(pod("a", "a", 12)));
+    index.release_answered(Uid::digest("a"), Answer::Done(Box::new(pod("a", "a", 13))));
+    assert_eq!(index.pod_count(), 0);
+}
+
+#[test]
+fn of_two_pods_of_one_name_the_newer_lives() {
+    for (first, second) in [("old", "new"), ("new", "old")] {
+        let of = |uid: &str| Object::Pod(pod("a", uid, if uid == "new" { 20 } else { 10 }));
+        let mut index = index(&[], 5);
+        index.apply(of(first));
+        index.apply(of(second));
+        assert_eq!(index.pod_named(HOME, "a").expect("one lives").uid, Uid::digest("new"));
+        assert_eq!(index.pod_count(), 1);
+    }
+}
+
+#[test]
+fn a_relist_derives_what_was_deleted() {
+    let mut index = index(&[Object::Pod(pod("a", "a", 10)), Object::Pod(pod("b", "b", 11))], 12);
+    index.apply(Object::Pod(pod("b", "b", 30)));
+    list(&mut index, Kind::Pod, 20, &[]);
+    assert!(index.pod(Uid::digest("a")).is_none());
+    assert!(index.pod(Uid::digest("b")).is_none(), "20 is below 30: a restored cluster, which lacks it");
+}
+
+#[test]
+fn a_note_written_while_the_notes_are_listed_is_kept() {
+    let sequence = sequence(10, &["a"]);
+    let mut index = index(&[Object::Sequence(sequence.clone())], 20);
+    index.list_begins(Kind::Note, 25);
+    index.note_written(note_of(&sequence, 26));
+    index.list_ended(Kind::Note, &BTreeSet::new());
+    assert!(index.note(sequence.uid).is_some());
+    assert!(
+        !decided(&index, sequence.uid)
+            .actions
+            .iter()
+            .any(|action| matches!(action, Action::WriteNote { .. }))
+    );
+}
+
+#[test]
+fn no_decision_before_everything_is_listed() {
+    let mut index = Index::default();
+    for kind in Kind::ALL {
+        assert!(!index.is_synced());
+        list(&mut index, kind, 1, &[]);
+    }
+    assert!(index.is_synced());
+    index.list_begins(Kind::Pod, 2);
+    assert!(!index.is_synced());
+}
+
+#[test]
+fn a_restored_cluster_is_believed_and_nobody_in_it_is_let_go() {
+    let (old, new) = (sequence(10, &["a", "b"]), build::sequence(HOME, "new", spec(&["c", "d"])));
+    let new = Sequence { version: 40, ..new };
+    let pods = ["a", "b", "c", "d"].map(|name| Object::Pod(pod(name, name, 30)));
+    let mut all = vec![Object::Sequence(old.clone()), Object::Sequence(new.clone())];
+    all.extend(pods.clone());
+    let mut index = index(&all, 50);
+    // From a backup of before `new`: it was never deleted, so its pods stay held.
+    list(&mut index, Kind::Sequence, 20, &[Object::Sequence(old.clone())]);
+    assert!(index.sequence(new.uid).is_none());
+    assert_eq!(released(&index, new.uid), [""; 0]);
+    // If it was only an API server that lags, it comes again.
+    index.apply(Object::Sequence(new.clone()));
+    assert!(index.sequence(new.uid).is_some_and(|entry| !entry.ghost));
+    // Pods older than what was known, and one that is gone and comes again.
+    let before: Vec<Object> = ["a", "b"].map(|name| Object::Pod(pod(name, name, 15))).to_vec();
+    list(&mut index, Kind::Pod, 20, &before);
+    assert_eq!(index.pod(Uid::digest("a")).map(|pod| pod.version), Some(15));
+    index.apply(Object::Pod(pod("c", "c", 30)));
+    assert!(index.pod(Uid::digest("c")).is_some());
+}
+
+#[test]
+fn a_note_seen_before_its_sequence_raises_no_ghost() {
+    let sequence = sequence(60, &["a", "b"]);
+    let pods = ["a", "b"].map(|name| Object::Pod(pod(name, name, 30)));
+    let mut index = index(&pods, 50);
+    // Another controller has written it; our watch of the sequences is a little behind.
+    index.apply(Object::Note(note_of(&sequence, 61)));
+    assert!(index.sequence(sequence.uid).is_none());
+    assert_eq!(released(&index, sequence.uid), [""; 0]);
+    index.apply(Object::Sequence(sequence.clone()));
+    assert!(index.sequence(sequence.uid).is_some_and(|entry| !entry.ghost && entry.is_noted()));
+}
+
+#[test]
+fn a_note_is_carried_out_when_a_later_list_lacks_its_sequence() {
+    let sequence = sequence(60, &["a", "b"]);
+    let pods = ["a", "b"].map(|name| Object::Pod(pod(name, name, 30)));
+    let mut index = index(&pods, 50);
+    index.apply(Object::Note(note_of(&sequence, 61)));
+    list(&mut index, Kind::Sequence, 70, &[]);
+    assert!(index.sequence(sequence.uid).is_some_and(|entry| entry.ghost));
+    assert_eq!(released(&index, sequence.uid), ["a", "b"]);
+}
+
+#[test]
+fn a_ghost_laid_to_rest_is_not_raised_again_by_its_note() {
+    let sequence = sequence(10, &["a"]);
+    let other = build::sequence(HOME, "other", spec(&["x"]));
+    let mut index = index(&[Object::Note(note_of(&sequence, 11))], 50);
+    assert!(decided(&index, sequence.uid).finished);
+    index.lay_to_rest(sequence.uid);
+    index.apply(Object::Note(note_of(&other, 60)));
+    assert!(index.sequence(sequence.uid).is_none());
+    assert_eq!(decided(&index, sequence.uid).actions, [Action::DropNote { sequence: sequence.uid }]);
+}
+
+#[test]
+fn that_the_kind_is_missing_says_nothing_about_its_objects() {
+    let sequence = sequence(10, &["a", "b"]);
+    let pods = ["a", "b"].map(|name| Object::Pod(pod(name, name, 30)));
+    let mut all = pods.to_vec();
+    all.push(Object::Note(note_of(&sequence, 11)));
+    let mut index = Index::default();
+    for kind in Kind::ALL {
+        let of_kind: Vec<Object> =
+            all.iter().filter(|object| support::world::kind_of(object) == kind).cloned().collect();
+        match kind {
+            Kind::Sequence => index.without(kind),
+            _ => list(&mut index, kind, 50, &of_kind),
+        }
+    }
+    assert!(index.is_synced());
+    assert!(index.sequence(sequence.uid).is_none());
+    assert_eq!(released(&index, sequence.uid), [""; 0]);
+}
+
+#[test]
+fn a_terminating_pod_of_a_group_that_was_edited_away_can_still_be_explained() {
+    let mut last = pod("c", "c", 12);
+    last.terminating = true;
+    let objects = [Object::Sequence(sequence(10, &["a", "b", "c"])), Object::Pod(last)];
+    let mut index = index(&objects, 20);
+    index.apply(Object::Sequence(sequence(21, &["a"])));
+    let pod = index.pod(Uid::digest("c")).expect("known");
+    assert!(explain_pod(&index, pod, now()).text.contains("no PodSequence here claims it"));
+}
+
+#[test]
+fn what_was_decided_is_forgotten_when_another_controller_led() {
+    let sequence = sequence(10, &["a"]);
+    let mut index = index(&[Object::Sequence(sequence.clone())], 20);
+    let decision = decided(&index, sequence.uid);
+    index.remember(sequence.uid, decision.recorded.expect("of a living one"));
+    assert!(index.sequence(sequence.uid).expect("known").recorded().phase.is_some());
+    index.take_touched();
+    index.forget_remembered();
+    assert_eq!(index.sequence(sequence.uid).expect("known").recorded(), &sequence.recorded);
+    assert!(index.take_touched().contains(&sequence.uid));
+}
+
+#[test]
+fn times_are_decided_as_they_are_written() {
+    let sequence = sequence(10, &["a"]);
+    let index = index(&[Object::Sequence(sequence.clone())], 20);
+    let late = now() + jiff::SignedDuration::from_nanos(1_234_567);
+    let recorded = decide(&index, sequence.uid, SETTINGS, late, 1).recorded.expect("of a living one");
+    let opened: Vec<_> = recorded.groups.values().filter_map(|group| group.opened_at).collect();
+    assert_eq!(opened, [now() + jiff::SignedDuration::from_millis(1)]);
+}
+
+/// 60 groups that each wait for all before them are 2^59 ways from the last to the first.
+#[test]
+fn explaining_a_dense_graph_takes_no_time() {
+    let names: Vec<String> = (0..60).map(|number| format!("p{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut spec = spec(&names);
+    for (position, group) in spec.groups.iter_mut().enumerate() {
+        group.after = (0..position).collect();
+    }
+    let sequence = Sequence { version: 10, spec: Ok(Arc::new(spec)), ..sequence(10, &["a"]) };
+    let index = index(&[Object::Sequence(sequence.clone()), Object::Pod(pod("p59", "p59", 11))], 20);
+    let line = explain_sequence(&index, index.sequence(sequence.uid).expect("known"), now());
+    assert_eq!(line.below.len(), 60);
+    let held = explain_pod(&index, index.pod(Uid::digest("p59")).expect("known"), now());
+    assert_eq!(held.below.len(), 59);
+}
+
+#[test]
+fn a_gate_in_flight_survives_views_that_still_show_it() {
+    let sequence = sequence(10, &["a"]);
+    let note = Object::Note(note_of(&sequence, 11));
+    let mut index = index(&[Object::Sequence(sequence.clone()), note, Object::Pod(pod("a", "a", 12))], 20);
+    assert_eq!(released(&index, sequence.uid), ["a"]);
+    index.release_sent(Uid::digest("a"), &Arc::from(GATE));
+    index.apply(Object::Pod(pod("a", "a", 21)));
+    assert_eq!(released(&index, sequence.uid), [""; 0]);
+    index.apply(Object::Pod(Pod { gates: Vec::new(), ..pod("a", "a", 22) }));
+    assert!(!index.in_flight(Uid::digest("a")));
+}
