@@ -23,8 +23,10 @@ const SHORTEST_LEASE: Duration = Duration::from_secs(3);
 /// Run the controller
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-It ends by itself only when going on would be wrong (lease lost): exit code 1. SIGTERM and SIGINT end it in order, \
-the lease given back: exit code 0; a second signal ends it at once. A mode or flag it cannot work with: exit code 2.")]
+Exit codes:
+  0  SIGTERM or SIGINT has ended it in order, the lease given back (a second signal ends it at once)
+  1  going on would be wrong: the lease is lost, a part of it has died
+  2  a mode or flag that it cannot work with, or no cluster is configured")]
 pub struct Arguments {
     /// How much it does
     #[arg(long, value_enum, default_value_t)]

@@ -16,8 +16,10 @@ Examples:
   rollcall release pod/web --reason \"demo at ten\"
   rollcall release shop --group \"Application Layer\"
 
-The first removes the gate from one pod and notes on it who did so and why. The second notes on the sequence that a \
-group is open (annotation podsequence.example.com/open-groups); the controller then releases its members. \
+The first removes the gate from one pod and notes on it who did so and why. The second notes on the
+sequence that a group is open (annotation podsequence.example.com/open-groups); the controller then
+releases its members.
+
 Exit code 1: the pod carries no gate of ours.")]
 pub struct Arguments {
     /// pod/NAME, or the NAME of a sequence

@@ -4,7 +4,8 @@ use super::view::View;
 use crate::output::{BAD, BUSY, FAINT, GOOD, STRONG, styled};
 use jiff::Timestamp;
 use rollcall_api::sequence::{BlockedBy, GroupState, GroupStatus, Phase};
-use rollcall_core::sequence::explain::elapsed;
+use rollcall_core::sequence::{explain::elapsed, reason::human};
+use std::time::Duration;
 
 /// Characters of a bar: halves, thirds, quarters and fifths of it are seen as such.
 const BAR: u32 = 24;
@@ -88,12 +89,18 @@ fn state(group: &GroupStatus, now: Timestamp) -> String {
             styled(BAD, "timed out") + &opened.map_or(String::new(), |_| format!(", open{open_for}"))
         }
         GroupState::Complete => {
-            let took = opened.zip(group.completed_at);
-            let took = took.map_or(String::new(), |(from, to)| format!(" after {}", elapsed(from, to.get())));
+            let times = opened.zip(group.completed_at);
+            let took = times.map_or(String::new(), |(from, to)| format!(" after {}", took(from, to.get())));
             styled(GOOD, "complete") + &took
         }
     };
     if group.opened_by_hand { state + ", opened by hand" } else { state }
+}
+
+/// How long something took, in tenths of a second: what is over can be told exactly.
+fn took(from: Timestamp, to: Timestamp) -> String {
+    let millis = u64::try_from(to.duration_since(from).as_millis()).unwrap_or_default();
+    human(Duration::from_millis(millis / 100 * 100))
 }
 
 /// `█` arrived, `░` released, `·` held or not there yet.
