@@ -69,7 +69,7 @@ fn group(group: &core::GroupStatus) -> GroupStatus {
         present: Some(*present),
         released: Some(*released),
         arrived: Some(*arrived),
-        opened_by_hand: false,
+        opened_by_hand: *opened_by_hand,
         opened_at: opened_at.map(MilliTime::new),
         completed_at: completed_at.map(MilliTime::new),
     }

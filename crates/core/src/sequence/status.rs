@@ -11,6 +11,7 @@ use crate::{
     Timestamp,
     index::{Index, SequenceEntry, Standing},
 };
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Names listed at most; counts beside them are exact.
@@ -73,6 +74,7 @@ pub struct GroupStatus {
     pub present: u32,
     pub released: u32,
     pub arrived: u32,
+    pub opened_by_hand: bool,
     pub opened_at: Option<Timestamp>,
     pub completed_at: Option<Timestamp>,
 }
@@ -201,6 +203,7 @@ impl Report<'_> {
         let blocked_by = self.blocked_by(spec);
         let message = self.message(spec, phase, current, &blocked_by);
         let (summary_group, summary_ready) = summary(spec, views, current);
+        let by_hand = &self.entry.sequence.opened_by_hand;
         Status {
             observed_generation: self.entry.sequence.generation,
             phase,
@@ -211,7 +214,12 @@ impl Report<'_> {
             processed_pods: self.processed(),
             conditions: self.conditions(phase, &message, spec.suspend),
             message: shortened(message),
-            groups: spec.groups.iter().zip(views).map(|(group, view)| of_group(group, view)).collect(),
+            groups: spec
+                .groups
+                .iter()
+                .zip(views)
+                .map(|(group, view)| of_group(group, view, by_hand))
+                .collect(),
             blocked_by,
             summary_group,
             summary_ready,
@@ -364,8 +372,9 @@ impl Report<'_> {
     }
 }
 
-fn of_group(group: &super::spec::Group, view: &GroupView) -> GroupStatus {
+fn of_group(group: &super::spec::Group, view: &GroupView, by_hand: &BTreeSet<Arc<str>>) -> GroupStatus {
     GroupStatus {
+        opened_by_hand: by_hand.contains(&group.title),
         id: group.id.clone(),
         title: group.title.clone(),
         state: view.state(),
