@@ -181,8 +181,18 @@ impl Report<'_> {
                 (Some(_), None) => GroupState::Open,
                 (None, None) => GroupState::Waiting,
             };
-            let (id, expected, present, released, arrived) = (id.clone(), None, 0, 0, 0);
-            GroupStatus { id, title, state, expected, present, released, arrived, opened_at, completed_at }
+            GroupStatus {
+                id: id.clone(),
+                opened_by_hand: self.entry.sequence.opened_by_hand.contains(&title),
+                title,
+                state,
+                expected: None,
+                present: 0,
+                released: 0,
+                arrived: 0,
+                opened_at,
+                completed_at,
+            }
         };
         match &self.entry.sequence.spec {
             Ok(spec) => {
