@@ -125,13 +125,14 @@ fn in_order(cluster: &Cluster, pods: &[&str]) -> Result<()> {
 #[tokio::test]
 async fn the_lite_install_on_a_real_node() -> Result<()> {
     let cluster = Cluster::start(Options { nodes: 0, ..Options::default() }).await?;
-    let node = cluster.start_real_node("real").await?;
     let dir = cluster.dir().join("images");
     fs::create_dir(&dir)?;
-
+    // Before the node is taken, of which the machine has one: a build can take minutes.
     tokio::task::spawn_blocking(have_an_engine).await??;
     let archive = dir.join("controller.tar");
     make(&cluster, &["docker-build", &format!("IMG={IMAGE}"), &format!("IMG_TAR={}", archive.display())])?;
+
+    let node = cluster.start_real_node("real").await?;
     node.import_image(&archive)?;
     import_nginx(&node, &dir)?;
     cluster.apply(USE_WHAT_IS_THERE)?;

@@ -54,8 +54,18 @@ fn owned(names: &[Arc<str>]) -> Vec<String> {
 }
 
 fn group(group: &core::GroupStatus) -> GroupStatus {
-    let core::GroupStatus { id, title, state, expected, present, released, arrived, opened_at, completed_at } =
-        group;
+    let core::GroupStatus {
+        id,
+        title,
+        state,
+        expected,
+        present,
+        released,
+        arrived,
+        opened_by_hand,
+        opened_at,
+        completed_at,
+    } = group;
     GroupStatus {
         name: title.to_string(),
         id: (!id.is_named()).then(|| id.to_string()),
