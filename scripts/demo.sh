@@ -62,7 +62,10 @@ say "A Kubernetes of 3 nodes is up. Installing the CRD, starting the controller 
 kubectl apply -f config/crd/podsequence-crd.yaml >/dev/null
 kubectl wait --for=condition=Established --timeout=30s crd/podsequences.scheduling.example.com >/dev/null
 kubectl create namespace pod-sequence-system >/dev/null
-"$bin/rollcall" controller --mode lite --metrics-bind-address 127.0.0.1:0 --health-probe-bind-address 127.0.0.1:0 \
+# It ends with this script as well, where that can be arranged.
+with_us=()
+if command -v setpriv >/dev/null; then with_us=(setpriv --pdeathsig TERM); fi
+"${with_us[@]}" "$bin/rollcall" controller --mode lite --metrics-bind-address 127.0.0.1:0 --health-probe-bind-address 127.0.0.1:0 \
     >"$dir/controller.log" 2>&1 &
 controller_pid=$!
 
