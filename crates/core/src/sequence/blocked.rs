@@ -48,7 +48,7 @@ pub fn of_open_group(
     let held = held.filter_map(|(_, uid)| held_by_another(index, entry, uid, evaluation.now));
     let held = held.map(|(_, reason)| Blocker::from(reason));
     let starting = cell.waiting().filter_map(|(since, uid)| {
-        let reason = of_starting_pod(index.pod(uid)?, group.until);
+        let reason = of_starting_pod(index.pod(uid)?, Some(&spec.gate), group.until);
         Some(Blocker { reason, since: Some(since) })
     });
     let outdated = cell
@@ -127,9 +127,12 @@ fn of_owner(index: &Index, uid: Uid, cell: &Cell, until: Until) -> Option<Reason
 }
 
 /// Why a pod that is out of our gate has not arrived.
-pub fn of_starting_pod(pod: &Pod, until: Until) -> Reason {
+///
+/// `ours` is the gate of the sequence that asks: it is still there while its removal is on the way.
+pub fn of_starting_pod(pod: &Pod, ours: Option<&Arc<str>>, until: Until) -> Reason {
     let name = pod.name.clone();
-    if let (Some(gate), false) = (pod.gates.first(), pod.bound) {
+    let foreign = pod.gates.iter().find(|gate| Some(*gate) != ours);
+    if let (Some(gate), false) = (foreign, pod.bound) {
         return Reason::ForeignGate { pod: name, gate: gate.clone() };
     }
     let trouble = pod.trouble.as_ref().map(spoken);

@@ -142,7 +142,7 @@ fn trouble(pod: &Pod, until: Until, now: Timestamp) -> Vec<Line> {
     if until.arrived(pod) {
         return Vec::new();
     }
-    let reason = blocked::of_starting_pod(pod, until);
+    let reason = blocked::of_starting_pod(pod, None, until);
     vec![Line::of(&Blocker { reason, since: Some(pod.since) }, now)]
 }
 
