@@ -21,6 +21,7 @@ pub struct Lab {
     cluster: Machine,
     /// Read once for all tests: it grows long.
     log: Mutex<AuditLog>,
+    canaries: OnceCell<String>,
 }
 
 enum Machine {
@@ -51,7 +52,7 @@ impl Lab {
 
     async fn install(cluster: Machine) -> Result<Lab> {
         let log = Mutex::new(cluster.get().audit());
-        let lab = Lab { cluster, log };
+        let lab = Lab { cluster, log, canaries: OnceCell::new() };
         lab.apply_file("config/crd/podsequence-crd.yaml")?;
         lab.apply_file("config/rbac/rbac-lite.yaml")?;
         // The tests run the binary themselves; kwok would only pretend to.
@@ -71,6 +72,12 @@ impl Lab {
 
     pub fn cluster(&self) -> &Cluster {
         self.cluster.get()
+    }
+
+    /// The namespace for sequences that only show that the controller has got so far.
+    pub async fn canaries(&self) -> Result<&str> {
+        let create = async || self.cluster().namespace("canaries").await;
+        Ok(self.canaries.get_or_try_init(create).await?)
     }
 
     /// What the audit log has about a namespace, and about sequences anywhere.

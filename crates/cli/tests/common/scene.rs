@@ -1,5 +1,6 @@
 //! One test's corner of the cluster: a namespace, and what can be done and seen there.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -254,13 +255,16 @@ impl<'a> Scene<'a> {
 
     /// Waits until the controller has dealt with everything that has happened so far.
     pub async fn canary(&self) -> Result<()> {
-        static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let name = format!("canary-{number}");
-        // An owner of each sort whose watch matters, so that their news have come by as well.
-        self.create(make::deployment(&name, 1)).await?;
-        self.sequence(&name, &[make::selected("canary", &name)]).await?;
-        self.phase(&name, "Completed").await.context("the canary")?;
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let name = format!("canary-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        // Elsewhere, so that it is no part of what is tested; the controller has one watch for all namespaces.
+        let namespace = self.lab.canaries().await?;
+        let here = json!({"metadata": {"namespace": namespace}});
+        self.create(make::deployment(&name, 1).with(here.clone())).await?;
+        self.create(make::sequence(&name, &[make::selected("canary", &name)]).with(here)).await?;
+        let sequences = self.api_in("PodSequence", namespace);
+        let complete = |sequence: &DynamicObject| sequence.data["status"]["phase"] == "Completed";
+        wait::for_object(&sequences, &name, LIMIT, complete).await.context("the canary")?;
         Ok(())
     }
 
@@ -317,6 +321,13 @@ impl<'a> Scene<'a> {
     /// The end of a test that went well: the order is verified from the audit log.
     pub async fn done(mut self) -> Result<()> {
         self.verify().await?;
+        if let Some(controller) = self.controller {
+            for (series, value) in controller.metrics().await? {
+                let bad = series.starts_with("rollcall_checker_violations_total")
+                    || series.contains("kind=\"forbidden\"");
+                ensure!(!bad || value == 0.0, "{series} is {value}");
+            }
+        }
         self.passed = true;
         Ok(())
     }
