@@ -2,6 +2,7 @@
 
 pub mod chaos;
 pub mod oracle;
+pub mod well;
 
 use crate::support::build::{self, GATE, HOME};
 use proptest::prelude::*;
