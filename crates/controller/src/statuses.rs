@@ -1,5 +1,5 @@
-//! Which statuses are to be written, and when: at once for a phase or a journaled time, else at most every ten
-//! seconds; never one that changes nothing.
+//! Which statuses are to be written, and when: at once for a phase or a time that a decision needs, within a second
+//! when a group opened or completed, else at most every ten seconds; never one that changes nothing.
 
 use crate::watch::Written;
 use jiff::Timestamp;
@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// Groups that open and complete are what people watch for; but a thousand of them are not a thousand writes.
+const PROGRESS: Duration = Duration::from_secs(1);
 /// What is not urgent is written at most this often per sequence.
 const COALESCE: Duration = Duration::from_secs(10);
 /// A write that failed is tried again after this long; one that the object's own change made fail, as soon as there
@@ -54,6 +56,17 @@ pub struct Due {
     pub status: PodSequenceStatus,
 }
 
+impl Book {
+    /// Whether a group has opened or completed that the written status does not know of.
+    fn has_progress(&self) -> bool {
+        let wanted = self.wanted.iter().flat_map(|wanted| &wanted.groups);
+        let wanted = wanted.map(|group| (group.opened_at.is_some(), group.completed_at.is_some()));
+        let written = self.written.iter().filter_map(|written| written.status.as_ref());
+        let written = written.flat_map(|status| &status.groups);
+        !wanted.eq(written.map(|group| (group.opened_at.is_some(), group.completed_at.is_some())))
+    }
+}
+
 impl Statuses {
     /// The object was seen, with what its status says.
     pub fn observed(&mut self, uid: Uid, written: Written) {
@@ -71,8 +84,12 @@ impl Statuses {
         if same && book.due.is_some() && !urgent {
             return;
         }
-        let coalesced = book.sent.map_or(now, |sent| sent + COALESCE);
-        let at = if urgent { now } else { coalesced.max(now) };
+        let apart = match (urgent, book.has_progress()) {
+            (true, _) => Duration::ZERO,
+            (false, true) => PROGRESS,
+            (false, false) => COALESCE,
+        };
+        let at = book.sent.map_or(now, |sent| (sent + apart).max(now));
         let at = book.not_before.map_or(at, |not_before| not_before.max(at));
         let at = book.due.map_or(at, |due| due.min(at));
         self.set_due(uid, Some(at));

@@ -43,10 +43,7 @@ impl Engine {
             Message::Alive => {}
             Message::Failed { failure } => self.watch_failed(kind, &failure),
         }
-        // Counting costs something with thousands of them, and only their own news change it.
-        if matches!(kind, Kind::Sequence | Kind::Note) {
-            self.health.metrics.sequences.set(self.index.sequences().count() as i64);
-        }
+        self.health.metrics.sequences.set(self.index.sequence_count() as i64);
     }
 
     pub(super) fn watch_failed(&mut self, kind: Kind, failure: &Failure) {

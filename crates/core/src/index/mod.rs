@@ -279,6 +279,11 @@ impl Index {
         self.sequences.values()
     }
 
+    /// How many there are, ghosts included.
+    pub fn sequence_count(&self) -> usize {
+        self.sequences.len()
+    }
+
     pub fn note(&self, sequence: Uid) -> Option<&Note> {
         self.notes.get(&sequence)
     }

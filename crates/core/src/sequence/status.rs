@@ -409,8 +409,9 @@ fn summary(spec: &Spec, views: &[GroupView], current: Option<usize>) -> (String,
         }
         None => {
             let arrived: u32 = views.iter().map(|view| view.arrived).sum();
-            let required = views.iter().map(|view| view.required).sum::<Option<u32>>();
-            (format!("{groups}/{groups}"), format!("{arrived}/{}", number(required)))
+            // Of all there are: with `minReady`, more may have arrived than were waited for.
+            let expected = views.iter().map(|view| view.expected).sum::<Option<u32>>();
+            (format!("{groups}/{groups}"), format!("{arrived}/{}", number(expected)))
         }
     }
 }
