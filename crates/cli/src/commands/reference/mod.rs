@@ -2,6 +2,7 @@
 
 mod commands;
 mod fields;
+mod metrics;
 mod reasons;
 
 use crate::outcome::Outcome;
@@ -35,10 +36,11 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn pages() -> [(&'static str, String); 3] {
+fn pages() -> [(&'static str, String); 4] {
     let page = |body: String| format!("{NOTICE}\n{body}");
     [
         ("commands.md", page(commands::page())),
+        ("metrics.md", page(metrics::page())),
         ("podsequence.md", page(fields::page())),
         ("reasons.md", page(reasons::page())),
     ]
@@ -50,7 +52,7 @@ mod tests {
 
     #[test]
     fn pages_are_whole() {
-        let [(_, commands), (_, fields), (_, reasons)] = pages();
+        let [(_, commands), _, (_, fields), (_, reasons)] = pages();
         for command in ["status", "explain", "release", "install", "controller", "completion", "version"] {
             assert!(commands.contains(&format!("## rollcall {command}\n")), "{command}");
         }
@@ -62,6 +64,15 @@ mod tests {
         }
         for described in rollcall_core::sequence::reason::ALL {
             assert!(reasons.contains(&format!("## {}\n", described.code)), "{}", described.code);
+        }
+    }
+
+    #[test]
+    fn the_pages_in_the_repository_are_these() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference");
+        for (name, page) in pages() {
+            let written = std::fs::read_to_string(format!("{folder}/{name}")).unwrap_or_default();
+            assert!(written == page, "docs/reference/{name} is not what the code says: run `make manifests`");
         }
     }
 
