@@ -63,6 +63,8 @@ pub async fn run(
     let health = Arc::new(Health::new());
     let probes = serve(config.health_probe_bind_address, health::probes(health.clone())).await?;
     let scrapes = serve(config.metrics_bind_address, health::scrapes(health.clone())).await?;
+    // A dry run writes nothing, the lease included, and does no harm beside a leader.
+    let config = Config { leader_elect: config.leader_elect && !config.dry_run, ..config };
     let news = match config.leader_elect {
         true => {
             let terms = Terms { identity: config.identity.clone(), duration: config.lease_duration };

@@ -266,7 +266,9 @@ impl Engine {
     fn can_note(&self, key: Uid) -> bool {
         let generation = self.index.sequence(key).map(|entry| entry.sequence.generation);
         let refused = self.unnotable.get(&key).copied();
-        self.notes_off.is_none()
+        // A dry run writes none, so its releases must not wait for one.
+        !self.config.dry_run
+            && self.notes_off.is_none()
             && (refused.is_none() || refused != generation)
             && self.index.namespace(&self.config.namespace).is_some()
     }

@@ -53,6 +53,10 @@ impl Engine {
         if kind == Kind::Note && matches!(failure.code, Some(403 | 404)) {
             self.health.heard(kind);
             if !self.index.is_synced() {
+                if self.notes_off.is_none() {
+                    let namespace = &self.config.namespace;
+                    tracing::warn!(%namespace, "going without notes, for there is no such namespace or no right in it: sequences deleted while the controller is away will leave their pods held");
+                }
                 self.without_notes(Instant::now());
                 self.index.without(Kind::Note);
             }
