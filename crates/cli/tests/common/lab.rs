@@ -80,10 +80,12 @@ impl Lab {
         Ok(self.canaries.get_or_try_init(create).await?)
     }
 
-    /// What the audit log has about a namespace, and about sequences anywhere.
+    /// What the audit log has about a namespace, and about sequences and their definition anywhere.
     pub fn audited(&self, namespace: &str) -> Result<Vec<AuditEvent>> {
         let wanted = |event: &&AuditEvent| {
-            event.namespace == namespace || event.resource == "podsequences" && event.is_committed()
+            let kind = event.resource.as_str();
+            event.namespace == namespace
+                || matches!(kind, "podsequences" | "customresourcedefinitions") && event.is_committed()
         };
         self.events(wanted)
     }

@@ -42,15 +42,27 @@ impl Scene<'static> {
         scene.controller = Some(controller);
         Ok(scene)
     }
+
+    /// A namespace that is there already, with the shared controller at work.
+    pub async fn of(namespace: &str) -> Result<Scene<'static>> {
+        let (lab, controller) = (Lab::shared().await?, Controller::shared().await?);
+        let mut scene = Scene::at(lab, namespace.to_owned());
+        scene.controller = Some(controller);
+        Ok(scene)
+    }
 }
 
 impl<'a> Scene<'a> {
     /// A fresh namespace; the controller is the test's own business.
     pub async fn without_controller(lab: &'a Lab, prefix: &str) -> Result<Scene<'a>> {
         let namespace = lab.cluster().namespace(prefix).await?;
+        Ok(Scene::at(lab, namespace))
+    }
+
+    fn at(lab: &'a Lab, namespace: String) -> Scene<'a> {
         let client = lab.cluster().client();
         let rules = Rules::new(ACCOUNT, &namespace);
-        Ok(Scene { lab, namespace, client, rules, controller: None, passed: false })
+        Scene { lab, namespace, client, rules, controller: None, passed: false }
     }
 
     pub fn controller(&self) -> &'static Controller {

@@ -58,6 +58,11 @@ impl History {
             newest = newest.max(rv);
             match event.resource.as_str() {
                 "pods" if event.namespace == rules.namespace => record(&mut history.pods, event, rv),
+                // With its namespace or its definition, a sequence goes without a word about itself.
+                "podsequences" if event.verb == "deletecollection" => {
+                    history.end_sequences(&event.namespace, newest);
+                }
+                "customresourcedefinitions" if event.verb == "delete" => history.end_sequences("", newest),
                 "podsequences" => record(&mut history.sequences, event, rv),
                 _ if event.user == rules.account => history.others.push(event.clone()),
                 _ => {}
@@ -69,6 +74,14 @@ impl History {
             life.versions.dedup_by(|later, earlier| later.rv == earlier.rv);
         }
         history
+    }
+
+    /// All sequences of a namespace, or of all, are gone from here on.
+    fn end_sequences(&mut self, namespace: &str, rv: u64) {
+        let all = self.sequences.values_mut();
+        for sequence in all.filter(|sequence| namespace.is_empty() || sequence.namespace == namespace) {
+            sequence.ended = Some(sequence.ended.map_or(rv, |ended| ended.min(rv)));
+        }
     }
 
     /// All gates that were taken away, in the order in which that was committed.
