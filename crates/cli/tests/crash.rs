@@ -51,8 +51,7 @@ async fn crash_once(
     let what = format!("{moment:?} {:?} {}", at.sort, at.nth);
     let scene = Scene::without_controller(rig.lab, "crash").await?;
     faults::twelve_pods(&scene).await?;
-    let (sort, nth, namespace) = (at.sort, at.nth, scene.namespace.clone());
-    let wanted = move |seen: &Seen| seen.sort == sort && seen.nth == nth && seen.is_about(&namespace);
+    let wanted = faults::nth(at.sort, at.nth, &scene.namespace);
     let act = async {
         scene.create(faults::three_by_four("calm")).await?;
         Ok(())
@@ -66,8 +65,7 @@ async fn crash_once(
         ensure!(gone == 0, "{what}: {gone} gates went before the note was there");
     }
     *controller = rig.controller(ONE_AT_A_TIME).await?;
-    let end = faults::end_state(&scene, "calm").await.with_context(|| controller.log())?;
-    ensure!(end == calm.end, "{what}: ended as {end}\nnot as {}", calm.end);
+    faults::ends_as(&scene, "calm", &calm.end).await.with_context(|| controller.log())?;
     scene.done().await.with_context(|| what)
 }
 
@@ -118,8 +116,7 @@ async fn at_every_single_write_of_one_run() -> Result<()> {
     }
     rig.pass();
     ensure!(crashes >= 28 && middle >= 20, "only {crashes} crashes, {middle} of them in the middle");
-    let end = faults::end_state(&scene, "calm").await?;
-    ensure!(end == calm.end, "ended as {end}\nnot as {}", calm.end);
+    faults::ends_as(&scene, "calm", &calm.end).await?;
     scene.done().await
 }
 
@@ -144,8 +141,7 @@ async fn at_the_notes_of_edits_and_deletions() -> Result<()> {
             for name in faults::A {
                 scene.released(name).await?;
             }
-            let namespace = scene.namespace.clone();
-            let wanted = move |seen: &Seen| seen.sort == sort && seen.nth == nth && seen.is_about(&namespace);
+            let wanted = faults::nth(sort, nth, &scene.namespace);
             let all = [groups.to_vec(), vec![make::named("c", &faults::C)]].concat();
             let act = async {
                 if sort != Sort::NotePatch {
@@ -245,8 +241,7 @@ async fn in_the_middle_of_two_hundred_pods() -> Result<()> {
             (Moment::Before, Sort::Release, 60),
         ];
         for (moment, sort, nth) in points.into_iter().filter(|_| crashing) {
-            let namespace = scene.namespace.clone();
-            let wanted = move |seen: &Seen| seen.sort == sort && seen.nth == nth && seen.is_about(&namespace);
+            let wanted = faults::nth(sort, nth, &scene.namespace);
             rig.crash(&mut controller, moment, wanted, async { Ok(()) }).await?;
             faults::in_the_middle(&scene, &format!("{moment:?} {sort:?} {nth}")).await?;
             controller = rig.controller(&[]).await?;

@@ -63,8 +63,7 @@ async fn of_the_control_plane() -> Result<()> {
                 cluster.start_api_server().await?;
             }
         }
-        let end = faults::end_state(&scene, "calm").await.with_context(|| controller.log())?;
-        ensure!(end == calm.end, "{outage:?}: ended as {end}\nnot as {}", calm.end);
+        faults::ends_as(&scene, "calm", &calm.end).await.with_context(|| controller.log())?;
         scene.done().await.with_context(|| format!("{outage:?}"))?;
     }
     rig.quiet().await
@@ -108,8 +107,7 @@ async fn of_the_controller() -> Result<()> {
     faults::in_the_middle(&scene, "stopped").await?;
     scene.held(&[faults::B, faults::C].concat()).await?;
     let controller = rig.controller(&[]).await?;
-    let end = faults::end_state(&scene, "calm").await.with_context(|| controller.log())?;
-    ensure!(end == calm.end, "ended as {end}\nnot as {}", calm.end);
+    faults::ends_as(&scene, "calm", &calm.end).await.with_context(|| controller.log())?;
     scene.done().await
 }
 

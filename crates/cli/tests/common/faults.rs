@@ -21,6 +21,9 @@ use super::{GATE, LIMIT};
 /// Longer than a status that is not urgent is put off (10 s): what was not written by then never is.
 const QUIET: Duration = Duration::from_secs(12);
 
+/// When faults stop, all is well within this (L1).
+pub const RECOVERY: Duration = Duration::from_secs(60);
+
 /// The tests of a file share one cluster, and a controller acts on all of it: one test at a time.
 pub async fn turn() -> tokio::sync::MutexGuard<'static, ()> {
     static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
@@ -263,6 +266,15 @@ impl<'a> Rig<'a> {
     }
 }
 
+/// Says yes to the nth request of a sort about a namespace.
+pub fn nth(sort: Sort, nth: usize, namespace: &str) -> impl Fn(&Seen) -> bool + Send + Sync + 'static {
+    let (namespace, met) = (namespace.to_owned(), AtomicU64::new(0));
+    move |seen| {
+        let meant = seen.sort == sort && seen.is_about(&namespace);
+        meant && met.fetch_add(1, Ordering::SeqCst) + 1 == nth as u64
+    }
+}
+
 /// The pods of three groups of four.
 pub const A: [&str; 4] = ["a-0", "a-1", "a-2", "a-3"];
 pub const B: [&str; 4] = ["b-0", "b-1", "b-2", "b-3"];
@@ -350,6 +362,17 @@ async fn notes_with(scene: &Scene<'_>, part: &str) -> Result<usize> {
     let text =
         |map: &kube::api::DynamicObject| map.data["data"]["note"].as_str().unwrap_or_default().to_owned();
     Ok(maps.items.iter().filter(|map| text(map).contains(part)).count())
+}
+
+/// Waits until the end state is this one. L1 allows a minute from the last fault.
+pub async fn ends_as(scene: &Scene<'_>, sequence: &str, wanted: &Value) -> Result<()> {
+    let mut last = Value::Null;
+    let reached = wait::until("the same end state", RECOVERY, async || {
+        last = end_state(scene, sequence).await?;
+        Ok((last == *wanted).then_some(()))
+    });
+    let reached = reached.await;
+    reached.with_context(|| format!("ended as {last}\nnot as {wanted}"))
 }
 
 fn without_times(value: &mut Value) {

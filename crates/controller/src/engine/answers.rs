@@ -30,7 +30,7 @@ impl Engine {
             Done::StatusWritten { key, answer } => {
                 let outcome = match self.outcome("status", answer) {
                     Ok(item) => {
-                        self.take(item);
+                        self.take_answer(item);
                         Outcome::Done
                     }
                     Err(failure) if failure.meaning() == Meaning::Moved => Outcome::Moved,

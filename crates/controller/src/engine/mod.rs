@@ -44,7 +44,7 @@ const BURST: usize = 256;
 /// How long a release without a known outcome is left to the watch before the pod is looked at.
 const LOOK_AFTER: Duration = Duration::from_secs(2);
 /// After how long notes are tried again that were forbidden or had no namespace, at first and at most.
-const NOTES_AGAIN: Duration = Duration::from_secs(30);
+const NOTES_AGAIN: Duration = Duration::from_secs(5);
 const NOTES_AGAIN_AT_MOST: Duration = Duration::from_secs(600);
 /// How long a stop waits for writes that are under way.
 const DRAIN: Duration = Duration::from_secs(5);

@@ -5,7 +5,7 @@ use crate::client::Failure;
 use crate::metrics::{ByKind, ByState};
 use crate::watch::{Item, Message};
 use rollcall_core::Uid;
-use rollcall_core::index::{Kind, Object};
+use rollcall_core::index::{Index, Kind, Object};
 use std::collections::BTreeSet;
 use tokio::time::Instant;
 
@@ -64,11 +64,20 @@ impl Engine {
     }
 
     pub(super) fn take(&mut self, item: Item) {
+        self.take_by(item, Index::apply);
+    }
+
+    /// The answer to a write of our own.
+    pub(super) fn take_answer(&mut self, item: Item) {
+        self.take_by(item, Index::apply_answer);
+    }
+
+    fn take_by(&mut self, item: Item, apply: fn(&mut Index, Object)) {
         let sequence = match &item.object {
             Object::Sequence(sequence) => Some((sequence.uid, sequence.version)),
             Object::Pod(_) | Object::Owner(_) | Object::Namespace(_) | Object::Note(_) => None,
         };
-        self.index.apply(item.object);
+        apply(&mut self.index, item.object);
         // An older view than the one known, or one of a sequence that is gone, says nothing about its status either.
         if let (Some((uid, version)), Some(written)) = (sequence, item.written) {
             let known = self.index.sequence(uid).filter(|known| !known.ghost);

@@ -174,6 +174,14 @@ impl Index {
         }
     }
 
+    /// Takes in the answer to a write of our own. It does not tell how far the watch has come: a list that was taken
+    /// before the write and arrives after its answer is older than it, and of no restored cluster for that.
+    pub fn apply_answer(&mut self, object: Object) {
+        let newest = self.newest.clone();
+        self.apply(object);
+        self.newest = newest;
+    }
+
     /// An object is gone. For a namespace the uid is not looked at: its name is its identity here.
     pub fn delete(&mut self, object: Object) {
         match object {

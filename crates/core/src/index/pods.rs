@@ -1,6 +1,6 @@
 //! Pods coming, changing and going, and the actions on them that are in flight.
 
-use super::{Index, Kind, PodEntry};
+use super::{Index, Kind, Object, PodEntry};
 use crate::{Uid, facts::Pod};
 use std::sync::Arc;
 
@@ -151,7 +151,7 @@ impl Index {
                 self.clear_release(uid);
                 // Only what is still known: an answer must not bring back a pod that was seen deleted.
                 if pod.uid == uid && self.pods.contains_key(&uid) {
-                    self.apply_pod(*pod);
+                    self.apply_answer(Object::Pod(*pod));
                 }
             }
             Answer::Gone => self.delete_pod(uid),

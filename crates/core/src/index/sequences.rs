@@ -1,6 +1,6 @@
 //! Sequences coming, changing and going; the ghosts of deleted ones; the notes they leave.
 
-use super::{Cell, Claim, Index, Kind};
+use super::{Cell, Claim, Index, Kind, Object};
 use crate::{
     Timestamp, Uid,
     sequence::{
@@ -285,7 +285,7 @@ impl Index {
 
     /// A note has been written; this is what it says now.
     pub fn note_written(&mut self, note: Note) {
-        self.apply_note(note);
+        self.apply_answer(Object::Note(note));
     }
 
     pub fn delete_note(&mut self, sequence: Uid) {
