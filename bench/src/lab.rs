@@ -48,7 +48,7 @@ impl Lab {
         let crd = "crd/podsequences.scheduling.example.com";
         cluster.kubectl_ok(&["wait", "--for=condition=Established", crd, "--timeout=60s"])?;
         cluster.kubectl_ok(&["-n", "pod-sequence-system", "delete", "deployment", "--all"])?;
-        for component in [Component::Scheduler, Component::ControllerManager, Component::Kwok] {
+        for component in [Component::Scheduler, Component::Kwok] {
             cluster.stop(component).await?;
         }
         let account =
