@@ -34,7 +34,7 @@ async fn run(file: &str, sequence: &str, expected: &[(&str, u64)]) -> Result<Vec
     for (group, number) in expected {
         scene.expect(sequence, group, *number);
     }
-    let file_before = scene.history()?.releases().len();
+    let before = scene.history()?.releases().len();
     scene.lab.cluster().apply(&manifest(file)?)?;
     let waited = ["wait", "--for=condition=Ready", &format!("podseq/{sequence}"), "--timeout=90s"];
     scene.kubectl(&waited)?;
@@ -43,8 +43,7 @@ async fn run(file: &str, sequence: &str, expected: &[(&str, u64)]) -> Result<Vec
         status["groups"].as_array().is_some_and(|groups| groups.iter().all(|g| g["state"] == "Complete"))
     );
     scene.verify().await?;
-    let released =
-        scene.history()?.releases().into_iter().skip(file_before).map(|release| release.pod).collect();
+    let released = scene.history()?.releases().into_iter().skip(before).map(|release| release.pod).collect();
     let path = repository("config/samples").join(file);
     scene.kubectl(&["delete", "-f", path.to_str().expect("UTF-8"), "--wait"])?;
     scene.done().await?;
@@ -111,10 +110,7 @@ async fn migration_job_example() -> Result<()> {
 
 #[test]
 fn every_sample_is_run_here() -> Result<()> {
-    let here = std::fs::read_to_string(file!().rsplit_once('/').map_or_else(
-        || repository("crates/cli/tests/samples.rs"),
-        |(_, name)| repository("crates/cli/tests").join(name),
-    ))?;
+    let here = include_str!("samples.rs");
     let mut seen = BTreeMap::new();
     for entry in std::fs::read_dir(repository("config/samples"))? {
         let name = entry?.file_name().to_string_lossy().into_owned();

@@ -5,10 +5,10 @@ mod common;
 use std::process::Command;
 
 use common::lab::OWN_NAMESPACE;
-use common::make::{named, pod, sequence};
+use common::make::{deployment, named, pod, selected, sequence};
 use common::*;
 use jiff::{SignedDuration, Timestamp};
-use rollcall_testbed::AuditEvent;
+use rollcall_testbed::{AuditEvent, Component};
 use tokio::sync::{Mutex, MutexGuard};
 
 /// A namespace on the shared cluster, and the right to run a controller there.
@@ -173,6 +173,80 @@ async fn a_dry_run_writes_nothing() -> Result<()> {
     assert!(writes.is_empty(), "{writes:?}");
     assert!(audit.all()?.iter().any(|event| event.user == ACCOUNT), "it has not even read");
     scene.delete_and_wait("PodSequence", "s").await?;
+    scene.done().await
+}
+
+#[tokio::test]
+async fn an_owner_whose_number_is_not_known_is_waited_for() -> Result<()> {
+    let (_turn, mut scene) = alone("unknown").await?;
+    let cluster = scene.lab.cluster();
+    scene.expect("s", "web", 2);
+    let _controller = Controller::start(scene.lab, Options::default()).await?;
+    let annotations = json!({"testbed.rollcall.dev/never-ready": "true"});
+    let unready = json!({"spec": {"template": {"metadata": {"annotations": annotations}}}});
+    scene.create(deployment("web", 1).with(unready)).await?;
+    scene.pods(&["late"]).await?;
+    scene.sequence("s", &[selected("web", "web"), named("late", &["late"])]).await?;
+    let web = scene.pods_are("web", 1, |pod| !scene::has_gate(pod, GATE)).await?;
+    let observed = |deployment: &Value| deployment["status"]["observedGeneration"] == 1;
+    scene.until("Deployment", "web", "observed", observed).await?;
+    // Two are wanted from now on; the one who would say so says nothing.
+    cluster.pause(Component::ControllerManager).await?;
+    let paused = async {
+        scene.patch("Deployment", "web", json!({"spec": {"replicas": 2}})).await?;
+        scene.blocked_by("s", "", "NumberUnknown").await?;
+        scene.make_ready(&web[0]).await?;
+        scene.ready(&web[0]).await?;
+        // The canary of `stays_held` has an owner, and nobody makes its pods now.
+        scene.sequence("marker", &[named("marker", &["marker"])]).await?;
+        scene.pods(&["marker"]).await?;
+        scene.phase("marker", "Completed").await?;
+        scene.held(&["late"]).await
+    };
+    let paused: Result<()> = paused.await;
+    cluster.resume(Component::ControllerManager).await?;
+    paused?;
+    let web = scene.pods_are("web", 2, |pod| !scene::has_gate(pod, GATE)).await?;
+    for pod in &web {
+        scene.make_ready(pod).await?;
+    }
+    scene.phase("s", "Completed").await?;
+    scene.done().await
+}
+
+#[tokio::test]
+async fn it_watches_and_does_not_poll() -> Result<()> {
+    let (_turn, scene) = alone("watch").await?;
+    let mut controller = Controller::start(scene.lab, Options::default()).await?;
+    let mut audit = scene.lab.cluster().audit_from_now()?;
+    let names: Vec<String> = (0..10).map(|n| format!("p-{n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let groups: Vec<Value> = names.iter().map(|name| named(&format!("group-{name}"), &[name])).collect();
+    scene.sequence("s", &groups).await?;
+    scene.pods(&names).await?;
+    scene.phase("s", "Completed").await?;
+    assert!(controller.stop().await?.success());
+    let ours: Vec<&AuditEvent> = audit.all()?.iter().filter(|event| event.user == ACCOUNT).collect();
+    let reads: Vec<_> = ours.iter().filter(|event| ["get", "list"].contains(&event.verb.as_str())).collect();
+    assert!(reads.is_empty(), "{reads:?}");
+    // One write for each gate.
+    let releases = ours.iter().filter(|event| event.resource == "pods" && event.is_write()).count();
+    assert_eq!(releases, names.len());
+    scene.done().await
+}
+
+#[tokio::test]
+async fn the_log_can_be_json() -> Result<()> {
+    let (_turn, scene) = alone("json").await?;
+    let mut controller = Controller::start(scene.lab, Options::args(&["--log-format", "json"])).await?;
+    assert!(controller.stop().await?.success());
+    let log = controller.log();
+    let lines: Vec<&str> = log.lines().skip(1).filter(|line| !line.is_empty()).collect();
+    assert!(!lines.is_empty(), "it has said nothing");
+    for line in lines {
+        let line: Value = serde_json::from_str(line)?;
+        assert!(line["level"].is_string() && line["message"].is_string(), "{line}");
+    }
     scene.done().await
 }
 

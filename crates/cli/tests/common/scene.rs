@@ -320,6 +320,12 @@ impl<'a> Scene<'a> {
 
     /// Fails if the audit log shows that an invariant was broken here.
     pub async fn verify(&self) -> Result<()> {
+        // A log that lacks pods would prove nothing.
+        let history = self.history()?;
+        for pod in self.api("Pod").list(&ListParams::default()).await?.items {
+            let uid = pod.metadata.uid.unwrap_or_default();
+            ensure!(history.pods.contains_key(&uid), "{:?} is not in the audit log", pod.metadata.name);
+        }
         let mut found = Vec::new();
         let clean = wait::until("a clean audit log", AUDIT_DELAY, async || {
             found = order::verify(&self.lab.audited(&self.namespace)?, &self.rules);

@@ -100,3 +100,28 @@ async fn long_lists_are_cut_and_their_counts_are_not() -> Result<()> {
     assert_eq!(status["processedPods"].as_array().map(Vec::len), Some(100));
     scene.done().await
 }
+
+#[tokio::test]
+async fn metrics_count_what_was_done() -> Result<()> {
+    let scene = Scene::new("metrics").await?;
+    let before = scene.controller().metrics().await?;
+    scene.sequence("s", &[named("first", &["a"]), named("second", &["b"])]).await?;
+    scene.pods(&["a", "b"]).await?;
+    scene.phase("s", "Completed").await?;
+    let after = scene.controller().metrics().await?;
+    // Other tests are counted as well.
+    for series in [
+        "rollcall_pods_released_total",
+        "rollcall_release_latency_seconds_count",
+        "rollcall_pod_blocked_seconds_count",
+        "rollcall_writes_total{action=\"release\",outcome=\"done\"}",
+    ] {
+        let value = |metrics: &std::collections::BTreeMap<String, f64>| metrics.get(series).copied();
+        let (before, after) = (value(&before).unwrap_or_default(), value(&after));
+        let after = after.unwrap_or_else(|| panic!("{series} is missing"));
+        assert!(after >= before + 2.0, "{series} went from {before} to {after}");
+    }
+    assert!(after.keys().any(|series| series.starts_with("rollcall_watch_age_seconds{kind=")), "{after:?}");
+    scene.controller().probe("/livez").await?;
+    scene.done().await
+}
