@@ -52,11 +52,9 @@ async fn crash_once(
     let scene = Scene::without_controller(rig.lab, "crash").await?;
     faults::twelve_pods(&scene).await?;
     let wanted = faults::nth(at.sort, at.nth, &scene.namespace);
-    let act = async {
-        scene.create(faults::three_by_four("calm")).await?;
-        Ok(())
-    };
-    rig.crash(controller, moment, wanted, act).await.with_context(|| what.clone())?;
+    let held = rig.arm(moment, wanted);
+    scene.create(faults::three_by_four("calm")).await?;
+    rig.strike(controller, held).await.with_context(|| what.clone())?;
     let (gone, held) = faults::gone_and_held(&scene).await?;
     if at.middle {
         ensure!(gone > 0 && held > 0, "{what}: not in the middle: {gone} gates gone, {held} held");
@@ -77,7 +75,7 @@ async fn at_every_kind_of_write() -> Result<()> {
     let calm = faults::calm(&rig).await?;
     for at in &POINTS {
         for moment in [Moment::Before, Moment::After] {
-            crash_once(&rig, &mut controller, &calm, at, moment).await?;
+            crash_once(&rig, &mut controller, calm, at, moment).await?;
         }
     }
     rig.quiet().await
@@ -90,6 +88,7 @@ async fn at_every_single_write_of_one_run() -> Result<()> {
     let rig = Rig::new(Lab::shared().await?)?;
     let mut controller = rig.controller(ONE_AT_A_TIME).await?;
     let calm = faults::calm(&rig).await?;
+    controller.kill()?;
     let scene = Scene::without_controller(rig.lab, "dying").await?;
     faults::twelve_pods(&scene).await?;
     scene.create(faults::three_by_four("calm")).await?;
@@ -98,12 +97,12 @@ async fn at_every_single_write_of_one_run() -> Result<()> {
     for moment in [Moment::Before, Moment::After].into_iter().cycle() {
         let namespace = scene.namespace.clone();
         let wanted = move |seen: &Seen| seen.sort != Sort::Event && seen.is_about(&namespace);
-        let crashing = rig.crash(&mut controller, moment, wanted, async { Ok(()) });
-        let finished = scene.phase("calm", "Completed");
+        let held = rig.arm(moment, wanted);
+        controller = Controller::spawn(rig.lab, &rig.options(ONE_AT_A_TIME)).await?;
         tokio::select! {
             biased;
-            crashed = crashing => crashed?,
-            finished = finished => {
+            struck = rig.strike(&mut controller, held) => struck?,
+            finished = scene.phase("calm", "Completed") => {
                 finished?;
                 break;
             }
@@ -112,11 +111,13 @@ async fn at_every_single_write_of_one_run() -> Result<()> {
         let (gone, held) = faults::gone_and_held(&scene).await?;
         middle += usize::from(gone > 0 && held > 0);
         ensure!(crashes < 200, "it does not come to an end");
-        controller = rig.controller(ONE_AT_A_TIME).await?;
     }
-    rig.pass();
+    // A note, twelve releases, four statuses: each was lost once and done once.
     ensure!(crashes >= 28 && middle >= 20, "only {crashes} crashes, {middle} of them in the middle");
-    faults::ends_as(&scene, "calm", &calm.end).await?;
+    controller.kill()?;
+    rig.pass();
+    let controller = rig.controller(&[]).await?;
+    faults::ends_as(&scene, "calm", &calm.end).await.with_context(|| controller.log())?;
     scene.done().await
 }
 
@@ -143,17 +144,13 @@ async fn at_the_notes_of_edits_and_deletions() -> Result<()> {
             }
             let wanted = faults::nth(sort, nth, &scene.namespace);
             let all = [groups.to_vec(), vec![make::named("c", &faults::C)]].concat();
-            let act = async {
-                if sort != Sort::NotePatch {
-                    scene.edit("edited", json!({"podGroups": all})).await?;
-                    scene.status("edited", "the edit", |_| true).await?;
-                    scene.delete("PodSequence", "edited").await?;
-                } else {
-                    scene.edit("edited", json!({"podGroups": all})).await?;
-                }
-                Ok(())
-            };
-            rig.crash(&mut controller, moment, wanted, act).await.with_context(|| what.clone())?;
+            let held = rig.arm(moment, wanted);
+            scene.edit("edited", json!({"podGroups": all})).await?;
+            if sort != Sort::NotePatch {
+                scene.status("edited", "the edit", |_| true).await?;
+                scene.delete("PodSequence", "edited").await?;
+            }
+            rig.strike(&mut controller, held).await.with_context(|| what.clone())?;
             let (gone, held) = faults::gone_and_held(&scene).await?;
             let (first, last) = (sort == Sort::NotePatch || nth == 1, sort == Sort::NoteDelete);
             ensure!(
@@ -176,7 +173,7 @@ async fn at_the_notes_of_edits_and_deletions() -> Result<()> {
             scene.done().await.with_context(|| what)?;
         }
     }
-    rig.quiet().await
+    Ok(())
 }
 
 /// The lease: made, taken over, renewed.
@@ -200,9 +197,9 @@ async fn at_the_lease() -> Result<()> {
         let scene = Scene::without_controller(lab, "lease").await?;
         scene.pods(&["one", "two"]).await?;
         scene.sequence("s", &[make::named("1", &["one"]), make::named("2", &["two"])]).await?;
+        let held = rig.arm(moment, move |seen| seen.sort == sort && seen.nth == nth);
         let mut controller = Controller::spawn(lab, &rig.options(ELECT)).await?;
-        let wanted = move |seen: &Seen| seen.sort == sort && seen.nth == nth;
-        rig.crash(&mut controller, moment, wanted, async { Ok(()) }).await.with_context(|| what.clone())?;
+        rig.strike(&mut controller, held).await.with_context(|| what.clone())?;
         if nth == 1 {
             let (gone, _) = faults::gone_and_held(&scene).await?;
             ensure!(gone == 0, "{what}: it acted without the lease");
@@ -220,7 +217,6 @@ async fn at_the_lease() -> Result<()> {
 async fn in_the_middle_of_two_hundred_pods() -> Result<()> {
     let _turn = faults::turn().await;
     let rig = Rig::new(Lab::shared().await?)?;
-    let mut controller = rig.controller(&[]).await?;
     let mut ends = Vec::new();
     for crashing in [false, true] {
         let scene = Scene::without_controller(rig.lab, "many").await?;
@@ -237,16 +233,18 @@ async fn in_the_middle_of_two_hundred_pods() -> Result<()> {
             (Moment::Before, Sort::Release, 30),
             (Moment::After, Sort::Release, 20),
             (Moment::Before, Sort::Event, 1),
-            (Moment::After, Sort::Release, 41),
-            (Moment::Before, Sort::Release, 60),
+            (Moment::After, Sort::Release, 31),
+            (Moment::Before, Sort::Release, 30),
         ];
         for (moment, sort, nth) in points.into_iter().filter(|_| crashing) {
-            let wanted = faults::nth(sort, nth, &scene.namespace);
-            rig.crash(&mut controller, moment, wanted, async { Ok(()) }).await?;
+            let held = rig.arm(moment, faults::nth(sort, nth, &scene.namespace));
+            let mut dying = Controller::spawn(rig.lab, &rig.options(&[])).await?;
+            rig.strike(&mut dying, held).await?;
             faults::in_the_middle(&scene, &format!("{moment:?} {sort:?} {nth}")).await?;
-            controller = rig.controller(&[]).await?;
         }
+        let mut controller = rig.controller(&[]).await?;
         ends.push(faults::end_state(&scene, "many").await.with_context(|| controller.log())?);
+        controller.kill()?;
         scene.done().await?;
     }
     ensure!(ends[0] == ends[1], "without crashes {}\nwith crashes {}", ends[0], ends[1]);

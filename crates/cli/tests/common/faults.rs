@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 use http::Method;
 use kube::api::ListParams;
-use rollcall_testbed::{Fault, FaultProxy, Go, Hold, RequestInfo, WatchFault, wait};
+use rollcall_testbed::{Fault, FaultProxy, Go, Held, Hold, RequestInfo, WatchFault, wait};
 use serde_json::{Value, json};
 
 use super::controller::{Controller, Options};
@@ -224,15 +224,9 @@ impl<'a> Rig<'a> {
         Controller::start(self.lab, self.options(args)).await
     }
 
-    /// Kills the controller at the first write that is wanted. `act` is what makes it come to that.
-    pub async fn crash(
-        &self,
-        controller: &mut Controller,
-        moment: Moment,
-        wanted: impl Fn(&Seen) -> bool + Send + Sync + 'static,
-        act: impl Future<Output = Result<()>>,
-    ) -> Result<()> {
-        let (hold, mut held) = Hold::new();
+    /// Holds the first write that is wanted, from now on.
+    pub fn arm(&self, moment: Moment, wanted: impl Fn(&Seen) -> bool + Send + Sync + 'static) -> Held {
+        let (hold, held) = Hold::new();
         let hold = Mutex::new(Some(hold));
         self.forget();
         self.on_write(move |seen| match wanted(seen).then(|| lock(&hold).take()).flatten() {
@@ -240,7 +234,11 @@ impl<'a> Rig<'a> {
             Some(hold) => Fault::HoldAfter(hold),
             None => Fault::Pass,
         });
-        act.await?;
+        held
+    }
+
+    /// Kills the controller at the write that is waited for.
+    pub async fn strike(&self, controller: &mut Controller, mut held: Held) -> Result<()> {
         let reached = tokio::time::timeout(LIMIT, held.reached()).await;
         reached.context("the write never came").and_then(|reached| reached).with_context(|| {
             let sorts: Vec<Sort> = self.seen().iter().map(|seen| seen.sort).collect();
@@ -393,8 +391,13 @@ pub struct Calm {
     pub writes: BTreeMap<Sort, usize>,
 }
 
-/// Runs three groups of four without a fault, with a controller that is there already.
-pub async fn calm(rig: &Rig<'_>) -> Result<Calm> {
+/// Three groups of four without a fault, with a controller that is there already; run once for all tests of a file.
+pub async fn calm(rig: &Rig<'_>) -> Result<&'static Calm> {
+    static CALM: tokio::sync::OnceCell<Calm> = tokio::sync::OnceCell::const_new();
+    CALM.get_or_try_init(async || run_calmly(rig).await).await
+}
+
+async fn run_calmly(rig: &Rig<'_>) -> Result<Calm> {
     let scene = Scene::without_controller(rig.lab, "calm").await?;
     rig.pass();
     twelve_pods(&scene).await?;
