@@ -57,6 +57,13 @@ pub struct Due {
 }
 
 impl Book {
+    /// Who waits for an edit to be seen waits for `observedGeneration`.
+    fn is_of_older_spec(&self) -> bool {
+        let wanted = self.wanted.as_ref().map(|wanted| wanted.observed_generation);
+        let status = self.written.as_ref().and_then(|written| written.status.as_ref());
+        status.is_some_and(|status| status.observed_generation != wanted)
+    }
+
     /// Whether a group has opened or completed that the written status does not know of.
     fn has_progress(&self) -> bool {
         let wanted = self.wanted.iter().flat_map(|wanted| &wanted.groups);
@@ -84,7 +91,7 @@ impl Statuses {
         if same && book.due.is_some() && !urgent {
             return;
         }
-        let apart = match (urgent, book.has_progress()) {
+        let apart = match (urgent || book.is_of_older_spec(), book.has_progress()) {
             (true, _) => Duration::ZERO,
             (false, true) => PROGRESS,
             (false, false) => COALESCE,

@@ -310,7 +310,8 @@ pub fn held_by_another<'a>(
     rivals(index, entry, pod).find_map(|(claim, other, spec)| {
         let judged = evaluate(index, other, now);
         let view = judged.groups.get(claim.group as usize)?;
-        (!view.open || spec.suspend).then(|| {
+        let full = room_to_start(other, spec, claim.group as usize) == 0;
+        (!view.open || spec.suspend || full).then(|| {
             let (group, sequence) =
                 (spec.groups[claim.group as usize].title.clone(), other.sequence.name.to_string());
             let pod = index.pod(pod).map_or_else(|| "a pod".into(), |pod| pod.name.clone());

@@ -193,9 +193,10 @@ impl Judge<'_> {
     fn date(&self, group: &Group, recorded: RecordedGroup, view: &mut GroupView) {
         let enough = matches!(view.required, Some(required) if view.arrived >= required);
         view.opened_at = recorded.opened_at.or(view.open.then_some(self.now));
-        let complete_now = enough && view.opened_at.is_some();
         match self.spec.enforcement {
             Enforcement::Bootstrap => {
+                // A group that was open and has to wait again, for one inserted before it, completes in its turn.
+                let complete_now = enough && view.open;
                 view.complete = complete_now || recorded.completed_at.is_some();
                 view.completed_at = recorded.completed_at.or(complete_now.then_some(self.now));
                 if recorded.completed_at.is_some() {
@@ -204,6 +205,7 @@ impl Judge<'_> {
                 }
             }
             Enforcement::Continuous => {
+                let complete_now = enough && view.opened_at.is_some();
                 view.complete = complete_now;
                 view.completed_at = complete_now.then(|| recorded.completed_at.unwrap_or(self.now));
                 if !complete_now && recorded.completed_at.is_some() {
