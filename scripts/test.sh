@@ -11,13 +11,13 @@ need() {
     command -v "$1" >/dev/null || { echo "make test needs $1: $2" >&2; exit 1; }
 }
 
-need "$CARGO" "install Rust, https://rustup.rs"
-need go "install Go, https://go.dev/dl"
+need "$CARGO" "install Rust with rustup"
+need go "install Go"
 need cc "install a C compiler (Debian: apt-get install gcc libc6-dev)"
 wanted=$(awk '$1 == "go" { print $2 }' testbed/go/kubernetes/go.mod)
 have=$(go env GOVERSION | sed 's/^go//; s/[^0-9.].*//')
 if [ "$(printf '%s\n%s\n' "$wanted" "$have" | sort -V | head -n 1)" != "$wanted" ]; then
-    echo "make test needs Go $wanted or later, and this is Go $have: https://go.dev/dl" >&2
+    echo "make test needs Go $wanted or later, and this is Go $have" >&2
     exit 1
 fi
 
