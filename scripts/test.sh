@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 CARGO=${CARGO:-cargo}
 # Tests of one binary share a cluster and mostly wait; four at a time keep two cores busy without starving it.
 TEST_THREADS=${TEST_THREADS:-4}
+TEST_BINARIES=${TEST_BINARIES:-3}
 
 need() {
     command -v "$1" >/dev/null || { echo "make test needs $1: $2" >&2; exit 1; }
@@ -21,8 +22,19 @@ if [ "$(printf '%s\n%s\n' "$wanted" "$have" | sort -V | head -n 1)" != "$wanted"
     exit 1
 fi
 
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+# In CI every clone is new. What is compiled of other people's code is kept for the next one; our own is compiled anew,
+# because a clone's files can be older than what another clone left there.
+if [ "${CI:-}" = true ] && [ -z "${CARGO_TARGET_DIR:-}" ]; then
+    CARGO_TARGET_DIR=${ROLLCALL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rollcall}/target
+    export CARGO_TARGET_DIR
+    git ls-files -z '*.rs' '*.toml' '*.yaml' '*.snap' | xargs -0 touch
+fi
+
+dir=$(mktemp -d)
+log=$dir/log
+: >"$log"
+trap 'rm -rf "$dir"' EXIT
+export dir log TEST_THREADS
 summary=()
 failed=0
 started=$SECONDS
@@ -46,10 +58,31 @@ report() {
     printf 'total %ds\n' $((SECONDS - started))
 }
 
+# Test binaries mostly wait for clusters, so several of them run at the same time. The longest ones go first, and the two
+# that need the machine's one real node are kept apart.
+LONGEST='faults restart real_node idle crash sequence kwok sequence_alone leaders'
+
+# one MANIFEST EXECUTABLE: runs a test binary where its package is, as `cargo test` does.
+one() {
+    local name=${2##*/} code=0
+    name=${name%-*}
+    (cd "${1%/*}" && exec "$2" --test-threads="$TEST_THREADS") >"$dir/$name.$$.out" 2>&1 || code=$?
+    # One write, so that the outputs do not mix.
+    printf '\n     Running %s (%s)\n%s\n' "$name" "$([ "$code" = 0 ] && echo ok || echo "FAILED, exit $code")" \
+        "$(cat "$dir/$name.$$.out")" | tee -a "$log"
+    return "$code"
+}
+export -f one
+
 # shellcheck disable=SC2317 # called through step
 tests() {
-    # One binary after the other; all of them, even after a failure.
-    "$CARGO" test --locked --workspace --no-fail-fast -- --test-threads="$TEST_THREADS" 2>&1 | tee "$log"
+    "$CARGO" test --locked --workspace --no-run --message-format=json-render-diagnostics >"$dir/built.json" || return
+    grep '"test":true' "$dir/built.json" | grep '"executable":"' |
+        sed -E 's/.*"manifest_path":"([^"]+)".*"executable":"([^"]+)".*/\1 \2/' | sort -u >"$dir/all"
+    {
+        for name in $LONGEST; do grep "/$name-[0-9a-f]*$" "$dir/all" || true; done
+        cat "$dir/all"
+    } | awk '!seen[$0]++' | xargs -P "$TEST_BINARIES" -L 1 bash -c 'one "$@"' one
 }
 
 run() {
@@ -59,6 +92,7 @@ run() {
     step "build" "$CARGO" build --locked --workspace --bins || return
     step "kubernetes (built once)" "$CARGO" run --locked -q -p rollcall-testbed -- build || return
     step "tests" tests || true
+    step "doc tests" "$CARGO" test --locked --workspace --doc -q || true
 }
 
 run || true
