@@ -77,7 +77,8 @@ export -f one
 # shellcheck disable=SC2317 # called through step
 tests() {
     "$CARGO" test --locked --workspace --no-run --message-format=json-render-diagnostics >"$dir/built.json" || return
-    grep '"test":true' "$dir/built.json" | grep '"executable":"' |
+    # Of the programs only their unit tests: those that were compiled in the test profile.
+    grep -E '"overflow_checks":(true|false),"test":true' "$dir/built.json" | grep '"executable":"' |
         sed -E 's/.*"manifest_path":"([^"]+)".*"executable":"([^"]+)".*/\1 \2/' | sort -u >"$dir/all"
     {
         for name in $LONGEST; do grep "/$name-[0-9a-f]*$" "$dir/all" || true; done

@@ -8,6 +8,8 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 use random::{Plan, chaos};
 
+// The core must not look at its environment; whoever tests it may.
+#[allow(clippy::disallowed_methods)]
 fn config(cases: u32) -> Config {
     // The same worlds in every run, so that a change is judged by itself; `ROLLCALL_SEED=7` (any number) and
     // `PROPTEST_CASES=10000` look further. A failing case prints the plan that repeats it.
