@@ -1,15 +1,15 @@
 //! Carries out what was decided, and makes no choices of its own.
 
 use crate::client::{self, Failure, Meaning, request};
-use crate::watch::{Item, Watched};
+use crate::watch::{Item, of_sequence};
 use jiff::Timestamp;
 use kube::Client;
 use rollcall_api::names;
-use rollcall_api::sequence::{PodSequenceStatus, SequenceObject, note};
+use rollcall_api::sequence::{KnownSpec, PodSequenceStatus, SequenceObject, note};
 use rollcall_api::watch::PodObject;
 use rollcall_core::Uid;
 use rollcall_core::facts::Pod;
-use rollcall_core::index::{Kind, Note};
+use rollcall_core::index::Note;
 use rollcall_core::sequence::{Event, EventKind};
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -76,10 +76,12 @@ pub struct StatusWrite {
     pub name: String,
     pub resource_version: String,
     pub status: PodSequenceStatus,
+    /// What it was decided for; the answer need not be read for it again.
+    pub spec: KnownSpec,
 }
 
 pub async fn write_status(client: &Client, write: StatusWrite) -> Result<Item, Failure> {
-    let StatusWrite { uid, namespace, name, resource_version, status } = write;
+    let StatusWrite { uid, namespace, name, resource_version, status, spec } = write;
     let body = json!([
         { "op": "test", "path": "/metadata/uid", "value": uid.to_string() },
         { "op": "test", "path": "/metadata/resourceVersion", "value": resource_version },
@@ -93,9 +95,7 @@ pub async fn write_status(client: &Client, write: StatusWrite) -> Result<Item, F
     );
     let patch = request("PATCH", &path, Some(client::JSON_PATCH), body.to_string().into_bytes());
     let sequence: SequenceObject = client::send(client, patch).await?;
-    sequence
-        .item(Kind::Sequence)
-        .ok_or(Failure { code: None, message: "the sequence cannot be read back".into() })
+    Ok(of_sequence(&sequence, sequence.facts_knowing(Some(&spec))))
 }
 
 /// An event about a sequence.

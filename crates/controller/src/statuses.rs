@@ -10,8 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Groups that open and complete are what people watch for; but a thousand of them are not a thousand writes.
+/// Groups that open and complete are what people watch for; but a thousand of them are not a thousand writes, and the
+/// more groups there are, the more one write costs the API server.
 const PROGRESS: Duration = Duration::from_secs(1);
+const PROGRESS_PER_GROUP: Duration = Duration::from_millis(20);
 /// What is not urgent is written at most this often per sequence.
 const COALESCE: Duration = Duration::from_secs(10);
 /// A write that failed is tried again after this long; one that the object's own change made fail, as soon as there
@@ -64,6 +66,11 @@ impl Book {
         status.is_some_and(|status| status.observed_generation != wanted)
     }
 
+    fn progress_apart(&self) -> Duration {
+        let groups = self.wanted.as_ref().map_or(0, |wanted| wanted.groups.len() as u32);
+        (PROGRESS + PROGRESS_PER_GROUP * groups).min(COALESCE)
+    }
+
     /// Whether a group has opened or completed that the written status does not know of.
     fn has_progress(&self) -> bool {
         let wanted = self.wanted.iter().flat_map(|wanted| &wanted.groups);
@@ -93,7 +100,7 @@ impl Statuses {
         }
         let apart = match (urgent || book.is_of_older_spec(), book.has_progress()) {
             (true, _) => Duration::ZERO,
-            (false, true) => PROGRESS,
+            (false, true) => book.progress_apart(),
             (false, false) => COALESCE,
         };
         let at = book.sent.map_or(now, |sent| (sent + apart).max(now));

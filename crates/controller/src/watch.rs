@@ -10,11 +10,14 @@ use futures::stream::{self, BoxStream, StreamExt};
 use kube::Client;
 use kube::core::WatchEvent;
 use rollcall_api::names;
-use rollcall_api::sequence::{PodSequenceStatus, SequenceObject, note::NoteObject};
+use rollcall_api::sequence::{KnownSpec, PodSequenceStatus, SequenceObject, note::NoteObject};
 use rollcall_api::watch::{ListOf, Meta, NamespaceObject, OwnerObject, PodObject, version};
+use rollcall_core::Uid;
 use rollcall_core::facts::OwnerKind;
 use rollcall_core::index::{Kind, Object};
+use rollcall_core::sequence::Sequence;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -72,7 +75,20 @@ pub struct Written {
 pub trait Watched: DeserializeOwned + Clone + Send + 'static {
     fn meta(&self) -> &Meta;
     /// `None` for what is not ours to understand.
-    fn item(&self, kind: Kind) -> Option<Item>;
+    fn item(&self, kind: Kind, specs: &mut Specs) -> Option<Item>;
+}
+
+/// The specs of the sequences as this watch saw them last, so that news of a status need not read a thousand groups.
+#[derive(Debug, Default)]
+pub struct Specs(BTreeMap<Uid, KnownSpec>);
+
+impl Specs {
+    fn facts(&mut self, object: &SequenceObject) -> Sequence {
+        let uid = object.metadata.uid();
+        let sequence = object.facts_knowing(self.0.get(&uid));
+        self.0.insert(uid, KnownSpec::from(&sequence));
+        sequence
+    }
 }
 
 fn plain(object: Object) -> Option<Item> {
@@ -83,7 +99,7 @@ impl Watched for PodObject {
     fn meta(&self) -> &Meta {
         &self.metadata
     }
-    fn item(&self, _: Kind) -> Option<Item> {
+    fn item(&self, _: Kind, _: &mut Specs) -> Option<Item> {
         plain(Object::Pod(self.facts()))
     }
 }
@@ -92,7 +108,7 @@ impl Watched for NamespaceObject {
     fn meta(&self) -> &Meta {
         &self.metadata
     }
-    fn item(&self, _: Kind) -> Option<Item> {
+    fn item(&self, _: Kind, _: &mut Specs) -> Option<Item> {
         plain(Object::Namespace(self.facts()))
     }
 }
@@ -101,7 +117,7 @@ impl Watched for OwnerObject {
     fn meta(&self) -> &Meta {
         &self.metadata
     }
-    fn item(&self, kind: Kind) -> Option<Item> {
+    fn item(&self, kind: Kind, _: &mut Specs) -> Option<Item> {
         let kind = match kind {
             Kind::Deployment => OwnerKind::Deployment,
             Kind::ReplicaSet => OwnerKind::ReplicaSet,
@@ -118,18 +134,22 @@ impl Watched for SequenceObject {
     fn meta(&self) -> &Meta {
         &self.metadata
     }
-    fn item(&self, _: Kind) -> Option<Item> {
-        let written =
-            Written { status: self.status(), resource_version: self.metadata.resource_version.clone() };
-        Some(Item { object: Object::Sequence(self.facts()), written: Some(Box::new(written)) })
+    fn item(&self, _: Kind, specs: &mut Specs) -> Option<Item> {
+        Some(of_sequence(self, specs.facts(self)))
     }
+}
+
+pub fn of_sequence(object: &SequenceObject, facts: Sequence) -> Item {
+    let written =
+        Written { status: object.status(), resource_version: object.metadata.resource_version.clone() };
+    Item { object: Object::Sequence(facts), written: Some(Box::new(written)) }
 }
 
 impl Watched for NoteObject {
     fn meta(&self) -> &Meta {
         &self.metadata
     }
-    fn item(&self, _: Kind) -> Option<Item> {
+    fn item(&self, _: Kind, _: &mut Specs) -> Option<Item> {
         plain(Object::Note(self.facts()?))
     }
 }
@@ -148,6 +168,7 @@ pub fn all(client: &Client, own_namespace: &str, seed: u64) -> Vec<(Kind, BoxStr
             jitter: Jitter::seeded(seed.wrapping_add(kind as u64 + 1)),
             failures: 0,
             opened: None,
+            specs: Specs::default(),
         };
         match kind {
             Kind::Pod => watch("/api/v1/pods").stream::<PodObject>(),
@@ -173,6 +194,7 @@ struct Watch {
     /// Attempts in a row that brought nothing: neither an event nor a watch that lasted.
     failures: u32,
     opened: Option<Instant>,
+    specs: Specs,
 }
 
 enum State<T> {
@@ -253,15 +275,17 @@ impl Watch {
         }
     }
 
-    fn begin<T: Watched>(&self, page: ListOf<T>) -> (Message, State<T>) {
+    fn begin<T: Watched>(&mut self, page: ListOf<T>) -> (Message, State<T>) {
+        // Of a cluster restored from a backup the same generation may say something else.
+        self.specs = Specs::default();
         let listed = page.metadata.resource_version;
         let next = page.metadata.continue_token.filter(|token| !token.is_empty());
         let first = Some(self.items(page.items));
         (Message::Begins { version: version(&listed) }, State::Listed { version: listed, first, next })
     }
 
-    fn items<T: Watched>(&self, objects: Vec<T>) -> Vec<Item> {
-        objects.iter().filter_map(|object| object.item(self.kind)).collect()
+    fn items<T: Watched>(&mut self, objects: Vec<T>) -> Vec<Item> {
+        objects.iter().filter_map(|object| object.item(self.kind, &mut self.specs)).collect()
     }
 
     async fn list<T: Watched>(&self, token: Option<&str>) -> Result<ListOf<T>, Failure> {
@@ -314,11 +338,12 @@ impl Watch {
         };
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                let item = object.item(self.kind);
+                let item = object.item(self.kind, &mut self.specs);
                 (item.map(|item| Message::Applied { item }), watching(&object, events))
             }
             WatchEvent::Deleted(object) => {
-                let item = object.item(self.kind);
+                let item = object.item(self.kind, &mut self.specs);
+                self.specs.0.remove(&object.meta().uid());
                 (item.map(|item| Message::Deleted { item }), watching(&object, events))
             }
             WatchEvent::Bookmark(bookmark) => {

@@ -29,17 +29,37 @@ pub struct SequenceObject {
     status: Value,
 }
 
+/// The spec of a sequence at one generation.
+#[derive(Clone, Debug)]
+pub struct KnownSpec {
+    pub generation: i64,
+    pub spec: Result<Arc<core::Spec>, Invalid>,
+}
+
+impl From<&Sequence> for KnownSpec {
+    fn from(sequence: &Sequence) -> KnownSpec {
+        KnownSpec { generation: sequence.generation, spec: sequence.spec.clone() }
+    }
+}
+
 impl SequenceObject {
     pub fn facts(&self) -> Sequence {
+        self.facts_knowing(None)
+    }
+
+    /// Its facts, given what it was before: a spec of the same generation is the same, and is not read again. Most
+    /// news of a sequence are of its status.
+    pub fn facts_knowing(&self, known: Option<&KnownSpec>) -> Sequence {
         let meta = &self.metadata;
         let namespace: Arc<str> = meta.namespace.as_str().into();
-        let parsed = parse_spec(&self.spec).map_err(invalid);
+        let same = known.filter(|known| known.generation > 0 && Some(known.generation) == meta.generation);
+        let read = || parse_spec(&self.spec).map_err(invalid).and_then(|spec| spec_facts(&spec, &namespace));
         Sequence {
             uid: meta.uid(),
             name: meta.name.as_str().into(),
             version: meta.version(),
             generation: meta.generation.unwrap_or_default(),
-            spec: parsed.and_then(|spec| spec_facts(&spec, &namespace)).map(Arc::new),
+            spec: same.map_or_else(|| read().map(Arc::new), |known| known.spec.clone()),
             opened_by_hand: meta.annotation(names::OPEN_GROUPS).map(open_groups).unwrap_or_default(),
             recorded: self.status().map(|status| recorded(&status)).unwrap_or_default(),
             namespace,

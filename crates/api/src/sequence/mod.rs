@@ -26,7 +26,7 @@ mod validate;
 mod words;
 
 pub use definition::crd;
-pub use facts::{SequenceObject, spec_facts};
+pub use facts::{KnownSpec, SequenceObject, spec_facts};
 pub use min_ready::MinReady;
 pub use report::report;
 pub use selector::{LabelSelector, Requirement, SelectorOperator};

@@ -3,6 +3,7 @@
 use super::{Done, Engine};
 use crate::act::{self, EventWrite, StatusWrite};
 use futures::FutureExt;
+use rollcall_api::sequence::KnownSpec;
 use rollcall_core::Uid;
 use rollcall_core::sequence::Action;
 use tokio::time::Instant;
@@ -74,6 +75,7 @@ impl Engine {
                 name: entry.sequence.name.to_string(),
                 resource_version: due.resource_version,
                 status: due.status,
+                spec: KnownSpec::from(&entry.sequence),
             };
             let client = self.client.clone();
             let key = due.uid;
