@@ -54,7 +54,8 @@ cluster: ## A throw-away Kubernetes on this machine, until Ctrl-C (NODES=3, ARGS
 	$(CARGO) run --locked -q -p rollcall-testbed -- up --nodes $(NODES) $(ARGS)
 
 bench: ## Measure, on a throw-away Kubernetes (ARGS=… for one benchmark)
-	$(CARGO) run --locked --release -p rollcall-bench -- $(ARGS)
+	$(CARGO) build --locked --release -p rollcall-cli -p rollcall-testbed -p rollcall-bench
+	$(CARGO) run --locked --release -q -p rollcall-bench -- $(ARGS)
 
 manifests: ## Generate config/crd and docs/reference anew from the code
 	@scripts/manifests.sh
