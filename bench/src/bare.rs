@@ -1,7 +1,7 @@
 //! The baselines: the barest clients that do the same writes. They decide nothing.
 
 use crate::lab::{GATE, pod_name};
-use crate::world::{self, Seen};
+use crate::world::Seen;
 use anyhow::Result;
 use futures::StreamExt;
 use kube::Client;
@@ -62,9 +62,4 @@ pub async fn list(client: &Client) -> Result<usize> {
             None => return Ok(kept.len()),
         }
     }
-}
-
-/// A watch for [`chain`], of its own.
-pub async fn watch(client: &Client, namespace: &str) -> Result<mpsc::UnboundedReceiver<Seen>> {
-    world::watch(client, namespace).await
 }

@@ -50,7 +50,7 @@ async fn run(lab: &Lab, count: usize, opener: Opener) -> Result<Vec<f64>> {
         Opener::Bare => {
             // A client of its own, as the controller has one.
             let client = lab.cluster.client();
-            let watch = bare::watch(&client, &namespace).await?;
+            let watch = world::watch(&client, &namespace).await?;
             let namespace = namespace.clone();
             Some(tokio::spawn(async move { bare::chain(&client, &namespace, watch, count).await }))
         }

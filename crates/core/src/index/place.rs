@@ -1,6 +1,6 @@
 //! Putting pods and workloads into the cells of the groups that claim them, and taking them out again.
 
-use super::{Claim, Index, Standing, cell::Member, winners};
+use super::{Index, Standing, cell::Member, winners};
 use crate::{Uid, facts::OwnerKind};
 use std::collections::BTreeSet;
 
@@ -116,12 +116,5 @@ impl Index {
         let children = self.children_of.get(&owner).into_iter().flatten();
         let makers = std::iter::once(&owner).chain(children);
         makers.filter_map(|maker| self.pods_of.get(maker)).flatten().copied().collect()
-    }
-
-    /// Whether another group of the same sequence comes first on this pod.
-    pub fn lost_claims(&self, pod: Uid) -> Vec<Claim> {
-        let Some(entry) = self.pods.get(&pod) else { return Vec::new() };
-        let won: Vec<Claim> = winners(&entry.claims).collect();
-        entry.claims.iter().copied().filter(|claim| !won.contains(claim)).collect()
     }
 }
