@@ -258,3 +258,36 @@ fn recorded(status: &PodSequenceStatus) -> Recorded {
         stalled: condition("Stalled").map(|condition| condition.reason.as_str().into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn object(generation: i64, pod: &str) -> SequenceObject {
+        let metadata = json!({ "name": "s", "namespace": "n", "uid": "u", "generation": generation });
+        let object = json!({ "metadata": metadata, "spec": { "podGroups": [{ "pods": [pod] }] } });
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn a_spec_is_read_again_only_when_its_generation_is_another() {
+        let known = KnownSpec::from(&object(1, "a").facts());
+        let members = |object: SequenceObject| {
+            object.facts_knowing(Some(&known)).spec.unwrap().groups[0].members.clone()
+        };
+        assert_eq!(
+            members(object(1, "b")),
+            Members::Names(["a".into()].into()),
+            "the same generation is the same spec"
+        );
+        assert_eq!(members(object(2, "b")), Members::Names(["b".into()].into()), "an edit is read");
+        let never = KnownSpec { generation: 0, ..known.clone() };
+        let facts = object(0, "b").facts_knowing(Some(&never));
+        assert_eq!(
+            facts.spec.unwrap().groups[0].members,
+            Members::Names(["b".into()].into()),
+            "0 is no generation"
+        );
+    }
+}
