@@ -1,0 +1,164 @@
+//! The kinds that the embedded cluster serves, and where.
+
+use rollcall_api::names;
+
+/// A kind of object. The order is the order of start: what others need comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    Namespace,
+    Node,
+    PriorityClass,
+    ServiceAccount,
+    ConfigMap,
+    Secret,
+    Service,
+    ResourceQuota,
+    PersistentVolumeClaim,
+    PodDisruptionBudget,
+    PodSequence,
+    Deployment,
+    StatefulSet,
+    DaemonSet,
+    CronJob,
+    Job,
+    ReplicaSet,
+    ControllerRevision,
+    Pod,
+    Lease,
+    Event,
+}
+
+/// How a kind is served.
+#[derive(Debug)]
+pub struct Info {
+    pub kind: Kind,
+    /// Empty for the core group.
+    pub group: &'static str,
+    pub version: &'static str,
+    pub name: &'static str,
+    pub plural: &'static str,
+    pub namespaced: bool,
+    /// Whether it has the subresource `status`.
+    pub status: bool,
+    /// Whether its metadata counts the generations of its spec.
+    pub generation: bool,
+}
+
+const fn info(
+    kind: Kind,
+    (group, version): (&'static str, &'static str),
+    (name, plural): (&'static str, &'static str),
+    [namespaced, status, generation]: [bool; 3],
+) -> Info {
+    Info { kind, group, version, name, plural, namespaced, status, generation }
+}
+
+const CORE: (&str, &str) = ("", "v1");
+const APPS: (&str, &str) = ("apps", "v1");
+const BATCH: (&str, &str) = ("batch", "v1");
+
+// kind, group and version, names, [namespaced, status, generation]
+static INFOS: [Info; 21] = [
+    info(Kind::Namespace, CORE, ("Namespace", "namespaces"), [false, true, false]),
+    info(Kind::Node, CORE, ("Node", "nodes"), [false, true, false]),
+    info(
+        Kind::PriorityClass,
+        ("scheduling.k8s.io", "v1"),
+        ("PriorityClass", "priorityclasses"),
+        [false, false, true],
+    ),
+    info(Kind::ServiceAccount, CORE, ("ServiceAccount", "serviceaccounts"), [true, false, false]),
+    info(Kind::ConfigMap, CORE, ("ConfigMap", "configmaps"), [true, false, false]),
+    info(Kind::Secret, CORE, ("Secret", "secrets"), [true, false, false]),
+    info(Kind::Service, CORE, ("Service", "services"), [true, true, false]),
+    info(Kind::ResourceQuota, CORE, ("ResourceQuota", "resourcequotas"), [true, true, false]),
+    info(
+        Kind::PersistentVolumeClaim,
+        CORE,
+        ("PersistentVolumeClaim", "persistentvolumeclaims"),
+        [true, true, false],
+    ),
+    info(
+        Kind::PodDisruptionBudget,
+        ("policy", "v1"),
+        ("PodDisruptionBudget", "poddisruptionbudgets"),
+        [true, true, true],
+    ),
+    info(
+        Kind::PodSequence,
+        (names::SEQUENCE_GROUP, names::SEQUENCE_VERSION),
+        (names::SEQUENCE_KIND, names::SEQUENCE_PLURAL),
+        [true, true, true],
+    ),
+    info(Kind::Deployment, APPS, ("Deployment", "deployments"), [true, true, true]),
+    info(Kind::StatefulSet, APPS, ("StatefulSet", "statefulsets"), [true, true, true]),
+    info(Kind::DaemonSet, APPS, ("DaemonSet", "daemonsets"), [true, true, true]),
+    info(Kind::CronJob, BATCH, ("CronJob", "cronjobs"), [true, true, true]),
+    info(Kind::Job, BATCH, ("Job", "jobs"), [true, true, true]),
+    info(Kind::ReplicaSet, APPS, ("ReplicaSet", "replicasets"), [true, true, true]),
+    info(Kind::ControllerRevision, APPS, ("ControllerRevision", "controllerrevisions"), [true, false, false]),
+    info(Kind::Pod, CORE, ("Pod", "pods"), [true, true, true]),
+    info(Kind::Lease, ("coordination.k8s.io", "v1"), ("Lease", "leases"), [true, false, false]),
+    info(Kind::Event, ("events.k8s.io", "v1"), ("Event", "events"), [true, false, false]),
+];
+
+impl Kind {
+    pub fn all() -> impl Iterator<Item = Kind> {
+        INFOS.iter().map(|info| info.kind)
+    }
+
+    pub fn info(self) -> &'static Info {
+        &INFOS[self as usize]
+    }
+
+    /// The kind served at a place such as `apps`, `v1`, `deployments`.
+    pub fn served(group: &str, version: &str, plural: &str) -> Option<Kind> {
+        let at = |info: &&Info| info.group == group && info.version == version && info.plural == plural;
+        INFOS.iter().find(at).map(|info| info.kind)
+    }
+
+    /// The kind of an object that says `apiVersion` and `kind`.
+    pub fn named(api_version: &str, name: &str) -> Option<Kind> {
+        let named = |info: &&Info| info.name == name && info.api_version() == api_version;
+        INFOS.iter().find(named).map(|info| info.kind)
+    }
+}
+
+impl Info {
+    pub fn api_version(&self) -> String {
+        match self.group {
+            "" => self.version.to_owned(),
+            group => format!("{group}/{}", self.version),
+        }
+    }
+
+    /// As the API server names it in its messages: `pods`, `deployments.apps`.
+    pub fn qualified(&self) -> String {
+        match self.group {
+            "" => self.plural.to_owned(),
+            group => format!("{}.{group}", self.plural),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_the_order_of_the_kinds() {
+        for (at, info) in INFOS.iter().enumerate() {
+            assert_eq!(info.kind as usize, at, "{}", info.name);
+        }
+    }
+
+    #[test]
+    fn found_by_place_and_by_name() {
+        assert_eq!(Kind::served("apps", "v1", "deployments"), Some(Kind::Deployment));
+        assert_eq!(Kind::served("", "v1", "pods"), Some(Kind::Pod));
+        assert_eq!(Kind::served("apps", "v1", "pods"), None);
+        assert_eq!(Kind::named("batch/v1", "Job"), Some(Kind::Job));
+        assert_eq!(Kind::named("v1", "Job"), None);
+        assert_eq!(Kind::Deployment.info().qualified(), "deployments.apps");
+    }
+}

@@ -1,0 +1,6 @@
+//! The embedded cluster: an API server in the process, the actors around it, virtual time.
+
+pub mod kinds;
+pub mod report;
+pub mod server;
+pub mod store;

@@ -1,0 +1,130 @@
+//! What a simulated run showed, for people and for programs. Times are milliseconds since the run began.
+
+use serde::Serialize;
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    pub seed: u64,
+    pub nodes: usize,
+    /// When everything had arrived, or when nothing could happen any more.
+    pub ended: u64,
+    pub outcome: Outcome,
+    pub sequences: Vec<SequenceReport>,
+    /// Every pod there was, in the order in which they were created.
+    pub pods: Vec<PodReport>,
+    /// The chain of pods that the end had to wait for, first one first.
+    pub critical: Vec<Step>,
+    /// What can never start.
+    pub never: Vec<Never>,
+    /// What the simulation did not look at, and other things worth knowing.
+    pub notes: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Outcome {
+    /// Every sequence is complete, every pod has arrived.
+    Complete,
+    /// Something can never start.
+    Stuck,
+    /// Not over within the time that was given.
+    Unfinished,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SequenceReport {
+    pub namespace: String,
+    pub name: String,
+    pub phase: String,
+    pub message: String,
+    pub groups: Vec<GroupReport>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GroupReport {
+    pub name: String,
+    /// The groups it waits for, by their place in the list.
+    pub waits_for: Vec<usize>,
+    /// `Waiting`, `Open`, `Complete`, `TimedOut`.
+    pub state: String,
+    pub expected: Option<u32>,
+    pub arrived: u32,
+    pub opened: Option<u64>,
+    pub completed: Option<u64>,
+    /// Its members, by their place in [`Report::pods`].
+    pub pods: Vec<usize>,
+    /// Why it is not complete.
+    pub reason: Option<Why>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodReport {
+    pub namespace: String,
+    pub name: String,
+    /// Such as `Deployment/web`.
+    pub workload: Option<String>,
+    pub node: Option<String>,
+    /// What it was when; each lasts until the next begins, the last one to the end unless the pod was deleted.
+    pub spans: Vec<Span>,
+    pub deleted: Option<u64>,
+    /// When it first arrived: became ready, or ended well.
+    pub arrived: Option<u64>,
+    /// Why it has not arrived.
+    pub reason: Option<Why>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Span {
+    pub from: u64,
+    pub state: PodState,
+    /// Why it was in this state, in a few words, where there is more to say than the state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum PodState {
+    /// By a scheduling gate.
+    Held,
+    /// No node has room, or none fits.
+    Unschedulable,
+    /// Bound, not ready.
+    Starting,
+    Ready,
+    /// Was ready, or runs, and is not ready.
+    NotReady,
+    Succeeded,
+    Failed,
+    Terminating,
+}
+
+/// A reason as `explain` gives it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Why {
+    pub code: String,
+    pub sentence: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Step {
+    /// By its place in [`Report::pods`].
+    pub pod: usize,
+    pub from: u64,
+    pub to: u64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Never {
+    /// Such as `pod/web` or `podseq/shop group "Frontend Layer"`.
+    pub what: String,
+    pub why: Why,
+}

@@ -1,0 +1,3 @@
+//! The API server: what it answers, without a socket.
+
+pub mod refusal;
