@@ -1,5 +1,6 @@
 //! P1: one pod after the other; how long from Ready written to the next gate removed.
 
+use super::gated_pods;
 use crate::lab::{Lab, pod_name};
 use crate::table::{Table, quantile};
 use crate::{Arguments, bare, world};
@@ -38,9 +39,7 @@ pub async fn p1(lab: &Lab, arguments: &Arguments, table: &mut Table) -> Result<(
 }
 
 async fn run(lab: &Lab, count: usize, opener: Opener) -> Result<Vec<f64>> {
-    let namespace = lab.namespace().await?;
-    lab.pods(&namespace, count).await?;
-    let mut seen = world::watch(&lab.client, &namespace).await?;
+    let (namespace, mut seen) = gated_pods(lab, count).await?;
     let bare = match opener {
         Opener::Rollcall => {
             let groups: Vec<_> = (0..count).map(|number| json!({ "pods": [pod_name(number)] })).collect();

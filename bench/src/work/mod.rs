@@ -4,5 +4,18 @@ pub mod chain;
 pub mod storm;
 pub mod watched;
 
+use crate::lab::Lab;
+use crate::world::{self, Seen};
+use anyhow::Result;
+use tokio::sync::mpsc;
+
 /// `--max-in-flight` of the controller, and of the floods beside it.
 pub const IN_FLIGHT: usize = 8;
+
+/// A new namespace of gated pods, and all that happens to them from now on.
+async fn gated_pods(lab: &Lab, count: usize) -> Result<(String, mpsc::UnboundedReceiver<Seen>)> {
+    let namespace = lab.namespace().await?;
+    lab.pods(&namespace, count).await?;
+    let seen = world::watch(&lab.client, &namespace).await?;
+    Ok((namespace, seen))
+}

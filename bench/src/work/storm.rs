@@ -1,6 +1,6 @@
 //! P2, P3: many gates at once against a flood of bare patches; P4: writes per pod; P5: CPU per gate.
 
-use super::IN_FLIGHT;
+use super::{IN_FLIGHT, gated_pods};
 use crate::lab::{Lab, pod_name, sequence};
 use crate::table::Table;
 use crate::{Arguments, bare, world};
@@ -24,9 +24,7 @@ pub async fn one_group(lab: &Lab, arguments: &Arguments, table: &mut Table) -> R
     let (mut ours, mut raw, mut cost) = (Vec::new(), Vec::new(), Cost::default());
     let controller = lab.controller().await?;
     for round in 0..=arguments.rounds {
-        let namespace = lab.namespace().await?;
-        lab.pods(&namespace, count).await?;
-        let seen = world::watch(&lab.client, &namespace).await?;
+        let (namespace, seen) = gated_pods(lab, count).await?;
         let audit = lab.cluster.audit_from_now()?;
         let (cpu, begun) = (controller.cpu()?, Instant::now());
         let groups = json!([{ "podSelector": { "matchLabels": { "tier": "web" } } }]);
@@ -36,9 +34,7 @@ pub async fn one_group(lab: &Lab, arguments: &Arguments, table: &mut Table) -> R
         let (writes, reads) = requests(audit)?;
         lab.clear(&namespace).await?;
 
-        let namespace = lab.namespace().await?;
-        lab.pods(&namespace, count).await?;
-        let seen = world::watch(&lab.client, &namespace).await?;
+        let (namespace, seen) = gated_pods(lab, count).await?;
         let begun = Instant::now();
         let client = lab.cluster.client();
         bare::flood(&client, &namespace, count, IN_FLIGHT).await?;
@@ -68,8 +64,7 @@ pub async fn many_sequences(lab: &Lab, arguments: &Arguments, table: &mut Table)
     let count = sequences * GROUPS;
     let (mut ours, mut raw, mut cost) = (Vec::new(), Vec::new(), Cost::default());
     for round in 0..=arguments.rounds {
-        let namespace = lab.namespace().await?;
-        lab.pods(&namespace, count).await?;
+        let (namespace, seen) = gated_pods(lab, count).await?;
         let path = format!("/apis/scheduling.example.com/v1alpha1/namespaces/{namespace}/podsequences");
         let all = (0..sequences).map(|number| {
             let groups: Vec<_> =
@@ -77,7 +72,6 @@ pub async fn many_sequences(lab: &Lab, arguments: &Arguments, table: &mut Table)
             (path.clone(), sequence(&format!("s-{number:04}"), json!(groups)))
         });
         lab.create(all).await?;
-        let seen = world::watch(&lab.client, &namespace).await?;
         let mut audit = lab.cluster.audit_from_now()?;
         // All at once: they are there when the controller starts.
         let controller = lab.controller().await?;
@@ -97,9 +91,7 @@ pub async fn many_sequences(lab: &Lab, arguments: &Arguments, table: &mut Table)
         drop(controller);
         lab.clear(&namespace).await?;
 
-        let namespace = lab.namespace().await?;
-        lab.pods(&namespace, count).await?;
-        let seen = world::watch(&lab.client, &namespace).await?;
+        let (namespace, seen) = gated_pods(lab, count).await?;
         let begun = Instant::now();
         let client = lab.cluster.client();
         let flood = bare::flood(&client, &namespace, count, IN_FLIGHT);
