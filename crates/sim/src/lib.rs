@@ -1,5 +1,16 @@
-//! The embedded cluster: an API server in the process, the actors around it, virtual time.
+//! The embedded cluster: an API server in the process, the actors of a cluster around it, virtual time.
+//!
+//! Our own controller runs inside, unchanged, over the ordinary client. Nothing of `rollcall-core` is written a second
+//! time here.
+//!
+//! - [`store`]: what is committed. [`cluster`]: the state as a whole. [`server`]: requests and their answers.
+//! - [`actors`]: scheduler, kubelets, controllers of workloads.
+//! - [`embedded`]: all of them together. [`report`]: what a run showed.
 
+pub mod actors;
+pub mod chance;
+pub mod cluster;
+pub mod embedded;
 pub mod kinds;
 pub mod report;
 pub mod server;

@@ -48,6 +48,12 @@ impl Stored {
         self.json.get_or_init(|| serde_json::to_vec(&self.value).unwrap_or_default().into())
     }
 
+    /// What would be stored, without storing it.
+    pub fn draft(value: Value) -> Stored {
+        let version = value["metadata"]["resourceVersion"].as_str().and_then(|version| version.parse().ok());
+        Stored { value, version: version.unwrap_or_default(), json: OnceLock::new() }
+    }
+
     pub fn uid(&self) -> &str {
         self.value["metadata"]["uid"].as_str().unwrap_or_default()
     }

@@ -1,0 +1,89 @@
+//! The state of the embedded cluster: what is stored, what time it is, what chance decides.
+
+use crate::chance::Chance;
+use crate::kinds::Kind;
+use crate::server::refusal::Refusal;
+use crate::server::{change, create, delete};
+use crate::store::{Key, Store, Stored};
+use jiff::Timestamp;
+use rollcall_controller::clock::Clock;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Namespaces that are there from the start, as in every cluster.
+const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+
+/// Classes that are there from the start.
+const PRIORITY_CLASSES: [(&str, i64); 2] =
+    [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
+
+pub struct Cluster {
+    pub store: Store,
+    pub clock: Clock,
+    pub chance: Chance,
+}
+
+impl Cluster {
+    pub fn new(clock: Clock, seed: u64) -> Cluster {
+        let mut cluster = Cluster { store: Store::default(), clock, chance: Chance::seeded(seed) };
+        for name in NAMESPACES {
+            let namespace = json!({ "metadata": { "name": name } });
+            cluster.create(Kind::Namespace, namespace).expect("a namespace is no trouble");
+        }
+        for (name, value) in PRIORITY_CLASSES {
+            let class = json!({ "metadata": { "name": name }, "value": value });
+            create::commit_as_is(&mut cluster, Kind::PriorityClass, class);
+        }
+        cluster
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Now, as it is written into objects: whole seconds.
+    pub fn stamp(&self) -> String {
+        seconds(self.now())
+    }
+
+    /// Creates an object as a controller of the cluster does: through the API, with everything that it adds.
+    pub fn create(&mut self, kind: Kind, object: Value) -> Result<Arc<Stored>, Refusal> {
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+        create::create(self, kind, &namespace, object, false)
+    }
+
+    /// Changes an object. What `change` leaves as it was is not written.
+    pub fn update(&mut self, key: &Key, change: impl FnOnce(&mut Value)) -> Result<Arc<Stored>, Refusal> {
+        change::update(self, key, change::Part::Main, false, |object| {
+            change(object);
+            Ok(())
+        })
+    }
+
+    /// Changes the status of an object.
+    pub fn update_status(
+        &mut self,
+        key: &Key,
+        change: impl FnOnce(&mut Value),
+    ) -> Result<Arc<Stored>, Refusal> {
+        change::update(self, key, change::Part::Status, false, |object| {
+            change(object);
+            Ok(())
+        })
+    }
+
+    /// Deletes an object, its dependents after it.
+    pub fn delete(&mut self, key: &Key) -> Result<(), Refusal> {
+        delete::delete(self, key, &delete::Wish::default()).map(drop)
+    }
+
+    /// Deletes an object at once, without a time of grace.
+    pub fn delete_now(&mut self, key: &Key) -> Result<(), Refusal> {
+        delete::delete(self, key, &delete::Wish { grace: Some(0), ..Default::default() }).map(drop)
+    }
+}
+
+/// A time as it is written into objects.
+pub fn seconds(at: Timestamp) -> String {
+    Timestamp::from_second(at.as_second()).unwrap_or(at).to_string()
+}

@@ -1,0 +1,74 @@
+//! The embedded cluster as a whole: the state, the server in front of it, the actors around it.
+
+use crate::actors::{self, Actor};
+use crate::cluster::Cluster;
+use crate::server::{Server, Shared};
+use jiff::{SignedDuration, Timestamp};
+use rollcall_controller::clock::Clock;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Turns of the actors at one instant. More means that two of them undo each other's work for ever.
+const TURNS: usize = 100_000;
+
+pub struct Embedded {
+    pub shared: Arc<Shared>,
+    clock: Clock,
+    actors: Vec<Box<dyn Actor>>,
+}
+
+impl Embedded {
+    /// A cluster without nodes that begins now.
+    pub fn new(clock: Clock, seed: u64) -> Embedded {
+        Embedded { shared: Shared::new(Cluster::new(clock, seed)), clock, actors: actors::all() }
+    }
+
+    /// The ordinary client of this cluster.
+    pub fn client(&self) -> kube::Client {
+        kube::Client::new(Server(self.shared.clone()), "default")
+    }
+
+    /// Lets the actors work, for ever.
+    pub async fn run(mut self) {
+        loop {
+            let next = self.settle();
+            let moment = next.map(|at| self.instant_of(at));
+            tokio::select! {
+                biased;
+                () = self.shared.changed() => {}
+                () = sleep_until(moment) => {}
+            }
+        }
+    }
+
+    /// Lets every actor do all it can at this instant; says when there is more to do.
+    fn settle(&mut self) -> Option<Timestamp> {
+        let shared = self.shared.clone();
+        let mut cluster = shared.lock();
+        for _ in 0..TURNS {
+            while let Some(change) = cluster.store.next_news() {
+                self.actors.iter_mut().for_each(|actor| actor.heard(&change, &cluster));
+            }
+            let before = cluster.store.version();
+            let moments = self.actors.iter_mut().filter_map(|actor| actor.act(&mut cluster));
+            let next = moments.min();
+            if cluster.store.version() == before {
+                return next;
+            }
+        }
+        panic!("the actors of the embedded cluster do not come to rest");
+    }
+
+    fn instant_of(&self, at: Timestamp) -> Instant {
+        let ahead = at.duration_since(self.clock.now()).max(SignedDuration::ZERO);
+        Instant::now() + Duration::try_from(ahead).unwrap_or_default()
+    }
+}
+
+async fn sleep_until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}

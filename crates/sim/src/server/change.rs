@@ -1,0 +1,157 @@
+//! Update: what may change, who counts it, when it is nothing.
+
+use super::patch::drop_nulls;
+use super::refusal::Refusal;
+use super::{defaults, rules};
+use crate::cluster::Cluster;
+use crate::kinds::Kind;
+use crate::store::{Key, Stored};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Which part of an object is addressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Everything but the status, where the kind has one of its own.
+    Main,
+    /// The status and nothing else.
+    Status,
+}
+
+impl Part {
+    /// As the rules name it.
+    fn subresource(self) -> &'static str {
+        match self {
+            Part::Main => "",
+            Part::Status => "status",
+        }
+    }
+}
+
+/// Metadata that no update changes.
+const FIXED: [&str; 6] =
+    ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"];
+
+/// Changes an object in place of the one that is there. `change` gets it as it is and may refuse.
+pub fn update(
+    cluster: &mut Cluster,
+    key: &Key,
+    part: Part,
+    dry_run: bool,
+    change: impl FnOnce(&mut Value) -> Result<(), Refusal>,
+) -> Result<Arc<Stored>, Refusal> {
+    let kind = key.kind;
+    let Some(old) = cluster.store.get(key).cloned() else {
+        return Err(Refusal::not_found(kind, &key.name));
+    };
+    let mut new = old.value.clone();
+    change(&mut new)?;
+    drop_nulls(&mut new);
+    check_preconditions(key, &old, &new)?;
+    keep(kind, part, &old, &mut new);
+    if new == old.value {
+        return Ok(old);
+    }
+    defaults::fill(kind, &mut new);
+    let wrong = rules::updated(kind, &old, &new, part.subresource());
+    if !wrong.is_empty() {
+        return Err(Refusal::invalid(kind, &key.name, &wrong));
+    }
+    if new == old.value {
+        return Ok(old);
+    }
+    if kind.info().generation && part == Part::Main && is_new_generation(kind, &old, &new) {
+        let generation = old["metadata"]["generation"].as_i64().unwrap_or_default() + 1;
+        new["metadata"]["generation"] = generation.into();
+    }
+    if dry_run {
+        return Ok(Arc::new(Stored::draft(new)));
+    }
+    let at = cluster.now();
+    let stored = cluster.store.put(key.clone(), new, at);
+    match is_finished(&stored) {
+        true => Ok(cluster.store.remove(key, at).unwrap_or(stored)),
+        false => Ok(stored),
+    }
+}
+
+/// Puts an object in place of the one that is there, as PUT does.
+pub fn replace(key: &Key, is: &mut Value, object: Value) -> Result<(), Refusal> {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    if name != &*key.name {
+        return Err(Refusal::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            key.name
+        )));
+    }
+    let namespace = is["metadata"]["namespace"].clone();
+    *is = object;
+    if !namespace.is_null() {
+        is["metadata"]["namespace"] = namespace;
+    }
+    let info = key.kind.info();
+    is["apiVersion"] = info.api_version().into();
+    is["kind"] = info.name.into();
+    Ok(())
+}
+
+/// A uid or a version that was sent along has to be the object's own.
+fn check_preconditions(key: &Key, old: &Stored, new: &Value) -> Result<(), Refusal> {
+    let sent = |field: &str| new["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let (uid, version) = (sent("uid"), sent("resourceVersion"));
+    if !uid.is_empty() && uid != old.uid() {
+        let why =
+            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", old.uid());
+        return Err(Refusal::conflict(key.kind, &key.name, &why));
+    }
+    if !version.is_empty() && version != old.version.to_string() {
+        return Err(Refusal::modified(key.kind, &key.name));
+    }
+    Ok(())
+}
+
+/// Puts back what this request may not change.
+fn keep(kind: Kind, part: Part, old: &Value, new: &mut Value) {
+    for field in FIXED.iter().chain(&["resourceVersion"]) {
+        match &old["metadata"][*field] {
+            Value::Null => drop(new["metadata"].as_object_mut().map(|metadata| metadata.remove(*field))),
+            was => new["metadata"][*field] = was.clone(),
+        }
+    }
+    match part {
+        Part::Main if kind.info().status => match &old["status"] {
+            Value::Null => drop(new.as_object_mut().map(|object| object.remove("status"))),
+            status => new["status"] = status.clone(),
+        },
+        Part::Main => {}
+        Part::Status => {
+            let status = new["status"].take();
+            // Custom resources take nothing but the status here; the built-in kinds also take labels and annotations.
+            let metadata = match kind {
+                Kind::PodSequence => old["metadata"].clone(),
+                _ => new["metadata"].take(),
+            };
+            *new = old.clone();
+            new["metadata"] = metadata;
+            if !status.is_null() {
+                new["status"] = status;
+            }
+        }
+    }
+}
+
+fn is_new_generation(kind: Kind, old: &Value, new: &Value) -> bool {
+    match kind {
+        // Its value stands beside the metadata.
+        Kind::PriorityClass => false,
+        _ => old["spec"] != new["spec"],
+    }
+}
+
+/// Whether it was only waiting for its last finalizer to go.
+pub(super) fn is_finished(object: &Value) -> bool {
+    let finalizers = object["metadata"]["finalizers"].as_array().map_or(0, Vec::len);
+    let grace = object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or_default();
+    let content = object["spec"]["finalizers"].as_array().map_or(0, Vec::len);
+    object["metadata"]["deletionTimestamp"].is_string() && finalizers == 0 && grace == 0 && content == 0
+}

@@ -1,0 +1,135 @@
+//! Create: names, defaults, what admission adds, what is refused.
+
+use super::refusal::Refusal;
+use super::{defaults, prepare, rules};
+use crate::cluster::Cluster;
+use crate::kinds::Kind;
+use crate::store::{Key, Stored};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// How often another name is generated when one is taken.
+const NAME_ATTEMPTS: usize = 8;
+/// The longest start of a generated name that is kept: with the random end it has to fit a DNS label.
+const LONGEST_START: usize = 58;
+
+/// Fields of the metadata that only the server sets.
+const OURS: [&str; 8] = [
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "resourceVersion",
+    "selfLink",
+    "generation",
+    "managedFields",
+];
+
+pub fn create(
+    cluster: &mut Cluster,
+    kind: Kind,
+    namespace: &str,
+    mut object: Value,
+    dry_run: bool,
+) -> Result<Arc<Stored>, Refusal> {
+    check_envelope(kind, namespace, &object)?;
+    if kind.info().namespaced {
+        object["metadata"]["namespace"] = namespace.into();
+        check_namespace(cluster, kind, &object, namespace)?;
+    }
+    let start = object["metadata"]["generateName"].as_str().map(str::to_owned);
+    let generated = text(&object["metadata"]["name"]).is_empty() && start.is_some();
+    stamp(cluster, kind, &mut object);
+    for _ in 0..NAME_ATTEMPTS {
+        if let (true, Some(start)) = (generated, &start) {
+            let start: String = start.chars().take(LONGEST_START).collect();
+            object["metadata"]["name"] = format!("{start}{}", cluster.chance.suffix()).into();
+        }
+        if !(generated && cluster.store.get(&Key::of(kind, &object)).is_some()) {
+            break;
+        }
+    }
+    prepare::created(cluster, kind, &mut object)?;
+    let name = text(&object["metadata"]["name"]).to_owned();
+    let wrong = rules::created(kind, &object);
+    if !wrong.is_empty() {
+        return Err(Refusal::invalid(kind, &name, &wrong));
+    }
+    let key = Key::of(kind, &object);
+    if cluster.store.get(&key).is_some() {
+        return Err(Refusal::already_exists(kind, &name));
+    }
+    if dry_run {
+        return Ok(Arc::new(Stored::draft(object)));
+    }
+    let at = cluster.now();
+    Ok(cluster.store.put(key, object, at))
+}
+
+/// Commits an object of the cluster's own, which the rules for users do not allow.
+pub(crate) fn commit_as_is(cluster: &mut Cluster, kind: Kind, mut object: Value) -> Arc<Stored> {
+    stamp(cluster, kind, &mut object);
+    defaults::fill(kind, &mut object);
+    let at = cluster.now();
+    cluster.store.put(Key::of(kind, &object), object, at)
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// That the object is what was announced by the address it was sent to.
+pub(super) fn check_envelope(kind: Kind, namespace: &str, object: &Value) -> Result<(), Refusal> {
+    let info = kind.info();
+    let (said_version, said_kind) = (text(&object["apiVersion"]), text(&object["kind"]));
+    let expected = info.api_version();
+    if !said_version.is_empty() && said_version != expected {
+        return Err(Refusal::bad_request(format!(
+            "the API version in the data ({said_version}) does not match the expected API version ({expected})"
+        )));
+    }
+    if !said_kind.is_empty() && said_kind != info.name {
+        return Err(Refusal::bad_request(format!(
+            "{said_kind} in version {:?} cannot be handled as a {}",
+            info.version, info.name
+        )));
+    }
+    let said = text(&object["metadata"]["namespace"]);
+    if info.namespaced && !said.is_empty() && said != namespace {
+        return Err(Refusal::bad_request(format!(
+            "the namespace of the provided object does not match the namespace sent on the request ({said} != {namespace})"
+        )));
+    }
+    Ok(())
+}
+
+fn check_namespace(cluster: &Cluster, kind: Kind, object: &Value, namespace: &str) -> Result<(), Refusal> {
+    let Some(there) = cluster.store.find(Kind::Namespace, "", namespace) else {
+        return Err(Refusal::not_found(Kind::Namespace, namespace));
+    };
+    if there.is_terminating() {
+        let name = text(&object["metadata"]["name"]);
+        let why =
+            format!("unable to create new content in namespace {namespace} because it is being terminated");
+        return Err(Refusal::forbidden(kind, name, &why));
+    }
+    Ok(())
+}
+
+/// Makes it an object of this cluster: born now, with a uid of its own.
+fn stamp(cluster: &mut Cluster, kind: Kind, object: &mut Value) {
+    let info = kind.info();
+    object["apiVersion"] = info.api_version().into();
+    object["kind"] = info.name.into();
+    if !object["metadata"].is_object() {
+        object["metadata"] = json!({});
+    }
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        OURS.iter().for_each(|field| drop(metadata.remove(*field)));
+    }
+    object["metadata"]["uid"] = cluster.chance.uid().into();
+    object["metadata"]["creationTimestamp"] = cluster.stamp().into();
+    if info.generation {
+        object["metadata"]["generation"] = 1.into();
+    }
+}

@@ -1,0 +1,91 @@
+//! What only pods have: binding and eviction.
+
+use super::delete::{self, Wish};
+use super::refusal::Refusal;
+use crate::cluster::Cluster;
+use crate::kinds::Kind;
+use crate::store::Key;
+use serde_json::{Value, json};
+
+/// Carries out a request to a subresource; answers with a code and a body.
+pub fn subresource(
+    cluster: &mut Cluster,
+    key: &Key,
+    subresource: &str,
+    object: &Value,
+    dry_run: bool,
+) -> Result<(u16, Value), Refusal> {
+    match (key.kind, subresource) {
+        (Kind::Pod, "binding") => {
+            let node = object["target"]["name"].as_str().unwrap_or_default();
+            if !dry_run {
+                bind(cluster, key, node)?;
+            }
+            Ok((201, success(201)))
+        }
+        (Kind::Pod, "eviction") => {
+            delete::delete(cluster, key, &Wish { dry_run, ..Wish::default() })?;
+            Ok((201, success(201)))
+        }
+        _ => Err(Refusal {
+            code: 404,
+            reason: "NotFound",
+            message: "the server could not find the requested resource".into(),
+            details: json!({}),
+        }),
+    }
+}
+
+fn success(code: u16) -> Value {
+    json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code })
+}
+
+/// Puts a pod on a node, once and for all.
+pub fn bind(cluster: &mut Cluster, key: &Key, node: &str) -> Result<(), Refusal> {
+    let Some(pod) = cluster.store.get(key).cloned() else {
+        return Err(Refusal::not_found(key.kind, &key.name));
+    };
+    let refuse = |why: String| {
+        let mut refusal = Refusal::conflict(key.kind, &key.name, &why);
+        refusal.message = format!("Operation cannot be fulfilled on pods/binding {:?}: {why}", &*key.name);
+        refusal.details["kind"] = "pods/binding".into();
+        refusal
+    };
+    if pod.is_terminating() {
+        return Err(refuse(format!("pod {} is being deleted, cannot be assigned to a host", key.name)));
+    }
+    let on = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+    if !on.is_empty() {
+        return Err(refuse(format!("pod {} is already assigned to node {on:?}", key.name)));
+    }
+    if pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()) {
+        return Err(refuse(format!("pod {} has non-empty .spec.schedulingGates", key.name)));
+    }
+    let mut bound = pod.value.clone();
+    bound["spec"]["nodeName"] = node.into();
+    let scheduled = json!({
+        "type": "PodScheduled", "status": "True", "lastTransitionTime": cluster.stamp(),
+        "observedGeneration": bound["metadata"]["generation"],
+    });
+    set_condition(&mut bound["status"], scheduled);
+    let at = cluster.now();
+    cluster.store.put(key.clone(), bound, at);
+    Ok(())
+}
+
+/// Puts a condition into a status, in place of the one of its type. The time of a condition that holds as before stays.
+pub fn set_condition(status: &mut Value, mut condition: Value) {
+    if !status["conditions"].is_array() {
+        status["conditions"] = json!([]);
+    }
+    let Some(conditions) = status["conditions"].as_array_mut() else { return };
+    match conditions.iter_mut().find(|is| is["type"] == condition["type"]) {
+        Some(is) => {
+            if is["status"] == condition["status"] && !is["lastTransitionTime"].is_null() {
+                condition["lastTransitionTime"] = is["lastTransitionTime"].clone();
+            }
+            *is = condition;
+        }
+        None => conditions.push(condition),
+    }
+}

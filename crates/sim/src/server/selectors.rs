@@ -1,0 +1,167 @@
+//! Label and field selectors as they stand in a query.
+
+use super::refusal::Refusal;
+use serde_json::Value;
+
+/// Which objects are wanted.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    labels: Vec<Requirement>,
+    fields: Vec<(String, bool, String)>,
+}
+
+#[derive(Clone, Debug)]
+enum Requirement {
+    In(String, Vec<String>),
+    NotIn(String, Vec<String>),
+    Exists(String),
+    Absent(String),
+}
+
+impl Wanted {
+    pub fn parse(labels: &str, fields: &str) -> Result<Wanted, Refusal> {
+        Ok(Wanted { labels: parse_labels(labels)?, fields: parse_fields(fields)? })
+    }
+
+    pub fn is_everything(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    pub fn matches(&self, object: &Value) -> bool {
+        self.labels.iter().all(|requirement| requirement.matches(object))
+            && self.fields.iter().all(|(field, equal, value)| (field_of(object, field) == *value) == *equal)
+    }
+}
+
+impl Requirement {
+    fn matches(&self, object: &Value) -> bool {
+        let label = |key: &str| object["metadata"]["labels"][key].as_str();
+        let among =
+            |key: &str, values: &[String]| label(key).map(|is| values.iter().any(|value| value == is));
+        match self {
+            Requirement::In(key, values) => among(key, values) == Some(true),
+            Requirement::NotIn(key, values) => among(key, values) != Some(true),
+            Requirement::Exists(key) => label(key).is_some(),
+            Requirement::Absent(key) => label(key).is_none(),
+        }
+    }
+}
+
+/// The value of a field such as `spec.nodeName`; empty if there is none.
+fn field_of(object: &Value, field: &str) -> String {
+    let value = field.split('.').fold(object, |value, name| &value[name]);
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+fn parse_labels(text: &str) -> Result<Vec<Requirement>, Refusal> {
+    split_outside_brackets(text).into_iter().map(parse_requirement).collect()
+}
+
+fn split_outside_brackets(text: &str) -> Vec<&str> {
+    let (mut parts, mut depth, mut from) = (Vec::new(), 0, 0);
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(&text[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[from..]);
+    parts.into_iter().map(str::trim).filter(|part| !part.is_empty()).collect()
+}
+
+fn parse_requirement(part: &str) -> Result<Requirement, Refusal> {
+    let unreadable = || Refusal::bad_request(format!("unable to parse requirement: {part:?}"));
+    let owned = |text: &str| text.trim().to_owned();
+    if let Some(key) = part.strip_prefix('!') {
+        return Ok(Requirement::Absent(owned(key)));
+    }
+    if let Some((key, value)) = part.split_once("!=") {
+        return Ok(Requirement::NotIn(owned(key), vec![owned(value)]));
+    }
+    if let Some((key, value)) = part.split_once("==").or_else(|| part.split_once('=')) {
+        return Ok(Requirement::In(owned(key), vec![owned(value)]));
+    }
+    let Some((head, values)) = part.split_once('(') else {
+        return match part.split_whitespace().count() {
+            1 => Ok(Requirement::Exists(owned(part))),
+            _ => Err(unreadable()),
+        };
+    };
+    let values = values.strip_suffix(')').ok_or_else(unreadable)?.split(',').map(owned).collect();
+    match head.split_whitespace().collect::<Vec<_>>()[..] {
+        [key, "in"] => Ok(Requirement::In(key.to_owned(), values)),
+        [key, "notin"] => Ok(Requirement::NotIn(key.to_owned(), values)),
+        _ => Err(unreadable()),
+    }
+}
+
+fn parse_fields(text: &str) -> Result<Vec<(String, bool, String)>, Refusal> {
+    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    let parse = |part: &str| {
+        let (field, equal, value) = match part.split_once("!=") {
+            Some((field, value)) => (field, false, value),
+            None => {
+                let split = part.split_once("==").or_else(|| part.split_once('='));
+                let (field, value) = split.ok_or_else(|| {
+                    Refusal::bad_request(format!("invalid selector: '{part}'; can't understand '{part}'"))
+                })?;
+                (field, true, value)
+            }
+        };
+        Ok((field.trim().to_owned(), equal, value.trim().to_owned()))
+    };
+    parts.map(parse).collect()
+}
+
+/// Whether a LabelSelector, as it stands in a workload, selects an object.
+pub fn selects(selector: &Value, labels: &Value) -> bool {
+    let equal = selector["matchLabels"].as_object().into_iter().flatten();
+    let expressions = selector["matchExpressions"].as_array().into_iter().flatten();
+    let holds = |expression: &Value| {
+        let value = labels[expression["key"].as_str().unwrap_or_default()].as_str();
+        let values = expression["values"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let listed = value.is_some_and(|value| values.iter().any(|one| one == value));
+        match expression["operator"].as_str() {
+            Some("In") => listed,
+            Some("NotIn") => !listed,
+            Some("Exists") => value.is_some(),
+            Some("DoesNotExist") => value.is_none(),
+            _ => false,
+        }
+    };
+    equal.into_iter().all(|(key, value)| labels[key] == *value) && expressions.into_iter().all(holds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_form_of_a_query() {
+        let object = json!({ "metadata": { "name": "x", "labels": { "app": "db", "tier": "back" } }, "spec": { "nodeName": "n1" } });
+        let matches =
+            |labels: &str, fields: &str| Wanted::parse(labels, fields).expect("it parses").matches(&object);
+        for yes in
+            ["", "app=db", "app==db", "app", "!gone", "app in (db, web)", "app notin (web)", "app!=web,tier"]
+        {
+            assert!(matches(yes, ""), "{yes}");
+        }
+        for no in ["app=web", "!app", "gone", "app notin (db)", "app in (web),tier=back"] {
+            assert!(!matches(no, ""), "{no}");
+        }
+        assert!(matches("", "spec.nodeName=n1,metadata.name!=y"));
+        assert!(!matches("", "spec.nodeName="));
+        assert!(Wanted::parse("a b", "").is_err());
+        assert!(Wanted::parse("", "nonsense").is_err());
+    }
+}

@@ -1,0 +1,155 @@
+//! Watch: what was committed, in order, as lines of JSON.
+
+use super::refusal::Refusal;
+use super::route::{Query, Route};
+use super::selectors::Wanted;
+use super::{Frames, Shared};
+use crate::cluster::Cluster;
+use crate::store::{Change, Stored};
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+/// How often a watch without news shows that it lives.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// How long a watch lasts if its client does not say.
+const LASTS: u64 = 1800;
+
+pub fn open(
+    shared: &Arc<Shared>,
+    cluster: &mut Cluster,
+    route: &Route,
+    query: &Query,
+) -> Result<Frames, Refusal> {
+    let wanted = Wanted::parse(query.get("labelSelector"), query.get("fieldSelector"))?;
+    let scope = Scope { namespace: route.namespace.clone(), name: route.name.clone(), wanted };
+    let (sender, receiver) = mpsc::unbounded_channel();
+    match query.get("resourceVersion") {
+        // From what there is now.
+        "" | "0" => {
+            for (_, object) in cluster.store.list(route.kind, route.namespace.as_deref()) {
+                if scope.covers(object) {
+                    let _ = sender.send(line("ADDED", object.json()));
+                }
+            }
+        }
+        version => {
+            let version: u64 = version
+                .parse()
+                .map_err(|_| Refusal::bad_request(format!("invalid resource version {version:?}")))?;
+            match cluster.store.since(route.kind, version) {
+                Some(missed) => {
+                    missed
+                        .iter()
+                        .filter_map(|change| scope.line(change))
+                        .for_each(|line| drop(sender.send(line)));
+                }
+                None => {
+                    let newest = cluster.store.version();
+                    return Ok(stream::iter([Ok(too_old(version, newest))]).boxed());
+                }
+            }
+        }
+    }
+    let listener = move |change: &Change| match scope.line(change) {
+        Some(line) => sender.send(line).is_ok(),
+        None => !sender.is_closed(),
+    };
+    cluster.store.listen(route.kind, Box::new(listener));
+    let lasts = query.get("timeoutSeconds").parse().unwrap_or(LASTS);
+    let now = Instant::now();
+    let open = Open {
+        shared: shared.clone(),
+        route: route.clone(),
+        receiver,
+        ends: now + Duration::from_secs(lasts),
+        bookmark: query.is("allowWatchBookmarks").then_some(now + BOOKMARK_EVERY),
+    };
+    Ok(stream::unfold(open, Open::next).boxed())
+}
+
+/// Which objects a watch is about.
+struct Scope {
+    namespace: Option<String>,
+    name: Option<String>,
+    wanted: Wanted,
+}
+
+impl Scope {
+    fn covers(&self, object: &Value) -> bool {
+        let is = |field: &str, wanted: &Option<String>| {
+            wanted.as_ref().is_none_or(|wanted| object["metadata"][field] == **wanted)
+        };
+        is("namespace", &self.namespace) && is("name", &self.name) && self.wanted.matches(object)
+    }
+
+    /// What a watcher hears of a change: an object that begins or ceases to match comes or goes for it.
+    fn line(&self, change: &Change) -> Option<Bytes> {
+        let was = change.before.as_ref().is_some_and(|before| self.covers(before));
+        let is = change.after().is_some_and(|after| self.covers(after));
+        match (was, is) {
+            (false, true) => Some(line("ADDED", change.object.json())),
+            (true, true) => Some(line("MODIFIED", change.object.json())),
+            (true, false) if change.deleted => Some(line("DELETED", change.object.json())),
+            (true, false) => {
+                // It is shown as it last matched, under the version at which it ceased to.
+                let mut last = change.before.as_ref()?.value.clone();
+                last["metadata"]["resourceVersion"] = change.object.version.to_string().into();
+                Some(line("DELETED", Stored::draft(last).json()))
+            }
+            (false, false) => None,
+        }
+    }
+}
+
+fn line(kind: &str, object: &[u8]) -> Bytes {
+    let mut text = Vec::with_capacity(object.len() + 32);
+    text.extend_from_slice(format!("{{\"type\":\"{kind}\",\"object\":").as_bytes());
+    text.extend_from_slice(object);
+    text.extend_from_slice(b"}\n");
+    text.into()
+}
+
+fn too_old(version: u64, newest: u64) -> Bytes {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "Expired",
+        "message": format!("too old resource version: {version} ({newest})"), "code": 410,
+    });
+    line("ERROR", status.to_string().as_bytes())
+}
+
+struct Open {
+    shared: Arc<Shared>,
+    route: Route,
+    receiver: mpsc::UnboundedReceiver<Bytes>,
+    ends: Instant,
+    bookmark: Option<Instant>,
+}
+
+impl Open {
+    async fn next(mut self) -> Option<(Result<Bytes, super::Broken>, Open)> {
+        let moment = self.bookmark.map_or(self.ends, |bookmark| bookmark.min(self.ends));
+        tokio::select! {
+            biased;
+            line = self.receiver.recv() => line.map(|line| (Ok(line), self)),
+            () = tokio::time::sleep_until(moment) => {
+                if moment == self.ends {
+                    return None;
+                }
+                self.bookmark = Some(moment + BOOKMARK_EVERY);
+                let info = self.route.kind.info();
+                let version = self.shared.lock().store.version().to_string();
+                let object = json!({
+                    "kind": info.name, "apiVersion": info.api_version(),
+                    "metadata": { "resourceVersion": version },
+                });
+                Some((Ok(line("BOOKMARK", object.to_string().as_bytes())), self))
+            }
+        }
+    }
+}
