@@ -10,11 +10,16 @@ use crate::store::{Change, Key};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
+pub mod common;
+pub mod daemonset;
+pub mod deployment;
 pub mod garbage;
+pub mod job;
 pub mod kubelet;
 pub mod namespaces;
 pub mod replicaset;
 pub mod scheduler;
+pub mod statefulset;
 
 pub trait Actor: Send {
     /// Something was committed, by whomever.
@@ -29,7 +34,12 @@ pub fn all() -> Vec<Box<dyn Actor>> {
     vec![
         Box::new(namespaces::Namespaces::default()),
         Box::new(garbage::Garbage::default()),
+        Box::new(deployment::Deployments::default()),
         Box::new(replicaset::ReplicaSets::default()),
+        Box::new(job::Jobs::default()),
+        Box::new(job::expiry::FinishedJobs::default()),
+        Box::new(daemonset::DaemonSets::default()),
+        Box::new(statefulset::StatefulSets::default()),
         Box::new(scheduler::Scheduler::default()),
         Box::new(kubelet::Kubelet::default()),
     ]
