@@ -10,13 +10,16 @@ use crate::store::{Change, Key};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
+pub mod claims;
 pub mod common;
+pub mod cronjob;
 pub mod daemonset;
 pub mod deployment;
 pub mod garbage;
 pub mod job;
 pub mod kubelet;
 pub mod namespaces;
+pub mod quotas;
 pub mod replicaset;
 pub mod scheduler;
 pub mod statefulset;
@@ -34,8 +37,11 @@ pub fn all() -> Vec<Box<dyn Actor>> {
     vec![
         Box::new(namespaces::Namespaces::default()),
         Box::new(garbage::Garbage::default()),
+        Box::new(quotas::Quotas::default()),
+        Box::new(claims::Claims::default()),
         Box::new(deployment::Deployments::default()),
         Box::new(replicaset::ReplicaSets::default()),
+        Box::new(cronjob::CronJobs::default()),
         Box::new(job::Jobs::default()),
         Box::new(job::expiry::FinishedJobs::default()),
         Box::new(daemonset::DaemonSets::default()),

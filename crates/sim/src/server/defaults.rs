@@ -1,5 +1,9 @@
 //! What the server fills in.
 
+mod quantity;
+
+pub use quantity::Quantity;
+
 use crate::kinds::Kind;
 use serde_json::{Value, json};
 
