@@ -1,5 +1,6 @@
 //! The scheduler: puts pods on nodes.
 
+use super::common::placement::{fits_node, is_repelled};
 use super::{Actor, Agenda};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
@@ -32,7 +33,15 @@ impl Actor for Scheduler {
             if gated || pod["spec"]["nodeName"].is_string() || pod.is_terminating() {
                 continue;
             }
-            let Some((node, _)) = self.load.iter().min_by_key(|(_, load)| **load) else { continue };
+            let fits = |name: &str| {
+                let node = cluster.store.find(Kind::Node, "", name);
+                node.is_some_and(|node| {
+                    fits_node(&pod["spec"], node)
+                        && !is_repelled(&pod["spec"], node, &["NoSchedule", "NoExecute"])
+                })
+            };
+            let fitting = self.load.iter().filter(|(name, _)| fits(name));
+            let Some((node, _)) = fitting.min_by_key(|(_, load)| **load) else { continue };
             let node = node.clone();
             if pods::bind(cluster, &key, &node).is_ok() {
                 *self.load.entry(node).or_default() += 1;
