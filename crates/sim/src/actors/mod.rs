@@ -39,8 +39,9 @@ pub fn all() -> Vec<Box<dyn Actor>> {
         Box::new(garbage::Garbage::default()),
         Box::new(quotas::Quotas::default()),
         Box::new(claims::Claims::default()),
-        Box::new(deployment::Deployments::default()),
+        // What a Deployment decides next, it decides when its sets have done what it decided before.
         Box::new(replicaset::ReplicaSets::default()),
+        Box::new(deployment::Deployments::default()),
         Box::new(cronjob::CronJobs::default()),
         Box::new(job::Jobs::default()),
         Box::new(job::expiry::FinishedJobs::default()),

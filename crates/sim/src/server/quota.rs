@@ -76,7 +76,7 @@ pub fn charge(cluster: &mut Cluster, pod: &Value) {
         let mut used = used(cluster, &key, &quota);
         for (name, amount) in &wanted {
             if let Some(used) = used.get_mut(name) {
-                *used = used.plus(*amount);
+                *used = add(*used, *amount);
             }
         }
         write_used(cluster, &key, &quota, &used);
@@ -106,12 +106,16 @@ pub fn count(cluster: &Cluster, key: &Key, quota: &Stored) -> Usage {
         }
         for (name, amount) in usage(pod) {
             if let Some(sum) = sum.get_mut(&name) {
-                // The format is that of what is added, until there is something.
-                *sum = if sum.nanos() == 0 { amount } else { sum.plus(amount) };
+                *sum = add(*sum, amount);
             }
         }
     }
     sum
+}
+
+/// The sum; its format is that of the first amount that is not zero.
+fn add(sum: Quantity, amount: Quantity) -> Quantity {
+    if sum.nanos() == 0 { amount } else { sum.plus(amount) }
 }
 
 fn quotas(cluster: &Cluster, pod: &Value) -> Vec<(Key, Arc<Stored>)> {
