@@ -9,6 +9,7 @@
 
 pub mod actors;
 pub mod chance;
+pub mod chaos;
 pub mod cluster;
 pub mod embedded;
 pub mod kinds;
