@@ -1,3 +1,4 @@
 //! The API server: what it answers, without a socket.
 
+pub mod defaults;
 pub mod refusal;
