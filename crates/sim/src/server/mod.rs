@@ -2,3 +2,4 @@
 
 pub mod defaults;
 pub mod refusal;
+pub mod rules;

@@ -53,7 +53,7 @@ pub fn initial_status(kind: Kind, object: &mut Value) {
     }
     if kind == Kind::DaemonSet {
         let annotations = inner(&mut object["metadata"], "annotations");
-        default(annotations, "deprecated.daemonset.template.generation", "1");
+        default(annotations, super::update::TEMPLATE_GENERATION, "1");
     }
     super::shape::canonical(kind, object);
 }

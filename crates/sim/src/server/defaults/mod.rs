@@ -20,6 +20,7 @@ mod workloads;
 pub use admit::{Surroundings, admit, admit_pod, admit_pod_update};
 pub use create::initial_status;
 pub use quantity::Quantity;
+pub use sequence::sequence_schema;
 pub use update::carry_over;
 
 use crate::kinds::Kind;

@@ -4,15 +4,19 @@ use rollcall_api::check;
 use serde_json::{Map, Value};
 use std::sync::LazyLock;
 
-static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
-    let mut crd = serde_json::to_value(rollcall_api::sequence::crd()).unwrap_or_default();
-    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"].take()
-});
+/// The schema of the whole object.
+pub fn sequence_schema() -> &'static Value {
+    static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+        let mut crd = serde_json::to_value(rollcall_api::sequence::crd()).unwrap_or_default();
+        crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"].take()
+    });
+    &SCHEMA
+}
 
 pub fn fill(object: &mut Value) {
     for part in ["spec", "status"] {
         if let Some(value) = object.get_mut(part) {
-            let schema = &SCHEMA["properties"][part];
+            let schema = &sequence_schema()["properties"][part];
             prune(schema, value);
             check::normalize(schema, value);
         }

@@ -3,12 +3,17 @@
 use crate::kinds::Kind;
 use serde_json::Value;
 
+pub(super) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
 /// Takes over from the stored object what a write to this subresource (empty: the object itself) does not touch, and
 /// counts the generation.
 pub fn carry_over(kind: Kind, old: &Value, new: &mut Value, subresource: &str) {
-    for field in ["uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"]
-    {
+    for field in ["creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         keep(&old["metadata"], &mut new["metadata"], field);
+    }
+    // Another uid is a mistake that the rules report.
+    if new["metadata"]["uid"].as_str().is_none_or(str::is_empty) {
+        keep(&old["metadata"], &mut new["metadata"], "uid");
     }
     if subresource == "status" {
         return carry_over_all_but_status(kind, old, new);
@@ -19,11 +24,23 @@ pub fn carry_over(kind: Kind, old: &Value, new: &mut Value, subresource: &str) {
     if kind == Kind::Namespace {
         keep(&old["spec"], &mut new["spec"], "finalizers");
     }
+    if kind == Kind::DaemonSet {
+        count_template(old, new);
+    }
     let counted = kind.info().generation && kind != Kind::PriorityClass;
     if counted && old["spec"] != new["spec"] {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or_default();
         new["metadata"]["generation"] = (generation + 1).into();
     }
+}
+
+/// The generation of a DaemonSet's template is an annotation, from a time before revisions.
+fn count_template(old: &Value, new: &mut Value) {
+    let before = &old["metadata"]["annotations"][TEMPLATE_GENERATION];
+    let number: i64 = before.as_str().and_then(|text| text.parse().ok()).unwrap_or_default();
+    let changed = old["spec"]["template"] != new["spec"]["template"];
+    let annotations = super::inner(&mut new["metadata"], "annotations");
+    annotations[TEMPLATE_GENERATION] = (number + i64::from(changed)).to_string().into();
 }
 
 fn carry_over_all_but_status(kind: Kind, old: &Value, new: &mut Value) {
