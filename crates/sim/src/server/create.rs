@@ -63,7 +63,9 @@ pub fn create(
         return Ok(Arc::new(Stored::draft(object)));
     }
     let at = cluster.now();
-    Ok(cluster.store.put(key, object, at))
+    let stored = cluster.store.put(key, object, at);
+    prepare::settled(cluster, kind, &stored);
+    Ok(stored)
 }
 
 /// Commits an object of the cluster's own, which the rules for users do not allow.
