@@ -9,9 +9,12 @@ use rollcall_sim::report::Report;
 use rollcall_testbed::browser::{Browser, DOWN, ENTER, ESCAPE, RIGHT, TAB};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const DESK: (u32, u32) = (1280, 900);
 const PHONE: (u32, u32) = (400, 800);
+/// For the browser to do what it has been told to.
+const LONG_ENOUGH: Duration = Duration::from_secs(20);
 
 struct Pages {
     browser: Browser,
@@ -219,6 +222,29 @@ async fn reasons_under_the_pointer() -> Result<()> {
     keep(browser, "shop-pointer").await?;
     browser.point(2.0, 2.0).await?;
     assert_eq!(pages.tip().await?, "");
+    Ok(())
+}
+
+#[tokio::test]
+async fn all_pods_as_a_table() -> Result<()> {
+    let pages = Pages::start().await?;
+    let browser = &pages.browser;
+    browser.emulate(DESK, "light", "screen").await?;
+    pages.open("failed", &testing::failed()).await?;
+    pages.tab_to("summary").await?;
+    browser.press(&[ENTER]).await?;
+    let rows = "return [...document.querySelectorAll('tbody tr')].map((row) => row.innerText)";
+    let rows = rollcall_testbed::wait::until("the table", LONG_ENOUGH, async || {
+        let rows = browser.script(rows).await?;
+        Ok(rows.as_array().filter(|rows| !rows.is_empty()).cloned())
+    });
+    let rows = rows.await?;
+    assert_eq!(rows.len(), 6);
+    assert_eq!(rows[0], "default\tdb\t\tnode-1\t8.0s\tready\t");
+    assert_eq!(
+        rows[2],
+        "default\tapp-2\t\tnode-1\t\tfailed\tapp-2 has failed: container server ended with code 1"
+    );
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 // The groups of a sequence in columns: a group stands right of everything that it waits for.
 
-const BOX = { width: 186, height: 62, apart: 54, below: 18, lane: 14 };
+const BOX = { width: 184, height: 62, apart: 54, below: 18, lane: 14 };
 
 function svg(name, properties = {}, ...children) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -165,9 +165,8 @@ function drawGraphs() {
   for (const sequence of sequences) {
     const { picture, fill } = drawGraph(sequence);
     const place = section.querySelector(".graphs");
-    const several = new Set(report.sequences.map((other) => other.namespace)).size > 1;
-    const name = several ? `${sequence.namespace}/${sequence.name}` : sequence.name;
-    place.append(make("h3", { text: `podseq/${name} · ${sequence.phase}` }), make("div", { class: "graph" }, picture));
+    const title = `${titleOf(sequence)} · ${sequence.phase}`;
+    place.append(make("h3", { text: title }), make("div", { class: "graph" }, picture));
     // Text has a length once it is in the page.
     fill();
   }

@@ -56,6 +56,12 @@ function spansOfGroup(group) {
   return spans.filter((span) => span.to > span.from);
 }
 
+// With its namespace where that says something.
+function titleOf(sequence) {
+  const several = report.sequences.some((other) => other.namespace !== sequence.namespace);
+  return several ? `podseq/${sequence.namespace}/${sequence.name}` : `podseq/${sequence.name}`;
+}
+
 function nameOf(group, at) {
   return group.name || `group ${at + 1}`;
 }

@@ -52,14 +52,21 @@ function drawNotes() {
 function drawTable() {
   const section = document.getElementById("table");
   section.hidden = !report.pods.length;
+  const details = section.querySelector("details");
+  // Made when somebody wants to see it: thousands of rows take their time.
+  details.addEventListener("toggle", () => section.querySelector(".scroll").append(table()), { once: true });
+}
+
+function table() {
   const head = ["Namespace", "Pod", "Workload", "Node", "Arrived", "At the end", "Why not"];
   const rows = report.pods.map((pod) => {
-    const last = pod.deleted !== null ? "deleted" : WORDS[pod.spans.at(-1)?.state] ?? "";
-    const cells = [pod.namespace, pod.name, pod.workload ?? "", pod.node ?? "", pod.arrived === null ? "" : time(pod.arrived), last, pod.reason?.sentence ?? ""];
+    const arrived = pod.arrived === null ? "" : time(pod.arrived);
+    const last = pod.deleted !== null ? "deleted" : (WORDS[pod.spans.at(-1)?.state] ?? "");
+    const cells = [pod.namespace, pod.name, pod.workload ?? "", pod.node ?? "", arrived, last, pod.reason?.sentence ?? ""];
     return make("tr", {}, ...cells.map((text) => make("td", { text })));
   });
-  const table = make("table", {}, make("thead", {}, make("tr", {}, ...head.map((text) => make("th", { scope: "col", text })))), make("tbody", {}, ...rows));
-  section.querySelector(".scroll").append(table);
+  const titles = head.map((text) => make("th", { scope: "col", text }));
+  return make("table", {}, make("thead", {}, make("tr", {}, ...titles)), make("tbody", {}, ...rows));
 }
 
 drawVerdict();

@@ -158,7 +158,6 @@ function drawLegend() {
   for (const state of Object.keys(WORDS).filter((state) => seen.has(state))) {
     const sample = make("i", {});
     const bar = make("span", { class: `bar ${state}` });
-    bar.style.top = "0";
     bar.style.width = "26px";
     sample.append(bar);
     legend.append(make("li", {}, sample, WORDS[state]));
@@ -175,7 +174,7 @@ function drawTimeline() {
   chart.append(drawAxis());
   const claimed = new Set();
   for (const sequence of report.sequences) {
-    if (report.sequences.length > 1) chart.append(make("h3", { text: `podseq/${sequence.name}` }));
+    if (report.sequences.length > 1) chart.append(make("h3", { text: titleOf(sequence) }));
     sequence.groups.forEach((group, at) => {
       chart.append(groupBlock(sequence, at));
       group.pods.forEach((pod) => claimed.add(pod));
