@@ -154,6 +154,9 @@ function steer(event) {
 
 function drawLegend() {
   const seen = new Set(report.pods.flatMap((pod) => pod.spans.map((span) => span.state)));
+  for (const group of report.sequences.flatMap((sequence) => sequence.groups)) {
+    spansOfGroup(group).forEach((span) => seen.add(span.state));
+  }
   const legend = document.querySelector("#timeline .legend");
   for (const state of Object.keys(WORDS).filter((state) => seen.has(state))) {
     const sample = make("i", {});
