@@ -13,6 +13,7 @@ pub mod chaos;
 pub mod cluster;
 pub mod embedded;
 pub mod kinds;
+pub mod plan;
 pub mod report;
 pub mod server;
 pub mod store;
