@@ -11,6 +11,7 @@ pub mod actors;
 pub mod chance;
 pub mod cluster;
 pub mod embedded;
+pub mod habits;
 pub mod kinds;
 pub mod report;
 pub mod server;
