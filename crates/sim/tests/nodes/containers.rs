@@ -46,7 +46,7 @@ fn sidecar(name: &str) -> Value {
 #[tokio::test(start_paused = true)]
 async fn pods_that_start_and_end() {
     let job = json!({ "metadata": { "ownerReferences": [
-        { "apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": true } ] } });
+        { "apiVersion": "example.com/v1", "kind": "Job", "name": "j", "uid": "u", "controller": true } ] } });
     check(vec![
         Case {
             name: "plain",

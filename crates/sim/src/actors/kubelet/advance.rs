@@ -220,7 +220,12 @@ fn run_on(
     let program = program(unit, around);
     let own = if unit.role == Role::Main { &around.behaviour } else { &Behaviour::NOTHING };
     let outlook = outlook(unit.described(around.pod), since, seen, own, &program);
-    let exit = program.exit.filter(|_| program.times.is_none_or(|times| unit.runs <= times));
+    let exit = match (program.exit, program.times.is_none_or(|times| unit.runs <= times)) {
+        // An init container always ends, well if not otherwise.
+        (Some((after, _)), false) if unit.role == Role::Init => Some((after, 0)),
+        (exit, true) => exit,
+        (_, false) => None,
+    };
     let exit = exit.map(|(after, code)| (later(since, after), code));
     let grace = grace(around.pod);
     let killed = outlook.killed.map(|at| (later(at, program.stop.min(grace)), KILLED));

@@ -32,6 +32,13 @@ pub fn check(needs: &Needs, demands: &Demands, node: &Node) -> Result<(), Unfit>
             return Err(Unfit::of("node(s) were unschedulable", true));
         }
     }
+    if node.unregistered {
+        // The server taints a new node until its kubelet is there.
+        let taint = json!({ "key": "node.kubernetes.io/not-ready", "effect": "NoSchedule" });
+        if !matching::tolerates(tolerations, &taint) {
+            return Err(Unfit::of("node(s) had untolerated taint(s)", true));
+        }
+    }
     let borne =
         |taint: &serde_json::Value| !matching::keeps_away(taint) || matching::tolerates(tolerations, taint);
     if !node.taints().iter().all(borne) {

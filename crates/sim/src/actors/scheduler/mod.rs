@@ -22,7 +22,7 @@ use super::Actor;
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::server::pods::{self, set_condition};
-use crate::store::{Change, Key, Store};
+use crate::store::{Change, Key, Store, Stored};
 use explain::Diagnosis;
 use jiff::Timestamp;
 use neighbours::{Demands, Neighbours};
@@ -42,6 +42,8 @@ pub struct Scheduler {
     ranking: BTreeSet<(i128, usize, Arc<str>)>,
     /// Where pods are.
     places: BTreeMap<Key, Arc<str>>,
+    /// Nodes whose kubelets have not said anything yet.
+    unregistered: BTreeSet<Arc<str>>,
     /// Pods on nodes that are not there.
     strays: BTreeMap<Arc<str>, BTreeMap<Key, Arc<Needs>>>,
     /// Pods for which room is kept, and where.
@@ -67,6 +69,12 @@ impl Actor for Scheduler {
     }
 
     fn act(&mut self, cluster: &mut Cluster) -> Option<Timestamp> {
+        // Nodes and pods that are created together: kubelets are quicker than we are, nobody has to wait.
+        for name in std::mem::take(&mut self.unregistered) {
+            if let Some(node) = cluster.store.find(Kind::Node, "", &name).cloned() {
+                self.describe_node(&name, &node, &cluster.store);
+            }
+        }
         loop {
             for name in std::mem::take(&mut self.improved) {
                 if let Some(node) = self.nodes.get(&name) {
@@ -136,6 +144,7 @@ impl Scheduler {
         let name = &change.key.name;
         self.moves += 1;
         if change.deleted {
+            self.unregistered.remove(name);
             if let Some(node) = self.nodes.remove(name) {
                 let (load, pods) = node.load();
                 self.ranking.remove(&(load, pods, name.clone()));
@@ -144,12 +153,20 @@ impl Scheduler {
             }
             return;
         }
-        let object = &change.object;
+        self.describe_node(name, &change.object, store);
+    }
+
+    fn describe_node(&mut self, name: &Arc<str>, object: &Arc<Stored>, store: &Store) {
+        match node::is_unregistered(object) {
+            true => drop(self.unregistered.insert(name.clone())),
+            false => drop(self.unregistered.remove(name)),
+        }
         match self.nodes.get_mut(name) {
             Some(node) => {
                 let relabelled = node.object["metadata"]["labels"] != object["metadata"]["labels"];
                 if !relabelled
                     && node.object["spec"] == object["spec"]
+                    && node.unregistered == node::is_unregistered(object)
                     && node.object["status"]["allocatable"] == object["status"]["allocatable"]
                 {
                     return;

@@ -95,8 +95,15 @@ pub struct Node {
     pub pods: BTreeMap<Key, Arc<Needs>>,
     ports: Vec<Port>,
     priorities: BTreeMap<i64, usize>,
+    /// Its kubelet has not said anything yet.
+    pub unregistered: bool,
     /// Pods for which room is kept here.
     pub nominated: BTreeMap<Key, Arc<Needs>>,
+}
+
+pub fn is_unregistered(node: &Value) -> bool {
+    let mut conditions = node["status"]["conditions"].as_array().into_iter().flatten();
+    !conditions.any(|is| is["type"] == "Ready")
 }
 
 impl Node {
@@ -111,6 +118,7 @@ impl Node {
             pods: BTreeMap::new(),
             ports: Vec::new(),
             priorities: BTreeMap::new(),
+            unregistered: false,
             nominated: BTreeMap::new(),
         };
         node.describe(object);
@@ -123,6 +131,7 @@ impl Node {
             if status["allocatable"].is_object() { &status["allocatable"] } else { &status["capacity"] };
         self.room = Amounts::read(list);
         self.most_pods = self.room.others.remove("pods").unwrap_or(USUAL_PODS);
+        self.unregistered = is_unregistered(object);
         self.object = object.clone();
     }
 
