@@ -12,6 +12,7 @@ pub mod chance;
 pub mod chaos;
 pub mod cluster;
 pub mod embedded;
+pub mod habits;
 pub mod kinds;
 pub mod plan;
 pub mod report;

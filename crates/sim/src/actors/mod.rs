@@ -10,9 +10,12 @@ use crate::store::{Change, Key};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
+pub mod eviction;
 pub mod garbage;
 pub mod kubelet;
 pub mod namespaces;
+pub mod nodes;
+pub mod podgc;
 pub mod replicaset;
 pub mod scheduler;
 
@@ -30,6 +33,9 @@ pub fn all() -> Vec<Box<dyn Actor>> {
         Box::new(namespaces::Namespaces::default()),
         Box::new(garbage::Garbage::default()),
         Box::new(replicaset::ReplicaSets::default()),
+        Box::new(nodes::Nodes::default()),
+        Box::new(eviction::Evictions::default()),
+        Box::new(podgc::PodGc::default()),
         Box::new(scheduler::Scheduler::default()),
         Box::new(kubelet::Kubelet::default()),
     ]
