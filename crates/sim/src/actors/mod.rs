@@ -11,13 +11,21 @@ use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub mod eviction;
+pub mod claims;
+pub mod common;
+pub mod cronjob;
+pub mod daemonset;
+pub mod deployment;
 pub mod garbage;
+pub mod job;
 pub mod kubelet;
 pub mod namespaces;
 pub mod nodes;
 pub mod podgc;
+pub mod quotas;
 pub mod replicaset;
 pub mod scheduler;
+pub mod statefulset;
 
 pub trait Actor: Send {
     /// Something was committed, by whomever.
@@ -32,10 +40,18 @@ pub fn all() -> Vec<Box<dyn Actor>> {
     vec![
         Box::new(namespaces::Namespaces::default()),
         Box::new(garbage::Garbage::default()),
+        Box::new(quotas::Quotas::default()),
+        Box::new(claims::Claims::default()),
+        Box::new(deployment::Deployments::default()),
         Box::new(replicaset::ReplicaSets::default()),
         Box::new(nodes::Nodes::default()),
         Box::new(eviction::Evictions::default()),
         Box::new(podgc::PodGc::default()),
+        Box::new(cronjob::CronJobs::default()),
+        Box::new(job::Jobs::default()),
+        Box::new(job::expiry::FinishedJobs::default()),
+        Box::new(daemonset::DaemonSets::default()),
+        Box::new(statefulset::StatefulSets::default()),
         Box::new(scheduler::Scheduler::default()),
         Box::new(kubelet::Kubelet::default()),
     ]

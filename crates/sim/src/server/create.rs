@@ -1,7 +1,7 @@
 //! Create: names, defaults, what admission adds, what is refused.
 
 use super::refusal::Refusal;
-use super::{defaults, prepare, rules};
+use super::{defaults, prepare, quota, rules};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::store::{Key, Stored};
@@ -61,6 +61,9 @@ pub fn create(
     }
     if dry_run {
         return Ok(Arc::new(Stored::draft(object)));
+    }
+    if kind == Kind::Pod {
+        quota::charge(cluster, &object);
     }
     let at = cluster.now();
     let stored = cluster.store.put(key, object, at);

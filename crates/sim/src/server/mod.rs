@@ -1,7 +1,7 @@
 //! The API server: a service under the ordinary client, without a socket.
 //!
 //! - [`route`]: which object a URL means. [`read`], [`watch`], [`create`], [`change`], [`patch`], [`delete`]: the verbs.
-//! - [`defaults`]: what it fills in. [`rules`]: what it refuses, in which words. [`prepare`]: what it adds to new objects.
+//! - [`defaults`]: what it fills in. [`rules`]: what it refuses, in which words. [`prepare`]: what it adds to new objects. [`quota`]: how much there may be.
 //! - [`pods`]: the subresources that only pods have.
 //!
 //! A request is carried out when it is polled, in one go; its effects are seen by whoever is polled next.
@@ -13,6 +13,7 @@ pub mod delete;
 pub mod patch;
 pub mod pods;
 mod prepare;
+pub mod quota;
 mod read;
 pub mod refusal;
 mod route;

@@ -1,6 +1,7 @@
 //! What becomes of a new object before it is looked at: defaults, what admission adds, a first status.
 
 use super::defaults::{self, Surroundings};
+use super::quota;
 use super::refusal::Refusal;
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
@@ -27,7 +28,8 @@ fn admit_pod(cluster: &mut Cluster, pod: &mut Value) -> Result<(), Refusal> {
         .map(|(_, account)| &account.value)
         .collect();
     let around = Surroundings { classes: &classes, accounts: Some(&accounts), suffix: &suffix };
-    defaults::admit_pod(pod, &around)
+    defaults::admit_pod(pod, &around)?;
+    quota::admit(cluster, pod)
 }
 
 /// What the cluster adds at once to a namespace that is new. In a real one a controller does, a moment later.

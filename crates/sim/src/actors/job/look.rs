@@ -1,0 +1,279 @@
+//! One look at a Job: what has ended, whether it is over, what is to be done.
+
+use super::backoff::Backoff;
+use super::indexes::Indexes;
+use super::{manage, pod, spec, track};
+use crate::actors::common::{conditions, delete_this, moment, number, pods, text};
+use crate::cluster::{Cluster, seconds};
+use crate::server::refusal::Refusal;
+use crate::store::{Key, Stored};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+pub type Pod = (Key, Arc<Stored>);
+
+/// What is known about a Job at one look, and what becomes of it.
+pub struct Look<'a> {
+    pub key: &'a Key,
+    pub job: &'a Stored,
+    pub now: Timestamp,
+    pub pods: Vec<Pod>,
+    pub active: Vec<Pod>,
+    /// The numbers that the status will show.
+    pub active_count: i64,
+    pub ready: i64,
+    pub terminating: i64,
+    /// How many succeeded, counted or not.
+    pub succeeded: i64,
+    pub succeeded_indexes: Indexes,
+    pub failed_indexes: Option<Indexes>,
+    /// Failed pods that stay until they are replaced, because they know how often their index failed.
+    pub kept: BTreeMap<i64, Pod>,
+    /// How it ends, if it does: the interim condition, or the final one.
+    pub finish: Option<Value>,
+    pub status: Value,
+    /// When to look again though nothing happened.
+    pub again: Option<Timestamp>,
+}
+
+pub fn condition(kind: &str, status: &str, reason: &str, message: &str, now: Timestamp) -> Value {
+    let stamp = seconds(now);
+    json!({
+        "type": kind, "status": status, "lastProbeTime": stamp, "lastTransitionTime": stamp,
+        "reason": reason, "message": message,
+    })
+}
+
+pub fn look(
+    cluster: &mut Cluster,
+    key: &Key,
+    job: &Stored,
+    pods: Vec<Pod>,
+    backoff: &mut Backoff,
+) -> (Result<(), Refusal>, Option<Timestamp>) {
+    let mut look = Look::new(cluster.now(), key, job, pods);
+    let (succeeded, failed) = look.newly_ended();
+    backoff.take_in(&succeeded, &failed);
+    let uncounted =
+        |what: &str| look.status["uncountedTerminatedPods"][what].as_array().map_or(0, Vec::len) as i64;
+    let all_failed = number(&job["status"]["failed"]) + failed.len() as i64 + uncounted("failed");
+    look.succeeded = number(&job["status"]["succeeded"]) + succeeded.len() as i64 + uncounted("succeeded");
+    if look.status["startTime"].is_null() && !spec::is_suspended(job) {
+        look.status["startTime"] = seconds(look.now).into();
+    }
+    look.judge(all_failed);
+    let outcome = match look.finish.is_some() {
+        true => {
+            look.end_active(cluster);
+            Ok(())
+        }
+        false => look.go_on(cluster, backoff),
+    };
+    let tracked = track::track(cluster, &mut look);
+    (outcome.and(tracked), look.again)
+}
+
+impl<'a> Look<'a> {
+    fn new(now: Timestamp, key: &'a Key, job: &'a Stored, pods: Vec<Pod>) -> Look<'a> {
+        let active: Vec<Pod> = pods.iter().filter(|(_, pod)| pods::is_active(pod)).cloned().collect();
+        let mut status = job["status"].clone();
+        if !status.is_object() {
+            status = json!({});
+        }
+        if !status["uncountedTerminatedPods"].is_object() {
+            status["uncountedTerminatedPods"] = json!({});
+        }
+        let count = |pods: &[Pod], holds: &dyn Fn(&Stored) -> bool| {
+            pods.iter().filter(|(_, pod)| holds(pod)).count() as i64
+        };
+        Look {
+            active_count: active.len() as i64,
+            ready: count(&active, &|pod| pods::is_ready(pod)),
+            terminating: count(&pods, &|pod| pod.is_terminating() && !pods::is_over(pod)),
+            succeeded: 0,
+            succeeded_indexes: Indexes::default(),
+            failed_indexes: None,
+            kept: BTreeMap::new(),
+            finish: None,
+            again: None,
+            key,
+            job,
+            now,
+            pods,
+            active,
+            status,
+        }
+    }
+
+    /// Pods that count for this Job and have not been counted.
+    pub fn uncounted(&self) -> impl Iterator<Item = &Pod> {
+        let indexed = spec::is_indexed(self.job);
+        self.pods
+            .iter()
+            .filter(move |(_, pod)| pod::is_tracked(pod) && (!indexed || pod::index(self.job, pod).is_some()))
+    }
+
+    /// The pods that succeeded and failed and are nowhere counted yet.
+    fn newly_ended(&self) -> (Vec<Arc<Stored>>, Vec<Arc<Stored>>) {
+        let listed: BTreeSet<&str> = ["succeeded", "failed"]
+            .iter()
+            .flat_map(|what| self.status["uncountedTerminatedPods"][*what].as_array().into_iter().flatten())
+            .filter_map(Value::as_str)
+            .collect();
+        let fresh = || self.uncounted().filter(|(_, pod)| !listed.contains(pod.uid()));
+        let take = |holds: &dyn Fn(&Stored) -> bool| {
+            fresh().filter(|(_, pod)| holds(pod)).map(|(_, pod)| pod.clone()).collect()
+        };
+        (take(&|pod| pods::is_succeeded(pod)), take(&|pod| pod::is_failed(self.job, pod)))
+    }
+
+    fn plan_again(&mut self, at: Timestamp) {
+        self.again = Some(self.again.map_or(at, |known| known.min(at)));
+    }
+
+    /// Says whether the Job is over, because of what was said before or of what has happened since.
+    fn judge(&mut self, failed: i64) {
+        let job = self.job;
+        let known = |kind: &str| conditions::find(&job["status"], kind).filter(|is| is["status"] == "True");
+        if let Some(met) = known("SuccessCriteriaMet") {
+            self.finish = Some(met.clone());
+        } else if let Some(target) = known("FailureTarget") {
+            let (reason, message) = (text(&target["reason"]), text(&target["message"]));
+            self.finish = Some(condition("Failed", "True", reason, message, self.now));
+        }
+        let fail = |reason, message| Some(condition("FailureTarget", "True", reason, message, self.now));
+        if self.finish.is_none() {
+            let pods = self.pods.iter().map(|(_, pod)| &pod.value);
+            if failed > spec::backoff_limit(job) || spec::is_past_restarts(job, pods) {
+                self.finish = fail("BackoffLimitExceeded", "Job has reached the specified backoff limit");
+            } else if let Some(deadline) = self.deadline() {
+                match deadline <= self.now {
+                    true => {
+                        let message = "Job was active longer than specified deadline";
+                        self.finish = fail("DeadlineExceeded", message);
+                    }
+                    false => self.plan_again(deadline),
+                }
+            }
+        }
+        if spec::is_indexed(job) {
+            self.judge_indexes();
+        }
+    }
+
+    fn deadline(&self) -> Option<Timestamp> {
+        let seconds = self.job["spec"]["activeDeadlineSeconds"].as_i64()?;
+        if spec::is_suspended(self.job) {
+            return None;
+        }
+        moment(&self.status["startTime"])?.checked_add(SignedDuration::from_secs(seconds)).ok()
+    }
+
+    fn judge_indexes(&mut self) {
+        let job = self.job;
+        let completions = spec::completions(job).unwrap_or_default();
+        let mut succeeded = Indexes::parse(text(&job["status"]["completedIndexes"]), completions);
+        let ended = self.uncounted().filter(|(_, pod)| pods::is_succeeded(pod));
+        succeeded.0.extend(ended.filter_map(|(_, pod)| pod::index(job, pod)));
+        self.succeeded = succeeded.len();
+        self.succeeded_indexes = succeeded;
+        let Some(limit) = spec::per_index_limit(job) else { return };
+        let mut failed = Indexes::parse(text(&job["status"]["failedIndexes"]), completions);
+        let over =
+            self.uncounted().filter(|(_, pod)| pod::is_failed(job, pod) && pod::failures(pod) >= limit);
+        failed.0.extend(over.filter_map(|(_, pod)| pod::index(job, pod)));
+        if self.finish.is_none() {
+            let fail = |reason, message| Some(condition("FailureTarget", "True", reason, message, self.now));
+            if job["spec"]["maxFailedIndexes"].as_i64().is_some_and(|most| failed.len() > most) {
+                let message = "Job has exceeded the specified maximal number of failed indexes";
+                self.finish = fail("MaxFailedIndexesExceeded", message);
+            } else if failed.len() > 0 && failed.len() + self.succeeded >= completions {
+                self.finish = fail("FailedIndexes", "Job has failed indexes");
+            }
+        }
+        self.failed_indexes = Some(failed);
+        self.keep_last_failures();
+    }
+
+    /// Of each index that is to be tried again, the pod that failed last is kept.
+    fn keep_last_failures(&mut self) {
+        let job = self.job;
+        let active: BTreeSet<i64> = self.active.iter().filter_map(|(_, pod)| pod::index(job, pod)).collect();
+        let mut kept: BTreeMap<i64, Pod> = BTreeMap::new();
+        for (key, one) in self.uncounted().filter(|(_, pod)| pod::is_failed(job, pod)) {
+            let Some(index) = pod::index(job, one) else { continue };
+            let is_over = self.failed_indexes.as_ref().is_some_and(|failed| failed.has(index));
+            if is_over || self.succeeded_indexes.has(index) || active.contains(&index) {
+                continue;
+            }
+            let rank = |pod: &Stored| (pod::failures(pod), pod::ended(pod));
+            if kept.get(&index).is_none_or(|(_, known)| rank(known) <= rank(one)) {
+                kept.insert(index, (key.clone(), one.clone()));
+            }
+        }
+        self.kept = kept;
+    }
+
+    /// The Job is over: what still runs is deleted.
+    fn end_active(&mut self, cluster: &mut Cluster) {
+        for (key, pod) in &self.active {
+            delete_this(cluster, key, pod);
+        }
+        self.terminating += self.active_count;
+        self.active_count = 0;
+        self.ready = 0;
+    }
+
+    /// The Job goes on, or has reached what it is for.
+    fn go_on(&mut self, cluster: &mut Cluster, backoff: &Backoff) -> Result<(), Refusal> {
+        if self.job.is_terminating() {
+            return Ok(());
+        }
+        let outcome = manage::manage(cluster, self, backoff);
+        let enough = match spec::completions(self.job) {
+            Some(completions) => self.succeeded >= completions,
+            None => self.succeeded > 0,
+        };
+        if enough && self.active_count == 0 {
+            let message = "Reached expected number of succeeded pods";
+            self.finish =
+                Some(condition("SuccessCriteriaMet", "True", "CompletionsReached", message, self.now));
+        } else {
+            self.note_suspension();
+        }
+        outcome
+    }
+
+    fn note_suspension(&mut self) {
+        let was = conditions::find(&self.status, "Suspended").map(|is| is["status"] == "True");
+        match (spec::is_suspended(self.job), was) {
+            (true, None | Some(false)) => {
+                let suspended = condition("Suspended", "True", "JobSuspended", "Job suspended", self.now);
+                put(&mut self.status, suspended);
+                if let Some(status) = self.status.as_object_mut() {
+                    status.remove("startTime");
+                }
+            }
+            (false, Some(true)) => {
+                let resumed = condition("Suspended", "False", "JobResumed", "Job resumed", self.now);
+                put(&mut self.status, resumed);
+                self.status["startTime"] = seconds(self.now).into();
+            }
+            (true, Some(true)) | (false, None | Some(false)) => {}
+        }
+    }
+}
+
+/// Puts a condition in place of the one of its type, or last.
+pub fn put(status: &mut Value, condition: Value) {
+    if !status["conditions"].is_array() {
+        status["conditions"] = json!([]);
+    }
+    let Some(list) = status["conditions"].as_array_mut() else { return };
+    match list.iter_mut().find(|is| is["type"] == condition["type"]) {
+        Some(is) => *is = condition,
+        None => list.push(condition),
+    }
+}

@@ -1,0 +1,89 @@
+//! Jobs: pods that are to succeed.
+//!
+//! - [`spec`]: what is asked for. [`pod`]: the pods. [`indexes`]: sets of indexes. [`backoff`]: waits after failures.
+//! - [`look`]: one look at a Job. [`manage`]: what is created and deleted. [`track`]: counting pods once and for all.
+//! - [`expiry`]: Jobs that are deleted some time after they finished.
+
+mod backoff;
+pub mod expiry;
+mod indexes;
+mod look;
+mod manage;
+mod pod;
+pub mod spec;
+mod track;
+
+use super::Actor;
+use super::common::controller_of;
+use super::common::family::Family;
+use crate::cluster::Cluster;
+use crate::kinds::Kind;
+use crate::store::{Change, Key};
+use backoff::Backoff;
+use jiff::{SignedDuration, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How long news of pods is gathered before a Job is looked at, as in the real controller.
+const BATCH: SignedDuration = SignedDuration::from_secs(1);
+
+pub struct Jobs {
+    family: Family,
+    /// The failures since the last success, per Job.
+    backoffs: BTreeMap<Key, Backoff>,
+    /// Pods that wait to be counted by a Job that is gone or finished.
+    orphans: BTreeSet<Key>,
+}
+
+impl Default for Jobs {
+    fn default() -> Jobs {
+        let family = Family::of(Kind::Job, Kind::Pod).batched(BATCH);
+        Jobs { family, backoffs: BTreeMap::new(), orphans: BTreeSet::new() }
+    }
+}
+
+impl Actor for Jobs {
+    fn heard(&mut self, change: &Change, cluster: &Cluster) {
+        self.family.heard(change, cluster);
+        match change.key.kind {
+            Kind::Job if change.deleted => {
+                self.backoffs.remove(&change.key);
+                let pods = cluster.store.owned(change.object.uid(), Kind::Pod);
+                self.orphans.extend(pods.map(|(key, _)| key.clone()));
+            }
+            Kind::Pod if !change.deleted && pod::is_tracked(&change.object) => {
+                let owner = self.family.owner(cluster, &change.object);
+                let waits =
+                    owner.and_then(|key| cluster.store.get(&key)).is_some_and(|job| !spec::is_finished(job));
+                let ours = controller_of(&change.object).is_none_or(|owner| owner["kind"] == "Job");
+                if ours && !waits {
+                    self.orphans.insert(change.key.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn act(&mut self, cluster: &mut Cluster) -> Option<Timestamp> {
+        while let Some(pod) = self.orphans.pop_first() {
+            track::let_go(cluster, &pod);
+        }
+        while let Some(key) = self.family.agenda.pop(cluster.now()) {
+            let Some(job) = cluster.store.get(&key).cloned() else { continue };
+            if spec::is_finished(&job) {
+                self.backoffs.remove(&key);
+                continue;
+            }
+            let pods = self.family.claim(cluster, &key, &job, |_| true);
+            let backoff = self.backoffs.entry(key.clone()).or_default();
+            let (outcome, again) = look::look(cluster, &key, &job, pods, backoff);
+            if let Some(at) = again {
+                self.family.agenda.add_at(at, key.clone());
+            }
+            match outcome {
+                Ok(()) => self.family.succeeded(&key),
+                Err(_) => self.family.retry(cluster.now(), key),
+            }
+        }
+        self.family.agenda.next_moment()
+    }
+}

@@ -1,0 +1,170 @@
+//! Counting pods once and for all: noted in the status, let go, added up.
+
+use super::look::{Look, condition, put};
+use super::{pod, spec};
+use crate::actors::common::numbers::put_counts;
+use crate::actors::common::{number, pods, text};
+use crate::cluster::Cluster;
+use crate::server::refusal::Refusal;
+use crate::store::{Key, Stored};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// How many pods are counted at one look.
+const MOST: usize = 500;
+
+pub fn track(cluster: &mut Cluster, look: &mut Look) -> Result<(), Refusal> {
+    set_counts(look);
+    count_those_let_go(look);
+    let go = note(look);
+    let finish = note_finish(look);
+    write(cluster, look)?;
+    let all = go.len() < MOST;
+    go.iter().for_each(|key| let_go(cluster, key));
+    for (_, pod) in look.pods.iter_mut().filter(|(key, _)| go.contains(key)) {
+        // What it was is counted; that it is let go is known.
+        let mut freed = pod.value.clone();
+        drop_finalizer(&mut freed);
+        *pod = Arc::new(Stored::draft(freed));
+    }
+    count_those_let_go(look);
+    let uncounted = &look.status["uncountedTerminatedPods"];
+    let nothing_left = ["succeeded", "failed"].iter().all(|what| uncounted[*what].is_null());
+    if let Some(finish) = finish
+        && all
+        && nothing_left
+        && look.terminating == 0
+    {
+        if finish["type"] == "Complete" {
+            look.status["completionTime"] = finish["lastTransitionTime"].clone();
+        }
+        put(&mut look.status, finish);
+    }
+    write(cluster, look)
+}
+
+fn write(cluster: &mut Cluster, look: &Look) -> Result<(), Refusal> {
+    let status = look.status.clone();
+    cluster.update_status(look.key, |job| job["status"] = status).map(drop)
+}
+
+fn set_count(status: &mut Value, name: &str, count: i64) {
+    if let Some(status) = status.as_object_mut() {
+        status.remove(name);
+        put_counts(status, &[(name, count)]);
+    }
+}
+
+fn set_counts(look: &mut Look) {
+    set_count(&mut look.status, "active", look.active_count);
+    look.status["ready"] = look.ready.into();
+    look.status["terminating"] = look.terminating.into();
+}
+
+/// Pods that are noted and have been let go are added up.
+fn count_those_let_go(look: &mut Look) {
+    let held: BTreeSet<&str> =
+        look.pods.iter().filter(|(_, pod)| pod::is_tracked(pod)).map(|(_, pod)| pod.uid()).collect();
+    for what in ["succeeded", "failed"] {
+        let noted = look.status["uncountedTerminatedPods"][what].as_array().cloned().unwrap_or_default();
+        let left: Vec<Value> = noted.iter().filter(|uid| held.contains(text(uid))).cloned().collect();
+        let counted = (noted.len() - left.len()) as i64;
+        if counted > 0 {
+            let sum = number(&look.status[what]) + counted;
+            set_count(&mut look.status, what, sum);
+        }
+        if let Some(uncounted) = look.status["uncountedTerminatedPods"].as_object_mut() {
+            uncounted.remove(what);
+            if !left.is_empty() {
+                uncounted.insert(what.into(), left.into());
+            }
+        }
+    }
+}
+
+/// Notes the pods that ended; says which can be let go.
+fn note(look: &mut Look) -> BTreeSet<Key> {
+    let job = look.job;
+    let indexed = spec::is_indexed(job);
+    let failing = look.finish.as_ref().is_some_and(|finish| finish["type"] != "SuccessCriteriaMet");
+    let mut noted = look.status["uncountedTerminatedPods"].clone();
+    let list = |noted: &Value, what: &str| noted[what].as_array().cloned().unwrap_or_default();
+    let (mut succeeded, mut failed) = (list(&noted, "succeeded"), list(&noted, "failed"));
+    let mut go = BTreeSet::new();
+    for (key, one) in look.pods.iter().filter(|(_, pod)| pod::is_tracked(pod)) {
+        let is_failed = pod::is_failed(job, one);
+        let is_kept = || look.kept.values().any(|(kept, _)| kept == key);
+        let is_over = job.is_terminating()
+            || look.finish.is_some()
+            || pods::is_succeeded(one)
+            || is_failed && !is_kept();
+        if !is_over {
+            continue;
+        }
+        go.insert(key.clone());
+        let uid = Value::from(one.uid());
+        let known = failed.contains(&uid) || succeeded.contains(&uid);
+        let counts = !indexed || pod::index(job, one).is_some();
+        if pods::is_succeeded(one) && !failed.contains(&uid) {
+            // Of indexed Jobs the indexes say what is counted.
+            if !indexed && !known {
+                succeeded.push(uid);
+            }
+        } else if (is_failed || failing) && counts && !known {
+            failed.push(uid);
+        }
+        if go.len() == MOST {
+            break;
+        }
+    }
+    for (what, list) in [("succeeded", succeeded), ("failed", failed)] {
+        if !list.is_empty() {
+            noted[what] = list.into();
+        }
+    }
+    look.status["uncountedTerminatedPods"] = noted;
+    if indexed {
+        set_count(&mut look.status, "succeeded", look.succeeded_indexes.len());
+        set_text(&mut look.status, "completedIndexes", &look.succeeded_indexes.to_string());
+        if let Some(failed) = &look.failed_indexes {
+            look.status["failedIndexes"] = failed.to_string().into();
+        }
+    }
+    go
+}
+
+fn set_text(status: &mut Value, name: &str, text: &str) {
+    match text {
+        "" => drop(status.as_object_mut().map(|status| status.remove(name))),
+        text => status[name] = text.into(),
+    }
+}
+
+/// Writes the interim condition down; says which final one follows.
+fn note_finish(look: &mut Look) -> Option<Value> {
+    let finish = look.finish.clone()?;
+    let last = match text(&finish["type"]) {
+        "FailureTarget" => "Failed",
+        "SuccessCriteriaMet" => "Complete",
+        _ => return Some(finish),
+    };
+    let (reason, message) = (text(&finish["reason"]).to_owned(), text(&finish["message"]).to_owned());
+    put(&mut look.status, finish);
+    Some(condition(last, "True", &reason, &message, look.now))
+}
+
+fn drop_finalizer(pod: &mut Value) {
+    let Some(metadata) = pod["metadata"].as_object_mut() else { return };
+    let Some(list) = metadata.get_mut("finalizers").and_then(Value::as_array_mut) else { return };
+    list.retain(|one| one != pod::FINALIZER);
+    if list.is_empty() {
+        metadata.remove("finalizers");
+    }
+}
+
+/// Lets a pod go that has been counted, or that nobody counts.
+pub fn let_go(cluster: &mut Cluster, key: &Key) {
+    // One that is gone has been let go.
+    let _ = cluster.update(key, drop_finalizer);
+}

@@ -1,0 +1,90 @@
+//! StatefulSets: pods with names and volumes of their own, in order.
+//!
+//! - [`identity`]: ordinals and names. [`claims`]: volumes. [`steps`]: what is done to the pods. [`status`].
+
+mod claims;
+mod identity;
+mod status;
+mod steps;
+
+use super::Actor;
+use super::common::family::Family;
+use super::common::revisions::{self, Naming};
+use super::common::{number, pods, text};
+use crate::cluster::Cluster;
+use crate::kinds::Kind;
+use crate::server::refusal::Refusal;
+use crate::store::{Change, Key, Stored};
+use identity::{Revisions, ordinal};
+use jiff::Timestamp;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+const NAMING: Naming = Naming { label: "controller.kubernetes.io/hash", hash: revisions::hash_of_patch };
+
+pub struct StatefulSets {
+    family: Family,
+}
+
+impl Default for StatefulSets {
+    fn default() -> StatefulSets {
+        StatefulSets { family: Family::of(Kind::StatefulSet, Kind::Pod) }
+    }
+}
+
+impl Actor for StatefulSets {
+    fn heard(&mut self, change: &Change, cluster: &Cluster) {
+        self.family.heard(change, cluster);
+    }
+
+    fn act(&mut self, cluster: &mut Cluster) -> Option<Timestamp> {
+        while let Some(key) = self.family.agenda.pop(cluster.now()) {
+            let Some(set) = cluster.store.get(&key).cloned() else { continue };
+            match self.reconcile(cluster, &key, &set) {
+                Ok(()) => self.family.succeeded(&key),
+                Err(_) => self.family.retry(cluster.now(), key),
+            }
+        }
+        self.family.agenda.next_moment()
+    }
+}
+
+impl StatefulSets {
+    fn reconcile(&mut self, cluster: &mut Cluster, key: &Key, set: &Stored) -> Result<(), Refusal> {
+        let is_member =
+            |pod: &serde_json::Value| ordinal(&key.name, text(&pod["metadata"]["name"])).is_some();
+        let members = self.family.claim(cluster, key, set, is_member);
+        let mut collisions = number(&set["status"]["collisionCount"]);
+        let known = revisions::of(cluster, set);
+        let update = revisions::current(cluster, key, set, &NAMING, &mut collisions)?;
+        let current = known.into_iter().find(|one| one.name() == text(&set["status"]["currentRevision"]));
+        let revisions = Revisions { current: current.unwrap_or_else(|| update.clone()), update };
+        let mut step = steps::Step::new(key, set, &revisions, &members, cluster.now());
+        let outcome = match set.is_terminating() {
+            true => Ok(()),
+            false => step.take(cluster),
+        };
+        let ended = step.current_replicas_ended;
+        status::write(cluster, key, set, &members, &revisions, collisions, ended);
+        outcome?;
+        forget_revisions(cluster, set, &members, &revisions);
+        let min_ready = number(&set["spec"]["minReadySeconds"]);
+        let ready = members.iter().map(|(_, pod)| &pod.value);
+        if let Some(at) = pods::next_available(ready, min_ready, cluster.now()) {
+            self.family.agenda.add_at(at, key.clone());
+        }
+        Ok(())
+    }
+}
+
+fn forget_revisions(
+    cluster: &mut Cluster,
+    set: &Stored,
+    members: &[(Key, Arc<Stored>)],
+    revisions: &Revisions,
+) {
+    let mut in_use: BTreeSet<String> =
+        members.iter().map(|(_, pod)| identity::revision(pod).to_owned()).collect();
+    in_use.extend([&revisions.current, &revisions.update].map(|revision| revision.name().to_owned()));
+    revisions::forget(cluster, set, &in_use, None);
+}

@@ -1,0 +1,220 @@
+//! How much there may be in a namespace: ResourceQuotas, looked at when a pod is created.
+
+use super::defaults::Quantity;
+use super::refusal::Refusal;
+use crate::cluster::Cluster;
+use crate::kinds::Kind;
+use crate::store::{Key, Stored};
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Amounts by the names under which quotas limit them.
+pub type Usage = BTreeMap<String, Quantity>;
+
+/// What has to stand in every container if a quota limits it, and where.
+const COMPUTE: [(&str, &str, &str); 6] = [
+    ("cpu", "requests", "cpu"),
+    ("memory", "requests", "memory"),
+    ("requests.cpu", "requests", "cpu"),
+    ("requests.memory", "requests", "memory"),
+    ("limits.cpu", "limits", "cpu"),
+    ("limits.memory", "limits", "memory"),
+];
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// Whether the quotas of its namespace have room for a pod.
+pub fn admit(cluster: &Cluster, pod: &Value) -> Result<(), Refusal> {
+    let quotas = quotas(cluster, pod);
+    if quotas.is_empty() {
+        return Ok(());
+    }
+    let wanted = usage(pod);
+    let refuse = |why: String| Err(Refusal::forbidden(Kind::Pod, text(&pod["metadata"]["name"]), &why));
+    for (key, quota) in &quotas {
+        let hard = hard(quota);
+        if let Some(missing) = unspecified(&hard, pod) {
+            return refuse(format!("failed quota: {}: must specify {missing}", key.name));
+        }
+        let used = used(cluster, key, quota);
+        let zero = Quantity::parse("0");
+        let exceeded: Vec<&String> = wanted
+            .iter()
+            .filter(|(name, amount)| {
+                let before = used.get(*name).copied().or(zero).map_or(0, Quantity::nanos);
+                hard.get(*name).is_some_and(|hard| before + amount.nanos() > hard.nanos())
+            })
+            .map(|(name, _)| name)
+            .collect();
+        if !exceeded.is_empty() {
+            let show = |usage: &Usage| {
+                let one = |name: &&String| {
+                    let amount = usage.get(*name).copied().or(zero).map(Quantity::canonical);
+                    format!("{name}={}", amount.unwrap_or_default())
+                };
+                exceeded.iter().map(one).collect::<Vec<_>>().join(",")
+            };
+            return refuse(format!(
+                "exceeded quota: {}, requested: {}, used: {}, limited: {}",
+                key.name,
+                show(&wanted),
+                show(&used),
+                show(&hard)
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Adds a pod that is about to be created to what is used, so that the next one is judged by it.
+pub fn charge(cluster: &mut Cluster, pod: &Value) {
+    let wanted = usage(pod);
+    for (key, quota) in quotas(cluster, pod) {
+        let mut used = used(cluster, &key, &quota);
+        for (name, amount) in &wanted {
+            if let Some(used) = used.get_mut(name) {
+                *used = used.plus(*amount);
+            }
+        }
+        write_used(cluster, &key, &quota, &used);
+    }
+}
+
+/// Writes what is used, beside what is permitted.
+pub fn write_used(cluster: &mut Cluster, key: &Key, quota: &Stored, used: &Usage) {
+    let hard = quota["spec"]["hard"].clone();
+    let used: Map<String, Value> =
+        used.iter().map(|(name, amount)| (name.clone(), amount.canonical().into())).collect();
+    // A quota that is gone limits nothing.
+    let _ = cluster.update_status(key, |quota| {
+        quota["status"]["hard"] = hard;
+        quota["status"]["used"] = used.into();
+    });
+}
+
+/// What the pods of a namespace use of what a quota limits.
+pub fn count(cluster: &Cluster, key: &Key, quota: &Stored) -> Usage {
+    let zero = Quantity::parse("0");
+    let limited = hard(quota);
+    let mut sum: Usage = limited.keys().filter_map(|name| Some((name.clone(), zero?))).collect();
+    for (_, pod) in cluster.store.list(Kind::Pod, Some(&key.namespace)) {
+        if !is_concerned(quota, pod) {
+            continue;
+        }
+        for (name, amount) in usage(pod) {
+            if let Some(sum) = sum.get_mut(&name) {
+                // The format is that of what is added, until there is something.
+                *sum = if sum.nanos() == 0 { amount } else { sum.plus(amount) };
+            }
+        }
+    }
+    sum
+}
+
+fn quotas(cluster: &Cluster, pod: &Value) -> Vec<(Key, Arc<Stored>)> {
+    let all = cluster.store.list(Kind::ResourceQuota, Some(text(&pod["metadata"]["namespace"])));
+    let concerned = all.filter(|(_, quota)| is_concerned(quota, pod));
+    concerned.map(|(key, quota)| (key.clone(), quota.clone())).collect()
+}
+
+/// Whether the scopes of a quota are those of a pod.
+fn is_concerned(quota: &Value, pod: &Value) -> bool {
+    let scopes = quota["spec"]["scopes"].as_array().into_iter().flatten();
+    let ends = pod["spec"]["activeDeadlineSeconds"].is_number();
+    let best_effort = usage(pod).keys().all(|name| name == "pods" || name == "count/pods");
+    scopes.into_iter().all(|scope| match text(scope) {
+        "Terminating" => ends,
+        "NotTerminating" => !ends,
+        "BestEffort" => best_effort,
+        "NotBestEffort" => !best_effort,
+        _ => true,
+    })
+}
+
+fn amounts(list: &Value) -> Usage {
+    let list = list.as_object().into_iter().flatten();
+    list.filter_map(|(name, value)| Some((name.clone(), Quantity::of(value)?))).collect()
+}
+
+fn hard(quota: &Value) -> Usage {
+    amounts(&quota["spec"]["hard"])
+}
+
+fn used(cluster: &Cluster, key: &Key, quota: &Stored) -> Usage {
+    // Nobody has counted yet.
+    if quota["status"]["hard"] != quota["spec"]["hard"] {
+        return count(cluster, key, quota);
+    }
+    amounts(&quota["status"]["used"])
+}
+
+/// What a pod uses. One that has ended is only counted as an object.
+pub fn usage(pod: &Value) -> Usage {
+    let mut usage = Usage::new();
+    let Some(one) = Quantity::parse("1") else { return usage };
+    usage.insert("count/pods".into(), one);
+    if matches!(text(&pod["status"]["phase"]), "Succeeded" | "Failed") {
+        return usage;
+    }
+    usage.insert("pods".into(), one);
+    for list in ["requests", "limits"] {
+        for (resource, amount) in resources(pod, list) {
+            usage.insert(format!("{list}.{resource}"), amount);
+            if list == "requests" && ["cpu", "memory", "ephemeral-storage"].contains(&resource.as_str()) {
+                usage.insert(resource, amount);
+            }
+        }
+    }
+    usage
+}
+
+/// What the containers ask for together; an init container that asks for more counts instead, while it runs.
+fn resources(pod: &Value, list: &str) -> Usage {
+    let of = |container: &Value| amounts(&container["resources"][list]);
+    let containers = |name: &str| pod["spec"][name].as_array().into_iter().flatten();
+    let add = |sum: &mut Usage, more: Usage| {
+        for (name, amount) in more {
+            sum.entry(name).and_modify(|sum| *sum = sum.plus(amount)).or_insert(amount);
+        }
+    };
+    let (mut sidecars, mut highest) = (Usage::new(), Vec::new());
+    for container in containers("initContainers") {
+        let mut at_once = sidecars.clone();
+        add(&mut at_once, of(container));
+        if container["restartPolicy"] == "Always" {
+            sidecars = at_once.clone();
+        }
+        highest.push(at_once);
+    }
+    let mut sum = sidecars;
+    containers("containers").for_each(|container| add(&mut sum, of(container)));
+    for (name, amount) in highest.into_iter().flatten() {
+        let known = sum.entry(name).or_insert(amount);
+        if known.nanos() < amount.nanos() {
+            *known = amount;
+        }
+    }
+    sum
+}
+
+/// What a quota limits and a container does not say, in the API server's words.
+fn unspecified(hard: &Usage, pod: &Value) -> Option<String> {
+    let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let containers = ["initContainers", "containers"]
+        .into_iter()
+        .flat_map(|list| pod["spec"][list].as_array().into_iter().flatten());
+    for container in containers {
+        for (name, list, resource) in COMPUTE {
+            if hard.contains_key(name) && container["resources"][list][resource].is_null() {
+                missing.entry(name).or_default().insert(text(&container["name"]));
+            }
+        }
+    }
+    let one = |(name, containers): (&str, BTreeSet<&str>)| {
+        format!("{name} for: {}", containers.into_iter().collect::<Vec<_>>().join(","))
+    };
+    (!missing.is_empty()).then(|| missing.into_iter().map(one).collect::<Vec<_>>().join("; "))
+}
