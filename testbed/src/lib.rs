@@ -12,6 +12,7 @@
 //! ```
 
 mod audit;
+pub mod browser;
 mod cache;
 mod certs;
 mod cluster;
@@ -19,6 +20,7 @@ mod components;
 mod image;
 mod kubeconfig;
 mod nodes;
+mod packages;
 mod process;
 mod proxy;
 mod real_node;
@@ -31,6 +33,7 @@ pub use audit::{AuditEvent, AuditLog};
 pub use cache::{ETCD_VERSION, KUBERNETES_VERSION, KWOK_VERSION, bin_dir};
 pub use cluster::{Capacity, Cluster, Component, Options};
 pub use image::Image;
+pub use packages::install as install_packages;
 pub use proxy::{Fault, FaultProxy, Go, Held, Hold, Line, RequestInfo, Rewrite, WatchFault};
 pub use real_node::RealNode;
 pub use shared::{namespace, shared};

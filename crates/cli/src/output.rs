@@ -56,6 +56,12 @@ fn without_colours(frame: &str) -> String {
     text
 }
 
+/// Columns of the terminal that data goes to; `None` if it goes elsewhere.
+pub fn width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
 pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
     data(&(serde_json::to_string_pretty(value)? + "\n"))
 }

@@ -65,13 +65,7 @@ fn have_an_engine() -> Result<()> {
     if ["docker", "podman", "buildah"].into_iter().any(works) {
         return Ok(());
     }
-    for arguments in [&["update", "-q"][..], &["install", "-q", "-y", "--no-install-recommends", "buildah"]] {
-        let mut command = Command::new("apt-get");
-        let output = command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").output()?;
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "apt-get {arguments:?}: {stderr}");
-    }
-    Ok(())
+    rollcall_testbed::install_packages(&[("buildah", "/usr/bin/buildah")])
 }
 
 /// `nginx:latest`, as far as the example needs it: something that answers on port 80.

@@ -13,7 +13,8 @@
 //! - [`facts`]: what is known about a pod, an owner, a namespace. Small on purpose: ten thousands are kept.
 //! - [`index`]: keeps the facts and counts them per sequence and group.
 //! - [`sequence`]: `PodSequence`: its parsed spec, `evaluate`, `decide`, `check`, `explain`, the reasons.
-//! - [`lease`]: the leader lease as a step function. [`schedule`]: when something recurs.
+//! - [`lease`]: the leader lease as a step function. [`quantity`]: amounts such as `1.5Gi`. [`schedule`]: when something
+//!   recurs.
 
 pub mod facts;
 pub mod hash;
@@ -21,6 +22,7 @@ pub mod index;
 pub mod intern;
 pub mod labels;
 pub mod lease;
+pub mod quantity;
 pub mod schedule;
 pub mod selector;
 pub mod sequence;

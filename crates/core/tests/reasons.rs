@@ -33,6 +33,7 @@ fn every_reason() -> Vec<Reason> {
         Reason::NotStarted { pod: pod.clone(), trouble: None },
         Reason::NotSucceeded { pod: pod.clone(), trouble },
         Reason::JobNotComplete { job: "Job migrate".into(), succeeded: 1, completions: 3 },
+        Reason::JobSuspended { job: "migrate".into() },
         Reason::JobFailed { job: "Job migrate".into() },
         Reason::PodFailed { pod: pod.clone(), trouble: Some("Evicted".into()) },
         Reason::ForeignGate { pod: pod.clone(), gate: "example.com/quota".into() },
@@ -63,6 +64,7 @@ fn number_of_reasons() -> usize {
         | Reason::NotStarted { .. }
         | Reason::NotSucceeded { .. }
         | Reason::JobNotComplete { .. }
+        | Reason::JobSuspended { .. }
         | Reason::JobFailed { .. }
         | Reason::PodFailed { .. }
         | Reason::ForeignGate { .. }
@@ -70,7 +72,7 @@ fn number_of_reasons() -> usize {
         | Reason::StartLimit { .. }
         | Reason::OtherSequence { .. }
         | Reason::OutOfOrder { .. }
-        | Reason::OldReplicaSet { .. } => 24,
+        | Reason::OldReplicaSet { .. } => 25,
     }
 }
 

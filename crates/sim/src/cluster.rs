@@ -1,6 +1,7 @@
 //! The state of the embedded cluster: what is stored, what time it is, what chance decides.
 
 use crate::chance::Chance;
+use crate::habits::Habits;
 use crate::kinds::Kind;
 use crate::server::refusal::Refusal;
 use crate::server::{change, create, delete};
@@ -21,11 +22,14 @@ pub struct Cluster {
     pub store: Store,
     pub clock: Clock,
     pub chance: Chance,
+    /// How the programs in the containers behave.
+    pub habits: Habits,
 }
 
 impl Cluster {
     pub fn new(clock: Clock, seed: u64) -> Cluster {
-        let mut cluster = Cluster { store: Store::default(), clock, chance: Chance::seeded(seed) };
+        let (store, chance) = (Store::default(), Chance::seeded(seed));
+        let mut cluster = Cluster { store, clock, chance, habits: Habits::default() };
         for name in NAMESPACES {
             let namespace = json!({ "metadata": { "name": name } });
             cluster.create(Kind::Namespace, namespace).expect("a namespace is no trouble");

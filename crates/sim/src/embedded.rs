@@ -3,6 +3,7 @@
 use crate::actors::{self, Actor};
 use crate::cluster::Cluster;
 use crate::server::{Server, Shared};
+use crate::store::Author;
 use jiff::{SignedDuration, Timestamp};
 use rollcall_controller::clock::Clock;
 use std::sync::Arc;
@@ -24,9 +25,9 @@ impl Embedded {
         Embedded { shared: Shared::new(Cluster::new(clock, seed)), clock, actors: actors::all() }
     }
 
-    /// The ordinary client of this cluster.
-    pub fn client(&self) -> kube::Client {
-        kube::Client::new(Server(self.shared.clone()), "default")
+    /// The ordinary client of this cluster, for `author`.
+    pub fn client(&self, author: Author) -> kube::Client {
+        kube::Client::new(Server::new(self.shared.clone(), author), "default")
     }
 
     /// Lets the actors work, for ever.

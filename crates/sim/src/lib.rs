@@ -9,9 +9,12 @@
 
 pub mod actors;
 pub mod chance;
+pub mod chaos;
 pub mod cluster;
 pub mod embedded;
+pub mod habits;
 pub mod kinds;
+pub mod plan;
 pub mod report;
 pub mod server;
 pub mod store;

@@ -70,11 +70,24 @@ impl std::ops::Deref for Stored {
     }
 }
 
+/// Who commits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Author {
+    /// The actors of the cluster itself.
+    #[default]
+    Cluster,
+    /// Whoever uses it: people, their tools, other controllers.
+    User,
+    /// Our own controller, by the number of its process.
+    Controller(usize),
+}
+
 /// One commit.
 #[derive(Clone, Debug)]
 pub struct Change {
     pub key: Key,
     pub at: Timestamp,
+    pub author: Author,
     pub before: Option<Arc<Stored>>,
     /// The object as committed; of a deletion, its last state under the version of the deletion.
     pub object: Arc<Stored>,
@@ -98,6 +111,8 @@ pub type Listener = Box<dyn FnMut(&Change) -> bool + Send>;
 
 #[derive(Default)]
 pub struct Store {
+    /// Who commits from here on.
+    pub author: Author,
     objects: BTreeMap<Key, Arc<Stored>>,
     version: u64,
     /// The objects that name a uid among their owners.
@@ -190,7 +205,7 @@ impl Store {
         for owner in owners(&object) {
             self.owned.entry(owner).or_default().insert(key.clone());
         }
-        self.tell(Change { key, at, before, object: object.clone(), deleted: false });
+        self.tell(Change { key, at, author: self.author, before, object: object.clone(), deleted: false });
         object
     }
 
@@ -202,9 +217,14 @@ impl Store {
         let mut value = before.value.clone();
         value["metadata"]["resourceVersion"] = self.version.to_string().into();
         let object = Arc::new(Stored { value, version: self.version, json: OnceLock::new() });
-        let change =
-            Change { key: key.clone(), at, before: Some(before), object: object.clone(), deleted: true };
-        self.tell(change);
+        self.tell(Change {
+            key: key.clone(),
+            at,
+            author: self.author,
+            before: Some(before),
+            object: object.clone(),
+            deleted: true,
+        });
         Some(object)
     }
 

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 async fn three_pods_one_after_the_other() {
     let clock = Clock::starting_at(Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_hours(24 * 365 * 55));
     let embedded = Embedded::new(clock, 1);
-    let client = embedded.client();
+    let client = embedded.client(rollcall_sim::store::Author::Controller(0));
     let shared = embedded.shared.clone();
     {
         let mut cluster = shared.lock();

@@ -65,8 +65,10 @@ async fn during_a_rollout_the_old_replica_set_does_not_count() -> Result<()> {
     let names = scene.pods_are("web", 2, |pod| new(pod) && !scene::has_gate(pod, GATE)).await?;
     scene.pods_are("web", 2, scene::is_ready).await?;
     scene.stays_held(&["late"]).await?;
-    let status = scene.status("s", "four present", |status| status["groups"][0]["present"] == 4).await?;
-    assert_eq!((&status["groups"][0]["expected"], &status["groups"][0]["arrived"]), (&json!(2), &json!(0)));
+    // While the Deployment's own controller is behind, how many there should be is not known.
+    let four = |status: &Value| status["groups"][0]["present"] == 4 && status["groups"][0]["expected"] == 2;
+    let status = scene.status("s", "four present of two expected", four).await?;
+    assert_eq!(status["groups"][0]["arrived"], json!(0));
     for name in names {
         scene.make_ready(&name).await?;
     }

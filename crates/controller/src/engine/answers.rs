@@ -145,12 +145,17 @@ impl Engine {
         }
     }
 
-    /// Whoever has no note is asked again.
+    /// After a while without notes they are tried again.
     pub(super) fn try_notes_again(&mut self, now: Instant) {
         if self.notes_off.is_some_and(|at| at <= now) {
             self.notes_off = None;
-            let lacking = self.index.sequences().filter(|entry| !entry.ghost && !entry.is_noted());
-            lacking.for_each(|entry| self.queue.add(entry.sequence.uid, now));
+            self.ask_for_notes(now);
         }
+    }
+
+    /// Every sequence that has no note is looked at again.
+    pub(super) fn ask_for_notes(&mut self, now: Instant) {
+        let lacking = self.index.sequences().filter(|entry| !entry.ghost && !entry.is_noted());
+        lacking.for_each(|entry| self.queue.add(entry.sequence.uid, now));
     }
 }

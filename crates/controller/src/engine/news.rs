@@ -77,7 +77,12 @@ impl Engine {
             Object::Sequence(sequence) => Some((sequence.uid, sequence.version)),
             Object::Pod(_) | Object::Owner(_) | Object::Namespace(_) | Object::Note(_) => None,
         };
+        let home = self.index.namespace(&self.config.namespace).is_some();
         apply(&mut self.index, item.object);
+        // Our own namespace has come, or come back: there is a place for notes.
+        if !home && self.index.namespace(&self.config.namespace).is_some() {
+            self.ask_for_notes(Instant::now());
+        }
         // An older view than the one known, or one of a sequence that is gone, says nothing about its status either.
         if let (Some((uid, version)), Some(written)) = (sequence, item.written) {
             let known = self.index.sequence(uid).filter(|known| !known.ghost);

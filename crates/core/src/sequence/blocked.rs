@@ -110,17 +110,22 @@ fn of_owner(index: &Index, uid: Uid, cell: &Cell, until: Until) -> Option<Reason
     let title = title(owner);
     if let Some(job) = owner.job.filter(|job| until.resolve(job.runs_to_completion) == Until::Succeeded) {
         let (job_title, completions) = (title, job.completions.unwrap_or(1));
-        return match (job.complete, job.failed) {
-            (true, _) => None,
-            (false, true) => Some(Reason::JobFailed { job: job_title }),
-            (false, false) => {
+        return match (job.complete, job.failed, job.suspended) {
+            (true, _, _) => None,
+            (false, true, _) => Some(Reason::JobFailed { job: job_title }),
+            (false, false, true) => Some(Reason::JobSuspended { job: owner.name.clone() }),
+            (false, false, false) => {
                 Some(Reason::JobNotComplete { job: job_title, succeeded: job.succeeded, completions })
             }
         };
     }
     let present = cell.pods_of(uid);
+    let suspended = owner.job.is_some_and(|job| job.suspended);
     match owner.desired {
         None => Some(Reason::NumberUnknown { owner: title }),
+        Some(expected) if present < expected && suspended => {
+            Some(Reason::JobSuspended { job: owner.name.clone() })
+        }
         Some(expected) if present < expected => Some(Reason::TooFewPods { owner: title, present, expected }),
         Some(_) => None,
     }

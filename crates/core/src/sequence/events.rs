@@ -50,7 +50,8 @@ pub fn recorded(entry: &SequenceEntry, evaluation: &Evaluation, status: &Status)
 }
 
 fn of_view(view: &GroupView) -> RecordedGroup {
-    RecordedGroup { opened_at: view.opened_at, completed_at: view.completed_at, timed_out: view.timed_out }
+    let GroupView { opened_at, completed_at, timed_out, ahead_since, .. } = *view;
+    RecordedGroup { opened_at, completed_at, timed_out, ahead_since }
 }
 
 /// The events of the step from `before` to `after`.

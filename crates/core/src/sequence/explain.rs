@@ -44,6 +44,9 @@ impl Line {
                 format!("kubectl logs {pod}  ·  kubectl describe pod {pod}")
             }
             (Reason::NotStarted { .. }, Some(pod)) => format!("kubectl describe pod {pod}"),
+            (Reason::JobSuspended { job }, _) => {
+                format!("kubectl patch job/{job} -p '{{\"spec\":{{\"suspend\":false}}}}'")
+            }
             (_, _) => reason.hint().to_string(),
         };
         Line {
@@ -75,7 +78,9 @@ pub fn explain_pod(index: &Index, pod: &Pod, now: Timestamp) -> Line {
         match pod.gates.contains(&spec.gate) {
             true => {
                 let text = format!("{name} is held by {place} for {}", elapsed(pod.created, now));
-                let mut line = Line::new(text).with(why_held(index, entry, spec, position, pod, now));
+                let evaluation = &evaluate(index, entry, now);
+                let moment = Moment { index, entry, spec, evaluation };
+                let mut line = Line::new(text).with(moment.why_held(position, pod));
                 line.hint = Some(format!("release it anyway: rollcall release pod/{name}"));
                 held.push(line);
             }
@@ -146,125 +151,109 @@ fn trouble(pod: &Pod, until: Until, now: Timestamp) -> Vec<Line> {
     vec![Line::of(&Blocker { reason, since: Some(pod.since) }, now)]
 }
 
-fn why_held(
-    index: &Index,
-    entry: &SequenceEntry,
-    spec: &Spec,
-    position: usize,
-    pod: &Pod,
-    now: Timestamp,
-) -> Vec<Line> {
-    let evaluation = evaluate(index, entry, now);
-    let Some(view) = evaluation.groups.get(position) else {
-        return evaluation.stall.iter().map(|stall| line(stall.clone(), now)).collect();
-    };
-    if spec.suspend {
-        return vec![line(Reason::Suspended, now)];
-    }
-    if !view.open {
-        return waits_for(index, entry, spec, &evaluation, position, now);
-    }
-    if let Some((_, reason)) = held_by_another(index, entry, pod.uid, now) {
-        return vec![line(reason, now)];
-    }
-    if room_to_start(entry, spec, position) == 0 {
-        let limit = spec.groups[position].max_concurrent_starts.unwrap_or_default();
-        let starting = starting(index, entry, spec, position, now);
-        return vec![line(Reason::StartLimit { limit }, now).with(starting)];
-    }
-    let hint = "if that does not happen, look at the controller: kubectl logs -n pod-sequence-system deployment/pod-sequence-controller";
-    let text = "its group is open: the controller is about to release it";
-    vec![Line { hint: Some(hint.into()), ..Line::new(text) }]
+/// A sequence with its groups, at the moment of the question.
+struct Moment<'a> {
+    index: &'a Index,
+    entry: &'a SequenceEntry,
+    spec: &'a Spec,
+    evaluation: &'a Evaluation,
 }
 
-/// The groups a closed group waits for, and below a closed one of them those that all hangs on. What lies between
-/// is left out: five hundred groups in a row would be five hundred lines that say the same.
-fn waits_for(
-    index: &Index,
-    entry: &SequenceEntry,
-    spec: &Spec,
-    evaluation: &Evaluation,
-    position: usize,
-    now: Timestamp,
-) -> Vec<Line> {
-    let mut shown = BTreeSet::new();
-    let direct = unpassed(spec, evaluation, position);
-    direct
-        .map(|earlier| {
-            let in_turn = match evaluation.groups[earlier].open {
-                true => Vec::new(),
-                false => roots(spec, evaluation, earlier, &mut shown),
-            };
-            let below = |root: &usize| waits_for_line(index, entry, spec, evaluation, *root, now);
-            let mut line = waits_for_line(index, entry, spec, evaluation, earlier, now);
-            line.below.extend(in_turn.iter().map(below));
-            line
-        })
-        .collect()
-}
-
-fn waits_for_line(
-    index: &Index,
-    entry: &SequenceEntry,
-    spec: &Spec,
-    evaluation: &Evaluation,
-    position: usize,
-    now: Timestamp,
-) -> Line {
-    let (group, view) = (&spec.groups[position], &evaluation.groups[position]);
-    if let Some(until) = view.settles_at {
-        return line(Reason::Settling { group: group.title.clone(), until }, now);
+impl Moment<'_> {
+    fn line(&self, reason: Reason) -> Line {
+        line(reason, self.evaluation.now)
     }
-    let (arrived, title) = (of(view.arrived, view.required), &group.title);
-    let text = format!("waits for group {} \"{title}\": {arrived} arrived", position + 1);
-    let below = match view.open {
-        true => blockers(index, entry, spec, evaluation, position, now),
-        false => Vec::new(),
-    };
-    Line { code: Some("WaitsForGroup"), ..Line::new(text) }.with(below)
-}
 
-fn unpassed(spec: &Spec, evaluation: &Evaluation, position: usize) -> impl Iterator<Item = usize> {
-    spec.groups[position].after.iter().copied().filter(|earlier| !evaluation.groups[*earlier].passed)
-}
+    fn why_held(&self, position: usize, pod: &Pod) -> Vec<Line> {
+        let Moment { index, entry, spec, evaluation } = self;
+        let Some(view) = evaluation.groups.get(position) else {
+            return evaluation.stall.iter().map(|stall| self.line(stall.clone())).collect();
+        };
+        if spec.suspend {
+            return vec![self.line(Reason::Suspended)];
+        }
+        if !view.open {
+            return self.waits_for(position);
+        }
+        if let Some((_, reason)) = held_by_another(index, entry, pod.uid, evaluation.now) {
+            return vec![self.line(reason)];
+        }
+        if room_to_start(entry, spec, position) == 0 {
+            let limit = spec.groups[position].max_concurrent_starts.unwrap_or_default();
+            return vec![self.line(Reason::StartLimit { limit }).with(self.starting(position))];
+        }
+        let hint = "if that does not happen, look at the controller: kubectl logs -n pod-sequence-system deployment/pod-sequence-controller";
+        let text = "its group is open: the controller is about to release it";
+        vec![Line { hint: Some(hint.into()), ..Line::new(text) }]
+    }
 
-/// The open or settling groups that a closed one waits for in the end, each once.
-fn roots(spec: &Spec, evaluation: &Evaluation, position: usize, seen: &mut BTreeSet<usize>) -> Vec<usize> {
-    let (mut roots, mut ahead) = (BTreeSet::new(), vec![position]);
-    while let Some(closed) = ahead.pop() {
-        for earlier in unpassed(spec, evaluation, closed).filter(|earlier| seen.insert(*earlier)) {
-            let view = &evaluation.groups[earlier];
-            match view.open || view.settles_at.is_some() {
-                true => drop(roots.insert(earlier)),
-                false => ahead.push(earlier),
+    /// The groups a closed group waits for, and below a closed one of them those that all hangs on. What lies between
+    /// is left out: five hundred groups in a row would be five hundred lines that say the same.
+    fn waits_for(&self, position: usize) -> Vec<Line> {
+        let mut shown = BTreeSet::new();
+        let direct = self.unpassed(position);
+        direct
+            .map(|earlier| {
+                let in_turn = match self.evaluation.groups[earlier].open {
+                    true => Vec::new(),
+                    false => self.roots(earlier, &mut shown),
+                };
+                let mut line = self.waits_for_line(earlier);
+                line.below.extend(in_turn.into_iter().map(|root| self.waits_for_line(root)));
+                line
+            })
+            .collect()
+    }
+
+    fn waits_for_line(&self, position: usize) -> Line {
+        let (group, view) = (&self.spec.groups[position], &self.evaluation.groups[position]);
+        if let Some(until) = view.settles_at {
+            return self.line(Reason::Settling { group: group.title.clone(), until });
+        }
+        let (arrived, title) = (of(view.arrived, view.required), &group.title);
+        let text = format!("waits for group {} \"{title}\": {arrived} arrived", position + 1);
+        let below = if view.open { self.blockers(position) } else { Vec::new() };
+        Line { code: Some("WaitsForGroup"), ..Line::new(text) }.with(below)
+    }
+
+    fn unpassed(&self, position: usize) -> impl Iterator<Item = usize> {
+        let earlier = self.spec.groups[position].after.iter().copied();
+        earlier.filter(|earlier| !self.evaluation.groups[*earlier].passed)
+    }
+
+    /// The open or settling groups that a closed one waits for in the end, each once.
+    fn roots(&self, position: usize, seen: &mut BTreeSet<usize>) -> Vec<usize> {
+        let (mut roots, mut ahead) = (BTreeSet::new(), vec![position]);
+        while let Some(closed) = ahead.pop() {
+            for earlier in self.unpassed(closed).filter(|earlier| seen.insert(*earlier)) {
+                let view = &self.evaluation.groups[earlier];
+                match view.open || view.settles_at.is_some() {
+                    true => drop(roots.insert(earlier)),
+                    false => ahead.push(earlier),
+                }
             }
         }
+        roots.into_iter().collect()
     }
-    roots.into_iter().collect()
-}
 
-fn blockers(
-    index: &Index,
-    entry: &SequenceEntry,
-    spec: &Spec,
-    evaluation: &Evaluation,
-    position: usize,
-    now: Timestamp,
-) -> Vec<Line> {
-    let view = &evaluation.groups[position];
-    let found = blocked::of_open_group(index, entry, spec, position, evaluation, BLOCKERS);
-    let mut lines: Vec<Line> = found.iter().map(|blocker| Line::of(blocker, now)).collect();
-    let missing = view.required.unwrap_or_default().saturating_sub(view.arrived) as usize;
-    if missing > lines.len() && lines.len() == BLOCKERS {
-        lines.push(Line::new(format!("and {} more", missing - lines.len())));
+    fn blockers(&self, position: usize) -> Vec<Line> {
+        let Moment { index, entry, spec, evaluation } = self;
+        let view = &evaluation.groups[position];
+        let found = blocked::of_open_group(index, entry, spec, position, evaluation, BLOCKERS);
+        let mut lines: Vec<Line> = found.iter().map(|blocker| Line::of(blocker, evaluation.now)).collect();
+        let missing = view.required.unwrap_or_default().saturating_sub(view.arrived) as usize;
+        if missing > lines.len() && lines.len() == BLOCKERS {
+            lines.push(Line::new(format!("and {} more", missing - lines.len())));
+        }
+        lines
     }
-    lines
-}
 
-fn starting(index: &Index, entry: &SequenceEntry, spec: &Spec, position: usize, now: Timestamp) -> Vec<Line> {
-    let until = spec.groups[position].until;
-    let pods = entry.cell(position).waiting().take(BLOCKERS).filter_map(|(_, uid)| index.pod(uid));
-    pods.flat_map(|pod| trouble(pod, until, now)).collect()
+    fn starting(&self, position: usize) -> Vec<Line> {
+        let until = self.spec.groups[position].until;
+        let waiting = self.entry.cell(position).waiting().take(BLOCKERS);
+        let pods = waiting.filter_map(|(_, uid)| self.index.pod(uid));
+        pods.flat_map(|pod| trouble(pod, until, self.evaluation.now)).collect()
+    }
 }
 
 /// Where a whole sequence stands and what each unfinished group waits for.
@@ -283,21 +272,22 @@ pub fn explain_sequence(index: &Index, entry: &SequenceEntry, now: Timestamp) ->
         lines.push(line(stall.clone(), now));
     }
     let Some(spec) = entry.spec() else { return Line::new(head).with(lines) };
+    let moment = Moment { index, entry, spec, evaluation: &evaluation };
     for (position, view) in evaluation.groups.iter().enumerate() {
         let title = &spec.groups[position].title;
         let held = entry.cell(position).number(Standing::Held);
         let numbers = format!("{} arrived", of(view.arrived, view.required));
         let text =
             |state: &str| format!("group {} \"{title}\" {state}: {numbers}, {held} held", position + 1);
-        let below = || blockers(index, entry, spec, &evaluation, position, now);
-        let waits = || unpassed(spec, &evaluation, position);
         match view.state() {
             GroupState::Complete => lines.push(Line::new(text("is complete"))),
-            GroupState::Open => lines.push(Line::new(text("is open")).with(below())),
-            GroupState::TimedOut => lines.push(Line::new(text("has timed out")).with(below())),
+            GroupState::Open => lines.push(Line::new(text("is open")).with(moment.blockers(position))),
+            GroupState::TimedOut => {
+                lines.push(Line::new(text("has timed out")).with(moment.blockers(position)))
+            }
             GroupState::Waiting => {
-                let line = |earlier| waits_for_line(index, entry, spec, &evaluation, earlier, now);
-                let waits = waits().map(|earlier| Line { below: Vec::new(), ..line(earlier) }).collect();
+                let waits = moment.unpassed(position).map(|earlier| moment.waits_for_line(earlier));
+                let waits = waits.map(|line| Line { below: Vec::new(), ..line }).collect();
                 lines.push(Line::new(text("is closed")).with(waits));
             }
         }

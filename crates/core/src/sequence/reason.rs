@@ -22,6 +22,7 @@ pub enum Reason {
     NotStarted { pod: Arc<str>, trouble: Option<String> },
     NotSucceeded { pod: Arc<str>, trouble: Option<String> },
     JobNotComplete { job: String, succeeded: u32, completions: u32 },
+    JobSuspended { job: Arc<str> },
     JobFailed { job: String },
     PodFailed { pod: Arc<str>, trouble: Option<String> },
     ForeignGate { pod: Arc<str>, gate: Arc<str> },
@@ -122,6 +123,11 @@ pub const ALL: &[Described] = &[
         hint: "kubectl describe job",
     },
     Described {
+        code: "JobSuspended",
+        meaning: "The Job is suspended (its own `spec.suspend`): it has no pods and starts none.",
+        hint: "kubectl patch job <name> -p '{\"spec\":{\"suspend\":false}}'",
+    },
+    Described {
         code: "JobFailed",
         meaning: "The Job has failed and will not start more pods.",
         hint: "delete and re-create the Job; the replacement un-blocks the group",
@@ -182,6 +188,7 @@ impl Reason {
             Reason::NotStarted { .. } => "NotStarted",
             Reason::NotSucceeded { .. } => "NotSucceeded",
             Reason::JobNotComplete { .. } => "JobNotComplete",
+            Reason::JobSuspended { .. } => "JobSuspended",
             Reason::JobFailed { .. } => "JobFailed",
             Reason::PodFailed { .. } => "PodFailed",
             Reason::ForeignGate { .. } => "ForeignGate",
@@ -218,6 +225,7 @@ impl Reason {
             | Reason::TooFewPods { .. }
             | Reason::TooFewMembers { .. }
             | Reason::JobNotComplete { .. }
+            | Reason::JobSuspended { .. }
             | Reason::JobFailed { .. }
             | Reason::StartLimit { .. } => None,
         }
@@ -261,6 +269,7 @@ impl Reason {
             Reason::JobNotComplete { job, succeeded, completions } => {
                 format!("{job} has {succeeded} of {completions} completions")
             }
+            Reason::JobSuspended { job } => format!("Job {job} is suspended"),
             Reason::JobFailed { job } => format!("{job} has failed"),
             Reason::PodFailed { pod, trouble } => format!("{pod} has failed{}", because(trouble)),
             Reason::ForeignGate { pod, gate } => format!("{pod} is held by another scheduling gate, {gate}"),

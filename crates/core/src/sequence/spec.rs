@@ -200,6 +200,16 @@ pub struct RecordedGroup {
     pub opened_at: Option<Timestamp>,
     pub completed_at: Option<Timestamp>,
     pub timed_out: bool,
+    /// If one of these times was ahead of our clock: when, by our clock, it was first seen. Not journaled.
+    pub ahead_since: Option<Timestamp>,
+}
+
+impl RecordedGroup {
+    /// A journaled time as waits count from it. One that was written by a clock ahead of ours counts from when it was
+    /// first seen here: longer than asked for, but not until our clock has caught up, which could take hours.
+    pub fn here(&self, journaled: Timestamp, now: Timestamp) -> Timestamp {
+        journaled.min(self.ahead_since.unwrap_or(now))
+    }
 }
 
 #[cfg(test)]

@@ -175,7 +175,7 @@ impl Report<'_> {
     fn journal(&self) -> Vec<GroupStatus> {
         let recorded = &self.entry.recorded().groups;
         let journaled = |id: &GroupId, title: Arc<str>, times: &RecordedGroup| {
-            let RecordedGroup { opened_at, completed_at, timed_out: _ } = *times;
+            let RecordedGroup { opened_at, completed_at, .. } = *times;
             let state = match (opened_at, completed_at) {
                 (_, Some(_)) => GroupState::Complete,
                 (Some(_), None) => GroupState::Open,

@@ -6,7 +6,7 @@
 //! NAME becomes ready | unready | running | started | succeeded | failed | terminating | gone | ungated | byhand
 //! NAME labels KEY=VALUE,…
 //! deployment | replicaset | statefulset | daemonset | job NAME COUNT [KEY=VALUE …] [of NAME] [rev:N] [behind]
-//!     jobs also: [completions:N] [succeeded:N] [complete] [failed] [exits]
+//!     jobs also: [completions:N] [succeeded:N] [complete] [failed] [suspended] [exits]
 //! gone KIND/NAME                           a workload is deleted
 //! namespace NAME [allow:LIST]
 //! delete SEQUENCE
@@ -168,6 +168,7 @@ fn workload(kind: &str, name: &str, count: &str, rest: &[&str], world: &mut Worl
             ("exits", _, _) => job.runs_to_completion = true,
             ("complete", _, _) => job.complete = true,
             ("failed", _, _) => job.failed = true,
+            ("suspended", _, _) => job.suspended = true,
             ("of", _, _) => {
                 let deployment = words.next().ok_or("of what?")?;
                 owner.parent = Some(build::owner_ref(OwnerKind::Deployment, HOME, deployment));

@@ -1,11 +1,15 @@
-//! Volumes for claims: every claim gets one at once.
+//! Volumes for claims: every claim gets one at once. A claim that is deleted stays while a pod uses it.
 
-use super::common::text;
+use super::common::{pods, text};
 use super::{Actor, Agenda};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
-use crate::store::Change;
+use crate::store::{Change, Key};
 use jiff::Timestamp;
+use serde_json::Value;
+
+/// Keeps a claim that is in use.
+const PROTECTION: &str = "kubernetes.io/pvc-protection";
 
 #[derive(Default)]
 pub struct Claims {
@@ -13,32 +17,71 @@ pub struct Claims {
 }
 
 impl Actor for Claims {
-    fn heard(&mut self, change: &Change, _: &Cluster) {
-        if change.key.kind == Kind::PersistentVolumeClaim && change.before.is_none() {
-            self.agenda.add(change.key.clone());
+    fn heard(&mut self, change: &Change, cluster: &Cluster) {
+        match change.key.kind {
+            Kind::PersistentVolumeClaim if change.deleted => self.agenda.forget(&change.key),
+            Kind::PersistentVolumeClaim => self.agenda.add(change.key.clone()),
+            // What it used may be free now.
+            Kind::Pod if change.deleted || pods::is_over(&change.object) => {
+                for name in used_by(&change.object) {
+                    let claim = Key::new(Kind::PersistentVolumeClaim, &change.key.namespace, name);
+                    if cluster.store.get(&claim).is_some_and(|claim| claim.is_terminating()) {
+                        self.agenda.add(claim);
+                    }
+                }
+            }
+            _ => {}
         }
     }
 
     fn act(&mut self, cluster: &mut Cluster) -> Option<Timestamp> {
         while let Some(key) = self.agenda.pop(cluster.now()) {
             let Some(claim) = cluster.store.get(&key) else { continue };
-            if claim["status"]["phase"] == "Bound" {
-                continue;
+            if claim.is_terminating() {
+                if !is_used(cluster, &key) {
+                    let_go(cluster, &key);
+                }
+            } else if claim["status"]["phase"] != "Bound" {
+                bind(cluster, &key);
             }
-            let volume = match text(&claim["spec"]["volumeName"]) {
-                "" => format!("pvc-{}", claim.uid()),
-                name => name.to_owned(),
-            };
-            // A claim that is gone needs no volume.
-            let _ = cluster.update(&key, |claim| claim["spec"]["volumeName"] = volume.into());
-            let _ = cluster.update_status(&key, |claim| {
-                let modes = claim["spec"]["accessModes"].clone();
-                let storage = claim["spec"]["resources"]["requests"]["storage"].clone();
-                claim["status"]["phase"] = "Bound".into();
-                claim["status"]["accessModes"] = modes;
-                claim["status"]["capacity"]["storage"] = storage;
-            });
         }
         None
     }
+}
+
+/// The claims that the volumes of a pod name.
+fn used_by(pod: &Value) -> impl Iterator<Item = &str> {
+    let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
+    volumes.filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str())
+}
+
+/// Whether a pod that has not ended uses a claim.
+fn is_used(cluster: &Cluster, claim: &Key) -> bool {
+    let mut pods = cluster.store.list(Kind::Pod, Some(&claim.namespace));
+    pods.any(|(_, pod)| !pods::is_over(pod) && used_by(pod).any(|name| name == &*claim.name))
+}
+
+fn let_go(cluster: &mut Cluster, key: &Key) {
+    // One that is gone needs no letting go.
+    let _ = cluster.update(key, |claim| {
+        if let Some(list) = claim["metadata"]["finalizers"].as_array_mut() {
+            list.retain(|finalizer| finalizer != PROTECTION);
+        }
+    });
+}
+
+fn bind(cluster: &mut Cluster, key: &Key) {
+    let Some(claim) = cluster.store.get(key) else { return };
+    let volume = match text(&claim["spec"]["volumeName"]) {
+        "" => format!("pvc-{}", claim.uid()),
+        name => name.to_owned(),
+    };
+    let _ = cluster.update(key, |claim| claim["spec"]["volumeName"] = volume.into());
+    let _ = cluster.update_status(key, |claim| {
+        let modes = claim["spec"]["accessModes"].clone();
+        let storage = claim["spec"]["resources"]["requests"]["storage"].clone();
+        claim["status"]["phase"] = "Bound".into();
+        claim["status"]["accessModes"] = modes;
+        claim["status"]["capacity"]["storage"] = storage;
+    });
 }

@@ -15,10 +15,13 @@ pub mod common;
 pub mod cronjob;
 pub mod daemonset;
 pub mod deployment;
+pub mod eviction;
 pub mod garbage;
 pub mod job;
 pub mod kubelet;
 pub mod namespaces;
+pub mod nodes;
+pub mod podgc;
 pub mod quotas;
 pub mod replicaset;
 pub mod scheduler;
@@ -42,6 +45,9 @@ pub fn all() -> Vec<Box<dyn Actor>> {
         // What a Deployment decides next, it decides when its sets have done what it decided before.
         Box::new(replicaset::ReplicaSets::default()),
         Box::new(deployment::Deployments::default()),
+        Box::new(nodes::Nodes::default()),
+        Box::new(eviction::Evictions::default()),
+        Box::new(podgc::PodGc::default()),
         Box::new(cronjob::CronJobs::default()),
         Box::new(job::Jobs::default()),
         Box::new(job::expiry::FinishedJobs::default()),

@@ -5,7 +5,6 @@ use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::store::{Change, Key};
 use jiff::Timestamp;
-use serde_json::json;
 
 #[derive(Default)]
 pub struct Namespaces {
@@ -43,6 +42,7 @@ fn empty(cluster: &mut Cluster, namespace: &Key) {
         }
     }
     if content.iter().all(|key| cluster.store.get(key).is_none()) {
-        let _ = cluster.update(namespace, |namespace| namespace["spec"]["finalizers"] = json!([]));
+        let at = cluster.now();
+        cluster.store.remove(namespace, at);
     }
 }

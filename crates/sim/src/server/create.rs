@@ -66,7 +66,9 @@ pub fn create(
         quota::charge(cluster, &object);
     }
     let at = cluster.now();
-    Ok(cluster.store.put(key, object, at))
+    let stored = cluster.store.put(key, object, at);
+    prepare::settled(cluster, kind, &stored);
+    Ok(stored)
 }
 
 /// Commits an object of the cluster's own, which the rules for users do not allow.

@@ -22,7 +22,7 @@ pub mod selectors;
 mod watch;
 
 use crate::cluster::Cluster;
-use crate::store::{Key, Stored};
+use crate::store::{Author, Key, Stored};
 use bytes::Bytes;
 use change::Part;
 use delete::{Deleted, Propagation, Wish};
@@ -75,7 +75,17 @@ impl Shared {
 
 /// The service that a client talks to.
 #[derive(Clone)]
-pub struct Server(pub Arc<Shared>);
+pub struct Server {
+    shared: Arc<Shared>,
+    author: Author,
+}
+
+impl Server {
+    /// Where `author` sends its requests.
+    pub fn new(shared: Arc<Shared>, author: Author) -> Server {
+        Server { shared, author }
+    }
+}
 
 impl tower::Service<Request<Body>> for Server {
     type Response = Response<AnswerBody>;
@@ -87,7 +97,7 @@ impl tower::Service<Request<Body>> for Server {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let shared = self.0.clone();
+        let Server { shared, author } = self.clone();
         async move {
             let (parts, body) = request.into_parts();
             let body = body.collect().await?.to_bytes();
@@ -99,8 +109,7 @@ impl tower::Service<Request<Body>> for Server {
                 content_type: content_type.unwrap_or_default().to_owned(),
                 body,
             };
-            let answer = shared.answer(asked);
-            Ok(answer)
+            Ok(shared.answer(asked, author))
         }
         .boxed()
     }
@@ -121,10 +130,12 @@ enum Answer {
 }
 
 impl Shared {
-    fn answer(self: &Arc<Shared>, asked: Asked) -> Response<AnswerBody> {
+    fn answer(self: &Arc<Shared>, asked: Asked, author: Author) -> Response<AnswerBody> {
         let mut cluster = self.lock();
         let before = cluster.store.version();
+        let others = std::mem::replace(&mut cluster.store.author, author);
         let answer = self.carry_out(&mut cluster, &asked);
+        cluster.store.author = others;
         if cluster.store.version() != before {
             self.notify();
         }

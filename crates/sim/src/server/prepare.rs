@@ -1,52 +1,41 @@
-//! What becomes of a new object before it is looked at: defaults, a first status, what admission adds.
+//! What becomes of a new object before it is looked at: defaults, what admission adds, a first status.
 
-use super::defaults;
-use super::patch::drop_nulls;
+use super::defaults::{self, Surroundings};
 use super::quota;
 use super::refusal::Refusal;
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use serde_json::{Value, json};
 
-pub fn created(cluster: &Cluster, kind: Kind, object: &mut Value) -> Result<(), Refusal> {
-    drop_nulls(object);
+pub fn created(cluster: &mut Cluster, kind: Kind, object: &mut Value) -> Result<(), Refusal> {
     defaults::fill(kind, object);
+    match kind {
+        Kind::Pod => admit_pod(cluster, object)?,
+        _ => defaults::admit(kind, object),
+    }
     defaults::initial_status(kind, object);
-    if kind == Kind::Job {
-        select_own_pods(object);
-    }
-    if kind == Kind::Pod {
-        admit_pod(cluster, object)?;
-    }
     Ok(())
 }
 
-fn admit_pod(cluster: &Cluster, pod: &Value) -> Result<(), Refusal> {
+fn admit_pod(cluster: &mut Cluster, pod: &mut Value) -> Result<(), Refusal> {
+    let suffix = cluster.chance.suffix();
+    let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
+    let classes: Vec<&Value> =
+        cluster.store.list(Kind::PriorityClass, None).map(|(_, class)| &class.value).collect();
+    let accounts: Vec<&Value> = cluster
+        .store
+        .list(Kind::ServiceAccount, Some(namespace))
+        .map(|(_, account)| &account.value)
+        .collect();
+    let around = Surroundings { classes: &classes, accounts: Some(&accounts), suffix: &suffix };
+    defaults::admit_pod(pod, &around)?;
     quota::admit(cluster, pod)
 }
 
-/// A Job selects its pods by its own uid, unless it is told to select them otherwise.
-fn select_own_pods(job: &mut Value) {
-    if job["spec"]["manualSelector"] == true {
-        return;
-    }
-    let (name, uid) = (job["metadata"]["name"].clone(), job["metadata"]["uid"].clone());
-    let template = &mut job["spec"]["template"]["metadata"];
-    if !template["labels"].is_object() {
-        template["labels"] = json!({});
-    }
-    for (label, value) in [
-        ("job-name", &name),
-        ("batch.kubernetes.io/job-name", &name),
-        ("controller-uid", &uid),
-        ("batch.kubernetes.io/controller-uid", &uid),
-    ] {
-        if template["labels"][label].is_null() {
-            template["labels"][label] = value.clone();
-        }
-    }
-    let selector = &mut job["spec"]["selector"]["matchLabels"];
-    if selector["batch.kubernetes.io/controller-uid"].is_null() {
-        selector["batch.kubernetes.io/controller-uid"] = uid;
+/// What the cluster adds at once to a namespace that is new. In a real one a controller does, a moment later.
+pub fn settled(cluster: &mut Cluster, kind: Kind, object: &Value) {
+    if kind == Kind::Namespace {
+        let account = json!({ "metadata": { "name": "default", "namespace": object["metadata"]["name"] } });
+        let _ = cluster.create(Kind::ServiceAccount, account);
     }
 }

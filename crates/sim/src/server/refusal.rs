@@ -29,6 +29,7 @@ pub enum WrongKind {
     Forbidden,
     Duplicate,
     NotSupported,
+    NotFound,
     TooLong,
     TooMany,
 }
@@ -42,6 +43,7 @@ impl WrongKind {
             WrongKind::Forbidden => "FieldValueForbidden",
             WrongKind::Duplicate => "FieldValueDuplicate",
             WrongKind::NotSupported => "FieldValueNotSupported",
+            WrongKind::NotFound => "FieldValueNotFound",
             WrongKind::TooLong => "FieldValueTooLong",
             WrongKind::TooMany => "FieldValueTooMany",
         }
@@ -54,6 +56,7 @@ impl WrongKind {
             WrongKind::Forbidden => "Forbidden",
             WrongKind::Duplicate => "Duplicate value",
             WrongKind::NotSupported => "Unsupported value",
+            WrongKind::NotFound => "Not found",
             WrongKind::TooLong => "Too long",
             WrongKind::TooMany => "Too many",
         }
@@ -162,6 +165,8 @@ impl Refusal {
 
     pub fn invalid(kind: Kind, name: &str, wrong: &[Wrong]) -> Refusal {
         let info = kind.info();
+        // Events are stored as the older kind of the core group, and refused under its name.
+        let group = if kind == Kind::Event { "" } else { info.group };
         let list: Vec<String> = wrong.iter().map(Wrong::to_string).collect();
         let text = match list.as_slice() {
             [one] => one.clone(),
@@ -172,12 +177,12 @@ impl Refusal {
         if !name.is_empty() {
             details["name"] = name.into();
         }
-        if !info.group.is_empty() {
-            details["group"] = info.group.into();
+        if !group.is_empty() {
+            details["group"] = group.into();
         }
         let cause = |wrong: &Wrong| json!({ "reason": wrong.kind.reason(), "message": wrong.body(), "field": wrong.field });
         details["causes"] = wrong.iter().map(cause).collect();
-        let what = match info.group {
+        let what = match group {
             "" => info.name.to_owned(),
             group => format!("{}.{group}", info.name),
         };

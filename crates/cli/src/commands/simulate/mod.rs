@@ -1,0 +1,246 @@
+//! In which order manifests would start, before anything is deployed.
+
+mod documents;
+mod kind;
+mod object;
+mod options;
+mod page;
+mod places;
+mod sources;
+#[cfg(test)]
+mod testing;
+mod text;
+
+use crate::outcome::Outcome;
+use crate::output;
+use anyhow::{Result, bail, ensure};
+use clap::ValueEnum;
+use rollcall_sim::plan::{Fail, Nodes, Plan, ReadyAfter};
+use rollcall_sim::report::{self, Report};
+use std::path::Path;
+use std::time::Duration;
+
+/// What is not over by then mostly never is; virtual time costs next to nothing.
+const UNTIL: &str = "1h";
+
+/// Show in which order manifests would start, before anything is deployed
+///
+/// Runs the controller on an embedded cluster in virtual time: nothing is contacted, nothing is changed, and the same
+/// seed gives the same answer.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  rollcall simulate shop.yaml
+  helm template ./chart | rollcall simulate - --ready-after 'app=db:40s'
+  rollcall simulate manifests/ --fail 'pod=postgres-0' --output html > shop.html
+  rollcall simulate shop.yaml --at 30s 'scale deployment/web 5' --at 1m 'drain node-1'
+
+Selectors: app=db,tier=back (labels), pod=web-* (name), deployment/web (all its pods); ,namespace=shop narrows them.
+
+Exit codes:
+  0  everything arrives
+  1  something can never start
+  2  the manifests or arguments are wrong
+  3  not over within --until")]
+pub struct Arguments {
+    /// Files, directories (all .yaml, .yml and .json below them), or - for standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<String>,
+    /// How many nodes there are, and what each has: 3 or 3:cpu=4,memory=16Gi; repeat it for others
+    /// [default: the Nodes among the manifests, else 3]
+    #[arg(long, value_name = "N[:RESOURCES]", value_parser = options::nodes)]
+    nodes: Vec<Nodes>,
+    /// How long pods take from their start until they are ready, such as app=db:40s; repeatable, the last one counts
+    #[arg(long, value_name = "SELECTOR:DURATION", value_parser = options::ready_after)]
+    ready_after: Vec<ReadyAfter>,
+    /// Which pods fail, at once or so long after their start, such as pod=web-0 or app=db:10s; repeatable
+    #[arg(long, value_name = "SELECTOR[:DURATION]", value_parser = options::fail)]
+    fail: Vec<Fail>,
+    /// What happens meanwhile: 'scale KIND/NAME N', 'delete KIND/NAME', 'apply FILE', 'cordon NODE', 'drain NODE'
+    /// or 'add-node NAME'; repeatable
+    #[arg(long, num_args = 2, value_names = ["TIME", "ACTION"])]
+    at: Vec<String>,
+    /// Another number, another course of what chance decides
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// How much time to give it, in the simulated cluster
+    #[arg(long, value_name = "DURATION", default_value = UNTIL, value_parser = options::duration)]
+    until: Duration,
+    /// Give every pod a line, however many there are
+    #[arg(long)]
+    all_pods: bool,
+    /// How to print it; html is one page that needs nothing else
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: Format,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    #[default]
+    Text,
+    Json,
+    Html,
+}
+
+pub fn run(arguments: Arguments) -> Result<Outcome> {
+    let Arguments { output: format, all_pods, .. } = arguments;
+    let title = title(&arguments.files);
+    let report = simulate(plan(arguments)?)?;
+    show(&report, &title, format, all_pods)?;
+    Ok(outcome(&report))
+}
+
+fn plan(arguments: Arguments) -> Result<Plan> {
+    let Arguments { files, nodes, ready_after, fail, at, seed, until, all_pods: _, output: _ } = arguments;
+    let objects = sources::read(&files, &mut std::io::stdin())?;
+    ensure!(!objects.is_empty(), "no objects in {}", files.join(", "));
+    let at = options::at(&at, &|file| sources::file(Path::new(file)))?;
+    Ok(Plan { objects, nodes, ready_after, fail, at, seed, until })
+}
+
+/// The only place that knows how a plan becomes a report.
+fn simulate(plan: Plan) -> Result<Report> {
+    let _ = plan;
+    bail!("not connected")
+}
+
+fn show(report: &Report, title: &str, format: Format, all_pods: bool) -> Result<()> {
+    match format {
+        Format::Json => output::json(report),
+        Format::Html => output::data(&page::html(report, title)?),
+        Format::Text => {
+            let room = text::Room { width: output::width().unwrap_or(text::USUAL_WIDTH), all_pods };
+            output::data(&text::text(report, room))
+        }
+    }
+}
+
+fn outcome(report: &Report) -> Outcome {
+    match report.outcome {
+        report::Outcome::Complete => Outcome::Done,
+        report::Outcome::Stuck => Outcome::Failed,
+        report::Outcome::Unfinished => Outcome::TimedOut,
+    }
+}
+
+/// What was given, in a few words.
+fn title(files: &[String]) -> String {
+    let name = |file: &String| match file.as_str() {
+        "-" => "standard input".to_owned(),
+        file => Path::new(file).file_name().map_or(file.into(), |name| name.to_string_lossy().into_owned()),
+    };
+    match files {
+        [] => String::new(),
+        [file] => name(file),
+        [file, others @ ..] => format!("{} and {} more", name(file), others.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use rollcall_sim::plan::Action;
+
+    #[derive(Debug, Parser)]
+    #[command(name = "rollcall simulate")]
+    struct Only {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn parsed(words: &[&str]) -> Result<Arguments, clap::Error> {
+        Only::try_parse_from(std::iter::once(&"simulate").chain(words)).map(|only| only.arguments)
+    }
+
+    #[test]
+    fn arguments_become_a_plan() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("pod.yaml");
+        std::fs::write(&file, "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n").unwrap();
+        let file = file.display().to_string();
+        let apply = format!("apply {file}");
+        let arguments = parsed(&[
+            &file,
+            "--nodes",
+            "2:cpu=4",
+            "--nodes",
+            "1",
+            "--ready-after",
+            "app=db:40s",
+            "--fail",
+            "pod=x",
+            "--at",
+            "1m",
+            &apply,
+            "--at",
+            "30s",
+            "scale deployment/web 5",
+            "--seed",
+            "7",
+            "--until",
+            "2h",
+            "-o",
+            "json",
+        ]);
+        let plan = plan(arguments.unwrap()).unwrap();
+        assert_eq!(plan.objects.len(), 1);
+        assert_eq!(plan.nodes.iter().map(|nodes| nodes.count).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(plan.ready_after[0].pods.to_string(), "app=db");
+        assert_eq!(plan.fail[0].pods.to_string(), "pod=x");
+        assert!(matches!(&plan.at[0].action, Action::Scale { replicas: 5, .. }));
+        assert!(matches!(&plan.at[1].action, Action::Apply { objects } if objects.len() == 1));
+        assert_eq!((plan.seed, plan.until), (7, Duration::from_secs(7200)));
+    }
+
+    #[test]
+    fn refusals_name_the_argument() {
+        let lines: [&[&str]; 9] = [
+            &[],
+            &["a.yaml", "--nodes", "0"],
+            &["a.yaml", "--ready-after", "app=db"],
+            &["a.yaml", "--fail", "db"],
+            &["a.yaml", "--at", "30s"],
+            &["a.yaml", "--seed", "-1"],
+            &["a.yaml", "--until", "soon"],
+            &["a.yaml", "-o", "svg"],
+            &["a.yaml", "--ready-afetr", "app=db:1s"],
+        ];
+        let mut answers = String::new();
+        for line in lines {
+            let error = parsed(line).map(|_| ()).expect_err("refused");
+            answers += &format!("$ rollcall simulate {}\n{error}\n", line.join(" "));
+        }
+        insta::assert_snapshot!(answers);
+    }
+
+    #[test]
+    fn help() {
+        use clap::CommandFactory;
+        insta::assert_snapshot!(Only::command().render_long_help());
+    }
+
+    #[test]
+    fn files_without_objects_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("empty.yaml").display().to_string();
+        std::fs::write(&file, "# nothing\n").unwrap();
+        let error = plan(parsed(&[&file]).unwrap()).unwrap_err();
+        assert_eq!(error.to_string(), format!("no objects in {file}"));
+    }
+
+    #[test]
+    fn the_exit_code_says_how_it_ended() {
+        assert_eq!(outcome(&testing::shop()), Outcome::Done);
+        assert_eq!(outcome(&testing::deadlock()), Outcome::Failed);
+        assert_eq!(outcome(&testing::unfinished()), Outcome::TimedOut);
+    }
+
+    #[test]
+    fn titles() {
+        let title = |files: &[&str]| title(&files.iter().map(|file| file.to_string()).collect::<Vec<_>>());
+        assert_eq!(title(&["some/where/shop.yaml"]), "shop.yaml");
+        assert_eq!(title(&["-"]), "standard input");
+        assert_eq!(title(&["a.yaml", "b.yaml", "c"]), "a.yaml and 2 more");
+    }
+}

@@ -1,0 +1,191 @@
+// A row for each group and pod, time from left to right.
+
+// Pods shown of a group until somebody asks for all, and pods altogether beyond which groups begin folded.
+const FEW = 12;
+const MANY = 60;
+
+const chart = document.querySelector("#timeline .chart");
+
+function percent(milliseconds) {
+  return `${(100 * milliseconds) / total}%`;
+}
+
+function drawBar(span) {
+  const bar = make("span", { class: `bar ${span.state}`, "data-from": span.from, "data-to": span.to });
+  bar.style.left = percent(span.from);
+  bar.style.width = percent(span.to - span.from);
+  return bar;
+}
+
+// Round distances that leave room for their labels: eight marks or fewer.
+function drawAxis() {
+  const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
+  const step = 1000 * (steps.find((seconds) => total / (seconds * 1000) <= 8) ?? 604800);
+  const track = make("div", { class: "track" });
+  for (let at = 0; at <= total * 0.97; at += step) {
+    const label = at < 60000 ? `${at / 1000}s` : time(at).replace(/(m)00s$|(h)00m$/, "$1$2");
+    const tick = make("span", { class: "tick", text: label });
+    tick.style.left = percent(at);
+    track.append(tick);
+  }
+  chart.style.setProperty("--step", percent(step));
+  return make("div", { class: "row axis", "aria-hidden": "true" }, make("div"), track, make("div"));
+}
+
+function drawRow({ look, name, spans, beside, about, aboutBar }) {
+  const track = make("div", { class: "track", role: "gridcell" }, ...spans.map(drawBar));
+  const side = make("div", { class: "beside", role: "gridcell" }, ...beside);
+  const row = make("div", { class: `row ${look}`, role: "row", tabindex: "-1", "aria-label": spoken(about), "aria-describedby": "tip" },
+    make("div", { class: "name", role: "rowheader" }, ...name), track, side);
+  const bars = [...track.children];
+  row.bars = bars;
+  row.showBar = (at) => {
+    bars.forEach((bar, other) => bar.classList.toggle("here", other === at));
+    row.at = at;
+    if (at === undefined) showTip(about, row.querySelector(".name"));
+    else showTip(aboutBar(spans[at]), bars[at]);
+  };
+  bars.forEach((bar, at) => bar.addEventListener("pointerenter", () => showTip(aboutBar(spans[at]), bar)));
+  row.querySelector(".name").addEventListener("pointerenter", () => showTip(about, row.querySelector(".name")));
+  row.addEventListener("pointerleave", hideTip);
+  row.addEventListener("focus", () => row.showBar(undefined));
+  row.addEventListener("blur", () => {
+    bars.forEach((bar) => bar.classList.remove("here"));
+    hideTip();
+  });
+  return row;
+}
+
+function podRow(at) {
+  const pod = report.pods[at];
+  const step = criticalPods.get(at);
+  const beside = pod.reason ? [make("span", { class: "code", text: pod.reason.code })] : [];
+  const row = drawRow({
+    look: `pod${step ? " critical-pod" : ""}`, name: [pod.name], spans: spansOf(pod), beside,
+    about: aboutPod(pod), aboutBar: (span) => aboutSpan(pod, span),
+  });
+  row.dataset.pod = at;
+  // The part of its life that counts for the chain.
+  if (step) row.bars.forEach((bar) => bar.classList.toggle("counts", Number(bar.dataset.from) < step.to && Number(bar.dataset.to) > step.from && !bar.classList.contains("Held")));
+  return row;
+}
+
+// A group's row and those of its pods, which come and go.
+function drawBlock({ header, pods, toggle }) {
+  const block = make("div", { role: "rowgroup" }, header);
+  let [open, all] = [report.pods.length <= MANY, false];
+  const fill = () => {
+    header.setAttribute("aria-expanded", open);
+    toggle.textContent = pods.length ? (open ? "▾" : "▸") : "";
+    const shown = !open ? [] : all || pods.length <= FEW ? pods : pods.slice(0, FEW - 1);
+    const rows = shown.map(podRow);
+    if (open && shown.length < pods.length) rows.push(moreRow());
+    block.replaceChildren(header, ...rows);
+  };
+  const moreRow = () => {
+    const left = pods.length - (FEW - 1);
+    const about = { title: `${left} more pods`, lines: ["Enter shows them"], why: null };
+    const row = drawRow({ look: "more", name: [`… and ${left} more`], spans: [], beside: ["show all"], about, aboutBar: () => about });
+    row.act = () => {
+      all = true;
+      fill();
+      take(block.children[FEW]);
+    };
+    row.addEventListener("click", row.act);
+    return row;
+  };
+  header.act = () => {
+    open = !open;
+    fill();
+    take(header);
+  };
+  if (pods.length) header.addEventListener("click", header.act);
+  fill();
+  return block;
+}
+
+function groupBlock(sequence, at) {
+  const group = sequence.groups[at];
+  const about = aboutGroup(sequence, at);
+  const toggle = make("span", { class: "fold", "aria-hidden": "true" });
+  const beside = [make("b", { text: progress(group) })];
+  const wait = waited(sequence.groups, group);
+  if (wait) beside.push(make("span", { text: wait }));
+  const header = drawRow({ look: "group", name: [toggle, nameOf(group, at)], spans: spansOfGroup(group), beside, about, aboutBar: () => about });
+  header.dataset.group = at;
+  return drawBlock({ header, pods: group.pods.filter((pod) => report.pods[pod]), toggle });
+}
+
+function otherBlock(pods) {
+  const toggle = make("span", { class: "fold", "aria-hidden": "true" });
+  const about = { title: "Pods of no sequence", lines: [`${pods.length} that nothing holds`], why: null };
+  const header = drawRow({ look: "group", name: [toggle, about.title], spans: [], beside: [], about, aboutBar: () => about });
+  return drawBlock({ header, pods, toggle });
+}
+
+// One row at a time takes part in the order of the Tab key; the arrow keys choose it.
+function take(row) {
+  if (!row) return;
+  chart.querySelectorAll('[tabindex="0"]').forEach((other) => other.setAttribute("tabindex", "-1"));
+  row.setAttribute("tabindex", "0");
+  row.focus();
+}
+
+function steer(event) {
+  const row = event.target.closest(".row");
+  if (!row) return;
+  const rows = [...chart.querySelectorAll(".row[tabindex]")];
+  const at = rows.indexOf(row);
+  const bar = (next) => row.showBar(next < 0 || next >= row.bars.length ? undefined : next);
+  const keys = {
+    ArrowDown: () => take(rows[at + 1]),
+    ArrowUp: () => take(rows[at - 1]),
+    Home: () => take(rows[0]),
+    End: () => take(rows.at(-1)),
+    ArrowRight: () => bar(row.at === undefined ? 0 : row.at + 1),
+    ArrowLeft: () => bar(row.at === undefined ? row.bars.length - 1 : row.at - 1),
+    Enter: () => row.act?.(),
+    " ": () => row.act?.(),
+  };
+  if (!keys[event.key]) return;
+  event.preventDefault();
+  keys[event.key]();
+}
+
+function drawLegend() {
+  const seen = new Set(report.pods.flatMap((pod) => pod.spans.map((span) => span.state)));
+  for (const group of report.sequences.flatMap((sequence) => sequence.groups)) {
+    spansOfGroup(group).forEach((span) => seen.add(span.state));
+  }
+  const legend = document.querySelector("#timeline .legend");
+  for (const state of Object.keys(WORDS).filter((state) => seen.has(state))) {
+    const sample = make("i", {});
+    const bar = make("span", { class: `bar ${state}` });
+    bar.style.width = "26px";
+    sample.append(bar);
+    legend.append(make("li", {}, sample, WORDS[state]));
+  }
+  if (criticalPods.size) legend.append(make("li", { text: "◆ on the critical chain" }));
+}
+
+function drawTimeline() {
+  const section = document.getElementById("timeline");
+  section.hidden = !report.pods.length && !report.sequences.some((sequence) => sequence.groups.length);
+  if (section.hidden) return;
+  chart.setAttribute("role", "grid");
+  chart.setAttribute("aria-label", `Timeline of ${report.pods.length} pods over ${time(report.ended)}`);
+  chart.append(drawAxis());
+  const claimed = new Set();
+  for (const sequence of report.sequences) {
+    if (report.sequences.length > 1) chart.append(make("h3", { text: titleOf(sequence) }));
+    sequence.groups.forEach((group, at) => {
+      chart.append(groupBlock(sequence, at));
+      group.pods.forEach((pod) => claimed.add(pod));
+    });
+  }
+  const others = report.pods.map((_, at) => at).filter((at) => !claimed.has(at));
+  if (others.length) chart.append(otherBlock(others));
+  chart.querySelector(".row[tabindex]")?.setAttribute("tabindex", "0");
+  chart.addEventListener("keydown", steer);
+  drawLegend();
+}

@@ -1,0 +1,154 @@
+//! Where in a text the parts of its documents are. Asked for when something is wrong with them, and for lists.
+
+use super::documents::options;
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::{Location, Spanned};
+use std::cell::OnceCell;
+use std::fmt;
+use std::ops::Range;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// From 1.
+    pub line: usize,
+    /// The bytes to point at, of one line.
+    pub range: Range<usize>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Step {
+    Document(usize),
+    Key(String),
+    Item(usize),
+}
+
+impl Place {
+    pub const START: Place = Place { line: 1, range: 0..0 };
+
+    /// The word at a location.
+    pub fn at(text: &str, location: Location) -> Place {
+        let (line, column) = (location.line().max(1) as usize, location.column().max(1) as usize);
+        let begin: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
+        let rest = text[begin..].lines().next().unwrap_or_default();
+        // Not counted among the columns.
+        let mark = if rest.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+        let rest = &rest[mark..];
+        let skipped: usize = rest.chars().take(column - 1).map(char::len_utf8).sum();
+        let from = begin + mark + skipped;
+        let rest = &rest[skipped..];
+        let ends = |char: char| char.is_whitespace() || ":,#[]{}".contains(char);
+        let first = rest.chars().next().map_or(0, char::len_utf8);
+        let more = rest[first..].find(ends).unwrap_or(rest.len() - first);
+        // A bracket alone: what is in it is another matter.
+        let length = if rest.starts_with(ends) { first } else { first + more };
+        Place { line, range: from..from + length }
+    }
+}
+
+/// The places of one text, found when they are asked for.
+pub struct Places<'a> {
+    text: &'a str,
+    documents: OnceCell<Vec<Spanned<Tree>>>,
+}
+
+impl<'a> Places<'a> {
+    pub fn of(text: &'a str) -> Places<'a> {
+        Places { text, documents: OnceCell::new() }
+    }
+
+    /// Where the value at the end of the path is, or what of the path is there.
+    pub fn find(&self, path: &[Step]) -> Option<Place> {
+        let parse = || serde_saphyr::from_multiple_with_options(self.text, options()).unwrap_or_default();
+        let documents = self.documents.get_or_init(parse);
+        let mut spot: Option<&Spanned<Tree>> = None;
+        for step in path {
+            let next = match (step, spot.map(|spot| &spot.value)) {
+                (Step::Document(number), _) => documents.get(*number),
+                (Step::Key(key), Some(Tree::Map(entries))) => {
+                    entries.iter().find(|(name, _)| name == key).map(|(_, value)| value)
+                }
+                (Step::Item(number), Some(Tree::List(items))) => items.get(*number),
+                (Step::Key(_) | Step::Item(_), _) => None,
+            };
+            match next {
+                Some(next) => spot = Some(next),
+                None => break,
+            }
+        }
+        spot.map(|spot| Place::at(self.text, spot.referenced))
+    }
+}
+
+enum Tree {
+    Map(Vec<(String, Spanned<Tree>)>),
+    List(Vec<Spanned<Tree>>),
+    Leaf,
+}
+
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Tree, D::Error> {
+        deserializer.deserialize_any(TreeVisitor)
+    }
+}
+
+struct TreeVisitor;
+
+impl<'de> Visitor<'de> for TreeVisitor {
+    type Value = Tree;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("anything")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tree, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(entry) = map.next_entry()? {
+            entries.push(entry);
+        }
+        Ok(Tree::Map(entries))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Tree, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = list.next_element()? {
+            items.push(item);
+        }
+        Ok(Tree::List(items))
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_unit<E>(self) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_none<E>(self) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Tree, D::Error> {
+        Tree::deserialize(deserializer)
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Tree, D::Error> {
+        IgnoredAny::deserialize(deserializer).map(|_| Tree::Leaf)
+    }
+}

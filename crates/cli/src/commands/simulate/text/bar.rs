@@ -1,0 +1,136 @@
+//! States over time, one character per column.
+
+use super::axis::Scale;
+use crate::output::{BAD, BUSY, FAINT, GOOD, styled};
+use anstyle::Style;
+use rollcall_sim::report::{GroupReport, PodReport, PodState};
+
+/// What a column shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cell {
+    /// Not there.
+    Nothing,
+    State(PodState),
+    /// After it has ended, well or not.
+    Over(PodState),
+}
+
+pub fn mark(state: PodState) -> char {
+    match state {
+        PodState::Held => '·',
+        PodState::Unschedulable => '?',
+        PodState::Starting => '░',
+        PodState::Ready => '█',
+        PodState::NotReady => '▒',
+        PodState::Succeeded => '✓',
+        PodState::Failed => '✗',
+        PodState::Terminating => '~',
+    }
+}
+
+pub fn word(state: PodState) -> &'static str {
+    match state {
+        PodState::Held => "held",
+        PodState::Unschedulable => "no node fits",
+        PodState::Starting => "starting",
+        PodState::Ready => "ready",
+        PodState::NotReady => "not ready",
+        PodState::Succeeded => "succeeded",
+        PodState::Failed => "failed",
+        PodState::Terminating => "terminating",
+    }
+}
+
+/// In the order of a life, for the legend.
+pub const STATES: [PodState; 8] = [
+    PodState::Held,
+    PodState::Unschedulable,
+    PodState::Starting,
+    PodState::Ready,
+    PodState::NotReady,
+    PodState::Succeeded,
+    PodState::Failed,
+    PodState::Terminating,
+];
+
+pub fn style(state: PodState) -> Style {
+    match state {
+        PodState::Held | PodState::Terminating => FAINT,
+        PodState::Starting => BUSY,
+        PodState::Ready | PodState::Succeeded => GOOD,
+        PodState::Unschedulable | PodState::NotReady | PodState::Failed => BAD,
+    }
+}
+
+/// How much a state wants to be seen where several fall into one column: what went wrong is never hidden.
+fn weight(state: PodState) -> u8 {
+    match state {
+        PodState::Failed => 3,
+        PodState::NotReady | PodState::Unschedulable => 2,
+        PodState::Succeeded => 1,
+        PodState::Held | PodState::Starting | PodState::Ready | PodState::Terminating => 0,
+    }
+}
+
+/// A stretch of time in one state.
+struct Stretch {
+    from: u64,
+    to: u64,
+    state: PodState,
+}
+
+pub fn of_pod(pod: &PodReport, scale: Scale) -> Vec<Cell> {
+    let end = pod.deleted.unwrap_or(u64::MAX);
+    let ends = pod.spans.iter().skip(1).map(|span| span.from).chain([end]);
+    let stretch =
+        |(span, to): (&rollcall_sim::report::Span, u64)| Stretch { from: span.from, to, state: span.state };
+    cells(&pod.spans.iter().zip(ends).map(stretch).collect::<Vec<_>>(), scale)
+}
+
+/// A group from the first of its pods on: closed, open, complete.
+pub fn of_group(group: &GroupReport, began: u64, scale: Scale) -> Vec<Cell> {
+    let opened = group.opened.unwrap_or(u64::MAX);
+    let completed = group.completed.unwrap_or(u64::MAX);
+    let stretches = [
+        Stretch { from: began, to: opened, state: PodState::Held },
+        Stretch { from: opened.max(began), to: completed, state: PodState::Starting },
+        Stretch { from: completed.max(began), to: u64::MAX, state: PodState::Ready },
+    ];
+    cells(&stretches, scale)
+}
+
+fn cells(stretches: &[Stretch], scale: Scale) -> Vec<Cell> {
+    (0..scale.columns).map(|column| cell(stretches, scale.times(column))).collect()
+}
+
+fn cell(stretches: &[Stretch], (from, to): (u64, u64)) -> Cell {
+    let middle = from + (to - from) / 2;
+    let here = stretches
+        .iter()
+        .filter(|stretch| stretch.from < to && stretch.to > from && stretch.from < stretch.to);
+    let covers = |stretch: &Stretch| stretch.from <= middle && middle < stretch.to;
+    let Some(most) = here.max_by_key(|stretch| (weight(stretch.state), covers(stretch), stretch.from)) else {
+        return Cell::Nothing;
+    };
+    let ended = matches!(most.state, PodState::Succeeded | PodState::Failed);
+    // Where it ended is marked once, in the column in which it happened.
+    if ended && most.from < from { Cell::Over(most.state) } else { Cell::State(most.state) }
+}
+
+/// The characters, neighbours of the same state in one style.
+pub fn draw(cells: &[Cell]) -> String {
+    let look = |cell: &Cell| match *cell {
+        Cell::Nothing => (' ', None),
+        Cell::State(state) => (mark(state), Some(style(state))),
+        Cell::Over(state) => ('─', Some(style(state))),
+    };
+    let mut text = String::new();
+    for same in cells.chunk_by(|one, other| look(one).1 == look(other).1) {
+        let run: String = same.iter().map(|cell| look(cell).0).collect();
+        match look(&same[0]).1 {
+            Some(style) => text += &styled(style, run),
+            None => text += &run,
+        }
+    }
+    text
+}

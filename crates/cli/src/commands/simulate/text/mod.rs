@@ -1,0 +1,276 @@
+//! A run as a picture in characters: a row per group and pod, time from left to right.
+
+mod axis;
+mod bar;
+mod words;
+
+use crate::output::{BAD, BUSY, FAINT, GOOD, STRONG, styled};
+use axis::{Scale, time};
+use bar::{Cell, STATES};
+use rollcall_sim::report::{GroupReport, Never, Outcome, PodReport, PodState, Report, SequenceReport, Why};
+use std::collections::BTreeSet;
+use unicode_width::UnicodeWidthStr;
+use words::{fit, wrapped};
+
+/// How much room there is.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    pub width: usize,
+    /// Every pod has a row, however many there are.
+    pub all_pods: bool,
+}
+
+/// The width where no terminal has one: what fits a CI log and a page of a document.
+pub const USUAL_WIDTH: usize = 100;
+/// Less is not drawn on; the lines are longer than the terminal then.
+const LEAST_WIDTH: usize = 60;
+/// More makes the way from the name to the end of its bar too long for the eye.
+const MOST_WIDTH: usize = 160;
+/// Rows of pods altogether: two screens. Groups are always shown.
+const ROWS: usize = 96;
+/// Of one group.
+const MOST_PODS: usize = 8;
+/// Of one group, where there is hardly room: those on the critical chain and those that never arrived.
+const LEAST_PODS: usize = 3;
+/// Entries of the list of what can never start; the first ones are mostly the cause of the others.
+const MOST_NEVER: usize = 20;
+const MOST_NAME: usize = 36;
+/// `2/2 ready after 12.4s`, `10/12 ready, never opened`.
+const PROGRESS: usize = 25;
+/// From here on there is room for whom a group waited for.
+const WIDE: usize = 110;
+const WAITED: usize = 34;
+/// The part of the run's length that is drawn beyond its end: what arrived last is seen to be there.
+const BEYOND: u64 = 16;
+
+pub fn text(report: &Report, room: Room) -> String {
+    let width = room.width.clamp(LEAST_WIDTH, MOST_WIDTH);
+    let picture = Picture::new(report, width, room.all_pods);
+    let mut text = picture.draw();
+    text += &totals(report, width);
+    text += &never(&report.never, width);
+    if !report.notes.is_empty() {
+        text += "\nnotes:\n";
+        for note in &report.notes {
+            text += &(wrapped(&format!("  {note}"), width, 2) + "\n");
+        }
+    }
+    text
+}
+
+struct Picture<'a> {
+    report: &'a Report,
+    names: usize,
+    scale: Scale,
+    beside: usize,
+    pods_per_group: usize,
+    critical: BTreeSet<usize>,
+}
+
+impl<'a> Picture<'a> {
+    fn new(report: &'a Report, width: usize, all_pods: bool) -> Picture<'a> {
+        let groups = || report.sequences.iter().flat_map(|sequence| &sequence.groups);
+        let group_names = groups().map(|group| group.name.width());
+        let pod_names = report.pods.iter().map(|pod| pod.name.width() + 2);
+        let most = (width * 3 / 10).min(MOST_NAME);
+        let names = group_names.chain(pod_names).max().unwrap_or(0).clamp(12, most.max(12));
+        let beside = if width >= WIDE { PROGRESS + WAITED } else { PROGRESS };
+        let columns = width - names - 2 - 2 - beside;
+        let share = ROWS / groups().count().max(1);
+        let pods_per_group = match all_pods {
+            true => usize::MAX,
+            false if share < LEAST_PODS => 0,
+            false => share.min(MOST_PODS),
+        };
+        let critical = report.critical.iter().map(|step| step.pod).collect();
+        let scale = Scale::new(columns, report.ended + report.ended / BEYOND);
+        Picture { report, names, scale, beside, pods_per_group, critical }
+    }
+
+    fn draw(&self) -> String {
+        if self.report.pods.is_empty() && self.report.sequences.is_empty() {
+            return "There are no pods and no sequences in what was given.\n".into();
+        }
+        let mut text = format!("{}  {}\n", " ".repeat(self.names), styled(FAINT, self.scale.line()));
+        let mut shown = BTreeSet::new();
+        for sequence in &self.report.sequences {
+            text += &self.sequence(sequence);
+            shown.extend(sequence.groups.iter().flat_map(|group| group.pods.iter().copied()));
+        }
+        let others: Vec<usize> = (0..self.report.pods.len()).filter(|pod| !shown.contains(pod)).collect();
+        if !others.is_empty() {
+            text += &format!("{}\n", styled(STRONG, "pods of no sequence"));
+            text += &self.pods(&others);
+        }
+        let legend = words::wrapped(&self.legend(), self.width(), 0).replace('\u{a0}', " ");
+        text + &format!("\n{}\n", styled(FAINT, legend))
+    }
+
+    fn sequence(&self, sequence: &SequenceReport) -> String {
+        let SequenceReport { namespace, name, phase, message, groups } = sequence;
+        let several = self.report.sequences.iter().any(|other| other.namespace != *namespace);
+        let place = if several { format!("{namespace}/{name}") } else { name.clone() };
+        let look = match phase.as_str() {
+            "Completed" => GOOD,
+            "Failed" => BAD,
+            _ => BUSY,
+        };
+        let mut text = format!("{} {}", styled(STRONG, format!("podseq/{place}")), styled(look, phase));
+        if phase != "Completed" && !message.is_empty() {
+            let before = format!("podseq/{place} {phase}: ").width();
+            text += &format!(": {}", words::cut_end(message, self.width().saturating_sub(before)));
+        }
+        text.push('\n');
+        for number in 0..groups.len() {
+            text += &self.group(groups, number);
+        }
+        text
+    }
+
+    fn group(&self, groups: &[GroupReport], number: usize) -> String {
+        let group = &groups[number];
+        // A group without pods is there from the beginning; it has nothing to wait with.
+        let began = words::began(self.report, group).unwrap_or(0);
+        let cells = bar::of_group(group, began, self.scale);
+        let progress = words::progress(self.report, group);
+        let wide = self.beside > PROGRESS;
+        let room = if wide { WAITED - 1 } else { self.scale.columns + 2 + PROGRESS - 2 };
+        let waited = words::waited(self.report, groups, group, room);
+        let beside = match &waited {
+            Some(waited) if wide => format!("{} {}", fit(&progress, PROGRESS), styled(FAINT, waited)),
+            Some(_) | None => progress,
+        };
+        let name = fit(&words::name(groups, number), self.names);
+        let mut text = self.row(&styled(STRONG, name), &cells, &beside);
+        // In a long picture one line per group is enough; the page has the rest.
+        if let (false, Some(waited), 1..) = (wide, waited, self.pods_per_group) {
+            text += &format!("{}  {}\n", " ".repeat(self.names), styled(FAINT, format!("└ {waited}")));
+        }
+        text + &self.pods(&group.pods)
+    }
+
+    /// The rows of pods: all, or those that say most, and what the others came to.
+    fn pods(&self, pods: &[usize]) -> String {
+        let interesting = |pod: &&usize| {
+            self.critical.contains(*pod)
+                || self.report.pods.get(**pod).is_some_and(|pod| pod.arrived.is_none())
+        };
+        let room = match self.pods_per_group {
+            0 => pods.iter().filter(interesting).count().min(LEAST_PODS),
+            most => most,
+        };
+        let mut chosen: Vec<usize> = pods.to_vec();
+        if pods.len() > room {
+            // A stable sort: within each half, the order in which they were created.
+            chosen.sort_by_key(|pod| !interesting(&pod));
+            // The line that says how many more there are takes the place of one.
+            chosen.truncate(if self.pods_per_group == 0 { room } else { room.saturating_sub(1) });
+            chosen.sort_by_key(|pod| pods.iter().position(|other| other == pod));
+        }
+        let mut text = String::new();
+        for pod in chosen.iter().filter_map(|pod| self.report.pods.get(*pod)) {
+            let cells = bar::of_pod(pod, self.scale);
+            text += &self.row(&fit(&format!("  {}", pod.name), self.names), &cells, &beside(pod));
+        }
+        let folded: Vec<usize> = pods.iter().copied().filter(|pod| !chosen.contains(pod)).collect();
+        // In a long picture the line of the group already says how many there are.
+        if !folded.is_empty() && self.pods_per_group > 0 {
+            let more = format!("  … and {} more", folded.len());
+            let tally = words::tally(self.report, &folded);
+            text += &format!("{}  {}\n", fit(&more, self.names), styled(FAINT, tally));
+        }
+        text
+    }
+
+    fn row(&self, name: &str, cells: &[Cell], beside: &str) -> String {
+        let bar = bar::draw(cells);
+        let line = format!("{name}  {bar}  {beside}");
+        if beside.is_empty() { without_trailing_blanks(&format!("{name}  "), cells) } else { line + "\n" }
+    }
+
+    fn width(&self) -> usize {
+        self.names + 2 + self.scale.columns + 2 + self.beside
+    }
+
+    /// Only what is to be seen.
+    fn legend(&self) -> String {
+        let groups = || self.report.sequences.iter().flat_map(|sequence| &sequence.groups);
+        let seen = |state| {
+            let pods = || self.report.pods.iter().any(|pod| pod.spans.iter().any(|span| span.state == state));
+            match state {
+                PodState::Starting => pods() || groups().any(|group| group.opened.is_some()),
+                PodState::Ready => pods() || groups().any(|group| group.completed.is_some()),
+                _ => pods(),
+            }
+        };
+        let used = STATES.into_iter().filter(|state| seen(*state));
+        // No line is broken within an entry.
+        let entry = |state| format!("{} {}", bar::mark(state), bar::word(state)).replace(' ', "\u{a0}");
+        used.map(entry).collect::<Vec<_>>().join("   ")
+    }
+}
+
+fn without_trailing_blanks(name: &str, cells: &[Cell]) -> String {
+    let end = cells.iter().rposition(|cell| *cell != Cell::Nothing).map_or(0, |last| last + 1);
+    format!("{name}{}\n", bar::draw(&cells[..end]))
+}
+
+/// Nothing, where the bar says it all.
+fn beside(pod: &PodReport) -> String {
+    match &pod.reason {
+        Some(why) => styled(BAD, &why.code),
+        None => String::new(),
+    }
+}
+
+fn totals(report: &Report, width: usize) -> String {
+    let ended = time(report.ended);
+    let nodes = if report.nodes == 1 { "1 node".into() } else { format!("{} nodes", report.nodes) };
+    let arrived = report.pods.iter().filter(|pod| pod.arrived.is_some()).count();
+    let pods = match report.pods.len() {
+        1 => format!("{arrived} of 1 pod arrived"),
+        all => format!("{arrived} of {all} pods arrived"),
+    };
+    let (word, look) = match report.outcome {
+        Outcome::Complete => ("complete", GOOD),
+        Outcome::Stuck => ("stuck", BAD),
+        Outcome::Unfinished => ("unfinished", BUSY),
+    };
+    let when = match report.outcome {
+        Outcome::Complete => format!("after {ended}"),
+        Outcome::Stuck => format!("after {ended}; nothing more can happen"),
+        Outcome::Unfinished => format!("when the time was over, after {ended} (--until gives it more)"),
+    };
+    let mut text = format!("\n{} {when}\n", styled(look.bold(), word));
+    text += &format!("{pods} on {nodes}, seed {}\n", report.seed);
+    if !report.critical.is_empty() {
+        let name = |pod: usize| report.pods.get(pod).map_or("?", |pod| pod.name.as_str());
+        let steps = report.critical.iter();
+        let steps =
+            steps.map(|step| format!("{} {}", name(step.pod), time(step.to.saturating_sub(step.from))));
+        let chain = format!("critical chain: {}", steps.collect::<Vec<_>>().join(" → "));
+        text += &(wrapped(&chain, width, 2) + "\n");
+    }
+    text
+}
+
+fn never(never: &[Never], width: usize) -> String {
+    if never.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("\n{}\n", styled(BAD.bold(), "can never start:"));
+    for Never { what, why } in never.iter().take(MOST_NEVER) {
+        let Why { code, sentence, hint } = why;
+        text += &(wrapped(&format!("  ✗ {what}: {sentence} ({code})"), width, 4) + "\n");
+        if let Some(hint) = hint {
+            text += &(wrapped(&format!("    hint: {hint}"), width, 10) + "\n");
+        }
+    }
+    if never.len() > MOST_NEVER {
+        text += &format!("  … and {} more; --output json has all\n", never.len() - MOST_NEVER);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,341 @@
+//! Brings a pod as far as it can be now, and says when there is more to do.
+
+use super::behaviour::{self, Behaviour};
+use super::config;
+use super::life::{Life, Role, State, Stopping, Unit, Volumes};
+use super::probes::{later, outlook};
+use crate::chance::Chance;
+use crate::habits::Habits;
+use crate::store::Store;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+/// The runtime is asked once a second: this long a container is seen as ended before it is started again.
+const RELIST: SignedDuration = SignedDuration::from_secs(1);
+/// A container that could not be made is tried again after this time, and up to half of it more.
+const RETRY_MILLIS: i64 = 10_000;
+/// Volumes are tried again after this time, then twice as long, up to the longest.
+const FIRST_MOUNT_PAUSE: SignedDuration = SignedDuration::from_millis(500);
+const LONGEST_MOUNT_PAUSE: SignedDuration = SignedDuration::from_secs(122);
+/// The exit code of what was killed.
+const KILLED: i32 = 137;
+
+/// What is known around the pod.
+pub struct Surroundings<'a> {
+    pub pod: &'a Value,
+    pub store: &'a Store,
+    pub habits: &'a Habits,
+    pub chance: &'a mut Chance,
+    pub now: Timestamp,
+    pub behaviour: Behaviour,
+    /// The pod was changed: what failed is tried again at once.
+    pub nudged: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct Progress {
+    pub changed: bool,
+    pub next: Option<Timestamp>,
+}
+
+impl Progress {
+    fn wake(&mut self, at: Timestamp) {
+        self.next = Some(self.next.map_or(at, |next| next.min(at)));
+    }
+}
+
+pub fn advance(life: &mut Life, around: &mut Surroundings) -> Progress {
+    let mut progress = Progress::default();
+    if life.over {
+        return progress;
+    }
+    if life.stopping.is_some() {
+        stop_further(life, around, &mut progress);
+        return progress;
+    }
+    if past_deadline(life, around, &mut progress) {
+        life.verdict =
+            Some(("DeadlineExceeded", "Pod was active on the node longer than the specified deadline"));
+        begin_stop(life, around, false);
+        stop_further(life, around, &mut progress);
+        return progress;
+    }
+    if !mount(life, around, &mut progress) {
+        return progress;
+    }
+    run_containers(life, around, &mut progress);
+    end_pod(life, around, &mut progress);
+    note_readiness(life, around.now);
+    if life.ending || is_finished(life, around.pod) {
+        // Nothing is left but sidecars.
+        begin_stop(life, around, false);
+        stop_further(life, around, &mut progress);
+    }
+    progress
+}
+
+fn past_deadline(life: &Life, around: &Surroundings, progress: &mut Progress) -> bool {
+    let Some(seconds) = around.pod["spec"]["activeDeadlineSeconds"].as_i64() else { return false };
+    let deadline = later(life.seen, SignedDuration::from_secs(seconds));
+    progress.wake(deadline);
+    deadline <= around.now
+}
+
+fn mount(life: &mut Life, around: &Surroundings, progress: &mut Progress) -> bool {
+    let pause = match life.volumes {
+        Volumes::Mounted => return true,
+        Volumes::Missing { retry, .. } if retry > around.now => {
+            progress.wake(retry);
+            return false;
+        }
+        Volumes::Missing { pause, .. } => (pause * 2).min(LONGEST_MOUNT_PAUSE),
+        Volumes::Unmounted => FIRST_MOUNT_PAUSE,
+    };
+    let namespace = around.pod["metadata"]["namespace"].as_str().unwrap_or_default();
+    if config::volumes_are_there(around.store, namespace, around.pod) {
+        life.volumes = Volumes::Mounted;
+        return true;
+    }
+    let retry = later(around.now, pause);
+    life.volumes = Volumes::Missing { retry, pause };
+    progress.wake(retry);
+    false
+}
+
+fn run_containers(life: &mut Life, around: &mut Surroundings, progress: &mut Progress) {
+    let (seen, was_initialized) = (life.seen, life.initialized);
+    for unit in &mut life.units {
+        if unit.role == Role::Main && !life.initialized {
+            life.initialized = true;
+        }
+        step(unit, seen, around, progress);
+        let holds_back = match unit.role {
+            Role::Init => !unit.ready,
+            Role::Sidecar => !unit.started,
+            Role::Main => false,
+        };
+        if holds_back && !was_initialized {
+            return;
+        }
+    }
+}
+
+/// Takes a container as far as it gets now.
+fn step(unit: &mut Unit, seen: Timestamp, around: &mut Surroundings, progress: &mut Progress) {
+    let now = around.now;
+    loop {
+        match &unit.state {
+            State::Waiting => {
+                let until = first_start(unit, seen, around);
+                unit.state = State::Creating { until };
+            }
+            State::Creating { until } if *until <= now => start(unit, around, progress),
+            State::Creating { until } => return progress.wake(*until),
+            State::Refused { retry, .. } if *retry <= now || around.nudged => {
+                start(unit, around, progress);
+                if let State::Refused { retry, .. } = unit.state {
+                    return progress.wake(retry);
+                }
+            }
+            State::Refused { retry, .. } => return progress.wake(*retry),
+            State::Running { since } => {
+                let since = *since;
+                run_on(unit, since, seen, around, progress);
+                if unit.is_running() {
+                    return;
+                }
+            }
+            State::Ended(end) => {
+                if !unit.restarts_after(end.code, around.pod) {
+                    return;
+                }
+                let seen_ended = later(end.finished, RELIST);
+                if seen_ended > now {
+                    return progress.wake(seen_ended);
+                }
+                let end = end.clone();
+                let pause = unit.pause(&end, now);
+                unit.last = Some(end.clone());
+                match pause {
+                    Some(pause) => {
+                        unit.state = State::Paused { until: later(end.finished, pause), pause };
+                        progress.changed = true;
+                    }
+                    None => restart(unit, now),
+                }
+            }
+            State::Paused { until, .. } if *until <= now => restart(unit, now),
+            State::Paused { until, .. } => return progress.wake(*until),
+        }
+    }
+}
+
+fn first_start(unit: &Unit, seen: Timestamp, around: &Surroundings) -> Timestamp {
+    match around.behaviour.start_after {
+        Some(after) if unit.role == Role::Main => later(seen, after).max(around.now),
+        _ => later(around.now, program(unit, around).start),
+    }
+}
+
+fn program(unit: &Unit, around: &Surroundings) -> behaviour::Program {
+    let (init, main) = (unit.role == Role::Init, unit.role == Role::Main);
+    behaviour::of_container(around.pod, &unit.name, init, main, around.habits)
+}
+
+fn restart(unit: &mut Unit, now: Timestamp) {
+    let finished = unit.last.as_ref().map_or(now, |end| end.finished);
+    unit.lengthen_pause(finished, now);
+    unit.restarts += 1;
+    // Its image is there.
+    unit.state = State::Creating { until: now };
+}
+
+fn start(unit: &mut Unit, around: &mut Surroundings, progress: &mut Progress) {
+    let now = around.now;
+    let namespace = around.pod["metadata"]["namespace"].as_str().unwrap_or_default();
+    let state = match config::missing_for(around.store, namespace, unit.described(around.pod)) {
+        Some(message) => {
+            let more = around.chance.below(RETRY_MILLIS as u64 / 2) as i64;
+            let retry = later(now, SignedDuration::from_millis(RETRY_MILLIS + more));
+            State::Refused { message, retry }
+        }
+        None => {
+            unit.runs += 1;
+            State::Running { since: now }
+        }
+    };
+    progress.changed = true;
+    unit.state = state;
+}
+
+fn run_on(
+    unit: &mut Unit,
+    since: Timestamp,
+    seen: Timestamp,
+    around: &Surroundings,
+    progress: &mut Progress,
+) {
+    let now = around.now;
+    let program = program(unit, around);
+    let own = if unit.role == Role::Main { &around.behaviour } else { &Behaviour::NOTHING };
+    let outlook = outlook(unit.described(around.pod), since, seen, own, &program);
+    let exit = match (program.exit, program.times.is_none_or(|times| unit.runs <= times)) {
+        // An init container always ends, well if not otherwise.
+        (Some((after, _)), false) if unit.role == Role::Init => Some((after, 0)),
+        (exit, true) => exit,
+        (_, false) => None,
+    };
+    let exit = exit.map(|(after, code)| (later(since, after), code));
+    let grace = grace(around.pod);
+    let killed = outlook.killed.map(|at| (later(at, program.stop.min(grace)), KILLED));
+    let end = exit.into_iter().chain(killed).min_by_key(|(at, _)| *at);
+    if let Some((at, code)) = end {
+        if at <= now {
+            unit.end(code, now);
+            progress.changed = true;
+            return;
+        }
+        progress.wake(at);
+    }
+    let come = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
+    let started = come(outlook.started);
+    let ready = started && unit.role != Role::Init && come(outlook.ready) && !come(outlook.unready);
+    if (started, ready) != (unit.started, unit.ready) {
+        (unit.started, unit.ready) = (started, ready);
+        progress.changed = true;
+    }
+    for at in [outlook.started, outlook.ready, outlook.unready].into_iter().flatten() {
+        if at > now {
+            progress.wake(at);
+        }
+    }
+}
+
+/// Ends the pod as a whole, if that is how it behaves.
+fn end_pod(life: &mut Life, around: &Surroundings, progress: &mut Progress) {
+    let Some((after, code)) = around.behaviour.end else { return };
+    if !life.of_role(Role::Main).all(Unit::is_running) {
+        return;
+    }
+    note_readiness(life, around.now);
+    let newest = life.of_role(Role::Main).filter_map(|unit| match unit.state {
+        State::Running { since } => Some(since),
+        _ => None,
+    });
+    let newest = newest.max();
+    let from = match around.behaviour.ready {
+        Some(false) => newest,
+        _ => life.ready_since,
+    };
+    let Some(at) = from.map(|from| later(from, after)) else { return };
+    if at > around.now {
+        return progress.wake(at);
+    }
+    for unit in life.units.iter_mut().filter(|unit| unit.role == Role::Main) {
+        unit.end(code, around.now);
+    }
+    life.ending = true;
+    progress.changed = true;
+}
+
+fn note_readiness(life: &mut Life, now: Timestamp) {
+    life.ready_since = life.is_ready().then(|| life.ready_since.unwrap_or(now));
+}
+
+/// No container is left that would be started or go on, sidecars aside.
+fn is_finished(life: &Life, pod: &Value) -> bool {
+    let ended = |unit: &Unit| match &unit.state {
+        State::Ended(end) => !unit.restarts_after(end.code, pod),
+        _ => false,
+    };
+    let failed = |unit: &Unit| matches!(&unit.state, State::Ended(end) if end.code != 0);
+    life.of_role(Role::Main).all(ended) || life.of_role(Role::Init).any(|unit| ended(unit) && failed(unit))
+}
+
+fn grace(pod: &Value) -> SignedDuration {
+    let given = pod["metadata"]["deletionGracePeriodSeconds"].as_i64();
+    let grace = given.or(pod["spec"]["terminationGracePeriodSeconds"].as_i64()).unwrap_or(30);
+    SignedDuration::from_secs(grace.max(0))
+}
+
+/// Asks all containers to end: the sidecars after the others, the last one first.
+pub fn begin_stop(life: &mut Life, around: &Surroundings, deletes: bool) {
+    let (now, grace) = (around.now, grace(around.pod));
+    let limit = later(now, grace);
+    let mut ends = Vec::new();
+    let mut until = now;
+    let mut stop = |place: usize, unit: &Unit, from: Timestamp| {
+        let asked = later(from, program(unit, around).stop);
+        let (at, code) = match around.behaviour.slow_delete.filter(|_| deletes) {
+            Some(slow) => (later(now, slow), 0),
+            None if asked <= limit => (asked, 0),
+            None => (limit, KILLED),
+        };
+        ends.push((place, at, code));
+        at
+    };
+    let running = || life.units.iter().enumerate().filter(|(_, unit)| unit.is_running());
+    for (place, unit) in running().filter(|(_, unit)| unit.role != Role::Sidecar) {
+        until = until.max(stop(place, unit, now));
+    }
+    let sidecars: Vec<_> = running().filter(|(_, unit)| unit.role == Role::Sidecar).collect();
+    for (place, unit) in sidecars.into_iter().rev() {
+        until = until.max(stop(place, unit, until));
+    }
+    life.ending = true;
+    life.stopping = Some(Stopping { until, ends, deletes });
+}
+
+fn stop_further(life: &mut Life, around: &Surroundings, progress: &mut Progress) {
+    let Some(stopping) = &life.stopping else { return };
+    if stopping.until > around.now {
+        return progress.wake(stopping.until);
+    }
+    for (place, at, code) in &stopping.ends {
+        life.units[*place].end(*code, *at);
+    }
+    life.over = true;
+    life.ready_since = None;
+    progress.changed = true;
+}

@@ -1,0 +1,189 @@
+//! How the programs in a pod behave: what its annotations say, else the rules of the cluster, else its habits.
+
+use crate::habits::{Habits, Rule};
+use jiff::SignedDuration;
+use serde_json::Value;
+
+/// What all annotations of this kind begin with. `testbed/README.md` says what they mean.
+pub const PREFIX: &str = "testbed.rollcall.dev/";
+
+/// Of a pod as a whole.
+#[derive(Clone, Debug)]
+pub struct Behaviour {
+    /// From the binding until the containers run.
+    pub start_after: Option<SignedDuration>,
+    /// From the start of a container until the application can answer.
+    pub ready_after: Option<SignedDuration>,
+    /// Ready or not, whatever the application answers.
+    pub ready: Option<bool>,
+    /// How the pod ends: this long after it is ready, with this exit code, whatever its restart policy.
+    pub end: Option<(SignedDuration, i32)>,
+    /// How long it is terminating, whatever its time of grace.
+    pub slow_delete: Option<SignedDuration>,
+}
+
+impl Behaviour {
+    /// Of a pod that says nothing.
+    pub const NOTHING: Behaviour =
+        Behaviour { start_after: None, ready_after: None, ready: None, end: None, slow_delete: None };
+}
+
+/// Of one container.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// From its turn until it runs.
+    pub start: SignedDuration,
+    /// When it exits by itself, from its start, and with which code.
+    pub exit: Option<(SignedDuration, i32)>,
+    /// How often it exits in this way; every time, if it is not said.
+    pub times: Option<u32>,
+    /// From its start until it can answer.
+    pub answers_after: SignedDuration,
+    /// From its start until it does not answer any more.
+    pub hangs_after: Option<SignedDuration>,
+    /// How long it takes to end when it is asked to.
+    pub stop: SignedDuration,
+}
+
+fn annotation<'a>(pod: &'a Value, name: &str) -> Option<&'a str> {
+    let annotations = pod["metadata"]["annotations"].as_object()?;
+    annotations.get(&format!("{PREFIX}{name}"))?.as_str()
+}
+
+fn has_any(pod: &Value) -> bool {
+    let annotations = pod["metadata"]["annotations"].as_object();
+    annotations.is_some_and(|annotations| annotations.keys().any(|key| key.starts_with(PREFIX)))
+}
+
+/// What the rules say about a pod; of each thing the first word counts.
+fn ruled<T>(habits: &Habits, pod: &Value, what: impl Fn(&Rule) -> Option<T>) -> Option<T> {
+    let mut said = habits.rules.iter().filter_map(|rule| what(rule).map(|value| (rule, value)));
+    said.find(|(rule, _)| rule.pods.includes(pod)).map(|(_, value)| value)
+}
+
+pub fn of_pod(pod: &Value, habits: &Habits) -> Behaviour {
+    let said = has_any(pod);
+    let time = |name: &str| if said { annotation(pod, name).and_then(duration) } else { None };
+    let ready = match said.then(|| annotation(pod, "ready")).flatten() {
+        Some("true") => Some(true),
+        Some(_) => Some(false),
+        None if said && annotation(pod, "never-ready") == Some("true") => Some(false),
+        None => ruled(habits, pod, |rule| rule.never_ready.then_some(false)),
+    };
+    let end = time("fail-after").map(|after| (after, 1)).or(time("complete-after").map(|after| (after, 0)));
+    let end = match end {
+        None if is_of_job(pod) && ruled(habits, pod, exit_of).is_none() => Some((habits.job, 0)),
+        end => end,
+    };
+    Behaviour {
+        start_after: time("start-after").or_else(|| ruled(habits, pod, |rule| rule.start_after)),
+        ready_after: time("ready-after").or_else(|| ruled(habits, pod, |rule| rule.ready_after)),
+        ready,
+        end,
+        slow_delete: time("slow-delete"),
+    }
+}
+
+/// `is_main` as opposed to init containers and sidecars, of which the rules do not speak.
+pub fn of_container(pod: &Value, name: &str, is_init: bool, is_main: bool, habits: &Habits) -> Program {
+    let said = has_any(pod);
+    let own = |what: &str| if said { annotation(pod, &format!("{name}.{what}")) } else { None };
+    let code = own("exit-code").and_then(|code| code.parse().ok());
+    let exit_after = own("exit-after").and_then(duration);
+    let exit = match (exit_after, code) {
+        (Some(after), code) => Some((after, code.unwrap_or(0))),
+        (None, Some(code)) => Some((if is_init { habits.init } else { SignedDuration::ZERO }, code)),
+        (None, None) if is_init => Some((habits.init, 0)),
+        (None, None) if is_main => ruled(habits, pod, exit_of),
+        (None, None) => None,
+    };
+    let times = match own("exit-times") {
+        Some(times) => times.parse().ok(),
+        None if is_main && exit_after.is_none() => ruled(habits, pod, |rule| rule.times),
+        None => None,
+    };
+    Program {
+        start: own("start").and_then(duration).unwrap_or(habits.start),
+        exit,
+        times,
+        answers_after: own("ready-after").and_then(duration).unwrap_or_default(),
+        hangs_after: own("hang-after").and_then(duration),
+        stop: own("stop").and_then(duration).unwrap_or(habits.stop),
+    }
+}
+
+fn exit_of(rule: &Rule) -> Option<(SignedDuration, i32)> {
+    rule.fail_after.map(|after| (after, 1)).or(rule.complete_after.map(|after| (after, 0)))
+}
+
+fn is_of_job(pod: &Value) -> bool {
+    let owners = pod["metadata"]["ownerReferences"].as_array();
+    owners.is_some_and(|owners| owners.iter().any(|owner| owner["kind"] == "Job"))
+}
+
+/// A duration as Go writes it: `1m30s`, `500ms`, `1.5h`.
+pub fn duration(text: &str) -> Option<SignedDuration> {
+    let mut total = 0.0;
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() && rest != "0" {
+        let unit_at = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
+        let amount: f64 = rest[..unit_at].parse().ok()?;
+        let after = &rest[unit_at..];
+        let unit_ends =
+            after.find(|letter: char| letter.is_ascii_digit() || letter == '.').unwrap_or(after.len());
+        let unit = match &after[..unit_ends] {
+            "ms" => 1.0,
+            "s" => 1_000.0,
+            "m" => 60_000.0,
+            "h" => 3_600_000.0,
+            _ => return None,
+        };
+        total += amount * unit;
+        rest = &after[unit_ends..];
+    }
+    // More than a hundred years are as good as that.
+    Some(SignedDuration::from_millis(total.min(3.2e12) as i64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::habits::Which;
+    use serde_json::json;
+
+    #[test]
+    fn durations_as_go_writes_them() {
+        let millis = |text| duration(text).map(|is| is.as_millis());
+        assert_eq!(millis("2s"), Some(2_000));
+        assert_eq!(millis("1m30s"), Some(90_000));
+        assert_eq!(millis("1.5h"), Some(5_400_000));
+        assert_eq!(millis("250ms"), Some(250));
+        assert_eq!(millis("0"), Some(0));
+        for wrong in ["", "5", "s", "1x", "1s2"] {
+            assert_eq!(millis(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn annotations_before_rules_before_habits() {
+        let mut habits = Habits::default();
+        let pods = Which::Named { namespace: None, glob: "db-*".into() };
+        let five = SignedDuration::from_secs(5);
+        habits.rules.push(Rule { pods, ready_after: Some(five), fail_after: Some(five), ..Rule::default() });
+        let mut pod = json!({ "metadata": { "name": "db-0", "annotations": {} } });
+        assert_eq!(of_pod(&pod, &habits).ready_after, Some(five));
+        assert_eq!(of_container(&pod, "c", false, true, &habits).exit, Some((five, 1)));
+        pod["metadata"]["annotations"] = json!({
+            "testbed.rollcall.dev/ready-after": "2s",
+            "testbed.rollcall.dev/c.exit-after": "3s",
+            "testbed.rollcall.dev/c.exit-code": "7",
+        });
+        assert_eq!(of_pod(&pod, &habits).ready_after, Some(SignedDuration::from_secs(2)));
+        let exit = Some((SignedDuration::from_secs(3), 7));
+        assert_eq!(of_container(&pod, "c", false, true, &habits).exit, exit);
+        assert_eq!(of_container(&pod, "other", false, false, &habits).exit, None);
+    }
+}

@@ -1,0 +1,172 @@
+//! The kubelets: run what is bound to their nodes.
+//!
+//! - [`behaviour`]: what the programs in the containers do. [`config`]: what they need. [`probes`]: when they answer.
+//! - [`life`]: what a kubelet knows about a pod. [`advance`]: takes it as far as it gets.
+//! - [`phase`], [`status`]: what is written about it.
+//!
+//! A pod costs something when something happens to it, and nothing in between: probes are not ticked but computed.
+
+mod advance;
+pub mod behaviour;
+mod config;
+mod life;
+mod phase;
+mod probes;
+mod status;
+
+use super::{Actor, Agenda};
+use crate::cluster::Cluster;
+use crate::kinds::Kind;
+use crate::server::delete::{self, Wish};
+use crate::store::{Change, Key, Stored};
+use advance::{Surroundings, advance, begin_stop};
+use jiff::{SignedDuration, Timestamp};
+use life::Life;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// On a Node: its kubelet does nothing any more.
+pub const STOPPED: &str = "testbed.rollcall.dev/stopped";
+
+#[derive(Default)]
+pub struct Kubelet {
+    agenda: Agenda,
+    lives: BTreeMap<Key, Life>,
+    /// Pods that were changed by somebody else since they were last looked at.
+    nudged: BTreeSet<Key>,
+    /// Pods that wait for a kubelet to be there.
+    unattended: BTreeMap<String, BTreeSet<Key>>,
+    addresses: u32,
+}
+
+impl Actor for Kubelet {
+    fn heard(&mut self, change: &Change, _: &Cluster) {
+        match change.key.kind {
+            Kind::Pod if change.deleted => {
+                self.agenda.forget(&change.key);
+                self.nudged.remove(&change.key);
+                self.lives.remove(&change.key);
+            }
+            Kind::Pod if concerns(change) => {
+                self.nudged.insert(change.key.clone());
+                self.agenda.add(change.key.clone());
+            }
+            Kind::Node if !change.deleted => {
+                if let Some(waiting) = self.unattended.remove(&*change.key.name) {
+                    waiting.into_iter().for_each(|key| self.agenda.add(key));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn act(&mut self, cluster: &mut Cluster) -> Option<Timestamp> {
+        while let Some(key) = self.agenda.pop(cluster.now()) {
+            let nudged = self.nudged.remove(&key);
+            if let Some(pod) = cluster.store.get(&key).cloned() {
+                self.look_after(cluster, &key, &pod, nudged);
+            }
+        }
+        self.agenda.next_moment()
+    }
+}
+
+/// Whether a kubelet has to look at a pod because of this change. What it wrote itself does not concern it.
+fn concerns(change: &Change) -> bool {
+    let new = &change.object;
+    if new["spec"]["nodeName"].as_str().unwrap_or_default().is_empty() {
+        return false;
+    }
+    let Some(old) = &change.before else { return true };
+    let differs = |part: &str| old["metadata"][part] != new["metadata"][part];
+    let gates = new["spec"]["readinessGates"].as_array().is_some_and(|gates| !gates.is_empty());
+    old["spec"]["nodeName"] != new["spec"]["nodeName"]
+        || old.uid() != new.uid()
+        || differs("generation")
+        || differs("annotations")
+        || differs("deletionTimestamp")
+        || (gates && old["status"]["conditions"] != new["status"]["conditions"])
+}
+
+impl Kubelet {
+    fn look_after(&mut self, cluster: &mut Cluster, key: &Key, pod: &Stored, nudged: bool) {
+        let node_name = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+        let node = cluster.store.find(Kind::Node, "", node_name).filter(|node| is_attended(node));
+        let Some(host) = node.map(|node| address(node)) else {
+            self.unattended.entry(node_name.to_owned()).or_default().insert(key.clone());
+            if nudged {
+                self.nudged.insert(key.clone());
+            }
+            return;
+        };
+        let now = cluster.now();
+        let known = self.lives.get(key).is_some_and(|life| life.uid == pod.uid());
+        if !known {
+            if is_over(pod) {
+                if pod.is_terminating() {
+                    delete(cluster, key, pod);
+                }
+                return;
+            }
+            self.lives.insert(key.clone(), Life::new(pod, now));
+        }
+        let Some(life) = self.lives.get_mut(key) else { return };
+        let behaviour = behaviour::of_pod(pod, &cluster.habits);
+        let Cluster { store, habits, chance, .. } = cluster;
+        let mut around = Surroundings { pod, store, habits, chance, now, behaviour, nudged };
+        if pod.is_terminating() {
+            let shorter = |until: Timestamp| nudged && until > now + grace_left(pod);
+            if life.stopping.as_ref().is_none_or(|stopping| !stopping.deletes || shorter(stopping.until)) {
+                begin_stop(life, &around, true);
+                life.over = false;
+            }
+        }
+        let progress = advance(life, &mut around);
+        if let Some(next) = progress.next {
+            self.agenda.add_at(next.max(now), key.clone());
+        }
+        if life.ip.is_none() && life.units.iter().any(status::was_made) {
+            self.addresses += 1;
+            life.ip = Some(pod_address(self.addresses));
+        }
+        if progress.changed || nudged || !known {
+            let stamp = cluster.stamp();
+            let _ = cluster.update_status(key, |pod| status::write(pod, life, &stamp, &host));
+        }
+        if pod.is_terminating() && life.over {
+            delete(cluster, key, pod);
+        }
+    }
+}
+
+fn is_attended(node: &Value) -> bool {
+    node["metadata"]["annotations"][STOPPED] != "true"
+}
+
+fn is_over(pod: &Value) -> bool {
+    matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
+}
+
+fn grace_left(pod: &Value) -> SignedDuration {
+    SignedDuration::from_secs(
+        pod["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or_default().max(0),
+    )
+}
+
+fn delete(cluster: &mut Cluster, key: &Key, pod: &Stored) {
+    let wish = Wish { grace: Some(0), uid: Some(pod.uid().to_owned()), ..Wish::default() };
+    // Gone already is as good.
+    let _ = delete::delete(cluster, key, &wish);
+}
+
+fn address(node: &Value) -> String {
+    let addresses = node["status"]["addresses"].as_array().into_iter().flatten();
+    let mut internal = addresses.filter(|address| address["type"] == "InternalIP");
+    internal.find_map(|address| address["address"].as_str()).unwrap_or("127.0.0.1").to_owned()
+}
+
+/// A range for measurements (RFC 2544): no packet is ever sent there, and many pods fit.
+fn pod_address(number: u32) -> String {
+    let number = number % (1 << 17);
+    format!("198.{}.{}.{}", 18 + (number >> 16), (number >> 8) & 0xff, number & 0xff)
+}

@@ -1,0 +1,80 @@
+//! The phase of a pod, from the states of its containers, as the kubelet counts them.
+
+use super::life::{Life, Role, State, Unit};
+use serde_json::Value;
+
+#[derive(Default)]
+struct Count {
+    running: usize,
+    waiting: usize,
+    stopped: usize,
+    /// Of those, the ones that are not started again.
+    stopped_for_good: usize,
+    succeeded: usize,
+}
+
+pub fn phase(life: &Life, pod: &Value) -> &'static str {
+    let mut pending_init = false;
+    let mut count = Count::default();
+    for unit in &life.units {
+        match unit.role {
+            Role::Init => match ended_with(unit) {
+                Some(0) => {}
+                Some(code) if !unit.restarts_after(code, pod) => return "Failed",
+                Some(_) if unit.is_running() => pending_init = true,
+                Some(_) => {}
+                None => pending_init = true,
+            },
+            Role::Sidecar => match &unit.state {
+                State::Running { .. } => {
+                    pending_init |= !unit.started && !life.initialized;
+                    count.running += 1;
+                }
+                State::Ended(_) => {}
+                _ if unit.last.is_some() => {}
+                _ => {
+                    pending_init |= !life.initialized;
+                    count.waiting += 1;
+                }
+            },
+            Role::Main => match ended_with(unit) {
+                _ if unit.is_running() => count.running += 1,
+                Some(code) => {
+                    count.stopped += 1;
+                    count.stopped_for_good += usize::from(!unit.restarts_after(code, pod));
+                    count.succeeded += usize::from(code == 0);
+                }
+                None => count.waiting += 1,
+            },
+        }
+    }
+    if life.over && life.verdict.is_some() {
+        return "Failed";
+    }
+    let all_succeeded = count.stopped == count.succeeded;
+    if pending_init || count.waiting > 0 {
+        // What ended before it began has failed.
+        if life.over { "Failed" } else { "Pending" }
+    } else if count.running > 0 {
+        "Running"
+    } else if count.stopped > 0 {
+        match (life.over || count.stopped == count.stopped_for_good, all_succeeded) {
+            (true, true) => "Succeeded",
+            (true, false) => "Failed",
+            (false, _) => "Running",
+        }
+    } else {
+        "Pending"
+    }
+}
+
+/// The code with which it ended, now or the last time, if it does not run.
+fn ended_with(unit: &Unit) -> Option<i32> {
+    match &unit.state {
+        State::Ended(end) => Some(end.code),
+        State::Running { .. } => None,
+        State::Waiting | State::Creating { .. } | State::Refused { .. } | State::Paused { .. } => {
+            unit.last.as_ref().map(|end| end.code)
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Pods whose node is gone are removed.
+
+use super::{Actor, Agenda};
+use crate::cluster::Cluster;
+use crate::kinds::Kind;
+use crate::server::pods::set_condition;
+use crate::store::{Change, Key};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A node that is not there may yet come.
+const QUARANTINE: SignedDuration = SignedDuration::from_secs(40);
+
+#[derive(Default)]
+pub struct PodGc {
+    agenda: Agenda,
+    pods: BTreeMap<Arc<str>, BTreeSet<Key>>,
+}
+
+impl Actor for PodGc {
+    fn heard(&mut self, change: &Change, cluster: &Cluster) {
+        let node = match change.key.kind {
+            Kind::Node if change.deleted => &*change.key.name,
+            Kind::Pod => {
+                let Some(node) = change.object["spec"]["nodeName"].as_str() else { return };
+                if change.deleted {
+                    if let Some(pods) = self.pods.get_mut(node) {
+                        pods.remove(&change.key);
+                    }
+                    return;
+                }
+                if change.before.as_ref().is_some_and(|old| old["spec"]["nodeName"] == node) {
+                    return;
+                }
+                self.pods.entry(node.into()).or_default().insert(change.key.clone());
+                node
+            }
+            _ => return,
+        };
+        if cluster.store.find(Kind::Node, "", node).is_none() {
+            self.agenda.add_at(cluster.now() + QUARANTINE, Key::new(Kind::Node, "", node));
+        }
+    }
+
+    fn act(&mut self, cluster: &mut Cluster) -> Option<Timestamp> {
+        while let Some(node) = self.agenda.pop(cluster.now()) {
+            if cluster.store.get(&node).is_none() {
+                for pod in self.pods.remove(&node.name).unwrap_or_default() {
+                    remove(cluster, &pod);
+                }
+            }
+        }
+        self.agenda.next_moment()
+    }
+}
+
+fn remove(cluster: &mut Cluster, key: &Key) {
+    let stamp = cluster.stamp();
+    let _ = cluster.update_status(key, |pod| {
+        if !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")) {
+            pod["status"]["phase"] = "Failed".into();
+            let condition = json!({
+                "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC",
+                "message": "PodGC: node no longer exists",
+                "lastTransitionTime": stamp, "observedGeneration": pod["metadata"]["generation"],
+            });
+            set_condition(&mut pod["status"], condition);
+        }
+    });
+    let _ = cluster.delete_now(key);
+}

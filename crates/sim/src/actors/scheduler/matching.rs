@@ -1,0 +1,164 @@
+//! Whether a node is one that a pod asks for, and whether a pod bears what a node is tainted with.
+
+use serde_json::Value;
+
+fn items(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Node selector and required node affinity.
+pub fn selects_node(spec: &Value, node: &Value) -> bool {
+    let labels = &node["metadata"]["labels"];
+    let wanted = spec["nodeSelector"].as_object().into_iter().flatten();
+    let chosen = wanted.into_iter().all(|(key, value)| labels[key] == *value);
+    let required = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    chosen
+        && (required.is_null()
+            || items(&required["nodeSelectorTerms"]).iter().any(|term| fits_term(term, node)))
+}
+
+/// The sum of the weights of the preferred terms that fit.
+pub fn preference(spec: &Value, node: &Value) -> i64 {
+    let preferred = &spec["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"];
+    let fitting = items(preferred).iter().filter(|term| fits_term(&term["preference"], node));
+    fitting.map(|term| term["weight"].as_i64().unwrap_or_default()).sum()
+}
+
+/// A term without any requirement fits no node.
+fn fits_term(term: &Value, node: &Value) -> bool {
+    let (expressions, fields) = (items(&term["matchExpressions"]), items(&term["matchFields"]));
+    let labels = &node["metadata"]["labels"];
+    let label = |expression: &Value| labels[expression["key"].as_str().unwrap_or_default()].as_str();
+    (!expressions.is_empty() || !fields.is_empty())
+        && expressions.iter().all(|expression| holds(expression, label(expression)))
+        && fields.iter().all(|field| holds(field, node["metadata"]["name"].as_str()))
+}
+
+fn holds(requirement: &Value, value: Option<&str>) -> bool {
+    let values = items(&requirement["values"]);
+    let listed = || value.is_some_and(|value| values.iter().any(|one| one == value));
+    let compared = |wanted: std::cmp::Ordering| {
+        let bound = values.first().and_then(Value::as_str).and_then(|text| text.parse::<i64>().ok());
+        let value = value.and_then(|text| text.parse::<i64>().ok());
+        value.zip(bound).is_some_and(|(value, bound)| value.cmp(&bound) == wanted)
+    };
+    match requirement["operator"].as_str() {
+        Some("In") => listed(),
+        Some("NotIn") => !listed(),
+        Some("Exists") => value.is_some(),
+        Some("DoesNotExist") => value.is_none(),
+        Some("Gt") => compared(std::cmp::Ordering::Greater),
+        Some("Lt") => compared(std::cmp::Ordering::Less),
+        _ => false,
+    }
+}
+
+/// The only nodes that come into question, where the pod names them: so do the pods of DaemonSets.
+pub fn named_nodes(spec: &Value) -> Option<Vec<&str>> {
+    let required = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    let terms = items(&required["nodeSelectorTerms"]);
+    let mut names = Vec::new();
+    for term in terms {
+        let named = items(&term["matchFields"])
+            .iter()
+            .find(|field| field["key"] == "metadata.name" && field["operator"] == "In")?;
+        names.extend(items(&named["values"]).iter().filter_map(Value::as_str));
+    }
+    (!terms.is_empty()).then_some(names)
+}
+
+/// Whether a list of tolerations bears a taint.
+pub fn tolerates(tolerations: &Value, taint: &Value) -> bool {
+    items(tolerations).iter().any(|toleration| bears(toleration, taint))
+}
+
+pub fn bears(toleration: &Value, taint: &Value) -> bool {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (key, effect) = (text(&toleration["key"]), text(&toleration["effect"]));
+    if (!effect.is_empty() && taint["effect"] != effect) || (!key.is_empty() && taint["key"] != key) {
+        return false;
+    }
+    match toleration["operator"].as_str().unwrap_or_default() {
+        "" | "Equal" => !key.is_empty() && text(&toleration["value"]) == text(&taint["value"]),
+        "Exists" => true,
+        _ => false,
+    }
+}
+
+/// Whether a taint keeps pods away, and does not only discourage them.
+pub fn keeps_away(taint: &Value) -> bool {
+    matches!(taint["effect"].as_str(), Some("NoSchedule" | "NoExecute"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn node() -> Value {
+        json!({ "metadata": { "name": "n1", "labels": { "disk": "ssd", "rank": "7" } } })
+    }
+
+    fn fits(requirement: Value) -> bool {
+        let term = json!({ "nodeSelectorTerms": [{ "matchExpressions": [requirement] }] });
+        let affinity = json!({ "requiredDuringSchedulingIgnoredDuringExecution": term });
+        selects_node(&json!({ "affinity": { "nodeAffinity": affinity } }), &node())
+    }
+
+    #[test]
+    fn every_operator() {
+        for yes in [
+            json!({ "key": "disk", "operator": "In", "values": ["hdd", "ssd"] }),
+            json!({ "key": "disk", "operator": "NotIn", "values": ["hdd"] }),
+            json!({ "key": "zone", "operator": "NotIn", "values": ["a"] }),
+            json!({ "key": "disk", "operator": "Exists" }),
+            json!({ "key": "zone", "operator": "DoesNotExist" }),
+            json!({ "key": "rank", "operator": "Gt", "values": ["6"] }),
+            json!({ "key": "rank", "operator": "Lt", "values": ["8"] }),
+        ] {
+            assert!(fits(yes.clone()), "{yes}");
+        }
+        for no in [
+            json!({ "key": "disk", "operator": "In", "values": ["hdd"] }),
+            json!({ "key": "zone", "operator": "Exists" }),
+            json!({ "key": "rank", "operator": "Gt", "values": ["7"] }),
+            json!({ "key": "disk", "operator": "Lt", "values": ["7"] }),
+        ] {
+            assert!(!fits(no.clone()), "{no}");
+        }
+    }
+
+    #[test]
+    fn nodes_by_name() {
+        let term = json!({ "matchFields": [{ "key": "metadata.name", "operator": "In", "values": ["n1"] }] });
+        let spec = |terms: Value| {
+            json!({ "affinity": { "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": terms } } } })
+        };
+        assert_eq!(named_nodes(&spec(json!([term]))), Some(vec!["n1"]));
+        assert_eq!(named_nodes(&spec(json!([term, { "matchExpressions": [] }]))), None);
+        assert!(selects_node(&spec(json!([term])), &node()));
+        // A term that asks for nothing fits nothing.
+        assert!(!selects_node(&spec(json!([{}])), &node()));
+    }
+
+    #[test]
+    fn tolerations() {
+        let taint = json!({ "key": "k", "value": "v", "effect": "NoSchedule" });
+        for yes in [
+            json!({ "key": "k", "value": "v" }),
+            json!({ "key": "k", "operator": "Exists", "effect": "NoSchedule" }),
+            json!({ "operator": "Exists" }),
+        ] {
+            assert!(tolerates(&json!([yes]), &taint), "{yes}");
+        }
+        for no in [
+            json!({ "key": "k", "value": "w" }),
+            json!({ "key": "k", "operator": "Exists", "effect": "NoExecute" }),
+            json!({ "key": "j", "operator": "Exists" }),
+            json!({ "value": "v" }),
+        ] {
+            assert!(!tolerates(&json!([no]), &taint), "{no}");
+        }
+    }
+}

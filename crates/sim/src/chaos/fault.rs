@@ -1,0 +1,165 @@
+//! The faults: each has a name, a switch and a counter.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+macro_rules! faults {
+    ($($(#[$doc:meta])* $fault:ident = $name:literal, $place:ident;)*) => {
+        /// Something that goes wrong.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Fault { $($(#[$doc])* $fault,)* }
+
+        impl Fault {
+            pub const ALL: &[Fault] = &[$(Fault::$fault,)*];
+
+            pub fn name(self) -> &'static str {
+                match self { $(Fault::$fault => $name,)* }
+            }
+
+            pub fn place(self) -> Place {
+                match self { $(Fault::$fault => Place::$place,)* }
+            }
+        }
+    };
+}
+
+/// Where a fault strikes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// At one write of the controller.
+    Write,
+    /// At one list of the controller.
+    List,
+    /// In one watch of the controller.
+    Watch,
+    /// At the controller's process, at some time.
+    Process,
+    /// At the cluster, at some time.
+    Cluster,
+}
+
+faults! {
+    /// 409, and nothing is done.
+    Conflict = "conflict", Write;
+    Throttled = "429", Write;
+    ServerError = "500", Write;
+    Unavailable = "503", Write;
+    Unauthorized = "401", Write;
+    Forbidden = "403", Write;
+    /// No answer, and nothing is done.
+    Timeout = "timeout", Write;
+    /// Done, and the connection breaks before the answer.
+    LostAnswer = "lost-answer", Write;
+    /// Done, and the answer takes its time.
+    SlowAnswer = "slow-answer", Write;
+    /// Done, but only after a while.
+    SlowCommit = "slow-commit", Write;
+    /// Done, and the connection breaks within the answer.
+    CutAnswer = "cut-answer", Write;
+    /// Done, and the answer is not JSON.
+    Garbage = "garbage", Write;
+    /// The process ends; the write is not done.
+    CrashBefore = "crash-before", Write;
+    /// The process ends; the write is done.
+    CrashAfter = "crash-after", Write;
+
+    ListRefused = "list-500", List;
+    ListForbidden = "list-403", List;
+    /// The answer is older than what was seen before.
+    OlderList = "older-list", List;
+    ListGarbage = "list-garbage", List;
+
+    /// 410 as the answer to the request.
+    Gone = "410", Watch;
+    /// 410 as an event.
+    GoneEvent = "410-event", Watch;
+    /// Nothing comes for minutes, and nothing breaks.
+    Silence = "silence", Watch;
+    Close = "close", Watch;
+    Duplicate = "duplicate", Watch;
+    /// One kind is seconds behind the others.
+    Behind = "behind", Watch;
+    /// Events that were seen long ago come again.
+    OlderEvents = "older-events", Watch;
+    WatchGarbage = "watch-garbage", Watch;
+
+    /// SIGKILL at any time.
+    Kill = "kill", Process;
+    /// Not running for longer than its lease.
+    Pause = "pause", Process;
+    /// A second one that believes it leads.
+    TwoLeaders = "two-leaders", Process;
+    /// It starts anew with another idea of the time.
+    ClockJump = "clock-jump", Process;
+    /// An ordinary end and start.
+    Restart = "restart", Process;
+
+    /// A pod is deleted and another one of its name is created.
+    Recreated = "recreated", Cluster;
+    Evicted = "evicted", Cluster;
+    /// A pod is not ready for a moment.
+    Flap = "flap", Cluster;
+    /// A node is gone and comes back under its name.
+    NodeGone = "node-gone", Cluster;
+    /// Somebody else takes our gate away.
+    GateTaken = "gate-taken", Cluster;
+    /// Somebody else writes to pods and sequences all the time.
+    ForeignWrites = "foreign-writes", Cluster;
+    /// Somebody taints and labels nodes.
+    ForeignTaint = "foreign-taint", Cluster;
+    /// The spec is edited and rolled back.
+    Edited = "edited", Cluster;
+    /// The history is forgotten: whoever resumes has to list.
+    Compacted = "compacted", Cluster;
+    /// Our own namespace is deleted.
+    NamespaceGone = "namespace-gone", Cluster;
+    /// The sequence is deleted and created anew.
+    SequenceRecreated = "sequence-recreated", Cluster;
+}
+
+impl Fault {
+    pub fn named(name: &str) -> Option<Fault> {
+        Fault::ALL.iter().copied().find(|fault| fault.name() == name)
+    }
+
+    pub fn at(place: Place) -> impl Iterator<Item = Fault> {
+        Fault::ALL.iter().copied().filter(move |fault| fault.place() == place)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A fault and when it strikes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Planned {
+    pub fault: Fault,
+    /// At a write, a list or a watch: its number, counted from 1. Else: milliseconds since the start.
+    pub when: u64,
+}
+
+impl fmt::Display for Planned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.fault, self.when)
+    }
+}
+
+impl std::str::FromStr for Planned {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Planned, String> {
+        let (name, when) = text.split_once('@').ok_or(format!("{text:?} is no fault@when"))?;
+        let fault = Fault::named(name).ok_or_else(|| {
+            let names: Vec<&str> = Fault::ALL.iter().map(|fault| fault.name()).collect();
+            format!("no fault {name:?}; there are {}", names.join(", "))
+        })?;
+        let when = when.parse().map_err(|_| format!("{when:?} in {text:?} is no number"))?;
+        Ok(Planned { fault, when })
+    }
+}
+
+/// How often each fault struck.
+pub type Counts = BTreeMap<Fault, u64>;

@@ -1,0 +1,87 @@
+//! What the API server adds to an object before it stores it.
+//!
+//! In the order of a creation: [`fill`] (decoding and defaults), [`admit`] and [`admit_pod`] (the built-in admission
+//! plugins), [`initial_status`] (the strategy of the kind). An update has [`fill`], [`admit_pod_update`] and [`carry_over`].
+//!
+//! Left to whoever calls: names from `generateName`, uid, times and resourceVersion; the addresses and node ports of
+//! Services; checks against other objects (quota, namespaces that are going away).
+
+mod admit;
+mod batch;
+mod core;
+mod create;
+mod pod;
+mod quantity;
+mod sequence;
+mod shape;
+mod update;
+mod workloads;
+
+pub use admit::{Surroundings, admit, admit_pod, admit_pod_update};
+pub use create::initial_status;
+pub use quantity::Quantity;
+pub use sequence::sequence_schema;
+pub use update::carry_over;
+
+use crate::kinds::Kind;
+use serde_json::{Map, Value};
+
+/// Brings an object into the form in which the API server writes it, and fills in the defaults of its type. Doing it
+/// twice changes nothing.
+pub fn fill(kind: Kind, object: &mut Value) {
+    shape::canonical(kind, object);
+    let spec = &mut object["spec"];
+    match kind {
+        Kind::Pod => pod::fill_pod(spec),
+        Kind::Deployment => workloads::fill_deployment(spec),
+        Kind::StatefulSet => workloads::fill_stateful_set(spec),
+        Kind::DaemonSet => workloads::fill_daemon_set(spec),
+        Kind::ReplicaSet => workloads::fill_replica_set(spec),
+        Kind::Job => batch::fill_job(object),
+        Kind::CronJob => batch::fill_cron_job(spec),
+        Kind::PodSequence => sequence::fill(object),
+        Kind::Namespace => core::fill_namespace(object),
+        Kind::Node => core::fill_node(object),
+        Kind::Secret => core::fill_secret(object),
+        Kind::Service => core::fill_service(object),
+        Kind::PersistentVolumeClaim => core::fill_claim(object),
+        Kind::PriorityClass => default(object, "preemptionPolicy", "PreemptLowerPriority"),
+        Kind::ServiceAccount
+        | Kind::ConfigMap
+        | Kind::ResourceQuota
+        | Kind::PodDisruptionBudget
+        | Kind::ControllerRevision
+        | Kind::Lease
+        | Kind::Event => {}
+    }
+    // Some of these have no spec, and indexing made one.
+    if let Some(fields) = object.as_object_mut()
+        && fields.get("spec").is_some_and(Value::is_null)
+    {
+        fields.remove("spec");
+    }
+}
+
+/// Sets a field that is absent or null; nothing if `object` is no object.
+fn default(object: &mut Value, field: &str, value: impl Into<Value>) {
+    if let Some(fields) = object.as_object_mut()
+        && fields.get(field).is_none_or(Value::is_null)
+    {
+        fields.insert(field.to_owned(), value.into());
+    }
+}
+
+/// A field that is an object, made if it is absent.
+fn inner<'a>(object: &'a mut Value, field: &str) -> &'a mut Value {
+    default(object, field, Map::new());
+    &mut object[field]
+}
+
+/// The items of a list; none if it is absent.
+fn each<'a>(object: &'a mut Value, field: &str) -> impl Iterator<Item = &'a mut Value> {
+    object.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+    object[field].as_str().unwrap_or_default()
+}

@@ -1,0 +1,201 @@
+//! What decoding into the types of the API server and encoding again makes of an object.
+//!
+//! Fields that a type does not have are gone, so are nulls; empty values are left out, or written where the type
+//! always writes them; quantities are in their canonical form. `shapes.txt` has the types; it is generated from the Go
+//! types, see `crates/sim/shapes`.
+
+use super::quantity;
+use crate::kinds::Kind;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// The type of a value.
+#[derive(Debug)]
+enum Type {
+    String,
+    Bool,
+    Number,
+    Quantity,
+    /// Null when it is empty and must be written.
+    Time,
+    IntOrString,
+    /// Whatever is there.
+    Raw,
+    Pointer(Box<Type>),
+    List(Box<Type>),
+    Map(Box<Type>),
+    Struct(&'static str),
+}
+
+#[derive(Debug)]
+struct Field {
+    name: &'static str,
+    /// Written even when it is empty.
+    always: bool,
+    of: Type,
+}
+
+static SHAPES: LazyLock<BTreeMap<&'static str, Vec<Field>>> = LazyLock::new(|| {
+    let line = |line: &'static str| {
+        let mut words = line.split(' ');
+        words.next().map(|name| (name, words.filter_map(field).collect()))
+    };
+    include_str!("shapes.txt").lines().filter_map(line).collect()
+});
+
+fn field(word: &'static str) -> Option<Field> {
+    let (name, of) = word.split_once(':')?;
+    let (name, always) = name.strip_suffix('!').map_or((name, false), |name| (name, true));
+    Some(Field { name, always, of: type_named(of) })
+}
+
+fn type_named(text: &'static str) -> Type {
+    if let Some(rest) = text.strip_prefix('*') {
+        return Type::Pointer(Box::new(type_named(rest)));
+    }
+    if let Some(rest) = text.strip_prefix("[]") {
+        return Type::List(Box::new(type_named(rest)));
+    }
+    if let Some(rest) = text.strip_prefix("{}") {
+        return Type::Map(Box::new(type_named(rest)));
+    }
+    match text {
+        "string" | "bytes" => Type::String,
+        "bool" => Type::Bool,
+        "int32" | "int64" => Type::Number,
+        "quantity" => Type::Quantity,
+        "time" | "microtime" => Type::Time,
+        "intstr" => Type::IntOrString,
+        "raw" => Type::Raw,
+        name => Type::Struct(name),
+    }
+}
+
+/// Gives an object of a built-in kind the form in which the API server answers; `PodSequence` has a schema for that.
+pub fn canonical(kind: Kind, object: &mut Value) {
+    if kind != Kind::PodSequence {
+        shape(kind.info().name, object);
+    }
+}
+
+/// The same for a part of an object, by the name of its type.
+pub(super) fn shape(name: &str, value: &mut Value) {
+    if let (Some(fields), Some(object)) = (SHAPES.get(name), value.as_object_mut()) {
+        structure(fields, object);
+    }
+}
+
+fn structure(fields: &[Field], object: &mut Map<String, Value>) {
+    object.retain(|name, value| !value.is_null() && fields.iter().any(|field| field.name == name));
+    for field in fields {
+        match object.get_mut(field.name) {
+            Some(value) => {
+                tidy(&field.of, value);
+                if !field.always && is_empty(&field.of, value) {
+                    object.remove(field.name);
+                }
+            }
+            None if field.always => {
+                object.insert(field.name.to_owned(), empty(&field.of));
+            }
+            None => {}
+        }
+    }
+}
+
+fn tidy(of: &Type, value: &mut Value) {
+    match of {
+        Type::Pointer(inner) => tidy(inner, value),
+        Type::List(inner) => {
+            for item in value.as_array_mut().into_iter().flatten() {
+                // An element that is null is decoded as an empty one.
+                if item.is_null() {
+                    *item = empty(inner);
+                }
+                tidy(inner, item);
+            }
+        }
+        Type::Map(inner) => {
+            for (_, value) in value.as_object_mut().into_iter().flatten() {
+                if value.is_null() {
+                    *value = empty(inner);
+                }
+                tidy(inner, value);
+                // Amounts in a list of resources are rounded up to thousandths.
+                if matches!(**inner, Type::Quantity) {
+                    quantity::round_up_to_milli(value);
+                }
+            }
+        }
+        Type::Struct(name) => shape(name, value),
+        Type::Quantity => quantity::canonicalize(value),
+        Type::String | Type::Bool | Type::Number | Type::Time | Type::IntOrString | Type::Raw => {}
+    }
+}
+
+/// Whether `omitempty` leaves it out.
+fn is_empty(of: &Type, value: &Value) -> bool {
+    match of {
+        // Absent is absent, anything else was meant.
+        Type::Pointer(_) | Type::Raw | Type::IntOrString | Type::Quantity => false,
+        Type::String => value.as_str() == Some(""),
+        Type::Bool => *value == Value::Bool(false),
+        Type::Number => value.as_i64() == Some(0),
+        Type::List(_) => value.as_array().is_some_and(Vec::is_empty),
+        Type::Map(_) => value.as_object().is_some_and(Map::is_empty),
+        Type::Struct(_) => value.as_object().is_some_and(Map::is_empty),
+        Type::Time => value.is_null(),
+    }
+}
+
+fn empty(of: &Type) -> Value {
+    match of {
+        Type::String => "".into(),
+        Type::Bool => false.into(),
+        Type::Number | Type::IntOrString => 0.into(),
+        Type::Quantity => "0".into(),
+        Type::Time | Type::Raw | Type::Pointer(_) | Type::List(_) | Type::Map(_) => Value::Null,
+        Type::Struct(name) => {
+            let mut value = Value::Object(Map::new());
+            shape(name, &mut value);
+            value
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_type_is_in_the_table() {
+        fn check(of: &Type) {
+            match of {
+                Type::Pointer(inner) | Type::List(inner) | Type::Map(inner) => check(inner),
+                Type::Struct(name) => assert!(SHAPES.contains_key(name), "{name}"),
+                _ => {}
+            }
+        }
+        SHAPES.values().flatten().for_each(|field| check(&field.of));
+        for kind in Kind::all().filter(|kind| *kind != Kind::PodSequence) {
+            assert!(SHAPES.contains_key(kind.info().name), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn empty_values_are_left_out_or_written() {
+        let mut pod = json!({ "metadata": { "labels": {}, "uid": null }, "nonsense": 1, "spec": {
+            "hostNetwork": false, "nodeSelector": {}, "volumes": [{ "name": "v", "emptyDir": {} }],
+            "enableServiceLinks": false,
+            "containers": [{ "name": "c", "resources": { "limits": { "cpu": 0.5, "memory": "1024Mi" } } }],
+        } });
+        canonical(Kind::Pod, &mut pod);
+        let expected = json!({ "metadata": {}, "status": {}, "spec": {
+            "volumes": [{ "name": "v", "emptyDir": {} }], "enableServiceLinks": false,
+            "containers": [{ "name": "c", "resources": { "limits": { "cpu": "500m", "memory": "1Gi" } } }],
+        } });
+        assert_eq!(pod, expected);
+    }
+}

@@ -1,0 +1,68 @@
+//! What an update cannot change, and what follows from what it does change.
+
+use crate::kinds::Kind;
+use serde_json::Value;
+
+pub(super) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+/// Takes over from the stored object what a write to this subresource (empty: the object itself) does not touch, and
+/// counts the generation.
+pub fn carry_over(kind: Kind, old: &Value, new: &mut Value, subresource: &str) {
+    for field in ["creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        keep(&old["metadata"], &mut new["metadata"], field);
+    }
+    // Another uid is a mistake that the rules report.
+    if new["metadata"]["uid"].as_str().is_none_or(str::is_empty) {
+        keep(&old["metadata"], &mut new["metadata"], "uid");
+    }
+    if subresource == "status" {
+        return carry_over_all_but_status(kind, old, new);
+    }
+    if kind.info().status {
+        keep(old, new, "status");
+    }
+    if kind == Kind::Namespace {
+        keep(&old["spec"], &mut new["spec"], "finalizers");
+    }
+    if kind == Kind::DaemonSet {
+        count_template(old, new);
+    }
+    let counted = kind.info().generation && kind != Kind::PriorityClass;
+    if counted && old["spec"] != new["spec"] {
+        let generation = old["metadata"]["generation"].as_i64().unwrap_or_default();
+        new["metadata"]["generation"] = (generation + 1).into();
+    }
+}
+
+/// The generation of a DaemonSet's template is an annotation, from a time before revisions.
+fn count_template(old: &Value, new: &mut Value) {
+    let before = &old["metadata"]["annotations"][TEMPLATE_GENERATION];
+    let number: i64 = before.as_str().and_then(|text| text.parse().ok()).unwrap_or_default();
+    let changed = old["spec"]["template"] != new["spec"]["template"];
+    let annotations = super::inner(&mut new["metadata"], "annotations");
+    annotations[TEMPLATE_GENERATION] = (number + i64::from(changed)).to_string().into();
+}
+
+fn carry_over_all_but_status(kind: Kind, old: &Value, new: &mut Value) {
+    keep(old, new, "spec");
+    match kind {
+        // Of a custom resource only the status is written.
+        Kind::PodSequence => keep(old, new, "metadata"),
+        Kind::Deployment => keep(&old["metadata"], &mut new["metadata"], "labels"),
+        Kind::Pod => {
+            keep(&old["metadata"], &mut new["metadata"], "ownerReferences");
+            if new["status"]["qosClass"].as_str().is_none_or(str::is_empty) {
+                keep(&old["status"], &mut new["status"], "qosClass");
+            }
+        }
+        _ => {}
+    }
+}
+
+fn keep(old: &Value, new: &mut Value, field: &str) {
+    let Some(fields) = new.as_object_mut() else { return };
+    match old.get(field) {
+        Some(value) => fields.insert(field.to_owned(), value.clone()),
+        None => fields.remove(field),
+    };
+}

@@ -1,0 +1,129 @@
+//! What the API server refuses, in its own words.
+//!
+//! [`created`] is for an object as [`super::defaults`] leaves it when it is created, [`updated`] for one that is written
+//! over another, after [`super::defaults::carry_over`]. Rules that nobody meets by accident (Windows, AppArmor, device
+//! claims, exotic volumes) are not here; such objects pass.
+//!
+//! Where the API server prints a whole object of its own types, or the difference of two, the sentence stands without it:
+//! nothing reads that, and it would need every field of those types. See [`ELIDED`].
+
+mod around;
+mod batch;
+mod containers;
+mod cron;
+mod metadata;
+mod names;
+mod pod;
+mod pod_update;
+mod scheduling;
+mod selector;
+mod sequence;
+mod volumes;
+mod workloads;
+
+use super::refusal::{Wrong, WrongKind};
+use crate::kinds::Kind;
+use names::Messages;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// Stands for a value that the API server writes out in full.
+pub const ELIDED: &str = "{…}";
+
+/// What is wrong with an object that is created.
+pub fn created(kind: Kind, object: &Value) -> Vec<Wrong> {
+    let mut found = Vec::new();
+    metadata::created(kind, object, &mut found);
+    match kind {
+        Kind::Pod => pod::created(object, &mut found),
+        Kind::Deployment => workloads::deployment(&object["spec"], &mut found),
+        Kind::ReplicaSet => workloads::replica_set(&object["spec"], &mut found),
+        Kind::StatefulSet => workloads::stateful_set(&object["spec"], &mut found),
+        Kind::DaemonSet => workloads::daemon_set(&object["spec"], &mut found),
+        Kind::Job => batch::job(object, &mut found),
+        Kind::CronJob => batch::cron_job_created(object, &mut found),
+        Kind::PodSequence => sequence::check(object, &mut found),
+        _ => around::created(kind, object, &mut found),
+    }
+    once_each(found)
+}
+
+/// What is wrong with an object that is written over another one; `subresource` is empty for the object itself.
+pub fn updated(kind: Kind, old: &Value, new: &Value, subresource: &str) -> Vec<Wrong> {
+    let mut found = Vec::new();
+    metadata::updated(kind, old, new, &mut found);
+    let (before, after) = (&old["spec"], &new["spec"]);
+    if subresource == "status" {
+        around::status(kind, new, &mut found);
+        return once_each(found);
+    }
+    match kind {
+        Kind::Pod => pod_update::updated(old, new, &mut found),
+        Kind::Deployment => {
+            workloads::deployment(after, &mut found);
+            workloads::selector_kept(before, after, &mut found);
+        }
+        Kind::ReplicaSet => {
+            workloads::replica_set(after, &mut found);
+            workloads::selector_kept(before, after, &mut found);
+        }
+        Kind::DaemonSet => {
+            workloads::selector_kept(before, after, &mut found);
+            workloads::daemon_set(after, &mut found);
+        }
+        Kind::StatefulSet => {
+            workloads::stateful_set(after, &mut found);
+            workloads::stateful_set_updated(before, after, &mut found);
+        }
+        Kind::Job => batch::job_updated(old, new, &mut found),
+        Kind::CronJob => batch::cron_job(after, &mut found),
+        Kind::PodSequence => sequence::check(new, &mut found),
+        _ => around::updated(kind, old, new, &mut found),
+    }
+    once_each(found)
+}
+
+/// The API server says nothing twice.
+fn once_each(found: Vec<Wrong>) -> Vec<Wrong> {
+    let mut said = BTreeSet::new();
+    found.into_iter().filter(|wrong| said.insert(wrong.to_string())).collect()
+}
+
+fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+    object[field].as_str().unwrap_or_default()
+}
+
+fn items<'a>(object: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+    object[field].as_array().into_iter().flatten()
+}
+
+fn invalid_each(found: &mut Vec<Wrong>, field: &str, value: &str, messages: Messages) {
+    found.extend(messages.iter().map(|message| Wrong::invalid(field, &value.into(), message)));
+}
+
+/// Wrong where a number is below zero; absent is fine.
+fn not_negative(found: &mut Vec<Wrong>, object: &Value, field: &str, path: &str) {
+    if object[field].as_i64().is_some_and(|number| number < 0) {
+        let words = "must be greater than or equal to 0";
+        found.push(Wrong::invalid(format!("{path}.{field}"), &object[field], words));
+    }
+}
+
+/// Wrong where a text is none of these; the API server names them in its own order.
+fn one_of(found: &mut Vec<Wrong>, field: &str, value: &Value, allowed: &[&str]) {
+    if !value.as_str().is_some_and(|text| allowed.contains(&text)) {
+        found.push(Wrong::not_supported(field, value, allowed));
+    }
+}
+
+/// An invalid value that is already written as the API server writes it.
+fn invalid_shown(field: &str, shown: &str, words: &str) -> Wrong {
+    Wrong { field: field.to_owned(), kind: WrongKind::Invalid, detail: format!("{shown}: {words}") }
+}
+
+/// An object with its fields in a given order; ours are sorted by name.
+fn in_order(object: &Value, order: &[&str]) -> String {
+    let field = |name: &&str| object.get(*name).map(|value| format!("\"{name}\":{value}"));
+    let fields: Vec<String> = order.iter().filter_map(field).collect();
+    format!("{{{}}}", fields.join(","))
+}

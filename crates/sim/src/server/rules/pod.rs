@@ -1,0 +1,78 @@
+//! Rules on pods, and on the templates they are made from.
+
+use super::volumes::Volumes;
+use super::{containers, invalid_each, items, metadata, names, one_of, scheduling, text, volumes};
+use crate::server::refusal::Wrong;
+use serde_json::Value;
+
+pub fn created(pod: &Value, found: &mut Vec<Wrong>) {
+    of_every_version(pod, found);
+    let spec = &pod["spec"];
+    if items(spec, "ephemeralContainers").next().is_some() {
+        found.push(Wrong::forbidden("spec.ephemeralContainers", "cannot be set on create"));
+    }
+    if !text(spec, "nodeName").is_empty() && items(spec, "schedulingGates").next().is_some() {
+        let words = "cannot be set until all schedulingGates have been cleared";
+        found.push(Wrong::forbidden("spec.nodeName", words));
+    }
+}
+
+/// What holds for a pod when it is created and ever after.
+pub fn of_every_version(pod: &Value, found: &mut Vec<Wrong>) {
+    check_spec(&pod["spec"], "spec", &[], found);
+    containers::no_blanks_around_images(&pod["spec"], found);
+}
+
+/// `claims` are volumes that its owner will add.
+pub fn template(template: &Value, path: &str, claims: &[&str], found: &mut Vec<Wrong>) {
+    // The API server leaves out `metadata` here.
+    metadata::labels(&template["metadata"]["labels"], &format!("{path}.labels"), found);
+    metadata::annotations(&template["metadata"]["annotations"], &format!("{path}.annotations"), found);
+    check_spec(&template["spec"], &format!("{path}.spec"), claims, found);
+    if items(&template["spec"], "ephemeralContainers").next().is_some() {
+        let words = "ephemeral containers not allowed in pod template";
+        found.push(Wrong::forbidden(format!("{path}.spec.ephemeralContainers"), words));
+    }
+}
+
+fn check_spec(spec: &Value, path: &str, claims: &[&str], found: &mut Vec<Wrong>) {
+    let mut volumes: Volumes<'_> = volumes::check(spec, path, found);
+    volumes.extend(claims);
+    containers::check_all(spec, path, &volumes, found);
+    let policies = ["Always", "OnFailure", "Never"];
+    one_of(found, &format!("{path}.restartPolicy"), &spec["restartPolicy"], &policies);
+    let policies = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
+    one_of(found, &format!("{path}.dnsPolicy"), &spec["dnsPolicy"], &policies);
+    metadata::labels(&spec["nodeSelector"], &format!("{path}.nodeSelector"), found);
+    scheduling::affinity(spec, path, found);
+    for (at, gate) in items(spec, "readinessGates").enumerate() {
+        let kind = text(gate, "conditionType");
+        let field = format!("{path}.readinessGates[{at}].conditionType");
+        invalid_each(found, &field, kind, names::qualified(kind));
+    }
+    scheduling::gates(spec, path, found);
+    scheduling::spread(spec, path, found);
+    named(spec, path, "serviceAccountName", names::dns_subdomain, found);
+    named(spec, path, "nodeName", names::dns_subdomain, found);
+    if let Some(seconds) = spec["activeDeadlineSeconds"].as_i64()
+        && !(1..=i64::from(i32::MAX)).contains(&seconds)
+    {
+        let words = format!("must be between 1 and {}, inclusive", i32::MAX);
+        found.push(Wrong::invalid(format!("{path}.activeDeadlineSeconds"), &seconds.into(), &words));
+    }
+    named(spec, path, "hostname", names::dns_label, found);
+    named(spec, path, "subdomain", names::dns_label, found);
+    scheduling::tolerations(spec, path, found);
+    named(spec, path, "priorityClassName", names::dns_subdomain, found);
+    if let Some(policy) = spec.get("preemptionPolicy") {
+        let policies = ["PreemptLowerPriority", "Never"];
+        one_of(found, &format!("{path}.preemptionPolicy"), policy, &policies);
+    }
+}
+
+fn named(spec: &Value, path: &str, field: &str, rule: fn(&str) -> names::Messages, found: &mut Vec<Wrong>) {
+    let name = text(spec, field);
+    if !name.is_empty() {
+        invalid_each(found, &format!("{path}.{field}"), name, rule(name));
+    }
+}

@@ -1,0 +1,88 @@
+//! Rules on the volumes of a pod.
+
+use super::{invalid_each, items, names, text};
+use crate::server::refusal::Wrong;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// The names of the volumes that can be mounted.
+pub type Volumes<'a> = BTreeSet<&'a str>;
+
+/// In the order in which the API server looks for them; the first one found is the kind of the volume.
+const SOURCES: [&str; 30] = [
+    "emptyDir",
+    "hostPath",
+    "gitRepo",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "secret",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "persistentVolumeClaim",
+    "rbd",
+    "cinder",
+    "cephfs",
+    "flocker",
+    "downwardAPI",
+    "fc",
+    "flexVolume",
+    "configMap",
+    "azureFile",
+    "vsphereVolume",
+    "quobyte",
+    "azureDisk",
+    "storageos",
+    "photonPersistentDisk",
+    "projected",
+    "portworxVolume",
+    "scaleIO",
+    "csi",
+    "ephemeral",
+    "image",
+];
+
+pub fn check<'a>(spec: &'a Value, path: &str, found: &mut Vec<Wrong>) -> Volumes<'a> {
+    let mut good = Volumes::new();
+    for (at, volume) in items(spec, "volumes").enumerate() {
+        let path = format!("{path}.volumes[{at}]");
+        let before = found.len();
+        source(volume, &path, found);
+        let name = text(volume, "name");
+        match name {
+            "" => found.push(Wrong::required(format!("{path}.name"), "")),
+            name => invalid_each(found, &format!("{path}.name"), name, names::dns_label(name)),
+        }
+        if good.contains(name) {
+            found.push(Wrong::duplicate(format!("{path}.name"), &name.into()));
+        }
+        if found.len() == before {
+            good.insert(name);
+        }
+    }
+    good
+}
+
+fn source(volume: &Value, path: &str, found: &mut Vec<Wrong>) {
+    let mut given = SOURCES.iter().filter(|source| volume.get(**source).is_some());
+    let Some(first) = given.next() else {
+        found.push(Wrong::required(path, "must specify a volume type"));
+        return;
+    };
+    let required = |part: &str, found: &mut Vec<Wrong>| {
+        if text(&volume[*first], part).is_empty() {
+            found.push(Wrong::required(format!("{path}.{first}.{part}"), ""));
+        }
+    };
+    match *first {
+        "hostPath" => required("path", found),
+        "secret" => required("secretName", found),
+        "configMap" => required("name", found),
+        "persistentVolumeClaim" => required("claimName", found),
+        "csi" => required("driver", found),
+        _ => {}
+    }
+    for more in given {
+        found.push(Wrong::forbidden(format!("{path}.{more}"), "may not specify more than 1 volume type"));
+    }
+}

@@ -1,0 +1,8 @@
+//! Scheduler, kubelets and nodes of the embedded cluster, in situations that a person could set up: what is created,
+//! and what is seen of it when.
+
+mod containers;
+mod lifecycle;
+mod placing;
+mod probes;
+mod world;
