@@ -115,7 +115,7 @@ async fn a_roll_out_stays_within_its_limits() {
         world.wait(300).await;
         let found = extremes(&world.log(), (replicas, replicas));
         assert_eq!(found, (most, fewest), "{replicas} {surge} {unavailable}");
-        assert_eq!(sets(&world), [format!("1: 0/0"), format!("2: {replicas}/{replicas}")]);
+        assert_eq!(sets(&world), ["1: 0/0".to_owned(), format!("2: {replicas}/{replicas}")]);
         assert_eq!(world.condition(Kind::Deployment, "web", "Progressing"), "True NewReplicaSetAvailable");
     }
 }

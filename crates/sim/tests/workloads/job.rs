@@ -319,7 +319,9 @@ async fn who_is_deleted_is_replaced_at_once_or_when_it_has_ended() {
         assert_eq!((&before["terminating"], &before["failed"]), (&json!(1), &failed), "{policy}");
         world.wait(40).await;
         let after = status(&world);
-        assert_eq!((&after["terminating"], &after["failed"]), (&json!(0), &json!(1)), "{policy}");
+        // It is counted by how it ended.
+        let counted = |what: &str| after[what].as_i64().unwrap_or_default();
+        assert_eq!((counted("terminating"), counted("failed") + counted("succeeded")), (0, 1), "{policy}");
     }
 }
 
