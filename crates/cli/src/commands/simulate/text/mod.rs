@@ -109,7 +109,7 @@ impl<'a> Picture<'a> {
     fn sequence(&self, sequence: &SequenceReport) -> String {
         let SequenceReport { namespace, name, phase, message, groups } = sequence;
         let several = self.report.sequences.iter().any(|other| other.namespace != *namespace);
-        let place = if several { format!("{namespace}/{name}") } else { name.clone() };
+        let place = words::plain(&if several { format!("{namespace}/{name}") } else { name.clone() });
         let look = match phase.as_str() {
             "Completed" => GOOD,
             "Failed" => BAD,
@@ -159,20 +159,21 @@ impl<'a> Picture<'a> {
             0 => pods.iter().filter(interesting).count().min(LEAST_PODS),
             most => most,
         };
-        let mut chosen: Vec<usize> = pods.to_vec();
+        let mut shown: Vec<usize> = (0..pods.len()).collect();
+        let mut folded = Vec::new();
         if pods.len() > room {
             // A stable sort: within each half, the order in which they were created.
-            chosen.sort_by_key(|pod| !interesting(&pod));
+            shown.sort_by_key(|place| !interesting(&&pods[*place]));
             // The line that says how many more there are takes the place of one.
-            chosen.truncate(if self.pods_per_group == 0 { room } else { room.saturating_sub(1) });
-            chosen.sort_by_key(|pod| pods.iter().position(|other| other == pod));
+            let rows = if self.pods_per_group == 0 { room } else { room.saturating_sub(1) };
+            folded = shown.split_off(rows).into_iter().map(|place| pods[place]).collect();
+            shown.sort_unstable();
         }
         let mut text = String::new();
-        for pod in chosen.iter().filter_map(|pod| self.report.pods.get(*pod)) {
+        for pod in shown.iter().filter_map(|place| self.report.pods.get(pods[*place])) {
             let cells = bar::of_pod(pod, self.scale);
             text += &self.row(&fit(&format!("  {}", pod.name), self.names), &cells, &beside(pod));
         }
-        let folded: Vec<usize> = pods.iter().copied().filter(|pod| !chosen.contains(pod)).collect();
         // In a long picture the line of the group already says how many there are.
         if !folded.is_empty() && self.pods_per_group > 0 {
             let more = format!("  … and {} more", folded.len());
