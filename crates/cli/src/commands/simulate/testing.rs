@@ -257,7 +257,7 @@ pub fn many() -> Report {
 
 /// A group of 40 pods, of which one is late and two never come; ten pods of no sequence.
 pub fn replicas() -> Report {
-    let slow = why("NotReady", "web-31 is not ready for 52.0s", "look at its readiness probe");
+    let slow = why("NotReady", "not ready for 52.0s: readiness probe fails", "look at its readiness probe");
     let mut pods: Vec<PodReport> = (0..40)
         .map(|number| usual(&format!("web-{number:02}"), 0, 100 * number, 4_000 + 150 * number))
         .collect();

@@ -35,6 +35,8 @@ const LEAST_PODS: usize = 3;
 /// Entries of the list of what can never start; the first ones are mostly the cause of the others.
 const MOST_NEVER: usize = 20;
 const MOST_NAME: usize = 36;
+/// `  … and 137 more`
+const LEAST_NAME: usize = 16;
 /// `2/2 ready after 12.4s`, `10/12 ready, never opened`.
 const PROGRESS: usize = 25;
 /// From here on there is room for whom a group waited for.
@@ -73,7 +75,7 @@ impl<'a> Picture<'a> {
         let group_names = groups().map(|group| group.name.width());
         let pod_names = report.pods.iter().map(|pod| pod.name.width() + 2);
         let most = (width * 3 / 10).min(MOST_NAME);
-        let names = group_names.chain(pod_names).max().unwrap_or(0).clamp(12, most.max(12));
+        let names = group_names.chain(pod_names).max().unwrap_or(0).clamp(LEAST_NAME, most.max(LEAST_NAME));
         let beside = if width >= WIDE { PROGRESS + WAITED } else { PROGRESS };
         let columns = width - names - 2 - 2 - beside;
         let share = ROWS / groups().count().max(1);
