@@ -50,7 +50,7 @@ pub struct Browser {
     client: Client<HttpConnector, Full<bytes::Bytes>>,
     /// Where the session's commands go.
     session: String,
-    _driver: Process,
+    driver: Process,
     dir: PathBuf,
     supervisor: Supervisor,
 }
@@ -75,7 +75,7 @@ impl Browser {
         .await?;
         let client = Client::builder(TokioExecutor::new()).build_http();
         let session = format!("http://127.0.0.1:{port}/session");
-        let mut browser = Browser { client, session, _driver: driver, dir, supervisor };
+        let mut browser = Browser { client, session, driver, dir, supervisor };
         let id = browser.open_session().await.with_context(|| tail(&log))?;
         browser.session = format!("{}/{id}", browser.session);
         // The page that a new window begins with has a lot to say and to ask for.
@@ -196,7 +196,8 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        if let Err(error) = self.supervisor.finish() {
+        // Ended by the supervisor with all the rest; here it is only waited for.
+        if let Err(error) = self.supervisor.finish().and_then(|()| self.driver.kill()) {
             eprintln!("testbed: the end of a browser: {error:#}");
         }
     }
