@@ -63,8 +63,7 @@ impl Browser {
         let dir = tempfile::Builder::new().prefix(supervisor::PREFIX).tempdir()?.keep();
         fs::create_dir(dir.join("logs"))?;
         let supervisor = Supervisor::start(&dir)?;
-        // Port 0: a free one, which it then names in its log.
-        let spec = Spec { name: "chromedriver", program: CHROMEDRIVER.into(), args: vec!["--port=0".into()] };
+        let spec = Spec { name: "chromedriver", program: "unshare".into(), args: driver_arguments() };
         let mut driver = Process::new(spec, &dir);
         driver.start()?;
         let log = driver.log();
@@ -201,6 +200,18 @@ impl Drop for Browser {
             eprintln!("testbed: the end of a browser: {error:#}");
         }
     }
+}
+
+/// Chromium's helpers overwrite the mark by which the supervisor knows its processes, and would write to their profile
+/// after it has been removed. In a namespace of their own, they end with the driver.
+fn driver_arguments() -> Vec<String> {
+    let mut words = vec!["--pid", "--mount-proc", "--fork", "--kill-child"];
+    if !rustix::process::geteuid().is_root() {
+        words.push("--map-root-user");
+    }
+    // Port 0: a free one, which it then names in its log.
+    words.extend([CHROMEDRIVER, "--port=0"]);
+    words.into_iter().map(str::to_owned).collect()
 }
 
 /// From `ChromeDriver was started successfully on port 43917.`
