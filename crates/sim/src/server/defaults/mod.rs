@@ -1,6 +1,6 @@
 //! What the API server adds to an object before it stores it.
 //!
-//! In the order of a creation: [`fill`] (decoding and defaults), [`admit`] and [`admit_pod`] (the built-in admission
+//! In the order of a creation: [`undecodable`] and, where asked for, [`unknown_fields`]; [`fill`] (the form, and defaults), [`admit`] and [`admit_pod`] (the built-in admission
 //! plugins), [`initial_status`] (the strategy of the kind). An update has [`fill`], [`admit_pod_update`] and [`carry_over`].
 //!
 //! Left to whoever calls: names from `generateName`, uid, times and resourceVersion; the addresses and node ports of
@@ -10,6 +10,7 @@ mod admit;
 mod batch;
 mod core;
 mod create;
+mod decode;
 mod pod;
 mod quantity;
 mod sequence;
@@ -19,6 +20,7 @@ mod workloads;
 
 pub use admit::{Surroundings, admit, admit_pod, admit_pod_update};
 pub use create::initial_status;
+pub use decode::{undecodable, unknown_fields};
 pub use quantity::Quantity;
 pub use sequence::sequence_schema;
 pub use update::carry_over;

@@ -66,11 +66,7 @@ pub fn updated(kind: Kind, old: &Value, new: &Value, found: &mut Vec<Wrong>) {
         }
         Kind::ControllerRevision => {
             not_negative_at(new, "revision", found);
-            // It is the data that may not change, but it is compared with the number.
-            if old["data"] != new["data"] || old["revision"] != new["revision"] {
-                let words = "field is immutable";
-                found.push(Wrong::invalid("data", &new["data"], words));
-            }
+            metadata::immutable(found, "data", &old["data"], &new["data"]);
         }
         Kind::Event => {
             event(new, found);
