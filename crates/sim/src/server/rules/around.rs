@@ -44,7 +44,7 @@ fn of_every_version(kind: Kind, object: &Value, found: &mut Vec<Wrong>) {
         Kind::Node => scheduling::taints(object, found),
         Kind::Service => service(spec, found),
         Kind::ResourceQuota => quota(spec, found),
-        Kind::PersistentVolumeClaim => claim(spec, found),
+        Kind::PersistentVolumeClaim => claim(spec, "spec", found),
         Kind::PodDisruptionBudget => budget(spec, found),
         Kind::Lease => lease(spec, found),
         _ => {}
@@ -208,24 +208,28 @@ fn quota(spec: &Value, found: &mut Vec<Wrong>) {
     }
 }
 
-fn claim(spec: &Value, found: &mut Vec<Wrong>) {
+pub fn claim(spec: &Value, path: &str, found: &mut Vec<Wrong>) {
     let modes = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
     if items(spec, "accessModes").next().is_none() {
-        found.push(Wrong::required("spec.accessModes", "at least 1 access mode is required"));
+        found.push(Wrong::required(format!("{path}.accessModes"), "at least 1 access mode is required"));
     }
-    selector::check(&spec["selector"], "spec.selector", found);
+    selector::check(&spec["selector"], &format!("{path}.selector"), found);
     for mode in items(spec, "accessModes") {
-        one_of(found, "spec.accessModes", mode, &modes);
+        one_of(found, &format!("{path}.accessModes"), mode, &modes);
     }
     match Quantity::of(&spec["resources"]["requests"]["storage"]) {
-        None => found.push(Wrong::required("spec.resources[storage]", "")),
+        None => found.push(Wrong::required(format!("{path}.resources[storage]"), "")),
         Some(amount) if amount.nanos() <= 0 => {
             let amount = &spec["resources"]["requests"]["storage"];
-            found.push(Wrong::invalid("spec.resources[storage]", amount, "must be greater than zero"));
+            found.push(Wrong::invalid(
+                format!("{path}.resources[storage]"),
+                amount,
+                "must be greater than zero",
+            ));
         }
         Some(_) => {}
     }
-    one_of(found, "spec.volumeMode", &spec["volumeMode"], &["Block", "Filesystem"]);
+    one_of(found, &format!("{path}.volumeMode"), &spec["volumeMode"], &["Block", "Filesystem"]);
 }
 
 /// Here the API server goes on with the difference of the two specs.

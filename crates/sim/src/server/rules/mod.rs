@@ -11,6 +11,7 @@ mod around;
 mod batch;
 mod containers;
 mod cron;
+mod given;
 mod metadata;
 mod names;
 mod pod;
