@@ -107,6 +107,14 @@ pub fn canonical(kind: Kind, object: &mut Value) {
     }
 }
 
+/// The same for one field of an object.
+pub(super) fn part(kind: Kind, name: &str, object: &mut Value) {
+    let field = fields_of(kind.info().name).iter().find(|field| field.name == name);
+    if let (Some(field), Some(value)) = (field, object.get_mut(name)) {
+        tidy(&field.of, value);
+    }
+}
+
 /// The same for a part of an object, by the name of its type.
 pub(super) fn shape(name: &str, value: &mut Value) {
     if let (Some(fields), Some(object)) = (SHAPES.get(name), value.as_object_mut()) {

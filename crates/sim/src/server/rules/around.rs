@@ -83,28 +83,9 @@ pub fn updated(kind: Kind, old: &Value, new: &Value, found: &mut Vec<Wrong>) {
         }
         Kind::PersistentVolumeClaim => {
             of_every_version(kind, new, found);
-            claim_kept(&old["spec"], &new["spec"], found);
+            claim_kept(old, new, found);
         }
         _ => of_every_version(kind, new, found),
-    }
-}
-
-/// Counts in a status are not negative.
-pub fn status(kind: Kind, object: &Value, found: &mut Vec<Wrong>) {
-    let counts: &[&str] = match kind {
-        Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet => {
-            &["observedGeneration", "replicas", "updatedReplicas", "readyReplicas", "availableReplicas"]
-        }
-        Kind::DaemonSet => &["currentNumberScheduled", "desiredNumberScheduled", "numberReady"],
-        Kind::Job => &["active", "succeeded", "failed"],
-        Kind::PodDisruptionBudget => {
-            &["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"]
-        }
-        Kind::PodSequence => return super::sequence::check_status(object, found),
-        _ => &[],
-    };
-    for count in counts {
-        not_negative(found, &object["status"], count, "status");
     }
 }
 
@@ -232,15 +213,21 @@ pub fn claim(spec: &Value, path: &str, found: &mut Vec<Wrong>) {
     one_of(found, &format!("{path}.volumeMode"), &spec["volumeMode"], &["Block", "Filesystem"]);
 }
 
-/// Here the API server goes on with the difference of the two specs.
-fn claim_kept(before: &Value, after: &Value, found: &mut Vec<Wrong>) {
-    const MAY_CHANGE: [&str; 3] = ["resources", "volumeName", "volumeAttributesClassName"];
-    let rest = |spec: &Value| {
-        let mut spec = spec.as_object().cloned().unwrap_or_default();
-        spec.retain(|field, _| !MAY_CHANGE.contains(&field.as_str()));
+/// A claim that is bound may grow. Here the API server goes on with the difference of the two specs.
+fn claim_kept(old: &Value, new: &Value, found: &mut Vec<Wrong>) {
+    let bound = old["status"]["phase"] == "Bound";
+    let unnamed = text(&old["spec"], "volumeName").is_empty();
+    let rest = |claim: &Value| {
+        let mut spec = claim["spec"].as_object().cloned().unwrap_or_default();
+        spec.retain(|field, _| match field.as_str() {
+            "resources" | "volumeAttributesClassName" => !bound,
+            // The controller that binds it fills this in.
+            "volumeName" => !unnamed,
+            _ => true,
+        });
         spec
     };
-    if rest(before) != rest(after) {
+    if rest(old) != rest(new) {
         let words = "spec is immutable after creation except resources.requests and volumeAttributesClassName for \
                      bound claims";
         found.push(Wrong::forbidden("spec", words));

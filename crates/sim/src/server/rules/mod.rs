@@ -19,6 +19,7 @@ mod pod_update;
 mod scheduling;
 mod selector;
 mod sequence;
+mod status;
 mod volumes;
 mod workloads;
 
@@ -55,7 +56,11 @@ pub fn updated(kind: Kind, old: &Value, new: &Value, subresource: &str) -> Vec<W
     metadata::updated(kind, old, new, &mut found);
     let (before, after) = (&old["spec"], &new["spec"]);
     if subresource == "status" {
-        around::status(kind, new, &mut found);
+        status::updated(kind, old, new, &mut found);
+        return once_each(found);
+    }
+    // What was right is right still. Most writes change labels or annotations only, and pods are many.
+    if !after.is_null() && before == after {
         return once_each(found);
     }
     match kind {
