@@ -115,7 +115,12 @@ impl Server {
         let request = request.body(serde_json::to_vec(body)?)?;
         match self.client.request::<Value>(request).await {
             Ok(answer) => Ok(answer),
-            Err(kube::Error::Api(status)) => Ok(json!({ "code": status.code, "message": status.message })),
+            Err(kube::Error::Api(status)) => {
+                let status = serde_json::to_value(&status)?;
+                let part = |name: &str| status[name].clone();
+                let (code, reason, message) = (part("code"), part("reason"), part("message"));
+                Ok(json!({ "code": code, "reason": reason, "message": message, "details": part("details") }))
+            }
             Err(error) => Err(error.into()),
         }
     }

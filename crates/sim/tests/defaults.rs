@@ -5,6 +5,7 @@ use rollcall_sim::server::defaults::{self, Surroundings};
 use rollcall_sim::server::refusal::Refusal;
 use rollcall_sim::server::rules::{self, ELIDED};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// What the recorder writes in place of what is different every time.
@@ -120,7 +121,7 @@ fn tidy(mut object: Value) -> Value {
 fn differences(path: &str, ours: &Value, theirs: &Value, lines: &mut Vec<String>) {
     match (ours, theirs) {
         (Value::Object(left), Value::Object(right)) => {
-            let names: std::collections::BTreeSet<&String> = left.keys().chain(right.keys()).collect();
+            let names: BTreeSet<&String> = left.keys().chain(right.keys()).collect();
             for name in names {
                 let at = format!("{path}.{name}");
                 match (left.get(name), right.get(name)) {
@@ -230,6 +231,7 @@ fn exceptions() -> Map<String, Value> {
 /// Whether a refusal is the recorded one. What the API server prints of its own types is not compared.
 fn compare_refusal(name: &str, ours: &Refusal, theirs: &Value, report: &mut Vec<String>) {
     let mut message = theirs["message"].as_str().unwrap_or_default().to_owned();
+    let has_difference = message.contains("\n@@ ");
     if let Some((start, _)) = message.split_once("\n@@ ") {
         let end = if start.contains("is invalid: [") { "]" } else { "" };
         message = format!("{start}{end}");
@@ -243,6 +245,14 @@ fn compare_refusal(name: &str, ours: &Refusal, theirs: &Value, report: &mut Vec<
     }
     if Some(u64::from(ours.code)) != theirs["code"].as_u64() || ours.message != message {
         report.push(format!("{name}\n  ours   {ours}\n  theirs {}: {message}", theirs["code"]));
+    } else if !ours.message.contains(ELIDED) && !has_difference {
+        let mut details = theirs["details"].clone();
+        if let Some(causes) = details.get_mut("causes").and_then(Value::as_array_mut) {
+            let mut seen = BTreeSet::new();
+            causes.retain(|cause| seen.insert(cause.to_string()));
+        }
+        let ours = json!({ "reason": ours.reason, "details": ours.details });
+        compare(name, &ours, &json!({ "reason": theirs["reason"], "details": details }), report);
     }
 }
 

@@ -89,7 +89,7 @@ pub fn updated(kind: Kind, old: &Value, new: &Value, subresource: &str) -> Vec<W
     once_each(found)
 }
 
-/// The API server says nothing twice.
+/// The API server says nothing twice in its message. In its `causes` it does, where it looked twice; we do not.
 fn once_each(found: Vec<Wrong>) -> Vec<Wrong> {
     let mut said = BTreeSet::new();
     found.into_iter().filter(|wrong| said.insert(wrong.to_string())).collect()
