@@ -28,6 +28,8 @@ pub struct Nodes {
     /// When a kubelet was last heard of, of those that have stopped.
     silent_since: BTreeMap<Arc<str>, Timestamp>,
     pods: BTreeMap<Arc<str>, BTreeSet<Key>>,
+    /// Nodes that are not ready, of which the pods were told.
+    told: BTreeSet<Arc<str>>,
 }
 
 impl Actor for Nodes {
@@ -36,6 +38,7 @@ impl Actor for Nodes {
             Kind::Node if change.deleted => {
                 self.agenda.forget(&change.key);
                 self.silent_since.remove(&change.key.name);
+                self.told.remove(&change.key.name);
             }
             Kind::Node => self.agenda.add(change.key.clone()),
             Kind::Pod => {
@@ -85,7 +88,9 @@ impl Nodes {
         }
         taint(cluster, key);
         let Some(node) = cluster.store.get(key).cloned() else { return };
-        if ready(&node) != Some("True") {
+        if ready(&node) == Some("True") {
+            self.told.remove(&key.name);
+        } else if self.told.insert(key.name.clone()) {
             for pod in self.pods.get(&key.name).into_iter().flatten() {
                 say_pod_is_not_ready(cluster, pod);
             }
@@ -247,7 +252,7 @@ fn taint(cluster: &mut Cluster, key: &Key) {
     });
 }
 
-/// Nobody knows whether a pod on a node that is not ready is ready.
+/// Nobody knows whether a pod on a node that is not ready is ready. A kubelet that is alive contradicts.
 fn say_pod_is_not_ready(cluster: &mut Cluster, key: &Key) {
     let Some(pod) = cluster.store.get(key) else { return };
     let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();

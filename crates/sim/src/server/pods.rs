@@ -63,6 +63,9 @@ pub fn bind(cluster: &mut Cluster, key: &Key, node: &str) -> Result<(), Refusal>
     }
     let mut bound = pod.value.clone();
     bound["spec"]["nodeName"] = node.into();
+    if let Some(status) = bound["status"].as_object_mut() {
+        status.remove("nominatedNodeName");
+    }
     let scheduled = json!({
         "type": "PodScheduled", "status": "True", "lastTransitionTime": cluster.stamp(),
         "observedGeneration": bound["metadata"]["generation"],

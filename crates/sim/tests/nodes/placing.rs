@@ -259,18 +259,17 @@ async fn neighbours() {
     assert_eq!(zones, [("a", 3), ("b", 3)].into());
 }
 
-/// Not a benchmark; a guard against looking at everything for everyone.
 #[tokio::test(start_paused = true)]
-async fn ten_thousand_pods() {
+async fn ten_thousand_pods_on_a_hundred_nodes() {
     let names: Vec<String> = (0..100).map(|number| format!("n{number}")).collect();
     let world = World::with_nodes(&names.iter().map(String::as_str).collect::<Vec<_>>()).await;
     for number in 0..10_000 {
         world.pod(&format!("p{number}"), cpu("70m"));
     }
-    let began = std::time::Instant::now();
     world.run(0.0).await;
-    let took = began.elapsed();
-    let placed = (0..10_000).filter(|number| world.node_of(&format!("p{number}")).is_some()).count();
-    assert_eq!(placed, 10_000);
-    println!("10,000 pods on 100 nodes in {took:?}");
+    let mut loads = std::collections::BTreeMap::new();
+    for number in 0..10_000 {
+        *loads.entry(world.node_of(&format!("p{number}"))).or_insert(0) += 1;
+    }
+    assert!(loads.len() == 100 && loads.values().all(|load| *load == 100), "{loads:?}");
 }

@@ -29,6 +29,8 @@ pub struct Life {
     pub verdict: Option<(&'static str, &'static str)>,
     /// No container runs, and none will.
     pub over: bool,
+    /// The version of the pod that the kubelet itself has written last.
+    pub written: u64,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -132,6 +134,7 @@ impl Life {
             stopping: None,
             verdict: None,
             over: false,
+            written: 0,
         }
     }
 
