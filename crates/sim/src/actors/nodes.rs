@@ -3,6 +3,7 @@
 //! A node that is created is ready, unless its annotation says that it is not. A kubelet that has stopped (annotation
 //! `testbed.rollcall.dev/stopped: "true"`) is missed after a while; from then on its node is unreachable.
 
+use super::bound::Bound;
 use super::kubelet::STOPPED;
 use super::{Actor, Agenda};
 use crate::cluster::Cluster;
@@ -27,7 +28,7 @@ pub struct Nodes {
     agenda: Agenda,
     /// When a kubelet was last heard of, of those that have stopped.
     silent_since: BTreeMap<Arc<str>, Timestamp>,
-    pods: BTreeMap<Arc<str>, BTreeSet<Key>>,
+    pods: Bound,
     /// Nodes that are not ready, of which the pods were told.
     told: BTreeSet<Arc<str>>,
 }
@@ -41,16 +42,7 @@ impl Actor for Nodes {
                 self.told.remove(&change.key.name);
             }
             Kind::Node => self.agenda.add(change.key.clone()),
-            Kind::Pod => {
-                let Some(node) = change.object["spec"]["nodeName"].as_str() else { return };
-                if change.deleted {
-                    if let Some(pods) = self.pods.get_mut(node) {
-                        pods.remove(&change.key);
-                    }
-                } else if change.before.as_ref().is_none_or(|old| old["spec"]["nodeName"] != node) {
-                    self.pods.entry(node.into()).or_default().insert(change.key.clone());
-                }
-            }
+            Kind::Pod => _ = self.pods.heard(change),
             _ => {}
         }
     }
@@ -91,7 +83,7 @@ impl Nodes {
         if ready(&node) == Some("True") {
             self.told.remove(&key.name);
         } else if self.told.insert(key.name.clone()) {
-            for pod in self.pods.get(&key.name).into_iter().flatten() {
+            for pod in self.pods.on(&key.name) {
                 say_pod_is_not_ready(cluster, pod);
             }
         }

@@ -317,7 +317,7 @@ async fn init_containers_and_sidecars() {
         Case {
             name: "sidecar-with-a-startup-probe",
             pod: both(
-                inits(json!([{ "name": "side", "image": "x", "restartPolicy": "Always", "startupProbe": { "periodSeconds": 2 } }])),
+                inits(json!([{ "name": "side", "image": "x", "restartPolicy": "Always", "startupProbe": { "periodSeconds": 2, "exec": { "command": ["ask"] } } }])),
                 annotations(&[("side.ready-after", "4s")]),
             ),
             seconds: 100.0,
