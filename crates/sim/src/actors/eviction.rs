@@ -87,7 +87,7 @@ fn patience(pod: &Value, node: &Value) -> Option<SignedDuration> {
 
 impl Evictions {
     fn look_at(&mut self, cluster: &mut Cluster, key: &Key) {
-        let Some(pod) = cluster.store.get(key).filter(|pod| !pod.is_terminating()) else { return };
+        let Some(pod) = cluster.store.get(key) else { return };
         let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
         let node = cluster.store.find(Kind::Node, "", node);
         let Some(patience) = node.and_then(|node| patience(pod, node)) else {

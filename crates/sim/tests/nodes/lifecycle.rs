@@ -126,7 +126,7 @@ async fn a_node_is_deleted() {
     assert!(world.get(&pod_key("one")).is_some() && world.get(&pod_key("lost")).is_none());
     world.run(2.0).await;
     assert!(world.get(&pod_key("one")).is_none() && world.get(&pod_key("other")).is_some());
-    world.expect("lost", &["0 Pending", "40 Failed", "40 gone"]);
+    world.expect("lost", &["0 Pending", "40 Failed", "40 Failed terminating", "40 gone"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -70,7 +70,7 @@ async fn why_not() {
         (port, format!("2 node(s) didn't have free ports for the requested pod ports. {}", no_victims(2))),
         (spread, format!("2 node(s) didn't match pod topology spread constraints (missing required label). {}", not_helpful(2))),
         (near, format!("2 node(s) didn't match pod affinity rules. {}", not_helpful(2))),
-        (claim, format!("persistentvolumeclaim \"data\" not found. {}", not_helpful(2))),
+        (claim, "persistentvolumeclaim \"data\" not found. not found".to_owned()),
         (both(cpu("7900m"), json!({ "spec": { "priorityClassName": "polite", "preemptionPolicy": "Never" } })), "2 Insufficient cpu. no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never.".to_owned()),
     ];
     for (pod, message) in cases {

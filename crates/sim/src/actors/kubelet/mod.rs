@@ -101,6 +101,8 @@ impl Kubelet {
             self.lives.insert(key.clone(), Life::new(pod, now));
         }
         let Some(life) = self.lives.get_mut(key) else { return };
+        // Whoever said that it is over is believed.
+        life.over |= is_over(pod);
         let behaviour = behaviour::of_pod(pod, &cluster.habits);
         let Cluster { store, habits, chance, .. } = cluster;
         let mut around = Surroundings { pod, store, habits, chance, now, behaviour, nudged };

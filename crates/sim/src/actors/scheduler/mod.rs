@@ -332,12 +332,15 @@ impl Scheduler {
             }
             diagnosis.others = named.map(|_| "node(s) didn't satisfy plugin(s) [NodeAffinity]");
         }
-        let mut room = Room::None;
-        if diagnosis.nodes > 0 {
+        let (mut room, mut found) = (Room::None, None);
+        if diagnosis.before.is_some() {
+            // The real scheduler stumbles over what it has not looked at, and says just this.
+            diagnosis.after = "not found".to_owned();
+        } else if diagnosis.nodes > 0 {
             match preempt::plan(&needs, &self.nodes, &diagnosis, &cluster.store) {
                 Ok(plan) => {
                     room = Room::On(plan.node.clone());
-                    self.make_room(cluster, &needs, plan);
+                    found = Some(plan);
                 }
                 Err(no) => {
                     diagnosis.after = format!("no new claims to deallocate, preemption: {}", no.words);
@@ -359,6 +362,9 @@ impl Scheduler {
             self.found.1.insert(class, (sentence.clone(), blocked));
         }
         report(cluster, &needs.key, &sentence, &room);
+        if let Some(plan) = found {
+            self.make_room(cluster, &needs, plan);
+        }
         self.queue.wait(needs, class, blocked);
     }
 
