@@ -59,7 +59,8 @@ async fn volumes_that_are_missing() {
     let volume = |source: Value| {
         let mut volume = json!({ "name": "v" });
         crate::world::merge(&mut volume, source);
-        json!({ "spec": { "volumes": [volume] } })
+        json!({ "spec": { "volumes": [volume], "containers": [
+            { "name": "app", "image": "x", "volumeMounts": [{ "name": "v", "mountPath": "/v" }] } ] } })
     };
     world.pod("waits", volume(json!({ "configMap": { "name": "later" } })));
     world.pod("optional", volume(json!({ "secret": { "secretName": "none", "optional": true } })));
