@@ -228,3 +228,32 @@ async fn the_status_as_a_kubelet_writes_it() {
         (&json!("True"), &json!("2026-01-01T00:00:09Z"))
     );
 }
+
+/// As recorded on a real kubelet 1.36.4.
+#[tokio::test(start_paused = true)]
+async fn every_step_of_a_pod() {
+    let world = World::with_nodes(&["n1"]).await;
+    world.pod("plain", json!({}));
+    let never = json!({ "spec": { "restartPolicy": "Never" } });
+    world.pod("never", both(never, annotations(&[("app.exit-after", "1s"), ("app.exit-code", "3")])));
+    world.run(10.0).await;
+    world.delete(&pod_key("plain"));
+    world.run(10.0).await;
+    let start = [
+        "Pending",
+        "Pending P0",
+        "Pending s1 I1 r1 c1 P1",
+        "Pending S1 I1 r1 c1 P1",
+        "Running S1 I1 R1 C1 P1 ip",
+    ];
+    let end = [
+        "Running S1 I1 R1 C1 P1 ip grace30",
+        "Running S2 I2 R2 C2 P2 ip grace30",
+        "Succeeded s2 I2 r2 c2 P2 ip grace30",
+        "Succeeded s2 I2 r2 c2 P2 ip grace0",
+        "gone",
+    ];
+    assert_eq!(world.trail("plain"), [start, end].concat());
+    let end = ["Running S1 I1 r1 c1 P1 ip", "Failed s1 I1 r1 c1 P1 ip"];
+    assert_eq!(world.trail("never"), [&start[..], &end].concat());
+}
