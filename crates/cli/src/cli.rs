@@ -1,6 +1,8 @@
 //! The arguments, and the way from them to a command.
 
-use crate::commands::{completion, controller, explain, install, reference, release, simulate, status, version};
+use crate::commands::{
+    completion, controller, explain, install, reference, release, simulate, status, version,
+};
 use crate::outcome::{EXIT_CODES, Outcome};
 use anyhow::Result;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};

@@ -88,7 +88,8 @@ impl Which {
                 let text = |value: &'static str| metadata[value].as_str().unwrap_or_default();
                 let label = |key: &str| metadata["labels"][key].as_str();
                 let owners = owners(metadata);
-                let owners: Vec<(Kind, &str)> = owners.iter().map(|(kind, name)| (*kind, name.as_str())).collect();
+                let owners: Vec<(Kind, &str)> =
+                    owners.iter().map(|(kind, name)| (*kind, name.as_str())).collect();
                 selector.matches(text("namespace"), text("name"), label, &owners)
             }
         }

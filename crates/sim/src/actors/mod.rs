@@ -11,12 +11,12 @@ use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
 mod bound;
-pub mod eviction;
 pub mod claims;
 pub mod common;
 pub mod cronjob;
 pub mod daemonset;
 pub mod deployment;
+pub mod eviction;
 pub mod garbage;
 pub mod job;
 pub mod kubelet;

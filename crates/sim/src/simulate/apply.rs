@@ -65,7 +65,9 @@ pub fn create(cluster: &mut Cluster, given: &Given) -> Result<()> {
     match cluster.create(kind, object) {
         Ok(_) => Ok(()),
         // There from the beginning, as in every cluster.
-        Err(refusal) if refusal.code == 409 && matches!(kind, Kind::Namespace | Kind::ServiceAccount) => Ok(()),
+        Err(refusal) if refusal.code == 409 && matches!(kind, Kind::Namespace | Kind::ServiceAccount) => {
+            Ok(())
+        }
         Err(refusal) => Err(anyhow!("{}: {}", given.origin, refusal.message)),
     }
 }
@@ -76,12 +78,14 @@ fn in_order<'a>(known: &[&'a Given]) -> (Vec<&'a Given>, Vec<String>) {
     let place = |given: &&Given| kind_of(&given.value).filter(|kind| *kind <= Kind::PodSequence);
     these.sort_by_key(|given| place(given).map_or((1, None), |kind| (0, Some(kind))));
     let mut notes = Vec::new();
-    let pods: Vec<&Given> = these.iter().filter(|given| kind_of(&given.value) == Some(Kind::ReplicaSet)).copied().collect();
+    let pods: Vec<&Given> =
+        these.iter().filter(|given| kind_of(&given.value) == Some(Kind::ReplicaSet)).copied().collect();
     let owned = pods.iter().filter(|given| given.value["metadata"]["ownerReferences"].is_array()).count();
     if owned > 0 {
         notes.push(format!("{owned} ReplicaSets that belong to others are made anew by their owners"));
         these.retain(|given| {
-            kind_of(&given.value) != Some(Kind::ReplicaSet) || !given.value["metadata"]["ownerReferences"].is_array()
+            kind_of(&given.value) != Some(Kind::ReplicaSet)
+                || !given.value["metadata"]["ownerReferences"].is_array()
         });
     }
     (these, notes)

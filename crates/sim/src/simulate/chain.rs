@@ -9,7 +9,8 @@ const AT_ONCE: u64 = 1_000;
 /// From the first pod to the one that arrived last.
 pub fn critical(lives: &[Life], sequences: &[SequenceReport]) -> Vec<Step> {
     let arrived = |place: &usize| lives[*place].arrived;
-    let Some(last) = (0..lives.len()).filter(|place| arrived(place).is_some()).max_by_key(|place| arrived(place))
+    let Some(last) =
+        (0..lives.len()).filter(|place| arrived(place).is_some()).max_by_key(|place| arrived(place))
     else {
         return Vec::new();
     };
@@ -19,7 +20,8 @@ pub fn critical(lives: &[Life], sequences: &[SequenceReport]) -> Vec<Step> {
         let life = &lives[place];
         let (from, to) = (life.let_go(), life.arrived.unwrap_or_default());
         chain.push(Step { pod: place, from, to });
-        next = waited_for(place, lives, sequences).filter(|earlier| arrived(earlier).is_some_and(|at| at < to));
+        next =
+            waited_for(place, lives, sequences).filter(|earlier| arrived(earlier).is_some_and(|at| at < to));
     }
     chain.reverse();
     chain
@@ -35,14 +37,19 @@ fn waited_for(place: usize, lives: &[Life], sequences: &[SequenceReport]) -> Opt
     };
     if life.was_held() {
         for sequence in sequences {
-            let Some(group) = sequence.groups.iter().find(|group| group.pods.contains(&place)) else { continue };
-            let mut members = group.waits_for.iter().flat_map(|earlier| sequence.groups[*earlier].pods.iter().copied());
+            let Some(group) = sequence.groups.iter().find(|group| group.pods.contains(&place)) else {
+                continue;
+            };
+            let mut members =
+                group.waits_for.iter().flat_map(|earlier| sequence.groups[*earlier].pods.iter().copied());
             return last_before(&mut members, life.let_go());
         }
     }
     let owner = life.owner.as_ref()?;
     let mut siblings = (0..lives.len()).filter(|other| {
-        *other != place && lives[*other].namespace == life.namespace && lives[*other].owner.as_ref() == Some(owner)
+        *other != place
+            && lives[*other].namespace == life.namespace
+            && lives[*other].owner.as_ref() == Some(owner)
     });
     last_before(&mut siblings, life.created)
         .filter(|sibling| lives[*sibling].arrived.is_some_and(|at| life.created - at <= AT_ONCE))

@@ -98,7 +98,8 @@ fn is_of_daemon_set(pod: &Value) -> bool {
 
 fn find(cluster: &Cluster, target: &Target) -> Result<Key> {
     let all = cluster.store.list(target.kind, target.namespace.as_deref());
-    let found: Vec<Key> = all.filter(|(key, _)| *key.name == *target.name).map(|(key, _)| key.clone()).collect();
+    let found: Vec<Key> =
+        all.filter(|(key, _)| *key.name == *target.name).map(|(key, _)| key.clone()).collect();
     match found.as_slice() {
         [one] => Ok(one.clone()),
         [] => Err(anyhow!("there is no {target}")),

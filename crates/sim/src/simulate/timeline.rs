@@ -193,7 +193,9 @@ fn trouble(pod: &Value) -> Option<String> {
     for status in all {
         let name = status["name"].as_str().unwrap_or_default();
         let reason = status["state"]["waiting"]["reason"].as_str();
-        if let Some(reason) = reason.filter(|reason| !matches!(*reason, "ContainerCreating" | "PodInitializing")) {
+        if let Some(reason) =
+            reason.filter(|reason| !matches!(*reason, "ContainerCreating" | "PodInitializing"))
+        {
             return Some(format!("container {name}: {reason}"));
         }
         let ended = &status["state"]["terminated"];

@@ -1,7 +1,7 @@
 //! What is over, what is stuck, and why: in the words of the core.
 
-use super::timeline::{Life, Timeline};
 use super::chain;
+use super::timeline::{Life, Timeline};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::plan::Plan;
@@ -10,9 +10,10 @@ use crate::store::Stored;
 use jiff::Timestamp;
 use rollcall_api::sequence::SequenceObject;
 use rollcall_api::watch::{NamespaceObject, OwnerObject, PodObject};
+use rollcall_core::Uid;
 use rollcall_core::facts::OwnerKind;
 use rollcall_core::index::{Index, Object, SequenceEntry};
-use rollcall_core::sequence::{Line, explain_pod, explain_sequence};
+use rollcall_core::sequence::explain::{Line, explain_pod, explain_sequence};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -30,7 +31,10 @@ pub fn has_arrived(cluster: &Cluster) -> bool {
         let wanted = object["spec"]["replicas"].as_i64().unwrap_or(1);
         let status = &object["status"];
         let updated = number(&status["updatedReplicas"]) == wanted;
-        current(object) && number(&status["readyReplicas"]) == wanted && number(&status["replicas"]) == wanted && updated
+        current(object)
+            && number(&status["readyReplicas"]) == wanted
+            && number(&status["replicas"]) == wanted
+            && updated
     };
     let condition = |object: &Stored, kind: &str| {
         let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
@@ -47,10 +51,17 @@ pub fn has_arrived(cluster: &Cluster) -> bool {
         && all(Kind::Pod, &|pod| pod["status"]["phase"] == "Succeeded" || condition(pod, "Ready"))
 }
 
-pub fn report(plan: &Plan, cluster: &Cluster, timeline: &Timeline, outcome: Outcome, notes: Vec<String>) -> Report {
+pub fn report(
+    plan: &Plan,
+    cluster: &Cluster,
+    timeline: &Timeline,
+    outcome: Outcome,
+    notes: Vec<String>,
+) -> Report {
     let (index, now) = (facts(cluster), cluster.now());
     let lives = timeline.lives();
-    let places: BTreeMap<&str, usize> = lives.iter().enumerate().map(|(at, life)| (life.uid.as_str(), at)).collect();
+    let places: BTreeMap<&str, usize> =
+        lives.iter().enumerate().map(|(at, life)| (life.uid.as_str(), at)).collect();
     let sequences: Vec<SequenceReport> =
         index.sequences().map(|entry| sequence(&index, entry, cluster, timeline, &places, now)).collect();
     let pods: Vec<PodReport> = lives.iter().map(|life| pod(&index, life, now)).collect();
@@ -122,13 +133,13 @@ fn sequence(
     };
     let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (uid, place) in places {
-        let Ok(uid) = uid.parse() else { continue };
-        let claim = index.claims_on(uid).find(|claim| claim.sequence == entry.sequence.uid);
+        let claim = index.claims_on(Uid::new(uid)).find(|claim| claim.sequence == entry.sequence.uid);
         if let Some(claim) = claim {
             members.entry(claim.group as usize).or_default().push(*place);
         }
     }
-    let groups = entry.spec().map(|spec| spec.groups.iter().enumerate().collect::<Vec<_>>()).unwrap_or_default();
+    let groups =
+        entry.spec().map(|spec| spec.groups.iter().enumerate().collect::<Vec<_>>()).unwrap_or_default();
     let group = |(at, group): (usize, &rollcall_core::sequence::Group)| {
         let shown = &status["groups"][at];
         let line = lines.iter().find(|line| line.text.starts_with(&format!("group {} ", at + 1)));
@@ -147,7 +158,13 @@ fn sequence(
         }
     };
     let groups = groups.into_iter().map(group).collect();
-    SequenceReport { phase: text(&status["phase"]), message: text(&status["message"]), namespace, name, groups }
+    SequenceReport {
+        phase: text(&status["phase"]),
+        message: text(&status["message"]),
+        namespace,
+        name,
+        groups,
+    }
 }
 
 fn pod(index: &Index, life: &Life, now: Timestamp) -> PodReport {
