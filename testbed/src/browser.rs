@@ -50,7 +50,7 @@ pub struct Browser {
     client: Client<HttpConnector, Full<bytes::Bytes>>,
     /// Where the session's commands go.
     session: String,
-    _driver: Process,
+    driver: Process,
     dir: PathBuf,
     supervisor: Supervisor,
 }
@@ -63,8 +63,7 @@ impl Browser {
         let dir = tempfile::Builder::new().prefix(supervisor::PREFIX).tempdir()?.keep();
         fs::create_dir(dir.join("logs"))?;
         let supervisor = Supervisor::start(&dir)?;
-        // Port 0: a free one, which it then names in its log.
-        let spec = Spec { name: "chromedriver", program: CHROMEDRIVER.into(), args: vec!["--port=0".into()] };
+        let spec = Spec { name: "chromedriver", program: "unshare".into(), args: driver_arguments() };
         let mut driver = Process::new(spec, &dir);
         driver.start()?;
         let log = driver.log();
@@ -75,7 +74,7 @@ impl Browser {
         .await?;
         let client = Client::builder(TokioExecutor::new()).build_http();
         let session = format!("http://127.0.0.1:{port}/session");
-        let mut browser = Browser { client, session, _driver: driver, dir, supervisor };
+        let mut browser = Browser { client, session, driver, dir, supervisor };
         let id = browser.open_session().await.with_context(|| tail(&log))?;
         browser.session = format!("{}/{id}", browser.session);
         // The page that a new window begins with has a lot to say and to ask for.
@@ -196,10 +195,23 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        if let Err(error) = self.supervisor.finish() {
+        // Ended by the supervisor with all the rest; here it is only waited for.
+        if let Err(error) = self.supervisor.finish().and_then(|()| self.driver.kill()) {
             eprintln!("testbed: the end of a browser: {error:#}");
         }
     }
+}
+
+/// Chromium's helpers overwrite the mark by which the supervisor knows its processes, and would write to their profile
+/// after it has been removed. In a namespace of their own, they end with the driver.
+fn driver_arguments() -> Vec<String> {
+    let mut words = vec!["--pid", "--mount-proc", "--fork", "--kill-child"];
+    if !rustix::process::geteuid().is_root() {
+        words.push("--map-root-user");
+    }
+    // Port 0: a free one, which it then names in its log.
+    words.extend([CHROMEDRIVER, "--port=0"]);
+    words.into_iter().map(str::to_owned).collect()
 }
 
 /// From `ChromeDriver was started successfully on port 43917.`

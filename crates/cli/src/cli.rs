@@ -1,6 +1,8 @@
 //! The arguments, and the way from them to a command.
 
-use crate::commands::{completion, controller, explain, install, reference, release, status, version};
+use crate::commands::{
+    completion, controller, explain, install, reference, release, simulate, status, version,
+};
 use crate::outcome::{EXIT_CODES, Outcome};
 use anyhow::Result;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -43,6 +45,7 @@ pub enum Command {
     Status(status::Arguments),
     Explain(explain::Arguments),
     Release(release::Arguments),
+    Simulate(simulate::Arguments),
     Install(install::Arguments),
     Controller(controller::Arguments),
     Completion(completion::Arguments),
@@ -72,6 +75,7 @@ pub fn run() -> Result<Outcome> {
     let Cli { access, command } = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     match command {
         Command::Controller(arguments) => controller::run(access, arguments),
+        Command::Simulate(arguments) => simulate::run(arguments),
         Command::Install(arguments) => install::run(&arguments),
         Command::Completion(arguments) => completion::run(&arguments),
         Command::Version(arguments) => version::run(&arguments),

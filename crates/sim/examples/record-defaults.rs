@@ -115,7 +115,12 @@ impl Server {
         let request = request.body(serde_json::to_vec(body)?)?;
         match self.client.request::<Value>(request).await {
             Ok(answer) => Ok(answer),
-            Err(kube::Error::Api(status)) => Ok(json!({ "code": status.code, "message": status.message })),
+            Err(kube::Error::Api(status)) => {
+                let status = serde_json::to_value(&status)?;
+                let part = |name: &str| status[name].clone();
+                let (code, reason, message) = (part("code"), part("reason"), part("message"));
+                Ok(json!({ "code": code, "reason": reason, "message": message, "details": part("details") }))
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -147,8 +152,10 @@ fn tidy(sent: &Value, mut answer: Value) -> Value {
     // A Job that was refused had a uid already, and its labels name it.
     let text = answer.to_string();
     if let Some(at) = text.find(UID_LABEL) {
-        let start = at + UID_LABEL.len();
-        answer = replace(&answer, &text[start..start + UID_LENGTH], "UID");
+        let uid = &text[at + UID_LABEL.len()..][..UID_LENGTH];
+        if !uid.starts_with("UID") {
+            answer = replace(&answer, uid, "UID");
+        }
     }
     let text = answer.to_string();
     if let Some(at) = text.find(VOLUME) {
@@ -161,14 +168,14 @@ fn tidy(sent: &Value, mut answer: Value) -> Value {
     {
         condition["lastTransitionTime"] = "2026-01-01T00:00:00Z".into();
     }
-    if let Some(metadata) = answer["metadata"].as_object_mut() {
+    if let Some(metadata) = answer.get_mut("metadata").and_then(Value::as_object_mut) {
         for field in ["uid", "resourceVersion", "creationTimestamp", "managedFields"] {
             metadata.remove(field);
         }
     }
     if answer["kind"] == "Service" && answer["spec"]["clusterIP"] != "None" {
         for field in ["clusterIP", "clusterIPs"] {
-            answer["spec"].as_object_mut().and_then(|spec| spec.remove(field));
+            answer["spec"].as_object_mut().map(|spec| spec.remove(field));
         }
     }
     answer

@@ -2,6 +2,8 @@
 //!
 //! What a pod says about itself by annotations wins; see [`crate::actors::kubelet`].
 
+use crate::kinds::Kind;
+use crate::plan::Selector;
 use crate::server::selectors;
 use jiff::SignedDuration;
 use serde_json::Value;
@@ -64,6 +66,8 @@ pub enum Which {
     Named { namespace: Option<String>, glob: String },
     /// By a LabelSelector as it stands in a workload.
     Labelled { namespace: Option<String>, selector: Value },
+    /// As a plan says.
+    Chosen(Selector),
 }
 
 impl Which {
@@ -80,8 +84,35 @@ impl Which {
             Which::Labelled { namespace, selector } => {
                 within(namespace) && selectors::selects(selector, &metadata["labels"])
             }
+            Which::Chosen(selector) => {
+                let text = |value: &'static str| metadata[value].as_str().unwrap_or_default();
+                let label = |key: &str| metadata["labels"][key].as_str();
+                let owners = owners(metadata);
+                let owners: Vec<(Kind, &str)> =
+                    owners.iter().map(|(kind, name)| (*kind, name.as_str())).collect();
+                selector.matches(text("namespace"), text("name"), label, &owners)
+            }
         }
     }
+}
+
+/// Who owns a pod, and who owns that: a ReplicaSet and a Job are named after the Deployment and the CronJob that made
+/// them, with an end of their own.
+fn owners(metadata: &Value) -> Vec<(Kind, String)> {
+    let mut all = Vec::new();
+    for reference in metadata["ownerReferences"].as_array().into_iter().flatten() {
+        let text = |field: &str| reference[field].as_str().unwrap_or_default();
+        let Some(kind) = Kind::named(text("apiVersion"), text("kind")) else { continue };
+        let made_by = match kind {
+            Kind::ReplicaSet => Some(Kind::Deployment),
+            Kind::Job => Some(Kind::CronJob),
+            _ => None,
+        };
+        let parent = made_by.zip(text("name").rsplit_once('-'));
+        all.extend(parent.map(|(kind, (name, _))| (kind, name.to_owned())));
+        all.push((kind, text("name").to_owned()));
+    }
+    all
 }
 
 /// Whether a text is as the glob says, `*` being any text.

@@ -17,4 +17,7 @@ pub mod kinds;
 pub mod plan;
 pub mod report;
 pub mod server;
+pub mod simulate;
 pub mod store;
+
+pub use simulate::simulate;

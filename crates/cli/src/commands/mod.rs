@@ -6,8 +6,7 @@ pub mod explain;
 pub mod install;
 pub mod reference;
 pub mod release;
-#[allow(dead_code, reason = "not yet a command: what it shows comes first")]
-mod simulate;
+pub mod simulate;
 pub mod status;
 pub mod target;
 pub mod version;

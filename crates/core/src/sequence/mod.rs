@@ -22,5 +22,5 @@ pub use decide::{Action, Decision, Settings, decide};
 pub use evaluate::{Evaluation, GroupView, evaluate};
 pub use events::{Event, EventKind};
 pub use reason::Reason;
-pub use spec::{Sequence, Spec};
+pub use spec::{Group, Sequence, Spec};
 pub use status::{GroupState, Phase, Status};

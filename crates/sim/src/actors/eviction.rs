@@ -1,5 +1,6 @@
 //! Pods leave a node with taints that they do not bear, at once or when the time is over for which they do.
 
+use super::bound::Bound;
 use super::scheduler::bears;
 use super::{Actor, Agenda};
 use crate::cluster::Cluster;
@@ -8,13 +9,12 @@ use crate::server::pods::set_condition;
 use crate::store::{Change, Key};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 #[derive(Default)]
 pub struct Evictions {
     agenda: Agenda,
-    pods: BTreeMap<Arc<str>, BTreeSet<Key>>,
+    pods: Bound,
     /// Since when each pod has been bearing what it does not bear for ever.
     bearing: BTreeMap<Key, Timestamp>,
 }
@@ -25,27 +25,28 @@ impl Actor for Evictions {
             Kind::Node if !change.deleted => {
                 let before = change.before.as_ref().map(|old| &old["spec"]["taints"]);
                 if before.unwrap_or(&Value::Null) != &change.object["spec"]["taints"] {
-                    let pods = self.pods.get(&change.key.name).into_iter().flatten().cloned();
-                    pods.for_each(|key| self.agenda.add(key));
+                    self.pods.on(&change.key.name).cloned().for_each(|key| self.agenda.add(key));
                 }
             }
+            Kind::Pod if change.deleted => {
+                self.pods.heard(change);
+                self.agenda.forget(&change.key);
+                self.bearing.remove(&change.key);
+            }
             Kind::Pod => {
-                let Some(node) = change.object["spec"]["nodeName"].as_str() else { return };
-                if change.deleted {
-                    self.agenda.forget(&change.key);
-                    self.bearing.remove(&change.key);
-                    if let Some(pods) = self.pods.get_mut(node) {
-                        pods.remove(&change.key);
-                    }
-                } else if change.before.as_ref().is_none_or(|old| {
-                    old["spec"]["nodeName"] != node
-                        || old["spec"]["tolerations"] != change.object["spec"]["tolerations"]
-                }) {
-                    self.pods.entry(node.into()).or_default().insert(change.key.clone());
-                    let tainted = cluster.store.find(Kind::Node, "", node);
-                    if tainted.is_some_and(|node| taints(node).next().is_some()) {
-                        self.agenda.add(change.key.clone());
-                    }
+                let bound = self.pods.heard(change).is_some();
+                let asked_again = || {
+                    let differs =
+                        |old: &Value| old["spec"]["tolerations"] != change.object["spec"]["tolerations"];
+                    change.before.as_ref().is_some_and(|old| differs(old))
+                };
+                let node = change.object["spec"]["nodeName"].as_str().unwrap_or_default();
+                let is_tainted = || {
+                    let node = cluster.store.find(Kind::Node, "", node);
+                    node.is_some_and(|node| taints(node).next().is_some())
+                };
+                if !node.is_empty() && (bound || asked_again()) && is_tainted() {
+                    self.agenda.add(change.key.clone());
                 }
             }
             _ => {}
@@ -86,7 +87,7 @@ fn patience(pod: &Value, node: &Value) -> Option<SignedDuration> {
 
 impl Evictions {
     fn look_at(&mut self, cluster: &mut Cluster, key: &Key) {
-        let Some(pod) = cluster.store.get(key).filter(|pod| !pod.is_terminating()) else { return };
+        let Some(pod) = cluster.store.get(key) else { return };
         let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
         let node = cluster.store.find(Kind::Node, "", node);
         let Some(patience) = node.and_then(|node| patience(pod, node)) else {

@@ -10,6 +10,7 @@ use crate::store::{Change, Key};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
+mod bound;
 pub mod claims;
 pub mod common;
 pub mod cronjob;

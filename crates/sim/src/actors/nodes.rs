@@ -3,6 +3,7 @@
 //! A node that is created is ready, unless its annotation says that it is not. A kubelet that has stopped (annotation
 //! `testbed.rollcall.dev/stopped: "true"`) is missed after a while; from then on its node is unreachable.
 
+use super::bound::Bound;
 use super::kubelet::STOPPED;
 use super::{Actor, Agenda};
 use crate::cluster::Cluster;
@@ -27,7 +28,9 @@ pub struct Nodes {
     agenda: Agenda,
     /// When a kubelet was last heard of, of those that have stopped.
     silent_since: BTreeMap<Arc<str>, Timestamp>,
-    pods: BTreeMap<Arc<str>, BTreeSet<Key>>,
+    pods: Bound,
+    /// Nodes that are not ready, of which the pods were told.
+    told: BTreeSet<Arc<str>>,
 }
 
 impl Actor for Nodes {
@@ -36,18 +39,10 @@ impl Actor for Nodes {
             Kind::Node if change.deleted => {
                 self.agenda.forget(&change.key);
                 self.silent_since.remove(&change.key.name);
+                self.told.remove(&change.key.name);
             }
             Kind::Node => self.agenda.add(change.key.clone()),
-            Kind::Pod => {
-                let Some(node) = change.object["spec"]["nodeName"].as_str() else { return };
-                if change.deleted {
-                    if let Some(pods) = self.pods.get_mut(node) {
-                        pods.remove(&change.key);
-                    }
-                } else if change.before.as_ref().is_none_or(|old| old["spec"]["nodeName"] != node) {
-                    self.pods.entry(node.into()).or_default().insert(change.key.clone());
-                }
-            }
+            Kind::Pod => _ = self.pods.heard(change),
             _ => {}
         }
     }
@@ -85,8 +80,10 @@ impl Nodes {
         }
         taint(cluster, key);
         let Some(node) = cluster.store.get(key).cloned() else { return };
-        if ready(&node) != Some("True") {
-            for pod in self.pods.get(&key.name).into_iter().flatten() {
+        if ready(&node) == Some("True") {
+            self.told.remove(&key.name);
+        } else if self.told.insert(key.name.clone()) {
+            for pod in self.pods.on(&key.name) {
                 say_pod_is_not_ready(cluster, pod);
             }
         }
@@ -247,7 +244,7 @@ fn taint(cluster: &mut Cluster, key: &Key) {
     });
 }
 
-/// Nobody knows whether a pod on a node that is not ready is ready.
+/// Nobody knows whether a pod on a node that is not ready is ready. A kubelet that is alive contradicts.
 fn say_pod_is_not_ready(cluster: &mut Cluster, key: &Key) {
     let Some(pod) = cluster.store.get(key) else { return };
     let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();

@@ -1,5 +1,6 @@
 //! Pods whose node is gone are removed.
 
+use super::bound::Bound;
 use super::{Actor, Agenda};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
@@ -7,8 +8,6 @@ use crate::server::pods::set_condition;
 use crate::store::{Change, Key};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// A node that is not there may yet come.
 const QUARANTINE: SignedDuration = SignedDuration::from_secs(40);
@@ -16,28 +15,17 @@ const QUARANTINE: SignedDuration = SignedDuration::from_secs(40);
 #[derive(Default)]
 pub struct PodGc {
     agenda: Agenda,
-    pods: BTreeMap<Arc<str>, BTreeSet<Key>>,
+    pods: Bound,
 }
 
 impl Actor for PodGc {
     fn heard(&mut self, change: &Change, cluster: &Cluster) {
         let node = match change.key.kind {
             Kind::Node if change.deleted => &*change.key.name,
-            Kind::Pod => {
-                let Some(node) = change.object["spec"]["nodeName"].as_str() else { return };
-                if change.deleted {
-                    if let Some(pods) = self.pods.get_mut(node) {
-                        pods.remove(&change.key);
-                    }
-                    return;
-                }
-                if change.before.as_ref().is_some_and(|old| old["spec"]["nodeName"] == node) {
-                    return;
-                }
-                self.pods.entry(node.into()).or_default().insert(change.key.clone());
-                node
-            }
-            _ => return,
+            _ => match self.pods.heard(change) {
+                Some(node) => node,
+                None => return,
+            },
         };
         if cluster.store.find(Kind::Node, "", node).is_none() {
             self.agenda.add_at(cluster.now() + QUARANTINE, Key::new(Kind::Node, "", node));
@@ -47,9 +35,7 @@ impl Actor for PodGc {
     fn act(&mut self, cluster: &mut Cluster) -> Option<Timestamp> {
         while let Some(node) = self.agenda.pop(cluster.now()) {
             if cluster.store.get(&node).is_none() {
-                for pod in self.pods.remove(&node.name).unwrap_or_default() {
-                    remove(cluster, &pod);
-                }
+                self.pods.on(&node.name).for_each(|pod| remove(cluster, pod));
             }
         }
         self.agenda.next_moment()

@@ -67,11 +67,11 @@ pub fn update(
         return Ok(Arc::new(Stored::draft(new)));
     }
     let at = cluster.now();
-    let stored = cluster.store.put(key.clone(), new, at);
-    match is_finished(&stored) {
-        true => Ok(cluster.store.remove(key, at).unwrap_or(stored)),
-        false => Ok(stored),
+    // Who loses the last thing that kept it is gone at once: watches see it as it was before.
+    if is_finished(&new) {
+        return Ok(cluster.store.remove(key, at).unwrap_or(old));
     }
+    Ok(cluster.store.put(key.clone(), new, at))
 }
 
 /// Puts an object in place of the one that is there, as PUT does.

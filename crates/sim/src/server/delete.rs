@@ -70,10 +70,6 @@ pub fn delete(cluster: &mut Cluster, key: &Key, wish: &Wish) -> Result<Deleted, 
     if wish.dry_run {
         return Ok(Deleted::Terminating(Arc::new(Stored::draft(new))));
     }
-    if is_finished(&new) {
-        let last = cluster.store.remove(key, at).unwrap_or(old);
-        return Ok(Deleted::Gone(last));
-    }
     if new == old.value {
         return Ok(Deleted::Terminating(old));
     }
@@ -81,6 +77,14 @@ pub fn delete(cluster: &mut Cluster, key: &Key, wish: &Wish) -> Result<Deleted, 
     if key.kind.info().generation && !old.is_terminating() {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or_default() + 1;
         new["metadata"]["generation"] = generation.into();
+    }
+    if is_finished(&new) {
+        // That a pod has no time left is written down before it goes, and watches see both.
+        if key.kind == Kind::Pod {
+            cluster.store.put(key.clone(), new, at);
+        }
+        let last = cluster.store.remove(key, at).unwrap_or(old);
+        return Ok(Deleted::Gone(last));
     }
     Ok(Deleted::Terminating(cluster.store.put(key.clone(), new, at)))
 }

@@ -63,10 +63,12 @@ pub fn bind(cluster: &mut Cluster, key: &Key, node: &str) -> Result<(), Refusal>
     }
     let mut bound = pod.value.clone();
     bound["spec"]["nodeName"] = node.into();
-    let scheduled = json!({
-        "type": "PodScheduled", "status": "True", "lastTransitionTime": cluster.stamp(),
-        "observedGeneration": bound["metadata"]["generation"],
-    });
+    if let Some(status) = bound["status"].as_object_mut() {
+        status.remove("nominatedNodeName");
+    }
+    // Without the generation that was observed: the kubelet will add it.
+    let scheduled =
+        json!({ "type": "PodScheduled", "status": "True", "lastTransitionTime": cluster.stamp() });
     set_condition(&mut bound["status"], scheduled);
     let at = cluster.now();
     cluster.store.put(key.clone(), bound, at);

@@ -26,6 +26,8 @@ pub struct Wrong {
 pub enum WrongKind {
     Required,
     Invalid,
+    /// Of another type than the schema of a custom resource says.
+    TypeInvalid,
     Forbidden,
     Duplicate,
     NotSupported,
@@ -40,6 +42,7 @@ impl WrongKind {
         match self {
             WrongKind::Required => "FieldValueRequired",
             WrongKind::Invalid => "FieldValueInvalid",
+            WrongKind::TypeInvalid => "FieldValueTypeInvalid",
             WrongKind::Forbidden => "FieldValueForbidden",
             WrongKind::Duplicate => "FieldValueDuplicate",
             WrongKind::NotSupported => "FieldValueNotSupported",
@@ -52,7 +55,7 @@ impl WrongKind {
     fn words(self) -> &'static str {
         match self {
             WrongKind::Required => "Required value",
-            WrongKind::Invalid => "Invalid value",
+            WrongKind::Invalid | WrongKind::TypeInvalid => "Invalid value",
             WrongKind::Forbidden => "Forbidden",
             WrongKind::Duplicate => "Duplicate value",
             WrongKind::NotSupported => "Unsupported value",

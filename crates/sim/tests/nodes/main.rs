@@ -4,5 +4,6 @@
 mod containers;
 mod lifecycle;
 mod placing;
+mod pods;
 mod probes;
 mod world;

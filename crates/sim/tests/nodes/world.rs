@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-type Seen = Arc<Mutex<BTreeMap<String, Vec<String>>>>;
+/// By pod: what was seen of it in a few words, and every commit with its conditions.
+type Seen = Arc<Mutex<BTreeMap<String, (Vec<String>, Vec<String>)>>>;
 
 pub struct World {
     shared: Arc<Shared>,
@@ -31,7 +32,8 @@ impl Observer for Record {
         }
         let what = if change.deleted { "gone".to_owned() } else { summary(&change.object) };
         let mut seen = self.seen.lock().expect("no test has panicked");
-        let lines = seen.entry(change.key.name.to_string()).or_default();
+        let (lines, trail) = seen.entry(change.key.name.to_string()).or_default();
+        trail.push(if change.deleted { "gone".to_owned() } else { conditions(&change.object) });
         if lines.last().and_then(|last| last.split_once(' ')).is_some_and(|(_, last)| last == what) {
             return;
         }
@@ -63,6 +65,25 @@ fn summary(pod: &Value) -> String {
     if pod["metadata"]["deletionTimestamp"].is_string() {
         words.push("terminating".into());
     }
+    words.join(" ")
+}
+
+/// The phase, the conditions by their first letters (S for the sandbox; small if they do not hold) with the generation that
+/// was observed, and the time of grace.
+fn conditions(pod: &Value) -> String {
+    let status = &pod["status"];
+    let mut words = vec![status["phase"].as_str().unwrap_or_default().to_owned()];
+    for condition in status["conditions"].as_array().into_iter().flatten() {
+        let letter = match condition["type"].as_str().unwrap_or_default() {
+            "PodReadyToStartContainers" => "S",
+            "PodScheduled" => "P",
+            other => &other[..1],
+        };
+        let letter = if condition["status"] == "True" { letter.to_owned() } else { letter.to_lowercase() };
+        words.push(format!("{letter}{}", condition["observedGeneration"].as_u64().unwrap_or_default()));
+    }
+    words.extend(status["podIP"].as_str().map(|_| "ip".to_owned()));
+    words.extend(pod["metadata"]["deletionGracePeriodSeconds"].as_i64().map(|grace| format!("grace{grace}")));
     words.join(" ")
 }
 
@@ -168,7 +189,11 @@ impl World {
     }
 
     pub fn seen(&self, pod: &str) -> Vec<String> {
-        self.seen.lock().expect("no test has panicked").get(pod).cloned().unwrap_or_default()
+        self.seen.lock().expect("no test has panicked").get(pod).cloned().unwrap_or_default().0
+    }
+
+    pub fn trail(&self, pod: &str) -> Vec<String> {
+        self.seen.lock().expect("no test has panicked").get(pod).cloned().unwrap_or_default().1
     }
 
     #[track_caller]

@@ -34,8 +34,7 @@ fn run(minute: i64) -> String {
 fn end_all(world: &World, phase: &str) {
     for pod in world.all(Kind::Pod) {
         if pod["status"]["phase"] == "Running" {
-            let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
-            world.edit_status(Kind::Pod, &name, |pod| pod["status"]["phase"] = phase.into());
+            world.end_named(pod["metadata"]["name"].as_str().unwrap(), phase);
         }
     }
 }

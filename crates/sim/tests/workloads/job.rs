@@ -149,16 +149,15 @@ async fn the_limit_of_restarts_in_the_same_pod() {
     let world = World::with_nodes(1);
     let mut task = job(json!({ "backoffLimit": 2 }));
     task["spec"]["template"]["spec"]["restartPolicy"] = "OnFailure".into();
+    let crashes =
+        json!({ "testbed.rollcall.dev/main.exit-after": "5s", "testbed.rollcall.dev/main.exit-code": "1" });
+    task["spec"]["template"]["metadata"]["annotations"] = crashes;
     world.create(Kind::Job, task);
-    world.wait(5).await;
-    let name = world.pod("task-#1");
-    for (restarts, failed) in [(1, "none"), (2, "True BackoffLimitExceeded")] {
-        world.edit_status(Kind::Pod, &name, |pod| {
-            pod["status"]["containerStatuses"] = json!([{ "name": "main", "restartCount": restarts }]);
-        });
-        world.wait(60).await;
-        assert_eq!(world.condition(Kind::Job, "task", "Failed"), failed);
-    }
+    world.wait(12).await;
+    assert_eq!(world.condition(Kind::Job, "task", "Failed"), "none");
+    world.wait(100).await;
+    assert_eq!(world.condition(Kind::Job, "task", "Failed"), "True BackoffLimitExceeded");
+    assert_eq!(world.only("+"), "+task-#1", "restarted in its place");
     assert_eq!(status(&world)["failed"], 1, "the pod that was ended counts as failed");
 }
 

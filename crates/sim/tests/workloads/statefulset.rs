@@ -143,6 +143,7 @@ async fn scaling_down_waits_for_those_below() {
     world.wait(30).await;
     world.log();
     world.set_ready("db-0", false);
+    world.wait(1).await;
     scale(&world, 2);
     world.wait(30).await;
     assert_eq!(world.log(), "");

@@ -5,7 +5,6 @@ use rollcall_controller::clock::Clock;
 use rollcall_sim::embedded::Embedded;
 use rollcall_sim::kinds::Kind;
 use rollcall_sim::server::Shared;
-use rollcall_sim::server::pods::set_condition;
 use rollcall_sim::server::refusal::Refusal;
 use rollcall_sim::store::{Change, Key, Observer};
 use serde_json::{Value, json};
@@ -133,13 +132,6 @@ impl World {
         self.shared.notify();
     }
 
-    #[track_caller]
-    pub fn edit_status(&self, kind: Kind, name: &str, change: impl FnOnce(&mut Value)) {
-        let outcome = self.shared.lock().update_status(&Self::key(kind, name), change);
-        outcome.unwrap_or_else(|refusal| panic!("{refusal}"));
-        self.shared.notify();
-    }
-
     pub fn delete(&self, kind: Kind, name: &str) {
         self.shared.lock().delete(&Self::key(kind, name)).unwrap_or_else(|refusal| panic!("{refusal}"));
         self.shared.notify();
@@ -213,26 +205,29 @@ impl World {
         pod.unwrap_or_else(|| panic!("{numbered} is gone"))["metadata"]["name"].as_str().unwrap().to_owned()
     }
 
+    /// Tells a pod how its programs behave from now on.
+    fn behave(&self, name: &str, what: &str, value: &str) {
+        self.edit(Kind::Pod, name, |pod| {
+            if !pod["metadata"]["annotations"].is_object() {
+                pod["metadata"]["annotations"] = json!({});
+            }
+            pod["metadata"]["annotations"][format!("testbed.rollcall.dev/{what}")] = value.into();
+        });
+    }
+
     /// Ends a pod, well or not.
     pub fn end(&self, numbered: &str, phase: &str) {
-        let name = self.pod(numbered);
-        let stamp = rollcall_sim::cluster::seconds(self.clock.now());
-        self.edit_status(Kind::Pod, &name, |pod| {
-            pod["status"]["phase"] = phase.into();
-            let not_ready = json!({ "type": "Ready", "status": "False", "lastTransitionTime": stamp });
-            set_condition(&mut pod["status"], not_ready);
-        });
+        self.end_named(&self.pod(numbered), phase);
+    }
+
+    pub fn end_named(&self, name: &str, phase: &str) {
+        let what = if phase == "Succeeded" { "complete-after" } else { "fail-after" };
+        self.behave(name, what, "0s");
     }
 
     /// Makes a pod unready, or ready again.
     pub fn set_ready(&self, numbered: &str, ready: bool) {
-        let name = self.pod(numbered);
-        let stamp = rollcall_sim::cluster::seconds(self.clock.now());
-        let status = if ready { "True" } else { "False" };
-        self.edit_status(Kind::Pod, &name, |pod| {
-            let condition = json!({ "type": "Ready", "status": status, "lastTransitionTime": stamp });
-            set_condition(&mut pod["status"], condition);
-        });
+        self.behave(&self.pod(numbered), "ready", if ready { "true" } else { "false" });
     }
 
     /// Keeps a pod from going, even when it is deleted; or no longer.

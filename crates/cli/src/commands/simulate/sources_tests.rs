@@ -161,7 +161,7 @@ fn an_alias_bomb_is_refused() {
     let mut text = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for level in 1..9 {
         let before = format!("*a{}", level - 1);
-        writeln!(text, "a{level}: &a{level} [{}]", vec![before.as_str(); 10].join(", ")).unwrap();
+        writeln!(text, "a{level}: &a{level} [{}]", [before.as_str(); 10].join(", ")).unwrap();
     }
     assert!(refusal(text.as_bytes()).contains("(document 1 of standard input)"));
 }

@@ -64,6 +64,7 @@ pub fn all() -> Vec<(&'static str, Report)> {
         ("missing", missing()),
         ("failed", failed()),
         ("many", many()),
+        ("replicas", replicas()),
         ("empty", empty()),
         ("flapping", flapping()),
         ("jobs", jobs()),
@@ -252,6 +253,28 @@ pub fn many() -> Report {
     let mut report = report(ended, vec![sequence("estate", groups)], pods);
     (report.nodes, report.critical) = (50, critical);
     report
+}
+
+/// A group of 40 pods, of which one is late and two never come; ten pods of no sequence.
+pub fn replicas() -> Report {
+    let slow = why("NotReady", "not ready for 52.0s: readiness probe fails", "look at its readiness probe");
+    let mut pods: Vec<PodReport> = (0..40)
+        .map(|number| usual(&format!("web-{number:02}"), 0, 100 * number, 4_000 + 150 * number))
+        .collect();
+    for number in [31, 32] {
+        pods[number].spans.truncate(2);
+        (pods[number].arrived, pods[number].reason) = (None, Some(slow.clone()));
+    }
+    pods[20].spans[2].from = 40_000;
+    pods[20].arrived = Some(40_000);
+    let others = (0..10)
+        .map(|number| pod(&format!("agent-{number}"), &[(0, PodState::Starting), (900, PodState::Ready)]));
+    pods.extend(others);
+    let members: Vec<usize> = (0..40).collect();
+    let mut sequence =
+        sequence("web", vec![closed(group("Web", &[], &members, 0, 0), 38, Some(0), slow.clone())]);
+    (sequence.phase, sequence.message) = ("InProgress".into(), slow.sentence.clone());
+    stuck(report(60_000, vec![sequence], pods), &[("pod/web-31", slow.clone()), ("pod/web-32", slow)])
 }
 
 pub fn empty() -> Report {

@@ -12,6 +12,11 @@ use serde_json::Value;
 
 /// The runtime is asked once a second: this long a container is seen as ended before it is started again.
 const RELIST: SignedDuration = SignedDuration::from_secs(1);
+/// A pod with a container that has to pause is looked at when the pause is over, but at least this often. Until then the
+/// container is shown as ended, from then on as pausing.
+const RESYNC: SignedDuration = SignedDuration::from_secs(60);
+/// How long a container is shown as pausing when its pause is over.
+const RESTART: SignedDuration = SignedDuration::from_millis(100);
 /// A container that could not be made is tried again after this time, and up to half of it more.
 const RETRY_MILLIS: i64 = 10_000;
 /// Volumes are tried again after this time, then twice as long, up to the longest.
@@ -64,12 +69,19 @@ pub fn advance(life: &mut Life, around: &mut Surroundings) -> Progress {
     if !mount(life, around, &mut progress) {
         return progress;
     }
+    set_up(life, around, &mut progress);
     run_containers(life, around, &mut progress);
     end_pod(life, around, &mut progress);
     note_readiness(life, around.now);
-    if life.ending || is_finished(life, around.pod) {
-        // Nothing is left but sidecars.
+    if life.ending {
         begin_stop(life, around, false);
+        stop_further(life, around, &mut progress);
+    } else if is_finished(life, around.pod) {
+        // Nothing is left but sidecars. That the containers have ended is written down first, then the phase.
+        begin_stop(life, around, false);
+        if let Some(stopping) = &mut life.stopping {
+            stopping.over = Some(later(stopping.until, RELIST));
+        }
         stop_further(life, around, &mut progress);
     }
     progress
@@ -101,6 +113,25 @@ fn mount(life: &mut Life, around: &Surroundings, progress: &mut Progress) -> boo
     life.volumes = Volumes::Missing { retry, pause };
     progress.wake(retry);
     false
+}
+
+/// The sandbox is up half-way to the start of the first container, and that is written down.
+fn set_up(life: &mut Life, around: &Surroundings, progress: &mut Progress) {
+    let at = match (life.sandbox, life.units.first()) {
+        (Some(at), _) => at,
+        (None, Some(first)) => {
+            let wait = first_start(first, life.seen, around).duration_since(around.now);
+            later(around.now, wait / 2)
+        }
+        (None, None) => around.now,
+    };
+    life.sandbox = Some(at);
+    if at > around.now {
+        progress.wake(at);
+    } else if !life.is_set_up {
+        life.is_set_up = true;
+        progress.changed = true;
+    }
 }
 
 fn run_containers(life: &mut Life, around: &mut Surroundings, progress: &mut Progress) {
@@ -154,12 +185,17 @@ fn step(unit: &mut Unit, seen: Timestamp, around: &mut Surroundings, progress: &
                 if seen_ended > now {
                     return progress.wake(seen_ended);
                 }
+                let pause = unit.backoff_after(end);
+                let looked_at = later(end.finished, pause.unwrap_or_default().min(RESYNC));
+                if looked_at > now && !around.nudged {
+                    return progress.wake(looked_at);
+                }
                 let end = end.clone();
-                let pause = unit.pause(&end, now);
-                unit.last = Some(end.clone());
-                match pause {
-                    Some(pause) => {
-                        unit.state = State::Paused { until: later(end.finished, pause), pause };
+                let until = pause.map(|pause| later(end.finished, pause).max(later(now, RESTART)));
+                unit.last = Some(end);
+                match pause.zip(until) {
+                    Some((pause, until)) => {
+                        unit.state = State::Paused { until, pause };
                         progress.changed = true;
                     }
                     None => restart(unit, now),
@@ -324,18 +360,25 @@ pub fn begin_stop(life: &mut Life, around: &Surroundings, deletes: bool) {
         until = until.max(stop(place, unit, until));
     }
     life.ending = true;
-    life.stopping = Some(Stopping { until, ends, deletes });
+    life.stopping = Some(Stopping { until, ends, deletes, over: None });
 }
 
 fn stop_further(life: &mut Life, around: &Surroundings, progress: &mut Progress) {
-    let Some(stopping) = &life.stopping else { return };
+    let Some(stopping) = &mut life.stopping else { return };
     if stopping.until > around.now {
         return progress.wake(stopping.until);
     }
-    for (place, at, code) in &stopping.ends {
-        life.units[*place].end(*code, *at);
+    for (place, at, code) in stopping.ends.drain(..) {
+        life.units[place].end(code, at);
+        life.is_set_up = false;
+        progress.changed = true;
     }
-    life.over = true;
     life.ready_since = None;
-    progress.changed = true;
+    match stopping.over {
+        Some(over) if over > around.now => progress.wake(over),
+        _ => {
+            (life.over, life.is_set_up) = (true, false);
+            progress.changed = true;
+        }
+    }
 }

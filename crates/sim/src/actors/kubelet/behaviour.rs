@@ -1,4 +1,18 @@
 //! How the programs in a pod behave: what its annotations say, else the rules of the cluster, else its habits.
+//!
+//! The annotations of `testbed/README.md` mean the same here. They are about the pod as a whole: `complete-after` and
+//! `fail-after` end it whatever its restart policy. Here there are also some about a single container; what follows when it
+//! exits is up to the restart policy:
+//!
+//! | annotation | |
+//! |---|---|
+//! | `NAME.start: 2s` | from its turn until it runs |
+//! | `NAME.ready-after: 2s` | from its start until it answers its probes |
+//! | `NAME.hang-after: 1m` | from its start until it does not answer any more |
+//! | `NAME.exit-after: 5s` | from its start until it exits |
+//! | `NAME.exit-code: "3"` | with this code; 0 if it is not said |
+//! | `NAME.exit-times: "2"` | only the first two times; then it runs on, or, as an init container, ends well |
+//! | `NAME.stop: 3s` | how long it takes to end when it is asked to |
 
 use crate::habits::{Habits, Rule};
 use jiff::SignedDuration;

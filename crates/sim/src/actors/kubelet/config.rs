@@ -38,7 +38,7 @@ pub fn missing_for(store: &Store, namespace: &str, container: &Value) -> Option<
     None
 }
 
-/// Whether every volume that is made of a ConfigMap or a Secret can be mounted.
+/// Whether every volume that is made of a ConfigMap or a Secret and used can be mounted.
 pub fn volumes_are_there(store: &Store, namespace: &str, pod: &Value) -> bool {
     let there = |kind: Kind, source: &Value, name: &str| {
         let Some(name) = source[name].as_str().filter(|_| !is_optional(source)) else { return true };
@@ -59,7 +59,13 @@ pub fn volumes_are_there(store: &Store, namespace: &str, pod: &Value) -> bool {
     // The root certificate is published into every namespace; the embedded cluster has none.
     let is_own =
         |volume: &Value| volume["name"].as_str().is_some_and(|name| name.starts_with("kube-api-access-"));
-    items(&pod["spec"]["volumes"]).all(|volume| is_own(volume) || is_there(volume))
+    // What no container mounts is not waited for.
+    let is_used = |volume: &Value| {
+        let containers = items(&pod["spec"]["containers"]).chain(items(&pod["spec"]["initContainers"]));
+        let mut mounts = containers.flat_map(|container| items(&container["volumeMounts"]));
+        mounts.any(|mount| mount["name"] == volume["name"])
+    };
+    items(&pod["spec"]["volumes"]).all(|volume| is_own(volume) || !is_used(volume) || is_there(volume))
 }
 
 fn not_found(kind: Kind, name: &str) -> String {

@@ -14,7 +14,10 @@ pub struct Life {
     pub uid: String,
     /// When the kubelet first saw it: its probes and its deadline count from here.
     pub seen: Timestamp,
-    /// Known once the sandbox is up.
+    /// When the sandbox is up, and whether it is.
+    pub sandbox: Option<Timestamp>,
+    pub is_set_up: bool,
+    /// Known once a container was made.
     pub ip: Option<String>,
     pub volumes: Volumes,
     /// Init containers first, in the order in which they stand.
@@ -29,6 +32,8 @@ pub struct Life {
     pub verdict: Option<(&'static str, &'static str)>,
     /// No container runs, and none will.
     pub over: bool,
+    /// The version of the pod that the kubelet itself has written last.
+    pub written: u64,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -45,6 +50,8 @@ pub struct Stopping {
     pub ends: Vec<(usize, Timestamp, i32)>,
     /// Because the pod is being deleted: it goes at the end.
     pub deletes: bool,
+    /// When the pod is over, if that is later.
+    pub over: Option<Timestamp>,
 }
 
 /// One container.
@@ -123,6 +130,8 @@ impl Life {
         Life {
             uid: pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
             seen: now,
+            sandbox: None,
+            is_set_up: false,
             ip: None,
             volumes: Volumes::Unmounted,
             units: inits.chain(mains).collect(),
@@ -132,6 +141,7 @@ impl Life {
             stopping: None,
             verdict: None,
             over: false,
+            written: 0,
         }
     }
 
@@ -192,11 +202,11 @@ impl Unit {
         }
     }
 
-    /// The pause that this end has to be followed by, if it has not gone by.
-    pub fn pause(&self, end: &End, now: Timestamp) -> Option<SignedDuration> {
+    /// The pause that this end has to be followed by.
+    pub fn backoff_after(&self, end: &End) -> Option<SignedDuration> {
         let backoff = self.backoff?;
         let forgiven = end.finished.duration_since(backoff.updated) > FORGIVEN_AFTER;
-        (!forgiven && now.duration_since(end.finished) < backoff.pause).then_some(backoff.pause)
+        (!forgiven).then_some(backoff.pause)
     }
 
     /// A restart makes the next pause longer.

@@ -47,7 +47,7 @@ impl Actor for Kubelet {
                 self.nudged.remove(&change.key);
                 self.lives.remove(&change.key);
             }
-            Kind::Pod if concerns(change) => {
+            Kind::Pod if concerns(change, self.lives.get(&change.key)) => {
                 self.nudged.insert(change.key.clone());
                 self.agenda.add(change.key.clone());
             }
@@ -71,21 +71,11 @@ impl Actor for Kubelet {
     }
 }
 
-/// Whether a kubelet has to look at a pod because of this change. What it wrote itself does not concern it.
-fn concerns(change: &Change) -> bool {
-    let new = &change.object;
-    if new["spec"]["nodeName"].as_str().unwrap_or_default().is_empty() {
-        return false;
-    }
-    let Some(old) = &change.before else { return true };
-    let differs = |part: &str| old["metadata"][part] != new["metadata"][part];
-    let gates = new["spec"]["readinessGates"].as_array().is_some_and(|gates| !gates.is_empty());
-    old["spec"]["nodeName"] != new["spec"]["nodeName"]
-        || old.uid() != new.uid()
-        || differs("generation")
-        || differs("annotations")
-        || differs("deletionTimestamp")
-        || (gates && old["status"]["conditions"] != new["status"]["conditions"])
+/// Whether a kubelet has to look at a pod because of this change: everything does but what it wrote itself. A status that
+/// others have changed, it puts right.
+fn concerns(change: &Change, life: Option<&Life>) -> bool {
+    let bound = !change.object["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
+    bound && life.is_none_or(|life| life.written != change.object.version)
 }
 
 impl Kubelet {
@@ -111,6 +101,8 @@ impl Kubelet {
             self.lives.insert(key.clone(), Life::new(pod, now));
         }
         let Some(life) = self.lives.get_mut(key) else { return };
+        // Whoever said that it is over is believed.
+        life.over |= is_over(pod);
         let behaviour = behaviour::of_pod(pod, &cluster.habits);
         let Cluster { store, habits, chance, .. } = cluster;
         let mut around = Surroundings { pod, store, habits, chance, now, behaviour, nudged };
@@ -131,7 +123,8 @@ impl Kubelet {
         }
         if progress.changed || nudged || !known {
             let stamp = cluster.stamp();
-            let _ = cluster.update_status(key, |pod| status::write(pod, life, &stamp, &host));
+            let written = cluster.update_status(key, |pod| status::write(pod, life, &stamp, &host));
+            life.written = written.map_or(life.written, |written| written.version);
         }
         if pod.is_terminating() && life.over {
             delete(cluster, key, pod);

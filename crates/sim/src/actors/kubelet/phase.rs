@@ -8,8 +8,6 @@ struct Count {
     running: usize,
     waiting: usize,
     stopped: usize,
-    /// Of those, the ones that are not started again.
-    stopped_for_good: usize,
     succeeded: usize,
 }
 
@@ -20,7 +18,7 @@ pub fn phase(life: &Life, pod: &Value) -> &'static str {
         match unit.role {
             Role::Init => match ended_with(unit) {
                 Some(0) => {}
-                Some(code) if !unit.restarts_after(code, pod) => return "Failed",
+                Some(code) if life.over && !unit.restarts_after(code, pod) => return "Failed",
                 Some(_) if unit.is_running() => pending_init = true,
                 Some(_) => {}
                 None => pending_init = true,
@@ -41,7 +39,6 @@ pub fn phase(life: &Life, pod: &Value) -> &'static str {
                 _ if unit.is_running() => count.running += 1,
                 Some(code) => {
                     count.stopped += 1;
-                    count.stopped_for_good += usize::from(!unit.restarts_after(code, pod));
                     count.succeeded += usize::from(code == 0);
                 }
                 None => count.waiting += 1,
@@ -58,7 +55,8 @@ pub fn phase(life: &Life, pod: &Value) -> &'static str {
     } else if count.running > 0 {
         "Running"
     } else if count.stopped > 0 {
-        match (life.over || count.stopped == count.stopped_for_good, all_succeeded) {
+        // That all have ended for good is not said before the pod is cleared away.
+        match (life.over, all_succeeded) {
             (true, true) => "Succeeded",
             (true, false) => "Failed",
             (false, _) => "Running",

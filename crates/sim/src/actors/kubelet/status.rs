@@ -73,7 +73,7 @@ fn conditions(pod: &Value, life: &Life, phase: &str, stamp: &str) -> Vec<Value> 
     let mut all: Vec<Value> = foreign.cloned().collect();
     for name in OWN {
         let wanted = match name {
-            "PodReadyToStartContainers" => match life.units.iter().any(was_made) && !life.over {
+            "PodReadyToStartContainers" => match life.is_set_up {
                 true => Holds::yes(),
                 false => Holds::no("", String::new()),
             },

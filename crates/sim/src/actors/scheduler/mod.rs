@@ -44,6 +44,8 @@ pub struct Scheduler {
     places: BTreeMap<Key, Arc<str>>,
     /// Nodes whose kubelets have not said anything yet.
     unregistered: BTreeSet<Arc<str>>,
+    /// Nodes that have taints which only discourage pods.
+    discouraging: BTreeSet<Arc<str>>,
     /// Pods on nodes that are not there.
     strays: BTreeMap<Arc<str>, BTreeMap<Key, Arc<Needs>>>,
     /// Pods for which room is kept, and where.
@@ -145,6 +147,7 @@ impl Scheduler {
         self.moves += 1;
         if change.deleted {
             self.unregistered.remove(name);
+            self.discouraging.remove(name);
             if let Some(node) = self.nodes.remove(name) {
                 let (load, pods) = node.load();
                 self.ranking.remove(&(load, pods, name.clone()));
@@ -186,6 +189,10 @@ impl Scheduler {
                     self.arrive(needs, name, store);
                 }
             }
+        }
+        match self.nodes.get(name).is_some_and(|node| node.discourages) {
+            true => drop(self.discouraging.insert(name.clone())),
+            false => drop(self.discouraging.remove(name)),
         }
         self.improved.insert(name.clone());
         // Where pods are spread, one more node changes the sum for all.
@@ -290,11 +297,9 @@ impl Scheduler {
                 .map(|node| node.name.clone());
         }
         let mut ranked = self.ranking.iter().filter_map(|(_, _, name)| self.nodes.get(name)).filter(takes);
-        let prefers =
-            !spec["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"].is_null();
-        if !prefers
-            && !self.nodes.values().any(|node| node.taints().iter().any(|taint| !matching::keeps_away(taint)))
-        {
+        let affinity = &spec["affinity"]["nodeAffinity"];
+        let prefers = !affinity["preferredDuringSchedulingIgnoredDuringExecution"].is_null();
+        if !prefers && self.discouraging.is_empty() {
             return ranked.next().map(|node| node.name.clone());
         }
         // Of those that are liked alike, the least loaded comes first.
@@ -327,12 +332,15 @@ impl Scheduler {
             }
             diagnosis.others = named.map(|_| "node(s) didn't satisfy plugin(s) [NodeAffinity]");
         }
-        let mut room = Room::None;
-        if diagnosis.nodes > 0 {
+        let (mut room, mut found) = (Room::None, None);
+        if diagnosis.before.is_some() {
+            // The real scheduler stumbles over what it has not looked at, and says just this.
+            diagnosis.after = "not found".to_owned();
+        } else if diagnosis.nodes > 0 {
             match preempt::plan(&needs, &self.nodes, &diagnosis, &cluster.store) {
                 Ok(plan) => {
                     room = Room::On(plan.node.clone());
-                    self.make_room(cluster, &needs, plan);
+                    found = Some(plan);
                 }
                 Err(no) => {
                     diagnosis.after = format!("no new claims to deallocate, preemption: {}", no.words);
@@ -354,6 +362,9 @@ impl Scheduler {
             self.found.1.insert(class, (sentence.clone(), blocked));
         }
         report(cluster, &needs.key, &sentence, &room);
+        if let Some(plan) = found {
+            self.make_room(cluster, &needs, plan);
+        }
         self.queue.wait(needs, class, blocked);
     }
 

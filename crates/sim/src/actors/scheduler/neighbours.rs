@@ -87,8 +87,8 @@ impl Question {
     }
 
     fn is_about(&self, selector: &Value, needs: &Needs) -> bool {
-        let within =
-            self.namespaces.is_empty() || self.namespaces.iter().any(|name| **name == *needs.key.namespace);
+        let own = &*needs.key.namespace;
+        let within = self.namespaces.is_empty() || self.namespaces.iter().any(|name| name == own);
         // No selector selects nothing.
         within && selector.is_object() && selectors::selects(selector, needs.labels())
     }

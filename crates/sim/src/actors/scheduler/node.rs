@@ -1,5 +1,6 @@
 //! What the scheduler knows about a node and about a pod: read once, counted from then on.
 
+use super::matching;
 use super::requests::{self, Amounts};
 use crate::store::{Key, Stored};
 use serde_json::Value;
@@ -97,6 +98,8 @@ pub struct Node {
     priorities: BTreeMap<i64, usize>,
     /// Its kubelet has not said anything yet.
     pub unregistered: bool,
+    /// It has taints that only discourage pods.
+    pub discourages: bool,
     /// Pods for which room is kept here.
     pub nominated: BTreeMap<Key, Arc<Needs>>,
 }
@@ -119,6 +122,7 @@ impl Node {
             ports: Vec::new(),
             priorities: BTreeMap::new(),
             unregistered: false,
+            discourages: false,
             nominated: BTreeMap::new(),
         };
         node.describe(object);
@@ -133,6 +137,7 @@ impl Node {
         self.most_pods = self.room.others.remove("pods").unwrap_or(USUAL_PODS);
         self.unregistered = is_unregistered(object);
         self.object = object.clone();
+        self.discourages = self.taints().iter().any(|taint| !matching::keeps_away(taint));
     }
 
     pub fn label(&self, key: &str) -> Option<&str> {

@@ -33,6 +33,21 @@ pub fn admit(kind: Kind, object: &mut Value) {
     }
 }
 
+/// Why a PriorityClass may not be written: there is only one default. `classes` are all that there are.
+pub fn admit_class(class: &Value, classes: &[&Value]) -> Result<(), Refusal> {
+    let name = text(&class["metadata"], "name");
+    let other = |other: &&&Value| other["globalDefault"] == true && text(&other["metadata"], "name") != name;
+    match classes.iter().find(other) {
+        Some(other) if class["globalDefault"] == true => {
+            let other = text(&other["metadata"], "name");
+            let why =
+                format!("PriorityClass {other} is already marked as default. Only one default can exist");
+            Err(Refusal::forbidden(Kind::PriorityClass, name, &why))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// What is added to a pod that is created, or why it may not be.
 pub fn admit_pod(pod: &mut Value, around: &Surroundings<'_>) -> Result<(), Refusal> {
     if let Some(accounts) = around.accounts {
@@ -167,5 +182,33 @@ fn append(object: &mut Value, list: &str, item: Value) {
     default(object, list, Vec::<Value>::new());
     if let Some(items) = inner(object, list).as_array_mut() {
         items.push(item);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The recorded cases have no default class: it would change every other pod.
+    #[test]
+    fn the_lowest_default_class_is_given() {
+        let class = |name: &str, value: i64| {
+            json!({
+                "metadata": { "name": name }, "value": value, "globalDefault": true, "preemptionPolicy": "Never",
+            })
+        };
+        let (high, low) = (class("high", 9), class("low", 3));
+        let around = Surroundings { classes: &[&high, &low], accounts: None, suffix: "" };
+        let mut pod = json!({ "metadata": { "name": "p" }, "spec": {} });
+        assert!(admit_pod(&mut pod, &around).is_ok());
+        let spec = &pod["spec"];
+        assert_eq!((&spec["priorityClassName"], &spec["priority"]), (&json!("low"), &json!(3)));
+        assert_eq!((&spec["preemptionPolicy"], spec.get("serviceAccountName")), (&json!("Never"), None));
+
+        assert!(admit_class(&low, &[&low]).is_ok());
+        let refusal = admit_class(&high, &[&low]).unwrap_err();
+        let words = "priorityclasses.scheduling.k8s.io \"high\" is forbidden: PriorityClass low is already marked as \
+                     default. Only one default can exist";
+        assert_eq!(refusal.message, words);
     }
 }

@@ -55,7 +55,8 @@ pub fn initial_status(kind: Kind, object: &mut Value) {
         let annotations = inner(&mut object["metadata"], "annotations");
         default(annotations, super::update::TEMPLATE_GENERATION, "1");
     }
-    super::shape::canonical(kind, object);
+    // The rest has its form already.
+    super::shape::part(kind, "status", object);
 }
 
 fn new_pod(pod: &mut Value) {

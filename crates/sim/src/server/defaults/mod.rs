@@ -1,15 +1,23 @@
 //! What the API server adds to an object before it stores it.
 //!
-//! In the order of a creation: [`fill`] (decoding and defaults), [`admit`] and [`admit_pod`] (the built-in admission
-//! plugins), [`initial_status`] (the strategy of the kind). An update has [`fill`], [`admit_pod_update`] and [`carry_over`].
+//! A creation:
 //!
-//! Left to whoever calls: names from `generateName`, uid, times and resourceVersion; the addresses and node ports of
+//! 1. [`undecodable`] and, where the request wants it, [`unknown_fields`] may refuse it.
+//! 2. [`fill`] gives it its form and its defaults.
+//! 3. [`admit`], for pods [`admit_pod`], for priority classes [`admit_class`]: the built-in admission plugins.
+//! 4. The caller sets name (from `generateName`), uid and creation time.
+//! 5. [`initial_status`]: the strategy of the kind. Then `rules::created`.
+//!
+//! An update: 1 and 2, for pods [`admit_pod_update`], [`carry_over`], then `rules::updated`.
+//!
+//! Left to whoever calls, besides: resourceVersion and whether it is the newest; the addresses and node ports of
 //! Services; checks against other objects (quota, namespaces that are going away).
 
 mod admit;
 mod batch;
 mod core;
 mod create;
+mod decode;
 mod pod;
 mod quantity;
 mod sequence;
@@ -17,8 +25,9 @@ mod shape;
 mod update;
 mod workloads;
 
-pub use admit::{Surroundings, admit, admit_pod, admit_pod_update};
+pub use admit::{Surroundings, admit, admit_class, admit_pod, admit_pod_update};
 pub use create::initial_status;
+pub use decode::{undecodable, unknown_fields};
 pub use quantity::Quantity;
 pub use sequence::sequence_schema;
 pub use update::carry_over;

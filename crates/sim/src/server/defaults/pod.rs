@@ -14,6 +14,9 @@ pub fn fill_pod(spec: &mut Value) {
         each(spec, list).for_each(requests_from_limits);
     }
     requests_of_the_pod(spec);
+    if spec["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0) {
+        spec["terminationGracePeriodSeconds"] = 1.into();
+    }
     default(spec, "enableServiceLinks", true);
     if spec["hostNetwork"] == true {
         for container in each(spec, "containers") {
@@ -148,8 +151,28 @@ fn volume(volume: &mut Value) {
         let policy = pull_policy(text(image, "reference"));
         default(image, "pullPolicy", policy);
     }
+    old_volume(volume);
+}
+
+/// Kinds of volumes that are hardly met any more.
+fn old_volume(volume: &mut Value) {
     if let Some(iscsi) = volume.get_mut("iscsi") {
         default(iscsi, "iscsiInterface", "default");
+    }
+    if let Some(rbd) = volume.get_mut("rbd") {
+        default(rbd, "pool", "rbd");
+        default(rbd, "user", "admin");
+        default(rbd, "keyring", "/etc/ceph/keyring");
+    }
+    if let Some(disk) = volume.get_mut("azureDisk") {
+        default(disk, "cachingMode", "ReadWrite");
+        default(disk, "fsType", "ext4");
+        default(disk, "readOnly", false);
+        default(disk, "kind", "Shared");
+    }
+    if let Some(scale) = volume.get_mut("scaleIO") {
+        default(scale, "storageMode", "ThinProvisioned");
+        default(scale, "fsType", "xfs");
     }
 }
 

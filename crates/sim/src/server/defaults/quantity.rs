@@ -61,6 +61,10 @@ impl Quantity {
         self.nanos
     }
 
+    pub fn is_whole(self) -> bool {
+        self.nanos % NANO == 0
+    }
+
     /// As the API server writes it: the largest suffix with which no digits follow a point.
     pub fn canonical(self) -> String {
         let Quantity { nanos, format } = self;

@@ -1,7 +1,7 @@
 //! Defaults of `PodSequence`, taken from its definition.
 
 use rollcall_api::check;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
 
 /// The schema of the whole object.
@@ -22,6 +22,9 @@ pub fn fill(object: &mut Value) {
         }
     }
     // The rest of the object has the form of every other.
+    if !object["metadata"].is_object() {
+        object["metadata"] = json!({});
+    }
     super::shape::shape("ObjectMeta", &mut object["metadata"]);
     let known = |name: &str| matches!(name, "apiVersion" | "kind" | "metadata" | "spec" | "status");
     if let Some(fields) = object.as_object_mut() {

@@ -1,6 +1,6 @@
 //! What decoding into the types of the API server and encoding again makes of an object.
 //!
-//! Fields that a type does not have are gone, so are nulls; empty values are left out, or written where the type
+//! Fields that a type does not have are gone, so are nulls and what does not fit (see [`super::undecodable`]); empty values are left out, or written where the type
 //! always writes them; quantities are in their canonical form. `shapes.txt` has the types; it is generated from the Go
 //! types, see `crates/sim/shapes`.
 
@@ -12,13 +12,14 @@ use std::sync::LazyLock;
 
 /// The type of a value.
 #[derive(Debug)]
-enum Type {
+pub(super) enum Type {
     String,
     Bool,
-    Number,
+    /// With its name: `int32` or `int64`.
+    Number(&'static str),
     Quantity,
-    /// Null when it is empty and must be written.
-    Time,
+    /// With its layout. Null when it is empty and must be written.
+    Time(&'static str),
     IntOrString,
     /// Whatever is there.
     Raw,
@@ -29,11 +30,34 @@ enum Type {
 }
 
 #[derive(Debug)]
-struct Field {
-    name: &'static str,
+pub(super) struct Field {
+    pub name: &'static str,
     /// Written even when it is empty.
     always: bool,
-    of: Type,
+    pub of: Type,
+}
+
+/// The fields of a type; none if there is no such type.
+pub(super) fn fields_of(name: &str) -> &'static [Field] {
+    SHAPES.get(name).map_or(&[], Vec::as_slice)
+}
+
+impl Type {
+    /// Whether a value is of this type, its parts not looked at.
+    pub(super) fn fits(&self, value: &Value) -> bool {
+        match self {
+            Type::String | Type::Time(_) => value.is_string(),
+            Type::Bool => value.is_boolean(),
+            Type::Number("int32") => value.as_i64().is_some_and(|number| i32::try_from(number).is_ok()),
+            Type::Number(_) => value.is_i64(),
+            Type::Quantity => value.is_string() || value.is_number(),
+            Type::IntOrString => value.is_string() || Type::Number("int32").fits(value),
+            Type::Raw => true,
+            Type::Pointer(inner) => inner.fits(value),
+            Type::List(_) => value.is_array(),
+            Type::Map(_) | Type::Struct(_) => value.is_object(),
+        }
+    }
 }
 
 static SHAPES: LazyLock<BTreeMap<&'static str, Vec<Field>>> = LazyLock::new(|| {
@@ -63,9 +87,10 @@ fn type_named(text: &'static str) -> Type {
     match text {
         "string" | "bytes" => Type::String,
         "bool" => Type::Bool,
-        "int32" | "int64" => Type::Number,
+        "int32" | "int64" => Type::Number(text),
         "quantity" => Type::Quantity,
-        "time" | "microtime" => Type::Time,
+        "time" => Type::Time("2006-01-02T15:04:05Z07:00"),
+        "microtime" => Type::Time("2006-01-02T15:04:05.000000Z07:00"),
         "intstr" => Type::IntOrString,
         "raw" => Type::Raw,
         name => Type::Struct(name),
@@ -74,8 +99,19 @@ fn type_named(text: &'static str) -> Type {
 
 /// Gives an object of a built-in kind the form in which the API server answers; `PodSequence` has a schema for that.
 pub fn canonical(kind: Kind, object: &mut Value) {
+    if !object.is_object() {
+        *object = Value::Object(Map::new());
+    }
     if kind != Kind::PodSequence {
         shape(kind.info().name, object);
+    }
+}
+
+/// The same for one field of an object.
+pub(super) fn part(kind: Kind, name: &str, object: &mut Value) {
+    let field = fields_of(kind.info().name).iter().find(|field| field.name == name);
+    if let (Some(field), Some(value)) = (field, object.get_mut(name)) {
+        tidy(&field.of, value);
     }
 }
 
@@ -87,7 +123,7 @@ pub(super) fn shape(name: &str, value: &mut Value) {
 }
 
 fn structure(fields: &[Field], object: &mut Map<String, Value>) {
-    object.retain(|name, value| !value.is_null() && fields.iter().any(|field| field.name == name));
+    object.retain(|name, value| fields.iter().any(|field| field.name == name && field.of.fits(value)));
     for field in fields {
         match object.get_mut(field.name) {
             Some(value) => {
@@ -110,7 +146,7 @@ fn tidy(of: &Type, value: &mut Value) {
         Type::List(inner) => {
             for item in value.as_array_mut().into_iter().flatten() {
                 // An element that is null is decoded as an empty one.
-                if item.is_null() {
+                if !inner.fits(item) {
                     *item = empty(inner);
                 }
                 tidy(inner, item);
@@ -118,7 +154,7 @@ fn tidy(of: &Type, value: &mut Value) {
         }
         Type::Map(inner) => {
             for (_, value) in value.as_object_mut().into_iter().flatten() {
-                if value.is_null() {
+                if !inner.fits(value) {
                     *value = empty(inner);
                 }
                 tidy(inner, value);
@@ -130,7 +166,7 @@ fn tidy(of: &Type, value: &mut Value) {
         }
         Type::Struct(name) => shape(name, value),
         Type::Quantity => quantity::canonicalize(value),
-        Type::String | Type::Bool | Type::Number | Type::Time | Type::IntOrString | Type::Raw => {}
+        Type::String | Type::Bool | Type::Number(_) | Type::Time(_) | Type::IntOrString | Type::Raw => {}
     }
 }
 
@@ -141,11 +177,11 @@ fn is_empty(of: &Type, value: &Value) -> bool {
         Type::Pointer(_) | Type::Raw | Type::IntOrString | Type::Quantity => false,
         Type::String => value.as_str() == Some(""),
         Type::Bool => *value == Value::Bool(false),
-        Type::Number => value.as_i64() == Some(0),
+        Type::Number(_) => value.as_i64() == Some(0),
         Type::List(_) => value.as_array().is_some_and(Vec::is_empty),
         Type::Map(_) => value.as_object().is_some_and(Map::is_empty),
         Type::Struct(_) => value.as_object().is_some_and(Map::is_empty),
-        Type::Time => value.is_null(),
+        Type::Time(_) => value.is_null(),
     }
 }
 
@@ -153,9 +189,9 @@ fn empty(of: &Type) -> Value {
     match of {
         Type::String => "".into(),
         Type::Bool => false.into(),
-        Type::Number | Type::IntOrString => 0.into(),
+        Type::Number(_) | Type::IntOrString => 0.into(),
         Type::Quantity => "0".into(),
-        Type::Time | Type::Raw | Type::Pointer(_) | Type::List(_) | Type::Map(_) => Value::Null,
+        Type::Time(_) | Type::Raw | Type::Pointer(_) | Type::List(_) | Type::Map(_) => Value::Null,
         Type::Struct(name) => {
             let mut value = Value::Object(Map::new());
             shape(name, &mut value);

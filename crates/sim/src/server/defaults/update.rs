@@ -8,8 +8,14 @@ pub(super) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.gene
 /// Takes over from the stored object what a write to this subresource (empty: the object itself) does not touch, and
 /// counts the generation.
 pub fn carry_over(kind: Kind, old: &Value, new: &mut Value, subresource: &str) {
-    for field in ["creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"] {
-        keep(&old["metadata"], &mut new["metadata"], field);
+    let (before, after) = (&old["metadata"], &mut new["metadata"]);
+    keep(before, after, "creationTimestamp");
+    keep(before, after, "generation");
+    // A deletion is not taken back. That it cannot be set by an update either is for the rules.
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        if before.get(field).is_some() {
+            keep(before, after, field);
+        }
     }
     // Another uid is a mistake that the rules report.
     if new["metadata"]["uid"].as_str().is_none_or(str::is_empty) {

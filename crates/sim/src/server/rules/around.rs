@@ -44,7 +44,7 @@ fn of_every_version(kind: Kind, object: &Value, found: &mut Vec<Wrong>) {
         Kind::Node => scheduling::taints(object, found),
         Kind::Service => service(spec, found),
         Kind::ResourceQuota => quota(spec, found),
-        Kind::PersistentVolumeClaim => claim(spec, found),
+        Kind::PersistentVolumeClaim => claim(spec, "spec", found),
         Kind::PodDisruptionBudget => budget(spec, found),
         Kind::Lease => lease(spec, found),
         _ => {}
@@ -66,11 +66,7 @@ pub fn updated(kind: Kind, old: &Value, new: &Value, found: &mut Vec<Wrong>) {
         }
         Kind::ControllerRevision => {
             not_negative_at(new, "revision", found);
-            // It is the data that may not change, but it is compared with the number.
-            if old["data"] != new["data"] || old["revision"] != new["revision"] {
-                let words = "field is immutable";
-                found.push(Wrong::invalid("data", &new["data"], words));
-            }
+            metadata::immutable(found, "data", &old["data"], &new["data"]);
         }
         Kind::Event => {
             event(new, found);
@@ -87,28 +83,9 @@ pub fn updated(kind: Kind, old: &Value, new: &Value, found: &mut Vec<Wrong>) {
         }
         Kind::PersistentVolumeClaim => {
             of_every_version(kind, new, found);
-            claim_kept(&old["spec"], &new["spec"], found);
+            claim_kept(old, new, found);
         }
         _ => of_every_version(kind, new, found),
-    }
-}
-
-/// Counts in a status are not negative.
-pub fn status(kind: Kind, object: &Value, found: &mut Vec<Wrong>) {
-    let counts: &[&str] = match kind {
-        Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet => {
-            &["observedGeneration", "replicas", "updatedReplicas", "readyReplicas", "availableReplicas"]
-        }
-        Kind::DaemonSet => &["currentNumberScheduled", "desiredNumberScheduled", "numberReady"],
-        Kind::Job => &["active", "succeeded", "failed"],
-        Kind::PodDisruptionBudget => {
-            &["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"]
-        }
-        Kind::PodSequence => return super::sequence::check_status(object, found),
-        _ => &[],
-    };
-    for count in counts {
-        not_negative(found, &object["status"], count, "status");
     }
 }
 
@@ -212,35 +189,45 @@ fn quota(spec: &Value, found: &mut Vec<Wrong>) {
     }
 }
 
-fn claim(spec: &Value, found: &mut Vec<Wrong>) {
+pub fn claim(spec: &Value, path: &str, found: &mut Vec<Wrong>) {
     let modes = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
     if items(spec, "accessModes").next().is_none() {
-        found.push(Wrong::required("spec.accessModes", "at least 1 access mode is required"));
+        found.push(Wrong::required(format!("{path}.accessModes"), "at least 1 access mode is required"));
     }
-    selector::check(&spec["selector"], "spec.selector", found);
+    selector::check(&spec["selector"], &format!("{path}.selector"), found);
     for mode in items(spec, "accessModes") {
-        one_of(found, "spec.accessModes", mode, &modes);
+        one_of(found, &format!("{path}.accessModes"), mode, &modes);
     }
     match Quantity::of(&spec["resources"]["requests"]["storage"]) {
-        None => found.push(Wrong::required("spec.resources[storage]", "")),
+        None => found.push(Wrong::required(format!("{path}.resources[storage]"), "")),
         Some(amount) if amount.nanos() <= 0 => {
             let amount = &spec["resources"]["requests"]["storage"];
-            found.push(Wrong::invalid("spec.resources[storage]", amount, "must be greater than zero"));
+            found.push(Wrong::invalid(
+                format!("{path}.resources[storage]"),
+                amount,
+                "must be greater than zero",
+            ));
         }
         Some(_) => {}
     }
-    one_of(found, "spec.volumeMode", &spec["volumeMode"], &["Block", "Filesystem"]);
+    one_of(found, &format!("{path}.volumeMode"), &spec["volumeMode"], &["Block", "Filesystem"]);
 }
 
-/// Here the API server goes on with the difference of the two specs.
-fn claim_kept(before: &Value, after: &Value, found: &mut Vec<Wrong>) {
-    const MAY_CHANGE: [&str; 3] = ["resources", "volumeName", "volumeAttributesClassName"];
-    let rest = |spec: &Value| {
-        let mut spec = spec.as_object().cloned().unwrap_or_default();
-        spec.retain(|field, _| !MAY_CHANGE.contains(&field.as_str()));
+/// A claim that is bound may grow. Here the API server goes on with the difference of the two specs.
+fn claim_kept(old: &Value, new: &Value, found: &mut Vec<Wrong>) {
+    let bound = old["status"]["phase"] == "Bound";
+    let unnamed = text(&old["spec"], "volumeName").is_empty();
+    let rest = |claim: &Value| {
+        let mut spec = claim["spec"].as_object().cloned().unwrap_or_default();
+        spec.retain(|field, _| match field.as_str() {
+            "resources" | "volumeAttributesClassName" => !bound,
+            // The controller that binds it fills this in.
+            "volumeName" => !unnamed,
+            _ => true,
+        });
         spec
     };
-    if rest(before) != rest(after) {
+    if rest(old) != rest(new) {
         let words = "spec is immutable after creation except resources.requests and volumeAttributesClassName for \
                      bound claims";
         found.push(Wrong::forbidden("spec", words));

@@ -1,23 +1,10 @@
-//! Rules on containers: what runs, and what it is given.
+//! Rules on containers: what runs, and how it is asked how it is.
 
 use super::volumes::Volumes;
-use super::{invalid_each, items, names, not_negative, one_of, text};
-use crate::server::defaults::Quantity;
-use crate::server::refusal::{Wrong, WrongKind};
-use serde_json::{Value, json};
+use super::{given, invalid_each, items, names, not_negative, one_of, text};
+use crate::server::refusal::Wrong;
+use serde_json::Value;
 use std::collections::BTreeSet;
-
-const FIELDS_OF_A_POD: [&str; 9] = [
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.uid",
-    "spec.nodeName",
-    "spec.serviceAccountName",
-    "status.hostIP",
-    "status.hostIPs",
-    "status.podIP",
-    "status.podIPs",
-];
 
 pub fn check_all(spec: &Value, path: &str, volumes: &Volumes<'_>, found: &mut Vec<Wrong>) {
     let field = format!("{path}.containers");
@@ -30,6 +17,7 @@ pub fn check_all(spec: &Value, path: &str, volumes: &Volumes<'_>, found: &mut Ve
             common(container, &path, volumes, found);
             unique_name(container, &path, &mut seen, found);
             probes(container, &path, found);
+            restart_policy(container, &path, found);
         }
         host_ports(items(spec, "containers"), &field, found);
     }
@@ -42,6 +30,7 @@ fn init_containers(spec: &Value, path: &str, volumes: &Volumes<'_>, found: &mut 
     for (at, container) in items(spec, "initContainers").enumerate() {
         let path = format!("{path}.initContainers[{at}]");
         common(container, &path, volumes, found);
+        restart_policy(container, &path, found);
         unique_name(container, &path, &mut seen, found);
         if text(container, "restartPolicy") == "Always" {
             probes(container, &path, found);
@@ -74,11 +63,12 @@ fn common(container: &Value, path: &str, volumes: &Volumes<'_>, found: &mut Vec<
     let policy = format!("{path}.terminationMessagePolicy");
     one_of(found, &policy, &container["terminationMessagePolicy"], &["File", "FallbackToLogsOnError"]);
     ports(container, path, found);
-    variables(container, path, found);
-    mounts(container, path, volumes, found);
+    given::variables(container, path, found);
+    given::mounts(container, path, volumes, found);
     let policy = format!("{path}.imagePullPolicy");
     one_of(found, &policy, &container["imagePullPolicy"], &["Always", "IfNotPresent", "Never"]);
-    resources(&container["resources"], &format!("{path}.resources"), found);
+    given::resources(&container["resources"], &format!("{path}.resources"), found);
+    user(&container["securityContext"], &format!("{path}.securityContext"), found);
 }
 
 /// Only for pods; a template with such an image is stored.
@@ -89,6 +79,40 @@ pub fn no_blanks_around_images(spec: &Value, found: &mut Vec<Wrong>) {
             if image.trim() != image {
                 let words = "must not have leading or trailing whitespace";
                 found.push(Wrong::invalid(format!("spec.{list}[{at}].image"), &image.into(), words));
+            }
+        }
+    }
+}
+
+fn restart_policy(container: &Value, path: &str, found: &mut Vec<Wrong>) {
+    if let Some(policy) = container.get("restartPolicy") {
+        one_of(found, &format!("{path}.restartPolicy"), policy, &["Always", "Never", "OnFailure"]);
+    }
+}
+
+/// The numbers of a user and a group, of a container or of the pod.
+pub fn user(security: &Value, path: &str, found: &mut Vec<Wrong>) {
+    for field in ["runAsUser", "runAsGroup"] {
+        if let Some(number) = security[field].as_i64()
+            && !(0..=i64::from(i32::MAX)).contains(&number)
+        {
+            let words = format!("must be between 0 and {}, inclusive", i32::MAX);
+            found.push(Wrong::invalid(format!("{path}.{field}"), &number.into(), &words));
+        }
+    }
+}
+
+/// On the network of the node a port is what it is there.
+pub fn ports_on_host_network(spec: &Value, path: &str, found: &mut Vec<Wrong>) {
+    if spec["hostNetwork"] != true {
+        return;
+    }
+    for (of, container) in items(spec, "containers").enumerate() {
+        for (at, port) in items(container, "ports").enumerate() {
+            if let Some(host) = port.get("hostPort").filter(|host| **host != port["containerPort"]) {
+                let field = format!("{path}.containers[{of}].ports[{at}].hostPort");
+                let words = "must match `containerPort` when `hostNetwork` is true";
+                found.push(Wrong::invalid(field, host, words));
             }
         }
     }
@@ -136,120 +160,6 @@ fn host_ports<'a>(containers: impl Iterator<Item = &'a Value>, field: &str, foun
     }
 }
 
-fn variables(container: &Value, path: &str, found: &mut Vec<Wrong>) {
-    for (at, variable) in items(container, "env").enumerate() {
-        let path = format!("{path}.env[{at}]");
-        match text(variable, "name") {
-            "" => found.push(Wrong::required(format!("{path}.name"), "")),
-            name => invalid_each(found, &format!("{path}.name"), name, names::variable(name)),
-        }
-        if let Some(source) = variable.get("valueFrom") {
-            let field = format!("{path}.valueFrom");
-            let given = source_of_variable(source, &field, found);
-            let words = match given {
-                0 => {
-                    "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or \
-                     `fileKeyRef`"
-                }
-                _ if !text(variable, "value").is_empty() => "may not be specified when `value` is not empty",
-                1 => continue,
-                _ => "may not have more than one field specified at a time",
-            };
-            found.push(Wrong::invalid(field, &json!(""), words));
-        }
-    }
-}
-
-fn source_of_variable(source: &Value, path: &str, found: &mut Vec<Wrong>) -> usize {
-    if let Some(field) = source.get("fieldRef") {
-        field_of_pod(field, &format!("{path}.fieldRef"), found);
-    }
-    for kind in ["configMapKeyRef", "secretKeyRef"] {
-        let Some(reference) = source.get(kind) else { continue };
-        let name = text(reference, "name");
-        invalid_each(found, &format!("{path}.{kind}.name"), name, names::dns_subdomain(name));
-        match text(reference, "key") {
-            "" => found.push(Wrong::required(format!("{path}.{kind}.key"), "")),
-            key => invalid_each(found, &format!("{path}.{kind}.key"), key, names::data_key(key)),
-        }
-    }
-    source.as_object().map_or(0, serde_json::Map::len)
-}
-
-fn field_of_pod(reference: &Value, path: &str, found: &mut Vec<Wrong>) {
-    let field = text(reference, "fieldPath");
-    if field.is_empty() {
-        found.push(Wrong::required(format!("{path}.fieldPath"), ""));
-        return;
-    }
-    match field.split_once("['").and_then(|(list, rest)| Some((list, rest.strip_suffix("']")?))) {
-        Some(("metadata.labels", key)) => invalid_each(found, path, key, names::qualified(key)),
-        Some(("metadata.annotations", key)) => {
-            let key = key.to_lowercase();
-            invalid_each(found, path, &key, names::qualified(&key));
-        }
-        Some(_) | None if FIELDS_OF_A_POD.contains(&field) => {}
-        Some(_) | None => {
-            let words = format!("error converting fieldPath: field label not supported: {field}");
-            found.push(Wrong::invalid(format!("{path}.fieldPath"), &field.into(), &words));
-        }
-    }
-}
-
-fn mounts(container: &Value, path: &str, volumes: &Volumes<'_>, found: &mut Vec<Wrong>) {
-    let mut seen = BTreeSet::new();
-    for (at, mount) in items(container, "volumeMounts").enumerate() {
-        let path = format!("{path}.volumeMounts[{at}]");
-        let (name, place) = (text(mount, "name"), text(mount, "mountPath"));
-        if name.is_empty() {
-            found.push(Wrong::required(format!("{path}.name"), ""));
-        }
-        if !volumes.contains(name) {
-            let detail = Value::from(name).to_string();
-            found.push(Wrong { field: format!("{path}.name"), kind: WrongKind::NotFound, detail });
-        }
-        if place.is_empty() {
-            found.push(Wrong::required(format!("{path}.mountPath"), ""));
-        }
-        if !seen.insert(place) {
-            found.push(Wrong::invalid(format!("{path}.mountPath"), &place.into(), "must be unique"));
-        }
-    }
-}
-
-fn resources(resources: &Value, path: &str, found: &mut Vec<Wrong>) {
-    for list in ["limits", "requests"] {
-        for (name, amount) in resources[list].as_object().into_iter().flatten() {
-            resource(name, amount, &format!("{path}.{list}[{name}]"), found);
-            let limit = &resources["limits"][name];
-            if list == "requests" && !limit.is_null() {
-                let nanos = |value: &Value| Quantity::of(value).map_or(0, Quantity::nanos);
-                if nanos(amount) > nanos(limit) {
-                    let limit = limit.as_str().unwrap_or_default();
-                    let words = format!("must be less than or equal to {name} limit of {limit}");
-                    found.push(Wrong::invalid(format!("{path}.{list}"), amount, &words));
-                }
-            }
-        }
-    }
-}
-
-fn resource(name: &str, amount: &Value, field: &str, found: &mut Vec<Wrong>) {
-    invalid_each(found, field, name, names::qualified(name));
-    let known = matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
-    if !name.contains('/') && !known {
-        for words in [
-            "must be a standard resource type or fully qualified",
-            "must be a standard resource for containers",
-        ] {
-            found.push(Wrong::invalid(field, &name.into(), words));
-        }
-    }
-    if Quantity::of(amount).is_some_and(|amount| amount.nanos() < 0) {
-        found.push(Wrong::invalid(field, amount, "must be greater than or equal to 0"));
-    }
-}
-
 fn probes(container: &Value, path: &str, found: &mut Vec<Wrong>) {
     for hook in ["postStart", "preStop"] {
         if let Some(handler) = container["lifecycle"].get(hook) {
@@ -264,6 +174,11 @@ fn probes(container: &Value, path: &str, found: &mut Vec<Wrong>) {
             ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
         {
             not_negative(found, probe, field, &path);
+        }
+        if let Some(seconds) = probe.get("terminationGracePeriodSeconds").filter(|_| name == "readinessProbe")
+        {
+            let field = format!("{path}.terminationGracePeriodSeconds");
+            found.push(Wrong::invalid(field, seconds, "must not be set for readinessProbes"));
         }
         if name != "readinessProbe" && probe["successThreshold"] != 1 {
             found.push(Wrong::invalid(
@@ -290,7 +205,11 @@ fn handler_of(handler: &Value, path: &str, found: &mut Vec<Wrong>) {
             "exec" if items(action, "command").next().is_none() => {
                 found.push(Wrong::required(format!("{path}.command"), ""));
             }
-            "httpGet" | "tcpSocket" | "grpc" => port_of(&action["port"], &format!("{path}.port"), found),
+            "httpGet" => {
+                port_of(&action["port"], &format!("{path}.port"), found);
+                one_of(found, &format!("{path}.scheme"), &action["scheme"], &["HTTP", "HTTPS"]);
+            }
+            "tcpSocket" | "grpc" => port_of(&action["port"], &format!("{path}.port"), found),
             _ => {}
         }
     }

@@ -173,3 +173,27 @@ pub fn immutable_as(found: &mut Vec<Wrong>, field: &str, old: &Value, new: &Valu
         found.push(Wrong { field: field.to_owned(), kind: WrongKind::Invalid, detail });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Not among the recorded cases: there nothing is being deleted.
+    #[test]
+    fn no_finalizers_are_added_to_what_is_being_deleted() {
+        let with = |finalizers: Value| {
+            json!({ "metadata": {
+                "name": "p", "namespace": "a", "resourceVersion": "1", "finalizers": finalizers,
+                "deletionTimestamp": "2026-01-01T00:00:00Z",
+            } })
+        };
+        let mut found = Vec::new();
+        updated(Kind::Pod, &with(json!(["a/x"])), &with(json!(["a/z", "a/x", "a/y"])), &mut found);
+        let words = "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, \
+                     found new finalizers []string{\"a/y\", \"a/z\"}";
+        assert_eq!(found.iter().map(Wrong::to_string).collect::<Vec<_>>(), [words]);
+        found.clear();
+        updated(Kind::Pod, &with(json!(["a/x"])), &with(json!([])), &mut found);
+        assert_eq!(found, []);
+    }
+}

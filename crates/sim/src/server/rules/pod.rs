@@ -4,6 +4,7 @@ use super::volumes::Volumes;
 use super::{containers, invalid_each, items, metadata, names, one_of, scheduling, text, volumes};
 use crate::server::refusal::Wrong;
 use serde_json::Value;
+use std::net::IpAddr;
 
 pub fn created(pod: &Value, found: &mut Vec<Wrong>) {
     of_every_version(pod, found);
@@ -39,11 +40,13 @@ fn check_spec(spec: &Value, path: &str, claims: &[&str], found: &mut Vec<Wrong>)
     let mut volumes: Volumes<'_> = volumes::check(spec, path, found);
     volumes.extend(claims);
     containers::check_all(spec, path, &volumes, found);
+    containers::ports_on_host_network(spec, path, found);
     let policies = ["Always", "OnFailure", "Never"];
     one_of(found, &format!("{path}.restartPolicy"), &spec["restartPolicy"], &policies);
     let policies = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
     one_of(found, &format!("{path}.dnsPolicy"), &spec["dnsPolicy"], &policies);
     metadata::labels(&spec["nodeSelector"], &format!("{path}.nodeSelector"), found);
+    containers::user(&spec["securityContext"], &format!("{path}.securityContext"), found);
     scheduling::affinity(spec, path, found);
     for (at, gate) in items(spec, "readinessGates").enumerate() {
         let kind = text(gate, "conditionType");
@@ -63,6 +66,16 @@ fn check_spec(spec: &Value, path: &str, claims: &[&str], found: &mut Vec<Wrong>)
     named(spec, path, "hostname", names::dns_label, found);
     named(spec, path, "subdomain", names::dns_label, found);
     scheduling::tolerations(spec, path, found);
+    for (at, alias) in items(spec, "hostAliases").enumerate() {
+        let path = format!("{path}.hostAliases[{at}]");
+        if text(alias, "ip").parse::<IpAddr>().is_err() {
+            let words = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+            found.push(Wrong::invalid(format!("{path}.ip"), &text(alias, "ip").into(), words));
+        }
+        for (at, name) in items(alias, "hostnames").filter_map(Value::as_str).enumerate() {
+            invalid_each(found, &format!("{path}.hostnames[{at}]"), name, names::dns_subdomain(name));
+        }
+    }
     named(spec, path, "priorityClassName", names::dns_subdomain, found);
     if let Some(policy) = spec.get("preemptionPolicy") {
         let policies = ["PreemptLowerPriority", "Never"];

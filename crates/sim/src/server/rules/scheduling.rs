@@ -156,6 +156,9 @@ fn node_term(term: &Value, path: &str, found: &mut Vec<Wrong>) {
         }
         let key = text(requirement, "key");
         invalid_each(found, &format!("{path}.key"), key, names::qualified(key));
+        for (at, value) in items(requirement, "values").filter_map(Value::as_str).enumerate() {
+            invalid_each(found, &format!("{path}.values[{at}]"), value, names::label_value(value));
+        }
     }
     for (at, requirement) in items(term, "matchFields").enumerate() {
         node_field(requirement, &format!("{path}.matchFields[{at}]"), found);
@@ -222,6 +225,14 @@ pub fn spread(spec: &Value, path: &str, found: &mut Vec<Wrong>) {
         }
         let allowed = ["DoNotSchedule", "ScheduleAnyway"];
         one_of(found, &format!("{path}.whenUnsatisfiable"), &constraint["whenUnsatisfiable"], &allowed);
+        let same = |other: &Value| {
+            ["topologyKey", "whenUnsatisfiable"].iter().all(|part| other[*part] == constraint[*part])
+        };
+        if items(spec, "topologySpreadConstraints").skip(at + 1).any(same) {
+            let pair = format!("{{{key}, {}}}", text(constraint, "whenUnsatisfiable"));
+            let field = format!("{path}.{{topologyKey, whenUnsatisfiable}}");
+            found.push(Wrong::duplicate(field, &pair.into()));
+        }
         selector::check(&constraint["labelSelector"], &format!("{path}.labelSelector"), found);
     }
 }

@@ -65,7 +65,7 @@ fn say(object: &Value, problem: Problem, found: &mut Vec<Wrong>) {
         // A status is looked at on its own.
         let place = field.strip_prefix("status.").unwrap_or(&field);
         let detail = format!("\"{kind}\": {place} in body {expected}: \"{kind}\"");
-        structural(Wrong { field, kind: WrongKind::Invalid, detail }, found);
+        structural(Wrong { field, kind: WrongKind::TypeInvalid, detail }, found);
     } else if expected == "must not be listed twice" {
         found.push(Wrong { field, kind: WrongKind::Duplicate, detail: shown });
     } else if let Some((least, count)) = too_few(&expected) {

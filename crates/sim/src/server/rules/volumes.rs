@@ -1,6 +1,7 @@
 //! Rules on the volumes of a pod.
 
-use super::{invalid_each, items, names, text};
+use super::{given, invalid_each, items, names, one_of, text};
+use crate::server::defaults::Quantity;
 use crate::server::refusal::Wrong;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -75,14 +76,61 @@ fn source(volume: &Value, path: &str, found: &mut Vec<Wrong>) {
         }
     };
     match *first {
-        "hostPath" => required("path", found),
-        "secret" => required("secretName", found),
-        "configMap" => required("name", found),
+        "hostPath" => {
+            required("path", found);
+            let kinds = [
+                "",
+                "BlockDevice",
+                "CharDevice",
+                "Directory",
+                "DirectoryOrCreate",
+                "File",
+                "FileOrCreate",
+                "Socket",
+            ];
+            one_of(found, &format!("{path}.hostPath.type"), &volume["hostPath"]["type"], &kinds);
+        }
+        "secret" => {
+            required("secretName", found);
+            files(&volume["secret"], &format!("{path}.secret"), found);
+        }
+        "configMap" => {
+            required("name", found);
+            files(&volume["configMap"], &format!("{path}.configMap"), found);
+        }
+        "emptyDir" => {
+            let limit = Quantity::of(&volume["emptyDir"]["sizeLimit"]);
+            if limit.is_some_and(|limit| limit.nanos() < 0) {
+                let words = "SizeLimit field must be a valid resource quantity";
+                found.push(Wrong::forbidden(format!("{path}.emptyDir.sizeLimit"), words));
+            }
+        }
         "persistentVolumeClaim" => required("claimName", found),
         "csi" => required("driver", found),
         _ => {}
     }
     for more in given {
         found.push(Wrong::forbidden(format!("{path}.{more}"), "may not specify more than 1 volume type"));
+    }
+}
+
+/// The files made from keys.
+fn files(source: &Value, path: &str, found: &mut Vec<Wrong>) {
+    let mode = |value: &Value, field: String, found: &mut Vec<Wrong>| {
+        if value.as_i64().is_some_and(|mode| !(0..=0o777).contains(&mode)) {
+            let words = "must be a number between 0 and 0777 (octal), both inclusive";
+            found.push(Wrong::invalid(field, value, words));
+        }
+    };
+    mode(&source["defaultMode"], format!("{path}.defaultMode"), found);
+    for (at, item) in items(source, "items").enumerate() {
+        let path = format!("{path}.items[{at}]");
+        for part in ["key", "path"] {
+            if text(item, part).is_empty() {
+                found.push(Wrong::required(format!("{path}.{part}"), ""));
+            }
+        }
+        given::descending(text(item, "path"), &format!("{path}.path"), found);
+        mode(&item["mode"], format!("{path}.mode"), found);
     }
 }

@@ -1,9 +1,9 @@
 //! Rules on the kinds that keep pods running.
 
-use super::names;
 use super::{
     ELIDED, invalid_each, invalid_shown, items, metadata, not_negative, one_of, pod, selector, text,
 };
+use super::{around, names};
 use crate::server::refusal::{Wrong, WrongKind};
 use serde_json::{Value, json};
 
@@ -43,6 +43,9 @@ pub fn stateful_set(spec: &Value, found: &mut Vec<Wrong>) {
         let field = format!("spec.persistentVolumeClaimRetentionPolicy.{when}");
         let policy = &spec["persistentVolumeClaimRetentionPolicy"][when];
         one_of(found, &field, policy, &["Retain", "Delete"]);
+    }
+    for (at, claim) in items(spec, "volumeClaimTemplates").enumerate() {
+        around::claim(&claim["spec"], &format!("spec.volumeClaimTemplates[{at}].spec"), found);
     }
     not_negative(found, spec, "replicas", "spec");
     not_negative(found, spec, "minReadySeconds", "spec");

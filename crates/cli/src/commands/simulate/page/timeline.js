@@ -70,6 +70,13 @@ function podRow(at) {
   return row;
 }
 
+// The first few, those first that count for the end or never arrived; in the order in which they were created.
+function telling(pods) {
+  const dull = (pod) => Number(!criticalPods.has(pod) && report.pods[pod].arrived !== null);
+  const few = new Set([...pods].sort((one, other) => dull(one) - dull(other)).slice(0, FEW - 1));
+  return pods.filter((pod) => few.has(pod));
+}
+
 // A group's row and those of its pods, which come and go.
 function drawBlock({ header, pods, toggle }) {
   const block = make("div", { role: "rowgroup" }, header);
@@ -77,7 +84,7 @@ function drawBlock({ header, pods, toggle }) {
   const fill = () => {
     header.setAttribute("aria-expanded", open);
     toggle.textContent = pods.length ? (open ? "▾" : "▸") : "";
-    const shown = !open ? [] : all || pods.length <= FEW ? pods : pods.slice(0, FEW - 1);
+    const shown = !open ? [] : all || pods.length <= FEW ? pods : telling(pods);
     const rows = shown.map(podRow);
     if (open && shown.length < pods.length) rows.push(moreRow());
     block.replaceChildren(header, ...rows);

@@ -66,9 +66,13 @@ pub fn style(state: PodState) -> Style {
 fn weight(state: PodState) -> u8 {
     match state {
         PodState::Failed => 3,
-        PodState::NotReady | PodState::Unschedulable => 2,
+        PodState::NotReady => 2,
         PodState::Succeeded => 1,
-        PodState::Held | PodState::Starting | PodState::Ready | PodState::Terminating => 0,
+        PodState::Held
+        | PodState::Unschedulable
+        | PodState::Starting
+        | PodState::Ready
+        | PodState::Terminating => 0,
     }
 }
 

@@ -35,6 +35,8 @@ const LEAST_PODS: usize = 3;
 /// Entries of the list of what can never start; the first ones are mostly the cause of the others.
 const MOST_NEVER: usize = 20;
 const MOST_NAME: usize = 36;
+/// `  … and 137 more`
+const LEAST_NAME: usize = 16;
 /// `2/2 ready after 12.4s`, `10/12 ready, never opened`.
 const PROGRESS: usize = 25;
 /// From here on there is room for whom a group waited for.
@@ -73,7 +75,7 @@ impl<'a> Picture<'a> {
         let group_names = groups().map(|group| group.name.width());
         let pod_names = report.pods.iter().map(|pod| pod.name.width() + 2);
         let most = (width * 3 / 10).min(MOST_NAME);
-        let names = group_names.chain(pod_names).max().unwrap_or(0).clamp(12, most.max(12));
+        let names = group_names.chain(pod_names).max().unwrap_or(0).clamp(LEAST_NAME, most.max(LEAST_NAME));
         let beside = if width >= WIDE { PROGRESS + WAITED } else { PROGRESS };
         let columns = width - names - 2 - 2 - beside;
         let share = ROWS / groups().count().max(1);
@@ -109,7 +111,7 @@ impl<'a> Picture<'a> {
     fn sequence(&self, sequence: &SequenceReport) -> String {
         let SequenceReport { namespace, name, phase, message, groups } = sequence;
         let several = self.report.sequences.iter().any(|other| other.namespace != *namespace);
-        let place = if several { format!("{namespace}/{name}") } else { name.clone() };
+        let place = words::plain(&if several { format!("{namespace}/{name}") } else { name.clone() });
         let look = match phase.as_str() {
             "Completed" => GOOD,
             "Failed" => BAD,
@@ -159,20 +161,21 @@ impl<'a> Picture<'a> {
             0 => pods.iter().filter(interesting).count().min(LEAST_PODS),
             most => most,
         };
-        let mut chosen: Vec<usize> = pods.to_vec();
+        let mut shown: Vec<usize> = (0..pods.len()).collect();
+        let mut folded = Vec::new();
         if pods.len() > room {
             // A stable sort: within each half, the order in which they were created.
-            chosen.sort_by_key(|pod| !interesting(&pod));
+            shown.sort_by_key(|place| !interesting(&&pods[*place]));
             // The line that says how many more there are takes the place of one.
-            chosen.truncate(if self.pods_per_group == 0 { room } else { room.saturating_sub(1) });
-            chosen.sort_by_key(|pod| pods.iter().position(|other| other == pod));
+            let rows = if self.pods_per_group == 0 { room } else { room.saturating_sub(1) };
+            folded = shown.split_off(rows).into_iter().map(|place| pods[place]).collect();
+            shown.sort_unstable();
         }
         let mut text = String::new();
-        for pod in chosen.iter().filter_map(|pod| self.report.pods.get(*pod)) {
+        for pod in shown.iter().filter_map(|place| self.report.pods.get(pods[*place])) {
             let cells = bar::of_pod(pod, self.scale);
             text += &self.row(&fit(&format!("  {}", pod.name), self.names), &cells, &beside(pod));
         }
-        let folded: Vec<usize> = pods.iter().copied().filter(|pod| !chosen.contains(pod)).collect();
         // In a long picture the line of the group already says how many there are.
         if !folded.is_empty() && self.pods_per_group > 0 {
             let more = format!("  … and {} more", folded.len());

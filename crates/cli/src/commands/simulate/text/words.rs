@@ -75,6 +75,15 @@ pub fn tally(report: &Report, pods: &[usize]) -> String {
         .join(", ")
 }
 
+/// Names and messages are whatever somebody wrote: what would steer the terminal is made visible instead.
+pub fn plain(text: &str) -> String {
+    let steers = |char: char| {
+        char.is_control()
+            || matches!(char, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars().map(|char| if steers(char) { '\u{fffd}' } else { char }).collect()
+}
+
 /// Exactly so wide: filled up with blanks, or cut.
 pub fn fit(text: &str, width: usize) -> String {
     let cut = cut(text, width);
@@ -84,6 +93,7 @@ pub fn fit(text: &str, width: usize) -> String {
 
 /// At most so wide, cut in the middle: names that differ mostly differ at their end.
 fn cut(text: &str, width: usize) -> String {
+    let text = &plain(text);
     if text.width() <= width {
         return text.to_owned();
     }
@@ -97,6 +107,7 @@ fn cut(text: &str, width: usize) -> String {
 
 /// At most so wide: a sentence, whose beginning says most.
 pub fn cut_end(text: &str, width: usize) -> String {
+    let text = &plain(text);
     if text.width() <= width { text.to_owned() } else { taken(text.chars(), width.saturating_sub(1)) + "…" }
 }
 
@@ -113,9 +124,9 @@ fn taken(chars: impl Iterator<Item = char>, width: usize) -> String {
 pub fn wrapped(text: &str, width: usize, indent: usize) -> String {
     let mut done = String::new();
     let mut line = String::new();
-    for (number, word) in text.split(' ').enumerate() {
+    for (number, word) in plain(text).split(' ').enumerate() {
         if !line.trim().is_empty() && line.width() + 1 + word.width() > width {
-            done = done + &line + "\n";
+            done = done + line.trim_end() + "\n";
             line = " ".repeat(indent) + word;
         } else {
             if number > 0 {
@@ -137,6 +148,13 @@ mod tests {
         assert_eq!(fit("payments-api-7d4b9c6f5-x2x1z", 15), "payment…5-x2x1z");
         assert_eq!(fit("データベース", 7), "デ…ス  ");
         assert_eq!(fit("データベース", 8), "デー…ス ");
+    }
+
+    #[test]
+    fn nothing_steers_the_terminal() {
+        assert_eq!(fit("a\x1b[2Jb\u{202e}", 9), "a�[2Jb�  ");
+        assert_eq!(wrapped("a\rb c\n", 3, 0), "a�b\nc�");
+        assert_eq!(cut_end("a\u{7}bc", 3), "a�…");
     }
 
     #[test]

@@ -1,0 +1,56 @@
+//! The critical chain: which pods the end had to wait for.
+
+use super::timeline::Life;
+use crate::report::{SequenceReport, Step};
+
+/// How long after an arrival a pod may be created and still have waited for it.
+const AT_ONCE: u64 = 1_000;
+
+/// From the first pod to the one that arrived last.
+pub fn critical(lives: &[Life], sequences: &[SequenceReport]) -> Vec<Step> {
+    let arrived = |place: &usize| lives[*place].arrived;
+    let Some(last) =
+        (0..lives.len()).filter(|place| arrived(place).is_some()).max_by_key(|place| arrived(place))
+    else {
+        return Vec::new();
+    };
+    let mut chain = Vec::new();
+    let mut next = Some(last);
+    while let Some(place) = next.filter(|_| chain.len() < lives.len()) {
+        let life = &lives[place];
+        let (from, to) = (life.let_go(), life.arrived.unwrap_or_default());
+        chain.push(Step { pod: place, from, to });
+        next =
+            waited_for(place, lives, sequences).filter(|earlier| arrived(earlier).is_some_and(|at| at < to));
+    }
+    chain.reverse();
+    chain
+}
+
+/// The pod whose arrival let this one go: the last of the groups before it, or the one before it in its workload.
+fn waited_for(place: usize, lives: &[Life], sequences: &[SequenceReport]) -> Option<usize> {
+    let life = &lives[place];
+    let last_before = |candidates: &mut dyn Iterator<Item = usize>, limit: u64| {
+        candidates
+            .filter(|candidate| lives[*candidate].arrived.is_some_and(|at| at <= limit))
+            .max_by_key(|candidate| (lives[*candidate].arrived, *candidate))
+    };
+    if life.was_held() {
+        for sequence in sequences {
+            let Some(group) = sequence.groups.iter().find(|group| group.pods.contains(&place)) else {
+                continue;
+            };
+            let mut members =
+                group.waits_for.iter().flat_map(|earlier| sequence.groups[*earlier].pods.iter().copied());
+            return last_before(&mut members, life.let_go());
+        }
+    }
+    let owner = life.owner.as_ref()?;
+    let mut siblings = (0..lives.len()).filter(|other| {
+        *other != place
+            && lives[*other].namespace == life.namespace
+            && lives[*other].owner.as_ref() == Some(owner)
+    });
+    last_before(&mut siblings, life.created)
+        .filter(|sibling| lives[*sibling].arrived.is_some_and(|at| life.created - at <= AT_ONCE))
+}

@@ -1,0 +1,111 @@
+//! What the plan says happens from outside while everything starts.
+
+use super::apply;
+use crate::cluster::Cluster;
+use crate::kinds::Kind;
+use crate::plan::{Action, At, Target};
+use crate::server::Shared;
+use crate::store::{Author, Key};
+use anyhow::{Error, Result, anyhow};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::time::{Instant, sleep_until};
+
+/// Does all of it in its time. Comes back only if something could not be done.
+pub async fn happen(at: &[At], shared: &Arc<Shared>) -> Error {
+    let begun = Instant::now();
+    for At { time, action } in at {
+        sleep_until(begun + *time).await;
+        let mut cluster = shared.lock();
+        cluster.store.author = Author::User;
+        let done = act(&mut cluster, action);
+        cluster.store.author = Author::Cluster;
+        drop(cluster);
+        shared.notify();
+        if let Err(error) = done {
+            return error.context(format!("at {} s", time.as_secs_f64()));
+        }
+    }
+    std::future::pending().await
+}
+
+fn act(cluster: &mut Cluster, action: &Action) -> Result<()> {
+    match action {
+        Action::Scale { target, replicas } => {
+            let key = find(cluster, target)?;
+            let field = if key.kind == Kind::Job { "parallelism" } else { "replicas" };
+            let scaled = cluster.update(&key, |object| object["spec"][field] = (*replicas).into());
+            scaled.map(drop).map_err(|refusal| anyhow!("{target}: {}", refusal.message))
+        }
+        Action::Delete { target } => {
+            let key = find(cluster, target)?;
+            cluster.delete(&key).map_err(|refusal| anyhow!("{target}: {}", refusal.message))
+        }
+        Action::Apply { objects } => {
+            objects.iter().try_for_each(|given| match apply::kind_of(&given.value) {
+                None => Ok(()),
+                Some(kind) => replace_or_create(cluster, kind, given),
+            })
+        }
+        Action::Cordon { node } => cordon(cluster, node),
+        Action::Drain { node } => {
+            cordon(cluster, node)?;
+            let pods = cluster.store.list(Kind::Pod, None);
+            let evicted: Vec<Key> = pods
+                .filter(|(_, pod)| pod["spec"]["nodeName"] == node.as_str() && !is_of_daemon_set(pod))
+                .map(|(key, _)| key.clone())
+                .collect();
+            evicted.iter().for_each(|key| drop(cluster.delete(key)));
+            Ok(())
+        }
+        Action::AddNode { name } => apply::create_node(cluster, name, &BTreeMap::new()),
+    }
+}
+
+/// What is there is changed as `kubectl apply` would, the rest is created.
+fn replace_or_create(cluster: &mut Cluster, kind: Kind, given: &crate::plan::Given) -> Result<()> {
+    let namespace = match given.value["metadata"]["namespace"].as_str() {
+        _ if !kind.info().namespaced => "",
+        Some(namespace) if !namespace.is_empty() => namespace,
+        _ => "default",
+    };
+    let key = Key::new(kind, namespace, given.value["metadata"]["name"].as_str().unwrap_or_default());
+    if cluster.store.get(&key).is_none() {
+        return apply::create(cluster, given);
+    }
+    let fields = given.value.as_object().into_iter().flatten();
+    let changes: BTreeMap<&String, &Value> =
+        fields.filter(|(field, _)| !matches!(field.as_str(), "metadata" | "status")).collect();
+    let (labels, annotations) = (&given.value["metadata"]["labels"], &given.value["metadata"]["annotations"]);
+    let updated = cluster.update(&key, |object| {
+        json_patch::merge(object, &json!(changes));
+        json_patch::merge(object, &json!({ "metadata": { "labels": labels, "annotations": annotations } }));
+    });
+    updated.map(drop).map_err(|refusal| anyhow!("{}: {}", given.origin, refusal.message))
+}
+
+fn cordon(cluster: &mut Cluster, node: &str) -> Result<()> {
+    let key = Key::new(Kind::Node, "", node);
+    let cordoned = cluster.update(&key, |node| node["spec"]["unschedulable"] = true.into());
+    cordoned.map(drop).map_err(|refusal| anyhow!(refusal.message))
+}
+
+fn is_of_daemon_set(pod: &Value) -> bool {
+    let owners = pod["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    owners.into_iter().any(|owner| owner["kind"] == "DaemonSet")
+}
+
+fn find(cluster: &Cluster, target: &Target) -> Result<Key> {
+    let all = cluster.store.list(target.kind, target.namespace.as_deref());
+    let found: Vec<Key> =
+        all.filter(|(key, _)| *key.name == *target.name).map(|(key, _)| key.clone()).collect();
+    match found.as_slice() {
+        [one] => Ok(one.clone()),
+        [] => Err(anyhow!("there is no {target}")),
+        several => {
+            let places: Vec<&str> = several.iter().map(|key| &*key.namespace).collect();
+            Err(anyhow!("{target} is in several namespaces ({}); say which with -n", places.join(", ")))
+        }
+    }
+}

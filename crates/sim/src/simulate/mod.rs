@@ -1,0 +1,99 @@
+//! A whole start, from manifests to a report, in virtual time.
+//!
+//! - [`apply`]: the objects, as a person applies them. [`timeline`]: what became of each pod, seen commit by commit.
+//! - [`verdict`]: what is over, what is stuck and why. [`chain`]: what the end had to wait for.
+
+mod apply;
+mod chain;
+mod meanwhile;
+mod timeline;
+mod verdict;
+
+use crate::embedded::Embedded;
+use crate::plan::Plan;
+use crate::report::{Outcome, Report};
+use crate::server::Shared;
+use crate::store::Author;
+use anyhow::Result;
+use jiff::Timestamp;
+use rollcall_api::names;
+use rollcall_controller::Config;
+use rollcall_controller::clock::Clock;
+use std::sync::Arc;
+use std::time::Duration;
+use timeline::Timeline;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+/// When every simulated cluster begins: a Thursday, at midnight, UTC.
+const BEGINNING: i64 = 1_767_225_600;
+/// How often it is looked whether everything has arrived.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// What has arrived has to stay so for this long, so that what follows at the same moment is seen.
+const STAYS: Duration = Duration::from_secs(2);
+/// Nothing new for so long, at the end of the time: it will not come any more.
+const STUCK_AFTER: Duration = Duration::from_secs(600);
+
+/// Runs a plan to its end. The same plan gives the same report.
+pub fn simulate(plan: Plan) -> Result<Report> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
+    runtime.block_on(run(plan))
+}
+
+async fn run(plan: Plan) -> Result<Report> {
+    let clock = Clock::starting_at(Timestamp::from_second(BEGINNING)?);
+    let embedded = Embedded::new(clock, plan.seed);
+    let shared = embedded.shared.clone();
+    let timeline = Timeline::new(clock.now());
+    let notes = {
+        let mut cluster = shared.lock();
+        cluster.store.observe(Box::new(timeline.clone()));
+        cluster.store.author = Author::User;
+        cluster.habits = apply::habits(&plan);
+        let notes = apply::everything(&mut cluster, &plan)?;
+        cluster.store.author = Author::Cluster;
+        notes
+    };
+    let config = Config {
+        namespace: names::OWN_NAMESPACE.into(),
+        metrics_bind_address: None,
+        health_probe_bind_address: None,
+        leader_elect: false,
+        lease_duration: Duration::from_secs(15),
+        identity: "simulation".into(),
+        max_in_flight: 8,
+        dry_run: false,
+        seed: plan.seed,
+    };
+    let client = embedded.client(Author::Controller(0));
+    let controller = rollcall_controller::run(client, config, clock, CancellationToken::new());
+    let over = tokio::select! {
+        biased;
+        over = over(&plan, &shared, &timeline) => over,
+        failed = meanwhile::happen(&plan.at, &shared) => return Err(failed),
+        () = embedded.run() => anyhow::bail!("the embedded cluster ended"),
+        ended = controller => anyhow::bail!("the controller ended: {ended:?}"),
+    };
+    let cluster = shared.lock();
+    Ok(verdict::report(&plan, &cluster, &timeline, over, notes))
+}
+
+/// Waits until everything has arrived, or the time is over.
+async fn over(plan: &Plan, shared: &Arc<Shared>, timeline: &Timeline) -> Outcome {
+    let begun = Instant::now();
+    let last_action = plan.at.iter().map(|at| at.time).max().unwrap_or_default();
+    let mut arrived_since: Option<Instant> = None;
+    while begun.elapsed() < plan.until {
+        sleep(LOOK_EVERY).await;
+        let arrived = begun.elapsed() > last_action && verdict::has_arrived(&shared.lock());
+        arrived_since = match (arrived, arrived_since) {
+            (true, Some(since)) if since.elapsed() >= STAYS => return Outcome::Complete,
+            (true, since) => since.or(Some(Instant::now())),
+            (false, _) => None,
+        };
+    }
+    match plan.until.saturating_sub(timeline.last_progress()) > STUCK_AFTER {
+        true => Outcome::Stuck,
+        false => Outcome::Unfinished,
+    }
+}

@@ -1,0 +1,207 @@
+//! What became of each pod, seen commit by commit.
+
+use crate::kinds::Kind;
+use crate::report::{PodState, Span};
+use crate::store::{Change, Observer};
+use jiff::Timestamp;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A pod's life, in milliseconds since the beginning.
+#[derive(Clone, Debug)]
+pub struct Life {
+    pub uid: String,
+    pub namespace: String,
+    pub name: String,
+    pub node: Option<String>,
+    /// Kind and name of its controller.
+    pub owner: Option<(String, String)>,
+    pub created: u64,
+    pub spans: Vec<Span>,
+    pub deleted: Option<u64>,
+    pub arrived: Option<u64>,
+}
+
+impl Life {
+    /// When it was let go, or created if nothing held it.
+    pub fn let_go(&self) -> u64 {
+        let after = self.spans.iter().find(|span| span.state != PodState::Held);
+        after.map_or(self.created, |span| span.from)
+    }
+
+    pub fn was_held(&self) -> bool {
+        self.spans.first().is_some_and(|span| span.state == PodState::Held)
+    }
+}
+
+#[derive(Default)]
+struct State {
+    lives: Vec<Life>,
+    by_uid: BTreeMap<String, usize>,
+    last_progress: u64,
+    /// Owners of ReplicaSets and Jobs, by uid.
+    parents: BTreeMap<String, (String, String)>,
+}
+
+#[derive(Clone)]
+pub struct Timeline {
+    beginning: Timestamp,
+    state: Arc<Mutex<State>>,
+}
+
+impl Timeline {
+    pub fn new(beginning: Timestamp) -> Timeline {
+        Timeline { beginning, state: Arc::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// In the order in which they were created.
+    pub fn lives(&self) -> Vec<Life> {
+        self.state().lives.clone()
+    }
+
+    /// When something last came closer to the end.
+    pub fn last_progress(&self) -> Duration {
+        Duration::from_millis(self.state().last_progress)
+    }
+
+    pub fn since_beginning(&self, at: Timestamp) -> u64 {
+        at.duration_since(self.beginning).as_millis().try_into().unwrap_or_default()
+    }
+}
+
+impl Observer for Timeline {
+    fn committed(&mut self, change: &Change) {
+        let at = self.since_beginning(change.at);
+        let mut state = self.state();
+        match change.key.kind {
+            Kind::Pod => state.pod(change, at),
+            Kind::ReplicaSet | Kind::Job => {
+                if let Some((kind, name, _)) = controller(&change.object) {
+                    state.parents.insert(change.object.uid().to_owned(), (kind, name));
+                }
+            }
+            Kind::PodSequence => {
+                let phase = |object: &Value| object["status"]["summary"].clone();
+                if change.before.as_ref().is_none_or(|before| phase(before) != phase(&change.object)) {
+                    state.last_progress = at;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl State {
+    fn pod(&mut self, change: &Change, at: u64) {
+        let pod = &change.object;
+        let place = match self.by_uid.get(pod.uid()) {
+            Some(place) => *place,
+            None => {
+                self.last_progress = at;
+                let owner = controller(pod).map(|(kind, name, uid)| match self.parents.get(&uid) {
+                    Some(parent) => parent.clone(),
+                    None => (kind, name),
+                });
+                self.lives.push(Life {
+                    uid: pod.uid().to_owned(),
+                    namespace: change.key.namespace.to_string(),
+                    name: change.key.name.to_string(),
+                    node: None,
+                    owner,
+                    created: at,
+                    spans: Vec::new(),
+                    deleted: None,
+                    arrived: None,
+                });
+                self.by_uid.insert(pod.uid().to_owned(), self.lives.len() - 1);
+                self.lives.len() - 1
+            }
+        };
+        let life = &mut self.lives[place];
+        if change.deleted {
+            life.deleted = Some(at);
+            return;
+        }
+        life.node = pod["spec"]["nodeName"].as_str().map(str::to_owned);
+        let was_ready = life.spans.iter().any(|span| span.state == PodState::Ready);
+        let (state, why) = judge(pod, was_ready);
+        if life.spans.last().is_none_or(|last| last.state != state || last.why != why) {
+            // What lasted no time was not.
+            if life.spans.last().is_some_and(|last| last.from == at) && life.spans.len() > 1 {
+                life.spans.pop();
+            }
+            if life.spans.last().is_none_or(|last| last.state != state || last.why != why) {
+                life.spans.push(Span { from: at, state, why });
+            }
+        }
+        if matches!(state, PodState::Ready | PodState::Succeeded) && life.arrived.is_none() {
+            life.arrived = Some(at);
+            self.last_progress = at;
+        }
+    }
+}
+
+fn controller(object: &Value) -> Option<(String, String, String)> {
+    let references = object["metadata"]["ownerReferences"].as_array()?;
+    let reference = references.iter().find(|reference| reference["controller"] == true)?;
+    let text = |field: &str| reference[field].as_str().unwrap_or_default().to_owned();
+    Some((text("kind"), text("name"), text("uid")))
+}
+
+fn condition<'a>(pod: &'a Value, kind: &str) -> Option<&'a Value> {
+    pod["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
+}
+
+/// What a pod is, and why if there is more to say.
+fn judge(pod: &Value, was_ready: bool) -> (PodState, Option<String>) {
+    let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    if pod["metadata"]["deletionTimestamp"].is_string() {
+        return (PodState::Terminating, None);
+    }
+    match pod["status"]["phase"].as_str() {
+        Some("Succeeded") => return (PodState::Succeeded, None),
+        Some("Failed") => return (PodState::Failed, text(&pod["status"]["reason"]).or(trouble(pod))),
+        _ => {}
+    }
+    if pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()) {
+        return (PodState::Held, None);
+    }
+    if pod["spec"]["nodeName"].as_str().is_none_or(str::is_empty) {
+        let unscheduled = condition(pod, "PodScheduled").filter(|scheduled| scheduled["status"] == "False");
+        return match unscheduled.filter(|scheduled| scheduled["reason"] == "Unschedulable") {
+            Some(scheduled) => (PodState::Unschedulable, text(&scheduled["message"])),
+            None => (PodState::Starting, None),
+        };
+    }
+    match condition(pod, "Ready").is_some_and(|ready| ready["status"] == "True") {
+        true => (PodState::Ready, None),
+        false if was_ready => (PodState::NotReady, trouble(pod)),
+        false => (PodState::Starting, trouble(pod)),
+    }
+}
+
+/// What a container waits for, if it is not just on its way.
+fn trouble(pod: &Value) -> Option<String> {
+    let statuses = ["initContainerStatuses", "containerStatuses"];
+    let all = statuses.iter().flat_map(|list| pod["status"][*list].as_array().into_iter().flatten());
+    for status in all {
+        let name = status["name"].as_str().unwrap_or_default();
+        let reason = status["state"]["waiting"]["reason"].as_str();
+        if let Some(reason) =
+            reason.filter(|reason| !matches!(*reason, "ContainerCreating" | "PodInitializing"))
+        {
+            return Some(format!("container {name}: {reason}"));
+        }
+        let ended = &status["state"]["terminated"];
+        if let Some(code) = ended["exitCode"].as_i64().filter(|code| *code != 0) {
+            return Some(format!("container {name}: exit code {code}"));
+        }
+    }
+    None
+}
