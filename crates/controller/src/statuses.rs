@@ -16,6 +16,9 @@ const PROGRESS: Duration = Duration::from_secs(1);
 const PROGRESS_PER_GROUP: Duration = Duration::from_millis(20);
 /// What is not urgent is written at most this often per sequence.
 const COALESCE: Duration = Duration::from_secs(10);
+/// How much of what is not urgent is written in all: a thousand sequences under way are not to cost thousands of writes
+/// that their pods then wait for.
+const BETWEEN_TWO: Duration = Duration::from_millis(200);
 /// A write that failed is tried again after this long; one that the object's own change made fail, as soon as there
 /// is news of it.
 const RETRY: Duration = Duration::from_secs(1);
@@ -26,13 +29,17 @@ const LONGEST_RETRY: Duration = Duration::from_secs(30);
 pub struct Statuses {
     books: BTreeMap<Uid, Book>,
     due: BTreeSet<(Instant, Uid)>,
+    /// The same of what can wait.
+    due_in_turn: BTreeSet<(Instant, Uid)>,
+    /// When the next one of those may be written.
+    turn: Option<Instant>,
 }
 
 #[derive(Default)]
 struct Book {
     wanted: Option<Status>,
     written: Option<Written>,
-    due: Option<Instant>,
+    due: Option<Due>,
     /// When the last write was sent.
     sent: Option<Instant>,
     in_flight: bool,
@@ -51,11 +58,26 @@ pub enum Outcome {
     Failed,
 }
 
+/// When a status is to be written, and whether it waits for its turn among the others.
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    at: Instant,
+    in_turn: bool,
+}
+
 /// A status that differs from the one the object has.
-pub struct Due {
+pub struct Overdue {
     pub uid: Uid,
     pub resource_version: String,
     pub status: PodSequenceStatus,
+}
+
+impl Due {
+    /// What is urgent stays urgent, and what is early early.
+    fn or_earlier(self, other: Option<Due>) -> Due {
+        let Some(other) = other else { return self };
+        Due { at: self.at.min(other.at), in_turn: self.in_turn && other.in_turn }
+    }
 }
 
 impl Book {
@@ -98,35 +120,50 @@ impl Statuses {
         if same && book.due.is_some() && !urgent {
             return;
         }
-        let apart = match (urgent || book.is_of_older_spec(), book.has_progress()) {
+        let urgent = urgent || book.is_of_older_spec();
+        let apart = match (urgent, book.has_progress()) {
             (true, _) => Duration::ZERO,
             (false, true) => book.progress_apart(),
             (false, false) => COALESCE,
         };
         let at = book.sent.map_or(now, |sent| (sent + apart).max(now));
         let at = book.not_before.map_or(at, |not_before| not_before.max(at));
-        let at = book.due.map_or(at, |due| due.min(at));
-        self.set_due(uid, Some(at));
+        let due = Due { at, in_turn: !urgent }.or_earlier(book.due);
+        self.set_due(uid, Some(due));
     }
 
-    fn set_due(&mut self, uid: Uid, at: Option<Instant>) {
+    fn set_due(&mut self, uid: Uid, due: Option<Due>) {
         let Some(book) = self.books.get_mut(&uid) else { return };
-        if let Some(old) = book.due.take() {
-            self.due.remove(&(old, uid));
+        if let Some(old) = std::mem::replace(&mut book.due, due) {
+            self.lane(old).remove(&(old.at, uid));
         }
-        if let Some(at) = at {
-            book.due = Some(at);
-            self.due.insert((at, uid));
+        if let Some(due) = due {
+            self.lane(due).insert((due.at, uid));
         }
+    }
+
+    fn lane(&mut self, due: Due) -> &mut BTreeSet<(Instant, Uid)> {
+        if due.in_turn { &mut self.due_in_turn } else { &mut self.due }
     }
 
     pub fn next_moment(&self) -> Option<Instant> {
-        self.due.first().map(|(at, _)| *at)
+        let urgent = self.due.first().map(|(at, _)| *at);
+        let in_turn = self.due_in_turn.first().map(|(at, _)| self.turn.map_or(*at, |turn| turn.max(*at)));
+        urgent.into_iter().chain(in_turn).min()
+    }
+
+    /// Whose status is due now.
+    fn next_due(&self, now: Instant) -> Option<(Uid, bool)> {
+        let first =
+            |lane: &BTreeSet<(Instant, Uid)>| lane.first().filter(|(at, _)| *at <= now).map(|(_, uid)| *uid);
+        let my_turn = self.turn.is_none_or(|turn| turn <= now);
+        let in_turn = || first(&self.due_in_turn).filter(|_| my_turn).map(|uid| (uid, true));
+        first(&self.due).map(|uid| (uid, false)).or_else(in_turn)
     }
 
     /// The next status to be written now. What turned out to change nothing is dropped on the way.
-    pub fn pop(&mut self, now: Instant, wall: Timestamp) -> Option<Due> {
-        while let Some((_, uid)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
+    pub fn pop(&mut self, now: Instant, wall: Timestamp) -> Option<Overdue> {
+        while let Some((uid, in_turn)) = self.next_due(now) {
             self.set_due(uid, None);
             let Some(book) = self.books.get_mut(&uid) else { continue };
             if book.in_flight {
@@ -139,7 +176,10 @@ impl Statuses {
             }
             book.in_flight = true;
             book.sent = Some(now);
-            return Some(Due { uid, resource_version: written.resource_version.clone(), status });
+            if in_turn {
+                self.turn = Some(now + BETWEEN_TWO);
+            }
+            return Some(Overdue { uid, resource_version: written.resource_version.clone(), status });
         }
         None
     }
@@ -158,8 +198,9 @@ impl Statuses {
             Outcome::Done => book.sent.map_or(now, |sent| sent + COALESCE),
             Outcome::Moved | Outcome::Failed => book.not_before.unwrap_or(now + RETRY),
         };
-        let at = book.due.map_or(at, |due| due.min(at)).max(book.not_before.unwrap_or(now));
-        self.set_due(uid, Some(at));
+        let mut due = Due { at, in_turn: outcome == Outcome::Done }.or_earlier(book.due);
+        due.at = due.at.max(book.not_before.unwrap_or(now));
+        self.set_due(uid, Some(due));
     }
 
     pub fn forget(&mut self, uid: Uid) {
@@ -211,6 +252,30 @@ mod tests {
             now += Duration::from_millis(100);
         }
         assert!((5..20).contains(&attempts), "{attempts} attempts in five minutes");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_urgent_waits_for_its_turn_and_what_is_does_not() {
+        let (mut statuses, wall) = (Statuses::default(), Timestamp::UNIX_EPOCH);
+        let begin = Instant::now();
+        let uids: Vec<Uid> = (0..100).map(|number| Uid::digest(&number.to_string())).collect();
+        for uid in &uids {
+            seen(&mut statuses, *uid);
+            statuses.want(*uid, status("first"), false, begin);
+        }
+        let mut written = 0;
+        for tenths in 0..=50 {
+            let now = begin + Duration::from_millis(100 * tenths);
+            while statuses.pop(now, wall).is_some() {
+                written += 1;
+            }
+        }
+        assert_eq!(written, 26, "one at once, then five a second for five seconds");
+        let now = begin + Duration::from_millis(5001);
+        statuses.want(uids[99], status("second"), true, now);
+        assert_eq!(statuses.pop(now, wall).map(|overdue| overdue.uid), Some(uids[99]));
+        assert!(statuses.pop(now, wall).is_none());
+        assert_eq!(statuses.next_moment(), Some(begin + Duration::from_millis(5200)));
     }
 
     #[tokio::test(start_paused = true)]

@@ -14,7 +14,7 @@ impl Chance {
         Chance((spread ^ (spread >> 31)).max(1))
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -23,7 +23,7 @@ impl Chance {
 
     /// A number below `bound`; 0 for a bound of 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        if bound == 0 { 0 } else { (self.next() >> 11) % bound }
+        if bound == 0 { 0 } else { (self.number() >> 11) % bound }
     }
 
     /// True in `part` of `whole` cases.
@@ -33,7 +33,7 @@ impl Chance {
 
     /// A uid in the form of a random UUID.
     pub fn uid(&mut self) -> String {
-        let (high, low) = (self.next(), self.next());
+        let (high, low) = (self.number(), self.number());
         format!(
             "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
             high >> 32,

@@ -2,6 +2,7 @@
 
 use super::Engine;
 use crate::client::Failure;
+use crate::memory;
 use crate::metrics::{ByKind, ByState};
 use crate::watch::{Item, Message};
 use rollcall_core::Uid;
@@ -28,10 +29,15 @@ impl Engine {
             Message::Ended => {
                 let listed = self.listing.remove(&kind).unwrap_or_default();
                 self.index.list_ended(kind, &listed);
+                let number = listed.len();
+                drop(listed);
+                if number >= memory::MANY {
+                    memory::give_back();
+                }
                 if kind == Kind::Note {
                     self.notes_off = None;
                 }
-                tracing::debug!(kind = kind.as_str(), number = listed.len(), "listed");
+                tracing::debug!(kind = kind.as_str(), number, "listed");
             }
             Message::Applied { item } => self.take(item),
             Message::Deleted { item } => {

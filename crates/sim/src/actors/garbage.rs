@@ -69,7 +69,7 @@ fn collect(cluster: &mut Cluster, key: &Key, object: &Stored) {
     }
     let references = object["metadata"]["ownerReferences"].as_array().map(Vec::as_slice).unwrap_or_default();
     let states: Vec<Owner> = references.iter().map(|reference| owner(cluster, key, reference)).collect();
-    if states.is_empty() || states.iter().any(|state| *state == Owner::There) {
+    if states.is_empty() || states.contains(&Owner::There) {
         return;
     }
     // An owner that waits for its dependents in the foreground has them deleted in the same way.
@@ -121,21 +121,18 @@ fn orphan(cluster: &mut Cluster, key: &Key, object: &Stored) {
 
 fn foreground(cluster: &mut Cluster, key: &Key, object: &Stored) {
     let uid = object.uid();
-    let blocks = |dependent: &Key| {
-        let references = cluster.store.get(dependent)?["metadata"]["ownerReferences"].as_array()?;
-        let own = references.iter().find(|reference| reference["uid"] == uid)?;
-        own["blockOwnerDeletion"].as_bool()
-    };
-    let waits = cluster.store.dependents(uid).iter().any(|dependent| blocks(dependent).unwrap_or_default());
     for dependent in cluster.store.dependents(uid) {
         if let Some(object) = cluster.store.get(&dependent).cloned().filter(|object| !object.is_terminating())
         {
             collect(cluster, &dependent, &object);
         }
     }
-    if !waits {
-        drop_finalizer(cluster, key, FOREGROUND);
-    } else if cluster.store.dependents(uid).is_empty() {
+    let blocks = |dependent: &Key| {
+        let references = cluster.store.get(dependent)?["metadata"]["ownerReferences"].as_array()?;
+        let own = references.iter().find(|reference| reference["uid"] == uid)?;
+        own["blockOwnerDeletion"].as_bool()
+    };
+    if !cluster.store.dependents(uid).iter().any(|dependent| blocks(dependent).unwrap_or_default()) {
         drop_finalizer(cluster, key, FOREGROUND);
     }
 }
