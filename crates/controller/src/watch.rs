@@ -11,7 +11,7 @@ use kube::Client;
 use kube::core::WatchEvent;
 use rollcall_api::names;
 use rollcall_api::sequence::{KnownSpec, PodSequenceStatus, SequenceObject, note::NoteObject};
-use rollcall_api::watch::{ListOf, Meta, NamespaceObject, OwnerObject, PodObject, version};
+use rollcall_api::watch::{ListOf, NamespaceObject, OwnerObject, PodFacts, version};
 use rollcall_core::Uid;
 use rollcall_core::facts::OwnerKind;
 use rollcall_core::index::{Kind, Object};
@@ -73,7 +73,9 @@ pub struct Written {
 
 /// What can be listed and watched.
 pub trait Watched: DeserializeOwned + Clone + Send + 'static {
-    fn meta(&self) -> &Meta;
+    /// Its resourceVersion; nothing if it has none.
+    fn version(&self) -> String;
+    fn uid(&self) -> Uid;
     /// `None` for what is not ours to understand.
     fn item(&self, kind: Kind, specs: &mut Specs) -> Option<Item>;
 }
@@ -95,18 +97,24 @@ fn plain(object: Object) -> Option<Item> {
     Some(Item { object, written: None })
 }
 
-impl Watched for PodObject {
-    fn meta(&self) -> &Meta {
-        &self.metadata
+impl Watched for PodFacts {
+    fn version(&self) -> String {
+        self.0.version.to_string()
+    }
+    fn uid(&self) -> Uid {
+        self.0.uid
     }
     fn item(&self, _: Kind, _: &mut Specs) -> Option<Item> {
-        plain(Object::Pod(self.facts()))
+        plain(Object::Pod(self.0.clone()))
     }
 }
 
 impl Watched for NamespaceObject {
-    fn meta(&self) -> &Meta {
-        &self.metadata
+    fn version(&self) -> String {
+        self.metadata.resource_version.clone()
+    }
+    fn uid(&self) -> Uid {
+        self.metadata.uid()
     }
     fn item(&self, _: Kind, _: &mut Specs) -> Option<Item> {
         plain(Object::Namespace(self.facts()))
@@ -114,8 +122,11 @@ impl Watched for NamespaceObject {
 }
 
 impl Watched for OwnerObject {
-    fn meta(&self) -> &Meta {
-        &self.metadata
+    fn version(&self) -> String {
+        self.metadata.resource_version.clone()
+    }
+    fn uid(&self) -> Uid {
+        self.metadata.uid()
     }
     fn item(&self, kind: Kind, _: &mut Specs) -> Option<Item> {
         let kind = match kind {
@@ -131,8 +142,11 @@ impl Watched for OwnerObject {
 }
 
 impl Watched for SequenceObject {
-    fn meta(&self) -> &Meta {
-        &self.metadata
+    fn version(&self) -> String {
+        self.metadata.resource_version.clone()
+    }
+    fn uid(&self) -> Uid {
+        self.metadata.uid()
     }
     fn item(&self, _: Kind, specs: &mut Specs) -> Option<Item> {
         Some(of_sequence(self, specs.facts(self)))
@@ -146,8 +160,11 @@ pub fn of_sequence(object: &SequenceObject, facts: Sequence) -> Item {
 }
 
 impl Watched for NoteObject {
-    fn meta(&self) -> &Meta {
-        &self.metadata
+    fn version(&self) -> String {
+        self.metadata.resource_version.clone()
+    }
+    fn uid(&self) -> Uid {
+        self.metadata.uid()
     }
     fn item(&self, _: Kind, _: &mut Specs) -> Option<Item> {
         plain(Object::Note(self.facts()?))
@@ -171,7 +188,7 @@ pub fn all(client: &Client, own_namespace: &str, seed: u64) -> Vec<(Kind, BoxStr
             specs: Specs::default(),
         };
         match kind {
-            Kind::Pod => watch("/api/v1/pods").stream::<PodObject>(),
+            Kind::Pod => watch("/api/v1/pods").stream::<PodFacts>(),
             Kind::Deployment => watch("/apis/apps/v1/deployments").stream::<OwnerObject>(),
             Kind::ReplicaSet => watch("/apis/apps/v1/replicasets").stream::<OwnerObject>(),
             Kind::StatefulSet => watch("/apis/apps/v1/statefulsets").stream::<OwnerObject>(),
@@ -285,7 +302,7 @@ impl Watch {
     }
 
     fn items<T: Watched>(&mut self, objects: Vec<T>) -> Vec<Item> {
-        objects.iter().filter_map(|object| object.item(self.kind, &mut self.specs)).collect()
+        objects.into_iter().filter_map(|object| object.item(self.kind, &mut self.specs)).collect()
     }
 
     async fn list<T: Watched>(&self, token: Option<&str>) -> Result<ListOf<T>, Failure> {
@@ -333,7 +350,7 @@ impl Watch {
             self.failures = 0;
         }
         let watching = |object: &T, events| State::Watching {
-            version: newer(version.clone(), &object.meta().resource_version),
+            version: newer(version.clone(), &object.version()),
             events,
         };
         match event {
@@ -343,7 +360,7 @@ impl Watch {
             }
             WatchEvent::Deleted(object) => {
                 let item = object.item(self.kind, &mut self.specs);
-                self.specs.0.remove(&object.meta().uid());
+                self.specs.0.remove(&object.uid());
                 (item.map(|item| Message::Deleted { item }), watching(&object, events))
             }
             WatchEvent::Bookmark(bookmark) => {
@@ -388,7 +405,7 @@ impl Watch {
 
 /// What to go on from: the version just seen, unless there is none.
 fn newer(known: String, seen: &str) -> String {
-    if seen.is_empty() { known } else { seen.to_owned() }
+    if matches!(seen, "" | "0") { known } else { seen.to_owned() }
 }
 
 fn failed<T>(failure: Failure, then: State<T>) -> (Message, State<T>) {

@@ -9,7 +9,7 @@ mod pod;
 pub use meta::Meta;
 pub use namespace::NamespaceObject;
 pub use owner::OwnerObject;
-pub use pod::PodObject;
+pub use pod::{PodFacts, PodObject};
 
 use serde::Deserialize;
 

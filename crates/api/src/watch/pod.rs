@@ -5,8 +5,8 @@ use crate::names;
 use jiff::Timestamp;
 use rollcall_core::facts::{Pod, PodPhase, Trouble};
 use rollcall_core::labels::Labels;
-use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 
 #[derive(Clone, Debug, Deserialize)]
 pub struct PodObject {
@@ -22,8 +22,9 @@ pub struct PodObject {
 struct PodSpec {
     node_name: Option<String>,
     scheduling_gates: Option<Vec<Gate>>,
-    #[serde(flatten)]
-    restart: RestartSpec,
+    // Written out, not flattened: serde would keep a copy of the whole spec to do so.
+    restart_policy: Option<String>,
+    containers: Vec<Container>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -47,9 +48,13 @@ struct Container {
 
 impl RestartSpec {
     pub(super) fn runs_to_completion(&self) -> bool {
-        let ends = matches!(self.restart_policy.as_deref(), Some("Never" | "OnFailure"));
-        ends && self.containers.iter().all(|container| container.readiness_probe.is_none())
+        runs_to_completion(self.restart_policy.as_deref(), &self.containers)
     }
+}
+
+fn runs_to_completion(restart_policy: Option<&str>, containers: &[Container]) -> bool {
+    let ends = matches!(restart_policy, Some("Never" | "OnFailure"));
+    ends && containers.iter().all(|container| container.readiness_probe.is_none())
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -114,6 +119,16 @@ struct Terminated {
     reason: Option<String>,
 }
 
+/// A pod that is read straight into its facts: of a list of thousands no more than one is ever there as an object.
+#[derive(Clone, Debug)]
+pub struct PodFacts(pub Pod);
+
+impl<'de> Deserialize<'de> for PodFacts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(PodFacts(PodObject::deserialize(deserializer)?.facts()))
+    }
+}
+
 impl PodObject {
     pub fn facts(&self) -> Pod {
         let PodObject { metadata, spec, status } = self;
@@ -133,7 +148,7 @@ impl PodObject {
             phase: self.phase(),
             ready: is_ready,
             started: self.started(),
-            runs_to_completion: spec.restart.runs_to_completion(),
+            runs_to_completion: runs_to_completion(spec.restart_policy.as_deref(), &spec.containers),
             terminating: metadata.deletion_timestamp.is_some(),
             released_by_hand: metadata.annotation(names::RELEASED_BY).is_some(),
             created: metadata.created(),
@@ -157,7 +172,7 @@ impl PodObject {
         // A container that has run and exited has started, though Kubernetes sets `started` back then.
         let started =
             |status: &ContainerStatus| status.started == Some(true) || status.state.terminated.is_some();
-        let all = statuses.len() >= self.spec.restart.containers.len() && !statuses.is_empty();
+        let all = statuses.len() >= self.spec.containers.len() && !statuses.is_empty();
         self.phase() == PodPhase::Running && all && statuses.iter().all(started)
     }
 

@@ -103,7 +103,8 @@ const TOMBSTONES: usize = 4096;
 
 #[derive(Debug, Default)]
 pub struct Index {
-    pods: BTreeMap<Uid, PodEntry>,
+    /// Boxed: a third of the places in the nodes of a map are empty, and an entry is large.
+    pods: BTreeMap<Uid, Box<PodEntry>>,
     pod_names: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Uid>>,
     pod_labels: Labelled,
     pods_of: BTreeMap<Uid, BTreeSet<Uid>>,

@@ -45,12 +45,12 @@ impl Index {
             self.pods_of.entry(owner.uid).or_default().insert(uid);
         }
         let entry = PodEntry { pod, claims: Box::default(), releasing: None, root: None, current: true };
-        self.pods.insert(uid, entry);
+        self.pods.insert(uid, Box::new(entry));
         self.resolve_root(uid);
         self.resolve_claims(uid);
     }
 
-    fn update_pod(&mut self, mut entry: PodEntry, pod: Pod) {
+    fn update_pod(&mut self, mut entry: Box<PodEntry>, pod: Pod) {
         let uid = pod.uid;
         let relabelled = entry.pod.labels != pod.labels;
         let adopted = entry.pod.owner != pod.owner;
@@ -84,7 +84,7 @@ impl Index {
 
     pub(super) fn forget_pod(&mut self, uid: Uid) {
         self.unplace(uid);
-        let Some(PodEntry { pod, .. }) = self.pods.remove(&uid) else { return };
+        let Some(PodEntry { pod, .. }) = self.pods.remove(&uid).map(|entry| *entry) else { return };
         self.pod_labels.remove(&pod.namespace, &pod.labels, uid);
         self.leave_owner(&pod);
         if let Some(names) = self.pod_names.get_mut(&pod.namespace) {

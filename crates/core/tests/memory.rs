@@ -1,0 +1,63 @@
+//! What a watched pod costs, counted byte by byte: ten thousands of them are kept.
+#![allow(unsafe_code, reason = "an allocator that counts")]
+
+use rollcall_core::facts::{OwnerKind, OwnerRef, Pod, PodPhase};
+use rollcall_core::index::{Index, Object};
+use rollcall_core::{Timestamp, Uid};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+struct Counting;
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: everything is left to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE.fetch_add(layout.size(), Ordering::Relaxed);
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const PODS: usize = 10_000;
+/// The promise is 1.5 KiB of the process; what the allocator and the pages of a list leave lying comes on top of this.
+const BYTES_PER_POD: usize = 600;
+
+fn pod(number: usize) -> Pod {
+    Pod {
+        uid: Uid::digest(&number.to_string()),
+        namespace: "some-namespace".into(),
+        name: format!("some-deployment-5f6d8b9c7d-{number:05}").as_str().into(),
+        version: number as u64 + 1,
+        labels: [("app", "some"), ("pod-template-hash", "5f6d8b9c7d")].into_iter().collect(),
+        owner: Some(OwnerRef { kind: OwnerKind::ReplicaSet, uid: Uid::digest("owner") }),
+        gates: vec!["podsequence.example.com/sequence-gate".into()],
+        bound: false,
+        phase: PodPhase::Pending,
+        ready: false,
+        started: false,
+        runs_to_completion: false,
+        terminating: false,
+        released_by_hand: false,
+        created: Timestamp::UNIX_EPOCH,
+        since: Timestamp::UNIX_EPOCH,
+        trouble: None,
+    }
+}
+
+#[test]
+fn a_watched_pod_is_small() {
+    let mut index = Index::default();
+    let before = LIVE.load(Ordering::Relaxed);
+    (0..PODS).for_each(|number| index.apply(Object::Pod(pod(number))));
+    let each = (LIVE.load(Ordering::Relaxed) - before) / PODS;
+    println!("{each} bytes per pod; the facts alone {}", size_of::<Pod>());
+    assert!(each <= BYTES_PER_POD, "{each} bytes per pod");
+}
