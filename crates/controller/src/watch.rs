@@ -21,8 +21,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Objects of one page of a list: enough to be quick, little enough to be kept in memory twice.
-const PAGE: usize = 500;
+/// Objects of one page of a list: enough to be quick, little enough not to leave holes of megabytes in the memory.
+const PAGE: usize = 200;
 /// How long the server keeps one watch open.
 pub const WATCH_SECONDS: u64 = 290;
 /// API servers send a bookmark about every minute; a watch silent for half as long again is dead.
