@@ -15,7 +15,7 @@ EXAMPLE ?= config/samples/example-podsequence.yaml
 export CARGO KUBECTL
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint docker-build deploy undeploy deploy-example demo cluster bench manifests
+.PHONY: help build run test lint docker-build deploy undeploy deploy-example demo cluster bench chaos manifests
 
 help: ## Print this
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ cluster: ## A throw-away Kubernetes on this machine, until Ctrl-C (NODES=3, ARGS
 bench: ## Measure, on a throw-away Kubernetes (ARGS=… for one benchmark)
 	$(CARGO) build --locked --release -p rollcall-cli -p rollcall-testbed -p rollcall-bench
 	$(CARGO) run --locked --release -q -p rollcall-bench -- $(ARGS)
+
+chaos: ## The controller through faults, in virtual time (RUNS=1000 SEED=1, FAULTS=crash-after@7,410@3 for one plan)
+	$(CARGO) run --locked --release -q -p rollcall-sim --example chaos -- "$(RUNS)" "$(SEED)" "$(FAULTS)"
 
 manifests: ## Generate config/crd and docs/reference anew from the code
 	@scripts/manifests.sh

@@ -18,6 +18,9 @@ pub struct Habits {
     pub init: SignedDuration,
     /// How long after its pod is ready the work of a Job is done.
     pub job: SignedDuration,
+    /// Whether pods that nobody restarts and nobody asks whether they are ready end like those of Jobs. People write such
+    /// pods for what is to be done once; kwok lets them run for ever.
+    pub unprobed_pods_end: bool,
     /// How long a container takes to end when it is asked to.
     pub stop: SignedDuration,
     /// Whether nodes renew their leases. A write per node in ten seconds, for nothing that most want to see.
@@ -32,6 +35,7 @@ impl Default for Habits {
             start: SECOND,
             init: SECOND,
             job: SECOND,
+            unprobed_pods_end: false,
             stop: SECOND,
             heartbeats: false,
             rules: Vec::new(),

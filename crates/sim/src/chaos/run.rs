@@ -7,7 +7,7 @@ use super::process::{Handle, supervise};
 use super::{mischief, world};
 use crate::chance::Chance;
 use crate::embedded::Embedded;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use rollcall_api::names;
 use rollcall_controller::Config;
 use rollcall_controller::clock::Clock;
@@ -192,7 +192,7 @@ async fn judge(plan: &Plan, shared: &std::sync::Arc<crate::server::Shared>, hist
 }
 
 /// What a run without faults ends with; every other run of the same seed has to end with it, too.
-pub fn compare(plan: &Plan, outcome: &Outcome, calm: &Outcome) -> Vec<Violation> {
+pub fn compare(outcome: &Outcome, calm: &Outcome) -> Vec<Violation> {
     let mut violations = outcome.violations.clone();
     if violations.is_empty() && outcome.picture != calm.picture {
         let differing = outcome.picture.iter().zip(&calm.picture).find(|(is, was)| is != was);
@@ -202,11 +202,5 @@ pub fn compare(plan: &Plan, outcome: &Outcome, calm: &Outcome) -> Vec<Violation>
         };
         violations.push(Violation { invariant: "L2", detail });
     }
-    let _ = plan;
     violations
-}
-
-/// The time of the beginning, for reports.
-pub fn elapsed(since_beginning: u64) -> SignedDuration {
-    SignedDuration::from_millis(since_beginning as i64)
 }

@@ -35,15 +35,14 @@ fn waited_for(place: usize, lives: &[Life], sequences: &[SequenceReport]) -> Opt
             .filter(|candidate| lives[*candidate].arrived.is_some_and(|at| at <= limit))
             .max_by_key(|candidate| (lives[*candidate].arrived, *candidate))
     };
-    if life.was_held() {
-        for sequence in sequences {
-            let Some(group) = sequence.groups.iter().find(|group| group.pods.contains(&place)) else {
-                continue;
-            };
-            let mut members =
-                group.waits_for.iter().flat_map(|earlier| sequence.groups[*earlier].pods.iter().copied());
-            return last_before(&mut members, life.let_go());
-        }
+    let held_by = sequences.iter().filter(|_| life.was_held()).find_map(|sequence| {
+        let group = sequence.groups.iter().find(|group| group.pods.contains(&place))?;
+        let mut members =
+            group.waits_for.iter().flat_map(|earlier| sequence.groups[*earlier].pods.iter().copied());
+        last_before(&mut members, life.let_go())
+    });
+    if held_by.is_some() {
+        return held_by;
     }
     let owner = life.owner.as_ref()?;
     let mut siblings = (0..lives.len()).filter(|other| {

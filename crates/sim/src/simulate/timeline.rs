@@ -133,7 +133,7 @@ impl State {
         let (state, why) = judge(pod, was_ready);
         if life.spans.last().is_none_or(|last| last.state != state || last.why != why) {
             // What lasted no time was not.
-            if life.spans.last().is_some_and(|last| last.from == at) && life.spans.len() > 1 {
+            if life.spans.last().is_some_and(|last| last.from == at) {
                 life.spans.pop();
             }
             if life.spans.last().is_none_or(|last| last.state != state || last.why != why) {

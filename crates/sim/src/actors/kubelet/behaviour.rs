@@ -75,6 +75,16 @@ fn ruled<T>(habits: &Habits, pod: &Value, what: impl Fn(&Rule) -> Option<T>) -> 
     said.find(|(rule, _)| rule.pods.includes(pod)).map(|(_, value)| value)
 }
 
+fn ends_by_itself(pod: &Value, habits: &Habits) -> bool {
+    let spec = &pod["spec"];
+    let restarted = !matches!(spec["restartPolicy"].as_str(), Some("Never" | "OnFailure"));
+    let probed = || {
+        let containers = spec["containers"].as_array().into_iter().flatten();
+        containers.into_iter().any(|container| !container["readinessProbe"].is_null())
+    };
+    is_of_job(pod) || habits.unprobed_pods_end && !restarted && !probed()
+}
+
 pub fn of_pod(pod: &Value, habits: &Habits) -> Behaviour {
     let said = has_any(pod);
     let time = |name: &str| if said { annotation(pod, name).and_then(duration) } else { None };
@@ -86,7 +96,7 @@ pub fn of_pod(pod: &Value, habits: &Habits) -> Behaviour {
     };
     let end = time("fail-after").map(|after| (after, 1)).or(time("complete-after").map(|after| (after, 0)));
     let end = match end {
-        None if is_of_job(pod) && ruled(habits, pod, exit_of).is_none() => Some((habits.job, 0)),
+        None if ends_by_itself(pod, habits) && ruled(habits, pod, exit_of).is_none() => Some((habits.job, 0)),
         end => end,
     };
     Behaviour {
