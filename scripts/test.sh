@@ -27,7 +27,7 @@ fi
 if [ "${CI:-}" = true ] && [ -z "${CARGO_TARGET_DIR:-}" ]; then
     CARGO_TARGET_DIR=${ROLLCALL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rollcall}/target
     export CARGO_TARGET_DIR
-    git ls-files -z '*.rs' '*.toml' '*.yaml' '*.snap' | xargs -0 touch
+    git ls-files -z | xargs -0 touch
 fi
 
 dir=$(mktemp -d)
