@@ -15,7 +15,7 @@ EXAMPLE ?= config/samples/example-podsequence.yaml
 export CARGO KUBECTL
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint docker-build deploy undeploy deploy-example demo cluster bench chaos manifests
+.PHONY: help build run test lint docker-build deploy undeploy deploy-example demo cluster bench chaos mutants manifests
 
 help: ## Print this
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ bench: ## Measure, on a throw-away Kubernetes (ARGS=… for one benchmark)
 
 chaos: ## The controller through faults, in virtual time (RUNS=1000 SEED=1, FAULTS=crash-after@7,410@3 for one plan)
 	$(CARGO) run --locked --release -q -p rollcall-sim --example chaos -- "$(RUNS)" "$(SEED)" "$(FAULTS)"
+
+mutants: ## Change the core in small ways and see whether its tests notice (ARGS=… for cargo-mutants; about two hours on two cores)
+	@scripts/mutants.sh $(ARGS)
 
 manifests: ## Generate config/crd and docs/reference anew from the code
 	@scripts/manifests.sh

@@ -77,7 +77,7 @@ pub trait Watched: DeserializeOwned + Clone + Send + 'static {
     fn version(&self) -> String;
     fn uid(&self) -> Uid;
     /// `None` for what is not ours to understand.
-    fn item(&self, kind: Kind, specs: &mut Specs) -> Option<Item>;
+    fn item(self, kind: Kind, specs: &mut Specs) -> Option<Item>;
 }
 
 /// The specs of the sequences as this watch saw them last, so that news of a status need not read a thousand groups.
@@ -104,8 +104,8 @@ impl Watched for PodFacts {
     fn uid(&self) -> Uid {
         self.0.uid
     }
-    fn item(&self, _: Kind, _: &mut Specs) -> Option<Item> {
-        plain(Object::Pod(self.0.clone()))
+    fn item(self, _: Kind, _: &mut Specs) -> Option<Item> {
+        plain(Object::Pod(self.0))
     }
 }
 
@@ -116,7 +116,7 @@ impl Watched for NamespaceObject {
     fn uid(&self) -> Uid {
         self.metadata.uid()
     }
-    fn item(&self, _: Kind, _: &mut Specs) -> Option<Item> {
+    fn item(self, _: Kind, _: &mut Specs) -> Option<Item> {
         plain(Object::Namespace(self.facts()))
     }
 }
@@ -128,7 +128,7 @@ impl Watched for OwnerObject {
     fn uid(&self) -> Uid {
         self.metadata.uid()
     }
-    fn item(&self, kind: Kind, _: &mut Specs) -> Option<Item> {
+    fn item(self, kind: Kind, _: &mut Specs) -> Option<Item> {
         let kind = match kind {
             Kind::Deployment => OwnerKind::Deployment,
             Kind::ReplicaSet => OwnerKind::ReplicaSet,
@@ -148,8 +148,9 @@ impl Watched for SequenceObject {
     fn uid(&self) -> Uid {
         self.metadata.uid()
     }
-    fn item(&self, _: Kind, specs: &mut Specs) -> Option<Item> {
-        Some(of_sequence(self, specs.facts(self)))
+    fn item(self, _: Kind, specs: &mut Specs) -> Option<Item> {
+        let facts = specs.facts(&self);
+        Some(of_sequence(&self, facts))
     }
 }
 
@@ -166,7 +167,7 @@ impl Watched for NoteObject {
     fn uid(&self) -> Uid {
         self.metadata.uid()
     }
-    fn item(&self, _: Kind, _: &mut Specs) -> Option<Item> {
+    fn item(self, _: Kind, _: &mut Specs) -> Option<Item> {
         plain(Object::Note(self.facts()?))
     }
 }
@@ -349,19 +350,17 @@ impl Watch {
         if !matches!(event, WatchEvent::Error(_)) {
             self.failures = 0;
         }
-        let watching = |object: &T, events| State::Watching {
-            version: newer(version.clone(), &object.version()),
-            events,
-        };
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                let version = newer(version, &object.version());
                 let item = object.item(self.kind, &mut self.specs);
-                (item.map(|item| Message::Applied { item }), watching(&object, events))
+                (item.map(|item| Message::Applied { item }), State::Watching { version, events })
             }
             WatchEvent::Deleted(object) => {
+                let (version, uid) = (newer(version, &object.version()), object.uid());
                 let item = object.item(self.kind, &mut self.specs);
-                self.specs.0.remove(&object.uid());
-                (item.map(|item| Message::Deleted { item }), watching(&object, events))
+                self.specs.0.remove(&uid);
+                (item.map(|item| Message::Deleted { item }), State::Watching { version, events })
             }
             WatchEvent::Bookmark(bookmark) => {
                 let version = newer(version, &bookmark.metadata.resource_version);

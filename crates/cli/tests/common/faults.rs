@@ -374,7 +374,7 @@ pub async fn ends_as(scene: &Scene<'_>, sequence: &str, wanted: &Value) -> Resul
     reached.with_context(|| format!("ended as {last}\nnot as {wanted}"))
 }
 
-fn without_times(value: &mut Value) {
+pub fn without_times(value: &mut Value) {
     const TIMES: [&str; 5] = ["openedAt", "completedAt", "lastTransitionTime", "since", "resumedAt"];
     match value {
         Value::Object(fields) => {

@@ -68,6 +68,19 @@ async fn a_failed_job_is_named() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_suspended_job_is_named_and_the_hint_resumes_it() -> Result<()> {
+    let scene = Scene::new("jobsuspended").await?;
+    scene.sequence("s", &[selected("migrate", "migrate"), named("app", &["app"])]).await?;
+    scene.create(job("migrate").with(json!({"spec": {"suspend": true}}))).await?;
+    scene.pods(&["app"]).await?;
+    scene.blocked_by("s", "", "JobSuspended").await?;
+    scene.stays_held(&["app"]).await?;
+    scene.kubectl(&["patch", "job/migrate", "-p", r#"{"spec":{"suspend":false}}"#])?;
+    scene.phase("s", "Completed").await?;
+    scene.done().await
+}
+
+#[tokio::test]
 async fn until_says_what_counts() -> Result<()> {
     let scene = Scene::new("until").await?;
     let never = json!({"spec": {"restartPolicy": "Never"}});

@@ -1,8 +1,12 @@
 //! Bad PodSequences get a clear answer, and good ones none: the cases in `cases/invalid` and `cases/valid`, judged by
-//! a real API server with our definition and by `rollcall` without one.
+//! a real API server with our definition and by `rollcall` without one; and what bad ones mean for others, with the
+//! controller at work.
 
+#[path = "../common/mod.rs"]
+mod common;
 mod corpus;
 mod coverage;
+mod neighbours;
 mod server;
 
 use corpus::{Case, invalid, valid};

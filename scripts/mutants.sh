@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Changes the core in small ways, one at a time, and runs its own tests on each: what no test notices is listed as missed.
+# With arguments, they go to cargo-mutants: `--file evaluate.rs`, `--re of_owner`, `--shard 0/4`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+CARGO=${CARGO:-cargo}
+
+if ! "$CARGO" mutants --version >/dev/null 2>&1; then
+    echo "make mutants needs cargo-mutants: cargo install --locked cargo-mutants" >&2
+    exit 1
+fi
+
+# Each mutant is compiled and tested for itself, hundreds of them: fewer random worlds, and nothing for debuggers.
+export PROPTEST_CASES=${PROPTEST_CASES:-50} CARGO_PROFILE_DEV_DEBUG=0
+exec "$CARGO" mutants --package rollcall-core --test-package rollcall-core --jobs "${JOBS:-2}" --timeout 120 \
+    --output target "$@" -- --locked
