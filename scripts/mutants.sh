@@ -10,7 +10,7 @@ if ! "$CARGO" mutants --version >/dev/null 2>&1; then
     exit 1
 fi
 
-# Each mutant is compiled and tested for itself, hundreds of them: fewer random worlds, and nothing for debuggers.
-export PROPTEST_CASES=${PROPTEST_CASES:-50} CARGO_PROFILE_DEV_DEBUG=0
-exec "$CARGO" mutants --package rollcall-core --test-package rollcall-core --jobs "${JOBS:-2}" --timeout 120 \
+# Each mutant is compiled and tested for itself, hundreds of them: fewer random worlds.
+export PROPTEST_CASES=${PROPTEST_CASES:-50}
+exec "$CARGO" mutants --package rollcall-core --test-package rollcall-core --profile mutants --jobs "${JOBS:-2}" --timeout 120 \
     --output target "$@" -- --locked

@@ -105,8 +105,21 @@ impl Lab {
     pub async fn clear(&self, namespace: &str) -> Result<()> {
         let sequences = format!("/apis/scheduling.example.com/v1alpha1/namespaces/{namespace}/podsequences");
         for path in [sequences, format!("/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0")] {
+            self.delete_all(&path).await?;
+        }
+        Ok(())
+    }
+
+    /// An API server ends a request after a minute, and ten thousands of objects take longer: what is left is asked for again.
+    async fn delete_all(&self, path: &str) -> Result<()> {
+        const ATTEMPTS: usize = 10;
+        for attempt in 1.. {
             let request = http::Request::delete(path).body(Vec::new())?;
-            self.client.request::<serde::de::IgnoredAny>(request).await?;
+            match self.client.request::<serde::de::IgnoredAny>(request).await {
+                Err(error) if attempt == ATTEMPTS => return Err(error.into()),
+                Err(_) => {}
+                Ok(_) => break,
+            }
         }
         Ok(())
     }

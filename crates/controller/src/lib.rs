@@ -15,7 +15,7 @@ pub mod clock;
 pub mod engine;
 pub mod health;
 pub mod lease;
-mod memory;
+pub mod memory;
 pub mod metrics;
 pub mod queue;
 pub mod statuses;

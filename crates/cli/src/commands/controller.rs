@@ -82,6 +82,7 @@ enum Listen {
 pub fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     arguments.mode.require_lite()?;
     start_log(arguments.log_format, &arguments.log_level)?;
+    rollcall_controller::memory::keep_small();
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
     let result = runtime.block_on(async {

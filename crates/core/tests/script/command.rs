@@ -9,6 +9,7 @@
 //!     jobs also: [completions:N] [succeeded:N] [complete] [failed] [suspended] [exits]
 //! gone KIND/NAME                           a workload is deleted
 //! namespace NAME [allow:LIST]
+//! gone namespace NAME
 //! delete SEQUENCE
 //! recreate SEQUENCE                        the same name, another uid
 //! restart | relist | away | back           the controller
@@ -43,6 +44,10 @@ pub fn run(command: &str, world: &mut World) -> Result<(), String> {
             let mut pod = find(world, name)?;
             pod.labels = build::labels(labels);
             world.apply(Object::Pod(pod));
+        }
+        ["gone", "namespace", name] => {
+            let namespace = world.truth.namespaces.get(*name).cloned().ok_or("no such namespace")?;
+            world.delete(Object::Namespace(namespace));
         }
         ["gone", workload] => {
             let uid = workload_uid(workload)?;
