@@ -79,4 +79,10 @@ mod tests {
         pool.sweep();
         assert_eq!(pool.len(), (0, 0));
     }
+    #[test]
+    fn texts_that_nobody_holds_do_not_pile_up() {
+        let mut pool = Interner::default();
+        (0..3 * SWEEP_AFTER).for_each(|number| drop(pool.text(&number.to_string())));
+        assert!(pool.len().0 <= SWEEP_AFTER, "{} texts", pool.len().0);
+    }
 }
