@@ -44,12 +44,20 @@ const NO_SUFFIX: &str = "unable to parse quantity's suffix";
 const TOO_LONG: &str = "more than 28 digits";
 
 impl Quantity {
-    pub fn new(nanos: i128, form: Form) -> Quantity {
+    pub const fn new(nanos: i128, form: Form) -> Quantity {
         Quantity { nanos, form }
     }
 
     pub fn nanos(self) -> i128 {
         self.nanos
+    }
+
+    pub fn form(self) -> Form {
+        self.form
+    }
+
+    pub fn is_whole(self) -> bool {
+        self.nanos % NANO == 0
     }
 
     /// In whole units, rounded up.
@@ -65,6 +73,15 @@ impl Quantity {
     fn per(self, unit: i128) -> i64 {
         let up = self.nanos.div_euclid(unit) + i128::from(self.nanos.rem_euclid(unit) != 0);
         i64::try_from(up).unwrap_or(if up > 0 { i64::MAX } else { i64::MIN })
+    }
+}
+
+/// The sum, in the form of the first.
+impl std::ops::Add for Quantity {
+    type Output = Quantity;
+
+    fn add(self, other: Quantity) -> Quantity {
+        Quantity { nanos: self.nanos + other.nanos, ..self }
     }
 }
 

@@ -4,7 +4,6 @@
 
 use crate::kinds::Kind;
 use crate::plan::Selector;
-use crate::server::selectors;
 use jiff::SignedDuration;
 use serde_json::Value;
 
@@ -66,28 +65,14 @@ pub struct Rule {
 pub enum Which {
     #[default]
     All,
-    /// By name; `*` is any text.
-    Named { namespace: Option<String>, glob: String },
-    /// By a LabelSelector as it stands in a workload.
-    Labelled { namespace: Option<String>, selector: Value },
-    /// As a plan says.
     Chosen(Selector),
 }
 
 impl Which {
     pub fn includes(&self, pod: &Value) -> bool {
         let metadata = &pod["metadata"];
-        let within = |namespace: &Option<String>| {
-            namespace.as_deref().is_none_or(|namespace| metadata["namespace"] == namespace)
-        };
         match self {
             Which::All => true,
-            Which::Named { namespace, glob } => {
-                within(namespace) && fits(glob, metadata["name"].as_str().unwrap_or_default())
-            }
-            Which::Labelled { namespace, selector } => {
-                within(namespace) && selectors::selects(selector, &metadata["labels"])
-            }
             Which::Chosen(selector) => {
                 let text = |value: &'static str| metadata[value].as_str().unwrap_or_default();
                 let label = |key: &str| metadata["labels"][key].as_str();
@@ -117,57 +102,4 @@ fn owners(metadata: &Value) -> Vec<(Kind, String)> {
         all.push((kind, text("name").to_owned()));
     }
     all
-}
-
-/// Whether a text is as the glob says, `*` being any text.
-pub fn fits(glob: &str, text: &str) -> bool {
-    let mut parts = glob.split('*');
-    let Some(mut rest) = text.strip_prefix(parts.next().unwrap_or_default()) else { return false };
-    let Some(last) = parts.next_back() else { return rest.is_empty() };
-    for part in parts {
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    rest.ends_with(last)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn globs() {
-        let yes = [
-            ("web", "web"),
-            ("*", ""),
-            ("*", "x"),
-            ("web-*", "web-1"),
-            ("*-db-*", "a-db-0"),
-            ("a*b*c", "abbc"),
-        ];
-        let no = [("web", "web-1"), ("web-*", "we"), ("a*b*c", "acb"), ("ab*b", "ab"), ("", "x")];
-        assert!(yes.iter().all(|(glob, text)| fits(glob, text)));
-        for (glob, text) in no {
-            assert!(!fits(glob, text), "{glob} {text}");
-        }
-    }
-
-    #[test]
-    fn rules_choose_by_name_or_labels() {
-        let pod = json!({ "metadata": { "namespace": "shop", "name": "web-0", "labels": { "app": "web" } } });
-        let named = |namespace: Option<&str>| Which::Named {
-            namespace: namespace.map(str::to_owned),
-            glob: "web-*".to_owned(),
-        };
-        assert!(named(None).includes(&pod) && named(Some("shop")).includes(&pod));
-        assert!(!named(Some("other")).includes(&pod));
-        let labelled = |app: &str| Which::Labelled {
-            namespace: None,
-            selector: json!({ "matchLabels": { "app": app } }),
-        };
-        assert!(labelled("web").includes(&pod) && !labelled("db").includes(&pod));
-    }
 }

@@ -143,6 +143,11 @@ impl Pattern {
 }
 
 impl Selector {
+    /// Pods by name, in every namespace.
+    pub fn named(pattern: &str) -> Selector {
+        Selector { namespace: None, by: SelectBy::Name(Pattern(pattern.into())) }
+    }
+
     /// Whether a pod is meant: its labels, and its owners up to the top as kind and name.
     pub fn matches<'a>(
         &self,

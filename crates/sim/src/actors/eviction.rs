@@ -1,7 +1,7 @@
 //! Pods leave a node with taints that they do not bear, at once or when the time is over for which they do.
 
 use super::bound::Bound;
-use super::scheduler::bears;
+use super::common::placement::bears;
 use super::{Actor, Agenda};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;

@@ -1,13 +1,17 @@
 //! How much there may be in a namespace: ResourceQuotas, looked at when a pod is created.
 
-use super::defaults::Quantity;
+use super::defaults::quantity;
 use super::refusal::Refusal;
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::store::{Key, Stored};
+use rollcall_core::quantity::{Form, Quantity};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+const ZERO: Quantity = Quantity::new(0, Form::Decimal);
+const ONE: Quantity = Quantity::new(1_000_000_000, Form::Decimal);
 
 /// Amounts by the names under which quotas limit them.
 pub type Usage = BTreeMap<String, Quantity>;
@@ -40,11 +44,10 @@ pub fn admit(cluster: &Cluster, pod: &Value) -> Result<(), Refusal> {
             return refuse(format!("failed quota: {}: must specify {missing}", key.name));
         }
         let used = used(cluster, key, quota);
-        let zero = Quantity::parse("0");
         let exceeded: Vec<&String> = wanted
             .iter()
             .filter(|(name, amount)| {
-                let before = used.get(*name).copied().or(zero).map_or(0, Quantity::nanos);
+                let before = used.get(*name).map_or(0, |used| used.nanos());
                 hard.get(*name).is_some_and(|hard| before + amount.nanos() > hard.nanos())
             })
             .map(|(name, _)| name)
@@ -52,8 +55,8 @@ pub fn admit(cluster: &Cluster, pod: &Value) -> Result<(), Refusal> {
         if !exceeded.is_empty() {
             let show = |usage: &Usage| {
                 let one = |name: &&String| {
-                    let amount = usage.get(*name).copied().or(zero).map(Quantity::canonical);
-                    format!("{name}={}", amount.unwrap_or_default())
+                    let amount = usage.get(*name).copied().unwrap_or(ZERO);
+                    format!("{name}={amount}")
                 };
                 exceeded.iter().map(one).collect::<Vec<_>>().join(",")
             };
@@ -87,7 +90,7 @@ pub fn charge(cluster: &mut Cluster, pod: &Value) {
 pub fn write_used(cluster: &mut Cluster, key: &Key, quota: &Stored, used: &Usage) {
     let hard = quota["spec"]["hard"].clone();
     let used: Map<String, Value> =
-        used.iter().map(|(name, amount)| (name.clone(), amount.canonical().into())).collect();
+        used.iter().map(|(name, amount)| (name.clone(), amount.to_string().into())).collect();
     // A quota that is gone limits nothing.
     let _ = cluster.update_status(key, |quota| {
         quota["status"]["hard"] = hard;
@@ -97,9 +100,7 @@ pub fn write_used(cluster: &mut Cluster, key: &Key, quota: &Stored, used: &Usage
 
 /// What the pods of a namespace use of what a quota limits.
 pub fn count(cluster: &Cluster, key: &Key, quota: &Stored) -> Usage {
-    let zero = Quantity::parse("0");
-    let limited = hard(quota);
-    let mut sum: Usage = limited.keys().filter_map(|name| Some((name.clone(), zero?))).collect();
+    let mut sum: Usage = hard(quota).into_keys().map(|name| (name, ZERO)).collect();
     for (_, pod) in cluster.store.list(Kind::Pod, Some(&key.namespace)) {
         if !is_concerned(quota, pod) {
             continue;
@@ -115,7 +116,7 @@ pub fn count(cluster: &Cluster, key: &Key, quota: &Stored) -> Usage {
 
 /// The sum; its format is that of the first amount that is not zero.
 fn add(sum: Quantity, amount: Quantity) -> Quantity {
-    if sum.nanos() == 0 { amount } else { sum.plus(amount) }
+    if sum.nanos() == 0 { amount } else { sum + amount }
 }
 
 fn quotas(cluster: &Cluster, pod: &Value) -> Vec<(Key, Arc<Stored>)> {
@@ -140,7 +141,7 @@ fn is_concerned(quota: &Value, pod: &Value) -> bool {
 
 fn amounts(list: &Value) -> Usage {
     let list = list.as_object().into_iter().flatten();
-    list.filter_map(|(name, value)| Some((name.clone(), Quantity::of(value)?))).collect()
+    list.filter_map(|(name, value)| Some((name.clone(), quantity::of(value)?))).collect()
 }
 
 fn hard(quota: &Value) -> Usage {
@@ -158,12 +159,11 @@ fn used(cluster: &Cluster, key: &Key, quota: &Stored) -> Usage {
 /// What a pod uses. One that has ended is only counted as an object.
 pub fn usage(pod: &Value) -> Usage {
     let mut usage = Usage::new();
-    let Some(one) = Quantity::parse("1") else { return usage };
-    usage.insert("count/pods".into(), one);
+    usage.insert("count/pods".into(), ONE);
     if matches!(text(&pod["status"]["phase"]), "Succeeded" | "Failed") {
         return usage;
     }
-    usage.insert("pods".into(), one);
+    usage.insert("pods".into(), ONE);
     for list in ["requests", "limits"] {
         for (resource, amount) in resources(pod, list) {
             usage.insert(format!("{list}.{resource}"), amount);
@@ -181,7 +181,7 @@ fn resources(pod: &Value, list: &str) -> Usage {
     let containers = |name: &str| pod["spec"][name].as_array().into_iter().flatten();
     let add = |sum: &mut Usage, more: Usage| {
         for (name, amount) in more {
-            sum.entry(name).and_modify(|sum| *sum = sum.plus(amount)).or_insert(amount);
+            sum.entry(name).and_modify(|sum| *sum = *sum + amount).or_insert(amount);
         }
     };
     let (mut sidecars, mut highest) = (Usage::new(), Vec::new());

@@ -3,6 +3,7 @@
 use crate::world::{World, annotations, both, pod_key};
 use rollcall_sim::habits::{Habits, Rule, Which};
 use rollcall_sim::kinds::Kind;
+use rollcall_sim::plan::Selector;
 use serde_json::{Value, json};
 
 fn env_of(kind: &str, name: &str, key: &str, optional: bool) -> Value {
@@ -152,7 +153,7 @@ async fn rules_of_the_cluster() {
     let world = World::with_nodes(&["n1"]).await;
     let seconds = jiff::SignedDuration::from_secs;
     world.change(|cluster| {
-        let named = |glob: &str| Which::Named { namespace: None, glob: glob.into() };
+        let named = |pattern: &str| Which::Chosen(Selector::named(pattern));
         let slow = Rule { pods: named("db-*"), ready_after: Some(seconds(9)), ..Rule::default() };
         let broken =
             Rule { pods: named("web-*"), fail_after: Some(seconds(2)), times: Some(1), ..Rule::default() };

@@ -1,6 +1,6 @@
 //! Which nodes a DaemonSet means, and the pod for one of them.
 
-use crate::actors::common::placement::{fits_node, is_repelled};
+use crate::actors::common::placement::{is_repelled, selects_node};
 use crate::actors::common::{pods, template, text};
 use crate::store::{Change, Key, Stored};
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ pub fn spec(set: &Value) -> Value {
 
 pub fn place(spec: &Value, node: &Value) -> Place {
     let name = text(&spec["nodeName"]);
-    if !name.is_empty() && name != text(&node["metadata"]["name"]) || !fits_node(spec, node) {
+    if !name.is_empty() && name != text(&node["metadata"]["name"]) || !selects_node(spec, node) {
         return Place::Unwanted;
     }
     if !is_repelled(spec, node, &["NoSchedule", "NoExecute"]) {

@@ -176,6 +176,7 @@ pub fn duration(text: &str) -> Option<SignedDuration> {
 mod tests {
     use super::*;
     use crate::habits::Which;
+    use crate::plan::Selector;
     use serde_json::json;
 
     #[test]
@@ -194,7 +195,7 @@ mod tests {
     #[test]
     fn annotations_before_rules_before_habits() {
         let mut habits = Habits::default();
-        let pods = Which::Named { namespace: None, glob: "db-*".into() };
+        let pods = Which::Chosen(Selector::named("db-*"));
         let five = SignedDuration::from_secs(5);
         habits.rules.push(Rule { pods, ready_after: Some(five), fail_after: Some(five), ..Rule::default() });
         let mut pod = json!({ "metadata": { "name": "db-0", "annotations": {} } });

@@ -1,9 +1,9 @@
 //! Whether a pod can be on a node, and if not, why: in the order and in the words of the real scheduler.
 
-use super::matching;
 use super::neighbours::{Demands, Miss};
 use super::node::{Needs, Node};
 use super::requests::Amounts;
+use crate::actors::common::placement;
 use serde_json::json;
 use std::borrow::Cow;
 
@@ -28,23 +28,23 @@ pub fn check(needs: &Needs, demands: &Demands, node: &Node) -> Result<(), Unfit>
     let tolerations = &spec["tolerations"];
     if node.object["spec"]["unschedulable"] == true {
         let taint = json!({ "key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule" });
-        if !matching::tolerates(tolerations, &taint) {
+        if !placement::tolerates(tolerations, &taint) {
             return Err(Unfit::of("node(s) were unschedulable", true));
         }
     }
     if node.unregistered {
         // The server taints a new node until its kubelet is there.
         let taint = json!({ "key": "node.kubernetes.io/not-ready", "effect": "NoSchedule" });
-        if !matching::tolerates(tolerations, &taint) {
+        if !placement::tolerates(tolerations, &taint) {
             return Err(Unfit::of("node(s) had untolerated taint(s)", true));
         }
     }
     let borne =
-        |taint: &serde_json::Value| !matching::keeps_away(taint) || matching::tolerates(tolerations, taint);
+        |taint: &serde_json::Value| !placement::keeps_away(taint) || placement::tolerates(tolerations, taint);
     if !node.taints().iter().all(borne) {
         return Err(Unfit::of("node(s) had untolerated taint(s)", true));
     }
-    if !matching::selects_node(spec, &node.object) {
+    if !placement::selects_node(spec, &node.object) {
         return Err(Unfit::of("node(s) didn't match Pod's node affinity/selector", true));
     }
     room(needs, node)?;

@@ -1,7 +1,6 @@
 //! The scheduler: puts pods on nodes.
 //!
-//! - [`node`]: what it knows about nodes and pods, counted. [`requests`]: amounts. [`matching`]: labels and taints.
-//!   [`neighbours`]: rules about other pods.
+//! - [`node`]: what it knows about nodes and pods, counted. [`requests`]: amounts. [`neighbours`]: rules about other pods.
 //! - [`filter`]: whether a pod fits. [`explain`]: why it does not. [`preempt`]: who has to go.
 //! - [`queue`]: who is next, and who waits for something to change.
 //!
@@ -9,16 +8,14 @@
 
 mod explain;
 mod filter;
-mod matching;
 mod neighbours;
 mod node;
 mod preempt;
 mod queue;
 mod requests;
 
-pub use matching::{bears, tolerates};
-
 use super::Actor;
+use super::common::placement;
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::server::pods::{self, set_condition};
@@ -289,7 +286,7 @@ impl Scheduler {
             return Some(node.name.clone());
         }
         let spec = needs.spec();
-        if let Some(names) = matching::named_nodes(spec) {
+        if let Some(names) = placement::named_nodes(spec) {
             return names
                 .into_iter()
                 .filter_map(|name| self.nodes.get(name))
@@ -304,10 +301,10 @@ impl Scheduler {
         }
         // Of those that are liked alike, the least loaded comes first.
         let dislikes = |node: &Node| {
-            let soft = node.taints().iter().filter(|taint| !matching::keeps_away(taint));
-            soft.filter(|taint| !matching::tolerates(&spec["tolerations"], taint)).count() as i64
+            let soft = node.taints().iter().filter(|taint| !placement::keeps_away(taint));
+            soft.filter(|taint| !placement::tolerates(&spec["tolerations"], taint)).count() as i64
         };
-        let best = ranked.min_by_key(|node| (dislikes(node), -matching::preference(spec, &node.object)));
+        let best = ranked.min_by_key(|node| (dislikes(node), -placement::preference(spec, &node.object)));
         best.map(|node| node.name.clone())
     }
 
@@ -320,7 +317,7 @@ impl Scheduler {
     ) {
         let mut diagnosis = Diagnosis { nodes: self.nodes.len(), before: missing, ..Diagnosis::default() };
         if diagnosis.before.is_none() {
-            let named = matching::named_nodes(needs.spec());
+            let named = placement::named_nodes(needs.spec());
             let looked_at = self.nodes.values().filter(|node| match &named {
                 Some(names) => names.contains(&&*node.name),
                 None => true,

@@ -1,8 +1,8 @@
 //! Pods that want to be near other pods, away from them, or spread: how many of those others are where, counted per
 //! distinct question, so that the answer does not cost a look at every pod.
 
-use super::matching;
 use super::node::{Needs, Node};
+use crate::actors::common::placement;
 use crate::kinds::Kind;
 use crate::server::selectors;
 use crate::store::Store;
@@ -176,7 +176,7 @@ impl Neighbours {
             let eligible = nodes.values().filter(|node| {
                 topologies.iter().all(|key| node.label(key).is_some())
                     && (constraint["nodeAffinityPolicy"] == "Ignore"
-                        || matching::selects_node(spec, &node.object))
+                        || placement::selects_node(spec, &node.object))
             });
             let domains: BTreeSet<&str> = eligible.filter_map(|node| node.label(&topology)).collect();
             let least = domains.iter().map(|domain| counts.get(*domain).copied().unwrap_or_default()).min();

@@ -1,7 +1,7 @@
 //! What the scheduler knows about a node and about a pod: read once, counted from then on.
 
-use super::matching;
 use super::requests::{self, Amounts};
+use crate::actors::common::placement;
 use crate::store::{Key, Stored};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -137,7 +137,7 @@ impl Node {
         self.most_pods = self.room.others.remove("pods").unwrap_or(USUAL_PODS);
         self.unregistered = is_unregistered(object);
         self.object = object.clone();
-        self.discourages = self.taints().iter().any(|taint| !matching::keeps_away(taint));
+        self.discourages = self.taints().iter().any(|taint| !placement::keeps_away(taint));
     }
 
     pub fn label(&self, key: &str) -> Option<&str> {

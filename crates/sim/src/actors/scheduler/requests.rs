@@ -1,6 +1,6 @@
 //! What pods ask for and nodes have: amounts of resources, summed as Kubernetes sums them.
 
-use rollcall_core::quantity::Quantity;
+use crate::server::defaults::quantity;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -23,11 +23,7 @@ impl Amounts {
     pub fn read(list: &Value) -> Amounts {
         let mut amounts = Amounts::default();
         for (name, value) in list.as_object().into_iter().flatten() {
-            let quantity = match value {
-                Value::String(text) => text.parse::<Quantity>().ok(),
-                other => other.to_string().parse().ok(),
-            };
-            let Some(quantity) = quantity else { continue };
+            let Some(quantity) = quantity::of(value) else { continue };
             match name.as_str() {
                 "cpu" => amounts.cpu = quantity.millis(),
                 "memory" => amounts.memory = quantity.value(),

@@ -1,9 +1,10 @@
 //! What the strategy of each kind makes of an object that is created.
 
-use super::quantity::Quantity;
+use super::quantity;
 use super::{batch, core};
 use super::{default, each, inner, text};
 use crate::kinds::Kind;
+use rollcall_core::quantity::Quantity;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -90,7 +91,7 @@ fn quality_of_service(spec: &Value) -> &'static str {
         let mut limited = BTreeSet::new();
         for (list, sums) in [("requests", &mut requests), ("limits", &mut limits)] {
             for name in ["cpu", "memory"] {
-                let nanos = Quantity::of(&resources[list][name]).map_or(0, Quantity::nanos);
+                let nanos = quantity::of(&resources[list][name]).map_or(0, Quantity::nanos);
                 if nanos > 0 {
                     *sums.entry(name).or_default() += nanos;
                     limited.insert((list, name));

@@ -1,7 +1,7 @@
 //! What cannot be decoded into the types of the API server at all.
 
 use super::shape::{Type, fields_of};
-use super::{quantity::Quantity, sequence_schema};
+use super::{quantity, sequence_schema};
 use crate::kinds::Kind;
 use crate::server::refusal::Refusal;
 use rollcall_api::check;
@@ -79,7 +79,7 @@ fn misfit(of: &Type, value: &Value, within: &str, path: &str) -> Option<String> 
             values.find_map(|(_, value)| misfit(inner, value, within, path))
         }
         Type::Struct(name) => structure(name, value, path),
-        Type::Quantity if Quantity::of(value).is_none() => {
+        Type::Quantity if quantity::of(value).is_none() => {
             let regex = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$";
             Some(format!("quantities must match the regular expression '{regex}'"))
         }

@@ -19,7 +19,7 @@ mod core;
 mod create;
 mod decode;
 mod pod;
-mod quantity;
+pub mod quantity;
 mod sequence;
 mod shape;
 mod update;
@@ -28,7 +28,6 @@ mod workloads;
 pub use admit::{Surroundings, admit, admit_class, admit_pod, admit_pod_update};
 pub use create::initial_status;
 pub use decode::{undecodable, unknown_fields};
-pub use quantity::Quantity;
 pub use sequence::sequence_schema;
 pub use update::carry_over;
 

@@ -1,6 +1,6 @@
 //! Defaults of pods, and of the templates they are made from.
 
-use super::quantity::Quantity;
+use super::quantity;
 use super::{default, each, text};
 use serde_json::{Map, Value, json};
 
@@ -200,10 +200,10 @@ fn requests_of_the_pod(spec: &mut Value) {
         return;
     };
     for (name, limit) in limits.iter().filter(|(name, _)| matches!(name.as_str(), "cpu" | "memory")) {
-        let asked = |container: &Value| Quantity::of(&container["resources"]["requests"][name]);
+        let asked = |container: &Value| quantity::of(&container["resources"]["requests"][name]);
         let containers = spec["containers"].as_array().into_iter().flatten();
-        let sum = containers.filter_map(asked).reduce(Quantity::plus);
-        let request = sum.map_or_else(|| limit.clone(), |sum| sum.canonical().into());
+        let sum = containers.filter_map(asked).reduce(|sum, more| sum + more);
+        let request = sum.map_or_else(|| limit.clone(), |sum| sum.to_string().into());
         default(super::inner(&mut spec["resources"], "requests"), name, request);
     }
 }

@@ -5,7 +5,7 @@ use super::{
     invalid_each, invalid_shown, items, metadata, names, not_negative, one_of, scheduling, selector, text,
 };
 use crate::kinds::Kind;
-use crate::server::defaults::Quantity;
+use crate::server::defaults::quantity;
 use crate::server::refusal::{Wrong, WrongKind};
 use serde_json::{Value, json};
 
@@ -183,7 +183,7 @@ fn quota(spec: &Value, found: &mut Vec<Wrong>) {
     for (name, amount) in spec["hard"].as_object().into_iter().flatten() {
         let field = format!("spec.hard[{name}]");
         invalid_each(found, &field, name, names::qualified(name));
-        if Quantity::of(amount).is_some_and(|amount| amount.nanos() < 0) {
+        if quantity::of(amount).is_some_and(|amount| amount.nanos() < 0) {
             found.push(Wrong::invalid(field, amount, "must be greater than or equal to 0"));
         }
     }
@@ -198,7 +198,7 @@ pub fn claim(spec: &Value, path: &str, found: &mut Vec<Wrong>) {
     for mode in items(spec, "accessModes") {
         one_of(found, &format!("{path}.accessModes"), mode, &modes);
     }
-    match Quantity::of(&spec["resources"]["requests"]["storage"]) {
+    match quantity::of(&spec["resources"]["requests"]["storage"]) {
         None => found.push(Wrong::required(format!("{path}.resources[storage]"), "")),
         Some(amount) if amount.nanos() <= 0 => {
             let amount = &spec["resources"]["requests"]["storage"];

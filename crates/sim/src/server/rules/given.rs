@@ -2,7 +2,7 @@
 
 use super::volumes::Volumes;
 use super::{invalid_each, items, names, one_of, text};
-use crate::server::defaults::Quantity;
+use crate::server::defaults::quantity;
 use crate::server::refusal::{Wrong, WrongKind};
 use serde_json::{Value, json};
 use std::cmp::Ordering;
@@ -183,7 +183,7 @@ fn within_limit(name: &str, amount: &Value, limit: Option<&Value>, path: &str, f
         }
         return;
     };
-    let nanos = |value: &Value| Quantity::of(value).map_or(0, Quantity::nanos);
+    let nanos = |value: &Value| quantity::of(value).map_or(0, |quantity| quantity.nanos());
     let relation = match nanos(amount).cmp(&nanos(limit)) {
         Ordering::Equal => return,
         _ if !can_be_shared(name) => "equal to",
@@ -205,7 +205,7 @@ fn resource(name: &str, amount: &Value, field: &str, found: &mut Vec<Wrong>) {
             found.push(Wrong::invalid(field, &name.into(), words));
         }
     }
-    let Some(quantity) = Quantity::of(amount) else { return };
+    let Some(quantity) = quantity::of(amount) else { return };
     if quantity.nanos() < 0 {
         found.push(Wrong::invalid(field, amount, "must be greater than or equal to 0"));
     }

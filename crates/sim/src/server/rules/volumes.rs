@@ -1,7 +1,7 @@
 //! Rules on the volumes of a pod.
 
 use super::{given, invalid_each, items, names, one_of, text};
-use crate::server::defaults::Quantity;
+use crate::server::defaults::quantity;
 use crate::server::refusal::Wrong;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -99,7 +99,7 @@ fn source(volume: &Value, path: &str, found: &mut Vec<Wrong>) {
             files(&volume["configMap"], &format!("{path}.configMap"), found);
         }
         "emptyDir" => {
-            let limit = Quantity::of(&volume["emptyDir"]["sizeLimit"]);
+            let limit = quantity::of(&volume["emptyDir"]["sizeLimit"]);
             if limit.is_some_and(|limit| limit.nanos() < 0) {
                 let words = "SizeLimit field must be a valid resource quantity";
                 found.push(Wrong::forbidden(format!("{path}.emptyDir.sizeLimit"), words));
