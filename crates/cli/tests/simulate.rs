@@ -1,18 +1,37 @@
-//! `rollcall simulate` as a person calls it: every sample, and manifests that go wrong. No cluster is needed.
+//! `rollcall simulate` as a person calls it: every sample, well-known shapes, and manifests that go wrong. No cluster is
+//! needed.
 
+use serde_json::{Value, json};
+use std::fs::File;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
 
-fn simulate(arguments: &[&str]) -> String {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let output = Command::new(env!("CARGO_BIN_EXE_rollcall"))
-        .current_dir(root)
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// `-` among the arguments reads `stdin`, a file below the manifests of these tests.
+fn run(arguments: &[&str], stdin: Option<&str>) -> Output {
+    let stdin = stdin.map_or(Stdio::null(), |file| File::open(manifest(file)).expect("it is there").into());
+    Command::new(env!("CARGO_BIN_EXE_rollcall"))
+        .current_dir(root())
         .arg("simulate")
         .args(arguments)
+        .stdin(stdin)
         .env_remove("KUBECONFIG")
         .output()
-        .expect("it starts");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        .expect("it starts")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("UTF-8")
+}
+
+fn manifest(file: &str) -> PathBuf {
+    root().join("crates/cli/tests/manifests").join(file)
+}
+
+fn said(arguments: &[&str], output: &Output) -> String {
     format!(
         "$ rollcall simulate {}\n{}{}exit code {}\n",
         arguments.join(" "),
@@ -20,6 +39,10 @@ fn simulate(arguments: &[&str]) -> String {
         text(&output.stderr),
         output.status.code().unwrap_or(-1)
     )
+}
+
+fn simulate(arguments: &[&str]) -> String {
+    said(arguments, &run(arguments, None))
 }
 
 #[test]
@@ -33,6 +56,67 @@ fn every_sample() {
     ] {
         insta::assert_snapshot!(sample, simulate(&[&format!("config/samples/{sample}.yaml")]));
     }
+}
+
+/// What a program in CI looks at: how it ended, how far each group came, what can never start.
+fn verdict(report: &Value) -> String {
+    let all = |list: &Value, line: &dyn Fn(&Value) -> Value| -> Vec<Value> {
+        list.as_array().into_iter().flatten().map(line).collect()
+    };
+    let group = |group: &Value| json!([group["name"], group["state"], group["arrived"], group["expected"]]);
+    let sequence =
+        |sequence: &Value| json!([sequence["name"], sequence["phase"], all(&sequence["groups"], &group)]);
+    let never = |never: &Value| json!([never["what"], never["why"]["code"]]);
+    [
+        format!("outcome: {} after {} ms", report["outcome"], report["ended"]),
+        format!("sequences: {}", json!(all(&report["sequences"], &sequence))),
+        format!("never: {}", json!(all(&report["never"], &never))),
+    ]
+    .join("\n")
+}
+
+/// A shape of which people have many: its picture and its verdict.
+fn shape(name: &str, arguments: &[&str]) -> String {
+    shape_from(name, &[&[&*format!("crates/cli/tests/manifests/{name}.yaml")], arguments].concat(), None)
+}
+
+fn shape_from(name: &str, arguments: &[&str], stdin: Option<&str>) -> String {
+    let picture = run(arguments, stdin);
+    let json = run(&[arguments, &["--output", "json"]].concat(), stdin);
+    assert_eq!(picture.status, json.status, "{name}");
+    let report = serde_json::from_slice(&json.stdout).unwrap_or_default();
+    format!("{}\n{}\n", said(arguments, &picture), verdict(&report))
+}
+
+#[test]
+fn shapes_that_start() {
+    for name in ["three-tiers-jobs", "database-cluster", "agents", "cronjob", "forgotten-gate"] {
+        insta::assert_snapshot!(name, shape(name, &[]));
+    }
+    insta::assert_snapshot!("helm-output", shape_from("helm-output", &["-"], Some("helm-output.yaml")));
+    let rollout = "apply crates/cli/tests/manifests/rollout-v2.yaml";
+    let arguments = [TIERS, "--at", "20s", rollout, "--at", "40s", "scale deployment/web 4"];
+    insta::assert_snapshot!("rollout", shape_from("rollout", &arguments, None));
+}
+
+#[test]
+fn shapes_that_never_start() {
+    for name in [
+        "deadlock",
+        "missing-pod",
+        "matches-nothing",
+        "too-large",
+        "quota",
+        "missing-config",
+        "suspended-job",
+    ] {
+        let recorded = shape(name, &[]);
+        assert!(recorded.contains("\nexit code 1\n"), "{recorded}");
+        insta::assert_snapshot!(name, recorded);
+    }
+    let fails = shape("three-tiers-jobs", &["--fail", "job/schema"]);
+    assert!(fails.contains("\nexit code 1\n"), "{fails}");
+    insta::assert_snapshot!("job-fails", fails);
 }
 
 const TIERS: &str = "crates/cli/tests/manifests/three-tiers.yaml";

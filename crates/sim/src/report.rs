@@ -124,7 +124,9 @@ pub struct Step {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Never {
-    /// Such as `pod/web` or `podseq/shop group "Frontend Layer"`.
+    /// Such as `pod/web`, `3 pods of Deployment/web` or `podseq/shop group "Frontend Layer"`.
     pub what: String,
+    /// By their places in [`Report::pods`].
+    pub pods: Vec<usize>,
     pub why: Why,
 }

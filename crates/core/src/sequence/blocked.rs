@@ -40,8 +40,7 @@ pub fn of_open_group(
     let (group, cell) = (&spec.groups[position], entry.cell(position));
     let failed = cell.members(Standing::Failed).filter_map(|(_, uid)| {
         let pod = index.pod(uid)?;
-        let reason = Reason::PodFailed { pod: pod.name.clone(), trouble: pod.trouble.as_ref().map(spoken) };
-        Some(Blocker { reason, since: Some(pod.since) })
+        Some(Blocker { reason: of_failed_pod(pod), since: Some(pod.since) })
     });
     let absent = absent_members(index, entry, spec, position, &evaluation.groups[position]);
     let held = cell.members(Standing::Held).take(most);
@@ -129,6 +128,11 @@ fn of_owner(index: &Index, uid: Uid, cell: &Cell, until: Until) -> Option<Reason
         Some(expected) if present < expected => Some(Reason::TooFewPods { owner: title, present, expected }),
         Some(_) => None,
     }
+}
+
+/// Why a pod that is not started again has not arrived.
+pub fn of_failed_pod(pod: &Pod) -> Reason {
+    Reason::PodFailed { pod: pod.name.clone(), trouble: pod.trouble.as_ref().map(spoken) }
 }
 
 /// Why a pod that is out of our gate has not arrived.

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Timestamp,
-    facts::Pod,
+    facts::{Pod, PodPhase},
     index::{Index, SequenceEntry, Standing},
 };
 use std::collections::BTreeSet;
@@ -24,8 +24,8 @@ const BLOCKERS: usize = 5;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     pub text: String,
-    /// The code of the reason, if the line is one.
-    pub code: Option<&'static str>,
+    /// If the line is one: the same without elapsed times.
+    pub reason: Option<Reason>,
     pub hint: Option<String>,
     /// The pod that the line blames, in the namespace of the sequence's pods: whoever can look further may.
     pub pod: Option<Arc<str>>,
@@ -34,7 +34,7 @@ pub struct Line {
 
 impl Line {
     fn new(text: impl Into<String>) -> Line {
-        Line { text: text.into(), code: None, hint: None, pod: None, below: Vec::new() }
+        Line { text: text.into(), reason: None, hint: None, pod: None, below: Vec::new() }
     }
 
     fn of(blocker: &Blocker, now: Timestamp) -> Line {
@@ -51,11 +51,16 @@ impl Line {
         };
         Line {
             text: dated(reason, blocker.since, now),
-            code: Some(reason.code()),
             hint: Some(hint),
             pod: reason.pod().cloned(),
+            reason: Some(reason.clone()),
             below: Vec::new(),
         }
+    }
+
+    /// The code of the reason.
+    pub fn code(&self) -> Option<&'static str> {
+        self.reason.as_ref().map(Reason::code)
     }
 
     fn with(mut self, below: Vec<Line>) -> Line {
@@ -147,7 +152,12 @@ fn trouble(pod: &Pod, until: Until, now: Timestamp) -> Vec<Line> {
     if until.arrived(pod) {
         return Vec::new();
     }
-    let reason = blocked::of_starting_pod(pod, None, until);
+    let reason = match pod.phase {
+        PodPhase::Failed => blocked::of_failed_pod(pod),
+        PodPhase::Pending | PodPhase::Running | PodPhase::Succeeded | PodPhase::Unknown => {
+            blocked::of_starting_pod(pod, None, until)
+        }
+    };
     vec![Line::of(&Blocker { reason, since: Some(pod.since) }, now)]
 }
 
@@ -213,7 +223,9 @@ impl Moment<'_> {
         let (arrived, title) = (of(view.arrived, view.required), &group.title);
         let text = format!("waits for group {} \"{title}\": {arrived} arrived", position + 1);
         let below = if view.open { self.blockers(position) } else { Vec::new() };
-        Line { code: Some("WaitsForGroup"), ..Line::new(text) }.with(below)
+        let (arrived, required) = (view.arrived, view.required);
+        let reason = Reason::WaitsForGroup { group: title.clone(), arrived, required };
+        Line { reason: Some(reason), ..Line::new(text) }.with(below)
     }
 
     fn unpassed(&self, position: usize) -> impl Iterator<Item = usize> {

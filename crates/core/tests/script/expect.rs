@@ -123,7 +123,7 @@ fn explained(world: &World, subject: &str) -> Result<Line, String> {
 }
 
 fn drawn(line: &Line, depth: usize) -> String {
-    let code = line.code.map_or(String::new(), |code| format!(" [{code}]"));
+    let code = line.code().map_or(String::new(), |code| format!(" [{code}]"));
     let hint =
         line.hint.as_ref().map_or(String::new(), |hint| format!("\n{}  hint: {hint}", "  ".repeat(depth)));
     let below: String = line.below.iter().map(|below| drawn(below, depth + 1)).collect();

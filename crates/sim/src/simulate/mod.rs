@@ -1,13 +1,23 @@
 //! A whole start, from manifests to a report, in virtual time.
 //!
 //! - [`apply`]: the objects, as a person applies them. [`timeline`]: what became of each pod, seen commit by commit.
-//! - [`verdict`]: what is over, what is stuck and why. [`chain`]: what the end had to wait for.
+//! - [`facts`]: all that is known, as the core keeps it. [`moment`]: what somebody sees who looks on.
+//! - [`arrived`]: whether everything has. [`verdict`]: what became of it all. [`causes`]: why something has not arrived.
+//!   [`never`]: what never will. [`notes`]: what else is worth knowing. [`chain`]: what the end had to wait for.
 
 mod apply;
+mod arrived;
+mod causes;
 mod chain;
+mod facts;
 mod meanwhile;
+mod moment;
+mod never;
+mod notes;
 mod timeline;
 mod verdict;
+
+pub use moment::Moment;
 
 use crate::embedded::Embedded;
 use crate::plan::Plan;
@@ -16,6 +26,7 @@ use crate::server::Shared;
 use crate::store::Author;
 use anyhow::Result;
 use jiff::Timestamp;
+use moment::Looking;
 use rollcall_api::names;
 use rollcall_controller::Config;
 use rollcall_controller::clock::Clock;
@@ -36,11 +47,25 @@ const STUCK_AFTER: Duration = Duration::from_secs(600);
 
 /// Runs a plan to its end. The same plan gives the same report.
 pub fn simulate(plan: Plan) -> Result<Report> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
-    runtime.block_on(run(plan))
+    virtually(run(plan, None))
 }
 
-async fn run(plan: Plan) -> Result<Report> {
+/// The same, for somebody who looks on: `look` is called so often in virtual time, and however long it takes, nothing
+/// happens meanwhile.
+pub fn simulate_for(
+    plan: Plan,
+    every: Duration,
+    look: &mut dyn FnMut(&Moment) -> Result<()>,
+) -> Result<Report> {
+    virtually(run(plan, Some(Looking { every, look })))
+}
+
+fn virtually(run: impl Future<Output = Result<Report>>) -> Result<Report> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
+    runtime.block_on(run)
+}
+
+async fn run(plan: Plan, looking: Option<Looking<'_>>) -> Result<Report> {
     let clock = Clock::starting_at(Timestamp::from_second(BEGINNING)?);
     let embedded = Embedded::new(clock, plan.seed);
     let shared = embedded.shared.clone();
@@ -71,6 +96,7 @@ async fn run(plan: Plan) -> Result<Report> {
         biased;
         over = over(&plan, &shared, &timeline) => over,
         failed = meanwhile::happen(&plan.at, &shared) => return Err(failed),
+        failed = moment::each(looking, clock, &shared) => return Err(failed),
         () = embedded.run() => anyhow::bail!("the embedded cluster ended"),
         ended = controller => anyhow::bail!("the controller ended: {ended:?}"),
     };
@@ -85,7 +111,7 @@ async fn over(plan: &Plan, shared: &Arc<Shared>, timeline: &Timeline) -> Outcome
     let mut arrived_since: Option<Instant> = None;
     while begun.elapsed() < plan.until {
         sleep(LOOK_EVERY).await;
-        let arrived = begun.elapsed() > last_action && verdict::has_arrived(&shared.lock());
+        let arrived = begun.elapsed() > last_action && arrived::has_everything(&shared.lock(), timeline);
         arrived_since = match (arrived, arrived_since) {
             (true, Some(since)) if since.elapsed() >= STAYS => return Outcome::Complete,
             (true, since) => since.or(Some(Instant::now())),

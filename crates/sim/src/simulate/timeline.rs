@@ -4,6 +4,9 @@ use crate::kinds::Kind;
 use crate::report::{PodState, Span};
 use crate::store::{Change, Observer};
 use jiff::Timestamp;
+use rollcall_api::watch::PodFacts;
+use rollcall_core::facts::Pod;
+use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,12 +15,13 @@ use std::time::Duration;
 /// A pod's life, in milliseconds since the beginning.
 #[derive(Clone, Debug)]
 pub struct Life {
-    pub uid: String,
     pub namespace: String,
     pub name: String,
     pub node: Option<String>,
     /// Kind and name of its controller.
     pub owner: Option<(String, String)>,
+    /// As it was when it was created.
+    pub facts: Pod,
     pub created: u64,
     pub spans: Vec<Span>,
     pub deleted: Option<u64>,
@@ -29,6 +33,17 @@ impl Life {
     pub fn let_go(&self) -> u64 {
         let after = self.spans.iter().find(|span| span.state != PodState::Held);
         after.map_or(self.created, |span| span.from)
+    }
+
+    /// Such as `Deployment/web`.
+    pub fn workload(&self) -> Option<String> {
+        self.owner.as_ref().map(|(kind, name)| format!("{kind}/{name}"))
+    }
+
+    /// It has arrived, or is gone, or whoever owns it has to see to it.
+    fn is_settled(&self) -> bool {
+        let failed = self.spans.last().is_some_and(|last| last.state == PodState::Failed);
+        self.arrived.is_some() || self.deleted.is_some() || failed && self.owner.is_some()
     }
 
     pub fn was_held(&self) -> bool {
@@ -63,6 +78,10 @@ impl Timeline {
     /// In the order in which they were created.
     pub fn lives(&self) -> Vec<Life> {
         self.state().lives.clone()
+    }
+
+    pub fn all_arrived(&self) -> bool {
+        self.state().lives.iter().all(Life::is_settled)
     }
 
     /// When something last came closer to the end.
@@ -103,17 +122,18 @@ impl State {
         let place = match self.by_uid.get(pod.uid()) {
             Some(place) => *place,
             None => {
+                let Ok(PodFacts(facts)) = PodFacts::deserialize(&pod.value) else { return };
                 self.last_progress = at;
                 let owner = controller(pod).map(|(kind, name, uid)| match self.parents.get(&uid) {
                     Some(parent) => parent.clone(),
                     None => (kind, name),
                 });
                 self.lives.push(Life {
-                    uid: pod.uid().to_owned(),
                     namespace: change.key.namespace.to_string(),
                     name: change.key.name.to_string(),
                     node: None,
                     owner,
+                    facts,
                     created: at,
                     spans: Vec::new(),
                     deleted: None,
@@ -140,7 +160,9 @@ impl State {
                 life.spans.push(Span { from: at, state, why });
             }
         }
-        if matches!(state, PodState::Ready | PodState::Succeeded) && life.arrived.is_none() {
+        let arrived =
+            state == PodState::Succeeded || state == PodState::Ready && !life.facts.runs_to_completion;
+        if arrived && life.arrived.is_none() {
             life.arrived = Some(at);
             self.last_progress = at;
         }

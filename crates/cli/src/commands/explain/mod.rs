@@ -7,12 +7,13 @@ mod render;
 use super::target::Target;
 use crate::cli::{Access, InNamespace};
 use crate::connect::{Connection, REQUEST_TIMEOUT};
-use crate::load::{Sequences, load};
+use crate::load::{Loaded, Sequences, load};
 use crate::outcome::Outcome;
 use crate::output::{self, Format};
 use anyhow::{Context, Result, anyhow};
 use jiff::Timestamp;
-use node::{Node, Voice};
+use node::Node;
+pub use node::Voice;
 use rollcall_api::sequence::SequenceObject;
 use rollcall_core::sequence::explain::{explain_pod, explain_sequence};
 
@@ -63,6 +64,12 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
         Format::Json => output::json(&node)?,
     }
     Ok(Outcome::Done)
+}
+
+/// Why a pod waits, as a person reads it.
+pub fn pod(loaded: &Loaded, name: &str, voice: &Voice, now: Timestamp) -> Result<String> {
+    let line = explain_pod(&loaded.index, loaded.pod(name)?, now);
+    Ok(render::text(&Node::new(line, loaded, voice)))
 }
 
 /// Says so when no controller has looked at what is explained.

@@ -34,7 +34,7 @@ impl Voice {
         Voice { program: cli::program(), flag }
     }
 
-    #[cfg(test)]
+    /// For those who are in the right namespace.
     pub fn plain() -> Voice {
         Voice { program: "rollcall", flag: String::new() }
     }
@@ -56,7 +56,8 @@ impl Voice {
 
 impl Node {
     pub fn new(line: Line, loaded: &Loaded, voice: &Voice) -> Node {
-        let Line { text, code, hint, pod, below } = line;
+        let code = line.code();
+        let Line { text, reason: _, hint, pod, below } = line;
         let container = pod.as_deref().and_then(|pod| troubled_container(loaded, pod));
         let hint = hint.filter(|hint| !hint.is_empty()).map(|hint| match (&pod, container) {
             (Some(pod), Some(container)) => {

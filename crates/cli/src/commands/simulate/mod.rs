@@ -11,6 +11,9 @@ mod sources;
 mod testing;
 mod text;
 
+pub use documents::objects;
+pub use page::html;
+
 use crate::outcome::Outcome;
 use crate::output;
 use anyhow::{Result, ensure};
@@ -101,15 +104,18 @@ fn plan(arguments: Arguments) -> Result<Plan> {
 fn show(report: &Report, title: &str, format: Format, all_pods: bool) -> Result<()> {
     match format {
         Format::Json => output::json(report),
-        Format::Html => output::data(&page::html(report, title)?),
-        Format::Text => {
-            let room = text::Room { width: output::width().unwrap_or(text::USUAL_WIDTH), all_pods };
-            output::data(&text::text(report, room))
-        }
+        Format::Html => output::data(&html(report, title)?),
+        Format::Text => output::data(&picture(report, all_pods)),
     }
 }
 
-fn outcome(report: &Report) -> Outcome {
+/// The run in characters, as wide as the terminal.
+pub fn picture(report: &Report, all_pods: bool) -> String {
+    let room = text::Room { width: output::width().unwrap_or(text::USUAL_WIDTH), all_pods };
+    text::text(report, room)
+}
+
+pub fn outcome(report: &Report) -> Outcome {
     match report.outcome {
         report::Outcome::Complete => Outcome::Done,
         report::Outcome::Stuck => Outcome::Failed,

@@ -117,7 +117,10 @@ fn closed(mut group: GroupReport, arrived: u32, opened: Option<u64>, reason: Why
 
 fn stuck(mut report: Report, never: &[(&str, Why)]) -> Report {
     report.outcome = Outcome::Stuck;
-    report.never = never.iter().map(|(what, why)| Never { what: (*what).into(), why: why.clone() }).collect();
+    report.never = never
+        .iter()
+        .map(|(what, why)| Never { what: (*what).into(), pods: Vec::new(), why: why.clone() })
+        .collect();
     report
 }
 

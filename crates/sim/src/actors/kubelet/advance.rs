@@ -105,7 +105,7 @@ fn mount(life: &mut Life, around: &Surroundings, progress: &mut Progress) -> boo
         Volumes::Unmounted => FIRST_MOUNT_PAUSE,
     };
     let namespace = around.pod["metadata"]["namespace"].as_str().unwrap_or_default();
-    if config::volumes_are_there(around.store, namespace, around.pod) {
+    if config::missing_volume(around.store, namespace, around.pod).is_none() {
         life.volumes = Volumes::Mounted;
         return true;
     }

@@ -38,23 +38,26 @@ pub fn missing_for(store: &Store, namespace: &str, container: &Value) -> Option<
     None
 }
 
-/// Whether every volume that is made of a ConfigMap or a Secret and used can be mounted.
-pub fn volumes_are_there(store: &Store, namespace: &str, pod: &Value) -> bool {
-    let there = |kind: Kind, source: &Value, name: &str| {
-        let Some(name) = source[name].as_str().filter(|_| !is_optional(source)) else { return true };
-        store.find(kind, namespace, name).is_some_and(|object| {
-            items(&source["items"])
-                .filter_map(|item| item["key"].as_str())
-                .all(|key| !object["data"][key].is_null() || !object["binaryData"][key].is_null())
-        })
+/// What is missing of a volume that is made of a ConfigMap or a Secret and used, in the words of the kubelet.
+pub fn missing_volume(store: &Store, namespace: &str, pod: &Value) -> Option<String> {
+    let of = |kind: Kind, source: &Value, field: &str| {
+        let name = source[field].as_str().filter(|_| !is_optional(source))?;
+        let Some(object) = store.find(kind, namespace, name) else { return Some(not_found(kind, name)) };
+        let mut keys = items(&source["items"]).filter_map(|item| item["key"].as_str());
+        let missing =
+            keys.find(|key| object["data"][*key].is_null() && object["binaryData"][*key].is_null())?;
+        let what = if kind == Kind::Secret { "secret" } else { "config" };
+        Some(format!("references non-existent {what} key: {missing}"))
     };
-    let is_there = |volume: &Value| {
-        there(Kind::ConfigMap, &volume["configMap"], "name")
-            && there(Kind::Secret, &volume["secret"], "secretName")
-            && items(&volume["projected"]["sources"]).all(|source| {
-                there(Kind::ConfigMap, &source["configMap"], "name")
-                    && there(Kind::Secret, &source["secret"], "name")
+    let missing = |volume: &Value| {
+        let projected = || {
+            items(&volume["projected"]["sources"]).find_map(|source| {
+                of(Kind::ConfigMap, &source["configMap"], "name")
+                    .or_else(|| of(Kind::Secret, &source["secret"], "name"))
             })
+        };
+        let single = of(Kind::ConfigMap, &volume["configMap"], "name");
+        single.or_else(|| of(Kind::Secret, &volume["secret"], "secretName")).or_else(projected)
     };
     // The root certificate is published into every namespace; the embedded cluster has none.
     let is_own =
@@ -65,7 +68,8 @@ pub fn volumes_are_there(store: &Store, namespace: &str, pod: &Value) -> bool {
         let mut mounts = containers.flat_map(|container| items(&container["volumeMounts"]));
         mounts.any(|mount| mount["name"] == volume["name"])
     };
-    items(&pod["spec"]["volumes"]).all(|volume| is_own(volume) || !is_used(volume) || is_there(volume))
+    let mut used = items(&pod["spec"]["volumes"]).filter(|volume| !is_own(volume) && is_used(volume));
+    used.find_map(missing)
 }
 
 fn not_found(kind: Kind, name: &str) -> String {

@@ -14,6 +14,8 @@ mod phase;
 mod probes;
 mod status;
 
+pub use config::missing_volume;
+
 use super::{Actor, Agenda};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;

@@ -262,7 +262,7 @@ fn never(never: &[Never], width: usize) -> String {
         return String::new();
     }
     let mut text = format!("\n{}\n", styled(BAD.bold(), "can never start:"));
-    for Never { what, why } in never.iter().take(MOST_NEVER) {
+    for Never { what, pods: _, why } in never.iter().take(MOST_NEVER) {
         let Why { code, sentence, hint } = why;
         text += &(wrapped(&format!("  ✗ {what}: {sentence} ({code})"), width, 4) + "\n");
         if let Some(hint) = hint {

@@ -1,0 +1,73 @@
+//! Whether everything has arrived, and what has not.
+
+use super::timeline::Timeline;
+use crate::cluster::Cluster;
+use crate::kinds::Kind;
+use crate::store::{Key, Stored};
+use serde_json::Value;
+use std::sync::Arc;
+
+const WORKLOADS: [Kind; 5] =
+    [Kind::Deployment, Kind::ReplicaSet, Kind::StatefulSet, Kind::DaemonSet, Kind::Job];
+
+/// Whether every sequence is complete, every workload has what it wants and every pod has arrived.
+pub fn has_everything(cluster: &Cluster, timeline: &Timeline) -> bool {
+    // What is mostly missing is asked first.
+    let complete = |sequence: &Stored| is_current(sequence) && sequence["status"]["phase"] == "Completed";
+    let fine = |pod: &Stored| match pod["status"]["phase"].as_str() {
+        Some("Succeeded") => true,
+        // Whoever owns it has made another, or has failed himself.
+        Some("Failed") => is_owned(pod),
+        _ => holds(pod, "Ready"),
+    };
+    cluster.store.list(Kind::PodSequence, None).all(|(_, sequence)| complete(sequence))
+        && wanting(cluster).next().is_none()
+        && cluster.store.list(Kind::Pod, None).all(|(_, pod)| fine(pod))
+        && timeline.all_arrived()
+}
+
+/// The workloads that do not have what they want, and how much of it they have.
+pub fn wanting(cluster: &Cluster) -> impl Iterator<Item = (&Key, String)> {
+    let all = WORKLOADS.into_iter().flat_map(move |kind| cluster.store.list(kind, None));
+    all.filter_map(|(key, object)| Some((key, lacks(key.kind, object)?)))
+}
+
+fn lacks(kind: Kind, object: &Arc<Stored>) -> Option<String> {
+    let (spec, status) = (&object["spec"], &object["status"]);
+    let (has, wants, updated) = match kind {
+        Kind::Job if holds(object, "Complete") || spec["suspend"] == true => return None,
+        Kind::Job => (number(&status["succeeded"]), spec["completions"].as_i64().unwrap_or(1), true),
+        Kind::DaemonSet => (number(&status["numberReady"]), number(&status["desiredNumberScheduled"]), true),
+        Kind::ReplicaSet if is_owned(object) => return None,
+        Kind::ReplicaSet => (number(&status["readyReplicas"]), spec["replicas"].as_i64().unwrap_or(1), true),
+        _ => {
+            let wants = spec["replicas"].as_i64().unwrap_or(1);
+            let updated = number(&status["updatedReplicas"]) == wants && number(&status["replicas"]) == wants;
+            (number(&status["readyReplicas"]), wants, updated)
+        }
+    };
+    let enough = kind != Kind::Job && is_current(object) && updated && has == wants;
+    let what = if kind == Kind::Job { "completions" } else { "pods ready" };
+    (!enough).then(|| format!("{} {} has {has} of {wants} {what}", kind.info().name, key_name(object)))
+}
+
+fn key_name(object: &Stored) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+fn number(value: &Value) -> i64 {
+    value.as_i64().unwrap_or_default()
+}
+
+fn is_current(object: &Stored) -> bool {
+    number(&object["status"]["observedGeneration"]) >= number(&object["metadata"]["generation"])
+}
+
+fn is_owned(object: &Stored) -> bool {
+    object["metadata"]["ownerReferences"].as_array().is_some_and(|owners| !owners.is_empty())
+}
+
+fn holds(object: &Stored, condition: &str) -> bool {
+    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|is| is["type"] == condition && is["status"] == "True")
+}

@@ -1,0 +1,44 @@
+//! All that is stored, as the controller sees it.
+
+use crate::cluster::Cluster;
+use crate::kinds::Kind;
+use rollcall_api::sequence::SequenceObject;
+use rollcall_api::watch::{NamespaceObject, OwnerObject, PodFacts};
+use rollcall_core::facts::{OwnerKind, Pod};
+use rollcall_core::index::{Index, Object};
+use serde::de::DeserializeOwned;
+
+const OWNERS: [(Kind, OwnerKind); 5] = [
+    (Kind::Deployment, OwnerKind::Deployment),
+    (Kind::ReplicaSet, OwnerKind::ReplicaSet),
+    (Kind::StatefulSet, OwnerKind::StatefulSet),
+    (Kind::DaemonSet, OwnerKind::DaemonSet),
+    (Kind::Job, OwnerKind::Job),
+];
+
+pub fn of(cluster: &Cluster) -> Index {
+    let mut index = Index::default();
+    for namespace in each::<NamespaceObject>(cluster, Kind::Namespace) {
+        index.apply(Object::Namespace(namespace.facts()));
+    }
+    for (kind, owner) in OWNERS {
+        for object in each::<OwnerObject>(cluster, kind) {
+            index.apply(Object::Owner(object.facts(owner)));
+        }
+    }
+    pods(cluster).for_each(|pod| index.apply(Object::Pod(pod)));
+    for sequence in each::<SequenceObject>(cluster, Kind::PodSequence) {
+        index.apply(Object::Sequence(sequence.facts()));
+    }
+    index
+}
+
+pub fn pods(cluster: &Cluster) -> impl Iterator<Item = Pod> {
+    each::<PodFacts>(cluster, Kind::Pod).map(|facts| facts.0)
+}
+
+/// The objects of a kind, as far as they can be read.
+pub fn each<T: DeserializeOwned>(cluster: &Cluster, kind: Kind) -> impl Iterator<Item = T> {
+    let all = cluster.store.list(kind, None);
+    all.filter_map(|(_, object)| T::deserialize(&object.value).ok())
+}
