@@ -5,7 +5,7 @@ KUBECTL ?= kubectl
 CARGO ?= cargo
 # Nodes of `make cluster`.
 NODES ?= 3
-# More arguments for `make run`, `make cluster` and `make bench`.
+# More arguments for `make run`, `make demo`, `make cluster` and `make bench`.
 ARGS ?=
 
 CRD := config/crd/podsequence-crd.yaml
@@ -47,8 +47,8 @@ undeploy: ## Remove all PodSequences, the controller and the CRD, in this order 
 deploy-example: ## Apply the first example (EXAMPLE=file for another)
 	$(KUBECTL) apply -f $(EXAMPLE)
 
-demo: ## Watch a sequence start, on a throw-away Kubernetes on this machine
-	@scripts/demo.sh
+demo: ## Watch a shop start in order, with a failure in it; no Kubernetes is needed (ARGS=--fast)
+	$(CARGO) run --locked -q -p rollcall-cli -- demo $(ARGS)
 
 cluster: ## A throw-away Kubernetes on this machine, until Ctrl-C (NODES=3, ARGS=--real-node)
 	$(CARGO) run --locked -q -p rollcall-testbed -- up --nodes $(NODES) $(ARGS)

@@ -1,7 +1,7 @@
 //! The arguments, and the way from them to a command.
 
 use crate::commands::{
-    completion, controller, explain, install, reference, release, simulate, status, version,
+    completion, controller, demo, explain, install, reference, release, simulate, status, version,
 };
 use crate::outcome::{EXIT_CODES, Outcome};
 use anyhow::Result;
@@ -46,6 +46,7 @@ pub enum Command {
     Explain(explain::Arguments),
     Release(release::Arguments),
     Simulate(simulate::Arguments),
+    Demo(demo::Arguments),
     Install(install::Arguments),
     Controller(controller::Arguments),
     Completion(completion::Arguments),
@@ -76,6 +77,7 @@ pub fn run() -> Result<Outcome> {
     match command {
         Command::Controller(arguments) => controller::run(access, arguments),
         Command::Simulate(arguments) => simulate::run(arguments),
+        Command::Demo(arguments) => demo::run(arguments),
         Command::Install(arguments) => install::run(&arguments),
         Command::Completion(arguments) => completion::run(&arguments),
         Command::Version(arguments) => version::run(&arguments),

@@ -17,10 +17,10 @@ pub enum Outcome {
 /// For `--help` and for the reference page.
 pub const EXIT_CODES: &str = "\
 Exit codes:
-  0  done; with `status`: the sequence is complete, or may still become so
-  1  it has failed: the sequence is Failed, the controller gave up, nothing to release
-  2  not possible: wrong arguments, no such object, cluster not reached, not allowed
-  3  the time given by --timeout is over";
+  0  done; with `status`: the sequence is complete, or may still become so; with `simulate`: everything arrives
+  1  it has failed: the sequence is Failed, the controller gave up, nothing to release, something can never start
+  2  not possible: wrong arguments or manifests, no such object, cluster not reached, not allowed
+  3  the time given by --timeout or --until is over";
 
 impl Outcome {
     pub fn code(self) -> u8 {

@@ -70,7 +70,10 @@ fn completion_and_version_need_no_cluster() {
     let nowhere = Path::new("/dev/null");
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = run_as(nowhere, &["completion", shell]);
-        assert!(script.code == Some(0) && script.stdout.contains("all-namespaces"), "{shell}");
+        assert_eq!(script.code, Some(0), "{shell}");
+        for word in ["all-namespaces", "simulate", "ready-after", "demo", "manifests"] {
+            assert!(script.stdout.contains(word), "{shell} does not complete {word}");
+        }
     }
     let version = run_as(nowhere, &["version"]);
     assert!(version.stdout.starts_with("rollcall ") && version.stdout.contains("v1alpha1"), "{version:?}");

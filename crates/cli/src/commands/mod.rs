@@ -2,6 +2,7 @@
 
 pub mod completion;
 pub mod controller;
+pub mod demo;
 pub mod explain;
 pub mod install;
 pub mod reference;

@@ -53,7 +53,17 @@ mod tests {
     #[test]
     fn pages_are_whole() {
         let [(_, commands), _, (_, fields), (_, reasons)] = pages();
-        for command in ["status", "explain", "release", "install", "controller", "completion", "version"] {
+        for command in [
+            "status",
+            "explain",
+            "release",
+            "simulate",
+            "demo",
+            "install",
+            "controller",
+            "completion",
+            "version",
+        ] {
             assert!(commands.contains(&format!("## rollcall {command}\n")), "{command}");
         }
         assert!(!commands.contains("rollcall reference"), "hidden");

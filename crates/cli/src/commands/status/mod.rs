@@ -1,8 +1,9 @@
 //! How far sequences are, as their status says.
 
+pub mod screen;
 mod table;
 mod tree;
-mod view;
+pub mod view;
 mod watch;
 
 use super::explain::unseen;

@@ -1,6 +1,6 @@
 //! One sequence until it is complete or has failed.
 
-use super::tree::{self, Style};
+use super::screen::Screen;
 use super::view::View;
 use crate::connect::Connection;
 use crate::load::{self, is, sequences_path};
@@ -12,15 +12,11 @@ use futures::StreamExt;
 use jiff::Timestamp;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::core::Request;
-use rollcall_api::sequence::{GroupStatus, Phase, SequenceObject};
+use rollcall_api::sequence::{Phase, SequenceObject};
 use rollcall_api::watch::ListOf;
-use std::collections::BTreeMap;
-use std::io::IsTerminal;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// Groups drawn at a time: with their blockers they fit a screen of 24 lines.
-const ROWS: usize = 8;
 /// How often the elapsed times are drawn again.
 const TICK: Duration = Duration::from_secs(1);
 /// A watch ends by itself after this time, well before the connection would be given up.
@@ -61,7 +57,7 @@ async fn follow(connection: &Connection, name: &str, screen: &mut Screen) -> Res
         let (view, version) = match get(connection, name).await {
             Ok(found) => found,
             // Somebody who has just started it wants to know at once that it cannot be reached.
-            Err(error) if screen.last.is_none() || failures == FAILURES => return Err(error),
+            Err(error) if screen.is_empty() || failures == FAILURES => return Err(error),
             Err(_) => {
                 failures += 1;
                 sleep(PAUSE).await;
@@ -69,7 +65,7 @@ async fn follow(connection: &Connection, name: &str, screen: &mut Screen) -> Res
             }
         };
         failures = 0;
-        if let Some(phase) = screen.settled(view)? {
+        if let Some(phase) = show(screen, view)? {
             return Ok(phase);
         }
         match watch(connection, name, &version, screen).await {
@@ -129,14 +125,14 @@ async fn watch(
             biased;
             event = events.next() => event,
             () = sleep(TICK) => {
-                screen.tick().map_err(Broken::Answer)?;
+                screen.tick(Timestamp::now()).map_err(Broken::Answer)?;
                 continue;
             }
         };
         match event {
             None => return Ok(None),
             Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
-                if let Some(phase) = screen.settled(View::new(&object)).map_err(Broken::Answer)? {
+                if let Some(phase) = show(screen, View::new(&object)).map_err(Broken::Answer)? {
                     return Ok(Some(phase));
                 }
             }
@@ -149,95 +145,9 @@ async fn watch(
     }
 }
 
-/// Where the changes are shown: drawn over each other on a terminal, one after the other elsewhere.
-struct Screen {
-    format: Format,
-    terminal: bool,
-    /// Lines drawn, to be drawn over.
-    drawn: usize,
-    last: Option<View>,
-}
-
-impl Screen {
-    fn new(format: Format) -> Screen {
-        Screen { format, terminal: std::io::stdout().is_terminal(), drawn: 0, last: None }
-    }
-
-    /// Shows the change; says whether it was the last one.
-    fn settled(&mut self, view: View) -> Result<Option<Phase>> {
-        let settled = view.settled();
-        if self.last.as_ref() != Some(&view) {
-            match (self.format, self.terminal) {
-                (Format::Json, _) => output::data(&(serde_json::to_string(&view)? + "\n"))?,
-                (Format::Text, true) => self.draw(&view)?,
-                (Format::Text, false) => output::data(&changes(self.last.as_ref(), &view, Timestamp::now()))?,
-            }
-            self.last = Some(view);
-        }
-        Ok(settled)
-    }
-
-    fn tick(&mut self) -> Result<()> {
-        match (self.format, self.terminal, self.last.clone()) {
-            (Format::Text, true, Some(view)) => self.draw(&view),
-            (_, _, _) => Ok(()),
-        }
-    }
-
-    fn draw(&mut self, view: &View) -> Result<()> {
-        let text = tree::text(view, Style { bars: true, rows: ROWS }, Timestamp::now());
-        let up = if self.drawn > 0 { format!("\x1b[{}A", self.drawn) } else { String::new() };
-        self.drawn = text.lines().count();
-        // Wrapping off meanwhile: a line that wraps would be two, and the way up one short.
-        let frame = format!("{up}\x1b[J\x1b[?7l{text}\x1b[?7h");
-        output::terminal(&frame)
-    }
-}
-
-/// What is new, in lines that make sense in a log.
-fn changes(before: Option<&View>, view: &View, now: Timestamp) -> String {
-    let state = |view: &View| (view.status.phase, view.status.message.clone());
-    let mut text = String::new();
-    let known: BTreeMap<&str, &GroupStatus> = before
-        .map(|before| before.status.groups.iter().map(|group| (group.name.as_str(), group)).collect())
-        .unwrap_or_default();
-    for group in &view.status.groups {
-        let shown = |group: &GroupStatus| (group.state, group.arrived, group.expected);
-        if known.get(group.name.as_str()).map(|known| shown(known)) != Some(shown(group)) {
-            text += &format!("{}: {}\n", view.name, tree::line(group, 0, false, now));
-        }
-    }
-    if before.map(state) != Some(state(view)) {
-        let phase = view.status.phase.map_or("no status yet", Phase::as_str);
-        let message = view.status.message.as_deref().filter(|message| !message.is_empty());
-        text += &format!("{}: {phase}{}\n", view.name, message.map_or(String::new(), |m| format!(": {m}")));
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing;
-
-    #[test]
-    fn a_log_has_only_what_is_new() {
-        let view = |object| View::new(&testing::sequence(object));
-        let before = view(testing::shop_in_progress());
-        let mut next = testing::shop_in_progress();
-        next["status"]["groups"][1]["arrived"] = 2.into();
-        next["status"]["groups"][1]["state"] = "Complete".into();
-        next["status"]["groups"][1]["completedAt"] = "2026-11-15T23:00:40.000Z".into();
-        next["status"]["message"] = "waiting for 1 of 1 pods of \"Frontend Layer\"".into();
-        let next = view(next);
-        let plain = |text: String| anstream::adapter::strip_str(&text).to_string();
-        let log = [
-            "first:",
-            &changes(None, &before, testing::now()),
-            "then:",
-            &changes(Some(&before), &next, testing::now()),
-        ];
-        insta::assert_snapshot!(plain(log.join("\n")));
-        assert_eq!(changes(Some(&next), &next, testing::now()), "");
-    }
+/// Shows the change; says whether it was the last one.
+fn show(screen: &mut Screen, view: View) -> Result<Option<Phase>> {
+    let settled = view.settled();
+    screen.show(view, Timestamp::now())?;
+    Ok(settled)
 }

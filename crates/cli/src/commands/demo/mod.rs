@@ -1,0 +1,137 @@
+//! A shop that starts in order, on a cluster inside this process, with a moment in which something fails.
+
+mod show;
+
+use super::simulate;
+use crate::cli::program;
+use crate::outcome::Outcome;
+use crate::output::{self, STRONG, styled};
+use anyhow::{Context, Result};
+use rollcall_sim::plan::Plan;
+use show::{Pace, Show};
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const SHOP: &str = include_str!("shop.yaml");
+/// More than ten times what it takes: whoever changes the shop so that it never starts is told so soon.
+const UNTIL: Duration = Duration::from_secs(600);
+/// How often it is drawn: what moves looks smooth from here on.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Watch a shop start in order, with a failure in it; no cluster is needed
+///
+/// Runs the controller on an embedded cluster: nothing is contacted, nothing is changed.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Exit codes:
+  0  the shop has started
+  2  the page cannot be written, or the arguments are wrong")]
+pub struct Arguments {
+    /// So many times as fast as the clock on the wall
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = speed, conflicts_with = "fast")]
+    speed: f64,
+    /// Do not wait at all
+    #[arg(long)]
+    fast: bool,
+    /// Where to write the page with the timeline
+    #[arg(long, value_name = "FILE", default_value = "rollcall-demo.html")]
+    page: PathBuf,
+    /// Only print the manifests of the shop, for `kubectl apply` or `rollcall simulate`
+    #[arg(long, exclusive = true)]
+    manifests: bool,
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let factor = text.parse().ok().filter(|factor| (0.1..=100.0).contains(factor));
+    factor.ok_or_else(|| "must be a number from 0.1 to 100".into())
+}
+
+pub fn run(arguments: Arguments) -> Result<Outcome> {
+    let Arguments { speed, fast, page, manifests } = arguments;
+    if manifests {
+        output::data(SHOP)?;
+        return Ok(Outcome::Done);
+    }
+    // First, so that nobody waits for a page that cannot be written.
+    let cannot = || format!("--page: cannot write {}", page.display());
+    let mut file = File::create(&page).with_context(cannot)?;
+    let pace = if fast { Pace::AtOnce } else { Pace::starting_now(speed) };
+    output::data(&introduction(speed, fast))?;
+    let mut show = Show::new(pace);
+    let report = rollcall_sim::simulate_for(plan()?, LOOK_EVERY, &mut |moment| show.look(moment))?;
+    file.write_all(simulate::html(&report, "rollcall demo")?.as_bytes()).with_context(cannot)?;
+    output::data(&format!("\n{}", simulate::picture(&report, false)))?;
+    let page = page.canonicalize().unwrap_or(page);
+    output::data(&farewell(&page.display().to_string()))?;
+    Ok(simulate::outcome(&report))
+}
+
+fn plan() -> Result<Plan> {
+    Ok(Plan {
+        objects: simulate::objects("shop.yaml", SHOP)?,
+        nodes: Vec::new(),
+        ready_after: Vec::new(),
+        fail: Vec::new(),
+        at: Vec::new(),
+        seed: 1,
+        until: UNTIL,
+    })
+}
+
+fn introduction(speed: f64, fast: bool) -> String {
+    let pace = match (fast, speed == 1.0) {
+        (true, _) => "Its clock does not wait for anybody.".to_owned(),
+        (false, true) => "A second there is a second here; --fast skips the waiting.".to_owned(),
+        (false, false) => format!("{speed} seconds there are one second here."),
+    };
+    format!(
+        "A cluster of 3 nodes inside this process, the real controller, and a shop that has to start in order.\n{pace}\n\n"
+    )
+}
+
+fn farewell(page: &str) -> String {
+    let program = program();
+    let next = [
+        (format!("{program} demo --manifests > shop.yaml"), "what you have just seen"),
+        (
+            format!("{program} simulate shop.yaml --fail 'pod=database-0'"),
+            "what if the database does not start?",
+        ),
+        (format!("{program} simulate YOUR-FILES"), "in which order would yours start?"),
+        (
+            "make cluster".into(),
+            "a real Kubernetes on this machine; docs/guide/first-sequence.md goes on there",
+        ),
+    ];
+    let width = next.iter().map(|(command, _)| command.len()).max().unwrap_or_default();
+    let mut text = format!("\nThe same as a page, with the reason for every wait: file://{page}\n");
+    text += &format!("\n{}\n", styled(STRONG, "Next:"));
+    for (command, what) in next {
+        text += &format!("  {command:<width$}   {what}\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors() {
+        assert_eq!((speed("1"), speed("0.5")), (Ok(1.0), Ok(0.5)));
+        for wrong in ["0", "-1", "fast", "inf", "NaN", "101"] {
+            assert!(speed(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn every_pod_of_the_shop_is_held_by_the_gate() {
+        let pods =
+            plan().unwrap().objects.into_iter().map(|given| given.value["spec"]["template"]["spec"].clone());
+        let held: Vec<bool> =
+            pods.filter(|spec| spec.is_object()).map(|spec| spec["schedulingGates"].is_array()).collect();
+        assert_eq!(held, [true; 4]);
+    }
+}

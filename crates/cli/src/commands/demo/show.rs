@@ -1,0 +1,96 @@
+//! What is seen while the shop starts.
+
+use crate::commands::explain::{self, Voice};
+use crate::commands::status::screen::Screen;
+use crate::commands::status::view::View;
+use crate::load::Loaded;
+use crate::output::{BAD, Format, STRONG, styled};
+use anyhow::Result;
+use rollcall_core::facts::{Pod, PodPhase};
+use rollcall_sim::Moment;
+use std::time::{Duration, Instant};
+
+/// How time in the cluster goes by here.
+pub enum Pace {
+    AtOnce,
+    From { begun: Instant, speed: f64 },
+}
+
+impl Pace {
+    pub fn starting_now(speed: f64) -> Pace {
+        Pace::From { begun: Instant::now(), speed }
+    }
+
+    /// Waits until this time of the cluster has come.
+    fn wait(&self, at: Duration) {
+        if let Pace::From { begun, speed } = self {
+            let due = *begun + at.div_f64(*speed);
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        }
+    }
+}
+
+pub struct Show {
+    pace: Pace,
+    screen: Screen,
+    /// The pod that has failed, and what kept on waiting because of it.
+    failed: Option<(Pod, Pod)>,
+    over: bool,
+}
+
+impl Show {
+    pub fn new(pace: Pace) -> Show {
+        Show { pace, screen: Screen::new(Format::Text), failed: None, over: false }
+    }
+
+    pub fn look(&mut self, moment: &Moment) -> Result<()> {
+        // The run goes on for a moment to see whether all stays well; nobody has to watch that.
+        if self.over {
+            return Ok(());
+        }
+        self.pace.wait(moment.at);
+        let Some(sequence) = moment.sequences().pop() else { return Ok(()) };
+        self.explain(moment)?;
+        let view = View::new(&sequence);
+        self.over = view.settled().is_some();
+        self.screen.show(view, moment.now)?;
+        self.screen.tick(moment.now)
+    }
+
+    /// From the first failure until it is overcome: why the last tier waits.
+    fn explain(&mut self, moment: &Moment) -> Result<()> {
+        let pods = moment.pods();
+        let now = |pod: &Pod| pods.iter().find(|other| other.uid == pod.uid);
+        match &self.failed {
+            Some((failed, _)) if now(failed).is_none_or(|pod| pod.phase == PodPhase::Succeeded) => {
+                self.failed = None;
+                self.screen.keep()
+            }
+            None => {
+                let failed = pods.iter().find(|pod| has_failed(pod));
+                let held = pods.iter().rfind(|pod| !pod.gates.is_empty());
+                self.failed = failed.cloned().zip(held.cloned());
+                self.say_why(moment)
+            }
+            Some(_) => self.say_why(moment),
+        }
+    }
+
+    fn say_why(&mut self, moment: &Moment) -> Result<()> {
+        let Some((failed, held)) = &self.failed else { return Ok(()) };
+        let loaded = Loaded {
+            index: moment.facts(),
+            namespace: held.namespace.to_string(),
+            pod_names: Vec::new(),
+            gaps: Vec::new(),
+        };
+        let head = styled(BAD, format!("{} has failed, and what comes after it waits. Why?", failed.name));
+        let command = styled(STRONG, format!("$ rollcall explain pod/{}", held.name));
+        let why = explain::pod(&loaded, &held.name, &Voice::plain(), moment.now)?;
+        self.screen.below(format!("\n{head}\n{command}\n{why}\n"))
+    }
+}
+
+fn has_failed(pod: &Pod) -> bool {
+    pod.trouble.as_ref().is_some_and(|trouble| trouble.what.contains("exit code"))
+}

@@ -1,0 +1,131 @@
+//! Where a sequence is shown while it changes: drawn over itself on a terminal, line by line elsewhere.
+
+use super::tree::{self, Style};
+use super::view::View;
+use crate::output::{self, Format};
+use anyhow::Result;
+use jiff::Timestamp;
+use rollcall_api::sequence::{GroupStatus, Phase};
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+
+/// Groups drawn at a time: with their blockers they fit a screen of 24 lines.
+const ROWS: usize = 8;
+
+pub struct Screen {
+    format: Format,
+    terminal: bool,
+    /// What is drawn, to be drawn over.
+    drawn: String,
+    last: Option<View>,
+    /// What stands below the sequence.
+    below: String,
+}
+
+impl Screen {
+    pub fn new(format: Format) -> Screen {
+        let terminal = std::io::stdout().is_terminal();
+        Screen { format, terminal, drawn: String::new(), last: None, below: String::new() }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.last.is_none()
+    }
+
+    pub fn show(&mut self, view: View, now: Timestamp) -> Result<()> {
+        if self.last.as_ref() == Some(&view) {
+            return Ok(());
+        }
+        match (self.format, self.terminal) {
+            (Format::Json, _) => output::data(&(serde_json::to_string(&view)? + "\n"))?,
+            (Format::Text, true) => self.draw(&view, now)?,
+            (Format::Text, false) => output::data(&changes(self.last.as_ref(), &view, now))?,
+        }
+        self.last = Some(view);
+        Ok(())
+    }
+
+    /// Shows how much time has gone by.
+    pub fn tick(&mut self, now: Timestamp) -> Result<()> {
+        match (self.format, self.terminal, self.last.clone()) {
+            (Format::Text, true, Some(view)) => self.draw(&view, now),
+            (_, _, _) => Ok(()),
+        }
+    }
+
+    /// What is to stand below the sequence from the next drawing on; in a log it is said when it is first there.
+    pub fn below(&mut self, text: String) -> Result<()> {
+        if !self.terminal && self.below.is_empty() {
+            output::data(&text)?;
+        }
+        self.below = text;
+        Ok(())
+    }
+
+    /// Leaves what is drawn where it is, and goes on below it.
+    pub fn keep(&mut self) -> Result<()> {
+        (self.drawn, self.below) = (String::new(), String::new());
+        if self.terminal { output::data("\n") } else { Ok(()) }
+    }
+
+    fn draw(&mut self, view: &View, now: Timestamp) -> Result<()> {
+        let text = tree::text(view, Style { bars: true, rows: ROWS }, now) + &self.below;
+        if text == self.drawn {
+            return Ok(());
+        }
+        let lines = self.drawn.lines().count();
+        let up = if lines > 0 { format!("\x1b[{lines}A") } else { String::new() };
+        // Wrapping off meanwhile: a line that wraps would be two, and the way up one short.
+        let frame = format!("{up}\x1b[J\x1b[?7l{text}\x1b[?7h");
+        self.drawn = text;
+        output::terminal(&frame)
+    }
+}
+
+/// What is new, in lines that make sense in a log.
+fn changes(before: Option<&View>, view: &View, now: Timestamp) -> String {
+    let state = |view: &View| (view.status.phase, view.status.message.clone());
+    let mut text = String::new();
+    let known: BTreeMap<&str, &GroupStatus> = before
+        .map(|before| before.status.groups.iter().map(|group| (group.name.as_str(), group)).collect())
+        .unwrap_or_default();
+    for group in &view.status.groups {
+        let shown = |group: &GroupStatus| (group.state, group.arrived, group.expected);
+        if known.get(group.name.as_str()).map(|known| shown(known)) != Some(shown(group)) {
+            text += &format!("{}: {}\n", view.name, tree::line(group, 0, false, now));
+        }
+    }
+    if before.map(state) != Some(state(view)) {
+        let phase = view.status.phase.map_or("no status yet", Phase::as_str);
+        let message = view.status.message.as_deref().filter(|message| !message.is_empty());
+        text += &format!("{}: {phase}{}\n", view.name, message.map_or(String::new(), |m| format!(": {m}")));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn a_log_has_only_what_is_new() {
+        let view = |object| View::new(&testing::sequence(object));
+        let before = view(testing::shop_in_progress());
+        let mut next = testing::shop_in_progress();
+        next["status"]["groups"][1]["arrived"] = 2.into();
+        next["status"]["groups"][1]["state"] = "Complete".into();
+        next["status"]["groups"][1]["completedAt"] = "2026-11-15T23:00:40.000Z".into();
+        next["status"]["message"] = "waiting for 1 of 1 pods of \"Frontend Layer\"".into();
+        let next = view(next);
+        let plain = |text: String| anstream::adapter::strip_str(&text).to_string();
+        let log = [
+            "first:",
+            &changes(None, &before, testing::now()),
+            "then:",
+            &changes(Some(&before), &next, testing::now()),
+        ];
+        insta::assert_snapshot!(plain(log.join("\n")));
+        assert_eq!(changes(Some(&next), &next, testing::now()), "");
+    }
+}
