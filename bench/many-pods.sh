@@ -23,6 +23,6 @@ spec:
     metadata: {labels: {tier: t$group}}
     spec:
       schedulingGates: [{name: podsequence.example.com/sequence-gate}]
-      containers: [{name: c, image: x, resources: {requests: {cpu: 100m, memory: 128Mi}}}]
+      containers: [{name: c, image: x, resources: {requests: {cpu: 10m, memory: 16Mi}}}]
 END
 done
