@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// As wide as the page gets; as high as this run needs.
-const WINDOW: (u32, u32) = (1200, 820);
+const WINDOW: (u32, u32) = (1200, 758);
 
 fn rollcall(folder: &Path, arguments: &[&str]) -> Result<Vec<u8>> {
     let output = Command::new(env!("CARGO_BIN_EXE_rollcall")).current_dir(folder).args(arguments).output()?;
