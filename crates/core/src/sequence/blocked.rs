@@ -106,19 +106,18 @@ fn of_owner(index: &Index, uid: Uid, cell: &Cell, until: Until) -> Option<Reason
     let Some(owner) = index.owner(uid) else {
         return Some(Reason::NumberUnknown { owner: format!("the owner {uid}") });
     };
-    let title = title(owner);
     if let Some(job) = owner.job.filter(|job| until.resolve(job.runs_to_completion) == Until::Succeeded) {
-        let (job_title, completions) = (title, job.completions.unwrap_or(1));
+        let (name, completions) = (owner.name.clone(), job.completions.unwrap_or(1));
         return match (job.complete, job.failed, job.suspended) {
             (true, _, _) => None,
-            (false, true, _) => Some(Reason::JobFailed { job: job_title }),
-            (false, false, true) => Some(Reason::JobSuspended { job: owner.name.clone() }),
+            (false, true, _) => Some(Reason::JobFailed { job: name }),
+            (false, false, true) => Some(Reason::JobSuspended { job: name }),
             (false, false, false) => {
-                Some(Reason::JobNotComplete { job: job_title, succeeded: job.succeeded, completions })
+                Some(Reason::JobNotComplete { job: name, succeeded: job.succeeded, completions })
             }
         };
     }
-    let present = cell.pods_of(uid);
+    let (title, present) = (title(owner), cell.pods_of(uid));
     let suspended = owner.job.is_some_and(|job| job.suspended);
     match owner.desired {
         None => Some(Reason::NumberUnknown { owner: title }),

@@ -44,6 +44,7 @@ impl Line {
                 format!("kubectl logs {pod}  ·  kubectl describe pod {pod}")
             }
             (Reason::NotStarted { .. }, Some(pod)) => format!("kubectl describe pod {pod}"),
+            (Reason::JobNotComplete { job, .. }, _) => format!("kubectl describe job {job}"),
             (Reason::JobSuspended { job }, _) => {
                 format!("kubectl patch job/{job} -p '{{\"spec\":{{\"suspend\":false}}}}'")
             }

@@ -21,9 +21,9 @@ pub enum Reason {
     NotReady { pod: Arc<str>, trouble: Option<String> },
     NotStarted { pod: Arc<str>, trouble: Option<String> },
     NotSucceeded { pod: Arc<str>, trouble: Option<String> },
-    JobNotComplete { job: String, succeeded: u32, completions: u32 },
+    JobNotComplete { job: Arc<str>, succeeded: u32, completions: u32 },
     JobSuspended { job: Arc<str> },
-    JobFailed { job: String },
+    JobFailed { job: Arc<str> },
     PodFailed { pod: Arc<str>, trouble: Option<String> },
     ForeignGate { pod: Arc<str>, gate: Arc<str> },
     NoGate { pod: Arc<str>, gate: Arc<str> },
@@ -120,7 +120,7 @@ pub const ALL: &[Described] = &[
     Described {
         code: "JobNotComplete",
         meaning: "The Job has not reached its completions.",
-        hint: "kubectl describe job",
+        hint: "kubectl describe job <name>",
     },
     Described {
         code: "JobSuspended",
@@ -267,10 +267,10 @@ impl Reason {
             Reason::NotStarted { pod, trouble } => format!("{pod} has not started{}", because(trouble)),
             Reason::NotSucceeded { pod, trouble } => format!("{pod} has not finished{}", because(trouble)),
             Reason::JobNotComplete { job, succeeded, completions } => {
-                format!("{job} has {succeeded} of {completions} completions")
+                format!("Job {job} has {succeeded} of {completions} completions")
             }
             Reason::JobSuspended { job } => format!("Job {job} is suspended"),
-            Reason::JobFailed { job } => format!("{job} has failed"),
+            Reason::JobFailed { job } => format!("Job {job} has failed"),
             Reason::PodFailed { pod, trouble } => format!("{pod} has failed{}", because(trouble)),
             Reason::ForeignGate { pod, gate } => format!("{pod} is held by another scheduling gate, {gate}"),
             Reason::NoGate { pod, gate } => {
