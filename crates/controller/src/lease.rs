@@ -90,7 +90,7 @@ impl Keeper {
         tokio::time::sleep_until(self.next).await;
         let begun = self.clock.elapsed();
         let holds = self.candidate.leads(&self.terms, begun);
-        if !holds && let Err(failure) = self.read(begun).await {
+        if !holds && let Err(failure) = self.read().await {
             return self.failed(&failure);
         }
         let written = match self.candidate.step(&self.terms, self.clock.elapsed()) {
@@ -120,7 +120,7 @@ impl Keeper {
                 // Somebody else wrote, or we did and were not told: see who. We may still hold it until our own
                 // time is up.
                 if failure.meaning() != Meaning::Refused {
-                    let _ = self.read(begun).await;
+                    let _ = self.read().await;
                 }
                 self.failed(&failure)
             }
@@ -144,11 +144,13 @@ impl Keeper {
         format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.namespace)
     }
 
-    async fn read(&mut self, now: Duration) -> Result<(), Failure> {
+    /// What it shows is as old as the answer, not as the question: who was stopped in between for longer than a lease lasts
+    /// would else take the lease of one who has it only since then.
+    async fn read(&mut self) -> Result<(), Failure> {
         let path = format!("{}/{}", self.path(), names::LEASE);
         let get = client::get::<LeaseObject>(&self.client, &path);
         match self.in_time(get).await {
-            Ok(lease) => self.candidate.observe(lease.record(&self.terms), now),
+            Ok(lease) => self.candidate.observe(lease.record(&self.terms), self.clock.elapsed()),
             Err(failure) if failure.code == Some(404) => {}
             Err(failure) => return Err(failure),
         }
