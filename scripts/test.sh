@@ -62,6 +62,9 @@ report() {
 # that need the machine's one real node are kept apart.
 LONGEST='faults restart real_node idle crash sequence kwok sequence_alone leaders'
 
+# Ten thousand simulations keep all cores busy, so they run alone.
+CHAOS='/chaos-[0-9a-f]*$'
+
 # one MANIFEST EXECUTABLE: runs a test binary where its package is, as `cargo test` does.
 one() {
     local name=${2##*/} code=0
@@ -82,8 +85,19 @@ tests() {
         sed -E 's/.*"manifest_path":"([^"]+)".*"executable":"([^"]+)".*/\1 \2/' | sort -u >"$dir/all"
     {
         for name in $LONGEST; do grep "/$name-[0-9a-f]*$" "$dir/all" || true; done
-        cat "$dir/all"
+        grep -v "$CHAOS" "$dir/all"
     } | awk '!seen[$0]++' | xargs -P "$TEST_BINARIES" -L 1 bash -c 'one "$@"' one
+}
+
+# shellcheck disable=SC2317 # called through step
+chaos() {
+    grep "$CHAOS" "$dir/all" | xargs -L 1 bash -c 'one "$@"' one
+}
+
+# The only build that has bugs on purpose; of the whole workspace, so that nothing else has to be compiled for it.
+# shellcheck disable=SC2317 # called through step
+planted() {
+    "$CARGO" test --locked --workspace --features rollcall-sim/planted --test planted -- --nocapture 2>&1 | tee -a "$log"
 }
 
 run() {
@@ -93,6 +107,8 @@ run() {
     step "build" "$CARGO" build --locked --workspace --bins || return
     step "kubernetes (built once)" "$CARGO" run --locked -q -p rollcall-testbed -- build || return
     step "tests" tests || true
+    step "simulated faults" chaos || true
+    step "planted bugs" planted || true
     step "doc tests" "$CARGO" test --locked --workspace --doc -q || true
 }
 

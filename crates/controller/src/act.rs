@@ -10,6 +10,7 @@ use rollcall_api::watch::PodObject;
 use rollcall_core::Uid;
 use rollcall_core::facts::Pod;
 use rollcall_core::index::Note;
+use rollcall_core::planted::{Bug, is};
 use rollcall_core::sequence::{Event, EventKind};
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -23,10 +24,16 @@ pub async fn release(
     name: &str,
     gate: &str,
 ) -> Result<Pod, Failure> {
-    let body = json!({
+    let mut body = json!({
         "metadata": { "uid": uid.to_string() },
         "spec": { "schedulingGates": [{ "$patch": "delete", "name": gate }] },
     });
+    if is(Bug::NoUidInRelease) {
+        body["metadata"] = json!({});
+    }
+    if is(Bug::AllGatesGo) {
+        body["spec"]["schedulingGates"] = json!([{ "$patch": "replace" }]);
+    }
     let path = format!("/api/v1/namespaces/{namespace}/pods/{name}?fieldManager={}", names::FIELD_MANAGER);
     let patch = request("PATCH", &path, Some(client::STRATEGIC_MERGE), body.to_string().into_bytes());
     let pod: PodObject = client::send(client, patch).await?;
@@ -61,6 +68,9 @@ pub async fn write_note(client: &Client, own: &str, wanted: &Note) -> Result<Not
 }
 
 pub async fn drop_note(client: &Client, own: &str, sequence: Uid) -> Result<(), Failure> {
+    if is(Bug::NotesStay) {
+        return Ok(());
+    }
     let path = format!("/api/v1/namespaces/{own}/configmaps/{}", note::name(sequence));
     match client::send::<IgnoredAny>(client, request("DELETE", &path, None, Vec::new())).await {
         Err(failure) if failure.code == Some(404) => Ok(()),
@@ -87,6 +97,7 @@ pub async fn write_status(client: &Client, write: StatusWrite) -> Result<Item, F
         { "op": "test", "path": "/metadata/resourceVersion", "value": resource_version },
         { "op": "add", "path": "/status", "value": status },
     ]);
+    let body = if is(Bug::NoTestInStatus) { json!([body[2]]) } else { body };
     let path = format!(
         "/apis/{}/namespaces/{namespace}/{}/{name}/status?fieldManager={}",
         names::SEQUENCE_API_VERSION,

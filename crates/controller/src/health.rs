@@ -9,6 +9,7 @@ use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use rollcall_core::index::Kind;
+use rollcall_core::planted::{Bug, is};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -50,6 +51,9 @@ impl Health {
     pub fn turned(&self, synced: bool) {
         self.synced.store(synced, Ordering::Relaxed);
         self.beats().turned = Instant::now();
+        if is(Bug::AliveForEver) {
+            Kind::ALL.into_iter().for_each(|kind| self.heard(kind));
+        }
     }
 
     /// A watch gave a sign of life.
@@ -62,7 +66,7 @@ impl Health {
     }
 
     /// What is dead, if anything is.
-    fn dead(&self) -> Option<String> {
+    pub fn dead(&self) -> Option<String> {
         let beats = self.beats();
         let silent = beats.watches.iter().find(|(_, heard)| heard.elapsed() > DEAD_WATCH);
         let watch = silent.map(|(kind, heard)| {

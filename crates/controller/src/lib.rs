@@ -61,7 +61,17 @@ pub async fn run(
     clock: Clock,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let health = Arc::new(Health::new());
+    run_with(client, config, clock, Arc::new(Health::new()), stop).await
+}
+
+/// The same, with a state of health that others look at, too.
+pub async fn run_with(
+    client: kube::Client,
+    config: Config,
+    clock: Clock,
+    health: Arc<Health>,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
     let probes = serve(config.health_probe_bind_address, health::probes(health.clone())).await?;
     let scrapes = serve(config.metrics_bind_address, health::scrapes(health.clone())).await?;
     // A dry run writes nothing, the lease included, and does no harm beside a leader.

@@ -5,6 +5,7 @@ use crate::watch::Written;
 use jiff::Timestamp;
 use rollcall_api::sequence::{PodSequenceStatus, report};
 use rollcall_core::Uid;
+use rollcall_core::planted::{Bug, is};
 use rollcall_core::sequence::Status;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -187,6 +188,9 @@ impl Statuses {
     pub fn answered(&mut self, uid: Uid, outcome: Outcome, now: Instant) {
         let Some(book) = self.books.get_mut(&uid) else { return };
         book.in_flight = false;
+        if outcome == Outcome::Failed && is(Bug::StatusNotRetried) {
+            return;
+        }
         (book.refused, book.not_before) = match outcome {
             Outcome::Done | Outcome::Moved => (0, None),
             Outcome::Failed => {
@@ -196,6 +200,10 @@ impl Statuses {
         };
         let at = match outcome {
             Outcome::Done => book.sent.map_or(now, |sent| sent + COALESCE),
+            Outcome::Moved | Outcome::Failed if is(Bug::StatusStorm) => {
+                book.not_before = None;
+                now
+            }
             Outcome::Moved | Outcome::Failed => book.not_before.unwrap_or(now + RETRY),
         };
         let mut due = Due { at, in_turn: outcome == Outcome::Done }.or_earlier(book.due);

@@ -11,10 +11,11 @@ use kube::Client;
 use kube::core::WatchEvent;
 use rollcall_api::names;
 use rollcall_api::sequence::{KnownSpec, PodSequenceStatus, SequenceObject, note::NoteObject};
-use rollcall_api::watch::{ListOf, NamespaceObject, OwnerObject, PodFacts, version};
+use rollcall_api::watch::{ListMeta, ListOf, NamespaceObject, OwnerObject, PodFacts, version};
 use rollcall_core::Uid;
 use rollcall_core::facts::OwnerKind;
 use rollcall_core::index::{Kind, Object};
+use rollcall_core::planted::{Bug, is};
 use rollcall_core::sequence::Sequence;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -267,6 +268,9 @@ impl Watch {
                             let next = next.filter(|token| !token.is_empty());
                             return (Message::Page { items }, State::Listed { version, first: None, next });
                         }
+                        Err(failure) if failure.is_gone() && is(Bug::TokenEndsList) => {
+                            return (Message::Ended, State::Watch { version });
+                        }
                         // An expired continue token, or whatever else: the list is begun again.
                         Err(failure) => return failed(failure, State::List),
                     }
@@ -276,13 +280,14 @@ impl Watch {
                         self.opened = Some(Instant::now());
                         return (Message::Alive, State::Watching { version, events });
                     }
-                    Err(failure) if failure.is_gone() => self.again(State::List),
+                    Err(failure) if failure.is_gone() => self.again(self.after_gone(version)),
                     Err(failure) => return failed(failure, State::Watch { version }),
                 },
                 State::Watching { version, events } => match self.next(version, events).await {
                     (Some(message), next) => return (message, next),
                     (None, next) => next,
                 },
+                State::Failed { .. } if is(Bug::WatchDies) => std::future::pending().await,
                 State::Failed { then } => {
                     let wait = self.jitter.wait(self.failures, FIRST_WAIT, LONGEST_WAIT);
                     self.failures += 1;
@@ -310,10 +315,15 @@ impl Watch {
         let mut query = vec![("limit", PAGE.to_string())];
         query.extend(token.map(|token| ("continue", token.to_owned())));
         query.extend(self.labels.clone().map(|labels| ("labelSelector", labels)));
-        let page: ListOf<T> = client::get(&self.client, &client::with_query(&self.path, &query)).await?;
+        let answer = client::get(&self.client, &client::with_query(&self.path, &query)).await;
+        if is(Bug::AbsentIsEmpty) && matches!(&answer, Err(Failure { code: Some(404), .. })) {
+            let metadata = ListMeta { resource_version: u32::MAX.to_string(), continue_token: None };
+            return Ok(ListOf { metadata, items: Vec::new() });
+        }
+        let page: ListOf<T> = answer?;
         // Whatever answered, it was no API server; to take it for an empty list would be to see everything deleted.
         match version(&page.metadata.resource_version) {
-            0 => Err(Failure { code: None, message: "the answer is no list: it has no version".into() }),
+            0 if !is(Bug::GarbageIsEmpty) => Err(Failure { code: None, message: "the answer is no list: it has no version".into() }),
             _ => Ok(page),
         }
     }
@@ -344,6 +354,10 @@ impl Watch {
         let event = match tokio::time::timeout(SILENCE, events.next()).await {
             Ok(Some(Ok(event))) => event,
             // The server ends each watch after a while, and a silent one is as good as ended.
+            Ok(None) if is(Bug::EventsSkipped) => {
+                let version = (self::version(&version) + 5).to_string();
+                return (None, self.again(State::Watch { version }));
+            }
             Ok(None) | Err(_) => return (None, self.again(State::Watch { version })),
             Ok(Some(Err(failure))) => return self.broken(failure, version),
         };
@@ -370,10 +384,16 @@ impl Watch {
         }
     }
 
+    /// What is too old to be resumed has to be listed.
+    fn after_gone<T>(&self, version: String) -> State<T> {
+        if is(Bug::GoneNotListed) { State::Watch { version } } else { State::List }
+    }
+
     /// A watch broke off in the middle.
     fn broken<T>(&mut self, failure: Failure, version: String) -> (Option<Message>, State<T>) {
         if failure.is_gone() {
-            return (None, self.again(State::List));
+            let then = self.after_gone(version);
+            return (None, self.again(then));
         }
         self.forgive();
         let then = if self.failures >= LIST_AFTER { State::List } else { State::Watch { version } };

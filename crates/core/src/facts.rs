@@ -1,5 +1,6 @@
 //! What is known about the objects of a cluster: only the fields that a decision or a message uses.
 
+use crate::planted::{Bug, is};
 use crate::{Timestamp, Uid, labels::Labels};
 use std::sync::Arc;
 
@@ -124,6 +125,9 @@ pub struct Namespace {
 impl Namespace {
     /// Whether sequences of namespace `from` may act here.
     pub fn allows(&self, from: &str) -> bool {
+        if is(Bug::PermissionIgnored) {
+            return true;
+        }
         let list = self.allow_from.as_deref().unwrap_or("");
         list.split(',').map(str::trim).any(|entry| entry == from || entry == "*")
     }

@@ -14,7 +14,7 @@
 //! - [`index`]: keeps the facts and counts them per sequence and group.
 //! - [`sequence`]: `PodSequence`: its parsed spec, `evaluate`, `decide`, `check`, `explain`, the reasons.
 //! - [`lease`]: the leader lease as a step function. [`quantity`]: amounts such as `1.5Gi`. [`schedule`]: when something
-//!   recurs.
+//!   recurs. [`planted`]: bugs on purpose, for tests only.
 
 pub mod facts;
 pub mod hash;
@@ -22,6 +22,7 @@ pub mod index;
 pub mod intern;
 pub mod labels;
 pub mod lease;
+pub mod planted;
 pub mod quantity;
 pub mod schedule;
 pub mod selector;

@@ -1,43 +1,57 @@
 //! Faults, each at every write, and many at random. `make chaos RUNS=100000` looks further.
 
+use rollcall_sim::chaos::batch::{Calm, Report, batch, cores};
 use rollcall_sim::chaos::fault::{Fault, Place, Planned};
-use rollcall_sim::chaos::run::{Outcome, Plan, compare, run};
+use rollcall_sim::chaos::plan::Plan;
+use rollcall_sim::chaos::run::run;
+use std::process::Command;
 
-const RANDOM_RUNS: u64 = 500;
+const RANDOM_RUNS: u64 = 10_000;
+/// One of many, and the last of them.
+const BATCH: u64 = 1000;
 
-fn broken(plan: &Plan, calm: &Outcome) -> Vec<String> {
-    let violations = compare(&run(plan), calm);
-    violations
-        .iter()
-        .map(|found| format!("{}: {} {}", plan.command(), found.invariant, found.detail))
-        .collect()
+fn must_be_clean(report: &Report) {
+    assert!(report.broken == 0, "{report}");
 }
 
 #[test]
-fn without_faults_nothing_goes_wrong_and_the_same_seed_gives_the_same_bytes() {
-    let calm = run(&Plan::default());
-    assert_eq!(calm.violations, []);
-    assert_eq!(run(&Plan::default()).hash, calm.hash);
-    let other = Plan { seed: 1, ..Plan::default() };
-    assert_ne!(run(&other).hash, calm.hash, "another seed, other names");
+fn without_faults_nothing_goes_wrong() {
+    assert_eq!(Calm::new().violations().collect::<Vec<_>>(), Vec::<&_>::new());
+    assert_ne!(run(&Plan::calm(0)).hash, run(&Plan::calm(4)).hash, "another seed, other names");
 }
 
 #[test]
 fn every_fault_at_every_write() {
-    let calm = run(&Plan::default());
-    assert!(calm.requests > 20, "{} writes: too few to prove anything", calm.requests);
-    let plans = Fault::at(Place::Write).flat_map(|fault| {
-        let at = move |when| Plan { seed: 0, faults: vec![Planned { fault, when }] };
-        (1..=calm.requests).map(at)
-    });
-    let broken: Vec<String> = plans.flat_map(|plan| broken(&plan, &calm)).collect();
-    assert!(broken.is_empty(), "{}", broken.join("\n"));
+    let writes = run(&Plan::calm(0)).writes;
+    assert!(writes > 20, "{writes} writes: too few to prove anything");
+    let faults: Vec<Fault> = Fault::at(Place::Write).collect();
+    let plan = |number: u64| {
+        let (fault, when) = (faults[(number / writes) as usize], 1 + number % writes);
+        Plan { seed: 0, faults: vec![Planned { fault, when }] }
+    };
+    let report = batch(0..faults.len() as u64 * writes, cores(), plan, |_| {});
+    must_be_clean(&report);
+    assert!(faults.iter().all(|fault| report.counts.contains_key(fault)), "{report}");
 }
 
 #[test]
 fn many_faults_at_random() {
-    let calm = run(&Plan::default());
-    let plans = (1..=RANDOM_RUNS).map(Plan::random);
-    let broken: Vec<String> = plans.flat_map(|plan| broken(&plan, &calm)).collect();
-    assert!(broken.is_empty(), "{}", broken.join("\n"));
+    let report = batch(1..1 + RANDOM_RUNS, cores(), Plan::random, |_| {});
+    println!("{report}");
+    must_be_clean(&report);
+    assert_eq!(report.missing(), [], "faults that never struck prove nothing");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_history_alone_in_a_batch_and_in_another_process() {
+    let last = Plan::random(BATCH);
+    let alone = run(&last).hash;
+    assert_eq!(batch(1..BATCH + 1, cores(), Plan::random, |_| {}).last_hash, alone, "{}", last.command());
+    let faults: Vec<String> = last.faults.iter().map(Planned::to_string).collect();
+    let elsewhere = Command::new(env!("CARGO_BIN_EXE_chaos"))
+        .args(["1", &BATCH.to_string(), &faults.join(",")])
+        .output()
+        .expect("it was built for this test");
+    let told = String::from_utf8_lossy(&elsewhere.stdout);
+    assert!(told.contains(&format!("history  {alone:016x}")), "{alone:016x} alone, and elsewhere\n{told}");
 }

@@ -7,6 +7,7 @@ use crate::statuses::Outcome;
 use rollcall_core::Uid;
 use rollcall_core::facts::Pod;
 use rollcall_core::index::{Answer, Note};
+use rollcall_core::planted::{Bug, is};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -86,6 +87,8 @@ impl Engine {
                 Meaning::Moved if failure.code == Some(404) => {
                     self.unsure.insert((now + LOOK_AFTER, pod));
                 }
+                Meaning::Refused if is(Bug::RefusedForgotten) => {}
+                Meaning::Unknown if is(Bug::UnsureForgotten) => {}
                 Meaning::Moved | Meaning::Refused => {
                     self.index.release_answered(pod, Answer::NotDone);
                     self.queue.failed(key, now);

@@ -30,6 +30,7 @@ use kube::Client;
 use rollcall_core::Uid;
 use rollcall_core::facts::Pod;
 use rollcall_core::index::{Index, Kind, Listed, Note};
+use rollcall_core::planted::{Bug, is};
 use rollcall_core::sequence::{Action, Decision, Settings, check, decide};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -178,6 +179,7 @@ impl Engine {
                 self.lease_version = Some(version);
             }
             News::Following => {}
+            News::Lost if is(Bug::ActsWithoutLease) => {}
             News::Lost => return Err(LeaseLost),
         }
         Ok(())
@@ -185,7 +187,8 @@ impl Engine {
 
     /// Whether this replica may act now.
     fn leads(&self, now: Instant) -> bool {
-        !self.config.leader_elect || self.leading_until.is_some_and(|until| now < until)
+        let late = is(Bug::ActsWithoutLease);
+        !self.config.leader_elect || self.leading_until.is_some_and(|until| now < until || late)
     }
 
     fn next_moment(&self) -> Instant {
@@ -279,6 +282,7 @@ impl Engine {
         if let Some(recorded) = recorded {
             self.index.remember(key, recorded);
         }
+        let wake_at = wake_at.filter(|_| !is(Bug::WakeForgotten));
         self.queue.wake_at(key, wake_at.map(|at| self.clock.instant_of(at)));
         if more {
             self.queue.add(key, since);

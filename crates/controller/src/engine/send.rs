@@ -5,6 +5,7 @@ use crate::act::{self, EventWrite, StatusWrite};
 use futures::FutureExt;
 use rollcall_api::sequence::KnownSpec;
 use rollcall_core::Uid;
+use rollcall_core::planted::{Bug, is};
 use rollcall_core::sequence::Action;
 use tokio::time::Instant;
 
@@ -16,7 +17,9 @@ impl Engine {
         let client = self.client.clone();
         match action {
             Action::Release { pod, namespace, name, gate } => {
-                self.index.release_sent(pod, &gate);
+                if !is(Bug::SentAgain) {
+                    self.index.release_sent(pod, &gate);
+                }
                 self.push(async move {
                     let answer = act::release(&client, pod, &namespace, &name, &gate).await;
                     Done::Released { pod, key, since, answer }

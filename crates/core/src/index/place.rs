@@ -1,6 +1,7 @@
 //! Putting pods and workloads into the cells of the groups that claim them, and taking them out again.
 
 use super::{Index, Standing, cell::Member, winners};
+use crate::planted::{Bug, is};
 use crate::{Uid, facts::OwnerKind};
 use std::collections::BTreeSet;
 
@@ -18,7 +19,7 @@ impl Index {
     fn count_pod(&mut self, uid: Uid, add: bool) {
         let Some(entry) = self.pods.get(&uid) else { return };
         // Terminating pods do not count, anywhere.
-        if entry.pod.terminating {
+        if entry.pod.terminating && !is(Bug::TerminatingCounts) {
             return;
         }
         let root_facts = entry.root.and_then(|root| self.owners.get(&root)).map(|owner| &owner.owner);

@@ -1,6 +1,7 @@
 //! Pods coming, changing and going, and the actions on them that are in flight.
 
 use super::{Index, Kind, Object, PodEntry};
+use crate::planted::{Bug, is};
 use crate::{Uid, facts::Pod};
 use std::sync::Arc;
 
@@ -18,11 +19,17 @@ pub enum Answer {
 impl Index {
     pub(super) fn apply_pod(&mut self, mut pod: Pod) {
         self.saw(Kind::Pod, pod.version);
+        if is(Bug::NamesNotUids)
+            && let Some(known) = self.pod_named(&pod.namespace, &pod.name)
+        {
+            pod.uid = known.uid;
+        }
         let uid = pod.uid;
         if self.tombstones.contains(&uid) {
             return;
         }
-        if self.pods.get(&uid).is_some_and(|known| known.pod.version >= pod.version) {
+        let older = self.pods.get(&uid).is_some_and(|known| known.pod.version >= pod.version);
+        if older && !is(Bug::OlderPodWins) {
             return;
         }
         if !self.evict_namesake(&pod) {
@@ -47,7 +54,9 @@ impl Index {
         let entry = PodEntry { pod, claims: Box::default(), releasing: None, root: None, current: true };
         self.pods.insert(uid, Box::new(entry));
         self.resolve_root(uid);
-        self.resolve_claims(uid);
+        if !(is(Bug::LatePodForgotten) && self.is_synced()) {
+            self.resolve_claims(uid);
+        }
     }
 
     fn update_pod(&mut self, mut entry: Box<PodEntry>, pod: Pod) {
@@ -78,7 +87,9 @@ impl Index {
     }
 
     pub(super) fn delete_pod(&mut self, uid: Uid) {
-        self.bury(uid);
+        if !is(Bug::DeletedComesBack) {
+            self.bury(uid);
+        }
         self.forget_pod(uid);
     }
 

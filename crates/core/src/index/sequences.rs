@@ -3,6 +3,7 @@
 use super::{Cell, Claim, Index, Kind, Object};
 use crate::{
     Timestamp, Uid,
+    planted::{Bug, is},
     sequence::{
         Sequence,
         spec::{DeletionPolicy, Enforcement, Members, Recorded, Scope, Spec},
@@ -125,15 +126,27 @@ impl SequenceEntry {
 }
 
 impl Index {
-    pub(super) fn apply_sequence(&mut self, sequence: Sequence) {
+    pub(super) fn apply_sequence(&mut self, mut sequence: Sequence) {
         self.saw(Kind::Sequence, sequence.version);
         let uid = sequence.uid;
         if self.tombstones.contains(&uid) {
             return;
         }
         self.touched.insert(uid);
+        if is(Bug::JournalForgotten) && !self.sequences.contains_key(&uid) {
+            sequence.recorded = Recorded::default();
+        }
+        if is(Bug::GenerationBack) && !self.sequences.contains_key(&uid) {
+            sequence.generation = 1;
+        }
         match self.sequences.get_mut(&uid) {
-            Some(known) if known.sequence.version >= sequence.version && !known.ghost => return,
+            Some(known)
+                if known.sequence.version >= sequence.version
+                    && !known.ghost
+                    && !is(Bug::OlderSequenceWins) =>
+            {
+                return;
+            }
             Some(known) if known.sequence.spec == sequence.spec && !known.ghost => {
                 known.agree_on_times(&sequence);
                 known.sequence = sequence;
@@ -165,7 +178,7 @@ impl Index {
     /// left pods behind: its note knows them.
     fn ghost_of(&self, entry: &SequenceEntry) -> Option<SequenceEntry> {
         match (&entry.sequence.spec, entry.spec()) {
-            (Ok(spec), _) if spec.deletion_policy == DeletionPolicy::Hold => None,
+            (Ok(spec), _) if spec.deletion_policy == DeletionPolicy::Hold && !is(Bug::HoldIgnored) => None,
             (_, Some(_)) => Some(SequenceEntry::new(entry.sequence.clone(), true)),
             (_, None) => self.notes.get(&entry.sequence.uid).cloned().map(ghost_of_note),
         }

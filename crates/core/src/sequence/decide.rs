@@ -11,6 +11,7 @@ use crate::{
     Timestamp, Uid,
     facts::{OwnerKind, PodPhase},
     index::{Claim, Index, Note, SequenceEntry, Standing},
+    planted::{Bug, is},
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -107,7 +108,7 @@ fn of_live(
     decision.actions.extend(note_action(index, entry, spec, settings));
     // The note comes first: if we vanish after a release, it says what is left to do.
     let noted = !decision.actions.iter().any(|action| matches!(action, Action::WriteNote { .. }));
-    if noted && !spec.suspend {
+    if noted && (!spec.suspend || is(Bug::SuspendIgnored)) {
         let mut releases = Releases::new(index, entry, spec, now, budget);
         for (position, view) in evaluation.groups.iter().enumerate() {
             if view.open {
@@ -146,6 +147,10 @@ fn of_ghost(index: &Index, entry: &SequenceEntry, now: Timestamp, budget: usize)
 fn note_action(index: &Index, entry: &SequenceEntry, spec: &Arc<Spec>, settings: Settings) -> Option<Action> {
     let sequence = &entry.sequence;
     let known = index.note(sequence.uid);
+    let begun = entry.recorded().groups.values().any(|group| group.completed_at.is_some());
+    if is(Bug::NoteTooLate) && !begun {
+        return None;
+    }
     match (spec.deletion_policy, settings.notes) {
         (DeletionPolicy::Hold, _) => known.map(|_| Action::DropNote { sequence: sequence.uid }),
         (DeletionPolicy::Release, false) => None,
@@ -257,6 +262,9 @@ impl<'a> Releases<'a> {
 
     /// A pod that several sequences claim through the same gate goes when all of them let it.
     fn others_allow(&mut self, pod: Uid) -> bool {
+        if is(Bug::SharedPodOneVote) {
+            return true;
+        }
         let (index, now) = (self.index, self.now);
         for (claim, other, spec) in rivals(index, self.entry, pod) {
             let judged = self.others.entry(claim.sequence).or_insert_with(|| evaluate(index, other, now));
@@ -296,7 +304,8 @@ fn rivals<'a>(
 pub fn room_to_start(entry: &SequenceEntry, spec: &Spec, position: usize) -> u32 {
     let cell = entry.cell(position);
     let starting = cell.number(Standing::Releasing) + cell.number(Standing::Starting);
-    let limit = spec.groups[position].max_concurrent_starts.unwrap_or(u32::MAX);
+    let limit = spec.groups[position].max_concurrent_starts.filter(|_| !is(Bug::AllAtOnce));
+    let limit = limit.unwrap_or(u32::MAX);
     limit.saturating_sub(starting)
 }
 

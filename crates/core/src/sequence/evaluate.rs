@@ -8,6 +8,7 @@ use super::{
 use crate::{
     Timestamp,
     index::{Index, SequenceEntry, Standing},
+    planted::{Bug, is},
 };
 use jiff::SignedDuration;
 use std::sync::Arc;
@@ -183,7 +184,10 @@ impl Judge<'_> {
     }
 
     fn required(&self, position: usize, expected: u32) -> u32 {
-        let required = self.spec.groups[position].min_ready.of(expected);
+        let mut required = self.spec.groups[position].min_ready.of(expected);
+        if is(Bug::OneShort) {
+            required = required.saturating_sub(1);
+        }
         // What belongs to an earlier group is not waited for twice, however many are asked for.
         if self.entry.lost(position) > 0 { required.min(expected) } else { required }
     }
@@ -196,13 +200,14 @@ impl Judge<'_> {
         let waited = group.after.iter().all(|earlier| self.groups[*earlier].passed);
         let opens = been_complete || by_hand || waited;
         // A suspended sequence opens nothing new.
-        opens && (!self.spec.suspend || recorded.opened_at.is_some())
+        opens && (!self.spec.suspend || recorded.opened_at.is_some() || is(Bug::SuspendIgnored))
     }
 
     /// Settles since when the group is open and complete. A time that was not recorded is now: we may wait
     /// longer than asked for, never shorter.
     fn date(&self, group: &Group, recorded: RecordedGroup, view: &mut GroupView) {
-        let enough = matches!(view.required, Some(required) if view.arrived >= required);
+        let enough = matches!(view.required, Some(required) if view.arrived >= required)
+            || is(Bug::CompleteWhenOpened);
         view.opened_at = recorded.opened_at.or(view.open.then_some(self.now));
         match self.spec.enforcement {
             Enforcement::Bootstrap => {
@@ -268,7 +273,8 @@ impl Judge<'_> {
         let gone_by = self.timeout_due(group, view).filter(|_| group.on_timeout == OnTimeout::Continue);
         if let (true, Some(completed_at)) = (view.complete, view.completed_at) {
             let completed_at = recorded.here(completed_at, self.now);
-            let settled = later(completed_at, group.wait);
+            let wait = if is(Bug::SettleIgnored) { Duration::ZERO } else { group.wait };
+            let settled = later(completed_at, wait);
             // Who was passed for being late is not waited for again when it arrives after all.
             let passed_late = gone_by.filter(|due| *due <= completed_at);
             let passed_at = passed_late.unwrap_or(settled);

@@ -58,6 +58,8 @@ faults! {
     CutAnswer = "cut-answer", Write;
     /// Done, and the answer is not JSON.
     Garbage = "garbage", Write;
+    /// Somebody else writes to the object between our decision and our write.
+    Raced = "raced", Write;
     /// The process ends; the write is not done.
     CrashBefore = "crash-before", Write;
     /// The process ends; the write is done.
@@ -68,6 +70,8 @@ faults! {
     /// The answer is older than what was seen before.
     OlderList = "older-list", List;
     ListGarbage = "list-garbage", List;
+    /// Pages are small, and a continue token is too old.
+    ExpiredToken = "expired-token", List;
 
     /// 410 as the answer to the request.
     Gone = "410", Watch;
@@ -82,6 +86,8 @@ faults! {
     /// Events that were seen long ago come again.
     OlderEvents = "older-events", Watch;
     WatchGarbage = "watch-garbage", Watch;
+    /// Nothing comes any more, however often it is tried, until the process is started anew.
+    Hang = "hang", Watch;
 
     /// SIGKILL at any time.
     Kill = "kill", Process;
@@ -93,6 +99,8 @@ faults! {
     ClockJump = "clock-jump", Process;
     /// An ordinary end and start.
     Restart = "restart", Process;
+    /// Killed, and not started again for a while.
+    Away = "away", Process;
 
     /// A pod is deleted and another one of its name is created.
     Recreated = "recreated", Cluster;
@@ -109,6 +117,12 @@ faults! {
     ForeignTaint = "foreign-taint", Cluster;
     /// The spec is edited and rolled back.
     Edited = "edited", Cluster;
+    /// The API server is not there for a moment; every connection breaks.
+    ServerRestart = "server-restart", Cluster;
+    /// Our kind is not served for a moment, and the process starts just then.
+    KindAbsent = "crd-absent", Cluster;
+    /// A quota refuses whatever we create, for a moment.
+    Quota = "quota", Cluster;
     /// The history is forgotten: whoever resumes has to list.
     Compacted = "compacted", Cluster;
     /// Our own namespace is deleted.

@@ -1,8 +1,14 @@
 //! The way between a controller and the server, with faults on it.
 
-use super::fault::{Counts, Fault, Place, Planned};
+use super::disturbed::disturbed;
+use super::fault::{Fault, Place};
+use super::faults::{Faults, Outage};
+use super::mischief;
 use super::process::Crash;
-use crate::server::{AnswerBody, Broken, Frames, Server};
+use super::seen::Seen;
+use crate::kinds::Kind;
+use crate::server::{AnswerBody, Broken, Frames, Server, Shared};
+use crate::store::{Author, Key};
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -11,88 +17,37 @@ use http::{Method, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
 use kube::client::Body;
+use rollcall_api::names;
 use serde_json::json;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tower::Service;
 
 /// How late a late answer is: later than anybody waits for some, soon enough for others.
 const SLOW: [u64; 3] = [40, 3_000, 20_000];
-/// Longer than the silence after which a watch is given up.
-const SILENT: Duration = Duration::from_secs(120);
-/// How far one kind is behind the others.
-const BEHIND: Duration = Duration::from_millis(700);
-/// Events that come before a fault within a watch strikes.
-const SOON: usize = 3;
-
-/// What goes wrong, and what has.
-#[derive(Default)]
-struct State {
-    planned: Vec<Planned>,
-    counts: Counts,
-    writes: u64,
-    lists: u64,
-    watches: u64,
-    /// The first answer to each list, to be shown again.
-    lists_seen: BTreeMap<String, Bytes>,
-}
-
-/// Shared by all clients of a run.
-#[derive(Clone, Default)]
-pub struct Faults(Arc<Mutex<State>>);
-
-impl Faults {
-    pub fn new(planned: Vec<Planned>) -> Faults {
-        Faults(Arc::new(Mutex::new(State { planned, ..State::default() })))
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub fn counts(&self) -> Counts {
-        self.state().counts.clone()
-    }
-
-    /// Writes that were sent so far.
-    pub fn writes(&self) -> u64 {
-        self.state().writes
-    }
-
-    pub fn struck(&self, fault: Fault) {
-        *self.state().counts.entry(fault).or_default() += 1;
-    }
-
-    /// What strikes the next request of its kind.
-    fn next(&self, place: Place) -> Option<(Fault, u64)> {
-        let mut state = self.state();
-        let number = match place {
-            Place::Write => &mut state.writes,
-            Place::List => &mut state.lists,
-            _ => &mut state.watches,
-        };
-        *number += 1;
-        let number = *number;
-        let at = state.planned.iter().position(|plan| plan.fault.place() == place && plan.when == number)?;
-        let fault = state.planned.remove(at).fault;
-        *state.counts.entry(fault).or_default() += 1;
-        Some((fault, number))
-    }
-}
+/// What some machine on the way answers in place of the server.
+const NO_LIST: &[u8] = br#"{"kind":"Status","metadata":{},"status":"Success"}"#;
+/// Who writes more than this in one run writes for ever, and is not answered any more.
+const STORM: u64 = 3000;
+/// Objects on a small page.
+const SMALL_PAGE: &str = "limit=3";
 
 /// A client's way to the server.
 #[derive(Clone)]
 pub struct Faulty {
+    process: usize,
+    shared: Arc<Shared>,
     server: Server,
     faults: Faults,
+    seen: Seen,
     crash: Crash,
 }
 
 impl Faulty {
-    pub fn new(server: Server, faults: Faults, crash: Crash) -> Faulty {
-        Faulty { server, faults, crash }
+    pub fn new(process: usize, shared: Arc<Shared>, faults: Faults, seen: Seen, crash: Crash) -> Faulty {
+        let server = Server::new(shared.clone(), Author::Controller(process));
+        Faulty { process, shared, server, faults, seen, crash }
     }
 }
 
@@ -110,6 +65,12 @@ impl Service<Request<Body>> for Faulty {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let mut way = self.clone();
         async move {
+            if let Some(answer) = way.out_of_order(&request) {
+                return answer;
+            }
+            if way.faults.hangs(way.process, request.uri().path()) {
+                return std::future::pending().await;
+            }
             let query = request.uri().query().unwrap_or_default();
             match (request.method() == Method::GET, query.contains("watch=true"), query.contains("limit=")) {
                 (true, true, _) => way.watch(request).await,
@@ -123,9 +84,29 @@ impl Service<Request<Body>> for Faulty {
 }
 
 impl Faulty {
+    /// What is answered while something does not work at all.
+    fn out_of_order(&self, request: &Request<Body>) -> Option<Answer> {
+        let path = request.uri().path();
+        if self.faults.is_out(Outage::Server) {
+            return Some(Err("connection refused".into()));
+        }
+        if self.faults.is_out(Outage::Kind) && path.contains(names::SEQUENCE_PLURAL) {
+            return Some(refused(404, "NotFound"));
+        }
+        if self.faults.is_out(Outage::Quota) && request.method() == Method::POST {
+            return Some(refused(403, "Forbidden"));
+        }
+        None
+    }
+
     async fn write(&mut self, request: Request<Body>) -> Answer {
-        let Some((fault, number)) = self.faults.next(Place::Write) else {
-            return self.server.call(request).await;
+        self.faults.wrote(request.uri().path());
+        if self.faults.requests() > STORM {
+            return std::future::pending().await;
+        }
+        let sent = self.seen.send();
+        let Some((fault, number)) = self.faults.next(Place::Write, false) else {
+            return self.carry_out(request, sent).await;
         };
         let slow = Duration::from_millis(SLOW[number as usize % SLOW.len()]);
         match fault {
@@ -137,126 +118,115 @@ impl Faulty {
             Fault::Forbidden => refused(403, "Forbidden"),
             Fault::Timeout => std::future::pending().await,
             Fault::LostAnswer => {
-                drop(self.server.call(request).await?);
+                drop(self.carry_out(request, sent).await?);
                 Err("connection reset by peer".into())
             }
             Fault::SlowAnswer => {
-                let answer = self.server.call(request).await;
+                let answer = self.carry_out(request, sent).await;
                 tokio::time::sleep(slow).await;
                 answer
             }
             Fault::SlowCommit => {
                 tokio::time::sleep(slow).await;
-                self.server.call(request).await
+                self.carry_out(request, sent).await
             }
             Fault::CutAnswer => {
-                let (parts, body) = self.server.call(request).await?.into_parts();
+                let (parts, body) = self.carry_out(request, sent).await?.into_parts();
                 let whole = body.collect().await?.to_bytes();
                 let half = whole.slice(..whole.len() / 2);
                 let frames = stream::iter([Ok(half), Err(Broken::from("connection reset by peer"))]);
                 Ok(Response::from_parts(parts, streamed(frames.boxed())))
             }
             Fault::Garbage => {
-                let (parts, _) = self.server.call(request).await?.into_parts();
+                let (parts, _) = self.carry_out(request, sent).await?.into_parts();
                 Ok(Response::from_parts(parts, whole(Bytes::from_static(b"<html>try later</html>"))))
+            }
+            Fault::Raced => {
+                if let Some(key) = object_of(request.uri().path()) {
+                    mischief::annotate(&self.shared, &key, number);
+                }
+                self.carry_out(request, sent).await
             }
             Fault::CrashBefore => {
                 self.crash.now();
                 std::future::pending().await
             }
             Fault::CrashAfter => {
-                let _answer = self.server.call(request).await;
+                let _answer = self.carry_out(request, sent).await;
                 self.crash.now();
                 std::future::pending().await
             }
-            _ => self.server.call(request).await,
+            _ => self.carry_out(request, sent).await,
         }
     }
 
-    async fn list(&mut self, request: Request<Body>) -> Answer {
+    /// The server does what was sent then.
+    async fn carry_out(&mut self, request: Request<Body>, sent: u64) -> Answer {
+        self.seen.carry_out(sent);
+        self.server.call(request).await
+    }
+
+    async fn list(&mut self, mut request: Request<Body>) -> Answer {
+        if self.faults.small_pages {
+            let smaller = request.uri().to_string().replace("limit=200", SMALL_PAGE);
+            *request.uri_mut() = smaller.parse()?;
+        }
         let path = request.uri().to_string();
-        match self.faults.next(Place::List) {
-            Some((Fault::ListRefused, _)) => return refused(500, "InternalError"),
-            Some((Fault::ListForbidden, _)) => return refused(403, "Forbidden"),
-            Some((Fault::ListGarbage, _)) => return Ok(Response::new(whole(Bytes::from_static(b"{}")))),
-            Some((Fault::OlderList, _)) => {
-                let seen = self.faults.state().lists_seen.get(&path).cloned();
-                if let Some(seen) = seen {
-                    return Ok(Response::new(whole(seen)));
-                }
-            }
+        let fault = self.faults.next(Place::List, path.contains("continue=")).map(|(fault, _)| fault);
+        match fault {
+            Some(Fault::ListRefused) => return refused(500, "InternalError"),
+            Some(Fault::ListForbidden) => return refused(403, "Forbidden"),
+            Some(Fault::ListGarbage) => return Ok(Response::new(whole(Bytes::from_static(NO_LIST)))),
+            Some(Fault::ExpiredToken) => return refused(410, "Expired"),
             _ => {}
         }
         let (parts, body) = self.server.call(request).await?.into_parts();
-        let bytes = body.collect().await?.to_bytes();
-        self.faults.state().lists_seen.entry(path).or_insert_with(|| bytes.clone());
-        Ok(Response::from_parts(parts, whole(bytes)))
+        let now = body.collect().await?.to_bytes();
+        let first = self.faults.first_list(path.clone(), &now);
+        let shown = if fault == Some(Fault::OlderList) { first } else { now };
+        if is_judged(&path) {
+            self.seen.show(self.process, &shown);
+        }
+        Ok(Response::from_parts(parts, whole(shown)))
     }
 
     async fn watch(&mut self, request: Request<Body>) -> Answer {
-        let fault = self.faults.next(Place::Watch).map(|(fault, _)| fault);
-        if fault == Some(Fault::Gone) {
-            return refused(410, "Expired");
+        let path = request.uri().path().to_owned();
+        let fault = self.faults.next(Place::Watch, false).map(|(fault, _)| fault);
+        match fault {
+            Some(Fault::Gone) => return refused(410, "Expired"),
+            Some(Fault::Hang) => self.faults.hang(self.process, &path),
+            _ => {}
         }
-        let answer = self.server.call(request).await?;
-        let Some(fault) = fault else { return Ok(answer) };
-        let (parts, body) = answer.into_parts();
-        let frames = body.into_data_stream().boxed();
-        Ok(Response::from_parts(parts, streamed(disturbed(fault, frames))))
+        let (parts, body) = self.server.call(request).await?.into_parts();
+        let mut frames: Frames = body.into_data_stream().boxed();
+        if let Some(fault) = fault {
+            frames = disturbed(fault, frames);
+        }
+        if self.faults.breaks_connections {
+            frames = frames.take_until(self.faults.breaks().boxed()).boxed();
+        }
+        if is_judged(&path) {
+            let (seen, process) = (self.seen.clone(), self.process);
+            frames = frames.inspect_ok(move |frame| seen.show(process, frame)).boxed();
+        }
+        Ok(Response::from_parts(parts, streamed(frames)))
     }
 }
 
-/// A watch with something wrong in it.
-fn disturbed(fault: Fault, frames: Frames) -> Frames {
-    let ending = |last: Option<Result<Bytes, Broken>>, frames: Frames| {
-        frames.take(SOON).chain(stream::iter(last)).boxed()
-    };
-    match fault {
-        Fault::GoneEvent => ending(Some(Ok(expired())), frames),
-        Fault::Close => ending(None, frames),
-        Fault::WatchGarbage => ending(Some(Ok(Bytes::from_static(b"{\"type\":\"MODI\n"))), frames),
-        Fault::Silence => {
-            let silent = stream::once(async {
-                tokio::time::sleep(SILENT).await;
-                Ok(Bytes::new())
-            });
-            frames.take(SOON).chain(silent).boxed()
-        }
-        Fault::Duplicate => frames
-            .flat_map(|frame| match frame {
-                Ok(frame) => stream::iter(vec![Ok(frame.clone()), Ok(frame)]),
-                Err(broken) => stream::iter(vec![Err(broken)]),
-            })
-            .boxed(),
-        Fault::Behind => frames
-            .then(|frame| async {
-                tokio::time::sleep(BEHIND).await;
-                frame
-            })
-            .boxed(),
-        Fault::OlderEvents => {
-            // Each event is followed by the one that came some events before it.
-            let older = move |seen: &mut Vec<Bytes>, frame: Result<Bytes, Broken>| {
-                let frame = match frame {
-                    Ok(frame) => frame,
-                    Err(broken) => return futures::future::ready(Some(vec![Err(broken)])),
-                };
-                seen.push(frame.clone());
-                let again = (seen.len() > SOON).then(|| Ok(seen.remove(0)));
-                futures::future::ready(Some([Ok(frame)].into_iter().chain(again).collect()))
-            };
-            frames.scan(Vec::new(), older).flat_map(stream::iter).boxed()
-        }
-        _ => frames,
-    }
+/// Whether it matters who has seen these objects.
+fn is_judged(path: &str) -> bool {
+    path.contains("/pods") || path.contains(names::SEQUENCE_PLURAL)
 }
 
-fn expired() -> Bytes {
-    let status = json!({
-        "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Expired", "code": 410,
-        "message": "The resourceVersion for the provided watch is too old.",
-    });
-    format!("{}\n", json!({ "type": "ERROR", "object": status })).into()
+/// The object that a path addresses, of the kinds that we write to.
+fn object_of(path: &str) -> Option<Key> {
+    let (_, rest) = path.split_once("/namespaces/")?;
+    let mut parts = rest.split('/');
+    let (namespace, plural, name) = (parts.next()?, parts.next()?, parts.next()?);
+    let kinds = [Kind::Pod, Kind::PodSequence, Kind::ConfigMap, Kind::Lease];
+    let kind = kinds.into_iter().find(|kind| kind.info().plural == plural)?;
+    Some(Key::new(kind, namespace, name))
 }
 
 fn refused(code: u16, reason: &str) -> Answer {

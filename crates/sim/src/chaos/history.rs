@@ -1,12 +1,14 @@
 //! What is checked of every commit, by rules written for this and for nothing else.
 
-use super::world;
+use super::order::Order;
+use super::seen::Seen;
+use super::world::{self, World};
 use crate::kinds::Kind;
 use crate::store::{Author, Change, Observer};
 use jiff::Timestamp;
 use rollcall_api::names;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A rule that was broken.
@@ -17,29 +19,39 @@ pub struct Violation {
     pub detail: String,
 }
 
-#[derive(Default)]
 pub struct State {
     pub violations: Vec<Violation>,
     hash: u64,
     /// Commits of our controllers, leases apart.
     pub writes: u64,
+    /// Commits of users, who are all up to mischief.
+    pub disturbed: u64,
     /// When one of our controllers last committed something but a lease.
     pub last_write: Option<Timestamp>,
-    /// Whether clocks are wrong in this run: then no time is judged.
-    pub clocks_are_wrong: bool,
-    arrived: BTreeSet<String>,
-    complete_since: BTreeMap<usize, Timestamp>,
+    pub order: Order,
+    seen: Seen,
     generations: BTreeMap<String, i64>,
-    released: u64,
-    /// Whether there is a sequence at all; without one its held pods are let go.
-    there: bool,
     holder: Option<(String, Timestamp)>,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct History(Arc<Mutex<State>>);
 
 impl History {
+    pub fn new(world: &'static World, seen: Seen) -> History {
+        History(Arc::new(Mutex::new(State {
+            violations: Vec::new(),
+            hash: 0,
+            writes: 0,
+            disturbed: 0,
+            last_write: None,
+            order: Order::new(world, seen.clone()),
+            seen,
+            generations: BTreeMap::new(),
+            holder: None,
+        })))
+    }
+
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -55,11 +67,14 @@ impl Observer for History {
         let mut state = self.state();
         state.mix(change.object.json());
         state.mix(&[u8::from(change.deleted)]);
-        if let Author::Controller(number) = change.author {
-            state.by_controller(change, number);
+        match change.author {
+            Author::Controller(number) => state.by_controller(change, number),
+            Author::User => state.disturbed += 1,
+            Author::Cluster => {}
         }
         match change.key.kind {
-            Kind::Pod => state.pod(change),
+            Kind::Pod => state.order.pod(change),
+            Kind::Job => state.order.job(change),
             Kind::PodSequence => state.sequence(change),
             Kind::Lease => state.lease(change),
             _ => {}
@@ -68,10 +83,15 @@ impl Observer for History {
 }
 
 impl State {
-    /// FNV-1a.
+    /// FNV-1a, eight bytes at a time.
     fn mix(&mut self, bytes: &[u8]) {
         let mut hash = if self.hash == 0 { 0xcbf2_9ce4_8422_2325 } else { self.hash };
-        for byte in bytes {
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            hash = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(0x0100_0000_01b3);
+            hash ^= hash >> 29;
+        }
+        for byte in rest {
             hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
         self.hash = hash;
@@ -95,16 +115,12 @@ impl State {
             let detail = format!("{} wrote {}, and {holder} leads", identity(number), key.name);
             self.broken("S8", detail);
         }
-        let place = (key.kind, &*key.namespace);
-        match place {
-            (Kind::Pod, world::NAMESPACE) => self.released(change),
-            (Kind::PodSequence, world::NAMESPACE) => {
-                let before = change.before.as_ref();
-                if before.is_none_or(|before| before["spec"] != change.object["spec"]) {
-                    self.broken("S2", "the controller changed a spec");
-                }
-            }
-            (Kind::ConfigMap, names::OWN_NAMESPACE) | (Kind::Event, world::NAMESPACE) => {}
+        let of_sequences = self.order.has_sequences(&key.namespace);
+        match (key.kind, &*key.namespace) {
+            (Kind::Pod, world::NAMESPACE) => self.released(change, number),
+            (Kind::PodSequence, _) if of_sequences => self.reported(change, number),
+            (Kind::Event, _) if of_sequences => {}
+            (Kind::ConfigMap, names::OWN_NAMESPACE) => {}
             (kind, namespace) => {
                 self.broken("S6", format!("a write to {} {}/{}", kind.info().plural, namespace, key.name));
             }
@@ -112,7 +128,7 @@ impl State {
     }
 
     /// A pod as one of our controllers has changed it.
-    fn released(&mut self, change: &Change) {
+    fn released(&mut self, change: &Change, number: usize) {
         let name = &*change.key.name;
         let Some(before) = &change.before else { return self.broken("S6", format!("created pod {name}")) };
         if change.deleted {
@@ -121,63 +137,41 @@ impl State {
         if without_gate(before) != without_gate(&change.object) {
             self.broken("S2", format!("more than the gate of pod {name} changed"));
         }
-        if !world::is_held(before) || world::is_held(&change.object) {
-            return;
+        if !self.seen.knew(number, change.object.uid()) {
+            self.broken("S7", format!("{} does not know this pod {name}", identity(number)));
         }
-        self.released += 1;
-        let group = world::group_of(name).filter(|group| *group > 0 && self.there);
-        let Some(group) = group else { return };
-        let waits_for = world::GROUPS[group - 1].0;
-        match self.complete_since.get(&(group - 1)).copied() {
-            None => self.broken("S1", format!("pod {name} was released before {waits_for} was complete")),
-            Some(since) if group == 2 && !self.clocks_are_wrong => {
-                let settled = change.at.duration_since(since).as_millis();
-                if settled < i128::from(world::SETTLE_SECONDS * 1000) {
-                    self.broken("S1", format!("pod {name} was released {settled} ms after {waits_for}"));
-                }
-            }
-            Some(_) => {}
+        if world::is_held(before) && !world::is_held(&change.object) {
+            let found = self.order.released(change, number);
+            self.violations.extend(found);
         }
     }
 
-    /// Who has arrived, and which groups have been complete.
-    fn pod(&mut self, change: &Change) {
-        let name = change.key.name.to_string();
-        match change.after().is_some_and(|pod| world::has_arrived(pod)) {
-            true => self.arrived.insert(name.clone()),
-            false => self.arrived.remove(&name),
-        };
-        if let Some(group) = world::group_of(&name)
-            && world::GROUPS[group].1.iter().all(|pod| self.arrived.contains(*pod))
-        {
-            self.complete_since.entry(group).or_insert(change.at);
+    /// A sequence as one of our controllers has changed it.
+    fn reported(&mut self, change: &Change, number: usize) {
+        let (name, before) = (&change.key.name, change.before.as_ref());
+        if before.is_none_or(|before| before["spec"] != change.object["spec"]) {
+            self.broken("S2", format!("the spec of {name} was changed"));
+        }
+        if !self.seen.knew(number, change.object.uid()) {
+            self.broken("S7", format!("{} does not know this sequence {name}", identity(number)));
+        }
+        if let Some(lost) = before.and_then(|before| forgotten(before, &change.object)) {
+            self.broken("S9", format!("{name} forgot when {lost} was complete"));
         }
     }
 
     fn sequence(&mut self, change: &Change) {
-        self.there = !change.deleted;
+        let found = self.order.sequence(change);
+        self.violations.extend(found);
         if change.deleted {
             return;
         }
-        let status = &change.object["status"];
-        let generation = status["observedGeneration"].as_i64().unwrap_or_default();
+        let generation = change.object["status"]["observedGeneration"].as_i64().unwrap_or_default();
         let known = self.generations.entry(change.object.uid().to_owned()).or_default();
         let went_back = generation < *known;
         *known = generation.max(*known);
         if went_back {
             self.broken("S9", format!("observedGeneration went back to {generation}"));
-        }
-        let phase = |object: &Value| object["status"]["phase"].as_str().unwrap_or("Pending").to_owned();
-        let before = change.before.as_ref().map(|before| phase(before)).unwrap_or("Pending".into());
-        if before != "Pending" && phase(&change.object) == "Pending" && self.released > 0 {
-            self.broken("S9", format!("the phase went from {before} to Pending"));
-        }
-        if phase(&change.object) == "Completed" && before != "Completed" {
-            let late: Vec<_> =
-                (0..world::GROUPS.len()).filter(|at| !self.complete_since.contains_key(at)).collect();
-            if !late.is_empty() {
-                self.broken("S9", format!("Completed, and groups {late:?} never were"));
-            }
         }
     }
 
@@ -193,6 +187,17 @@ impl State {
 /// Who a controller is in its lease.
 pub fn identity(number: usize) -> String {
     format!("controller-{number}")
+}
+
+/// A group that both statuses have and only the older one knows to have been complete.
+fn forgotten<'a>(before: &'a Value, after: &Value) -> Option<&'a str> {
+    let groups = |object: &'a Value| object["status"]["groups"].as_array().into_iter().flatten();
+    let after = after["status"]["groups"].as_array()?;
+    let lost = groups(before).find(|group| {
+        let now = after.iter().find(|now| now["name"] == group["name"]);
+        group["completedAt"].is_string() && now.is_some_and(|now| now["completedAt"].is_null())
+    });
+    lost?["name"].as_str()
 }
 
 /// The pod without what a release changes.

@@ -1,14 +1,14 @@
 //! What happens to the cluster itself, and to the processes, at times that the plan names.
 
 use super::fault::{Fault, Place, Planned};
-use super::faulty::Faults;
+use super::faults::{Faults, Outage};
 use super::process::Handle;
-use super::world;
+use super::world::{self, World};
 use crate::chance::Chance;
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::server::Shared;
-use crate::store::{Author, Key};
+use crate::store::{Author, Key, Stored};
 use rollcall_api::names;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -19,54 +19,21 @@ use tokio::time::{Instant, sleep, sleep_until};
 const AWAY: Duration = Duration::from_secs(3);
 /// Longer than any lease.
 const PAUSED: Duration = Duration::from_secs(40);
+/// How long nobody starts a process again.
+const LONG_AWAY: Duration = Duration::from_secs(20);
 const FOREIGN_WRITES: usize = 20;
 
-/// Does what is planned, in its order.
-pub async fn make(
-    planned: Vec<Planned>,
-    shared: Arc<Shared>,
-    faults: Faults,
-    processes: [Handle; 2],
-    seed: u64,
-) {
-    let begun = Instant::now();
-    let mut planned: Vec<Planned> = planned
-        .into_iter()
-        .filter(|plan| matches!(plan.fault.place(), Place::Process | Place::Cluster))
-        .collect();
-    planned.sort_by_key(|plan| plan.when);
-    let mut chance = Chance::seeded(seed ^ 0x6d69_7363);
-    for plan in planned {
-        sleep_until(begun + Duration::from_millis(plan.when)).await;
-        faults.struck(plan.fault);
-        match plan.fault.place() {
-            Place::Process => process(plan.fault, &processes[0], &mut chance).await,
-            _ => cluster(plan.fault, &shared, &mut chance).await,
-        }
-    }
-}
-
-async fn process(fault: Fault, process: &Handle, chance: &mut Chance) {
-    match fault {
-        Fault::Kill => process.crash.now(),
-        Fault::Restart => process.stop(),
-        Fault::Pause => {
-            process.pause(true);
-            sleep(PAUSED).await;
-            process.pause(false);
-        }
-        Fault::ClockJump => {
-            let hour = 3_600_000;
-            process.skew(chance.below(2 * hour) as i64 - hour as i64);
-            process.crash.now();
-        }
-        // A second leader is there from the beginning.
-        _ => {}
-    }
+/// Who makes mischief, and to whom.
+pub struct Mischief {
+    pub world: &'static World,
+    pub shared: Arc<Shared>,
+    pub faults: Faults,
+    pub processes: [Handle; 2],
+    pub chance: Chance,
 }
 
 /// Does something as a user of the cluster, and lets the actors know.
-fn act<T>(shared: &Arc<Shared>, deed: impl FnOnce(&mut Cluster) -> T) -> T {
+pub fn act<T>(shared: &Arc<Shared>, deed: impl FnOnce(&mut Cluster) -> T) -> T {
     let mut cluster = shared.lock();
     let others = std::mem::replace(&mut cluster.store.author, Author::User);
     let done = deed(&mut cluster);
@@ -76,102 +43,196 @@ fn act<T>(shared: &Arc<Shared>, deed: impl FnOnce(&mut Cluster) -> T) -> T {
     done
 }
 
-fn any_pod(chance: &mut Chance) -> &'static str {
-    let (_, pods) = world::GROUPS[chance.below(world::GROUPS.len() as u64) as usize];
-    pods[chance.below(pods.len() as u64) as usize]
+/// Somebody else writes to an object.
+pub fn annotate(shared: &Arc<Shared>, key: &Key, turn: u64) {
+    act(shared, |cluster| {
+        let _ = cluster.update(key, |object| {
+            object["metadata"]["annotations"]["example.com/turn"] = turn.to_string().into();
+        });
+    });
 }
 
-async fn cluster(fault: Fault, shared: &Arc<Shared>, chance: &mut Chance) {
-    let pod = any_pod(chance);
-    match fault {
-        Fault::Recreated => act(shared, |cluster| {
-            let _ = cluster.delete_now(&world::pod_key(pod));
-            world::create_pod(cluster, pod);
-        }),
-        Fault::Evicted => {
-            act(shared, |cluster| cluster.delete(&world::pod_key(pod)).is_ok());
-            sleep(AWAY).await;
-            act(shared, |cluster| {
-                let _ = cluster.delete_now(&world::pod_key(pod));
-                world::create_pod(cluster, pod);
-            });
-        }
-        Fault::Flap => {
-            let was = act(shared, |cluster| set_ready(cluster, pod, "False"));
-            sleep(AWAY).await;
-            if was {
-                act(shared, |cluster| set_ready(cluster, pod, "True"));
+impl Mischief {
+    /// Does what is planned, in its order.
+    pub async fn make(mut self, mut planned: Vec<Planned>) {
+        let begun = Instant::now();
+        planned.retain(|plan| matches!(plan.fault.place(), Place::Process | Place::Cluster));
+        planned.sort_by_key(|plan| plan.when);
+        for plan in planned {
+            sleep_until(begun + Duration::from_millis(plan.when)).await;
+            self.faults.struck(plan.fault);
+            match plan.fault.place() {
+                Place::Process => self.process(plan.fault).await,
+                _ => self.cluster(plan.fault).await,
             }
         }
-        Fault::NodeGone => {
-            let node = world::NODES[chance.below(world::NODES.len() as u64) as usize];
-            let lost = act(shared, |cluster| take_node(cluster, node));
-            sleep(AWAY).await;
-            act(shared, |cluster| {
-                world::create_node(cluster, node);
-                lost.iter().for_each(|pod| world::create_pod(cluster, pod));
-            });
+    }
+
+    async fn process(&mut self, fault: Fault) {
+        let process = &self.processes[0];
+        match fault {
+            Fault::Kill => process.crash.now(),
+            Fault::Restart => process.stop(),
+            Fault::Away => process.away(LONG_AWAY),
+            Fault::Pause => {
+                process.pause(true);
+                sleep(PAUSED).await;
+                process.pause(false);
+            }
+            Fault::ClockJump => {
+                let hour = 3_600_000;
+                process.skew(self.chance.below(2 * hour) as i64 - hour as i64);
+                process.crash.now();
+            }
+            // A second leader is there from the beginning.
+            _ => {}
         }
-        Fault::GateTaken => act(shared, |cluster| {
-            let _ = cluster.update(&world::pod_key(pod), |pod| pod["spec"]["schedulingGates"] = Value::Null);
-        }),
-        Fault::ForeignWrites => {
-            for turn in 0..FOREIGN_WRITES {
-                act(shared, |cluster| {
-                    for key in [world::pod_key(pod), world::sequence_key()] {
-                        let _ = cluster.update(&key, |object| {
-                            object["metadata"]["annotations"]["example.com/turn"] = turn.to_string().into();
-                        });
+    }
+
+    fn act<T>(&self, deed: impl FnOnce(&mut Cluster) -> T) -> T {
+        act(&self.shared, deed)
+    }
+
+    /// A pod of the sequence that faults strike.
+    fn any_pod(&mut self) -> Option<Arc<Stored>> {
+        let (rule, cluster) = (&self.world.rules[0], self.shared.lock());
+        let pods = cluster.store.list(Kind::Pod, Some(world::NAMESPACE));
+        let ours: Vec<&Arc<Stored>> = pods
+            .filter(|(key, pod)| rule.group_of(&key.name, world::tier(pod)).is_some())
+            .map(|(_, pod)| pod)
+            .collect();
+        let at = self.chance.below(ours.len() as u64) as usize;
+        ours.get(at).map(|pod| Arc::clone(pod))
+    }
+
+    async fn cluster(&mut self, fault: Fault) {
+        match fault {
+            Fault::Recreated | Fault::Evicted | Fault::Flap | Fault::GateTaken | Fault::ForeignWrites => {
+                if let Some(pod) = self.any_pod() {
+                    self.pod(fault, &pod).await;
+                }
+            }
+            Fault::NodeGone | Fault::ForeignTaint => self.node(fault).await,
+            Fault::Edited => {
+                let mut edited = self.world.main_sequence()["spec"].take();
+                let as_it_was = edited.clone();
+                if let Some(groups) = edited["podGroups"].as_array_mut() {
+                    groups.insert(1, json!({ "name": "extra", "pods": ["not-there"] }));
+                }
+                self.set_spec(edited);
+                sleep(AWAY).await;
+                self.set_spec(as_it_was);
+            }
+            Fault::Compacted => self.act(|cluster| cluster.store.compact()),
+            Fault::ServerRestart => self.out(Outage::Server).await,
+            Fault::Quota => self.out(Outage::Quota).await,
+            Fault::KindAbsent => {
+                self.processes[0].crash.now();
+                self.out(Outage::Kind).await;
+            }
+            Fault::NamespaceGone => {
+                let own = Key::new(Kind::Namespace, "", names::OWN_NAMESPACE);
+                self.act(|cluster| cluster.delete(&own).is_ok());
+                sleep(AWAY).await;
+                self.act(world::create_own_namespace);
+            }
+            Fault::SequenceRecreated => {
+                let (key, sequence) = (self.world.rules[0].key(), self.world.main_sequence());
+                self.act(|cluster| cluster.delete(&key).is_ok());
+                sleep(AWAY).await;
+                self.act(|cluster| cluster.create(Kind::PodSequence, sequence).is_ok());
+            }
+            _ => {}
+        }
+    }
+
+    async fn out(&self, outage: Outage) {
+        self.faults.set(outage, true);
+        sleep(AWAY).await;
+        self.faults.set(outage, false);
+    }
+
+    fn set_spec(&self, spec: Value) {
+        let key = self.world.rules[0].key();
+        self.act(|cluster| {
+            let _ = cluster.update(&key, |sequence| sequence["spec"] = spec);
+        });
+    }
+
+    async fn pod(&self, fault: Fault, pod: &Stored) {
+        let key = Key::of(Kind::Pod, pod);
+        match fault {
+            Fault::Recreated => self.act(|cluster| {
+                let _ = cluster.delete_now(&key);
+                self.again(cluster, pod);
+            }),
+            Fault::Evicted => {
+                self.act(|cluster| cluster.delete(&key).is_ok());
+                sleep(AWAY).await;
+                self.act(|cluster| {
+                    if cluster.store.get(&key).is_some_and(|there| there.uid() == pod.uid()) {
+                        let _ = cluster.delete_now(&key);
+                    }
+                    self.again(cluster, pod);
+                });
+            }
+            Fault::Flap => {
+                let was = self.act(|cluster| set_ready(cluster, &key, "False"));
+                sleep(AWAY).await;
+                if was {
+                    self.act(|cluster| set_ready(cluster, &key, "True"));
+                }
+            }
+            Fault::GateTaken => self.act(|cluster| {
+                let _ = cluster.update(&key, |pod| {
+                    if let Some(gates) = pod["spec"]["schedulingGates"].as_array_mut() {
+                        gates.retain(|gate| gate["name"] != names::SEQUENCE_GATE);
                     }
                 });
-                sleep(Duration::from_millis(100)).await;
+            }),
+            _ => {
+                for turn in 0..FOREIGN_WRITES {
+                    annotate(&self.shared, &key, turn as u64);
+                    annotate(&self.shared, &self.world.rules[0].key(), turn as u64);
+                    sleep(Duration::from_millis(100)).await;
+                }
             }
         }
-        Fault::ForeignTaint => {
+    }
+
+    /// Creates a pod again that nothing but a person makes.
+    fn again(&self, cluster: &mut Cluster, pod: &Value) {
+        if !pod["metadata"]["ownerReferences"].is_array() {
+            self.world.create_pod_again(cluster, pod);
+        }
+    }
+
+    async fn node(&mut self, fault: Fault) {
+        if fault == Fault::NodeGone {
+            let node = world::NODES[self.chance.below(world::NODES.len() as u64) as usize];
+            let lost = self.act(|cluster| take_node(cluster, node));
+            sleep(AWAY).await;
+            self.act(|cluster| {
+                world::create_node(cluster, node);
+                lost.iter().for_each(|pod| self.again(cluster, pod));
+            });
+            return;
+        }
+        let set = |taints: Value| {
             let node = Key::new(Kind::Node, "", world::NODES[0]);
-            let set = |shared: &Arc<Shared>, taints: Value| {
-                act(shared, |cluster| {
-                    let _ = cluster.update(&node, |node| node["spec"]["taints"] = taints);
-                });
-            };
-            set(shared, json!([{ "key": "example.com/foreign", "effect": "NoSchedule" }]));
-            sleep(AWAY).await;
-            set(shared, Value::Null);
-        }
-        Fault::Edited => {
-            let set = |shared: &Arc<Shared>, spec: Value| {
-                act(shared, |cluster| {
-                    let _ = cluster.update(&world::sequence_key(), |sequence| sequence["spec"] = spec);
-                });
-            };
-            let mut edited = world::spec();
-            if let Some(groups) = edited["podGroups"].as_array_mut() {
-                groups.insert(1, json!({ "name": "extra", "pods": ["not-there"] }));
-            }
-            set(shared, edited);
-            sleep(AWAY).await;
-            set(shared, world::spec());
-        }
-        Fault::Compacted => act(shared, |cluster| cluster.store.compact()),
-        Fault::NamespaceGone => {
-            let own = Key::new(Kind::Namespace, "", names::OWN_NAMESPACE);
-            act(shared, |cluster| cluster.delete(&own).is_ok());
-            sleep(AWAY).await;
-            act(shared, world::create_own_namespace);
-        }
-        Fault::SequenceRecreated => {
-            act(shared, |cluster| cluster.delete(&world::sequence_key()).is_ok());
-            sleep(AWAY).await;
-            act(shared, world::create_sequence);
-        }
-        _ => {}
+            self.act(|cluster| {
+                let _ = cluster.update(&node, |node| node["spec"]["taints"] = taints);
+            });
+        };
+        set(json!([{ "key": "example.com/foreign", "effect": "NoSchedule" }]));
+        sleep(AWAY).await;
+        set(Value::Null);
     }
 }
 
 /// Says whether there was something to change.
-fn set_ready(cluster: &mut Cluster, pod: &str, status: &str) -> bool {
-    let key = world::pod_key(pod);
-    let ready = cluster.store.get(&key).is_some_and(|pod| world::has_arrived(pod));
+fn set_ready(cluster: &mut Cluster, key: &Key, status: &str) -> bool {
+    let ready = cluster.store.get(key).is_some_and(|pod| world::has_arrived(pod));
     if ready != (status == "False") {
         return false;
     }
@@ -182,15 +243,17 @@ fn set_ready(cluster: &mut Cluster, pod: &str, status: &str) -> bool {
             conditions.push(condition);
         }
     };
-    cluster.update_status(&key, write).is_ok()
+    cluster.update_status(key, write).is_ok()
 }
 
 /// A node goes, and its pods with it. Says which.
-fn take_node(cluster: &mut Cluster, node: &str) -> Vec<String> {
+fn take_node(cluster: &mut Cluster, node: &str) -> Vec<Arc<Stored>> {
     let on_it = cluster.store.list(Kind::Pod, Some(world::NAMESPACE));
-    let on_it: Vec<Key> =
-        on_it.filter(|(_, pod)| pod["spec"]["nodeName"] == node).map(|(key, _)| key.clone()).collect();
+    let on_it: Vec<(Key, Arc<Stored>)> = on_it
+        .filter(|(_, pod)| pod["spec"]["nodeName"] == node)
+        .map(|(key, pod)| (key.clone(), pod.clone()))
+        .collect();
     let _ = cluster.delete(&Key::new(Kind::Node, "", node));
-    on_it.iter().for_each(|key| drop(cluster.delete_now(key)));
-    on_it.iter().map(|key| key.name.to_string()).collect()
+    on_it.iter().for_each(|(key, _)| drop(cluster.delete_now(key)));
+    on_it.into_iter().map(|(_, pod)| pod).collect()
 }

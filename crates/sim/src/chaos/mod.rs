@@ -2,12 +2,20 @@
 //!
 //! - [`fault`]: what there is, each with a name and a counter. [`faulty`]: the way between controller and server.
 //! - [`mischief`]: what happens to the cluster itself. [`process`]: controllers that crash, stop and start.
-//! - [`world`]: the objects of a run. [`history`]: what is checked of every commit. [`run`]: one run, from its seed.
+//! - [`world`]: the objects of a run, and what has to become of them. [`seen`]: what each controller was shown.
+//! - [`history`]: what is checked of every commit. [`plan`], [`lab`], [`run`]: one run, from its seed. [`batch`]: many of them.
 
+pub mod batch;
+mod disturbed;
 pub mod fault;
+pub mod faults;
 pub mod faulty;
 pub mod history;
+pub mod lab;
 pub mod mischief;
+pub mod order;
+pub mod plan;
 pub mod process;
 pub mod run;
+pub mod seen;
 pub mod world;

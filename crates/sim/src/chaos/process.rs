@@ -1,22 +1,25 @@
 //! A controller as a process: it can be killed, paused, started anew.
 
-use super::faulty::{Faults, Faulty};
-use crate::server::{Server, Shared};
-use crate::store::Author;
+use super::faults::Faults;
+use super::faulty::Faulty;
+use super::seen::Seen;
+use crate::server::Shared;
 use jiff::SignedDuration;
 use rollcall_controller::clock::Clock;
-use rollcall_controller::{Config, run};
+use rollcall_controller::health::Health;
+use rollcall_controller::{Config, run_with};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// How long it takes until an ended process is started again.
 const START: Duration = Duration::from_millis(300);
+/// How often a kubelet asks whether it lives; who does not is started anew.
+const PROBE: Duration = Duration::from_secs(10);
 
 /// Ends a process from within, at once: nothing of it runs on.
 #[derive(Clone, Default)]
@@ -32,16 +35,29 @@ impl Crash {
 #[derive(Clone, Default)]
 pub struct Handle {
     pub crash: Crash,
-    stop: Arc<Mutex<CancellationToken>>,
     freeze: Freeze,
+    inside: Arc<Mutex<Inside>>,
+}
+
+#[derive(Default)]
+struct Inside {
+    stop: CancellationToken,
     /// Milliseconds by which its clock is wrong, from its next start on.
-    skew: Arc<Mutex<i64>>,
+    skew: i64,
+    /// How much later than usual it is started again.
+    away: Duration,
+    /// What it says of itself, one for each of its lives.
+    healths: Vec<Arc<Health>>,
 }
 
 impl Handle {
+    fn inside(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Asks it to end, as SIGTERM does.
     pub fn stop(&self) {
-        self.stop.lock().unwrap_or_else(PoisonError::into_inner).cancel();
+        self.inside().stop.cancel();
     }
 
     pub fn pause(&self, paused: bool) {
@@ -49,44 +65,71 @@ impl Handle {
     }
 
     pub fn skew(&self, milliseconds: i64) {
-        *self.skew.lock().unwrap_or_else(PoisonError::into_inner) = milliseconds;
+        self.inside().skew = milliseconds;
+    }
+
+    /// Ends it at once, and lets so much time go by before it is started again.
+    pub fn away(&self, time: Duration) {
+        self.inside().away = time;
+        self.crash.now();
+    }
+
+    pub fn healths(&self) -> Vec<Arc<Health>> {
+        self.inside().healths.clone()
     }
 }
 
-/// Runs a controller, and runs it again whenever it ends, until `last` is over: then it is not started any more.
-pub async fn supervise(
-    number: usize,
-    shared: Arc<Shared>,
-    faults: Faults,
-    config: Config,
-    clock: Clock,
-    handle: Handle,
-    last: Option<Instant>,
-) {
-    loop {
-        let stop = CancellationToken::new();
-        *handle.stop.lock().unwrap_or_else(PoisonError::into_inner) = stop.clone();
-        let skew = SignedDuration::from_millis(*handle.skew.lock().unwrap_or_else(PoisonError::into_inner));
+/// A controller that is started again whenever it ends.
+pub struct Process {
+    pub number: usize,
+    pub shared: Arc<Shared>,
+    pub faults: Faults,
+    pub seen: Seen,
+    pub config: Config,
+    pub clock: Clock,
+    pub handle: Handle,
+}
+
+impl Process {
+    pub async fn live(self) {
+        loop {
+            self.live_once().await;
+            let away = std::mem::take(&mut self.handle.inside().away);
+            tokio::time::sleep(START + away).await;
+        }
+    }
+
+    async fn live_once(&self) {
+        let Process { number, shared, faults, seen, config, clock, handle } = self;
+        faults.begins(*number);
+        seen.begins(*number);
+        let (stop, health) = (CancellationToken::new(), Arc::new(Health::new()));
+        let skew = {
+            let mut inside = handle.inside();
+            inside.stop = stop.clone();
+            inside.healths.push(health.clone());
+            SignedDuration::from_millis(inside.skew)
+        };
         let own_clock = Clock::starting_at(clock.now().checked_add(skew).unwrap_or(clock.now()));
-        let server = Server::new(shared.clone(), Author::Controller(number));
-        let way = Faulty::new(server, faults.clone(), handle.crash.clone());
+        let way = Faulty::new(*number, shared.clone(), faults.clone(), seen.clone(), handle.crash.clone());
         let client = kube::Client::new(way, "default");
-        let inner = Box::pin(run(client, config.clone(), own_clock, stop));
-        let running = Frozen { freeze: handle.freeze.clone(), inner };
+        let inner = Box::pin(run_with(client, config.clone(), own_clock, health.clone(), stop));
         tokio::select! {
             biased;
             () = handle.crash.0.notified() => {}
-            () = until(last) => return,
-            _ended = running => {}
+            () = found_dead(&health) => {}
+            _ended = Frozen { freeze: handle.freeze.clone(), inner } => {}
         }
-        tokio::time::sleep(START).await;
     }
 }
 
-async fn until(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => tokio::time::sleep_until(moment).await,
-        None => std::future::pending().await,
+/// Ends when `/livez` fails.
+async fn found_dead(health: &Health) {
+    loop {
+        tokio::time::sleep(PROBE).await;
+        if health.dead().is_some() {
+            return;
+        }
     }
 }
 

@@ -1,36 +1,33 @@
 //! One run, from its seed and its plan; the same seed and plan, the same bytes.
 
-use super::fault::{Counts, Fault, Place, Planned};
-use super::faulty::Faults;
-use super::history::{History, Violation, identity};
-use super::process::{Handle, supervise};
-use super::{mischief, world};
+use super::fault::{Counts, Fault};
+use super::history::Violation;
+use super::lab::Lab;
+use super::mischief::Mischief;
+use super::plan::Plan;
+use super::process::Handle;
+use super::world::{self, When};
 use crate::chance::Chance;
-use crate::embedded::Embedded;
 use jiff::Timestamp;
-use rollcall_api::names;
-use rollcall_controller::Config;
-use rollcall_controller::clock::Clock;
+use rollcall_controller::health::Health;
+use rollcall_controller::metrics::ByInvariant;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 
-/// When every run begins.
-const BEGINNING: i64 = 1_767_225_600;
-/// How long a lease lasts.
-const LEASE: Duration = Duration::from_secs(15);
 /// From when the last fault is over, everything is as it should be within this time.
 const LIMIT: Duration = Duration::from_secs(60);
 /// What is over at last: a silent watch (two minutes), a pause, a lease that has to run out.
 const LONGEST_FAULT: Duration = Duration::from_secs(180);
+/// A watch that is dead for good is missed after ten minutes.
+const MISSED: Duration = Duration::from_secs(640);
 /// After that nothing is written any more for as long as this.
 const QUIET: Duration = Duration::from_secs(30);
-
-/// What is to be run.
-#[derive(Clone, Debug, Default)]
-pub struct Plan {
-    pub seed: u64,
-    pub faults: Vec<Planned>,
-}
+/// How often it is looked at how things are.
+const LOOK: Duration = Duration::from_secs(1);
+/// What the controller's own check of its decisions may find.
+const AUDITED: [&str; 4] = ["S1", "S2", "S6", "S7"];
 
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -38,41 +35,16 @@ pub struct Outcome {
     pub hash: u64,
     pub counts: Counts,
     /// Write requests that our controllers sent, leases included.
-    pub requests: u64,
-    /// Commits of our controllers, leases apart.
     pub writes: u64,
+    /// The same, leases apart.
+    pub requests: u64,
+    /// How often a controller was started.
+    pub starts: u64,
+    /// What happened that the controllers have to do something about.
+    pub disturbances: u64,
     pub picture: Vec<String>,
     /// Milliseconds until everything was as it should be.
     pub took: u64,
-}
-
-impl Plan {
-    /// Some faults, by chance.
-    pub fn random(seed: u64) -> Plan {
-        let mut chance = Chance::seeded(seed);
-        let number = 1 + chance.below(4);
-        let faults = (0..number).map(|_| {
-            let fault = Fault::ALL[chance.below(Fault::ALL.len() as u64) as usize];
-            let when = match fault.place() {
-                Place::Write => 1 + chance.below(40),
-                // Each start lists and watches nine kinds.
-                Place::List | Place::Watch => 1 + chance.below(20),
-                Place::Process | Place::Cluster => chance.below(9_000),
-            };
-            Planned { fault, when }
-        });
-        Plan { seed, faults: faults.collect() }
-    }
-
-    /// As it is given to the command that repeats it.
-    pub fn command(&self) -> String {
-        let faults: Vec<String> = self.faults.iter().map(Planned::to_string).collect();
-        format!("make chaos SEED={} FAULTS={}", self.seed, faults.join(","))
-    }
-
-    fn has(&self, fault: Fault) -> bool {
-        self.faults.iter().any(|plan| plan.fault == fault)
-    }
 }
 
 /// Runs a plan to its end, on a runtime of its own under virtual time.
@@ -82,71 +54,94 @@ pub fn run(plan: &Plan) -> Outcome {
 }
 
 async fn go(plan: &Plan) -> Outcome {
-    let beginning = Timestamp::from_second(BEGINNING).unwrap_or(Timestamp::UNIX_EPOCH);
-    let clock = Clock::starting_at(beginning);
-    let embedded = Embedded::new(clock, plan.seed);
-    let shared = embedded.shared.clone();
-    let history = History::default();
-    history.state().clocks_are_wrong = plan.has(Fault::ClockJump);
-    {
-        let mut cluster = shared.lock();
-        cluster.store.observe(Box::new(history.clone()));
-        world::create(&mut cluster);
-    }
-    let faults = Faults::new(plan.faults.clone());
-    let handles = [Handle::default(), Handle::default()];
-    let config = |number: usize, leader_elect: bool| Config {
-        namespace: names::OWN_NAMESPACE.into(),
-        metrics_bind_address: None,
-        health_probe_bind_address: None,
-        leader_elect,
-        lease_duration: LEASE,
-        identity: identity(number),
-        max_in_flight: 8,
-        dry_run: false,
-        seed: plan.seed.wrapping_add(number as u64),
-    };
+    let (lab, embedded) = Lab::new(plan);
     // Two that both believe to lead, or two that agree who does.
     let both_lead = plan.has(Fault::TwoLeaders);
-    let two = both_lead || plan.has(Fault::Pause);
     let elect = plan.has(Fault::Pause) && !both_lead;
-    let process = |number: usize| {
-        let (shared, faults, handle) = (shared.clone(), faults.clone(), handles[number].clone());
-        supervise(number, shared, faults, config(number, elect), clock, handle, None)
-    };
+    {
+        let mut state = lab.history.state();
+        state.order.clocks_are_wrong = plan.has(Fault::ClockJump);
+        state.order.two_act = both_lead;
+    }
     let second = async {
-        match two {
-            true => process(1).await,
+        match both_lead || elect {
+            true => lab.process(1, elect).live().await,
             false => std::future::pending().await,
         }
     };
-    let trouble =
-        mischief::make(plan.faults.clone(), shared.clone(), faults.clone(), handles.clone(), plan.seed);
-    let trouble = async {
-        trouble.await;
-        std::future::pending::<()>().await;
+    let mischief = Mischief {
+        world: lab.world,
+        shared: lab.shared.clone(),
+        faults: lab.faults.clone(),
+        processes: lab.handles.clone(),
+        chance: Chance::seeded(plan.seed ^ 0x6d69_7363),
     };
+    let scripted = AtomicBool::new(false);
+    let judge = Judge { plan, lab: &lab, scripted: &scripted };
     let ended = tokio::select! {
         biased;
-        ended = judge(plan, &shared, &history) => ended,
+        ended = judge.wait() => ended,
         () = embedded.run() => unreachable!("the cluster runs for ever"),
-        () = process(0) => unreachable!("it is started again for ever"),
+        () = lab.process(0, elect).live() => unreachable!("it is started again for ever"),
         () = second => unreachable!("it is started again for ever"),
-        () = trouble => unreachable!("it waits for ever"),
+        () = for_ever(mischief.make(plan.faults.clone())) => unreachable!("it waits for ever"),
+        () = for_ever(follow_script(&lab, &scripted)) => unreachable!("it waits for ever"),
     };
+    let Lab { shared, faults, history, handles, .. } = &lab;
     let mut violations = history.state().violations.clone();
+    violations.extend(handles.iter().flat_map(audited));
     violations.extend(ended.violation);
-    let picture = world::picture(&shared.lock());
-    let (hash, writes) = (history.hash(), history.state().writes);
+    let processes = 1 + u64::from(both_lead || elect);
+    let struck: u64 = faults.counts().values().sum();
+    let (hash, disturbed) = (history.hash(), history.state().disturbed);
     Outcome {
         violations,
         hash,
         counts: faults.counts(),
-        requests: faults.writes(),
-        writes,
-        picture,
+        writes: faults.writes(),
+        requests: faults.requests(),
+        starts: faults.starts(),
+        disturbances: struck + disturbed + faults.starts().saturating_sub(processes),
+        picture: world::picture(&shared.lock()),
         took: ended.took,
     }
+}
+
+async fn for_ever(deeds: impl Future<Output = ()>) {
+    deeds.await;
+    std::future::pending().await
+}
+
+/// What people do in this world, whatever goes wrong.
+async fn follow_script(lab: &Lab, scripted: &AtomicBool) {
+    let (Lab { world, shared, .. }, begun) = (lab, Instant::now());
+    for step in world.script {
+        match step.when {
+            When::At(milliseconds) => sleep_until(begun + Duration::from_millis(milliseconds)).await,
+            When::Finished => {
+                while world::unfinished(world, &shared.lock(), false).is_some() {
+                    sleep(LOOK).await;
+                }
+            }
+        }
+        (step.deed)(&mut shared.lock());
+        shared.notify();
+    }
+    scripted.store(true, Ordering::Relaxed);
+}
+
+/// What the controller's own check refused to do: nothing wrong was done, but something wrong was decided.
+fn audited(handle: &Handle) -> Vec<Violation> {
+    let healths = handle.healths();
+    let refused = |invariant: &'static str| {
+        let count = |health: &Arc<Health>| {
+            health.metrics.violations.get_or_create(&ByInvariant { invariant }).get()
+        };
+        let number: u64 = healths.iter().map(count).sum();
+        let detail = format!("{number} decisions had to be refused");
+        (number > 0).then_some(Violation { invariant, detail })
+    };
+    AUDITED.into_iter().filter_map(refused).collect()
 }
 
 struct Ended {
@@ -154,45 +149,65 @@ struct Ended {
     took: u64,
 }
 
-/// Waits until everything is as it should be and stays so; or until that has taken too long.
-async fn judge(plan: &Plan, shared: &std::sync::Arc<crate::server::Shared>, history: &History) -> Ended {
-    let begun = Instant::now();
-    let timed =
-        plan.faults.iter().filter(|plan| matches!(plan.fault.place(), Place::Process | Place::Cluster));
-    let last = Duration::from_millis(timed.map(|plan| plan.when).max().unwrap_or_default());
-    // What follows one after the other takes as long as all of them.
-    let patience = last + LIMIT + LONGEST_FAULT * plan.faults.len() as u32;
-    let mut calm_since: Option<(Instant, Option<Timestamp>)> = None;
-    loop {
-        sleep(Duration::from_secs(1)).await;
-        let unfinished = world::unfinished(&shared.lock());
-        let last_write = history.state().last_write;
-        match unfinished {
-            None if begun.elapsed() > last => match calm_since {
-                Some((since, write)) if write == last_write => {
-                    if since.elapsed() >= QUIET {
-                        let took = since.duration_since(begun).as_millis() as u64;
-                        return Ended { violation: None, took };
-                    }
-                }
-                _ => calm_since = Some((Instant::now(), last_write)),
-            },
-            None => {}
-            Some(_) => calm_since = None,
-        }
-        if begun.elapsed() > patience + QUIET {
-            let detail = match unfinished {
-                Some(what) => format!("after {:?}: {what}", begun.elapsed()),
-                None => "it is written on and on though everything is as it should be".into(),
+struct Judge<'a> {
+    plan: &'a Plan,
+    lab: &'a Lab,
+    scripted: &'a AtomicBool,
+}
+
+impl Judge<'_> {
+    /// Waits until everything is as it should be and stays so; or until that has taken too long.
+    async fn wait(self) -> Ended {
+        let Lab { world, shared, history, faults, .. } = self.lab;
+        let begun = Instant::now();
+        let last = Duration::from_millis(self.plan.last_timed());
+        // What follows one after the other takes as long as all of them.
+        let dead = if self.plan.has(Fault::Hang) { MISSED } else { Duration::ZERO };
+        let patience = last + LIMIT + dead + LONGEST_FAULT * self.plan.faults.len() as u32;
+        let took = |until: Instant| until.duration_since(begun).as_millis() as u64;
+        let ended = |invariant: &'static str, detail: String| {
+            let violation = Some(Violation { invariant, detail });
+            Ended { violation, took: took(Instant::now()) }
+        };
+        let mut calm_since: Option<(Instant, Option<Timestamp>)> = None;
+        let mut looked_at = (0, None);
+        loop {
+            sleep(LOOK).await;
+            let version = shared.lock().store.version();
+            if looked_at.0 != version {
+                looked_at = (version, world::unfinished(world, &shared.lock(), true));
+            }
+            let unfinished = looked_at.1.as_ref();
+            let last_write = history.state().last_write;
+            let over = begun.elapsed() > last && self.scripted.load(Ordering::Relaxed);
+            calm_since = match (unfinished, calm_since) {
+                (None, Some((since, write))) if over && write == last_write => Some((since, write)),
+                (None, _) if over => Some((Instant::now(), last_write)),
+                (_, _) => None,
             };
-            let violation = Some(Violation { invariant: "L1", detail });
-            return Ended { violation, took: begun.elapsed().as_millis() as u64 };
+            let hung = faults.hung_since();
+            if let Some((since, _)) = calm_since.filter(|(since, _)| since.elapsed() >= QUIET && hung.is_none())
+            {
+                return Ended { violation: None, took: took(since) };
+            }
+            if hung.is_some_and(|since| since.elapsed() > MISSED) {
+                return ended("S11", "a watch is dead, and /livez does not say so".into());
+            }
+            if begun.elapsed() > patience + QUIET {
+                let detail = match unfinished {
+                    Some(what) => format!("after {:?}: {what}", begun.elapsed()),
+                    None if !over => "people still wait to go on".into(),
+                    None => "it is written on and on though everything is as it should be".into(),
+                };
+                return ended("L1", detail);
+            }
         }
     }
 }
 
-/// What a run without faults ends with; every other run of the same seed has to end with it, too.
-pub fn compare(outcome: &Outcome, calm: &Outcome) -> Vec<Violation> {
+/// What a run without faults ends with and sends; every other run of the same world has to end with the same, and to send
+/// not much more.
+pub fn compare(plan: &Plan, outcome: &Outcome, calm: &Outcome) -> Vec<Violation> {
     let mut violations = outcome.violations.clone();
     if violations.is_empty() && outcome.picture != calm.picture {
         let differing = outcome.picture.iter().zip(&calm.picture).find(|(is, was)| is != was);
@@ -202,5 +217,17 @@ pub fn compare(outcome: &Outcome, calm: &Outcome) -> Vec<Violation> {
         };
         violations.push(Violation { invariant: "L2", detail });
     }
+    let allowed = allowed(plan, outcome, calm);
+    if outcome.requests > allowed {
+        let detail = format!("{} writes were sent, and {allowed} would do", outcome.requests);
+        violations.push(Violation { invariant: "L3", detail });
+    }
     violations
+}
+
+/// How many writes may be sent: those of the run without faults, and two for each thing that happened: a fault that struck, a
+/// start of a process, a write of somebody else. Two that both lead both write.
+fn allowed(plan: &Plan, outcome: &Outcome, calm: &Outcome) -> u64 {
+    let leaders = if plan.has(Fault::TwoLeaders) { 2 } else { 1 };
+    leaders * calm.requests + 2 * outcome.disturbances
 }

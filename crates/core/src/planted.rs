@@ -1,0 +1,114 @@
+//! Bugs that are built in on purpose, to show that the tests of reliability find them. They exist only with the feature
+//! `planted`, and then one at a time, chosen for the thread that runs a simulation. Without the feature [`is`] is a
+//! constant, and nothing of them is left in the code.
+
+macro_rules! bugs {
+    ($($bug:ident = $name:literal, $what:literal;)*) => {
+        /// A bug that can be planted.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Bug { $(#[doc = $what] $bug,)* }
+
+        impl Bug {
+            pub const ALL: &[Bug] = &[$(Bug::$bug,)*];
+
+            pub fn name(self) -> &'static str {
+                match self { $(Bug::$bug => $name,)* }
+            }
+
+            /// What is wrong with it, for people.
+            pub fn what(self) -> &'static str {
+                match self { $(Bug::$bug => $what,)* }
+            }
+        }
+    };
+}
+
+bugs! {
+    // Which object, and which view of it.
+    NoUidInRelease = "no-uid-in-release", "a release does not say which uid it is for";
+    NoTestInStatus = "no-test-in-status", "a status is written whatever the object has become";
+    NamesNotUids = "names-not-uids", "a pod re-created under its name is taken for the old one";
+    OlderPodWins = "older-pod-wins", "an older view of a pod replaces a newer one";
+    OlderSequenceWins = "older-sequence-wins", "an older view of a sequence replaces a newer one";
+    DeletedPodStays = "deleted-pod-stays", "the deletion of a pod is not noticed";
+    DeletedComesBack = "deleted-comes-back", "a late view of a deleted pod brings it back";
+    TerminatingCounts = "terminating-counts", "a pod on its way out still counts as arrived";
+    LatePodForgotten = "late-pod-forgotten", "a pod that comes after the first list belongs to nobody";
+
+    // When a group is complete, and what that opens.
+    InFlightIsDone = "in-flight-is-done", "a release that was sent counts as arrived";
+    StartedIsReady = "started-is-ready", "a pod that runs counts as arrived";
+    OneShort = "one-short", "a group is complete with one member less than it needs";
+    OwnersNotAsked = "owners-not-asked", "only pods that are there are expected, whatever their owner wants";
+    SettleIgnored = "settle-ignored", "nobody waits for the waitDuration of a group";
+    CompleteWhenOpened = "complete-when-opened", "a group is journaled as complete as soon as it is open";
+    AllAtOnce = "all-at-once", "maxConcurrentStarts is not looked at";
+    SharedPodOneVote = "shared-pod-one-vote", "one of two sequences is enough to release a pod of both";
+    SuspendIgnored = "suspend-ignored", "a suspended sequence goes on";
+    PermissionIgnored = "permission-ignored", "other namespaces are not asked";
+    HoldIgnored = "hold-ignored", "what is deleted lets go, whatever its deletionPolicy";
+
+    // Waiting, failing, trying again.
+    UnsureForgotten = "unsure-forgotten", "a release without an answer is never looked at again";
+    RefusedForgotten = "refused-forgotten", "a release that was refused is never sent again";
+    StatusNotRetried = "status-not-retried", "a status that could not be written is given up";
+    WakeForgotten = "wake-forgotten", "nobody wakes when the time has come that was waited for";
+    TrustsClocks = "trusts-clocks", "a time journaled by a clock ahead of ours is waited for";
+    SentAgain = "sent-again", "what is in flight is sent again with every decision";
+    StatusLoop = "status-loop", "the status changes with every look at it";
+    StatusStorm = "status-storm", "a status that could not be written is tried again at once";
+
+    // Watches.
+    GoneNotListed = "gone-not-listed", "after 410 the watch is resumed where it was";
+    EventsSkipped = "events-skipped", "a watch that was closed is resumed a little later than it ended";
+    WatchDies = "watch-dies", "a watch that broke is never opened again";
+    GarbageIsEmpty = "garbage-is-empty", "an answer that is no list is taken for an empty one";
+    AbsentIsEmpty = "absent-is-empty", "a kind that is not there has no objects, and those known are gone";
+    TokenEndsList = "token-ends-list", "an expired continue token is the end of the list";
+    AliveForEver = "alive-for-ever", "a dead watch is not missed";
+
+    // Restarts, leaders, what is left behind.
+    JournalForgotten = "journal-forgotten", "what the status has journaled is not read at the start";
+    GenerationBack = "generation-back", "after a restart the status speaks of the first generation";
+    ActsWithoutLease = "acts-without-lease", "a replica that lost its lease goes on";
+    LeaseTakenEarly = "lease-taken-early", "a lease is taken before it has run out";
+    NoteTooLate = "note-too-late", "pods are released before there is a note of the sequence";
+    NotesStay = "notes-stay", "the notes of deleted sequences are never removed";
+    AllGatesGo = "all-gates-go", "a release takes the gates of others away, too";
+}
+
+impl Bug {
+    pub fn named(name: &str) -> Option<Bug> {
+        Bug::ALL.iter().copied().find(|bug| bug.name() == name)
+    }
+}
+
+#[cfg(feature = "planted")]
+mod chosen {
+    use super::Bug;
+    use std::cell::Cell;
+
+    thread_local! {
+        static CHOSEN: Cell<Option<Bug>> = const { Cell::new(None) };
+    }
+
+    /// Plants a bug, or none, in what this thread does from here on.
+    pub fn plant(bug: Option<Bug>) {
+        CHOSEN.set(bug);
+    }
+
+    /// Whether this bug is planted here.
+    pub fn is(bug: Bug) -> bool {
+        CHOSEN.get() == Some(bug)
+    }
+}
+
+#[cfg(feature = "planted")]
+pub use chosen::{is, plant};
+
+/// Whether this bug is planted here: never.
+#[cfg(not(feature = "planted"))]
+#[inline(always)]
+pub const fn is(_: Bug) -> bool {
+    false
+}

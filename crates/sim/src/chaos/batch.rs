@@ -1,0 +1,128 @@
+//! Many runs, on all cores, each on a thread of its own from begin to end.
+
+use super::fault::{Counts, Fault};
+use super::history::Violation;
+use super::plan::Plan;
+use super::run::{Outcome, compare, run};
+use super::world;
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Broken runs that are kept; more are only counted.
+const KEPT: usize = 20;
+
+/// The runs without faults that others are compared with, one for each world.
+pub struct Calm(Vec<Outcome>);
+
+impl Calm {
+    pub fn new() -> Calm {
+        let worlds = 0..world::ALL.len() as u64;
+        Calm(worlds.map(|seed| run(&Plan::calm(seed))).collect())
+    }
+
+    pub fn of(&self, plan: &Plan) -> &Outcome {
+        &self.0[(plan.seed % self.0.len() as u64) as usize]
+    }
+
+    /// What is wrong with a run.
+    pub fn broken(&self, plan: &Plan, outcome: &Outcome) -> Vec<Violation> {
+        compare(plan, outcome, self.of(plan))
+    }
+
+    /// The runs without faults that went wrong themselves.
+    pub fn violations(&self) -> impl Iterator<Item = &Violation> {
+        self.0.iter().flat_map(|outcome| &outcome.violations)
+    }
+}
+
+impl Default for Calm {
+    fn default() -> Self {
+        Calm::new()
+    }
+}
+
+/// What came of many runs.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    pub runs: u64,
+    pub broken: u64,
+    pub counts: Counts,
+    /// The first ones that were broken, by their number.
+    pub failures: Vec<(u64, Plan, Vec<Violation>)>,
+    /// Of the last plan.
+    pub last_hash: u64,
+}
+
+impl Report {
+    /// Faults that never struck.
+    pub fn missing(&self) -> Vec<Fault> {
+        Fault::ALL.iter().copied().filter(|fault| !self.counts.contains_key(fault)).collect()
+    }
+
+    fn add(&mut self, number: u64, plan: Plan, outcome: &Outcome, violations: Vec<Violation>) {
+        self.runs += 1;
+        for (fault, struck) in &outcome.counts {
+            *self.counts.entry(*fault).or_default() += struck;
+        }
+        if !violations.is_empty() {
+            self.broken += 1;
+            self.failures.push((number, plan, violations));
+            self.failures.sort_by_key(|(number, ..)| *number);
+            self.failures.truncate(KEPT);
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for fault in Fault::ALL {
+            writeln!(f, "{:>9}  {fault}", self.counts.get(fault).copied().unwrap_or_default())?;
+        }
+        for (_, plan, violations) in &self.failures {
+            for Violation { invariant, detail } in violations {
+                writeln!(f, "{}: {invariant} {detail}", plan.command())?;
+            }
+        }
+        write!(f, "{} runs, {} of them broken", self.runs, self.broken)
+    }
+}
+
+/// Runs the plans of all these numbers; says after each run how many are done. The report is the same however many threads
+/// there are.
+pub fn batch(
+    numbers: std::ops::Range<u64>,
+    threads: usize,
+    plan_of: impl Fn(u64) -> Plan + Sync,
+    done: impl Fn(u64) + Sync,
+) -> Report {
+    let calm = Calm::new();
+    let (next, report) = (AtomicU64::new(numbers.start), Mutex::new(Report::default()));
+    let work = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= numbers.end {
+                return;
+            }
+            let plan = plan_of(number);
+            let outcome = run(&plan);
+            let violations = calm.broken(&plan, &outcome);
+            let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
+            if number + 1 == numbers.end {
+                report.last_hash = outcome.hash;
+            }
+            report.add(number, plan, &outcome, violations);
+            done(report.runs);
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..threads.max(1)).for_each(|_| drop(scope.spawn(work)));
+    });
+    report.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// As many threads as there are cores.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get())
+}

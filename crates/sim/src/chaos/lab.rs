@@ -1,0 +1,76 @@
+//! A world with all around it, before anything has happened.
+
+use super::faults::Faults;
+use super::history::{History, identity};
+use super::plan::Plan;
+use super::process::{Handle, Process};
+use super::seen::Seen;
+use super::world::World;
+use crate::embedded::Embedded;
+use crate::server::Shared;
+use jiff::Timestamp;
+use rollcall_api::names;
+use rollcall_controller::Config;
+use rollcall_controller::clock::Clock;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// When every run begins.
+const BEGINNING: i64 = 1_767_225_600;
+/// How long a lease lasts.
+const LEASE: Duration = Duration::from_secs(15);
+
+pub struct Lab {
+    pub world: &'static World,
+    pub shared: Arc<Shared>,
+    pub faults: Faults,
+    pub history: History,
+    pub handles: [Handle; 2],
+    seen: Seen,
+    clock: Clock,
+    seed: u64,
+}
+
+impl Lab {
+    /// The objects of the plan's world, and the cluster, which has to be run.
+    pub fn new(plan: &Plan) -> (Lab, Embedded) {
+        let world = plan.world();
+        let beginning = Timestamp::from_second(BEGINNING).unwrap_or(Timestamp::UNIX_EPOCH);
+        let clock = Clock::starting_at(beginning);
+        let embedded = Embedded::new(clock, plan.seed);
+        let (shared, seen) = (embedded.shared.clone(), Seen::default());
+        let history = History::new(world, seen.clone());
+        {
+            let mut cluster = shared.lock();
+            cluster.store.observe(Box::new(history.clone()));
+            world.create(&mut cluster);
+        }
+        let faults = Faults::new(plan.faults.clone());
+        let handles = [Handle::default(), Handle::default()];
+        (Lab { world, shared, faults, history, handles, seen, clock, seed: plan.seed }, embedded)
+    }
+
+    /// A controller, which has to be run.
+    pub fn process(&self, number: usize, leader_elect: bool) -> Process {
+        let config = Config {
+            namespace: names::OWN_NAMESPACE.into(),
+            metrics_bind_address: None,
+            health_probe_bind_address: None,
+            leader_elect,
+            lease_duration: LEASE,
+            identity: identity(number),
+            max_in_flight: 8,
+            dry_run: false,
+            seed: self.seed.wrapping_add(number as u64),
+        };
+        Process {
+            number,
+            shared: self.shared.clone(),
+            faults: self.faults.clone(),
+            seen: self.seen.clone(),
+            config,
+            clock: self.clock,
+            handle: self.handles[number].clone(),
+        }
+    }
+}

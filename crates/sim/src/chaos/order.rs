@@ -1,0 +1,184 @@
+//! The order in which pods were let go, and whether it was the right one.
+
+use super::history::Violation;
+use super::seen::Seen;
+use super::world::{self, Group, Members, Rule, World};
+use crate::store::{Change, Key};
+use jiff::Timestamp;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What was committed so far, as far as the order depends on it.
+pub struct Order {
+    world: &'static World,
+    seen: Seen,
+    /// Clocks are wrong in this run: then no time is judged.
+    pub clocks_are_wrong: bool,
+    /// Two act at the same time: then what starts at once is not counted.
+    pub two_act: bool,
+    pods: BTreeMap<Key, Pod>,
+    /// Of each group by its rule and place: since when it is known to have been complete.
+    complete: BTreeMap<(usize, usize), Timestamp>,
+    sequences: BTreeMap<usize, Sequence>,
+}
+
+struct Pod {
+    uid: String,
+    tier: String,
+    arrived: bool,
+    /// Let go by us, and not arrived since.
+    starting: bool,
+}
+
+#[derive(Default)]
+struct Sequence {
+    /// While it is there.
+    uid: Option<String>,
+    suspended: bool,
+    deleted: bool,
+    released: u64,
+}
+
+impl Order {
+    pub fn new(world: &'static World, seen: Seen) -> Order {
+        Order {
+            world,
+            seen,
+            clocks_are_wrong: false,
+            two_act: false,
+            pods: BTreeMap::new(),
+            complete: BTreeMap::new(),
+            sequences: BTreeMap::new(),
+        }
+    }
+
+    pub fn has_sequences(&self, namespace: &str) -> bool {
+        self.world.rules.iter().any(|rule| rule.namespace == namespace)
+    }
+
+    /// A pod has changed, by whomever.
+    pub fn pod(&mut self, change: &Change) {
+        let key = &change.key;
+        if &*key.namespace != world::NAMESPACE {
+            return;
+        }
+        let known = self.pods.remove(key).filter(|known| known.uid == change.object.uid());
+        let was = known.as_ref().is_some_and(|known| known.arrived);
+        let arrived = change.after().is_some_and(|pod| world::has_arrived(pod));
+        if !change.deleted {
+            let starting = known.is_some_and(|known| known.starting) && !arrived;
+            let (uid, tier) = (change.object.uid().to_owned(), world::tier(&change.object).to_owned());
+            self.pods.insert(key.clone(), Pod { uid, tier, arrived, starting });
+        }
+        if arrived && !was {
+            self.arrived(change.at);
+        }
+    }
+
+    /// One more has arrived: which groups are complete now?
+    fn arrived(&mut self, at: Timestamp) {
+        for (place, rule) in self.world.rules.iter().enumerate() {
+            for (position, group) in rule.groups.iter().enumerate() {
+                let by_pods = !matches!(group.members, Members::Job(_));
+                if by_pods && self.number(rule, position, |pod| pod.arrived) >= group.required {
+                    self.complete.entry((place, position)).or_insert(at);
+                }
+            }
+        }
+    }
+
+    /// How many members of a group are like that.
+    fn number(&self, rule: &Rule, position: usize, which: impl Fn(&Pod) -> bool) -> usize {
+        let members = self.pods.iter().filter(|(_, pod)| which(pod));
+        members.filter(|(key, pod)| rule.group_of(&key.name, &pod.tier) == Some(position)).count()
+    }
+
+    pub fn job(&mut self, change: &Change) {
+        if !world::is_done(&change.object) {
+            return;
+        }
+        for (place, rule) in self.world.rules.iter().enumerate() {
+            let of_it = |group: &Group| matches!(group.members, Members::Job(name) if name == &*change.key.name);
+            if let Some(position) = rule.groups.iter().position(of_it) {
+                self.complete.entry((place, position)).or_insert(change.at);
+            }
+        }
+    }
+
+    /// A pod was let go by one of our controllers.
+    pub fn released(&mut self, change: &Change, process: usize) -> Vec<Violation> {
+        let name = &*change.key.name;
+        let tier = world::tier(&change.object).to_owned();
+        if let Some(pod) = self.pods.get_mut(&change.key) {
+            pod.starting = true;
+        }
+        let (mut found, mut asked_for) = (Vec::new(), false);
+        for (place, rule) in self.world.rules.iter().enumerate() {
+            let Some(position) = rule.group_of(name, &tier).filter(|_| rule.permitted) else { continue };
+            let sequence = self.sequences.entry(place).or_default();
+            // Who has not heard of it cannot keep to it. Who has been there before may be gone for all they know.
+            let there = sequence.uid.as_ref().is_some_and(|uid| self.seen.knew(process, uid));
+            asked_for |= there || sequence.deleted && rule.lets_go;
+            if there {
+                sequence.released += 1;
+                let suspended = sequence.suspended.then(|| format!("while {} is suspended", rule.sequence));
+                let wrong = suspended.or_else(|| self.too_early(place, position, change.at));
+                let wrong = wrong.or_else(|| self.too_many(rule, position));
+                found.extend(wrong.map(|why| ("S1", format!("pod {name} was released {why}"))));
+            }
+        }
+        if !asked_for {
+            found.push(("S6", format!("pod {name} was released, and nobody wants that")));
+        }
+        found.into_iter().map(|(invariant, detail)| Violation { invariant, detail }).collect()
+    }
+
+    /// Why a group is not open yet.
+    fn too_early(&self, place: usize, position: usize, at: Timestamp) -> Option<String> {
+        let earlier = position.checked_sub(1)?;
+        let group = &self.world.rules[place].groups[earlier];
+        let Some(since) = self.complete.get(&(place, earlier)) else {
+            return Some(format!("before {} was complete", group.name));
+        };
+        let settled = at.duration_since(*since).as_millis();
+        let early = !self.clocks_are_wrong && settled < i128::from(group.settle_seconds * 1000);
+        early.then(|| format!("{settled} ms after {} was complete", group.name))
+    }
+
+    fn too_many(&self, rule: &Rule, position: usize) -> Option<String> {
+        let limit = rule.groups[position].at_once;
+        if self.two_act || limit == usize::MAX {
+            return None;
+        }
+        let starting = self.number(rule, position, |pod| pod.starting);
+        (starting > limit).then(|| format!("as the {starting}th that starts at the same time"))
+    }
+
+    /// A sequence has changed, by whomever.
+    pub fn sequence(&mut self, change: &Change) -> Option<Violation> {
+        let place = self.world.rules.iter().position(|rule| rule.key() == change.key)?;
+        let rule = &self.world.rules[place];
+        let sequence = self.sequences.entry(place).or_default();
+        sequence.uid = change.after().map(|sequence| sequence.uid().to_owned());
+        sequence.suspended = change.object["spec"]["suspend"] == true;
+        sequence.deleted |= change.deleted;
+        if change.deleted {
+            return None;
+        }
+        let phase = |object: &Value| object["status"]["phase"].as_str().unwrap_or("Pending").to_owned();
+        let before = change.before.as_ref().map_or("Pending".into(), |before| phase(before));
+        let now = phase(&change.object);
+        let broken = |detail: String| Some(Violation { invariant: "S9", detail });
+        if before != "Pending" && now == "Pending" && sequence.released > 0 {
+            return broken(format!("{} went from {before} to Pending", rule.sequence));
+        }
+        if now == "Completed" && before != "Completed" {
+            let complete = |position: &usize| self.complete.contains_key(&(place, *position));
+            let late: Vec<usize> = (0..rule.groups.len()).filter(|position| !complete(position)).collect();
+            if !late.is_empty() {
+                return broken(format!("{} is Completed, and its groups {late:?} never were", rule.sequence));
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,55 @@
+//! What is to be run: a seed, which also says in which world, and the faults.
+
+use super::fault::{Fault, Place, Planned};
+use super::world::{self, World};
+use crate::chance::Chance;
+
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    pub seed: u64,
+    pub faults: Vec<Planned>,
+}
+
+impl Plan {
+    /// A run without faults.
+    pub fn calm(seed: u64) -> Plan {
+        Plan { seed, faults: Vec::new() }
+    }
+
+    /// Some faults, by chance.
+    pub fn random(seed: u64) -> Plan {
+        let mut chance = Chance::seeded(seed);
+        let number = 1 + chance.below(4);
+        let faults = (0..number).map(|_| {
+            let fault = Fault::ALL[chance.below(Fault::ALL.len() as u64) as usize];
+            let when = match fault.place() {
+                Place::Write => 1 + chance.below(40),
+                // Each start lists and watches nine kinds.
+                Place::List | Place::Watch => 1 + chance.below(20),
+                Place::Process | Place::Cluster => chance.below(9_000),
+            };
+            Planned { fault, when }
+        });
+        Plan { seed, faults: faults.collect() }
+    }
+
+    pub fn world(&self) -> &'static World {
+        world::of_seed(self.seed)
+    }
+
+    /// As it is given to the command that repeats it.
+    pub fn command(&self) -> String {
+        let faults: Vec<String> = self.faults.iter().map(Planned::to_string).collect();
+        format!("make chaos SEED={} FAULTS={}", self.seed, faults.join(","))
+    }
+
+    pub fn has(&self, fault: Fault) -> bool {
+        self.faults.iter().any(|plan| plan.fault == fault)
+    }
+
+    /// When the last of those faults strikes that have a time, in milliseconds.
+    pub fn last_timed(&self) -> u64 {
+        let timed = |plan: &&Planned| matches!(plan.fault.place(), Place::Process | Place::Cluster);
+        self.faults.iter().filter(timed).map(|plan| plan.when).max().unwrap_or_default()
+    }
+}

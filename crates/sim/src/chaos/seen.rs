@@ -1,0 +1,85 @@
+//! What each controller has been shown: nothing may be done to an object that was never shown to who does it, and nobody can
+//! keep the rules of a sequence they have not heard of.
+
+use rollcall_core::Uid;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// As every object has it.
+const FIELD: &str = "\"uid\":\"";
+const LENGTH: usize = 36;
+
+#[derive(Default)]
+struct State {
+    /// Counts what is shown and sent, to tell what was first.
+    moment: u64,
+    shown: BTreeMap<(usize, Uid), u64>,
+    /// When the write was sent that is carried out now.
+    sent: u64,
+}
+
+#[derive(Clone, Default)]
+pub struct Seen(Arc<Mutex<State>>);
+
+impl Seen {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A process begins, and knows nothing.
+    pub fn begins(&self, process: usize) {
+        self.state().shown.retain(|(known, _), _| *known != process);
+    }
+
+    /// A process is shown these objects.
+    pub fn show(&self, process: usize, bytes: &[u8]) {
+        let text = String::from_utf8_lossy(bytes);
+        let mut state = self.state();
+        state.moment += 1;
+        let moment = state.moment;
+        for (at, _) in text.match_indices(FIELD) {
+            let start = at + FIELD.len();
+            if let Some(uid) = text.get(start..start + LENGTH) {
+                state.shown.entry((process, Uid::new(uid))).or_insert(moment);
+            }
+        }
+    }
+
+    /// A write is sent; says when.
+    pub fn send(&self) -> u64 {
+        let mut state = self.state();
+        state.moment += 1;
+        state.moment
+    }
+
+    /// The write that was sent then is carried out from here on.
+    pub fn carry_out(&self, sent: u64) {
+        self.state().sent = sent;
+    }
+
+    /// Whether the process knew this object when it sent what is carried out now.
+    pub fn knew(&self, process: usize, uid: &str) -> bool {
+        let state = self.state();
+        state.shown.get(&(process, Uid::new(uid))).is_some_and(|shown| *shown < state.sent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_too_late_was_not_known() {
+        let (seen, uid) = (Seen::default(), "0b5c9d2e-0000-4000-8000-000000000001");
+        let early = seen.send();
+        seen.show(1, format!("{{\"metadata\":{{\"uid\":\"{uid}\"}}}}").as_bytes());
+        let late = seen.send();
+        let knew = |process, sent| {
+            seen.carry_out(sent);
+            seen.knew(process, uid)
+        };
+        assert_eq!([knew(1, early), knew(1, late), knew(0, late)], [false, true, false]);
+        seen.begins(1);
+        assert!(!knew(1, late));
+    }
+}

@@ -1,0 +1,91 @@
+//! Sequences that are deleted, held and suspended while others go on.
+
+use super::{End, Group, NAMESPACE, Rule, Step, When, World, pods, sequence};
+use crate::cluster::Cluster;
+use crate::kinds::Kind;
+use serde_json::{Value, json};
+
+const DB: &[&str] = &["db-0", "db-1"];
+const APP: &[&str] = &["app-0", "app-1"];
+
+static RULES: [Rule; 4] = [
+    Rule {
+        namespace: NAMESPACE,
+        sequence: "shop",
+        groups: &[Group::named("db", DB), Group::named("app", APP)],
+        end: End::Completed,
+        permitted: true,
+        lets_go: true,
+    },
+    // Deleted when its first group is on its way; what it still holds is let go.
+    Rule {
+        namespace: NAMESPACE,
+        sequence: "gone",
+        groups: &[
+            Group::named("one", &["gone-0", "gone-1"]),
+            Group { settle_seconds: 3600, ..Group::named("two", &["gone-2"]) },
+            Group::named("three", &["gone-3", "gone-4"]),
+        ],
+        end: End::Deleted,
+        permitted: true,
+        lets_go: true,
+    },
+    // Deleted, and what it holds stays held.
+    Rule {
+        namespace: NAMESPACE,
+        sequence: "kept",
+        groups: &[Group::named("never", &["not-there"]), Group::named("kept", &["kept-0"])],
+        end: End::Deleted,
+        permitted: true,
+        lets_go: false,
+    },
+    Rule {
+        namespace: NAMESPACE,
+        sequence: "paused",
+        groups: &[Group::named("one", &["paused-0"]), Group::named("two", &["paused-1"])],
+        end: End::Completed,
+        permitted: true,
+        lets_go: true,
+    },
+];
+
+pub static WORLD: World = World {
+    name: "farewell",
+    rules: &RULES,
+    manifests,
+    script: &[
+        Step { when: When::At(2_500), deed: delete },
+        Step { when: When::At(4_000), deed: resume },
+    ],
+    held: &["kept-0"],
+};
+
+fn manifests() -> Vec<(Kind, Value)> {
+    let [shop, gone, kept, paused] = &RULES;
+    let mut all: Vec<(Kind, Value)> = pods("db", DB).chain(pods("app", APP)).collect();
+    all.extend(pods("gone", &["gone-0", "gone-1", "gone-2", "gone-3", "gone-4"]));
+    all.extend(pods("other", &["kept-0", "paused-0", "paused-1"]));
+    let groups = json!([{ "name": "db", "pods": DB }, { "name": "app", "pods": APP }]);
+    all.push(sequence(shop, json!({ "podGroups": groups })));
+    let groups = json!([
+        { "name": "one", "pods": ["gone-0", "gone-1"] },
+        { "name": "two", "pods": ["gone-2"], "waitDuration": "1h" },
+        { "name": "three", "pods": ["gone-3", "gone-4"] },
+    ]);
+    all.push(sequence(gone, json!({ "podGroups": groups })));
+    let groups = json!([{ "name": "never", "pods": ["not-there"] }, { "name": "kept", "pods": ["kept-0"] }]);
+    all.push(sequence(kept, json!({ "podGroups": groups, "deletionPolicy": "Hold" })));
+    let groups = json!([{ "name": "one", "pods": ["paused-0"] }, { "name": "two", "pods": ["paused-1"] }]);
+    all.push(sequence(paused, json!({ "podGroups": groups, "suspend": true })));
+    all
+}
+
+fn delete(cluster: &mut Cluster) {
+    for rule in &RULES[1..3] {
+        let _ = cluster.delete(&rule.key());
+    }
+}
+
+fn resume(cluster: &mut Cluster) {
+    let _ = cluster.update(&RULES[3].key(), |paused| paused["spec"]["suspend"] = false.into());
+}

@@ -1,0 +1,90 @@
+//! Whether everything is as it should be in the end.
+
+use super::{End, Group, Members, Rule, World, has_arrived, is_held, tier};
+use crate::cluster::Cluster;
+use crate::kinds::Kind;
+use rollcall_api::names;
+use serde_json::{Value, json};
+
+/// What is not yet as it should be in the end: every pod has arrived but those that are to be held, and every sequence says
+/// what became of it.
+pub fn unfinished(world: &World, cluster: &Cluster, scripted: bool) -> Option<String> {
+    for (key, pod) in cluster.store.list(Kind::Pod, None) {
+        let name = &*key.name;
+        match (world.held.contains(&name), is_held(pod)) {
+            (true, true) => {}
+            (true, false) => return Some(format!("pod {name} was let go")),
+            (false, true) => return Some(format!("pod {name} is held")),
+            (false, false) if !has_arrived(pod) => return Some(format!("pod {name} has not arrived")),
+            (false, false) => {}
+        }
+    }
+    world.rules.iter().find_map(|rule| of_sequence(rule, cluster, scripted))
+}
+
+fn of_sequence(rule: &Rule, cluster: &Cluster, scripted: bool) -> Option<String> {
+    let (name, found) = (rule.sequence, cluster.store.get(&rule.key()));
+    let missing = rule.groups.iter().find_map(|group| of_group(group, cluster, scripted));
+    let phase = match rule.end {
+        End::Deleted if found.is_some() => return Some(format!("{name} is there")),
+        End::Deleted => return None,
+        End::Failed => "Failed",
+        End::Completed if missing.is_some() => return missing,
+        End::Completed => "Completed",
+    };
+    let Some(sequence) = found else { return Some(format!("there is no {name}")) };
+    let status = &sequence["status"];
+    if status["phase"] != phase {
+        return Some(format!("{name} is {}: {}", status["phase"], status["message"]));
+    }
+    if status["observedGeneration"] != sequence["metadata"]["generation"] {
+        return Some(format!("the status of {name} is of generation {}", status["observedGeneration"]));
+    }
+    None
+}
+
+/// Whether as many are there as are to be in the end; that they have arrived is seen to.
+fn of_group(group: &Group, cluster: &Cluster, scripted: bool) -> Option<String> {
+    let there = cluster.store.list(Kind::Pod, Some(super::NAMESPACE));
+    let there = there.filter(|(key, pod)| group.claims(&key.name, tier(pod))).count();
+    let wanted = if scripted { group.finally } else { group.required.min(group.finally) };
+    match group.members {
+        // Cleaned up when it is done.
+        Members::Job(name) => (there > 0).then(|| format!("pods of {name} are there")),
+        Members::Named(_) | Members::Tier(_) if there >= wanted => None,
+        Members::Named(_) | Members::Tier(_) => Some(format!("{} has {there} of {wanted} pods", group.name)),
+    }
+}
+
+/// What has to be the same in the end whatever went wrong: no times, no uids, no versions, no generated names.
+pub fn picture(cluster: &Cluster) -> Vec<String> {
+    let mut lines = Vec::new();
+    for kind in [Kind::PodSequence, Kind::Pod, Kind::ConfigMap] {
+        for (key, object) in cluster.store.list(kind, None) {
+            let (name, summary) = match kind {
+                Kind::Pod => {
+                    let owned = object["metadata"]["ownerReferences"].is_array();
+                    let name = if owned { tier(object) } else { &*key.name };
+                    let gates = &object["spec"]["schedulingGates"];
+                    (name, json!([object["status"]["phase"], gates, has_arrived(object)]))
+                }
+                Kind::PodSequence => (&*key.name, of_status(object)),
+                // The name of a note is made of the uid.
+                _ => ("note", json!(object["data"].as_object().map(|data| data.len()))),
+            };
+            if kind != Kind::ConfigMap || &*key.namespace == names::OWN_NAMESPACE {
+                lines.push(format!("{}/{name} {summary}", kind.info().plural));
+            }
+        }
+    }
+    lines.sort();
+    lines
+}
+
+fn of_status(sequence: &Value) -> Value {
+    let groups = sequence["status"]["groups"].as_array().into_iter().flatten();
+    let fields = ["name", "state", "expected", "present", "released", "arrived"];
+    let groups: Vec<Value> =
+        groups.map(|group| fields.iter().map(|field| group[*field].clone()).collect()).collect();
+    json!([sequence["status"]["phase"], sequence["spec"], groups])
+}

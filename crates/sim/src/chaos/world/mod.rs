@@ -1,0 +1,227 @@
+//! The objects of a run, as people would create them, and what has to become of them.
+//!
+//! There are several worlds, and the seed says which one a run is in. What is to be checked is written down here a second
+//! time, by hand, as [`Rule`]s: nothing here reads a spec the way the controller does.
+
+mod farewell;
+mod judge;
+mod neighbours;
+mod shop;
+mod workloads;
+
+pub use judge::{picture, unfinished};
+
+use crate::cluster::Cluster;
+use crate::kinds::Kind;
+use crate::store::Key;
+use rollcall_api::names;
+use serde_json::{Value, json};
+
+/// Where the pods are.
+pub const NAMESPACE: &str = "default";
+/// A namespace that permits nothing to anybody.
+pub const CLOSED: &str = "closed";
+pub const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
+
+pub struct World {
+    pub name: &'static str,
+    /// The first one is the one that faults strike.
+    pub rules: &'static [Rule],
+    pub manifests: fn() -> Vec<(Kind, Value)>,
+    /// What people do meanwhile, one after the other.
+    pub script: &'static [Step],
+    /// Pods that nobody may ever let go.
+    pub held: &'static [&'static str],
+}
+
+/// One sequence.
+pub struct Rule {
+    pub namespace: &'static str,
+    pub sequence: &'static str,
+    pub groups: &'static [Group],
+    pub end: End,
+    /// Whether it may do anything where its pods are.
+    pub permitted: bool,
+    /// Whether its end lets its pods go.
+    pub lets_go: bool,
+}
+
+/// What becomes of a sequence.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Completed,
+    Failed,
+    Deleted,
+}
+
+/// One of its groups; each waits for the one before it.
+pub struct Group {
+    pub name: &'static str,
+    pub members: Members,
+    /// How many have to arrive.
+    pub required: usize,
+    /// How many there are in the end.
+    pub finally: usize,
+    /// How long the next one waits after that.
+    pub settle_seconds: i64,
+    /// How many may start at the same time.
+    pub at_once: usize,
+}
+
+pub enum Members {
+    Named(&'static [&'static str]),
+    /// By their label.
+    Tier(&'static str),
+    /// The pods of a Job with that label, which has the same name; it says itself when it is done.
+    Job(&'static str),
+}
+
+/// Something that people do.
+pub struct Step {
+    pub when: When,
+    pub deed: fn(&mut Cluster),
+}
+
+#[derive(Clone, Copy)]
+pub enum When {
+    /// So many milliseconds after the beginning.
+    At(u64),
+    /// As soon as everything is as it should be.
+    Finished,
+}
+
+pub static ALL: [&World; 4] = [&shop::WORLD, &workloads::WORLD, &neighbours::WORLD, &farewell::WORLD];
+
+/// The world of a run.
+pub fn of_seed(seed: u64) -> &'static World {
+    ALL[(seed % ALL.len() as u64) as usize]
+}
+
+impl Rule {
+    pub fn key(&self) -> Key {
+        Key::new(Kind::PodSequence, self.namespace, self.sequence)
+    }
+
+    /// The first group that claims a pod.
+    pub fn group_of(&self, name: &str, tier: &str) -> Option<usize> {
+        self.groups.iter().position(|group| group.claims(name, tier))
+    }
+}
+
+impl Group {
+    const fn named(name: &'static str, pods: &'static [&'static str]) -> Group {
+        let (required, members) = (pods.len(), Members::Named(pods));
+        Group { name, members, required, finally: required, settle_seconds: 0, at_once: usize::MAX }
+    }
+
+    const fn tier(name: &'static str, required: usize) -> Group {
+        let members = Members::Tier(name);
+        Group { name, members, required, finally: required, settle_seconds: 0, at_once: usize::MAX }
+    }
+
+    pub fn claims(&self, name: &str, tier: &str) -> bool {
+        match self.members {
+            Members::Named(names) => names.contains(&name),
+            Members::Tier(label) | Members::Job(label) => tier == label,
+        }
+    }
+}
+
+impl World {
+    pub fn create(&self, cluster: &mut Cluster) {
+        NODES.iter().for_each(|node| create_node(cluster, node));
+        create_own_namespace(cluster);
+        for (kind, object) in (self.manifests)() {
+            let made = cluster.create(kind, object);
+            debug_assert!(made.is_ok(), "{}: {:?}", self.name, made.err().map(|refusal| refusal.message));
+        }
+    }
+
+    /// The sequence that faults strike, as it was written at first.
+    pub fn main_sequence(&self) -> Value {
+        let key = self.rules[0].key();
+        let mut all = (self.manifests)().into_iter();
+        all.find(|(kind, object)| Key::of(*kind, object) == key).map(|(_, object)| object).unwrap_or_default()
+    }
+
+    /// Creates a pod anew that nobody but a person makes. Who does so knows whether its sequence is gone: then a gate would
+    /// hold it for ever.
+    pub fn create_pod_again(&self, cluster: &mut Cluster, old: &Value) {
+        let name = old["metadata"]["name"].as_str().unwrap_or_default();
+        let (kind, mut new) = pod(name, tier(old));
+        let claims = |rule: &&Rule| rule.group_of(name, tier(old)).is_some();
+        if self.rules.iter().find(claims).is_some_and(|rule| rule.end == End::Deleted) {
+            new["spec"]["schedulingGates"] = json!([]);
+        }
+        let _ = cluster.create(kind, new);
+    }
+}
+
+pub fn create_node(cluster: &mut Cluster, name: &str) {
+    let _ = cluster.create(Kind::Node, json!({ "metadata": { "name": name } }));
+}
+
+pub fn create_own_namespace(cluster: &mut Cluster) {
+    let _ = cluster.create(Kind::Namespace, json!({ "metadata": { "name": names::OWN_NAMESPACE } }));
+}
+
+pub fn pod_key(name: &str) -> Key {
+    Key::new(Kind::Pod, NAMESPACE, name)
+}
+
+/// A pod that our gate holds.
+fn pod(name: &str, tier: &str) -> (Kind, Value) {
+    let pod = json!({
+        "metadata": { "name": name, "namespace": NAMESPACE, "labels": { "tier": tier } },
+        "spec": pod_spec("Always"),
+    });
+    (Kind::Pod, pod)
+}
+
+fn pods(tier: &str, names: &[&str]) -> impl Iterator<Item = (Kind, Value)> {
+    names.iter().map(|name| pod(name, tier))
+}
+
+fn pod_spec(restart: &str) -> Value {
+    json!({
+        "schedulingGates": [{ "name": names::SEQUENCE_GATE }],
+        "restartPolicy": restart,
+        "containers": [{ "name": "main", "image": "example/main:1" }],
+    })
+}
+
+/// What a workload makes its pods of.
+fn template(tier: &str, restart: &str) -> Value {
+    json!({ "metadata": { "labels": { "tier": tier } }, "spec": pod_spec(restart) })
+}
+
+fn sequence(rule: &Rule, spec: Value) -> (Kind, Value) {
+    let metadata = json!({ "name": rule.sequence, "namespace": rule.namespace });
+    (Kind::PodSequence, json!({ "metadata": metadata, "spec": spec }))
+}
+
+fn namespace(name: &str, annotations: Value) -> (Kind, Value) {
+    (Kind::Namespace, json!({ "metadata": { "name": name, "annotations": annotations } }))
+}
+
+/// Whether a pod has arrived, as a person would judge by `kubectl get pods`.
+pub fn has_arrived(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    let ready = conditions.into_iter().any(|is| is["type"] == "Ready" && is["status"] == "True");
+    pod["metadata"]["deletionTimestamp"].is_null() && (ready || pod["status"]["phase"] == "Succeeded")
+}
+
+pub fn is_held(pod: &Value) -> bool {
+    let gates = pod["spec"]["schedulingGates"].as_array().into_iter().flatten();
+    gates.into_iter().any(|gate| gate["name"] == names::SEQUENCE_GATE)
+}
+
+pub fn tier(pod: &Value) -> &str {
+    pod["metadata"]["labels"]["tier"].as_str().unwrap_or_default()
+}
+
+/// Whether a Job says that it is done.
+pub fn is_done(job: &Value) -> bool {
+    let conditions = job["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|is| is["type"] == "Complete" && is["status"] == "True")
+}

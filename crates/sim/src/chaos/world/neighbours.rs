@@ -1,0 +1,130 @@
+//! Several sequences, of several namespaces, that share pods; gates of others; a pod that comes late; a namespace that
+//! permits nothing.
+
+use super::{CLOSED, End, Group, NAMESPACE, Rule, Step, When, World, namespace, pod, pod_key, pods, sequence};
+use crate::cluster::Cluster;
+use crate::kinds::Kind;
+use crate::store::Key;
+use rollcall_api::names;
+use serde_json::{Value, json};
+
+const OPS: &str = "ops";
+const DB: &[&str] = &["db-0", "db-1"];
+const APP: &[&str] = &["app-0", "app-1"];
+const FOREIGN_GATE: &str = "example.com/licence";
+
+static RULES: [Rule; 4] = [
+    Rule {
+        namespace: NAMESPACE,
+        sequence: "shop",
+        groups: &[
+            Group::named("db", DB),
+            Group::named("app", APP),
+            Group { finally: 3, ..Group::tier("web", 2) },
+        ],
+        end: End::Completed,
+        permitted: true,
+        lets_go: true,
+    },
+    // Shares app-0 with the first, and lets it go later.
+    Rule {
+        namespace: NAMESPACE,
+        sequence: "night",
+        groups: &[
+            Group { settle_seconds: 3, ..Group::named("cache", &["cache-0"]) },
+            Group::named("app", &["app-0"]),
+        ],
+        end: End::Completed,
+        permitted: true,
+        lets_go: true,
+    },
+    // From another namespace, with its permission.
+    Rule {
+        namespace: OPS,
+        sequence: "guest",
+        groups: &[Group::named("db", DB), Group::named("backup", &["backup-0"])],
+        end: End::Completed,
+        permitted: true,
+        lets_go: true,
+    },
+    // Without one: it neither acts nor holds anything back.
+    Rule {
+        namespace: OPS,
+        sequence: "stranger",
+        groups: &[Group::named("secret", &["secret-0"])],
+        end: End::Failed,
+        permitted: false,
+        lets_go: false,
+    },
+];
+
+pub static WORLD: World = World {
+    name: "neighbours",
+    rules: &RULES,
+    manifests,
+    script: &[
+        Step { when: When::At(1_000), deed: permit },
+        Step { when: When::At(5_000), deed: take_foreign_gate },
+        Step { when: When::Finished, deed: come_late },
+    ],
+    held: &["secret-0"],
+};
+
+fn manifests() -> Vec<(Kind, Value)> {
+    let (mut all, web) = (Vec::new(), json!({ "matchLabels": { "tier": "web" } }));
+    all.push(namespace(OPS, json!({})));
+    all.push(namespace(CLOSED, json!({})));
+    all.extend(pods("db", DB).chain(pods("app", APP)).chain(pods("web", &["web-0", "web-1"])));
+    all.extend(pods("other", &["cache-0", "backup-0"]));
+    let (kind, mut secret) = pod("secret-0", "secret");
+    secret["metadata"]["namespace"] = CLOSED.into();
+    all.push((kind, secret));
+    for (_, object) in &mut all {
+        if object["metadata"]["name"] == "app-1"
+            && let Some(gates) = object["spec"]["schedulingGates"].as_array_mut()
+        {
+            gates.push(json!({ "name": FOREIGN_GATE }));
+        }
+    }
+    let [shop, night, guest, stranger] = &RULES;
+    all.push(sequence(
+        shop,
+        json!({ "podGroups": [
+            { "name": "db", "pods": DB },
+            { "name": "app", "pods": APP },
+            { "name": "web", "podSelector": web },
+        ] }),
+    ));
+    all.push(sequence(
+        night,
+        json!({ "podGroups": [
+            { "name": "cache", "pods": ["cache-0"], "waitDuration": "3s" },
+            { "name": "app", "pods": ["app-0"] },
+        ] }),
+    ));
+    let guests =
+        json!([{ "name": "db", "pods": DB }, { "name": "backup", "pods": ["backup-0"] }]);
+    all.push(sequence(guest, json!({ "namespace": NAMESPACE, "podGroups": guests })));
+    let groups = json!([{ "name": "secret", "pods": ["secret-0"] }]);
+    all.push(sequence(stranger, json!({ "namespace": CLOSED, "podGroups": groups })));
+    all
+}
+
+fn permit(cluster: &mut Cluster) {
+    let key = Key::new(Kind::Namespace, "", NAMESPACE);
+    let _ = cluster.update(&key, |there| there["metadata"]["annotations"][names::ALLOW_FROM] = OPS.into());
+}
+
+/// Whose gate it is takes it away; ours, if it is still there, stays.
+fn take_foreign_gate(cluster: &mut Cluster) {
+    let _ = cluster.update(&pod_key("app-1"), |pod| {
+        if let Some(gates) = pod["spec"]["schedulingGates"].as_array_mut() {
+            gates.retain(|gate| gate["name"] != FOREIGN_GATE);
+        }
+    });
+}
+
+fn come_late(cluster: &mut Cluster) {
+    let (kind, late) = pod("web-2", "web");
+    let _ = cluster.create(kind, late);
+}

@@ -1,0 +1,65 @@
+//! What makes pods itself: a Job that is cleaned up when it is done, a StatefulSet, a Deployment that is scaled up later.
+
+use super::{End, Group, Members, NAMESPACE, Rule, Step, When, World, sequence, template};
+use crate::cluster::Cluster;
+use crate::kinds::Kind;
+use crate::store::Key;
+use serde_json::{Value, json};
+
+/// Pods of the Deployment, at first and in the end.
+const REPLICAS: usize = 2;
+const MORE_REPLICAS: usize = 3;
+
+static SHOP: Rule = Rule {
+    namespace: NAMESPACE,
+    sequence: "shop",
+    groups: &[
+        Group { members: Members::Job("migrate"), finally: 0, ..Group::tier("migrate", 2) },
+        Group { settle_seconds: 1, ..Group::tier("store", 2) },
+        Group { finally: MORE_REPLICAS, ..Group::tier("web", REPLICAS) },
+    ],
+    end: End::Completed,
+    permitted: true,
+    lets_go: true,
+};
+
+pub static WORLD: World = World {
+    name: "workloads",
+    rules: std::slice::from_ref(&SHOP),
+    manifests,
+    script: &[Step { when: When::Finished, deed: scale_up }],
+    held: &[],
+};
+
+fn manifests() -> Vec<(Kind, Value)> {
+    let named = |name: &str| json!({ "name": name, "namespace": NAMESPACE });
+    let selector = |tier: &str| json!({ "matchLabels": { "tier": tier } });
+    // One pod after the other: while the first one is done, the second one is not there yet.
+    let job = json!({ "metadata": named("migrate"), "spec": {
+        "completions": 2, "parallelism": 1, "ttlSecondsAfterFinished": 12,
+        "template": template("migrate", "Never"),
+    } });
+    let set = json!({ "metadata": named("store"), "spec": {
+        "replicas": 2, "serviceName": "store", "selector": selector("store"),
+        "template": template("store", "Always"),
+    } });
+    let deployment = json!({ "metadata": named("web"), "spec": {
+        "replicas": REPLICAS, "selector": selector("web"), "template": template("web", "Always"),
+    } });
+    let spec = json!({ "podGroups": [
+        { "name": "migrate", "podSelector": selector("migrate") },
+        { "name": "store", "podSelector": selector("store"), "waitDuration": "1s" },
+        { "name": "web", "podSelector": selector("web") },
+    ] });
+    vec![
+        (Kind::Job, job),
+        (Kind::StatefulSet, set),
+        (Kind::Deployment, deployment),
+        sequence(&SHOP, spec),
+    ]
+}
+
+fn scale_up(cluster: &mut Cluster) {
+    let key = Key::new(Kind::Deployment, NAMESPACE, "web");
+    let _ = cluster.update(&key, |web| web["spec"]["replicas"] = MORE_REPLICAS.into());
+}

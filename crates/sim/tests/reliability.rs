@@ -1,0 +1,128 @@
+//! What no random run asks for: watches that die, writers that never rest, a cluster that goes and comes back, an end
+//! without a controller.
+
+use rollcall_api::names;
+use rollcall_sim::chaos::batch::Calm;
+use rollcall_sim::chaos::fault::{Fault, Planned};
+use rollcall_sim::chaos::lab::Lab;
+use rollcall_sim::chaos::plan::Plan;
+use rollcall_sim::chaos::run::run;
+use rollcall_sim::chaos::world;
+use rollcall_sim::kinds::Kind;
+use rollcall_sim::store::Key;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn plan(seed: u64, fault: Fault, when: impl IntoIterator<Item = u64>) -> Plan {
+    Plan { seed, faults: when.into_iter().map(|when| Planned { fault, when }).collect() }
+}
+
+/// Runs a story in the world of a seed, under virtual time, with the cluster around it.
+fn in_world(seed: u64, story: impl AsyncFnOnce(&Lab)) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime without sockets needs nothing").block_on(async {
+        let (lab, embedded) = Lab::new(&Plan::calm(seed));
+        tokio::select! {
+            biased;
+            () = story(&lab) => {}
+            () = embedded.run() => unreachable!("the cluster runs for ever"),
+        }
+        assert_eq!(lab.history.state().violations, []);
+    });
+}
+
+/// Lets a controller work for so long, and then be gone.
+async fn work(lab: &Lab, time: Duration) {
+    let ended = timeout(time, lab.process(0, false).live()).await;
+    assert!(ended.is_err(), "it is started again for ever");
+}
+
+/// S11: whichever watch dies, `/livez` says so, and who starts us anew then helps.
+#[test]
+fn no_watch_dies_silently() {
+    let calm = Calm::new();
+    for number in 1..=9 {
+        let plan = plan(0, Fault::Hang, [number]);
+        let outcome = run(&plan);
+        assert_eq!(calm.broken(&plan, &outcome), [], "{}", plan.command());
+        assert_eq!((outcome.counts[&Fault::Hang], outcome.starts), (1, 2), "{}", plan.command());
+    }
+}
+
+/// L5: somebody else writes between our decision and our write, every time.
+#[test]
+fn a_foreign_writer_does_not_stop_us() {
+    let calm = Calm::new();
+    for seed in 0..world::ALL.len() as u64 {
+        let plan = plan(seed, Fault::Raced, 1..=40);
+        let outcome = run(&plan);
+        assert_eq!(calm.broken(&plan, &outcome), [], "{}", plan.command());
+        assert!(outcome.counts[&Fault::Raced] > 20, "{:?}", outcome.counts);
+    }
+}
+
+/// L6: nodes, pods, our namespace and we ourselves are gone at once, and come back at once.
+#[test]
+fn a_cold_start_needs_no_hand() {
+    for seed in [0, 1] {
+        in_world(seed, async |lab| {
+            work(lab, 60 * SECOND).await;
+            assert_eq!(world::unfinished(lab.world, &lab.shared.lock(), false), None);
+            let lost = power_cut(lab);
+            sleep(5 * SECOND).await;
+            {
+                let mut cluster = lab.shared.lock();
+                world::NODES.iter().for_each(|node| world::create_node(&mut cluster, node));
+                world::create_own_namespace(&mut cluster);
+                lost.iter().for_each(|pod| lab.world.create_pod_again(&mut cluster, pod));
+            }
+            lab.shared.notify();
+            work(lab, 60 * SECOND).await;
+            assert_eq!(world::unfinished(lab.world, &lab.shared.lock(), false), None);
+        });
+    }
+}
+
+/// Says which pods nobody will make again.
+fn power_cut(lab: &Lab) -> Vec<serde_json::Value> {
+    let mut cluster = lab.shared.lock();
+    let pods: Vec<Key> = cluster.store.list(Kind::Pod, None).map(|(key, _)| key.clone()).collect();
+    let bare = cluster.store.list(Kind::Pod, None).map(|(_, pod)| pod.value.clone());
+    let bare: Vec<_> = bare.filter(|pod| pod["metadata"]["ownerReferences"].is_null()).collect();
+    for node in world::NODES {
+        cluster.delete(&Key::new(Kind::Node, "", node)).expect("it is there");
+    }
+    pods.iter().for_each(|pod| drop(cluster.delete_now(pod)));
+    cluster.delete(&Key::new(Kind::Namespace, "", names::OWN_NAMESPACE)).expect("it is there");
+    drop(cluster);
+    lab.shared.notify();
+    bare
+}
+
+/// L4: whatever we have touched can be deleted with us absent, in the middle of the work and after it.
+#[test]
+fn everything_can_be_deleted_while_we_are_absent() {
+    let kinds = [Kind::PodSequence, Kind::Deployment, Kind::StatefulSet, Kind::Job, Kind::Pod];
+    for (seed, worked) in (0..world::ALL.len() as u64).flat_map(|seed| [(seed, 3), (seed, 60)]) {
+        in_world(seed, async |lab| {
+            work(lab, worked * SECOND).await;
+            {
+                let mut cluster = lab.shared.lock();
+                let all = kinds.iter().flat_map(|kind| cluster.store.list(*kind, None));
+                let all: Vec<Key> = all.map(|(key, _)| key.clone()).collect();
+                assert!(all.len() > 4, "there is little to delete");
+                all.iter().for_each(|key| drop(cluster.delete(key)));
+                let own = Key::new(Kind::Namespace, "", names::OWN_NAMESPACE);
+                cluster.delete(&own).expect("it is there");
+            }
+            lab.shared.notify();
+            sleep(60 * SECOND).await;
+            let cluster = lab.shared.lock();
+            let left = kinds.iter().flat_map(|kind| cluster.store.list(*kind, None)).map(|(key, _)| key.name.clone());
+            assert_eq!(left.collect::<Vec<_>>(), Vec::<std::sync::Arc<str>>::new(), "seed {seed}");
+            assert!(cluster.store.find(Kind::Namespace, "", names::OWN_NAMESPACE).is_none());
+        });
+    }
+}
