@@ -46,21 +46,26 @@ pub async fn look(client: &Client, namespace: &str, name: &str) -> Result<Pod, F
     Ok(pod.facts())
 }
 
-/// Writes the note of a sequence, new or over the one that is there.
-pub async fn write_note(client: &Client, own: &str, wanted: &Note) -> Result<Note, Failure> {
+/// Writes the note of a sequence, over the one that is there if it is `known`. Should that not be so any more, the other way
+/// is tried at once.
+pub async fn write_note(client: &Client, own: &str, wanted: &Note, known: bool) -> Result<Note, Failure> {
     let too_large =
         || Failure { code: Some(413), message: "the note would be larger than a ConfigMap".into() };
     let content = note::config_map(wanted, own).ok_or_else(too_large)?;
-    let body = content.to_string().into_bytes();
-    let path = format!("/api/v1/namespaces/{own}/configmaps?fieldManager={}", names::FIELD_MANAGER);
-    let created = client::send(client, request("POST", &path, Some(client::JSON), body)).await;
-    let written: note::NoteObject = match created {
-        Err(failure) if failure.code == Some(409) => {
-            let name = note::name(wanted.sequence);
-            let path =
-                format!("/api/v1/namespaces/{own}/configmaps/{name}?fieldManager={}", names::FIELD_MANAGER);
-            let body = json!({ "data": content["data"] }).to_string().into_bytes();
-            client::send(client, request("PATCH", &path, Some(client::MERGE), body)).await?
+    let (name, manager) = (note::name(wanted.sequence), names::FIELD_MANAGER);
+    let create = || {
+        let path = format!("/api/v1/namespaces/{own}/configmaps?fieldManager={manager}");
+        request("POST", &path, Some(client::JSON), content.to_string().into_bytes())
+    };
+    let replace = || {
+        let path = format!("/api/v1/namespaces/{own}/configmaps/{name}?fieldManager={manager}");
+        let body = json!({ "data": content["data"] });
+        request("PATCH", &path, Some(client::MERGE), body.to_string().into_bytes())
+    };
+    let (first, other) = if known { (replace(), 404) } else { (create(), 409) };
+    let written: note::NoteObject = match client::send(client, first).await {
+        Err(failure) if failure.code == Some(other) => {
+            client::send(client, if known { create() } else { replace() }).await?
         }
         answer => answer?,
     };

@@ -47,6 +47,8 @@ struct Book {
     /// How often in a row it was refused, and until when it is left alone for that.
     refused: u32,
     not_before: Option<Instant>,
+    /// The object had changed: news of it are what is waited for.
+    moved: bool,
 }
 
 /// How a write ended.
@@ -107,7 +109,13 @@ impl Book {
 impl Statuses {
     /// The object was seen, with what its status says.
     pub fn observed(&mut self, uid: Uid, written: Written) {
-        self.books.entry(uid).or_default().written = Some(written);
+        let book = self.books.entry(uid).or_default();
+        book.written = Some(written);
+        if std::mem::take(&mut book.moved) {
+            (book.refused, book.not_before) = (0, None);
+            let due = book.due.zip(book.sent).map(|(due, sent)| Due { at: sent, ..due });
+            self.set_due(uid, due);
+        }
     }
 
     pub fn resource_version(&self, uid: Uid) -> Option<&str> {
@@ -192,12 +200,13 @@ impl Statuses {
             return;
         }
         (book.refused, book.not_before) = match outcome {
-            Outcome::Done | Outcome::Moved => (0, None),
-            Outcome::Failed => {
+            Outcome::Done => (0, None),
+            Outcome::Moved | Outcome::Failed => {
                 let wait = RETRY.saturating_mul(1 << book.refused.min(8)).min(LONGEST_RETRY);
                 (book.refused + 1, Some(now + wait))
             }
         };
+        book.moved = outcome == Outcome::Moved;
         let at = match outcome {
             Outcome::Done => book.sent.map_or(now, |sent| sent + COALESCE),
             Outcome::Moved | Outcome::Failed if is(Bug::StatusStorm) => {
@@ -296,6 +305,25 @@ mod tests {
         statuses.answered(uid, Outcome::Moved, now);
         assert!(statuses.pop(now, wall).is_none());
         statuses.want(uid, status("two"), true, now);
+        assert!(statuses.pop(now, wall).is_none(), "it would fail again");
+        seen(&mut statuses, uid);
         assert!(statuses.pop(now, wall).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_object_moved_under_without_news_is_tried_less_and_less() {
+        let (mut statuses, uid, wall) = (Statuses::default(), Uid::digest("s"), Timestamp::UNIX_EPOCH);
+        let begin = Instant::now();
+        seen(&mut statuses, uid);
+        let mut attempts = 0;
+        for seconds in 0..600 {
+            let now = begin + Duration::from_secs(seconds);
+            statuses.want(uid, status("one"), true, now);
+            if statuses.pop(now, wall).is_some() {
+                attempts += 1;
+                statuses.answered(uid, Outcome::Moved, now);
+            }
+        }
+        assert!((10..30).contains(&attempts), "{attempts} attempts in ten minutes");
     }
 }

@@ -323,7 +323,9 @@ impl Watch {
         let page: ListOf<T> = answer?;
         // Whatever answered, it was no API server; to take it for an empty list would be to see everything deleted.
         match version(&page.metadata.resource_version) {
-            0 if !is(Bug::GarbageIsEmpty) => Err(Failure { code: None, message: "the answer is no list: it has no version".into() }),
+            0 if !is(Bug::GarbageIsEmpty) => {
+                Err(Failure { code: None, message: "the answer is no list: it has no version".into() })
+            }
             _ => Ok(page),
         }
     }

@@ -51,6 +51,7 @@ fn every_planted_bug_is_found_and_without_it_there_is_nothing_to_find() {
         println!("{:<20} {:<10} {}: {detail}", bug.name(), invariants.join(" "), plan.command());
         assert_eq!(calm.broken(plan, &run(plan)), [], "without {}: {}", bug.name(), plan.command());
     }
-    let missed: Vec<_> = found.iter().filter(|(_, found)| found.is_none()).map(|(bug, _)| bug.name()).collect();
+    let missed: Vec<_> =
+        found.iter().filter(|(_, found)| found.is_none()).map(|(bug, _)| bug.name()).collect();
     assert!(missed.is_empty(), "not found in {RUNS} runs: {}", missed.join(", "));
 }

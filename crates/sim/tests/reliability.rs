@@ -120,7 +120,10 @@ fn everything_can_be_deleted_while_we_are_absent() {
             lab.shared.notify();
             sleep(60 * SECOND).await;
             let cluster = lab.shared.lock();
-            let left = kinds.iter().flat_map(|kind| cluster.store.list(*kind, None)).map(|(key, _)| key.name.clone());
+            let left = kinds
+                .iter()
+                .flat_map(|kind| cluster.store.list(*kind, None))
+                .map(|(key, _)| key.name.clone());
             assert_eq!(left.collect::<Vec<_>>(), Vec::<std::sync::Arc<str>>::new(), "seed {seed}");
             assert!(cluster.store.find(Kind::Namespace, "", names::OWN_NAMESPACE).is_none());
         });

@@ -27,9 +27,9 @@ impl Engine {
             }
             Action::WriteNote { note } => {
                 if self.noting.insert(key) {
-                    let own = self.config.namespace.clone();
+                    let (own, known) = (self.config.namespace.clone(), self.index.note(key).is_some());
                     self.push(async move {
-                        let answer = act::write_note(&client, &own, &note).await;
+                        let answer = act::write_note(&client, &own, &note, known).await;
                         Done::Noted { key, answer }
                     });
                 }

@@ -239,7 +239,10 @@ impl Report<'_> {
 
     fn phase(&self, current: Option<usize>) -> Phase {
         let views = &self.evaluation.groups;
-        let begun = views.iter().any(|view| view.complete || view.opened_at.is_some() && view.released > 0);
+        // What has begun has begun, even if all that was released is gone again.
+        let before = matches!(self.entry.recorded().phase, Some(Phase::InProgress | Phase::Completed));
+        let begun =
+            before || views.iter().any(|view| view.complete || view.opened_at.is_some() && view.released > 0);
         match (&self.evaluation.stall, current) {
             (Some(_), _) => Phase::Failed,
             (None, None) => Phase::Completed,

@@ -37,7 +37,10 @@ fn one(plan: &Plan) -> Result<()> {
         eprintln!("{line}");
     }
     println!("world    {}", plan.world().name);
-    println!("took     {} ms of virtual time, {} writes", outcome.took, outcome.requests);
+    println!(
+        "took     {} ms of virtual time, {} commits, {} writes sent",
+        outcome.took, outcome.commits, outcome.requests
+    );
     println!("history  {:016x}", outcome.hash);
     let violations = Calm::new().broken(plan, &outcome);
     for violation in &violations {

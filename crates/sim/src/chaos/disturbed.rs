@@ -22,7 +22,7 @@ pub fn disturbed(fault: Fault, frames: Frames) -> Frames {
         Fault::GoneEvent => ending(Some(Ok(expired())), frames),
         Fault::Close => ending(None, frames),
         Fault::WatchGarbage => ending(Some(Ok(Bytes::from_static(b"{\"type\":\"MODI\n"))), frames),
-        Fault::Hang => frames.take(SOON).chain(stream::pending()).boxed(),
+        Fault::Hang => stream::pending().boxed(),
         Fault::Silence => {
             let silent = stream::once(async {
                 tokio::time::sleep(SILENT).await;

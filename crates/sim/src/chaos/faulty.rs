@@ -127,8 +127,13 @@ impl Faulty {
                 answer
             }
             Fault::SlowCommit => {
-                tokio::time::sleep(slow).await;
-                self.carry_out(request, sent).await
+                // It is under way, and comes to its end whatever becomes of who sent it.
+                let mut way = self.clone();
+                let under_way = async move {
+                    tokio::time::sleep(slow).await;
+                    way.carry_out(request, sent).await
+                };
+                tokio::spawn(under_way).await?
             }
             Fault::CutAnswer => {
                 let (parts, body) = self.carry_out(request, sent).await?.into_parts();

@@ -22,8 +22,8 @@ pub struct Violation {
 pub struct State {
     pub violations: Vec<Violation>,
     hash: u64,
-    /// Commits of our controllers, leases apart.
-    pub writes: u64,
+    /// All commits.
+    pub commits: u64,
     /// Commits of users, who are all up to mischief.
     pub disturbed: u64,
     /// When one of our controllers last committed something but a lease.
@@ -31,7 +31,8 @@ pub struct State {
     pub order: Order,
     seen: Seen,
     generations: BTreeMap<String, i64>,
-    holder: Option<(String, Timestamp)>,
+    /// Who leads, and since when by the count of what was sent.
+    holder: Option<(String, u64)>,
 }
 
 #[derive(Clone)]
@@ -42,7 +43,7 @@ impl History {
         History(Arc::new(Mutex::new(State {
             violations: Vec::new(),
             hash: 0,
-            writes: 0,
+            commits: 0,
             disturbed: 0,
             last_write: None,
             order: Order::new(world, seen.clone()),
@@ -65,6 +66,7 @@ impl History {
 impl Observer for History {
     fn committed(&mut self, change: &Change) {
         let mut state = self.state();
+        state.commits += 1;
         state.mix(change.object.json());
         state.mix(&[u8::from(change.deleted)]);
         match change.author {
@@ -106,11 +108,10 @@ impl State {
         if key.kind == Kind::Lease {
             return;
         }
-        self.writes += 1;
         self.last_write = Some(change.at);
         if let Some((holder, since)) = &self.holder
             && *holder != identity(number)
-            && *since < change.at
+            && *since < self.seen.sent()
         {
             let detail = format!("{} wrote {}, and {holder} leads", identity(number), key.name);
             self.broken("S8", detail);
@@ -179,7 +180,8 @@ impl State {
         let holder = change.after().and_then(|lease| lease["spec"]["holderIdentity"].as_str());
         let holder = holder.filter(|holder| !holder.is_empty()).map(str::to_owned);
         if self.holder.as_ref().map(|(known, _)| known) != holder.as_ref() {
-            self.holder = holder.map(|holder| (holder, change.at));
+            let moment = self.seen.moment();
+            self.holder = holder.map(|holder| (holder, moment));
         }
     }
 }

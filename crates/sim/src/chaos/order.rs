@@ -98,7 +98,8 @@ impl Order {
             return;
         }
         for (place, rule) in self.world.rules.iter().enumerate() {
-            let of_it = |group: &Group| matches!(group.members, Members::Job(name) if name == &*change.key.name);
+            let of_it =
+                |group: &Group| matches!(group.members, Members::Job(name) if name == &*change.key.name);
             if let Some(position) = rule.groups.iter().position(of_it) {
                 self.complete.entry((place, position)).or_insert(change.at);
             }
@@ -169,7 +170,7 @@ impl Order {
         let before = change.before.as_ref().map_or("Pending".into(), |before| phase(before));
         let now = phase(&change.object);
         let broken = |detail: String| Some(Violation { invariant: "S9", detail });
-        if before != "Pending" && now == "Pending" && sequence.released > 0 {
+        if matches!(&*before, "InProgress" | "Completed") && now == "Pending" && sequence.released > 0 {
             return broken(format!("{} went from {before} to Pending", rule.sequence));
         }
         if now == "Completed" && before != "Completed" {

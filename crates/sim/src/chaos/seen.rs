@@ -52,6 +52,16 @@ impl Seen {
         state.moment
     }
 
+    /// How much has been shown and sent.
+    pub fn moment(&self) -> u64 {
+        self.state().moment
+    }
+
+    /// When the write was sent that is carried out now.
+    pub fn sent(&self) -> u64 {
+        self.state().sent
+    }
+
     /// The write that was sent then is carried out from here on.
     pub fn carry_out(&self, sent: u64) {
         self.state().sent = sent;

@@ -40,17 +40,27 @@ fn of_sequence(rule: &Rule, cluster: &Cluster, scripted: bool) -> Option<String>
     if status["observedGeneration"] != sequence["metadata"]["generation"] {
         return Some(format!("the status of {name} is of generation {}", status["observedGeneration"]));
     }
-    None
+    let groups = rule.groups.iter().filter(|_| rule.end == End::Completed);
+    groups.enumerate().find_map(|(position, group)| {
+        let (told, there) = (&status["groups"][position]["present"], number(group, cluster));
+        (told != there)
+            .then(|| format!("{name} tells of {told} pods in {}, and {there} are there", group.name))
+    })
+}
+
+/// How many pods of a group there are.
+fn number(group: &Group, cluster: &Cluster) -> usize {
+    let all = cluster.store.list(Kind::Pod, Some(super::NAMESPACE));
+    all.filter(|(key, pod)| group.claims(&key.name, tier(pod))).count()
 }
 
 /// Whether as many are there as are to be in the end; that they have arrived is seen to.
 fn of_group(group: &Group, cluster: &Cluster, scripted: bool) -> Option<String> {
-    let there = cluster.store.list(Kind::Pod, Some(super::NAMESPACE));
-    let there = there.filter(|(key, pod)| group.claims(&key.name, tier(pod))).count();
+    let there = number(group, cluster);
     let wanted = if scripted { group.finally } else { group.required.min(group.finally) };
     match group.members {
-        // Cleaned up when it is done.
-        Members::Job(name) => (there > 0).then(|| format!("pods of {name} are there")),
+        // Cleaned up in the end.
+        Members::Job(name) => (scripted && there > 0).then(|| format!("pods of {name} are there")),
         Members::Named(_) | Members::Tier(_) if there >= wanted => None,
         Members::Named(_) | Members::Tier(_) => Some(format!("{} has {there} of {wanted} pods", group.name)),
     }

@@ -86,7 +86,7 @@ pub struct Step {
 pub enum When {
     /// So many milliseconds after the beginning.
     At(u64),
-    /// As soon as everything is as it should be.
+    /// As soon as everything is as it should be, and no fault comes any more.
     Finished,
 }
 

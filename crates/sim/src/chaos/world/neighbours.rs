@@ -1,7 +1,9 @@
 //! Several sequences, of several namespaces, that share pods; gates of others; a pod that comes late; a namespace that
 //! permits nothing.
 
-use super::{CLOSED, End, Group, NAMESPACE, Rule, Step, When, World, namespace, pod, pod_key, pods, sequence};
+use super::{
+    CLOSED, End, Group, NAMESPACE, Rule, Step, When, World, namespace, pod, pod_key, pods, sequence,
+};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::store::Key;
@@ -9,7 +11,7 @@ use rollcall_api::names;
 use serde_json::{Value, json};
 
 const OPS: &str = "ops";
-const DB: &[&str] = &["db-0", "db-1"];
+const DB: &[&str] = &["db-0"];
 const APP: &[&str] = &["app-0", "app-1"];
 const FOREIGN_GATE: &str = "example.com/licence";
 
@@ -92,7 +94,7 @@ fn manifests() -> Vec<(Kind, Value)> {
         json!({ "podGroups": [
             { "name": "db", "pods": DB },
             { "name": "app", "pods": APP },
-            { "name": "web", "podSelector": web },
+            { "name": "web", "podSelector": web, "expected": 2 },
         ] }),
     ));
     all.push(sequence(
@@ -102,8 +104,7 @@ fn manifests() -> Vec<(Kind, Value)> {
             { "name": "app", "pods": ["app-0"] },
         ] }),
     ));
-    let guests =
-        json!([{ "name": "db", "pods": DB }, { "name": "backup", "pods": ["backup-0"] }]);
+    let guests = json!([{ "name": "db", "pods": DB }, { "name": "backup", "pods": ["backup-0"] }]);
     all.push(sequence(guest, json!({ "namespace": NAMESPACE, "podGroups": guests })));
     let groups = json!([{ "name": "secret", "pods": ["secret-0"] }]);
     all.push(sequence(stranger, json!({ "namespace": CLOSED, "podGroups": groups })));

@@ -1,4 +1,4 @@
-//! What makes pods itself: a Job that is cleaned up when it is done, a StatefulSet, a Deployment that is scaled up later.
+//! What makes pods itself: a Job that is cleaned up in the end, a StatefulSet, a Deployment that is scaled up later.
 
 use super::{End, Group, Members, NAMESPACE, Rule, Step, When, World, sequence, template};
 use crate::cluster::Cluster;
@@ -27,7 +27,7 @@ pub static WORLD: World = World {
     name: "workloads",
     rules: std::slice::from_ref(&SHOP),
     manifests,
-    script: &[Step { when: When::Finished, deed: scale_up }],
+    script: &[Step { when: When::Finished, deed: clean_up }, Step { when: When::Finished, deed: scale_up }],
     held: &[],
 };
 
@@ -36,7 +36,7 @@ fn manifests() -> Vec<(Kind, Value)> {
     let selector = |tier: &str| json!({ "matchLabels": { "tier": tier } });
     // One pod after the other: while the first one is done, the second one is not there yet.
     let job = json!({ "metadata": named("migrate"), "spec": {
-        "completions": 2, "parallelism": 1, "ttlSecondsAfterFinished": 12,
+        "completions": 2, "parallelism": 1,
         "template": template("migrate", "Never"),
     } });
     let set = json!({ "metadata": named("store"), "spec": {
@@ -51,12 +51,12 @@ fn manifests() -> Vec<(Kind, Value)> {
         { "name": "store", "podSelector": selector("store"), "waitDuration": "1s" },
         { "name": "web", "podSelector": selector("web") },
     ] });
-    vec![
-        (Kind::Job, job),
-        (Kind::StatefulSet, set),
-        (Kind::Deployment, deployment),
-        sequence(&SHOP, spec),
-    ]
+    vec![(Kind::Job, job), (Kind::StatefulSet, set), (Kind::Deployment, deployment), sequence(&SHOP, spec)]
+}
+
+/// From here on nothing but the journal tells that it was done.
+fn clean_up(cluster: &mut Cluster) {
+    let _ = cluster.delete(&Key::new(Kind::Job, NAMESPACE, "migrate"));
 }
 
 fn scale_up(cluster: &mut Cluster) {
