@@ -72,6 +72,8 @@ bugs! {
     GenerationBack = "generation-back", "after a restart the status speaks of the first generation";
     ActsWithoutLease = "acts-without-lease", "a replica that lost its lease goes on";
     LeaseTakenEarly = "lease-taken-early", "a lease is taken before it has run out";
+    LeaseReadEarly = "lease-read-early", "a lease counts as unchanged since it was asked for, not since the answer";
+    NoteFight = "note-fight", "a note that somebody removes is written again at once, for ever";
     NoteTooLate = "note-too-late", "pods are released before there is a note of the sequence";
     NotesStay = "notes-stay", "the notes of deleted sequences are never removed";
     AllGatesGo = "all-gates-go", "a release takes the gates of others away, too";

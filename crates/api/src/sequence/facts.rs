@@ -240,7 +240,8 @@ fn recorded(status: &PodSequenceStatus) -> Recorded {
             opened_at: group.opened_at.map(MilliTime::get),
             completed_at: group.completed_at.map(MilliTime::get),
             timed_out: group.state == GroupState::TimedOut,
-            ahead_since: None,
+            opened_ahead: None,
+            completed_ahead: None,
         };
         (id, times)
     });

@@ -1,6 +1,6 @@
 //! What the answers to our writes mean.
 
-use super::{Done, Engine, LOOK_AFTER, NOTES_AGAIN, NOTES_AGAIN_AT_MOST};
+use super::{Done, Engine, LOOK_AFTER, NOTE_AGAIN, NOTES_AGAIN, NOTES_AGAIN_AT_MOST};
 use crate::client::{Failure, Meaning};
 use crate::metrics::ByKind;
 use crate::statuses::Outcome;
@@ -136,6 +136,17 @@ impl Engine {
                 }
                 Some(_) | None => self.queue.failed(key, now),
             },
+        }
+    }
+
+    /// Somebody removed a note.
+    pub(super) fn note_lost(&mut self, key: Uid) {
+        let Some(entry) = self.index.sequence(key).filter(|entry| !entry.ghost) else { return };
+        let lost = self.notes_lost.entry(key).or_default();
+        *lost += 1;
+        if *lost > NOTE_AGAIN && !is(Bug::NoteFight) {
+            tracing::warn!(sequence = %key, "the note of this sequence is removed again and again and not written any more: deleted while the controller is away it will leave its pods held");
+            self.unnotable.insert(key, entry.sequence.generation);
         }
     }
 

@@ -47,6 +47,9 @@ const LOOK_AFTER: Duration = Duration::from_secs(2);
 /// After how long notes are tried again that were forbidden or had no namespace, at first and at most.
 const NOTES_AGAIN: Duration = Duration::from_secs(5);
 const NOTES_AGAIN_AT_MOST: Duration = Duration::from_secs(600);
+/// How often a note is written again that somebody removes: a person does so once, but another controller that has not heard
+/// of the sequence would do so for ever.
+const NOTE_AGAIN: u32 = 3;
 /// How long a stop waits for writes that are under way.
 const DRAIN: Duration = Duration::from_secs(5);
 
@@ -79,8 +82,10 @@ pub struct Engine {
     /// While notes cannot be written at all: when to try again; and how often they could not be in a row.
     notes_off: Option<Instant>,
     notes_failed: u32,
-    /// Sequences whose note is not accepted, with the generation it was made of.
+    /// Sequences whose note is not accepted, or not left alone, with the generation it was made of.
     unnotable: BTreeMap<Uid, i64>,
+    /// How often the note of a living sequence was removed by somebody.
+    notes_lost: BTreeMap<Uid, u32>,
     leading_until: Option<Instant>,
     lease_version: Option<String>,
     sent: u32,
@@ -105,6 +110,7 @@ impl Engine {
             notes_off: None,
             notes_failed: 0,
             unnotable: BTreeMap::new(),
+            notes_lost: BTreeMap::new(),
             // Without an election everybody leads, for ever.
             leading_until: None,
             lease_version: None,

@@ -44,6 +44,9 @@ impl Engine {
                 if let Object::Sequence(sequence) = &item.object {
                     self.forget(sequence.uid);
                 }
+                if let Object::Note(note) = &item.object {
+                    self.note_lost(note.sequence);
+                }
                 self.index.delete(item.object);
             }
             Message::Alive => {}
@@ -106,6 +109,7 @@ impl Engine {
     /// There is nothing more to tell about a sequence.
     pub(super) fn forget_reports(&mut self, key: Uid) {
         self.unnotable.remove(&key);
+        self.notes_lost.remove(&key);
         self.statuses.forget(key);
         self.announcer.forget(key);
         if let Some(old) = self.counted.remove(&key) {

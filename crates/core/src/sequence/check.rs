@@ -142,17 +142,17 @@ impl Count<'_> {
         let recorded = self.entry.recorded().groups.get(&group.id).copied().unwrap_or_default();
         if let (Some(timeout), OnTimeout::Continue, Some(opened)) =
             (group.timeout, group.on_timeout, recorded.opened_at)
-            && self.now >= later(recorded.here(opened, self.now), timeout)
+            && self.now >= later(recorded.opened_here(opened, self.now), timeout)
         {
             return Ok(());
         }
         if let (Enforcement::Bootstrap, Some(completed)) = (self.spec.enforcement, recorded.completed_at) {
-            return match self.now >= later(recorded.here(completed, self.now), group.wait) {
+            return match self.now >= later(recorded.completed_here(completed, self.now), group.wait) {
                 true => Ok(()),
                 false => Err("its waitDuration is not over".into()),
             };
         }
-        let settles = |at| self.now < later(recorded.here(at, self.now), group.wait);
+        let settles = |at| self.now < later(recorded.completed_here(at, self.now), group.wait);
         if !group.wait.is_zero() && recorded.completed_at.is_none_or(settles) {
             return Err("its waitDuration is not over".into());
         }

@@ -48,7 +48,8 @@ pub struct GroupView {
     pub opened_at: Option<Timestamp>,
     pub completed_at: Option<Timestamp>,
     /// If one of these is ahead of our clock: since when it is known.
-    pub ahead_since: Option<Timestamp>,
+    pub opened_ahead: Option<Timestamp>,
+    pub completed_ahead: Option<Timestamp>,
     /// While it is open: since when without a break, from where its timeout counts. Later than `opened_at` if
     /// what it waits for was lost, or put before it, and came back.
     pub open_since: Option<Timestamp>,
@@ -138,22 +139,15 @@ impl Judge<'_> {
     fn group(&mut self, position: usize) -> GroupView {
         let group = &self.spec.groups[position];
         let recorded = self.entry.recorded().groups.get(&group.id).copied().unwrap_or_default();
-        let recorded = self.seen(recorded);
+        let recorded = recorded.seen(self.now);
         let mut view = self.count(position);
-        view.ahead_since = recorded.ahead_since;
+        (view.opened_ahead, view.completed_ahead) = (recorded.opened_ahead, recorded.completed_ahead);
         view.open = self.may_open(group, recorded);
         self.date(group, recorded, &mut view);
         view.open_since = self.open_since(group, recorded, &view);
         self.time_out(group, &mut view);
         self.pass(group, recorded, &mut view);
         view
-    }
-
-    /// With a note of when a time ahead of our clock was first seen.
-    fn seen(&self, recorded: RecordedGroup) -> RecordedGroup {
-        let ahead =
-            recorded.opened_at.max(recorded.completed_at).is_some_and(|journaled| journaled > self.now);
-        RecordedGroup { ahead_since: recorded.ahead_since.or(ahead.then_some(self.now)), ..recorded }
     }
 
     fn count(&self, position: usize) -> GroupView {
@@ -234,7 +228,7 @@ impl Judge<'_> {
 
     /// Its own journaled time, or, if it had to wait again since then, when the last it waits for was passed.
     fn open_since(&self, group: &Group, recorded: RecordedGroup, view: &GroupView) -> Option<Timestamp> {
-        let opened_at = recorded.here(view.opened_at.filter(|_| view.open)?, self.now);
+        let opened_at = recorded.opened_here(view.opened_at.filter(|_| view.open)?, self.now);
         let waited_for = group.after.iter().map(|earlier| &self.groups[*earlier]);
         let last_passed =
             waited_for.filter(|earlier| earlier.passed).filter_map(|earlier| earlier.passed_at).max();
@@ -272,7 +266,7 @@ impl Judge<'_> {
     fn pass(&mut self, group: &Group, recorded: RecordedGroup, view: &mut GroupView) {
         let gone_by = self.timeout_due(group, view).filter(|_| group.on_timeout == OnTimeout::Continue);
         if let (true, Some(completed_at)) = (view.complete, view.completed_at) {
-            let completed_at = recorded.here(completed_at, self.now);
+            let completed_at = recorded.completed_here(completed_at, self.now);
             let wait = if is(Bug::SettleIgnored) { Duration::ZERO } else { group.wait };
             let settled = later(completed_at, wait);
             // Who was passed for being late is not waited for again when it arrives after all.

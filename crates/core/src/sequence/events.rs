@@ -50,8 +50,8 @@ pub fn recorded(entry: &SequenceEntry, evaluation: &Evaluation, status: &Status)
 }
 
 fn of_view(view: &GroupView) -> RecordedGroup {
-    let GroupView { opened_at, completed_at, timed_out, ahead_since, .. } = *view;
-    RecordedGroup { opened_at, completed_at, timed_out, ahead_since }
+    let GroupView { opened_at, completed_at, timed_out, opened_ahead, completed_ahead, .. } = *view;
+    RecordedGroup { opened_at, completed_at, timed_out, opened_ahead, completed_ahead }
 }
 
 /// The events of the step from `before` to `after`.

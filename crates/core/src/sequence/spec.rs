@@ -201,19 +201,41 @@ pub struct RecordedGroup {
     pub opened_at: Option<Timestamp>,
     pub completed_at: Option<Timestamp>,
     pub timed_out: bool,
-    /// If one of these times was ahead of our clock: when, by our clock, it was first seen. Not journaled.
-    pub ahead_since: Option<Timestamp>,
+    /// If such a time was ahead of our clock: when, by our clock, it was first seen. Not journaled, and one for each of them:
+    /// a group that opened by another clock may be complete by ours.
+    pub opened_ahead: Option<Timestamp>,
+    pub completed_ahead: Option<Timestamp>,
 }
 
 impl RecordedGroup {
-    /// A journaled time as waits count from it. One that was written by a clock ahead of ours counts from when it was
-    /// first seen here: longer than asked for, but not until our clock has caught up, which could take hours.
-    pub fn here(&self, journaled: Timestamp, now: Timestamp) -> Timestamp {
-        if is(Bug::TrustsClocks) {
-            return journaled;
-        }
-        journaled.min(self.ahead_since.unwrap_or(now))
+    /// With a note of which times are ahead of our clock.
+    pub fn seen(self, now: Timestamp) -> RecordedGroup {
+        let mark = |journaled: Option<Timestamp>, known: Option<Timestamp>| {
+            known.or(journaled.filter(|journaled| *journaled > now).map(|_| now))
+        };
+        let opened_ahead = mark(self.opened_at, self.opened_ahead);
+        let completed_ahead = mark(self.completed_at, self.completed_ahead);
+        RecordedGroup { opened_ahead, completed_ahead, ..self }
     }
+
+    /// The time it opened, as waits count from it.
+    pub fn opened_here(&self, opened_at: Timestamp, now: Timestamp) -> Timestamp {
+        here(opened_at, self.opened_ahead, now)
+    }
+
+    /// The time it was complete, as waits count from it.
+    pub fn completed_here(&self, completed_at: Timestamp, now: Timestamp) -> Timestamp {
+        here(completed_at, self.completed_ahead, now)
+    }
+}
+
+/// A time that was written by a clock ahead of ours counts from when it was first seen here: longer than asked for, but not
+/// until our clock has caught up, which could take hours.
+fn here(journaled: Timestamp, ahead_since: Option<Timestamp>, now: Timestamp) -> Timestamp {
+    if is(Bug::TrustsClocks) {
+        return journaled;
+    }
+    journaled.min(ahead_since.unwrap_or(now))
 }
 
 #[cfg(test)]

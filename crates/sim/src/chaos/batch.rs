@@ -3,7 +3,8 @@
 use super::fault::{Counts, Fault};
 use super::history::Violation;
 use super::plan::Plan;
-use super::run::{Outcome, compare, run};
+use super::run::{Outcome, run};
+use super::verdict::compare;
 use super::world;
 use std::fmt;
 use std::sync::Mutex;

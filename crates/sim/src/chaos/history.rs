@@ -24,6 +24,8 @@ pub struct State {
     hash: u64,
     /// All commits.
     pub commits: u64,
+    /// Commits of our controllers, leases apart.
+    pub written: u64,
     /// Commits of users, who are all up to mischief.
     pub disturbed: u64,
     /// When one of our controllers last committed something but a lease.
@@ -44,6 +46,7 @@ impl History {
             violations: Vec::new(),
             hash: 0,
             commits: 0,
+            written: 0,
             disturbed: 0,
             last_write: None,
             order: Order::new(world, seen.clone()),
@@ -108,6 +111,7 @@ impl State {
         if key.kind == Kind::Lease {
             return;
         }
+        self.written += 1;
         self.last_write = Some(change.at);
         if let Some((holder, since)) = &self.holder
             && *holder != identity(number)

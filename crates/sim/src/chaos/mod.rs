@@ -3,7 +3,8 @@
 //! - [`fault`]: what there is, each with a name and a counter. [`faulty`]: the way between controller and server.
 //! - [`mischief`]: what happens to the cluster itself. [`process`]: controllers that crash, stop and start.
 //! - [`world`]: the objects of a run, and what has to become of them. [`seen`]: what each controller was shown.
-//! - [`history`]: what is checked of every commit. [`plan`], [`lab`], [`run`]: one run, from its seed. [`batch`]: many of them.
+//! - [`history`]: what is checked of every commit. [`plan`], [`lab`], [`run`]: one run, from its seed. [`verdict`]: beside
+//!   one without faults. [`batch`]: many of them.
 
 pub mod batch;
 mod disturbed;
@@ -18,4 +19,5 @@ pub mod plan;
 pub mod process;
 pub mod run;
 pub mod seen;
+pub mod verdict;
 pub mod world;

@@ -18,10 +18,12 @@ impl Plan {
 
     /// Some faults, by chance.
     pub fn random(seed: u64) -> Plan {
-        let mut chance = Chance::seeded(seed);
+        let (mut chance, world) = (Chance::seeded(seed), world::of_seed(seed));
         let number = 1 + chance.below(4);
         let faults = (0..number).map(|_| {
-            let fault = Fault::ALL[chance.below(Fault::ALL.len() as u64) as usize];
+            let possible = Fault::ALL.iter().copied().filter(|fault| world.allows(*fault));
+            let possible: Vec<Fault> = possible.collect();
+            let fault = possible[chance.below(possible.len() as u64) as usize];
             let when = match fault.place() {
                 Place::Write => 1 + chance.below(40),
                 // Each start lists and watches nine kinds.

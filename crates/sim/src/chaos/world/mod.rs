@@ -11,6 +11,7 @@ mod workloads;
 
 pub use judge::{picture, unfinished};
 
+use super::fault::Fault;
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::store::Key;
@@ -32,6 +33,8 @@ pub struct World {
     pub script: &'static [Step],
     /// Pods that nobody may ever let go.
     pub held: &'static [&'static str],
+    /// Faults that this world cannot be asked to survive.
+    pub spared: &'static [Fault],
 }
 
 /// One sequence.
@@ -128,6 +131,10 @@ impl Group {
 }
 
 impl World {
+    pub fn allows(&self, fault: Fault) -> bool {
+        !self.spared.contains(&fault)
+    }
+
     pub fn create(&self, cluster: &mut Cluster) {
         NODES.iter().for_each(|node| create_node(cluster, node));
         create_own_namespace(cluster);

@@ -21,8 +21,14 @@ static SHOP: Rule = Rule {
     lets_go: true,
 };
 
-pub static WORLD: World =
-    World { name: "shop", rules: std::slice::from_ref(&SHOP), manifests, script: &[], held: &[] };
+pub static WORLD: World = World {
+    name: "shop",
+    rules: std::slice::from_ref(&SHOP),
+    manifests,
+    script: &[],
+    held: &[],
+    spared: &[],
+};
 
 fn manifests() -> Vec<(Kind, Value)> {
     let spec = json!({ "podGroups": [

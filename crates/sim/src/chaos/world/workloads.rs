@@ -29,6 +29,7 @@ pub static WORLD: World = World {
     manifests,
     script: &[Step { when: When::Finished, deed: clean_up }, Step { when: When::Finished, deed: scale_up }],
     held: &[],
+    spared: &[],
 };
 
 fn manifests() -> Vec<(Kind, Value)> {

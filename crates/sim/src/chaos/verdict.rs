@@ -1,0 +1,52 @@
+//! What is wrong with a run as a whole, beside the run of its world without faults.
+
+use super::fault::Fault;
+use super::history::Violation;
+use super::plan::Plan;
+use super::run::Outcome;
+
+/// After which faults one hears nothing, or late.
+const DEAF: [Fault; 3] = [Fault::Hang, Fault::Silence, Fault::Behind];
+/// How often a status is tried again in the ten minutes until a dead watch is missed.
+const TRIES: u64 = 26;
+
+/// What a run without faults ends with and sends; every other run of the same world has to end with the same, and to send
+/// not much more.
+pub fn compare(plan: &Plan, outcome: &Outcome, calm: &Outcome) -> Vec<Violation> {
+    let mut violations = outcome.violations.clone();
+    if violations.is_empty() && outcome.picture != calm.picture {
+        let differing = outcome.picture.iter().zip(&calm.picture).find(|(is, was)| is != was);
+        let detail = match differing {
+            Some((is, was)) => format!("{is} instead of {was}"),
+            None => format!("{} objects instead of {}", outcome.picture.len(), calm.picture.len()),
+        };
+        violations.push(Violation { invariant: "L2", detail });
+    }
+    if !contradict(plan) {
+        violations.extend(too_many(plan, outcome, calm));
+    }
+    violations
+}
+
+/// How much may be written: what is written without faults, and for each thing that happened (a fault that struck, a start of a
+/// process, a write of somebody else) two that are carried out, three that are sent. Two that both lead both write, and each
+/// write of the one can make one of the other fail. Who hears nothing of the sequences tries their statuses again, less and
+/// less.
+fn too_many(plan: &Plan, outcome: &Outcome, calm: &Outcome) -> Option<Violation> {
+    let leaders = if plan.has(Fault::TwoLeaders) { 3 } else { 1 };
+    let silent = plan.faults.iter().filter(|plan| DEAF.contains(&plan.fault)).count() as u64;
+    let tries = silent * TRIES * plan.world().rules.len() as u64;
+    let over = |what: &str, number: u64, allowed: u64| {
+        let detail = format!("{number} writes were {what}, and {allowed} would do");
+        (number > allowed).then_some(Violation { invariant: "L3", detail })
+    };
+    over("carried out", outcome.written, leaders * calm.written + 2 * outcome.disturbances).or_else(|| {
+        over("sent", outcome.requests, leaders * calm.requests + 3 * outcome.disturbances + tries)
+    })
+}
+
+/// Two that both lead and see different things write each other's reports over, for as long as that lasts.
+fn contradict(plan: &Plan) -> bool {
+    plan.has(Fault::TwoLeaders)
+        && [Fault::Hang, Fault::Silence, Fault::Behind].iter().any(|fault| plan.has(*fault))
+}
