@@ -49,6 +49,10 @@ struct Book {
     not_before: Option<Instant>,
     /// The object had changed: news of it are what is waited for.
     moved: bool,
+    /// What is written there is ours.
+    ours: bool,
+    /// How often somebody else wrote another status over ours.
+    contradicted: u32,
 }
 
 /// How a write ended.
@@ -91,6 +95,15 @@ impl Book {
         status.is_some_and(|status| status.observed_generation != wanted)
     }
 
+    /// What is urgent goes at once; but who is contradicted, by another controller that sees things differently, does not answer
+    /// at once for ever.
+    fn patience(&self) -> Duration {
+        match self.contradicted {
+            0 => Duration::ZERO,
+            times => RETRY.saturating_mul(1 << (times - 1).min(8)).min(LONGEST_RETRY),
+        }
+    }
+
     fn progress_apart(&self) -> Duration {
         let groups = self.wanted.as_ref().map_or(0, |wanted| wanted.groups.len() as u32);
         (PROGRESS + PROGRESS_PER_GROUP * groups).min(COALESCE)
@@ -110,6 +123,10 @@ impl Statuses {
     /// The object was seen, with what its status says.
     pub fn observed(&mut self, uid: Uid, written: Written) {
         let book = self.books.entry(uid).or_default();
+        let other = book.written.as_ref().is_some_and(|known| known.status != written.status);
+        if std::mem::take(&mut book.ours) && other && !is(Bug::StatusFight) {
+            book.contradicted += 1;
+        }
         book.written = Some(written);
         if std::mem::take(&mut book.moved) {
             (book.refused, book.not_before) = (0, None);
@@ -131,7 +148,7 @@ impl Statuses {
         }
         let urgent = urgent || book.is_of_older_spec();
         let apart = match (urgent, book.has_progress()) {
-            (true, _) => Duration::ZERO,
+            (true, _) => book.patience(),
             (false, true) => book.progress_apart(),
             (false, false) => COALESCE,
         };
@@ -196,6 +213,7 @@ impl Statuses {
     pub fn answered(&mut self, uid: Uid, outcome: Outcome, now: Instant) {
         let Some(book) = self.books.get_mut(&uid) else { return };
         book.in_flight = false;
+        book.ours = outcome == Outcome::Done;
         if outcome == Outcome::Failed && is(Bug::StatusNotRetried) {
             return;
         }
@@ -308,6 +326,27 @@ mod tests {
         assert!(statuses.pop(now, wall).is_none(), "it would fail again");
         seen(&mut statuses, uid);
         assert!(statuses.pop(now, wall).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn two_that_see_different_things_do_not_answer_each_other_for_ever() {
+        let (mut statuses, uid, wall) = (Statuses::default(), Uid::digest("s"), Timestamp::UNIX_EPOCH);
+        let begin = Instant::now();
+        seen(&mut statuses, uid);
+        let mut attempts = 0;
+        for tenths in 0..600 {
+            let now = begin + Duration::from_millis(100 * tenths);
+            statuses.want(uid, status("ours"), true, now);
+            if let Some(overdue) = statuses.pop(now, wall) {
+                attempts += 1;
+                let ours = Written { status: Some(overdue.status), resource_version: "2".into() };
+                statuses.observed(uid, ours);
+                statuses.answered(uid, Outcome::Done, now);
+                // The other one writes its own over it, at once.
+                seen(&mut statuses, uid);
+            }
+        }
+        assert!((4..12).contains(&attempts), "{attempts} attempts in a minute");
     }
 
     #[tokio::test(start_paused = true)]

@@ -56,6 +56,7 @@ bugs! {
     TrustsClocks = "trusts-clocks", "a time journaled by a clock ahead of ours is waited for";
     SentAgain = "sent-again", "what is in flight is sent again with every decision";
     StatusLoop = "status-loop", "the status changes with every look at it";
+    StatusFight = "status-fight", "who is contradicted by another controller answers at once, for ever";
     StatusStorm = "status-storm", "a status that could not be written is tried again at once";
 
     // Watches.

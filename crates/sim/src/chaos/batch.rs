@@ -24,7 +24,7 @@ impl Calm {
     }
 
     pub fn of(&self, plan: &Plan) -> &Outcome {
-        &self.0[(plan.seed % self.0.len() as u64) as usize]
+        &self.0[world::place(plan.seed)]
     }
 
     /// What is wrong with a run.

@@ -21,7 +21,8 @@ pub struct Violation {
 
 pub struct State {
     pub violations: Vec<Violation>,
-    hash: u64,
+    /// Of everything that was committed, in order.
+    pub hash: u64,
     /// All commits.
     pub commits: u64,
     /// Commits of our controllers, leases apart.
@@ -58,11 +59,6 @@ impl History {
 
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Of everything that was committed, in order.
-    pub fn hash(&self) -> u64 {
-        self.state().hash
     }
 }
 

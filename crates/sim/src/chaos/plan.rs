@@ -18,7 +18,7 @@ impl Plan {
 
     /// Some faults, by chance.
     pub fn random(seed: u64) -> Plan {
-        let (mut chance, world) = (Chance::seeded(seed), world::of_seed(seed));
+        let (mut chance, world) = (Chance::seeded(seed), world::ALL[world::place(seed)]);
         let number = 1 + chance.below(4);
         let faults = (0..number).map(|_| {
             let possible = Fault::ALL.iter().copied().filter(|fault| world.allows(*fault));
@@ -36,7 +36,7 @@ impl Plan {
     }
 
     pub fn world(&self) -> &'static World {
-        world::of_seed(self.seed)
+        world::ALL[world::place(self.seed)]
     }
 
     /// As it is given to the command that repeats it.

@@ -98,22 +98,22 @@ async fn go(plan: &Plan) -> Outcome {
         () = for_ever(follow_script(&lab, &over, &scripted)) => unreachable!("it waits for ever"),
     };
     let Lab { shared, faults, history, handles, .. } = &lab;
-    let mut violations = history.state().violations.clone();
+    let state = history.state();
+    let mut violations = state.violations.clone();
     violations.extend(handles.iter().flat_map(audited));
     violations.extend(ended.violation);
     let processes = 1 + u64::from(both_lead || elect);
     let struck: u64 = faults.counts().values().sum();
-    let (hash, disturbed) = (history.hash(), history.state().disturbed);
     Outcome {
         violations,
-        hash,
-        commits: history.state().commits,
+        hash: state.hash,
+        commits: state.commits,
         counts: faults.counts(),
         writes: faults.writes(),
         requests: faults.requests(),
-        written: history.state().written,
+        written: state.written,
         starts: faults.starts(),
-        disturbances: struck + disturbed + faults.starts().saturating_sub(processes),
+        disturbances: struck + state.disturbed + faults.starts().saturating_sub(processes),
         picture: world::picture(&shared.lock()),
         took: ended.took,
     }

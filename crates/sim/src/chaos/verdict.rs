@@ -7,6 +7,8 @@ use super::run::Outcome;
 
 /// After which faults one hears nothing, or late.
 const DEAF: [Fault; 3] = [Fault::Hang, Fault::Silence, Fault::Behind];
+/// How often a status is written at most that nothing makes urgent.
+const REPORT_MILLIS: u64 = 10_000;
 /// How often a status is tried again in the ten minutes until a dead watch is missed.
 const TRIES: u64 = 26;
 
@@ -31,18 +33,26 @@ pub fn compare(plan: &Plan, outcome: &Outcome, calm: &Outcome) -> Vec<Violation>
 /// How much may be written: what is written without faults, and for each thing that happened (a fault that struck, a start of a
 /// process, a write of somebody else) two that are carried out, three that are sent. Two that both lead both write, and each
 /// write of the one can make one of the other fail. Who hears nothing of the sequences tries their statuses again, less and
-/// less.
+/// less. What takes longer is reported more often: a status in ten seconds for each sequence.
 fn too_many(plan: &Plan, outcome: &Outcome, calm: &Outcome) -> Option<Violation> {
     let leaders = if plan.has(Fault::TwoLeaders) { 3 } else { 1 };
     let silent = plan.faults.iter().filter(|plan| DEAF.contains(&plan.fault)).count() as u64;
-    let tries = silent * TRIES * plan.world().rules.len() as u64;
+    let sequences = plan.world().rules.len() as u64;
+    let tries = silent * TRIES * sequences;
+    let reports = outcome.took.saturating_sub(calm.took).div_ceil(REPORT_MILLIS) * sequences;
     let over = |what: &str, number: u64, allowed: u64| {
         let detail = format!("{number} writes were {what}, and {allowed} would do");
         (number > allowed).then_some(Violation { invariant: "L3", detail })
     };
-    over("carried out", outcome.written, leaders * calm.written + 2 * outcome.disturbances).or_else(|| {
-        over("sent", outcome.requests, leaders * calm.requests + 3 * outcome.disturbances + tries)
-    })
+    over("carried out", outcome.written, leaders * calm.written + 2 * outcome.disturbances + reports).or_else(
+        || {
+            over(
+                "sent",
+                outcome.requests,
+                leaders * calm.requests + 3 * outcome.disturbances + reports + tries,
+            )
+        },
+    )
 }
 
 /// Two that both lead and see different things write each other's reports over, for as long as that lasts.

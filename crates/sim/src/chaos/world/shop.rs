@@ -1,4 +1,4 @@
-//! Three groups of four pods each, by name and by label.
+//! Three groups of four pods each, by name and by label; and the same with half as many.
 
 use super::{End, Group, NAMESPACE, Rule, World, pods, sequence};
 use crate::kinds::Kind;
@@ -8,37 +8,50 @@ const DB: &[&str] = &["db-0", "db-1", "db-2", "db-3"];
 const APP: &[&str] = &["app-0", "app-1", "app-2", "app-3"];
 const WEB: &[&str] = &["web-0", "web-1", "web-2", "web-3"];
 
-static SHOP: Rule = Rule {
-    namespace: NAMESPACE,
-    sequence: "shop",
-    groups: &[
-        Group::named("db", DB),
-        Group { settle_seconds: 2, ..Group::named("app", APP) },
-        Group { at_once: 2, ..Group::tier("web", WEB.len()) },
-    ],
-    end: End::Completed,
-    permitted: true,
-    lets_go: true,
-};
+const fn shop(groups: &'static [Group]) -> Rule {
+    let (end, permitted, lets_go) = (End::Completed, true, true);
+    Rule { namespace: NAMESPACE, sequence: "shop", groups, end, permitted, lets_go }
+}
+
+static LARGE: Rule = shop(&[
+    Group::named("db", DB),
+    Group { settle_seconds: 2, ..Group::named("app", APP) },
+    Group { at_once: 2, ..Group::tier("web", 4) },
+]);
+
+static SMALL: Rule = shop(&[
+    Group::named("db", DB.split_at(2).0),
+    Group { settle_seconds: 2, ..Group::named("app", APP.split_at(2).0) },
+    Group { at_once: 1, ..Group::tier("web", 2) },
+]);
 
 pub static WORLD: World = World {
     name: "shop",
-    rules: std::slice::from_ref(&SHOP),
-    manifests,
+    rules: std::slice::from_ref(&LARGE),
+    manifests: || manifests(&LARGE, 4),
     script: &[],
     held: &[],
     spared: &[],
 };
 
-fn manifests() -> Vec<(Kind, Value)> {
+pub static SMALLER: World = World {
+    name: "small shop",
+    rules: std::slice::from_ref(&SMALL),
+    manifests: || manifests(&SMALL, 2),
+    script: &[],
+    held: &[],
+    spared: &[],
+};
+
+fn manifests(rule: &Rule, each: usize) -> Vec<(Kind, Value)> {
     let spec = json!({ "podGroups": [
-        { "name": "db", "pods": DB },
-        { "name": "app", "pods": APP, "waitDuration": "2s" },
+        { "name": "db", "pods": DB[..each] },
+        { "name": "app", "pods": APP[..each], "waitDuration": "2s" },
         {
             "name": "web", "podSelector": { "matchLabels": { "tier": "web" } },
-            "expected": WEB.len(), "maxConcurrentStarts": 2,
+            "expected": each, "maxConcurrentStarts": each / 2,
         },
     ] });
-    let all = pods("db", DB).chain(pods("app", APP)).chain(pods("web", WEB));
-    all.chain([sequence(&SHOP, spec)]).collect()
+    let all = pods("db", &DB[..each]).chain(pods("app", &APP[..each])).chain(pods("web", &WEB[..each]));
+    all.chain([sequence(rule, spec)]).collect()
 }
