@@ -7,6 +7,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
+use std::fmt::Display;
 
 /// What is wrong with a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,8 +104,16 @@ pub fn normalize(schema: &Value, value: &mut Value) {
 
 /// The first thing that is wrong with `value`, which is at `path`.
 pub fn check(schema: &Value, value: &Value, path: &str, judge: &dyn Judge) -> Result<(), Problem> {
-    structure(schema, value, path, judge)?;
-    rules(schema, value, path, judge)
+    // Hardly anything is wrong, so only what is wrong gets a path, on the way back.
+    let found = structure(schema, value, judge).and_then(|()| rules(schema, value, judge));
+    found.map_err(|problem| problem.below(path))
+}
+
+impl Problem {
+    /// The same, seen from the outside of where it was found: `[1].timeout`, below `.podGroups`.
+    fn below(self, path: impl Display) -> Problem {
+        Problem { field: format!("{path}{}", self.field), ..self }
+    }
 }
 
 /// The fields of `value` that the schema does not know; the API server would drop them.
@@ -126,28 +135,28 @@ pub fn unknown_fields(schema: &Value, value: &Value, path: &str, found: &mut Vec
     }
 }
 
-fn structure(schema: &Value, value: &Value, path: &str, judge: &dyn Judge) -> Result<(), Problem> {
-    kind(schema, value, path)?;
+fn structure(schema: &Value, value: &Value, judge: &dyn Judge) -> Result<(), Problem> {
+    kind(schema, value)?;
     if let Some(words) = schema.get("enum").and_then(Value::as_array)
         && !words.contains(value)
     {
         let words: Vec<String> = words.iter().map(Value::to_string).collect();
-        return problem(path, value, format!("must be one of {}", words.join(", ")));
+        return problem(value, format!("must be one of {}", words.join(", ")));
     }
     match value {
-        Value::Object(fields) => object(schema, fields, value, path, judge),
-        Value::Array(items) => array(schema, items, value, path, judge),
-        Value::String(text) => string(schema, text, value, path, judge),
-        Value::Number(number) => range(schema, number.as_f64(), value, path),
+        Value::Object(fields) => object(schema, fields, value, judge),
+        Value::Array(items) => array(schema, items, value, judge),
+        Value::String(text) => string(schema, text, value, judge),
+        Value::Number(number) => range(schema, number.as_f64(), value),
         Value::Bool(_) | Value::Null => Ok(()),
     }
 }
 
-fn kind(schema: &Value, value: &Value, path: &str) -> Result<(), Problem> {
+fn kind(schema: &Value, value: &Value) -> Result<(), Problem> {
     if schema.get("x-kubernetes-int-or-string").is_some() {
         return match value.is_i64() || value.is_u64() || value.is_string() {
             true => Ok(()),
-            false => problem(path, value, "must be of type integer or string".into()),
+            false => problem(value, "must be of type integer or string".into()),
         };
     }
     let Some(kind) = schema.get("type").and_then(Value::as_str) else { return Ok(()) };
@@ -159,53 +168,47 @@ fn kind(schema: &Value, value: &Value, path: &str) -> Result<(), Problem> {
         "integer" => value.is_i64() || value.is_u64(),
         _ => true,
     };
-    if fits { Ok(()) } else { problem(path, value, format!("must be of type {kind}")) }
+    if fits { Ok(()) } else { problem(value, format!("must be of type {kind}")) }
 }
 
 fn object(
     schema: &Value,
     fields: &Map<String, Value>,
     value: &Value,
-    path: &str,
     judge: &dyn Judge,
 ) -> Result<(), Problem> {
     for name in
         schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
     {
         if !fields.contains_key(name) {
-            let field = format!("{path}.{name}");
+            let field = format!(".{name}");
             return Err(Problem { field, value: None, expected: "must be given".into() });
         }
     }
-    count(schema, "maxProperties", "minProperties", fields.len(), "entries", value, path)?;
-    for_each_child(schema, value, path, |schema, value, path| structure(schema, value, path, judge))
+    count(schema, "maxProperties", "minProperties", fields.len(), "entries", value)?;
+    for_each_child(schema, value, |schema, value| structure(schema, value, judge))
 }
 
-fn array(
-    schema: &Value,
-    items: &[Value],
-    value: &Value,
-    path: &str,
-    judge: &dyn Judge,
-) -> Result<(), Problem> {
-    count(schema, "maxItems", "minItems", items.len(), "items", value, path)?;
-    for_each_child(schema, value, path, |schema, value, path| structure(schema, value, path, judge))?;
+fn array(schema: &Value, items: &[Value], value: &Value, judge: &dyn Judge) -> Result<(), Problem> {
+    count(schema, "maxItems", "minItems", items.len(), "items", value)?;
+    for_each_child(schema, value, |schema, value| structure(schema, value, judge))?;
     if schema.get("x-kubernetes-list-type").and_then(Value::as_str) == Some("set") {
         let mut seen = BTreeSet::new();
         for (index, item) in items.iter().enumerate() {
             if !seen.insert(item.to_string()) {
-                return problem(&format!("{path}[{index}]"), item, "must not be listed twice".into());
+                let twice = problem(item, "must not be listed twice".into());
+                return twice.map_err(|problem| problem.below(format_args!("[{index}]")));
             }
         }
     }
     Ok(())
 }
 
-fn string(schema: &Value, text: &str, value: &Value, path: &str, judge: &dyn Judge) -> Result<(), Problem> {
-    count(schema, "maxLength", "minLength", text.chars().count(), "characters", value, path)?;
+fn string(schema: &Value, text: &str, value: &Value, judge: &dyn Judge) -> Result<(), Problem> {
+    count(schema, "maxLength", "minLength", text.chars().count(), "characters", value)?;
     let Some(pattern) = schema.get("pattern").and_then(Value::as_str) else { return Ok(()) };
     match judge.pattern(pattern, text) {
-        Some(Err(expected)) => problem(path, value, expected),
+        Some(Err(expected)) => problem(value, expected),
         Some(Ok(())) | None => Ok(()),
     }
 }
@@ -217,66 +220,61 @@ fn count(
     size: usize,
     of: &str,
     value: &Value,
-    path: &str,
 ) -> Result<(), Problem> {
     let bound = |keyword| schema.get(keyword).and_then(Value::as_f64);
     if let Some(max) = bound(at_most)
         && size as f64 > max
     {
-        return problem(path, value, format!("must have at most {max} {of}, not {size}"));
+        return problem(value, format!("must have at most {max} {of}, not {size}"));
     }
     if let Some(min) = bound(at_least)
         && (size as f64) < min
     {
-        return problem(path, value, format!("must have at least {min} {of}, not {size}"));
+        return problem(value, format!("must have at least {min} {of}, not {size}"));
     }
     Ok(())
 }
 
-fn range(schema: &Value, number: Option<f64>, value: &Value, path: &str) -> Result<(), Problem> {
+fn range(schema: &Value, number: Option<f64>, value: &Value) -> Result<(), Problem> {
     let bound = |keyword| schema.get(keyword).and_then(Value::as_f64);
     match (number, bound("minimum"), bound("maximum")) {
-        (Some(number), Some(min), _) if number < min => {
-            problem(path, value, format!("must be at least {min}"))
-        }
-        (Some(number), _, Some(max)) if number > max => {
-            problem(path, value, format!("must be at most {max}"))
-        }
+        (Some(number), Some(min), _) if number < min => problem(value, format!("must be at least {min}")),
+        (Some(number), _, Some(max)) if number > max => problem(value, format!("must be at most {max}")),
         _ => Ok(()),
     }
 }
 
-fn rules(schema: &Value, value: &Value, path: &str, judge: &dyn Judge) -> Result<(), Problem> {
+fn rules(schema: &Value, value: &Value, judge: &dyn Judge) -> Result<(), Problem> {
     for text in schema.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten() {
         let Some(rule) = text.get("rule").and_then(Value::as_str).and_then(|text| judge.rule(text)) else {
             continue;
         };
         if let Err(expected) = (rule.check)(value) {
-            return problem(&format!("{path}{}", rule.field_path.unwrap_or_default()), value, expected);
+            let broken = problem(value, expected);
+            return broken.map_err(|problem| problem.below(rule.field_path.unwrap_or_default()));
         }
     }
-    for_each_child(schema, value, path, |schema, value, path| rules(schema, value, path, judge))
+    for_each_child(schema, value, |schema, value| rules(schema, value, judge))
 }
 
 fn for_each_child(
     schema: &Value,
     value: &Value,
-    path: &str,
-    mut visit: impl FnMut(&Value, &Value, &str) -> Result<(), Problem>,
+    mut visit: impl FnMut(&Value, &Value) -> Result<(), Problem>,
 ) -> Result<(), Problem> {
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
                 let known = schema.get("properties").and_then(|properties| properties.get(name));
                 if let Some(schema) = known.or_else(|| schema.get("additionalProperties")) {
-                    visit(schema, value, &format!("{path}.{name}"))?;
+                    visit(schema, value).map_err(|problem| problem.below(format_args!(".{name}")))?;
                 }
             }
         }
         Value::Array(items) => {
             let Some(schema) = schema.get("items") else { return Ok(()) };
             for (index, item) in items.iter().enumerate() {
-                visit(schema, item, &format!("{path}[{index}]"))?;
+                visit(schema, item).map_err(|problem| problem.below(format_args!("[{index}]")))?;
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
@@ -284,9 +282,9 @@ fn for_each_child(
     Ok(())
 }
 
-fn problem(path: &str, value: &Value, expected: String) -> Result<(), Problem> {
+fn problem(value: &Value, expected: String) -> Result<(), Problem> {
     let shown = (!value.is_object() && !value.is_array()).then(|| shorten(value.to_string()));
-    Err(Problem { field: path.to_owned(), value: shown, expected })
+    Err(Problem { field: String::new(), value: shown, expected })
 }
 
 /// How much of a value a message quotes: enough to recognise it, and a status has a line for it.

@@ -7,7 +7,6 @@ use futures::stream::{self, BoxStream, StreamExt};
 use kube::Client;
 use rollcall_api::names;
 use rollcall_core::lease::{Candidate, Record, Step, Terms};
-use rollcall_core::planted::{Bug, is};
 use serde::Deserialize;
 use serde_json::json;
 use std::time::Duration;
@@ -148,14 +147,10 @@ impl Keeper {
     /// What it shows is as old as the answer, not as the question: who was stopped in between for longer than a lease lasts
     /// would else take the lease of one who has it only since then.
     async fn read(&mut self) -> Result<(), Failure> {
-        let asked = self.clock.elapsed();
         let path = format!("{}/{}", self.path(), names::LEASE);
         let get = client::get::<LeaseObject>(&self.client, &path);
         match self.in_time(get).await {
-            Ok(lease) => {
-                let now = if is(Bug::LeaseReadEarly) { asked } else { self.clock.elapsed() };
-                self.candidate.observe(lease.record(&self.terms), now);
-            }
+            Ok(lease) => self.candidate.observe(lease.record(&self.terms), self.clock.elapsed()),
             Err(failure) if failure.code == Some(404) => {}
             Err(failure) => return Err(failure),
         }

@@ -25,6 +25,8 @@ const BETWEEN_TWO: Duration = Duration::from_millis(200);
 const RETRY: Duration = Duration::from_secs(1);
 /// Doubled each time it fails again, up to this: nobody is helped by a status refused every second.
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
+/// Who was not contradicted for this long is not expected to be.
+const FORGIVEN: Duration = Duration::from_secs(120);
 
 #[derive(Default)]
 pub struct Statuses {
@@ -51,8 +53,9 @@ struct Book {
     moved: bool,
     /// What is written there is ours.
     ours: bool,
-    /// How often somebody else wrote another status over ours.
+    /// How often in a row somebody else wrote another status over ours, and when last.
     contradicted: u32,
+    contradicted_at: Option<Instant>,
 }
 
 /// How a write ended.
@@ -97,11 +100,17 @@ impl Book {
 
     /// What is urgent goes at once; but who is contradicted, by another controller that sees things differently, does not answer
     /// at once for ever.
-    fn patience(&self) -> Duration {
+    fn patience(&self, now: Instant) -> Duration {
         match self.contradicted {
-            0 => Duration::ZERO,
-            times => RETRY.saturating_mul(1 << (times - 1).min(8)).min(LONGEST_RETRY),
+            times if times > 0 && self.is_contradicted_still(now) => {
+                RETRY.saturating_mul(1 << (times - 1).min(8)).min(LONGEST_RETRY)
+            }
+            _ => Duration::ZERO,
         }
+    }
+
+    fn is_contradicted_still(&self, now: Instant) -> bool {
+        self.contradicted_at.is_some_and(|at| now < at + FORGIVEN)
     }
 
     fn progress_apart(&self) -> Duration {
@@ -124,8 +133,11 @@ impl Statuses {
     pub fn observed(&mut self, uid: Uid, written: Written) {
         let book = self.books.entry(uid).or_default();
         let other = book.written.as_ref().is_some_and(|known| known.status != written.status);
-        if std::mem::take(&mut book.ours) && other && !is(Bug::StatusFight) {
-            book.contradicted += 1;
+        // Our own writes come back, too, and other fields change: that contradicts nobody.
+        if other && std::mem::take(&mut book.ours) && !is(Bug::StatusFight) {
+            let now = Instant::now();
+            book.contradicted = if book.is_contradicted_still(now) { book.contradicted + 1 } else { 1 };
+            book.contradicted_at = Some(now);
         }
         book.written = Some(written);
         if std::mem::take(&mut book.moved) {
@@ -148,7 +160,7 @@ impl Statuses {
         }
         let urgent = urgent || book.is_of_older_spec();
         let apart = match (urgent, book.has_progress()) {
-            (true, _) => book.patience(),
+            (true, _) => book.patience(now),
             (false, true) => book.progress_apart(),
             (false, false) => COALESCE,
         };
@@ -227,10 +239,6 @@ impl Statuses {
         book.moved = outcome == Outcome::Moved;
         let at = match outcome {
             Outcome::Done => book.sent.map_or(now, |sent| sent + COALESCE),
-            Outcome::Moved | Outcome::Failed if is(Bug::StatusStorm) => {
-                book.not_before = None;
-                now
-            }
             Outcome::Moved | Outcome::Failed => book.not_before.unwrap_or(now + RETRY),
         };
         let mut due = Due { at, in_turn: outcome == Outcome::Done }.or_earlier(book.due);
@@ -340,9 +348,10 @@ mod tests {
             if let Some(overdue) = statuses.pop(now, wall) {
                 attempts += 1;
                 let ours = Written { status: Some(overdue.status), resource_version: "2".into() };
-                statuses.observed(uid, ours);
+                statuses.observed(uid, ours.clone());
                 statuses.answered(uid, Outcome::Done, now);
-                // The other one writes its own over it, at once.
+                // The watch tells it, too, and then the other one writes its own over it, at once.
+                statuses.observed(uid, ours);
                 seen(&mut statuses, uid);
             }
         }

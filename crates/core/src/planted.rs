@@ -29,9 +29,6 @@ bugs! {
     NoTestInStatus = "no-test-in-status", "a status is written whatever the object has become";
     NamesNotUids = "names-not-uids", "a pod re-created under its name is taken for the old one";
     OlderPodWins = "older-pod-wins", "an older view of a pod replaces a newer one";
-    OlderSequenceWins = "older-sequence-wins", "an older view of a sequence replaces a newer one";
-    DeletedPodStays = "deleted-pod-stays", "the deletion of a pod is not noticed";
-    DeletedComesBack = "deleted-comes-back", "a late view of a deleted pod brings it back";
     TerminatingCounts = "terminating-counts", "a pod on its way out still counts as arrived";
     LatePodForgotten = "late-pod-forgotten", "a pod that comes after the first list belongs to nobody";
 
@@ -57,7 +54,6 @@ bugs! {
     SentAgain = "sent-again", "what is in flight is sent again with every decision";
     StatusLoop = "status-loop", "the status changes with every look at it";
     StatusFight = "status-fight", "who is contradicted by another controller answers at once, for ever";
-    StatusStorm = "status-storm", "a status that could not be written is tried again at once";
 
     // Watches.
     GoneNotListed = "gone-not-listed", "after 410 the watch is resumed where it was";
@@ -73,9 +69,6 @@ bugs! {
     GenerationBack = "generation-back", "after a restart the status speaks of the first generation";
     ActsWithoutLease = "acts-without-lease", "a replica that lost its lease goes on";
     LeaseTakenEarly = "lease-taken-early", "a lease is taken before it has run out";
-    LeaseReadEarly = "lease-read-early", "a lease counts as unchanged since it was asked for, not since the answer";
-    NoteFight = "note-fight", "a note that somebody removes is written again at once, for ever";
-    NoteTooLate = "note-too-late", "pods are released before there is a note of the sequence";
     NotesStay = "notes-stay", "the notes of deleted sequences are never removed";
     AllGatesGo = "all-gates-go", "a release takes the gates of others away, too";
 }

@@ -6,6 +6,10 @@ use rollcall_sim::chaos::plan::Plan;
 use rollcall_sim::chaos::run::run;
 use std::process::Command;
 
+/// A sixth faster than the usual one for all these small objects.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const RANDOM_RUNS: u64 = 10_000;
 /// One of many, and the last of them.
 const BATCH: u64 = 1000;

@@ -68,7 +68,7 @@ impl SequenceObject {
 
     /// Its status, if it is one of ours.
     pub fn status(&self) -> Option<PodSequenceStatus> {
-        serde_json::from_value(self.status.clone()).ok()
+        PodSequenceStatus::deserialize(&self.status).ok()
     }
 }
 

@@ -144,7 +144,7 @@ impl Engine {
         let Some(entry) = self.index.sequence(key).filter(|entry| !entry.ghost) else { return };
         let lost = self.notes_lost.entry(key).or_default();
         *lost += 1;
-        if *lost > NOTE_AGAIN && !is(Bug::NoteFight) {
+        if *lost > NOTE_AGAIN {
             tracing::warn!(sequence = %key, "the note of this sequence is removed again and again and not written any more: deleted while the controller is away it will leave its pods held");
             self.unnotable.insert(key, entry.sequence.generation);
         }

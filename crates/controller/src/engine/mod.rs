@@ -124,9 +124,10 @@ impl Engine {
     /// Turns until `stop`. Ends with an error when the lease is lost: whoever starts us again starts clean.
     pub async fn run(
         mut self,
-        mut news: BoxStream<'static, News>,
+        news: BoxStream<'static, News>,
         stop: CancellationToken,
     ) -> Result<(), LeaseLost> {
+        let mut news = news.fuse();
         let watches = watch::all(&self.client, &self.config.namespace, self.config.seed);
         let tagged =
             |(kind, stream): (Kind, BoxStream<'static, Message>)| stream.map(move |m| (kind, m)).boxed();

@@ -28,7 +28,6 @@ use crate::{
     Uid,
     facts::{Namespace, Owner, OwnerKind, Pod},
     intern::Interner,
-    planted::{Bug, is},
 };
 use claims::Claims;
 use labelled::Labelled;
@@ -187,7 +186,6 @@ impl Index {
     /// An object is gone. For a namespace the uid is not looked at: its name is its identity here.
     pub fn delete(&mut self, object: Object) {
         match object {
-            Object::Pod(_) if is(Bug::DeletedPodStays) => {}
             Object::Pod(pod) => self.delete_pod(pod.uid),
             Object::Owner(owner) => self.delete_owner(owner.uid),
             Object::Namespace(namespace) => self.delete_namespace(&namespace.name),

@@ -87,9 +87,7 @@ impl Index {
     }
 
     pub(super) fn delete_pod(&mut self, uid: Uid) {
-        if !is(Bug::DeletedComesBack) {
-            self.bury(uid);
-        }
+        self.bury(uid);
         self.forget_pod(uid);
     }
 

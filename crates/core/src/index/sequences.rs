@@ -7,6 +7,7 @@ use crate::{
     sequence::{
         Sequence,
         spec::{DeletionPolicy, Enforcement, Members, Recorded, Scope, Spec},
+        status::Phase,
     },
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -104,8 +105,14 @@ impl SequenceEntry {
     /// Another controller that acts at the same time may have journaled other times for the same steps. The later
     /// ones hold, for both of them, or each would write its own over the other's for ever. In Bootstrap a time
     /// counts that only the other one has; in Continuous its absence may be the newer fact.
-    fn agree_on_times(&mut self, seen: &Sequence) {
+    fn agree_with(&mut self, seen: &Sequence) {
         let Some(remembered) = &mut self.remembered else { return };
+        // What has begun has begun, whoever began it.
+        if remembered.phase == Some(Phase::Pending)
+            && matches!(seen.recorded.phase, Some(Phase::InProgress | Phase::Completed))
+        {
+            remembered.phase = seen.recorded.phase;
+        }
         let bootstrap = seen.spec.as_ref().is_ok_and(|spec| spec.enforcement == Enforcement::Bootstrap);
         let later = |ours: Option<Timestamp>, theirs: Option<Timestamp>| match ours {
             None if !bootstrap => None,
@@ -140,22 +147,18 @@ impl Index {
             sequence.generation = 1;
         }
         match self.sequences.get_mut(&uid) {
-            Some(known)
-                if known.sequence.version >= sequence.version
-                    && !known.ghost
-                    && !is(Bug::OlderSequenceWins) =>
-            {
+            Some(known) if known.sequence.version >= sequence.version && !known.ghost => {
                 return;
             }
             Some(known) if known.sequence.spec == sequence.spec && !known.ghost => {
-                known.agree_on_times(&sequence);
+                known.agree_with(&sequence);
                 known.sequence = sequence;
                 return;
             }
             Some(_) | None => {}
         }
         let remembered = self.sequences.get_mut(&uid).and_then(|known| {
-            known.agree_on_times(&sequence);
+            known.agree_with(&sequence);
             known.remembered.take()
         });
         let entry = SequenceEntry { remembered, ..SequenceEntry::new(sequence, false) };

@@ -147,10 +147,6 @@ fn of_ghost(index: &Index, entry: &SequenceEntry, now: Timestamp, budget: usize)
 fn note_action(index: &Index, entry: &SequenceEntry, spec: &Arc<Spec>, settings: Settings) -> Option<Action> {
     let sequence = &entry.sequence;
     let known = index.note(sequence.uid);
-    let begun = entry.recorded().groups.values().any(|group| group.completed_at.is_some());
-    if is(Bug::NoteTooLate) && !begun {
-        return None;
-    }
     match (spec.deletion_policy, settings.notes) {
         (DeletionPolicy::Hold, _) => known.map(|_| Action::DropNote { sequence: sequence.uid }),
         (DeletionPolicy::Release, false) => None,

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use rollcall_sim::chaos::batch::{Calm, batch, cores};
 use rollcall_sim::chaos::fault::Planned;
 use rollcall_sim::chaos::plan::Plan;
-use rollcall_sim::chaos::run::run;
+use rollcall_sim::chaos::run::run_aloud;
 
 /// Runs between two words about how far it is.
 const SOMETIMES: u64 = 1000;
@@ -32,8 +32,8 @@ fn main() -> Result<()> {
 
 /// One plan, with all that can be told about it.
 fn one(plan: &Plan) -> Result<()> {
-    let outcome = run(plan);
-    for line in &outcome.picture {
+    let (outcome, log) = run_aloud(plan);
+    for line in log.iter().chain(&outcome.picture) {
         eprintln!("{line}");
     }
     println!("world    {}", plan.world().name);

@@ -123,6 +123,8 @@ faults! {
     KindAbsent = "crd-absent", Cluster;
     /// A quota refuses whatever we create, for a moment.
     Quota = "quota", Cluster;
+    /// A pod is made anew while no watch is open, and by the time they are, the history of that is forgotten.
+    Unseen = "unseen", Cluster;
     /// The history is forgotten: whoever resumes has to list.
     Compacted = "compacted", Cluster;
     /// Our own namespace is deleted.

@@ -46,7 +46,8 @@ pub struct Faults {
 impl Faults {
     pub fn new(planned: Vec<Planned>) -> Faults {
         let has = |fault: Fault| planned.iter().any(|plan| plan.fault == fault);
-        let (small_pages, breaks_connections) = (has(Fault::ExpiredToken), has(Fault::ServerRestart));
+        let small_pages = has(Fault::ExpiredToken);
+        let breaks_connections = has(Fault::ServerRestart) || has(Fault::Unseen);
         let state = Arc::new(Mutex::new(State { planned, ..State::default() }));
         Faults { state, broken: watch::Sender::new(()), small_pages, breaks_connections }
     }

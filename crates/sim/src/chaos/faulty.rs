@@ -65,6 +65,9 @@ impl Service<Request<Body>> for Faulty {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let mut way = self.clone();
         async move {
+            if request.method() != Method::GET {
+                way.faults.wrote(request.uri().path());
+            }
             if let Some(answer) = way.out_of_order(&request) {
                 return answer;
             }
@@ -100,7 +103,6 @@ impl Faulty {
     }
 
     async fn write(&mut self, request: Request<Body>) -> Answer {
-        self.faults.wrote(request.uri().path());
         if self.faults.requests() > STORM {
             return std::future::pending().await;
         }

@@ -1,11 +1,12 @@
 //! What is checked of every commit, by rules written for this and for nothing else.
 
+use super::lab::LEASE;
 use super::order::Order;
 use super::seen::Seen;
 use super::world::{self, World};
 use crate::kinds::Kind;
 use crate::store::{Author, Change, Observer};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use rollcall_api::names;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -32,10 +33,15 @@ pub struct State {
     /// When one of our controllers last committed something but a lease.
     pub last_write: Option<Timestamp>,
     pub order: Order,
+    /// Every commit in a line, if somebody wants to read it.
+    pub log: Option<Vec<String>>,
     seen: Seen,
     generations: BTreeMap<String, i64>,
     /// Who leads, and since when by the count of what was sent.
     holder: Option<(String, u64)>,
+    /// Whose lease somebody deleted, and until when that one cannot know: a new one can begin at once, for nothing tells it that
+    /// there was another.
+    unaware: Option<(String, Timestamp)>,
 }
 
 #[derive(Clone)]
@@ -51,9 +57,11 @@ impl History {
             disturbed: 0,
             last_write: None,
             order: Order::new(world, seen.clone()),
+            log: None,
             seen,
             generations: BTreeMap::new(),
             holder: None,
+            unaware: None,
         })))
     }
 
@@ -68,6 +76,9 @@ impl Observer for History {
         state.commits += 1;
         state.mix(change.object.json());
         state.mix(&[u8::from(change.deleted)]);
+        if let Some(log) = &mut state.log {
+            log.push(line(change));
+        }
         match change.author {
             Author::Controller(number) => state.by_controller(change, number),
             Author::User => state.disturbed += 1,
@@ -112,6 +123,10 @@ impl State {
         if let Some((holder, since)) = &self.holder
             && *holder != identity(number)
             && *since < self.seen.sent()
+            && !self
+                .unaware
+                .as_ref()
+                .is_some_and(|(who, until)| *who == identity(number) && change.at < *until)
         {
             let detail = format!("{} wrote {}, and {holder} leads", identity(number), key.name);
             self.broken("S8", detail);
@@ -177,6 +192,10 @@ impl State {
     }
 
     fn lease(&mut self, change: &Change) {
+        if change.deleted {
+            let until = change.at + SignedDuration::try_from(LEASE).unwrap_or_default();
+            self.unaware = self.holder.take().map(|(holder, _)| (holder, until));
+        }
         let holder = change.after().and_then(|lease| lease["spec"]["holderIdentity"].as_str());
         let holder = holder.filter(|holder| !holder.is_empty()).map(str::to_owned);
         if self.holder.as_ref().map(|(known, _)| known) != holder.as_ref() {
@@ -184,6 +203,37 @@ impl State {
             self.holder = holder.map(|holder| (holder, moment));
         }
     }
+}
+
+/// A commit for people: when, who, what, and how it is now.
+fn line(change: &Change) -> String {
+    let Change { key, at, author, object, deleted, .. } = change;
+    let who = match author {
+        Author::Controller(number) => identity(*number),
+        Author::User => "somebody".into(),
+        Author::Cluster => "the cluster".into(),
+    };
+    let told = match key.kind {
+        Kind::PodSequence => {
+            let status = &object["status"];
+            let group = |group: &Value| format!("{} {}", group["name"], group["state"]);
+            let groups = status["groups"].as_array().into_iter().flatten().map(group);
+            format!(
+                "generation {} observed {} {}: {} [{}]",
+                object["metadata"]["generation"],
+                status["observedGeneration"],
+                status["phase"],
+                status["message"],
+                groups.collect::<Vec<_>>().join(", ")
+            )
+        }
+        Kind::Pod if world::is_held(object) => "held".into(),
+        Kind::Pod => object["status"]["phase"].to_string(),
+        Kind::Event => format!("{} {}", object["reason"], object["note"]),
+        _ => String::new(),
+    };
+    let gone = if *deleted { "deleted " } else { "" };
+    format!("{at} {who}: {} {}/{} {gone}{told}", key.kind.info().plural, key.namespace, key.name)
 }
 
 /// Who a controller is in its lease.

@@ -18,7 +18,7 @@ use std::time::Duration;
 /// When every run begins.
 const BEGINNING: i64 = 1_767_225_600;
 /// How long a lease lasts.
-const LEASE: Duration = Duration::from_secs(15);
+pub const LEASE: Duration = Duration::from_secs(15);
 
 pub struct Lab {
     pub world: &'static World,

@@ -123,6 +123,15 @@ impl Mischief {
                 sleep(AWAY).await;
                 self.set_spec(as_it_was);
             }
+            Fault::Unseen => {
+                self.faults.set(Outage::Server, true);
+                if let Some(pod) = self.any_pod() {
+                    self.pod(Fault::Recreated, &pod).await;
+                }
+                sleep(AWAY).await;
+                self.act(|cluster| cluster.store.compact());
+                self.faults.set(Outage::Server, false);
+            }
             Fault::Compacted => self.act(|cluster| cluster.store.compact()),
             Fault::ServerRestart => self.out(Outage::Server).await,
             Fault::Quota => self.out(Outage::Quota).await,

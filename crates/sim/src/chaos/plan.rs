@@ -24,15 +24,15 @@ impl Plan {
             let possible = Fault::ALL.iter().copied().filter(|fault| world.allows(*fault));
             let possible: Vec<Fault> = possible.collect();
             let fault = possible[chance.below(possible.len() as u64) as usize];
-            let when = match fault.place() {
-                Place::Write => 1 + chance.below(40),
-                // Each start lists and watches nine kinds.
-                Place::List | Place::Watch => 1 + chance.below(20),
-                Place::Process | Place::Cluster => chance.below(9_000),
-            };
-            Planned { fault, when }
+            sometime(fault, &mut chance)
         });
         Plan { seed, faults: faults.collect() }
+    }
+
+    /// These faults, at times by chance.
+    pub fn of(seed: u64, faults: &[Fault]) -> Plan {
+        let mut chance = Chance::seeded(seed);
+        Plan { seed, faults: faults.iter().map(|fault| sometime(*fault, &mut chance)).collect() }
     }
 
     pub fn world(&self) -> &'static World {
@@ -54,4 +54,14 @@ impl Plan {
         let timed = |plan: &&Planned| matches!(plan.fault.place(), Place::Process | Place::Cluster);
         self.faults.iter().filter(timed).map(|plan| plan.when).max().unwrap_or_default()
     }
+}
+
+fn sometime(fault: Fault, chance: &mut Chance) -> Planned {
+    let when = match fault.place() {
+        Place::Write => 1 + chance.below(40),
+        // Each start lists and watches nine kinds.
+        Place::List | Place::Watch => 1 + chance.below(20),
+        Place::Process | Place::Cluster => chance.below(9_000),
+    };
+    Planned { fault, when }
 }

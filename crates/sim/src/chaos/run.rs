@@ -55,12 +55,22 @@ pub struct Outcome {
 
 /// Runs a plan to its end, on a runtime of its own under virtual time.
 pub fn run(plan: &Plan) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.expect("a runtime without sockets needs nothing").block_on(go(plan))
+    play(plan, false).0
 }
 
-async fn go(plan: &Plan) -> Outcome {
+/// The same, with every commit in a line.
+pub fn run_aloud(plan: &Plan) -> (Outcome, Vec<String>) {
+    play(plan, true)
+}
+
+fn play(plan: &Plan, aloud: bool) -> (Outcome, Vec<String>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime without sockets needs nothing").block_on(go(plan, aloud))
+}
+
+async fn go(plan: &Plan, aloud: bool) -> (Outcome, Vec<String>) {
     let (lab, embedded) = Lab::new(plan);
+    lab.history.state().log = aloud.then(Vec::new);
     // Two that both believe to lead, or two that agree who does.
     let both_lead = plan.has(Fault::TwoLeaders);
     let elect = plan.has(Fault::Pause) && !both_lead;
@@ -98,13 +108,14 @@ async fn go(plan: &Plan) -> Outcome {
         () = for_ever(follow_script(&lab, &over, &scripted)) => unreachable!("it waits for ever"),
     };
     let Lab { shared, faults, history, handles, .. } = &lab;
-    let state = history.state();
+    let mut state = history.state();
+    let log = state.log.take().unwrap_or_default();
     let mut violations = state.violations.clone();
     violations.extend(handles.iter().flat_map(audited));
     violations.extend(ended.violation);
     let processes = 1 + u64::from(both_lead || elect);
     let struck: u64 = faults.counts().values().sum();
-    Outcome {
+    let outcome = Outcome {
         violations,
         hash: state.hash,
         commits: state.commits,
@@ -116,7 +127,8 @@ async fn go(plan: &Plan) -> Outcome {
         disturbances: struck + state.disturbed + faults.starts().saturating_sub(processes),
         picture: world::picture(&shared.lock()),
         took: ended.took,
-    }
+    };
+    (outcome, log)
 }
 
 async fn for_ever(deeds: impl Future<Output = ()>) {

@@ -13,7 +13,10 @@ const LENGTH: usize = 36;
 struct State {
     /// Counts what is shown and sent, to tell what was first.
     moment: u64,
-    shown: BTreeMap<(usize, Uid), u64>,
+    /// When each process began, each time.
+    lives: BTreeMap<usize, Vec<u64>>,
+    /// By process and life.
+    shown: BTreeMap<(usize, u64, Uid), u64>,
     /// When the write was sent that is carried out now.
     sent: u64,
 }
@@ -28,7 +31,10 @@ impl Seen {
 
     /// A process begins, and knows nothing.
     pub fn begins(&self, process: usize) {
-        self.state().shown.retain(|(known, _), _| *known != process);
+        let mut state = self.state();
+        state.moment += 1;
+        let moment = state.moment;
+        state.lives.entry(process).or_default().push(moment);
     }
 
     /// A process is shown these objects.
@@ -37,10 +43,11 @@ impl Seen {
         let mut state = self.state();
         state.moment += 1;
         let moment = state.moment;
+        let life = state.life(process, moment);
         for (at, _) in text.match_indices(FIELD) {
             let start = at + FIELD.len();
             if let Some(uid) = text.get(start..start + LENGTH) {
-                state.shown.entry((process, Uid::new(uid))).or_insert(moment);
+                state.shown.entry((process, life, Uid::new(uid))).or_insert(moment);
             }
         }
     }
@@ -67,10 +74,19 @@ impl Seen {
         self.state().sent = sent;
     }
 
-    /// Whether the process knew this object when it sent what is carried out now.
+    /// Whether the process knew this object when it sent what is carried out now, be it that it ended since.
     pub fn knew(&self, process: usize, uid: &str) -> bool {
         let state = self.state();
-        state.shown.get(&(process, Uid::new(uid))).is_some_and(|shown| *shown < state.sent)
+        let life = state.life(process, state.sent);
+        state.shown.get(&(process, life, Uid::new(uid))).is_some_and(|shown| *shown < state.sent)
+    }
+}
+
+impl State {
+    /// The life of a process that was on at a moment.
+    fn life(&self, process: usize, moment: u64) -> u64 {
+        let begun = self.lives.get(&process).into_iter().flatten();
+        begun.copied().filter(|begun| *begun <= moment).max().unwrap_or_default()
     }
 }
 
@@ -90,6 +106,7 @@ mod tests {
         };
         assert_eq!([knew(1, early), knew(1, late), knew(0, late)], [false, true, false]);
         seen.begins(1);
-        assert!(!knew(1, late));
+        assert!(knew(1, late), "it was sent before");
+        assert!(!knew(1, seen.send()), "it knows nothing yet");
     }
 }

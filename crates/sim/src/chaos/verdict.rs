@@ -11,6 +11,10 @@ const DEAF: [Fault; 3] = [Fault::Hang, Fault::Silence, Fault::Behind];
 const REPORT_MILLIS: u64 = 10_000;
 /// How often a status is tried again in the ten minutes until a dead watch is missed.
 const TRIES: u64 = 26;
+/// While which faults last whatever is sent is refused, and tried again.
+const OUTAGES: [Fault; 4] = [Fault::ServerRestart, Fault::KindAbsent, Fault::Quota, Fault::Unseen];
+/// How often each sequence tries during one of them.
+const TRIES_WHILE_OUT: u64 = 10;
 
 /// What a run without faults ends with and sends; every other run of the same world has to end with the same, and to send
 /// not much more.
@@ -32,13 +36,14 @@ pub fn compare(plan: &Plan, outcome: &Outcome, calm: &Outcome) -> Vec<Violation>
 
 /// How much may be written: what is written without faults, and for each thing that happened (a fault that struck, a start of a
 /// process, a write of somebody else) two that are carried out, three that are sent. Two that both lead both write, and each
-/// write of the one can make one of the other fail. Who hears nothing of the sequences tries their statuses again, less and
-/// less. What takes longer is reported more often: a status in ten seconds for each sequence.
+/// write of the one can make one of the other fail. Who hears nothing of the sequences, or is refused everything, tries again,
+/// less and less. What takes longer is reported more often: a status in ten seconds for each sequence.
 fn too_many(plan: &Plan, outcome: &Outcome, calm: &Outcome) -> Option<Violation> {
     let leaders = if plan.has(Fault::TwoLeaders) { 3 } else { 1 };
-    let silent = plan.faults.iter().filter(|plan| DEAF.contains(&plan.fault)).count() as u64;
+    let count =
+        |among: &[Fault]| plan.faults.iter().filter(|plan| among.contains(&plan.fault)).count() as u64;
     let sequences = plan.world().rules.len() as u64;
-    let tries = silent * TRIES * sequences;
+    let tries = (count(&DEAF) * TRIES + count(&OUTAGES) * TRIES_WHILE_OUT) * sequences;
     let reports = outcome.took.saturating_sub(calm.took).div_ceil(REPORT_MILLIS) * sequences;
     let over = |what: &str, number: u64, allowed: u64| {
         let detail = format!("{number} writes were {what}, and {allowed} would do");

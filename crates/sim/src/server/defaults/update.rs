@@ -67,8 +67,14 @@ fn carry_over_all_but_status(kind: Kind, old: &Value, new: &mut Value) {
 
 fn keep(old: &Value, new: &mut Value, field: &str) {
     let Some(fields) = new.as_object_mut() else { return };
-    match old.get(field) {
-        Some(value) => fields.insert(field.to_owned(), value.clone()),
-        None => fields.remove(field),
-    };
+    match (old.get(field), fields.get_mut(field)) {
+        // Mostly nothing was touched, and to see that is cheaper than to copy.
+        (Some(before), Some(after)) => {
+            if before != after {
+                after.clone_from(before);
+            }
+        }
+        (Some(before), None) => _ = fields.insert(field.to_owned(), before.clone()),
+        (None, _) => _ = fields.remove(field),
+    }
 }
