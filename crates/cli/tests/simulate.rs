@@ -119,6 +119,15 @@ fn shapes_that_never_start() {
     insta::assert_snapshot!("job-fails", fails);
 }
 
+#[test]
+fn a_time_that_has_not_come_is_not_stuck() {
+    let recorded = shape("cronjob-later", &[]);
+    assert!(recorded.contains("\nunfinished "), "{recorded}");
+    insta::assert_snapshot!("cronjob-later", recorded);
+    let later = shape("cronjob-later", &["--until", "4h"]);
+    assert!(later.contains("\nexit code 0\n"), "{later}");
+}
+
 const TIERS: &str = "crates/cli/tests/manifests/three-tiers.yaml";
 
 #[test]

@@ -120,6 +120,7 @@ impl Engine {
                 self.index.note_written(note);
                 self.notes_failed = 0;
                 self.queue.succeeded(key);
+                self.queue.add(key, now);
             }
             Err(failure) => match failure.code {
                 // There is no namespace of ours, or no right in it: better without notes than not at all.

@@ -97,7 +97,7 @@ async fn go(plan: &Plan, aloud: bool) -> (Outcome, Vec<String>) {
         mischief.make(plan.faults.clone()).await;
         over.store(true, Ordering::Relaxed);
     };
-    let judge = Judge { plan, lab: &lab, scripted: &scripted };
+    let judge = Judge { plan, lab: &lab, over: &over, scripted: &scripted };
     let ended = tokio::select! {
         biased;
         ended = judge.wait() => ended,
@@ -142,6 +142,12 @@ async fn follow_script(lab: &Lab, over: &AtomicBool, scripted: &AtomicBool) {
     for step in world.script {
         match step.when {
             When::At(milliseconds) => sleep_until(begun + Duration::from_millis(milliseconds)).await,
+            When::Once(milliseconds, is_so) => {
+                sleep_until(begun + Duration::from_millis(milliseconds)).await;
+                while !is_so(&shared.lock()) {
+                    sleep(LOOK).await;
+                }
+            }
             When::Finished => {
                 let ready = || {
                     over.load(Ordering::Relaxed) && world::unfinished(world, &shared.lock(), false).is_none()
@@ -178,6 +184,8 @@ struct Ended {
 struct Judge<'a> {
     plan: &'a Plan,
     lab: &'a Lab,
+    /// Whether all that was planned has happened, and all that people do.
+    over: &'a AtomicBool,
     scripted: &'a AtomicBool,
 }
 
@@ -206,16 +214,15 @@ impl Judge<'_> {
             }
             let unfinished = looked_at.1.as_ref();
             let last_write = history.state().last_write;
-            let over = begun.elapsed() > last && self.scripted.load(Ordering::Relaxed);
+            let hung = faults.hung_since();
+            let over =
+                self.over.load(Ordering::Relaxed) && self.scripted.load(Ordering::Relaxed) && hung.is_none();
             calm_since = match (unfinished, calm_since) {
                 (None, Some((since, write))) if over && write == last_write => Some((since, write)),
                 (None, _) if over => Some((Instant::now(), last_write)),
                 (_, _) => None,
             };
-            let hung = faults.hung_since();
-            if let Some((since, _)) =
-                calm_since.filter(|(since, _)| since.elapsed() >= quiet && hung.is_none())
-            {
+            if let Some((since, _)) = calm_since.filter(|(since, _)| since.elapsed() >= quiet) {
                 return Ended { violation: None, took: took(since) };
             }
             if hung.is_some_and(|since| since.elapsed() > MISSED) {

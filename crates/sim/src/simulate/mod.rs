@@ -118,7 +118,8 @@ async fn over(plan: &Plan, shared: &Arc<Shared>, timeline: &Timeline) -> Outcome
             (false, _) => None,
         };
     }
-    match plan.until.saturating_sub(timeline.last_progress()) > STUCK_AFTER {
+    let silent = plan.until.saturating_sub(timeline.last_progress()) > STUCK_AFTER;
+    match silent && !notes::awaits_a_cron_job(&shared.lock()) {
         true => Outcome::Stuck,
         false => Outcome::Unfinished,
     }

@@ -1,11 +1,17 @@
 //! What is worth knowing though it keeps nothing from starting.
 
+use super::facts;
 use super::timeline::Life;
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::report::SequenceReport;
+use crate::store::{Key, Stored};
 use rollcall_core::index::SequenceEntry;
+use rollcall_core::labels::Labels;
+use rollcall_core::sequence::evaluate;
+use rollcall_core::sequence::spec::Members;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Members that nothing holds while their group is closed: somebody forgot the gate.
 pub fn without_gate(entry: &SequenceEntry, report: &SequenceReport, lives: &[Life]) -> Vec<String> {
@@ -32,13 +38,34 @@ pub fn without_gate(entry: &SequenceEntry, report: &SequenceReport, lives: &[Lif
 
 /// CronJobs whose time has not come.
 pub fn not_run(cluster: &Cluster) -> Vec<String> {
-    let all = cluster.store.list(Kind::CronJob, None);
-    let waiting = all
-        .filter(|(_, cron)| cron["spec"]["suspend"] != true && cron["status"]["lastScheduleTime"].is_null());
-    waiting
+    waiting(cluster)
         .map(|(key, cron)| {
             let schedule = cron["spec"]["schedule"].as_str().unwrap_or_default();
             format!("CronJob/{} has not run: its next time on the schedule \"{schedule}\" is later", key.name)
         })
         .collect()
+}
+
+/// Whether a group waits for pods that a CronJob will make when its time has come: then nothing is stuck.
+pub fn awaits_a_cron_job(cluster: &Cluster) -> bool {
+    let index = facts::of(cluster);
+    waiting(cluster).any(|(key, cron)| {
+        let labels = &cron["spec"]["jobTemplate"]["spec"]["template"]["metadata"]["labels"];
+        let labels = labels.as_object().into_iter().flatten();
+        let labels: Labels =
+            labels.filter_map(|(name, value)| Some((name.as_str(), value.as_str()?))).collect();
+        index.sequences().any(|entry| {
+            let Some(spec) = entry.spec().filter(|spec| spec.target == key.namespace) else { return false };
+            let views = evaluate(&index, entry, cluster.now()).groups;
+            spec.groups.iter().zip(&views).any(|(group, view)| match &group.members {
+                Members::Selector(selector) => !view.complete && selector.matches(&labels),
+                Members::Names(_) => false,
+            })
+        })
+    })
+}
+
+fn waiting(cluster: &Cluster) -> impl Iterator<Item = (&Key, &Arc<Stored>)> {
+    let all = cluster.store.list(Kind::CronJob, None);
+    all.filter(|(_, cron)| cron["spec"]["suspend"] != true && cron["status"]["lastScheduleTime"].is_null())
 }

@@ -4,6 +4,7 @@ use super::super::fault::Fault;
 use super::{End, Group, NAMESPACE, Rule, Step, When, World, pods, sequence};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
+use rollcall_api::names;
 use serde_json::{Value, json};
 
 const DB: &[&str] = &["db-0"];
@@ -54,7 +55,10 @@ pub static WORLD: World = World {
     name: "farewell",
     rules: &RULES,
     manifests,
-    script: &[Step { when: When::At(2_500), deed: delete }, Step { when: When::At(4_000), deed: resume }],
+    script: &[
+        Step { when: When::Once(2_500, is_noted), deed: delete },
+        Step { when: When::At(4_000), deed: resume },
+    ],
     held: &["kept-0"],
     // Without a note nobody knows what was deleted while they were away; the guide says so.
     spared: &[Fault::Forbidden, Fault::ListForbidden, Fault::Quota, Fault::NamespaceGone],
@@ -78,6 +82,13 @@ fn manifests() -> Vec<(Kind, Value)> {
     let groups = json!([{ "name": "one", "pods": ["paused-0"] }, { "name": "two", "pods": ["paused-1"] }]);
     all.push(sequence(paused, json!({ "podGroups": groups, "suspend": true })));
     all
+}
+
+/// Whether there is a note of the one that lets its pods go. Until then nothing is promised about a deletion that nobody sees.
+fn is_noted(cluster: &Cluster) -> bool {
+    let uid = cluster.store.get(&RULES[1].key()).map(|gone| gone.uid().to_owned()).unwrap_or_default();
+    let mut notes = cluster.store.list(Kind::ConfigMap, Some(names::OWN_NAMESPACE));
+    notes.any(|(key, _)| key.name.ends_with(&uid))
 }
 
 fn delete(cluster: &mut Cluster) {

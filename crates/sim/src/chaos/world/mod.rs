@@ -92,6 +92,8 @@ pub struct Step {
 pub enum When {
     /// So many milliseconds after the beginning.
     At(u64),
+    /// The same, but not before something is so.
+    Once(u64, fn(&Cluster) -> bool),
     /// As soon as everything is as it should be, and no fault comes any more.
     Finished,
 }
