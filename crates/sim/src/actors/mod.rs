@@ -16,6 +16,7 @@ pub mod common;
 pub mod cronjob;
 pub mod daemonset;
 pub mod deployment;
+pub mod disruption;
 pub mod eviction;
 pub mod garbage;
 pub mod job;
@@ -54,6 +55,7 @@ pub fn all() -> Vec<Box<dyn Actor>> {
         Box::new(job::expiry::FinishedJobs::default()),
         Box::new(daemonset::DaemonSets::default()),
         Box::new(statefulset::StatefulSets::default()),
+        Box::new(disruption::Disruptions::default()),
         Box::new(scheduler::Scheduler::default()),
         Box::new(kubelet::Kubelet::default()),
     ]

@@ -2,7 +2,7 @@
 
 use super::patch::drop_nulls;
 use super::refusal::Refusal;
-use super::{defaults, rules};
+use super::{defaults, prepare, rules};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::store::{Author, Key, Stored};
@@ -53,6 +53,9 @@ pub fn update(
         defaults::fill(kind, &mut new);
         if kind == Kind::Pod && part == Part::Main {
             defaults::admit_pod_update(&old, &mut new);
+        }
+        if kind == Kind::PriorityClass {
+            prepare::admit_class(cluster, &new)?;
         }
     }
     defaults::carry_over(kind, &old, &mut new, part.subresource());

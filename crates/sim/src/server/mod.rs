@@ -2,7 +2,7 @@
 //!
 //! - [`route`]: which object a URL means. [`read`], [`watch`], [`create`], [`change`], [`patch`], [`delete`]: the verbs.
 //! - [`defaults`]: what it fills in. [`rules`]: what it refuses, in which words. [`prepare`]: what it adds to new objects. [`quota`]: how much there may be.
-//! - [`pods`]: the subresources that only pods have.
+//! - [`pods`], [`eviction`]: the subresources that only pods have. [`scale`]: the one that several kinds have.
 //!
 //! A request is carried out when it is polled, in one go; its effects are seen by whoever is polled next.
 
@@ -10,6 +10,10 @@ pub mod change;
 pub mod create;
 pub mod defaults;
 pub mod delete;
+pub mod eviction;
+mod farewell;
+mod incoming;
+mod options;
 pub mod patch;
 pub mod pods;
 mod prepare;
@@ -18,6 +22,7 @@ mod read;
 pub mod refusal;
 mod route;
 pub mod rules;
+mod scale;
 pub mod selectors;
 mod watch;
 
@@ -25,7 +30,6 @@ use crate::cluster::Cluster;
 use crate::store::{Author, Key, Stored};
 use bytes::Bytes;
 use change::Part;
-use delete::{Deleted, Propagation, Wish};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, TryStreamExt};
@@ -34,6 +38,7 @@ use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use kube::client::Body;
+use incoming::parse;
 use patch::Style;
 use refusal::Refusal;
 use route::{Query, Route};
@@ -152,11 +157,10 @@ impl Shared {
     fn carry_out(self: &Arc<Shared>, cluster: &mut Cluster, asked: &Asked) -> Result<Answer, Refusal> {
         let Asked { method, path, query, content_type, body } = asked;
         let Some(route) = Route::parse(path) else { return Err(no_such_place()) };
-        let dry_run = match query.get("dryRun") {
-            "" => false,
-            "All" => true,
-            other => return Err(Refusal::bad_request(format!("invalid dryRun {other:?}"))),
-        };
+        let dry_run = options::dry_run(method, query)?;
+        if *method == Method::GET && route.subresource.is_empty() {
+            options::check_list(query)?;
+        }
         let Some(name) = &route.name else {
             return match *method {
                 Method::GET if query.is("watch") => {
@@ -164,10 +168,15 @@ impl Shared {
                 }
                 Method::GET => read::list(cluster, &route, query).map(|list| Answer::Whole(200, list)),
                 Method::POST => {
-                    let object = parse(body)?;
                     let namespace = route.namespace.as_deref().unwrap_or_default();
+                    let object = incoming::object(route.kind, namespace, query, body)?;
                     let created = create::create(cluster, route.kind, namespace, object, dry_run)?;
                     Ok(Answer::Whole(201, created.json().clone()))
+                }
+                Method::DELETE => {
+                    let wish = farewell::wish(query, body, dry_run)?;
+                    let deleted = farewell::many(cluster, &route, query, &wish)?;
+                    Ok(Answer::Whole(200, deleted))
                 }
                 _ => Err(no_such_verb()),
             };
@@ -176,6 +185,9 @@ impl Shared {
         let part = match route.subresource.as_str() {
             "" => Part::Main,
             "status" if route.kind.info().status => Part::Status,
+            "scale" if scale::has(route.kind) => {
+                return scaled(cluster, &key, asked, dry_run).map(|scale| Answer::Whole(200, scale.to_string().into()));
+            }
             subresource => {
                 let object = parse(body)?;
                 return pods::subresource(cluster, &key, subresource, &object, dry_run)
@@ -187,82 +199,42 @@ impl Shared {
             Method::GET if query.is("watch") => watch::open(self, cluster, &route, query).map(Answer::Watch),
             Method::GET => read::get(cluster, &key).map(|object| Answer::Whole(200, object)),
             Method::PUT => {
-                let object = parse(body)?;
-                create::check_envelope(route.kind, &key.namespace, &object)?;
+                let object = incoming::object(route.kind, &key.namespace, query, body)?;
                 change::update(cluster, &key, part, dry_run, |is| change::replace(&key, is, object))
                     .map(stored)
             }
             Method::PATCH => {
                 let style = Style::of(content_type).ok_or_else(|| unknown_style(content_type))?;
-                change::update(cluster, &key, part, dry_run, |is| patch::apply(style, is, body)).map(stored)
+                change::update(cluster, &key, part, dry_run, |is| incoming::patched(route.kind, style, is, body))
+                    .map(stored)
             }
             Method::DELETE => {
-                let wish = wish(query, body, dry_run)?;
-                Ok(match delete::delete(cluster, &key, &wish)? {
-                    Deleted::Terminating(object) => Answer::Whole(200, object.json().clone()),
-                    Deleted::Gone(object) => Answer::Whole(200, farewell(&key, &object)),
-                })
+                let wish = farewell::wish(query, body, dry_run)?;
+                farewell::one(cluster, &key, &wish).map(|body| Answer::Whole(200, body))
             }
             _ => Err(no_such_verb()),
         }
     }
 }
 
+fn scaled(cluster: &mut Cluster, key: &Key, asked: &Asked, dry_run: bool) -> Result<Value, Refusal> {
+    let Asked { method, content_type, body, .. } = asked;
+    match *method {
+        Method::GET => scale::get(cluster, key),
+        Method::PUT => {
+            let object = parse(body)?;
+            scale::update(cluster, key, dry_run, |is| scale::replace(&key.name, is, object))
+        }
+        Method::PATCH => {
+            let style = Style::of(content_type).ok_or_else(|| unknown_style(content_type))?;
+            scale::update(cluster, key, dry_run, |is| patch::apply(style, is, body))
+        }
+        _ => Err(no_such_verb()),
+    }
+}
+
 fn whole(bytes: Bytes) -> AnswerBody {
     Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
-}
-
-fn parse(body: &[u8]) -> Result<Value, Refusal> {
-    match serde_json::from_slice(body) {
-        Ok(object @ Value::Object(_)) => Ok(object),
-        Ok(_) => Err(Refusal::bad_request("couldn't get version/kind; json parse error: not an object")),
-        Err(error) => {
-            Err(Refusal::bad_request(format!("couldn't get version/kind; json parse error: {error}")))
-        }
-    }
-}
-
-fn wish(query: &Query, body: &[u8], dry_run: bool) -> Result<Wish, Refusal> {
-    let options = if body.is_empty() { Value::Null } else { parse(body)? };
-    let text = |value: &Value| value.as_str().map(str::to_owned);
-    let propagation = match (options["propagationPolicy"].as_str(), query.get("propagationPolicy")) {
-        (Some(policy), _) => policy,
-        (None, policy) => policy,
-    };
-    let propagation = match propagation {
-        "" | "Background" => Propagation::Background,
-        "Foreground" => Propagation::Foreground,
-        "Orphan" => Propagation::Orphan,
-        other => return Err(Refusal::bad_request(format!("invalid propagationPolicy {other:?}"))),
-    };
-    Ok(Wish {
-        grace: options["gracePeriodSeconds"].as_i64().or(query.get("gracePeriodSeconds").parse().ok()),
-        uid: text(&options["preconditions"]["uid"]),
-        version: text(&options["preconditions"]["resourceVersion"]),
-        propagation,
-        dry_run: dry_run || options["dryRun"].as_array().is_some_and(|list| !list.is_empty()),
-    })
-}
-
-/// The answer to a deletion that is done.
-fn farewell(key: &Key, object: &Stored) -> Bytes {
-    use crate::kinds::Kind;
-    // Of these the server shows the last state.
-    if matches!(
-        key.kind,
-        Kind::Pod | Kind::PersistentVolumeClaim | Kind::ServiceAccount | Kind::ResourceQuota
-    ) {
-        return object.json().clone();
-    }
-    let info = key.kind.info();
-    let mut details = json!({ "name": &*key.name, "kind": info.plural, "uid": object.uid() });
-    if !info.group.is_empty() {
-        details["group"] = info.group.into();
-    }
-    let status = json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
-    });
-    status.to_string().into()
 }
 
 fn no_such_place() -> Refusal {

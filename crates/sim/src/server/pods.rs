@@ -1,7 +1,8 @@
 //! What only pods have: binding and eviction.
 
-use super::delete::{self, Wish};
 use super::refusal::Refusal;
+use super::route::Query;
+use super::{eviction, farewell};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::store::Key;
@@ -17,6 +18,9 @@ pub fn subresource(
 ) -> Result<(u16, Value), Refusal> {
     match (key.kind, subresource) {
         (Kind::Pod, "binding") => {
+            if object["metadata"]["name"] != *key.name {
+                return Err(Refusal::bad_request("name in URL does not match name in Binding object"));
+            }
             let node = object["target"]["name"].as_str().unwrap_or_default();
             if !dry_run {
                 bind(cluster, key, node)?;
@@ -24,7 +28,8 @@ pub fn subresource(
             Ok((201, success(201)))
         }
         (Kind::Pod, "eviction") => {
-            delete::delete(cluster, key, &Wish { dry_run, ..Wish::default() })?;
+            let wish = farewell::wish_in(&object["deleteOptions"], &Query::default(), dry_run)?;
+            eviction::evict(cluster, key, object, &wish)?;
             Ok((201, success(201)))
         }
         _ => Err(Refusal {

@@ -11,6 +11,7 @@ pub fn created(cluster: &mut Cluster, kind: Kind, object: &mut Value) -> Result<
     defaults::fill(kind, object);
     match kind {
         Kind::Pod => admit_pod(cluster, object)?,
+        Kind::PriorityClass => admit_class(cluster, object)?,
         _ => defaults::admit(kind, object),
     }
     defaults::initial_status(kind, object);
@@ -30,6 +31,13 @@ fn admit_pod(cluster: &mut Cluster, pod: &mut Value) -> Result<(), Refusal> {
     let around = Surroundings { classes: &classes, accounts: Some(&accounts), suffix: &suffix };
     defaults::admit_pod(pod, &around)?;
     quota::admit(cluster, pod)
+}
+
+/// There is one class at most that is given to those who name none.
+pub fn admit_class(cluster: &Cluster, class: &Value) -> Result<(), Refusal> {
+    let classes: Vec<&Value> =
+        cluster.store.list(Kind::PriorityClass, None).map(|(_, class)| &class.value).collect();
+    defaults::admit_class(class, &classes)
 }
 
 /// What the cluster adds at once to a namespace that is new. In a real one a controller does, a moment later.

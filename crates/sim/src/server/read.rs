@@ -16,7 +16,7 @@ pub fn get(cluster: &Cluster, key: &Key) -> Result<Bytes, Refusal> {
 }
 
 pub fn list(cluster: &Cluster, route: &Route, query: &Query) -> Result<Bytes, Refusal> {
-    let wanted = Wanted::parse(query.get("labelSelector"), query.get("fieldSelector"))?;
+    let wanted = Wanted::parse(route.kind, query.get("labelSelector"), query.get("fieldSelector"))?;
     let limit = match query.get("limit") {
         "" | "0" => usize::MAX,
         limit => limit.parse().map_err(|_| Refusal::bad_request(format!("invalid limit {limit:?}")))?,
@@ -62,6 +62,13 @@ pub fn list(cluster: &Cluster, route: &Route, query: &Query) -> Result<Bytes, Re
     }
     text.extend_from_slice(b"]}");
     Ok(text.into())
+}
+
+/// What a list without pages would show.
+pub fn keys(cluster: &Cluster, route: &Route, query: &Query) -> Result<Vec<Key>, Refusal> {
+    let wanted = Wanted::parse(route.kind, query.get("labelSelector"), query.get("fieldSelector"))?;
+    let all = cluster.store.list(route.kind, route.namespace.as_deref());
+    Ok(all.filter(|(_, object)| wanted.matches(object)).map(|(key, _)| key.clone()).collect())
 }
 
 /// Items of a list do not say what they are, except those of custom resources.

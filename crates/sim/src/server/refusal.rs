@@ -170,24 +170,28 @@ impl Refusal {
         let info = kind.info();
         // Events are stored as the older kind of the core group, and refused under its name.
         let group = if kind == Kind::Event { "" } else { info.group };
+        Refusal::invalid_as(info.name, group, name, wrong)
+    }
+
+    /// The same for something that is no kind of ours.
+    pub fn invalid_as(kind: &str, group: &str, name: &str, wrong: &[Wrong]) -> Refusal {
         let list: Vec<String> = wrong.iter().map(Wrong::to_string).collect();
         let text = match list.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
         };
         // Here the API server names the kind, not the resource.
-        let mut details = json!({ "kind": info.name });
-        if !name.is_empty() {
-            details["name"] = name.into();
-        }
-        if !group.is_empty() {
-            details["group"] = group.into();
+        let mut details = json!({});
+        for (field, value) in [("kind", kind), ("name", name), ("group", group)] {
+            if !value.is_empty() {
+                details[field] = value.into();
+            }
         }
         let cause = |wrong: &Wrong| json!({ "reason": wrong.kind.reason(), "message": wrong.body(), "field": wrong.field });
         details["causes"] = wrong.iter().map(cause).collect();
         let what = match group {
-            "" => info.name.to_owned(),
-            group => format!("{}.{group}", info.name),
+            "" => kind.to_owned(),
+            group => format!("{kind}.{group}"),
         };
         Refusal {
             code: 422,

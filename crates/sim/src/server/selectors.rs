@@ -1,6 +1,7 @@
 //! Label and field selectors as they stand in a query.
 
 use super::refusal::Refusal;
+use crate::kinds::Kind;
 use serde_json::Value;
 
 /// Which objects are wanted.
@@ -19,8 +20,12 @@ enum Requirement {
 }
 
 impl Wanted {
-    pub fn parse(labels: &str, fields: &str) -> Result<Wanted, Refusal> {
-        Ok(Wanted { labels: parse_labels(labels)?, fields: parse_fields(fields)? })
+    pub fn parse(kind: Kind, labels: &str, fields: &str) -> Result<Wanted, Refusal> {
+        let (labels, fields) = (parse_labels(labels)?, parse_fields(fields)?);
+        match fields.iter().find_map(|(field, ..)| unknown_field(kind, field)) {
+            Some(why) => Err(Refusal::bad_request(why)),
+            None => Ok(Wanted { labels, fields }),
+        }
     }
 
     pub fn is_everything(&self) -> bool {
@@ -54,6 +59,43 @@ fn field_of(object: &Value, field: &str) -> String {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),
         other => other.to_string(),
+    }
+}
+
+/// The fields by which objects of a kind can be selected, beside name and namespace; `None` if it has none of its own.
+fn selectable(kind: Kind) -> Option<&'static [&'static str]> {
+    Some(match kind {
+        Kind::Pod => &[
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIP",
+            "status.podIPs",
+            "status.nominatedNodeName",
+        ],
+        Kind::Node => &["spec.unschedulable"],
+        Kind::Namespace => &["status.phase"],
+        Kind::Secret => &["type"],
+        Kind::Service => &["spec.clusterIP", "spec.type"],
+        Kind::Job => &["status.successful"],
+        Kind::Event => &["regarding.kind", "regarding.namespace", "regarding.name", "regarding.uid", "reason", "type"],
+        Kind::PodSequence => &[],
+        _ => return None,
+    })
+}
+
+fn unknown_field(kind: Kind, field: &str) -> Option<String> {
+    let known = field == "metadata.name" || field == "metadata.namespace" && kind != Kind::Node;
+    match selectable(kind) {
+        _ if known => None,
+        None => Some(format!(
+            "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+        )),
+        Some(fields) if fields.contains(&field) => None,
+        Some(_) => Some(format!("field label not supported: {field}")),
     }
 }
 
@@ -150,7 +192,7 @@ mod tests {
     fn every_form_of_a_query() {
         let object = json!({ "metadata": { "name": "x", "labels": { "app": "db", "tier": "back" } }, "spec": { "nodeName": "n1" } });
         let matches =
-            |labels: &str, fields: &str| Wanted::parse(labels, fields).expect("it parses").matches(&object);
+            |labels: &str, fields: &str| Wanted::parse(Kind::Pod, labels, fields).expect("it parses").matches(&object);
         for yes in
             ["", "app=db", "app==db", "app", "!gone", "app in (db, web)", "app notin (web)", "app!=web,tier"]
         {
@@ -161,7 +203,9 @@ mod tests {
         }
         assert!(matches("", "spec.nodeName=n1,metadata.name!=y"));
         assert!(!matches("", "spec.nodeName="));
-        assert!(Wanted::parse("a b", "").is_err());
-        assert!(Wanted::parse("", "nonsense").is_err());
+        assert!(Wanted::parse(Kind::Pod, "a b", "").is_err());
+        assert!(Wanted::parse(Kind::Pod, "", "nonsense").is_err());
+        assert!(Wanted::parse(Kind::Pod, "", "spec.hostname=x").is_err());
+        assert!(Wanted::parse(Kind::Deployment, "", "spec.nodeName=x").is_err());
     }
 }

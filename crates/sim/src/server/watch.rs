@@ -5,6 +5,7 @@ use super::route::{Query, Route};
 use super::selectors::Wanted;
 use super::{Frames, Shared};
 use crate::cluster::Cluster;
+use crate::kinds::Kind;
 use crate::store::{Change, Stored};
 use bytes::Bytes;
 use futures::StreamExt;
@@ -15,8 +16,9 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// How often a watch without news shows that it lives.
+/// How often a watch without news shows that it lives; once more so long before it ends.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// How long a watch lasts if its client does not say.
 const LASTS: u64 = 1800;
 
@@ -26,7 +28,7 @@ pub fn open(
     route: &Route,
     query: &Query,
 ) -> Result<Frames, Refusal> {
-    let wanted = Wanted::parse(query.get("labelSelector"), query.get("fieldSelector"))?;
+    let wanted = Wanted::parse(route.kind, query.get("labelSelector"), query.get("fieldSelector"))?;
     let scope = Scope { namespace: route.namespace.clone(), name: route.name.clone(), wanted };
     let (sender, receiver) = mpsc::unbounded_channel();
     match query.get("resourceVersion") {
@@ -36,6 +38,10 @@ pub fn open(
                 if scope.covers(object) {
                     let _ = sender.send(line("ADDED", object.json()));
                 }
+            }
+            if query.is("sendInitialEvents") {
+                let all = json!({ "annotations": { "k8s.io/initial-events-end": "true" } });
+                let _ = sender.send(bookmark(route.kind, cluster.store.version(), all));
             }
         }
         version => {
@@ -63,14 +69,15 @@ pub fn open(
     cluster.store.listen(route.kind, Box::new(listener));
     let lasts = query.get("timeoutSeconds").parse().unwrap_or(LASTS);
     let now = Instant::now();
-    let open = Open {
-        shared: shared.clone(),
-        route: route.clone(),
-        receiver,
-        ends: now + Duration::from_secs(lasts),
-        bookmark: query.is("allowWatchBookmarks").then_some(now + BOOKMARK_EVERY),
-    };
+    let ends = now + Duration::from_secs(lasts);
+    let bookmark = query.is("allowWatchBookmarks").then(|| next_bookmark(now, ends)).flatten();
+    let open = Open { shared: shared.clone(), route: route.clone(), receiver, ends, bookmark };
     Ok(stream::unfold(open, Open::next).boxed())
+}
+
+fn next_bookmark(now: Instant, ends: Instant) -> Option<Instant> {
+    let last = ends.checked_sub(LAST_BOOKMARK).filter(|last| *last > now)?;
+    Some(last.min(now + BOOKMARK_EVERY))
 }
 
 /// Which objects a watch is about.
@@ -115,6 +122,13 @@ fn line(kind: &str, object: &[u8]) -> Bytes {
     text.into()
 }
 
+fn bookmark(kind: Kind, version: u64, more: Value) -> Bytes {
+    let info = kind.info();
+    let mut object = json!({ "kind": info.name, "apiVersion": info.api_version(), "metadata": more });
+    object["metadata"]["resourceVersion"] = version.to_string().into();
+    line("BOOKMARK", object.to_string().as_bytes())
+}
+
 fn too_old(version: u64, newest: u64) -> Bytes {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "Expired",
@@ -141,14 +155,9 @@ impl Open {
                 if moment == self.ends {
                     return None;
                 }
-                self.bookmark = Some(moment + BOOKMARK_EVERY);
-                let info = self.route.kind.info();
-                let version = self.shared.lock().store.version().to_string();
-                let object = json!({
-                    "kind": info.name, "apiVersion": info.api_version(),
-                    "metadata": { "resourceVersion": version },
-                });
-                Some((Ok(line("BOOKMARK", object.to_string().as_bytes())), self))
+                self.bookmark = next_bookmark(moment, self.ends);
+                let version = self.shared.lock().store.version();
+                Some((Ok(bookmark(self.route.kind, version, json!({}))), self))
             }
         }
     }

@@ -1,0 +1,83 @@
+//! What a request to delete says, and how it is answered.
+
+use super::delete::{self, Deleted, Propagation, Wish};
+use super::refusal::{Refusal, Wrong};
+use super::route::{Query, Route};
+use super::incoming::parse;
+use super::{options, read};
+use crate::cluster::Cluster;
+use crate::kinds::Kind;
+use crate::store::{Key, Stored};
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+pub fn wish(query: &Query, body: &[u8], dry_run: bool) -> Result<Wish, Refusal> {
+    let options = if body.is_empty() { Value::Null } else { parse(body)? };
+    wish_in(&options, query, dry_run)
+}
+
+/// What the options of a deletion say, or else the query.
+pub fn wish_in(said: &Value, query: &Query, dry_run: bool) -> Result<Wish, Refusal> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let propagation = match (said["propagationPolicy"].as_str(), query.get("propagationPolicy")) {
+        (Some(policy), _) => policy,
+        (None, policy) => policy,
+    };
+    let propagation = match propagation {
+        "" | "Background" => Propagation::Background,
+        "Foreground" => Propagation::Foreground,
+        "Orphan" => Propagation::Orphan,
+        other => {
+            let supported = ["Foreground", "Background", "Orphan", "nil"];
+            let wrong = Wrong::not_supported("propagationPolicy", &other.into(), &supported);
+            return Err(options::refusal("DeleteOptions", &[wrong]));
+        }
+    };
+    Ok(Wish {
+        grace: said["gracePeriodSeconds"].as_i64().or(query.get("gracePeriodSeconds").parse().ok()),
+        uid: text(&said["preconditions"]["uid"]),
+        version: text(&said["preconditions"]["resourceVersion"]),
+        propagation,
+        dry_run: dry_run || said["dryRun"].as_array().is_some_and(|list| !list.is_empty()),
+    })
+}
+
+pub fn one(cluster: &mut Cluster, key: &Key, wish: &Wish) -> Result<Bytes, Refusal> {
+    Ok(match delete::delete(cluster, key, wish)? {
+        Deleted::Terminating(object) => object.json().clone(),
+        Deleted::Gone(object) => done(key, &object),
+    })
+}
+
+/// Deletes everything that a list would show, and shows it.
+pub fn many(cluster: &mut Cluster, route: &Route, query: &Query, wish: &Wish) -> Result<Bytes, Refusal> {
+    let keys = read::keys(cluster, route, query)?;
+    let shown = read::list(cluster, route, query)?;
+    for key in keys {
+        match delete::delete(cluster, &key, wish) {
+            Err(refusal) if refusal.code != 404 => return Err(refusal),
+            _ => {}
+        }
+    }
+    Ok(shown)
+}
+
+/// The answer to a deletion that is done.
+fn done(key: &Key, object: &Stored) -> Bytes {
+    // Of these the server shows the last state.
+    if matches!(
+        key.kind,
+        Kind::Pod | Kind::PersistentVolumeClaim | Kind::ServiceAccount | Kind::ResourceQuota
+    ) {
+        return object.json().clone();
+    }
+    let info = key.kind.info();
+    let mut details = json!({ "name": &*key.name, "kind": info.plural, "uid": object.uid() });
+    if !info.group.is_empty() {
+        details["group"] = info.group.into();
+    }
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
+    });
+    status.to_string().into()
+}

@@ -1,0 +1,127 @@
+//! The two clusters: how they are started, and what is in them from the beginning.
+
+use super::side::Side;
+use anyhow::Result;
+use jiff::{SignedDuration, Timestamp};
+use kube::Client;
+use rollcall_controller::Config;
+use rollcall_controller::clock::Clock;
+use rollcall_sim::embedded::Embedded;
+use rollcall_sim::habits::Habits;
+use rollcall_sim::server::Shared;
+use rollcall_sim::store::Author;
+use rollcall_testbed::{Capacity, Cluster, Options};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+const CRD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/crd/podsequence-crd.yaml");
+pub const OWN_NAMESPACE: &str = "pod-sequence-system";
+
+/// When the embedded clusters begin: half a minute before a full one, so that what is scheduled comes soon.
+const BEGINNING: i64 = 1_767_225_630;
+
+/// A real Kubernetes with one node, `node-0`, on which everything fits, and our own kind.
+pub async fn real() -> Result<Cluster> {
+    let cluster = Cluster::start(Options { nodes: 1, capacity: Capacity::huge(), ..Options::default() }).await?;
+    cluster.kubectl_ok(&["apply", "-f", CRD])?;
+    cluster.kubectl_ok(&["wait", "--for=condition=Established", "crd", "--all"])?;
+    cluster.kubectl_ok(&["create", "namespace", OWN_NAMESPACE])?;
+    Ok(cluster)
+}
+
+/// The embedded one, with the same node. Nobody is at work in it until it is run.
+pub struct Ours {
+    pub embedded: Embedded,
+    pub shared: Arc<Shared>,
+    pub clock: Clock,
+}
+
+impl Ours {
+    pub async fn new() -> Result<Ours> {
+        let clock = Clock::starting_at(Timestamp::from_second(BEGINNING)?);
+        let embedded = Embedded::new(clock, 1);
+        let shared = embedded.shared.clone();
+        // As quick as kwok.
+        shared.lock().habits = Habits {
+            start: SignedDuration::from_millis(50),
+            init: SignedDuration::from_millis(50),
+            job: SignedDuration::from_millis(100),
+            stop: SignedDuration::ZERO,
+            ..Habits::default()
+        };
+        let ours = Ours { embedded, shared, clock };
+        let namespace = json!({ "metadata": { "name": OWN_NAMESPACE } });
+        ours.side().done("POST", "/api/v1/namespaces", "application/json", &namespace).await?;
+        let node = node("node-0", &json!({}), &room("100000", "1000Ti", "100000"));
+        ours.side().done("POST", "/api/v1/nodes", "application/json", &node).await?;
+        Ok(ours)
+    }
+
+    pub fn side(&self) -> Side {
+        Side { client: self.embedded.client(Author::User) }
+    }
+}
+
+pub fn room(cpu: &str, memory: &str, pods: &str) -> Value {
+    json!({ "cpu": cpu, "memory": memory, "pods": pods, "ephemeral-storage": "1000Gi" })
+}
+
+/// A node as the testbed makes it. `more` is merged into its metadata and spec.
+pub fn node(name: &str, more: &Value, room: &Value) -> Value {
+    let now = "2026-01-01T00:00:00Z";
+    let condition = |kind: &str, status: &str, reason: &str| {
+        json!({ "type": kind, "status": status, "reason": reason, "message": "",
+            "lastHeartbeatTime": now, "lastTransitionTime": now })
+    };
+    let mut labels = json!({
+        "beta.kubernetes.io/arch": "amd64", "beta.kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64", "kubernetes.io/hostname": name, "kubernetes.io/os": "linux",
+        "testbed.rollcall.dev/node": "kwok",
+    });
+    for (label, value) in more["labels"].as_object().into_iter().flatten() {
+        labels[label] = value.clone();
+    }
+    let info = json!({
+        "architecture": "amd64", "bootID": "", "containerRuntimeVersion": "kwok", "kernelVersion": "kwok",
+        "kubeProxyVersion": "", "kubeletVersion": "kwok", "machineID": "", "operatingSystem": "linux",
+        "osImage": "kwok", "systemUUID": "",
+    });
+    let mut node = json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": { "name": name, "annotations": { "kwok.x-k8s.io/node": "fake" }, "labels": labels },
+        "status": {
+            "capacity": room, "allocatable": room, "nodeInfo": info,
+            "conditions": [
+                condition("Ready", "True", "KubeletReady"),
+                condition("MemoryPressure", "False", "KubeletHasSufficientMemory"),
+                condition("DiskPressure", "False", "KubeletHasNoDiskPressure"),
+                condition("PIDPressure", "False", "KubeletHasSufficientPID"),
+            ],
+            "addresses": [
+                { "type": "InternalIP", "address": "127.0.0.1" }, { "type": "Hostname", "address": name },
+            ],
+        },
+    });
+    if more["taints"].is_array() {
+        node["spec"] = json!({ "taints": more["taints"] });
+    }
+    node
+}
+
+/// Our own controller, as it runs in production but for the election.
+pub async fn controller(client: Client, clock: Clock) -> Result<()> {
+    let config = Config {
+        namespace: OWN_NAMESPACE.into(),
+        metrics_bind_address: None,
+        health_probe_bind_address: None,
+        leader_elect: false,
+        lease_duration: Duration::from_secs(15),
+        identity: "conformance".into(),
+        max_in_flight: 8,
+        dry_run: false,
+        seed: 1,
+    };
+    rollcall_controller::run(client, config, clock, CancellationToken::new()).await
+}

@@ -1,0 +1,46 @@
+//! The differences that are meant: they have to be there, and no others.
+
+use super::compare::Line;
+use rollcall_sim::habits::fits;
+use serde::Deserialize;
+use std::collections::BTreeSet;
+
+/// More would mean that the embedded cluster is another thing than Kubernetes.
+pub const AT_MOST: usize = 20;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Difference {
+    /// Where, each a glob: the request or the object of a scenario.
+    at: Vec<String>,
+    /// Which fields, each a glob.
+    path: Vec<String>,
+    /// Why that is as it should be.
+    pub reason: String,
+}
+
+impl Difference {
+    fn explains(&self, line: &Line) -> bool {
+        let one_of = |globs: &[String], text: &str| globs.iter().any(|glob| fits(glob, text));
+        one_of(&self.at, &line.at) && one_of(&self.path, &line.path)
+    }
+}
+
+pub fn load() -> Vec<Difference> {
+    let text = include_str!("differences.yaml");
+    serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("differences.yaml: {error}"))
+}
+
+/// The lines that no difference explains.
+pub fn unexplained<'a>(differences: &[Difference], lines: &'a [Line]) -> Vec<&'a Line> {
+    lines.iter().filter(|line| !differences.iter().any(|one| one.explains(line))).collect()
+}
+
+/// The differences that are not there any more.
+pub fn outlived<'a>(differences: &'a [Difference], lines: &[Line]) -> Vec<&'a Difference> {
+    let mut left: BTreeSet<usize> = (0..differences.len()).collect();
+    for line in lines {
+        left.retain(|at| !differences[*at].explains(line));
+    }
+    left.into_iter().map(|at| &differences[at]).collect()
+}

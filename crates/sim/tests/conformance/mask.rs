@@ -1,0 +1,153 @@
+//! Takes out of answers what is different every time, and keeps what it means: which object a uid is of, the how manieth
+//! version of an object a resourceVersion is.
+
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Ends of names that are made by chance are this long.
+const SUFFIX: usize = 5;
+const UID: usize = 36;
+const TOKEN_VOLUME: &str = "kube-api-access-";
+
+/// What was seen in all answers of a script.
+#[derive(Default)]
+pub struct Names {
+    /// uid → the object it is of.
+    uids: BTreeMap<String, String>,
+    /// How many objects of a name there were.
+    counts: BTreeMap<String, usize>,
+    /// uid → its versions.
+    versions: BTreeMap<String, BTreeSet<u64>>,
+}
+
+impl Names {
+    /// Learns the objects in an answer.
+    pub fn learn(&mut self, value: &Value) {
+        if let Value::Array(items) = value {
+            items.iter().for_each(|item| self.learn(item));
+        }
+        let Value::Object(fields) = value else { return };
+        let metadata = &value["metadata"];
+        if let (Some(uid), Some(name)) = (metadata["uid"].as_str(), metadata["name"].as_str()) {
+            if !self.uids.contains_key(uid) {
+                let name = match metadata["generateName"].as_str() {
+                    Some(start) => format!("{start}*"),
+                    None => name.to_owned(),
+                };
+                let count = self.counts.entry(name.clone()).or_default();
+                *count += 1;
+                self.uids.insert(uid.to_owned(), format!("uid of {name} {count}"));
+            }
+            if let Some(version) = metadata["resourceVersion"].as_str().and_then(|text| text.parse().ok()) {
+                self.versions.entry(uid.to_owned()).or_default().insert(version);
+            }
+        }
+        fields.iter().filter(|(name, _)| *name != "metadata").for_each(|(_, value)| self.learn(value));
+    }
+
+    /// The answer with all of that in words.
+    pub fn mask(&self, value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                if let Some(metadata) = fields.get_mut("metadata").filter(|metadata| metadata.is_object()) {
+                    self.mask_metadata(metadata);
+                }
+                for (name, value) in fields.iter_mut() {
+                    if matches!(name.as_str(), "clusterIP" | "clusterIPs") && *value != "None" {
+                        hide_addresses(value);
+                    }
+                    self.mask(value);
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.mask(item)),
+            Value::String(text) => *text = self.words(text),
+            _ => {}
+        }
+    }
+
+    fn mask_metadata(&self, metadata: &mut Value) {
+        let version = metadata["resourceVersion"].as_str().and_then(|text| text.parse::<u64>().ok());
+        let uid = metadata["uid"].as_str().unwrap_or_default();
+        let seen = self.versions.get(uid).zip(version);
+        let number = seen.map(|(all, version)| all.iter().filter(|one| **one <= version).count());
+        let Some(fields) = metadata.as_object_mut() else { return };
+        fields.remove("managedFields");
+        if let Some(version) = fields.get_mut("resourceVersion") {
+            *version = number.map_or("VERSION".into(), |number| format!("version {number}").into());
+        }
+        if let Some(token) = fields.get_mut("continue") {
+            *token = "TOKEN".into();
+        }
+        if let Some(start) = fields.get("generateName").and_then(Value::as_str).map(str::to_owned)
+            && let Some(Value::String(name)) = fields.get_mut("name")
+            && name.starts_with(start.get(..58).unwrap_or(&start))
+        {
+            name.truncate(name.len().saturating_sub(SUFFIX));
+            name.push('*');
+        }
+    }
+
+    fn words(&self, text: &str) -> String {
+        if is_time(text) {
+            return "TIME".into();
+        }
+        let mut text = hide_uids(text, &self.uids);
+        if let Some(at) = text.find(TOKEN_VOLUME) {
+            let end = (at + TOKEN_VOLUME.len() + SUFFIX).min(text.len());
+            text.replace_range(at + TOKEN_VOLUME.len()..end, "*");
+        }
+        if text.to_lowercase().replace(' ', "").contains("resourceversion") {
+            text = hide_numbers(&text);
+        }
+        text
+    }
+}
+
+fn hide_addresses(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(hide_addresses),
+        value => *value = "ADDRESS".into(),
+    }
+}
+
+/// `2026-01-01T00:00:00Z`, with or without fractions.
+pub fn is_time(text: &str) -> bool {
+    text.len() >= 20 && text.ends_with('Z') && text.parse::<jiff::Timestamp>().is_ok()
+}
+
+fn is_uid(text: &[u8]) -> bool {
+    text.len() == UID
+        && text.iter().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => *byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
+pub fn hide_uids(text: &str, known: &BTreeMap<String, String>) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        if rest.as_bytes().get(..UID).is_some_and(is_uid) {
+            let uid = &rest[..UID];
+            out.push_str(known.get(uid).map_or("UID", String::as_str));
+            rest = &rest[UID..];
+            continue;
+        }
+        let next = rest.chars().next().map_or(1, char::len_utf8);
+        out.push_str(&rest[..next]);
+        rest = &rest[next..];
+    }
+    out
+}
+
+fn hide_numbers(text: &str) -> String {
+    let mut out = String::new();
+    for letter in text.chars() {
+        match letter.is_ascii_digit() {
+            true if out.ends_with('N') => {}
+            true => out.push('N'),
+            false => out.push(letter),
+        }
+    }
+    out
+}

@@ -1,0 +1,245 @@
+//! Runs the script: on the embedded cluster in virtual time, on the real one as fast as it goes.
+
+use super::clusters::{self, Ours};
+use super::compare::{Line, compare};
+use super::differences::{Difference, unexplained};
+use super::recorder::Recorder;
+use super::requests::{Topic, filled_in};
+use super::scenario::{File, Scenario, Turn};
+use super::side::Side;
+use super::snapshot::{End, nodes, objects};
+use super::words::Words;
+use super::{files, left_out};
+use anyhow::{Context, Result, bail};
+use futures::future::join_all;
+use jiff::Timestamp;
+use rollcall_controller::clock::Clock;
+use rollcall_testbed::{Cluster, Component, wait};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// What rests when a request is answered, so that nobody but us changes anything.
+const ACTORS: [Component; 3] = [Component::Kwok, Component::Scheduler, Component::ControllerManager];
+/// So long the real cluster may take until it has come where ours is.
+const SETTLES: Duration = Duration::from_secs(20);
+/// So long ours may go on when the last step is done.
+const RESTS: Duration = Duration::from_secs(5);
+const POLL: Duration = Duration::from_millis(100);
+const ACCOUNTS: Duration = Duration::from_secs(30);
+/// The node with a real kubelet.
+const REAL_NODE: &str = "real";
+
+pub struct Story {
+    pub name: String,
+    turn: Turn,
+    scenario: Scenario,
+}
+
+pub fn stories() -> Result<Vec<Story>> {
+    let mut stories = Vec::new();
+    for (file, text) in files("scenarios")? {
+        let parsed: File = serde_saphyr::from_str(&text).with_context(|| format!("scenarios/{file}.yaml"))?;
+        for (name, scenario) in parsed.scenarios {
+            let whole = filled_in(&parsed.given, &scenario);
+            let scenario = serde_json::from_value(whole).with_context(|| format!("scenarios/{file}: {name}"))?;
+            stories.push(Story { name, turn: parsed.turn, scenario });
+        }
+    }
+    Ok(stories)
+}
+
+/// Runs a future in virtual time, on a thread of its own.
+fn virtually<T: Send + 'static, F: Future<Output = Result<T>>>(
+    make: impl FnOnce() -> F + Send + 'static,
+) -> Result<T> {
+    let run = move || {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_time().start_paused(true).build()?.block_on(make())
+    };
+    std::thread::spawn(run).join().map_err(|_| anyhow::anyhow!("the embedded cluster panicked"))?
+}
+
+async fn add_namespace(side: &Side, name: &str) -> Result<()> {
+    let namespace = json!({ "metadata": { "name": name } });
+    side.done("POST", "/api/v1/namespaces", "application/json", &namespace).await?;
+    let account = format!("/api/v1/namespaces/{name}/serviceaccounts/default");
+    let deadline = Instant::now() + ACCOUNTS;
+    while side.get(&account).await?.code != 200 {
+        anyhow::ensure!(Instant::now() < deadline, "no service account in {name}");
+        tokio::time::sleep(POLL).await;
+    }
+    Ok(())
+}
+
+/// Every topic on both sides.
+pub async fn requests(topics: &[Topic], cluster: &Cluster) -> Result<Vec<Line>> {
+    let theirs = Side { client: cluster.client() };
+    let wanted = topics.iter().filter(|topic| !left_out(&format!("requests/{}", topic.name)));
+    let wanted: Vec<&Topic> = wanted.collect();
+    join_all(wanted.iter().map(async |topic| add_namespace(&theirs, &topic.namespace()).await))
+        .await
+        .into_iter()
+        .collect::<Result<()>>()?;
+    for component in ACTORS {
+        cluster.stop(component).await?;
+    }
+    let mut lines = Vec::new();
+    for topic in wanted {
+        let again = topic.clone();
+        let ours = virtually(move || async move {
+            let ours = Ours::new().await?;
+            add_namespace(&ours.side(), &again.namespace()).await?;
+            again.run(&ours.side(), &|| ours.shared.lock().store.compact()).await
+        })?;
+        let theirs = topic.run(&theirs, &|| ()).await?;
+        for ((at, ours), (_, theirs)) in ours.iter().zip(&theirs) {
+            compare(at, "", ours, theirs, &mut lines);
+        }
+    }
+    for component in ACTORS {
+        cluster.start_component(component).await?;
+    }
+    Ok(lines)
+}
+
+/// A scenario on the embedded cluster.
+async fn play(story: &Story) -> Result<End> {
+    let Ours { embedded, shared: _, clock } = Ours::new().await?;
+    let side = Side { client: embedded.client(rollcall_sim::store::Author::User) };
+    if story.turn == Turn::Kubelet {
+        let more = json!({ "labels": { "testbed.rollcall.dev/node": "real" } });
+        let node = clusters::node(REAL_NODE, &more, &clusters::room("2", "8Gi", "110"));
+        side.done("POST", "/api/v1/nodes", "application/json", &node).await?;
+    }
+    let controller =
+        clusters::controller(embedded.client(rollcall_sim::store::Author::Controller(0)), clock);
+    let recorder = Recorder::start(&side).await?;
+    let story = async {
+        add_namespace(&side, &story.name).await?;
+        story.scenario.run(&side, &story.name).await?;
+        tokio::time::sleep(RESTS).await;
+        loop {
+            if let Some(end) = look(&side, &recorder, story).await? {
+                return Ok(end);
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        end = story => end,
+        () = embedded.run() => bail!("the embedded cluster ended"),
+        ended = controller => bail!("the controller ended: {ended:?}"),
+    }
+}
+
+/// How it looks now, if the watches are as far.
+async fn look(side: &Side, recorder: &Recorder, story: &Story) -> Result<Option<End>> {
+    let mut all = objects(side, &story.name).await?;
+    if !recorder.has_seen(&story.name, &all) {
+        return Ok(None);
+    }
+    let events = recorder.of(&story.name);
+    all.extend(nodes(side, &story.name).await?);
+    let words = Words::new(&events, story.scenario.anywhere, story.turn == Turn::Kubelet);
+    Ok(Some(End::new(&all, &events, &words, &story.scenario.order)))
+}
+
+/// Every scenario on both sides.
+pub async fn scenarios(
+    stories: &'static [Story],
+    differences: &[Difference],
+    cluster: &Cluster,
+) -> Result<Vec<Line>> {
+    let wanted: Vec<&'static Story> =
+        stories.iter().filter(|story| !left_out(&format!("scenarios/{}", story.name))).collect();
+    let mut ends: BTreeMap<&str, Result<End>> = BTreeMap::new();
+    for story in &wanted {
+        let story: &'static Story = story;
+        ends.insert(&story.name, virtually(move || play(story)));
+    }
+    let side = Side { client: cluster.client() };
+    let stage = Stage { recorder: Recorder::start(&side).await?, side, ends, differences };
+    let clock = Clock::starting_at(Timestamp::now());
+    let controller = clusters::controller(cluster.client(), clock);
+    let of = |turn: Turn| wanted.iter().copied().filter(move |story| story.turn == turn);
+    let others = async {
+        let mut lines = join_all(of(Turn::Together).map(|story| stage.play(story))).await.concat();
+        for story in of(Turn::Alone) {
+            lines.extend(stage.play(story).await);
+            stage.clear(story).await?;
+        }
+        if of(Turn::Kubelet).next().is_some() {
+            let node = cluster.start_real_node(REAL_NODE).await?;
+            lines.extend(join_all(of(Turn::Kubelet).map(|story| stage.play(story))).await.concat());
+            node.stop_kubelet().await?;
+        }
+        anyhow::Ok(lines)
+    };
+    let all = async {
+        let long = join_all(of(Turn::Long).map(|story| stage.play(story)));
+        let (long, others) = tokio::join!(long, others);
+        anyhow::Ok([long.concat(), others?].concat())
+    };
+    tokio::select! {
+        lines = all => lines,
+        ended = controller => bail!("the controller ended: {ended:?}"),
+    }
+}
+
+/// The real cluster, and how it should end.
+struct Stage<'a> {
+    side: Side,
+    recorder: Recorder,
+    ends: BTreeMap<&'a str, Result<End>>,
+    differences: &'a [Difference],
+}
+
+impl Stage<'_> {
+    /// Plays a scenario on the real cluster, and waits until it has come where ours is.
+    async fn play(&self, story: &Story) -> Vec<Line> {
+        let failed = |ours: String, theirs: String| {
+            vec![Line { at: format!("scenarios/{}", story.name), path: "failed".into(), ours, theirs }]
+        };
+        let ours = match &self.ends[&*story.name] {
+            Ok(ours) => ours,
+            Err(error) => return failed(format!("{error:#}"), "not tried".into()),
+        };
+        match self.compare(story, ours).await {
+            Ok(lines) => lines,
+            Err(error) => failed("fine".into(), format!("{error:#}")),
+        }
+    }
+
+    async fn compare(&self, story: &Story, ours: &End) -> Result<Vec<Line>> {
+        add_namespace(&self.side, &story.name).await?;
+        story.scenario.run(&self.side, &story.name).await?;
+        let deadline = Instant::now() + SETTLES;
+        loop {
+            if let Some(theirs) = look(&self.side, &self.recorder, story).await? {
+                let lines = ours.compare(&theirs, &story.name);
+                if unexplained(self.differences, &lines).is_empty() || Instant::now() > deadline {
+                    return Ok(lines);
+                }
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Takes away what others would count.
+    async fn clear(&self, story: &Story) -> Result<()> {
+        let nodes = format!("/api/v1/nodes?labelSelector=scenario%3D{}", story.name);
+        self.side.send("DELETE", &format!("/api/v1/namespaces/{}", story.name), "application/json", Vec::new()).await?;
+        self.side.done("DELETE", &nodes, "application/json", &json!(null)).await?;
+        let pods = format!("/api/v1/namespaces/{}/pods", story.name);
+        wait::until("the nodes of a scenario to go", SETTLES, async || {
+            let left = async |path: &str| {
+                anyhow::Ok(self.side.get(path).await?.body["items"].as_array().map_or(0, Vec::len))
+            };
+            Ok((left(&nodes).await? == 0 && left(&pods).await? == 0).then_some(()))
+        })
+        .await
+    }
+}

@@ -1,0 +1,234 @@
+//! Scenarios: what is done, step by step, and what is waited for in between.
+//!
+//! | step | |
+//! |---|---|
+//! | `create:` | an object, or several; see `objects.rs` |
+//! | `sample:` | a file of `config/samples`; `more:` is merged into its objects, by `Kind/name` |
+//! | `patch: Kind/name`, `with:` | a merge patch; `Kind/name/status` is its status |
+//! | `post: Kind/name/sub`, `with:` | to a subresource, under the name of the object |
+//! | `delete: Kind/name`, `with:` | the options of a deletion |
+//! | `until: Kind/name`, `is:` | waits until an object is like that; `until: Kind`, `count:`: until so many are |
+//! | `gone: Kind/name` | waits until it is not there |
+//! | `changes: Kind/name`, `at:` | waits until a field, as a JSON pointer, is another than now |
+//!
+//! What is refused says so by `code:`. A name that was generated is `app-*`: the first that there is.
+
+use super::objects::{prefix_annotations, whole};
+use super::requests::merge;
+use super::side::{Side, kind, place};
+use anyhow::{Context, Result, bail, ensure};
+use rollcall_sim::habits::fits;
+use rollcall_sim::kinds::Kind;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::path::Path;
+use std::time::Duration;
+use tokio::time::Instant;
+
+const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/samples");
+/// A CronJob may let us wait for two full minutes.
+const LIMIT: Duration = Duration::from_secs(150);
+const POLL: Duration = Duration::from_millis(40);
+
+/// When a scenario is run on the real cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum Turn {
+    /// Beside others.
+    Together,
+    /// By itself: it has nodes of its own, which others would count.
+    Alone,
+    /// From the beginning to the end, beside all others: it waits for a clock.
+    Long,
+    /// On the node with a real kubelet.
+    Kubelet,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    pub turn: Turn,
+    #[serde(default)]
+    pub given: Map<String, Value>,
+    pub scenarios: Map<String, Value>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Objects, as globs on `Kind/name`, between which the order is compared too.
+    #[serde(default)]
+    pub order: Vec<String>,
+    /// It does not matter where pods are: the scheduler draws lots between nodes that are equal.
+    #[serde(default)]
+    pub anywhere: bool,
+    steps: Vec<Step>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Step {
+    create: Value,
+    sample: Option<String>,
+    more: Map<String, Value>,
+    patch: Option<String>,
+    post: Option<String>,
+    delete: Option<String>,
+    with: Value,
+    until: Option<String>,
+    is: Value,
+    count: Option<usize>,
+    gone: Option<String>,
+    changes: Option<String>,
+    at: String,
+    code: Option<u16>,
+}
+
+impl Scenario {
+    pub async fn run(&self, side: &Side, namespace: &str) -> Result<()> {
+        for (number, step) in self.steps.iter().enumerate() {
+            let hand = Hand { side, namespace };
+            hand.step(step).await.with_context(|| format!("{namespace}, step {}", number + 1))?;
+        }
+        Ok(())
+    }
+}
+
+struct Hand<'a> {
+    side: &'a Side,
+    namespace: &'a str,
+}
+
+impl Hand<'_> {
+    async fn step(&self, step: &Step) -> Result<()> {
+        let one = std::slice::from_ref(&step.create);
+        let created = step.create.as_array().map_or(one, Vec::as_slice);
+        for object in created.iter().filter(|object| !object.is_null()) {
+            self.create(object, step.code).await?;
+        }
+        if let Some(sample) = &step.sample {
+            self.sample(sample, &step.more).await?;
+        }
+        if let Some(what) = &step.patch {
+            let mut patch = step.with.clone();
+            if let Some(metadata) = patch.get_mut("metadata") {
+                prefix_annotations(metadata);
+            }
+            let (path, _) = self.path(what).await?;
+            self.send("PATCH", &path, "application/merge-patch+json", &patch, step.code).await?;
+        }
+        if let Some(what) = &step.post {
+            let (path, name) = self.path(what).await?;
+            let mut body = step.with.clone();
+            body["metadata"]["name"] = name.into();
+            self.send("POST", &path, "application/json", &body, step.code).await?;
+        }
+        if let Some(what) = &step.delete {
+            let (path, _) = self.path(what).await?;
+            self.send("DELETE", &path, "application/json", &step.with, step.code).await?;
+        }
+        if let Some(what) = &step.until {
+            self.until(what, &step.is, step.count).await?;
+        }
+        if let Some(what) = &step.gone {
+            self.wait(&format!("no {what}"), async || Ok(self.find(what).await?.is_empty())).await?;
+        }
+        if let Some(what) = &step.changes {
+            let field = async || {
+                let found = self.find(what).await?;
+                anyhow::Ok(found.first().and_then(|object| object.pointer(&step.at)).cloned())
+            };
+            let before = field().await?;
+            let awaited = format!("{what} with another {}", step.at);
+            self.wait(&awaited, async || Ok(field().await? != before)).await?;
+        }
+        Ok(())
+    }
+
+    async fn create(&self, short: &Value, code: Option<u16>) -> Result<()> {
+        let (kind, object) = whole(short, self.namespace)?;
+        self.send("POST", &place(kind, Some(self.namespace)), "application/json", &object, code).await
+    }
+
+    async fn sample(&self, file: &str, more: &Map<String, Value>) -> Result<()> {
+        let text = std::fs::read_to_string(Path::new(SAMPLES).join(file)).context(file.to_owned())?;
+        let objects: Vec<Value> = serde_saphyr::from_multiple(&text)?;
+        for mut object in objects {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let name = format!("{}/{}", text(&object["kind"]), text(&object["metadata"]["name"]));
+            if let Some(more) = more.get(&name) {
+                merge(&mut object, more.clone());
+            }
+            self.create(&object, None).await?;
+        }
+        Ok(())
+    }
+
+    async fn send(&self, method: &str, path: &str, content: &str, body: &Value, code: Option<u16>) -> Result<()> {
+        let bytes = if body.is_null() { Vec::new() } else { serde_json::to_vec(body)? };
+        let answer = self.side.send(method, path, content, bytes).await?;
+        let expected = code.map_or(answer.code < 300, |code| answer.code == code);
+        ensure!(expected, "{method} {path}: {} {}", answer.code, answer.body["message"]);
+        Ok(())
+    }
+
+    /// The path of `Kind/name` or `Kind/name/subresource`, and the name.
+    async fn path(&self, what: &str) -> Result<(String, String)> {
+        let mut parts = what.splitn(3, '/');
+        let (of, name) = (parts.next().unwrap_or_default(), parts.next().context("Kind/name")?);
+        let name = match name.contains('*') {
+            true => {
+                let found = self.find(&format!("{of}/{name}")).await?;
+                let first = found.first().with_context(|| format!("no {what}"))?;
+                first["metadata"]["name"].as_str().unwrap_or_default().to_owned()
+            }
+            false => name.to_owned(),
+        };
+        let subresource = parts.next().map(|part| format!("/{part}")).unwrap_or_default();
+        Ok((format!("{}/{name}{subresource}", place(kind(of)?, Some(self.namespace))), name))
+    }
+
+    /// The objects that are meant: one by name, several by `*`, all of a kind. A Namespace is only ever the own one.
+    async fn find(&self, what: &str) -> Result<Vec<Value>> {
+        let (of, name) = what.split_once('/').unwrap_or((what, "*"));
+        let kind = kind(of)?;
+        let list = self.side.get(&place(kind, Some(self.namespace))).await?.body;
+        let items = list["items"].as_array().cloned().with_context(|| format!("list {of}: {list}"))?;
+        let fits = |item: &Value| fits(name, item["metadata"]["name"].as_str().unwrap_or_default());
+        let own = |item: &Value| kind != Kind::Namespace || item["metadata"]["name"] == self.namespace;
+        Ok(items.into_iter().filter(|item| fits(item) && own(item)).collect())
+    }
+
+    async fn until(&self, what: &str, is: &Value, count: Option<usize>) -> Result<()> {
+        let awaited = format!("{what} like {is}");
+        self.wait(&awaited, async || {
+            let found = self.find(what).await?;
+            let like = found.iter().filter(|object| includes(object, is)).count();
+            Ok(count.map_or(like > 0, |count| like == count && found.len() == count))
+        })
+        .await
+    }
+
+    async fn wait(&self, what: &str, probe: impl AsyncFn() -> Result<bool>) -> Result<()> {
+        let deadline = Instant::now() + LIMIT;
+        while !probe().await? {
+            if Instant::now() > deadline {
+                let (of, _) = what.trim_start_matches("no ").split_once(['/', ' ']).unwrap_or((what, ""));
+                bail!("{what}: not within {LIMIT:?}; there is {}", Value::from(self.find(of).await?));
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a value has everything that is wanted; of a list, an item for each that is wanted. Null is absent.
+fn includes(value: &Value, wanted: &Value) -> bool {
+    match wanted {
+        Value::Object(fields) => fields.iter().all(|(name, wanted)| includes(&value[name], wanted)),
+        Value::Array(items) => {
+            let has = |wanted: &Value| value.as_array().is_some_and(|all| all.iter().any(|one| includes(one, wanted)));
+            items.iter().all(has)
+        }
+        plain => value == plain,
+    }
+}

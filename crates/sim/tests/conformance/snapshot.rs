@@ -1,0 +1,95 @@
+//! How a scenario ends: every object in its namespace and its nodes, and the ways they went.
+
+use super::compare::{Line, compare};
+use super::recorder::{Event, KINDS};
+use super::side::{Side, place};
+use super::trail;
+use super::words::Words;
+use anyhow::Result;
+use rollcall_sim::kinds::Kind;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Published into every real namespace; nothing reads it here.
+const ROOT_CERTIFICATE: &str = "kube-root-ca.crt";
+
+/// Everything that is in a namespace, as it is.
+pub async fn objects(side: &Side, namespace: &str) -> Result<Vec<(Kind, Value)>> {
+    let mut all = Vec::new();
+    for kind in KINDS {
+        let list = side.get(&place(kind, Some(namespace))).await?.body;
+        let items = list["items"].as_array().cloned().unwrap_or_default();
+        all.extend(items.into_iter().map(|item| (kind, item)));
+    }
+    Ok(all)
+}
+
+/// The nodes of a scenario, as far as others than kubelets write them.
+pub async fn nodes(side: &Side, namespace: &str) -> Result<Vec<(Kind, Value)>> {
+    let list = side.get(&format!("/api/v1/nodes?labelSelector=scenario%3D{namespace}")).await?.body;
+    let items = list["items"].as_array().cloned().unwrap_or_default();
+    let kept = |node: Value| {
+        let metadata = json!({
+            "name": node["metadata"]["name"], "labels": node["metadata"]["labels"],
+            "finalizers": node["metadata"]["finalizers"],
+        });
+        (Kind::Node, json!({ "metadata": metadata, "spec": node["spec"] }))
+    };
+    Ok(items.into_iter().map(kept).collect())
+}
+
+/// The end of a scenario in words that are the same every time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct End {
+    /// By `Kind/name`; several, where names are made by chance.
+    objects: BTreeMap<String, Vec<Value>>,
+    ways: BTreeMap<String, Value>,
+    together: Value,
+}
+
+impl End {
+    pub fn new(objects: &[(Kind, Value)], events: &[Event], words: &Words, order: &[String]) -> End {
+        let mut named: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+        for (kind, object) in objects {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            if name != ROOT_CERTIFICATE {
+                let name = format!("{}/{}", kind.info().name, words.said(name));
+                named.entry(name).or_default().push(words.tell(object));
+            }
+        }
+        // Those of one name are told apart by what was asked of them, not by what kubelets say.
+        let order_by = |object: &Value| {
+            format!("{}{}{}", object["metadata"], object["status"]["phase"], object["spec"])
+        };
+        named.values_mut().for_each(|objects| objects.sort_by_key(order_by));
+        let known = |event: &&Event| event.object["metadata"]["name"] != ROOT_CERTIFICATE;
+        let events: Vec<Event> = events.iter().filter(known).cloned().collect();
+        End {
+            objects: named,
+            ways: trail::each(&events, words),
+            together: trail::together(&events, words, order),
+        }
+    }
+
+    pub fn compare(&self, theirs: &End, scenario: &str) -> Vec<Line> {
+        let mut lines = Vec::new();
+        let at = |name: &str| format!("scenarios/{scenario} {name}");
+        let names: BTreeSet<&String> = self.objects.keys().chain(theirs.objects.keys()).collect();
+        let none = Vec::new();
+        for name in names {
+            let ours = self.objects.get(name).unwrap_or(&none);
+            let theirs = theirs.objects.get(name).unwrap_or(&none);
+            compare(&at(name), "number", &ours.len().into(), &theirs.len().into(), &mut lines);
+            if ours.len() == theirs.len() {
+                ours.iter().zip(theirs).for_each(|(ours, theirs)| compare(&at(name), "", ours, theirs, &mut lines));
+            }
+        }
+        let names: BTreeSet<&String> = self.ways.keys().chain(theirs.ways.keys()).collect();
+        for name in names {
+            let way = |end: &End| end.ways.get(name).cloned().unwrap_or_default();
+            compare(&at(name), "way", &way(self), &way(theirs), &mut lines);
+        }
+        compare(&at("all"), "order", &self.together, &theirs.together, &mut lines);
+        lines
+    }
+}

@@ -1,0 +1,105 @@
+//! The way that objects went: every state that a watch saw of them, one after the other.
+
+use super::recorder::Event;
+use super::words::Words;
+use rollcall_sim::habits::fits;
+use rollcall_sim::kinds::Kind;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// What is worth telling about an object, in a few words.
+fn state(event: &Event, words: &Words) -> String {
+    let object = &event.object;
+    if event.deleted {
+        return "gone".into();
+    }
+    let ends = object["metadata"]["deletionTimestamp"].is_string();
+    // A kubelet tells how a pod ends; kwok does not.
+    if ends && event.kind == Kind::Pod && !words.kubelet {
+        return "terminating".into();
+    }
+    let mut said = match event.kind {
+        Kind::Pod => pod(object, words),
+        Kind::Deployment | Kind::Job => conditions(object, words, |_| true),
+        Kind::PodSequence => vec![object["status"]["phase"].as_str().unwrap_or("new").to_owned()],
+        // Of the others it matters that they come and go.
+        _ => vec!["there".into()],
+    };
+    if ends {
+        said.push("terminating".into());
+    }
+    said.join(", ")
+}
+
+fn pod(pod: &Value, words: &Words) -> Vec<String> {
+    let (spec, status) = (&pod["spec"], &pod["status"]);
+    let mut said = vec![status["phase"].as_str().unwrap_or_default().to_owned()];
+    for gate in spec["schedulingGates"].as_array().into_iter().flatten() {
+        said.push(format!("held by {}", gate["name"].as_str().unwrap_or_default()));
+    }
+    if spec["nodeName"].is_string() {
+        said.push("bound".into());
+    }
+    said.extend(status["nominatedNodeName"].as_str().map(|node| format!("nominated for {node}")));
+    let worth = |condition: &Value| match condition["type"].as_str() {
+        Some("Ready") => condition["status"] == "True",
+        Some("PodScheduled") => condition["reason"] == "Unschedulable",
+        Some("DisruptionTarget") => true,
+        _ => false,
+    };
+    said.extend(conditions(pod, words, worth));
+    said.extend(status["reason"].as_str().map(str::to_owned));
+    said
+}
+
+fn conditions(object: &Value, words: &Words, worth: impl Fn(&Value) -> bool) -> Vec<String> {
+    let all = object["status"]["conditions"].as_array().into_iter().flatten();
+    let mut said: Vec<String> = all
+        .filter(|condition| worth(condition))
+        .map(|condition| {
+            let text = |field: &str| condition[field].as_str().unwrap_or_default();
+            let said = format!("{}={} {} {}", text("type"), text("status"), text("reason"), text("message"));
+            words.said(said.trim())
+        })
+        .collect();
+    said.sort();
+    said
+}
+
+/// Objects by `Kind/name` with the ways they went: several, where names are made by chance.
+pub fn each(events: &[Event], words: &Words) -> BTreeMap<String, Value> {
+    let mut ways: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    for event in events {
+        let text = |field: &str| event.object["metadata"][field].as_str().unwrap_or_default();
+        let name = format!("{}/{}", event.kind.info().name, words.said(text("name")));
+        let way = ways.entry((name, text("uid").to_owned())).or_default();
+        let state = state(event, words);
+        if way.last() != Some(&state) {
+            way.push(state);
+        }
+    }
+    let mut named: BTreeMap<String, Vec<Vec<String>>> = BTreeMap::new();
+    for ((name, _), way) in ways {
+        named.entry(name).or_default().push(way);
+    }
+    named.values_mut().for_each(|ways| ways.sort());
+    named.into_iter().map(|(name, ways)| (name, json!(ways))).collect()
+}
+
+/// The states of all objects whose `Kind/name` is like one of these, in one line: between them the order is sure.
+pub fn together(events: &[Event], words: &Words, globs: &[String]) -> Value {
+    let mut last: BTreeMap<String, String> = BTreeMap::new();
+    let mut line = Vec::new();
+    for event in events {
+        let text = |field: &str| event.object["metadata"][field].as_str().unwrap_or_default();
+        let name = format!("{}/{}", event.kind.info().name, words.said(text("name")));
+        if !globs.iter().any(|glob| fits(glob, &name)) {
+            continue;
+        }
+        let state = state(event, words);
+        if last.insert(text("uid").to_owned(), state.clone()).as_ref() != Some(&state) {
+            line.push(format!("{name}: {state}"));
+        }
+    }
+    json!(line)
+}
