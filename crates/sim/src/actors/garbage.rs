@@ -75,8 +75,8 @@ fn collect(cluster: &mut Cluster, key: &Key, object: &Stored) {
     // An owner that waits for its dependents in the foreground has them deleted in the same way.
     let propagation =
         match states.contains(&Owner::Waiting) && !cluster.store.dependents(object.uid()).is_empty() {
-            true => delete::Propagation::Foreground,
-            false => delete::Propagation::Background,
+            true => Some(delete::Propagation::Foreground),
+            false => Some(delete::Propagation::Background),
         };
     let uid = Some(object.uid().to_owned());
     let _ = delete::delete(cluster, key, &Wish { uid, propagation, ..Wish::default() });

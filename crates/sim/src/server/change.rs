@@ -1,7 +1,7 @@
 //! Update: what may change, who counts it, when it is nothing.
 
 use super::patch::drop_nulls;
-use super::refusal::Refusal;
+use super::refusal::{Refusal, Wrong};
 use super::{defaults, prepare, rules};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
@@ -58,6 +58,13 @@ pub fn update(
             prepare::admit_class(cluster, &new)?;
         }
     }
+    if trusted && kind == Kind::Pod {
+        // As the API server writes conditions of pods, which have none.
+        let conditions = new["status"]["conditions"].as_array_mut().into_iter().flatten();
+        for condition in conditions.filter_map(Value::as_object_mut) {
+            condition.insert("lastProbeTime".into(), Value::Null);
+        }
+    }
     defaults::carry_over(kind, &old, &mut new, part.subresource());
     if new == old.value {
         return Ok(old);
@@ -72,7 +79,8 @@ pub fn update(
     let at = cluster.now();
     // Who loses the last thing that kept it is gone at once: watches see it as it was before.
     if is_finished(&new) {
-        return Ok(cluster.store.remove(key, at).unwrap_or(old));
+        cluster.store.remove(key, at);
+        return Ok(Arc::new(Stored::draft(new)));
     }
     Ok(cluster.store.put(key.clone(), new, at))
 }
@@ -80,12 +88,19 @@ pub fn update(
 /// Puts an object in place of the one that is there, as PUT does.
 pub fn replace(key: &Key, is: &mut Value, object: Value) -> Result<(), Refusal> {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    if name.is_empty() {
+        return Err(Refusal::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            key.name
+        )));
+    }
     if name != &*key.name {
         return Err(Refusal::bad_request(format!(
             "the name of the object ({name}) does not match the name on the URL ({})",
             key.name
         )));
     }
+    check_sent(key, is, &object)?;
     let namespace = is["metadata"]["namespace"].clone();
     *is = object;
     if !namespace.is_null() {
@@ -97,15 +112,31 @@ pub fn replace(key: &Key, is: &mut Value, object: Value) -> Result<(), Refusal> 
     Ok(())
 }
 
-/// A uid or a version that was sent along has to be the object's own.
-fn check_preconditions(key: &Key, old: &Stored, new: &Value) -> Result<(), Refusal> {
-    let sent = |field: &str| new["metadata"][field].as_str().unwrap_or_default().to_owned();
-    let (uid, version) = (sent("uid"), sent("resourceVersion"));
-    if !uid.is_empty() && uid != old.uid() {
-        let why =
-            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", old.uid());
+/// What only PUT is asked: a version, of some kinds, and no uid but the object's own.
+fn check_sent(key: &Key, old: &Value, new: &Value) -> Result<(), Refusal> {
+    let text = |object: &Value, field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let info = key.kind.info();
+    let conditional = matches!(key.kind, Kind::Lease | Kind::PodDisruptionBudget | Kind::PodSequence);
+    if conditional && text(new, "resourceVersion").is_empty() {
+        let words = "must be specified for an update";
+        let wrong = Wrong::invalid("metadata.resourceVersion", &0.into(), words);
+        return Err(Refusal::invalid_as(info.plural, info.group, &key.name, &[wrong]));
+    }
+    let (sent, uid) = (text(new, "uid"), text(old, "uid"));
+    if !sent.is_empty() && sent != uid {
+        let place = format!("/registry/{}/{}/{}", info.plural, key.namespace, key.name);
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: {place}, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
+             failed: UID in precondition: {sent}, UID in object meta: {uid}"
+        );
         return Err(Refusal::conflict(key.kind, &key.name, &why));
     }
+    Ok(())
+}
+
+/// A version that was sent along has to be the object's own. That a uid is another one is for the rules.
+fn check_preconditions(key: &Key, old: &Stored, new: &Value) -> Result<(), Refusal> {
+    let version = new["metadata"]["resourceVersion"].as_str().unwrap_or_default();
     if !version.is_empty() && version != old.version.to_string() {
         return Err(Refusal::modified(key.kind, &key.name));
     }

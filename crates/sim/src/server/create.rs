@@ -3,7 +3,7 @@
 use super::refusal::Refusal;
 use super::{defaults, prepare, quota, rules};
 use crate::cluster::Cluster;
-use crate::kinds::Kind;
+use crate::kinds::{Info, Kind};
 use crate::store::{Key, Stored};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -33,6 +33,9 @@ pub fn create(
     dry_run: bool,
 ) -> Result<Arc<Stored>, Refusal> {
     check_envelope(kind, namespace, &object)?;
+    if !text(&object["metadata"]["resourceVersion"]).is_empty() {
+        return Err(Refusal::internal("resourceVersion should not be set on objects to be created"));
+    }
     if kind.info().namespaced {
         object["metadata"]["namespace"] = namespace.into();
         check_namespace(cluster, kind, &object, namespace)?;
@@ -88,24 +91,33 @@ pub(super) fn check_envelope(kind: Kind, namespace: &str, object: &Value) -> Res
     let info = kind.info();
     let (said_version, said_kind) = (text(&object["apiVersion"]), text(&object["kind"]));
     let expected = info.api_version();
-    if !said_version.is_empty() && said_version != expected {
-        return Err(Refusal::bad_request(format!(
-            "the API version in the data ({said_version}) does not match the expected API version ({expected})"
-        )));
-    }
-    if !said_kind.is_empty() && said_kind != info.name {
-        return Err(Refusal::bad_request(format!(
-            "{said_kind} in version {:?} cannot be handled as a {}",
-            info.version, info.name
-        )));
+    let differs = |said: &str, is: &str| !said.is_empty() && said != is;
+    if differs(said_version, &expected) || differs(said_kind, info.name) {
+        return Err(Refusal::bad_request(another_kind(info, said_version, said_kind)));
     }
     let said = text(&object["metadata"]["namespace"]);
     if info.namespaced && !said.is_empty() && said != namespace {
-        return Err(Refusal::bad_request(format!(
-            "the namespace of the provided object does not match the namespace sent on the request ({said} != {namespace})"
-        )));
+        let message = "the namespace of the provided object does not match the namespace sent on the request";
+        return Err(Refusal::bad_request(message));
     }
     Ok(())
+}
+
+/// Why an object of another kind, or of one that there is not, cannot be taken.
+fn another_kind(info: &Info, said_version: &str, said_kind: &str) -> String {
+    let api_version = if said_version.is_empty() { info.api_version() } else { said_version.to_owned() };
+    let kind = if said_kind.is_empty() { info.name } else { said_kind };
+    let version = api_version.rsplit('/').next().unwrap_or_default();
+    let head = format!("{kind} in version {version:?} cannot be handled as a {}", info.name);
+    let internal = if info.group.is_empty() { "core" } else { info.group };
+    match Kind::named(&api_version, kind) {
+        Some(_) => {
+            format!("{head}: converting ({version}.{kind}) to ({internal}.{}): unknown conversion", info.name)
+        }
+        None => format!(
+            "{head}: no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""
+        ),
+    }
 }
 
 fn check_namespace(cluster: &Cluster, kind: Kind, object: &Value, namespace: &str) -> Result<(), Refusal> {
@@ -113,10 +125,18 @@ fn check_namespace(cluster: &Cluster, kind: Kind, object: &Value, namespace: &st
         return Err(Refusal::not_found(Kind::Namespace, namespace));
     };
     if there.is_terminating() {
-        let name = text(&object["metadata"]["name"]);
+        let name = match text(&object["metadata"]["name"]) {
+            "" => text(&object["metadata"]["generateName"]),
+            name => name,
+        };
         let why =
             format!("unable to create new content in namespace {namespace} because it is being terminated");
-        return Err(Refusal::forbidden(kind, name, &why));
+        let mut refusal = Refusal::forbidden(kind, name, &why);
+        refusal.details["causes"] = json!([{
+            "reason": "NamespaceTerminating", "message": format!("namespace {namespace} is being terminated"),
+            "field": "metadata.namespace",
+        }]);
+        return Err(refusal);
     }
     Ok(())
 }

@@ -9,6 +9,9 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
+/// Nobody takes these away.
+const SYSTEM_CLASSES: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
+
 /// Keeps an object until its dependents are gone.
 pub const FOREGROUND: &str = "foregroundDeletion";
 /// Keeps an object until its dependents have forgotten it.
@@ -21,13 +24,13 @@ pub struct Wish {
     pub grace: Option<i64>,
     pub uid: Option<String>,
     pub version: Option<String>,
-    pub propagation: Propagation,
+    /// As before, if it is not said.
+    pub propagation: Option<Propagation>,
     pub dry_run: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
-    #[default]
     Background,
     Foreground,
     Orphan,
@@ -46,29 +49,31 @@ pub fn delete(cluster: &mut Cluster, key: &Key, wish: &Wish) -> Result<Deleted, 
         return Err(Refusal::not_found(key.kind, &key.name));
     };
     check_preconditions(key, &old, wish)?;
+    if key.kind == Kind::PriorityClass && SYSTEM_CLASSES.contains(&&*key.name) {
+        let why = "this is a system priority class and cannot be deleted";
+        return Err(Refusal::forbidden(key.kind, &key.name, why));
+    }
     let at = cluster.now();
     let grace = grace(key.kind, &old, wish);
     let mut new = old.value.clone();
-    let finalizer = match wish.propagation {
-        Propagation::Background => None,
-        Propagation::Foreground => Some(FOREGROUND),
-        Propagation::Orphan => Some(ORPHAN),
-    };
-    if let Some(finalizer) = finalizer {
-        add_finalizer(&mut new, finalizer);
+    match wish.propagation {
+        None => {}
+        Some(Propagation::Background) => set_finalizer(&mut new, None),
+        Some(Propagation::Foreground) => set_finalizer(&mut new, Some(FOREGROUND)),
+        Some(Propagation::Orphan) => set_finalizer(&mut new, Some(ORPHAN)),
     }
     let ends = at.checked_add(SignedDuration::from_secs(grace)).unwrap_or(at);
     let already = old["metadata"]["deletionGracePeriodSeconds"].as_i64();
     // Asking again can only shorten the time.
     if !old.is_terminating() || already.is_some_and(|already| grace < already) {
         new["metadata"]["deletionTimestamp"] = seconds(ends).into();
-        new["metadata"]["deletionGracePeriodSeconds"] = grace.into();
+        // A namespace has its own way to wait.
+        if key.kind != Kind::Namespace {
+            new["metadata"]["deletionGracePeriodSeconds"] = grace.into();
+        }
     }
     if key.kind == Kind::Namespace {
         new["status"]["phase"] = "Terminating".into();
-    }
-    if wish.dry_run {
-        return Ok(Deleted::Terminating(Arc::new(Stored::draft(new))));
     }
     if new == old.value {
         return Ok(Deleted::Terminating(old));
@@ -77,6 +82,9 @@ pub fn delete(cluster: &mut Cluster, key: &Key, wish: &Wish) -> Result<Deleted, 
     if key.kind.info().generation && !old.is_terminating() {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or_default() + 1;
         new["metadata"]["generation"] = generation.into();
+    }
+    if wish.dry_run {
+        return Ok(Deleted::Terminating(Arc::new(Stored::draft(new))));
     }
     if is_finished(&new) {
         // That a pod has no time left is written down before it goes, and watches see both.
@@ -89,21 +97,27 @@ pub fn delete(cluster: &mut Cluster, key: &Key, wish: &Wish) -> Result<Deleted, 
     Ok(Deleted::Terminating(cluster.store.put(key.clone(), new, at)))
 }
 
-fn check_preconditions(key: &Key, old: &Stored, wish: &Wish) -> Result<(), Refusal> {
+pub(super) fn check_preconditions(key: &Key, old: &Stored, wish: &Wish) -> Result<(), Refusal> {
     let differs = |wanted: &Option<String>, is: &str| wanted.as_deref().is_some_and(|wanted| wanted != is);
-    if differs(&wish.uid, old.uid()) {
-        let wanted = wish.uid.as_deref().unwrap_or_default();
-        let why =
-            format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {}", old.uid());
-        return Err(Refusal::conflict(key.kind, &key.name, &why));
-    }
-    if differs(&wish.version, &old.version.to_string()) {
-        let wanted = wish.version.as_deref().unwrap_or_default();
+    let refuse = |what: &str, wanted: &Option<String>, is: &str, so: &str| {
+        let wanted = wanted.as_deref().unwrap_or_default();
         let why = format!(
-            "Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {}",
-            old.version
+            "the {what} in the precondition ({wanted}) does not match the {what} in record ({is}). The object might have been {so}"
         );
-        return Err(Refusal::conflict(key.kind, &key.name, &why));
+        let mut refusal = Refusal::conflict(key.kind, &key.name, &why);
+        // Here the kind stands for the resource.
+        let info = key.kind.info();
+        let named = info.qualified().replacen(info.plural, info.name, 1);
+        refusal.message = refusal.message.replacen(&info.qualified(), &named, 1);
+        refusal.details["kind"] = info.name.into();
+        Err(refusal)
+    };
+    if differs(&wish.uid, old.uid()) {
+        return refuse("UID", &wish.uid, old.uid(), "deleted and then recreated");
+    }
+    let version = old.version.to_string();
+    if differs(&wish.version, &version) {
+        return refuse("ResourceVersion", &wish.version, &version, "modified");
     }
     Ok(())
 }
@@ -119,14 +133,16 @@ fn grace(kind: Kind, object: &Value, wish: &Wish) -> i64 {
     if nowhere || over { 0 } else { asked }
 }
 
-fn add_finalizer(object: &mut Value, finalizer: &str) {
-    let list = &mut object["metadata"]["finalizers"];
-    if !list.is_array() {
-        *list = json!([]);
+/// Of the two finalizers of the garbage collector this one, or none.
+fn set_finalizer(object: &mut Value, finalizer: Option<&str>) {
+    let list = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    if finalizer.is_some_and(|finalizer| list.iter().any(|one| one == finalizer)) {
+        return;
     }
-    if let Some(list) = list.as_array_mut()
-        && !list.iter().any(|one| one == finalizer)
-    {
-        list.push(finalizer.into());
+    let mut new: Vec<Value> = list.into_iter().filter(|one| one != FOREGROUND && one != ORPHAN).collect();
+    new.extend(finalizer.map(Value::from));
+    match (new.is_empty(), object["metadata"].as_object_mut()) {
+        (true, Some(metadata)) => drop(metadata.remove("finalizers")),
+        _ => object["metadata"]["finalizers"] = json!(new),
     }
 }

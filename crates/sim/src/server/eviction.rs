@@ -17,6 +17,7 @@ pub fn evict(cluster: &mut Cluster, key: &Key, eviction: &Value, wish: &Wish) ->
     let Some(pod) = cluster.store.get(key).cloned() else {
         return Err(Refusal::not_found(key.kind, &key.name));
     };
+    delete::check_preconditions(key, &pod, wish)?;
     let phase = pod["status"]["phase"].as_str().unwrap_or_default();
     // What does not run yet or any more is missed by nobody.
     let counts = phase == "Running" && !pod.is_terminating();
@@ -37,7 +38,6 @@ pub fn evict(cluster: &mut Cluster, key: &Key, eviction: &Value, wish: &Wish) ->
             let condition = json!({
                 "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
                 "message": "Eviction API: evicting", "lastTransitionTime": now,
-                "observedGeneration": pod["metadata"]["generation"],
             });
             set_condition(&mut pod["status"], condition);
         });
@@ -66,7 +66,7 @@ fn budget_of(cluster: &Cluster, pod: &Value) -> Result<Option<(Key, Arc<Stored>)
     let (first, second) = (found.next(), found.next());
     if second.is_some() {
         let message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
-        return Err(Refusal { code: 500, reason: "InternalError", message: message.into(), details: json!({}) });
+        return Err(Refusal::internal(message));
     }
     Ok(first)
 }

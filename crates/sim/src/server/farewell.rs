@@ -24,9 +24,10 @@ pub fn wish_in(said: &Value, query: &Query, dry_run: bool) -> Result<Wish, Refus
         (None, policy) => policy,
     };
     let propagation = match propagation {
-        "" | "Background" => Propagation::Background,
-        "Foreground" => Propagation::Foreground,
-        "Orphan" => Propagation::Orphan,
+        "" => None,
+        "Background" => Some(Propagation::Background),
+        "Foreground" => Some(Propagation::Foreground),
+        "Orphan" => Some(Propagation::Orphan),
         other => {
             let supported = ["Foreground", "Background", "Orphan", "nil"];
             let wrong = Wrong::not_supported("propagationPolicy", &other.into(), &supported);
@@ -43,7 +44,12 @@ pub fn wish_in(said: &Value, query: &Query, dry_run: bool) -> Result<Wish, Refus
 }
 
 pub fn one(cluster: &mut Cluster, key: &Key, wish: &Wish) -> Result<Bytes, Refusal> {
-    Ok(match delete::delete(cluster, key, wish)? {
+    let mut wish = wish.clone();
+    // A habit from a time before garbage was collected.
+    if key.kind == Kind::Job && wish.propagation.is_none() {
+        wish.propagation = Some(Propagation::Orphan);
+    }
+    Ok(match delete::delete(cluster, key, &wish)? {
         Deleted::Terminating(object) => object.json().clone(),
         Deleted::Gone(object) => done(key, &object),
     })
@@ -67,7 +73,7 @@ fn done(key: &Key, object: &Stored) -> Bytes {
     // Of these the server shows the last state.
     if matches!(
         key.kind,
-        Kind::Pod | Kind::PersistentVolumeClaim | Kind::ServiceAccount | Kind::ResourceQuota
+        Kind::Pod | Kind::PersistentVolumeClaim | Kind::ServiceAccount | Kind::ResourceQuota | Kind::Service
     ) {
         return object.json().clone();
     }

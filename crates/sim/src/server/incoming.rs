@@ -6,11 +6,17 @@ use super::route::Query;
 use super::rules::ELIDED;
 use super::{create, defaults};
 use crate::kinds::Kind;
+use crate::store::Key;
 use serde_json::Value;
 
 /// The object in a request.
 pub fn object(kind: Kind, namespace: &str, query: &Query, body: &[u8]) -> Result<Value, Refusal> {
-    let object = parse(body)?;
+    let object = parse(body).map_err(|refusal| unrecognized(kind, &refusal.message, body))?;
+    // Of a kind of the server's own it is known what is meant.
+    if kind == Kind::PodSequence && object["kind"].as_str().is_none_or(str::is_empty) {
+        let why = format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(body));
+        return Err(unrecognized(kind, &why, body));
+    }
     create::check_envelope(kind, namespace, &object)?;
     if let Some(refusal) = defaults::undecodable(kind, &object) {
         return Err(refusal);
@@ -25,9 +31,20 @@ pub fn object(kind: Kind, namespace: &str, query: &Query, body: &[u8]) -> Result
 }
 
 /// Applies a patch; what comes of it has to be readable.
-pub fn patched(kind: Kind, style: Style, object: &mut Value, body: &[u8]) -> Result<(), Refusal> {
+pub fn patched(key: &Key, style: Style, object: &mut Value, body: &[u8]) -> Result<(), Refusal> {
     patch::apply(style, object, body)?;
-    match defaults::undecodable(kind, object) {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+    if text("name") != &*key.name {
+        let (name, url) = (text("name"), &key.name);
+        return Err(Refusal::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({url})"
+        )));
+    }
+    if text("namespace") != &*key.namespace {
+        let message = "the namespace of the provided object does not match the namespace sent on the request";
+        return Err(Refusal::bad_request(message));
+    }
+    match defaults::undecodable(key.kind, object) {
         None => Ok(()),
         Some(refusal) => {
             let detail = format!("{ELIDED}: {}", refusal.message);
@@ -37,12 +54,40 @@ pub fn patched(kind: Kind, style: Style, object: &mut Value, body: &[u8]) -> Res
     }
 }
 
+/// An object in JSON.
 pub fn parse(body: &[u8]) -> Result<Value, Refusal> {
     match serde_json::from_slice(body) {
         Ok(object @ Value::Object(_)) => Ok(object),
-        Ok(_) => Err(Refusal::bad_request("couldn't get version/kind; json parse error: not an object")),
+        Ok(_) => Err(Refusal::bad_request(format!("couldn't get version/kind; json parse error: {NO_OBJECT}"))),
         Err(error) => {
-            Err(Refusal::bad_request(format!("couldn't get version/kind; json parse error: {error}")))
+            let why = match error.is_eof() {
+                true => "unexpected end of JSON input".to_owned(),
+                false => error.to_string(),
+            };
+            Err(Refusal::bad_request(format!("couldn't get version/kind; json parse error: {why}")))
         }
     }
+}
+
+/// What Go says about JSON that is no object.
+const NO_OBJECT: &str = "json: cannot unmarshal array into Go value of type struct { APIVersion string \
+                         \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
+
+/// So much of a body that cannot be read is shown.
+const SHOWN: usize = 30;
+
+fn unrecognized(kind: Kind, why: &str, body: &[u8]) -> Refusal {
+    let (start, more) = match body.len() > SHOWN {
+        true => (&body[..SHOWN], " ..."),
+        false => (body, ""),
+    };
+    let shown = match start.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => String::from_utf8_lossy(start).into_owned(),
+        Some(_) => start.iter().map(|byte| format!("{byte:02x}")).collect(),
+    };
+    let name = kind.info().name;
+    Refusal::bad_request(format!(
+        "the object provided is unrecognized (must be of type {name}): {why} ({shown}{more})"
+    ))
 }

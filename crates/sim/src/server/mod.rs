@@ -27,6 +27,7 @@ pub mod selectors;
 mod watch;
 
 use crate::cluster::Cluster;
+use crate::kinds::Kind;
 use crate::store::{Author, Key, Stored};
 use bytes::Bytes;
 use change::Part;
@@ -131,6 +132,8 @@ struct Asked {
 
 enum Answer {
     Whole(u16, Bytes),
+    /// There is nothing, whoever asks how.
+    Nowhere,
     Watch(Frames),
 }
 
@@ -147,6 +150,7 @@ impl Shared {
         drop(cluster);
         let (code, body) = match answer {
             Ok(Answer::Whole(code, bytes)) => (code, whole(bytes)),
+            Ok(Answer::Nowhere) => (404, whole("404 page not found\n".into())),
             Ok(Answer::Watch(frames)) => (200, StreamBody::new(frames.map_ok(Frame::data)).boxed_unsync()),
             Err(refusal) => (refusal.code, whole(refusal.status().to_string().into())),
         };
@@ -156,7 +160,10 @@ impl Shared {
 
     fn carry_out(self: &Arc<Shared>, cluster: &mut Cluster, asked: &Asked) -> Result<Answer, Refusal> {
         let Asked { method, path, query, content_type, body } = asked;
-        let Some(route) = Route::parse(path) else { return Err(no_such_place()) };
+        let Some(route) = Route::parse(path) else {
+            // What no group serves is not even answered by an object.
+            return if Route::is_known(path) { Err(no_such_place()) } else { Ok(Answer::Nowhere) };
+        };
         let dry_run = options::dry_run(method, query)?;
         if *method == Method::GET && route.subresource.is_empty() {
             options::check_list(query)?;
@@ -167,6 +174,9 @@ impl Shared {
                     watch::open(self, cluster, &route, query).map(Answer::Watch)
                 }
                 Method::GET => read::list(cluster, &route, query).map(|list| Answer::Whole(200, list)),
+                Method::POST if route.kind.info().namespaced && route.namespace.is_none() => {
+                    Err(no_such_verb())
+                }
                 Method::POST => {
                     let namespace = route.namespace.as_deref().unwrap_or_default();
                     let object = incoming::object(route.kind, namespace, query, body)?;
@@ -188,15 +198,18 @@ impl Shared {
             "scale" if scale::has(route.kind) => {
                 return scaled(cluster, &key, asked, dry_run).map(|scale| Answer::Whole(200, scale.to_string().into()));
             }
-            subresource => {
-                let object = parse(body)?;
+            "binding" | "eviction" if route.kind == Kind::Pod && *method != Method::POST => {
+                return Err(no_such_verb());
+            }
+            "binding" | "eviction" if route.kind == Kind::Pod => {
+                let (object, subresource) = (parse(body)?, &route.subresource);
                 return pods::subresource(cluster, &key, subresource, &object, dry_run)
                     .map(|(code, answer)| Answer::Whole(code, answer.to_string().into()));
             }
+            _ => return Err(no_such_place()),
         };
         let stored = |stored: Arc<Stored>| Answer::Whole(200, stored.json().clone());
         match *method {
-            Method::GET if query.is("watch") => watch::open(self, cluster, &route, query).map(Answer::Watch),
             Method::GET => read::get(cluster, &key).map(|object| Answer::Whole(200, object)),
             Method::PUT => {
                 let object = incoming::object(route.kind, &key.namespace, query, body)?;
@@ -204,8 +217,8 @@ impl Shared {
                     .map(stored)
             }
             Method::PATCH => {
-                let style = Style::of(content_type).ok_or_else(|| unknown_style(content_type))?;
-                change::update(cluster, &key, part, dry_run, |is| incoming::patched(route.kind, style, is, body))
+                let style = style(route.kind, content_type)?;
+                change::update(cluster, &key, part, dry_run, |is| incoming::patched(&key, style, is, body))
                     .map(stored)
             }
             Method::DELETE => {
@@ -226,7 +239,7 @@ fn scaled(cluster: &mut Cluster, key: &Key, asked: &Asked, dry_run: bool) -> Res
             scale::update(cluster, key, dry_run, |is| scale::replace(&key.name, is, object))
         }
         Method::PATCH => {
-            let style = Style::of(content_type).ok_or_else(|| unknown_style(content_type))?;
+            let style = style(key.kind, content_type)?;
             scale::update(cluster, key, dry_run, |is| patch::apply(style, is, body))
         }
         _ => Err(no_such_verb()),
@@ -247,9 +260,18 @@ fn no_such_verb() -> Refusal {
     Refusal { code: 405, reason: "MethodNotAllowed", message, details: json!({}) }
 }
 
-fn unknown_style(content_type: &str) -> Refusal {
-    let message = format!(
-        "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json ({content_type:?})"
-    );
-    Refusal { code: 415, reason: "UnsupportedMediaType", message, details: Value::Null }
+/// How a patch is meant; the lists of our own kind have no keys by which they could be merged.
+fn style(kind: Kind, content_type: &str) -> Result<Style, Refusal> {
+    let unsupported = |message: &str, details: Value| {
+        Err(Refusal { code: 415, reason: "UnsupportedMediaType", message: message.into(), details })
+    };
+    match Style::of(content_type) {
+        Some(Style::Strategic) if kind == Kind::PodSequence => {
+            let message = "the body of the request was in an unknown format - accepted media types include: \
+                           application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+            unsupported(message, Value::Null)
+        }
+        Some(style) => Ok(style),
+        None => unsupported("415: Unsupported Media Type", json!({})),
+    }
 }

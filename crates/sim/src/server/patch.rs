@@ -27,7 +27,10 @@ pub fn apply(style: Style, object: &mut Value, patch: &[u8]) -> Result<(), Refus
         |error: serde_json::Error| Refusal::bad_request(format!("error decoding patch: {error}"));
     match style {
         Style::Json => {
-            let patch: json_patch::Patch = serde_json::from_slice(patch).map_err(unreadable)?;
+            // A list of something: what it means is looked at when it is applied.
+            let operations: Vec<Value> = serde_json::from_slice(patch).map_err(unreadable)?;
+            let patch: json_patch::Patch =
+                serde_json::from_value(operations.into()).map_err(|_| rejected())?;
             json_patch::patch(object, &patch).map_err(|_| rejected())
         }
         Style::Merge => {
@@ -120,6 +123,7 @@ fn merge_list(object: &mut Value, changes: &[Value], key: &str, field: &str) {
     if changes.iter().any(|change| change[DIRECTIVE] == "replace") {
         items.clear();
     }
+    let before: Vec<Value> = items.iter().map(|item| item[key].clone()).collect();
     for change in changes {
         let place = items.iter().position(|item| item[key] == change[key]);
         match (change[DIRECTIVE].as_str(), place) {
@@ -134,9 +138,36 @@ fn merge_list(object: &mut Value, changes: &[Value], key: &str, field: &str) {
             }
         }
     }
+    let named: Vec<Value> = changes.iter().map(|change| change[key].clone()).collect();
+    *items = in_order(std::mem::take(items), |item| item[key].clone(), &named, &before);
     // An emptied list of gates is no list.
     if items.is_empty() && field == "schedulingGates" {
         *object = Value::Null;
+    }
+}
+
+/// What a patch names comes in its order, the rest as it was; where the two meet, the old order decides if it knows both,
+/// else what the patch names comes first.
+fn in_order(
+    items: Vec<Value>,
+    name: impl Fn(&Value) -> Value,
+    named: &[Value],
+    before: &[Value],
+) -> Vec<Value> {
+    let (mut patched, rest): (Vec<Value>, Vec<Value>) =
+        items.into_iter().partition(|item| named.contains(&name(item)));
+    patched.sort_by_key(|item| named.iter().position(|one| *one == name(item)));
+    let place = |item: &Value| before.iter().position(|one| *one == name(item));
+    let (mut left, mut right) = (rest.into_iter().peekable(), patched.into_iter().peekable());
+    let mut all = Vec::new();
+    loop {
+        let from_left = match (left.peek(), right.peek()) {
+            (None, None) => return all,
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (Some(left), Some(right)) => place(left).zip(place(right)).is_some_and(|(left, right)| left < right),
+        };
+        all.extend(if from_left { left.next() } else { right.next() });
     }
 }
 
@@ -145,11 +176,13 @@ fn add_primitives(object: &mut Value, changes: &[Value]) {
         *object = Value::Array(Vec::new());
     }
     if let Some(items) = object.as_array_mut() {
+        let before = items.clone();
         for change in changes {
             if !items.contains(change) {
                 items.push(change.clone());
             }
         }
+        *items = in_order(std::mem::take(items), Value::clone, changes, &before);
     }
 }
 
@@ -217,7 +250,7 @@ mod tests {
         assert_eq!(
             patched(Style::Strategic, pod, patch),
             json!({ "spec": {
-                "containers": [{ "name": "a", "image": "y" }, { "name": "b" }, { "name": "c" }],
+                "containers": [{ "name": "a", "image": "y" }, { "name": "c" }, { "name": "b" }],
                 "tolerations": [],
             }, "metadata": { "finalizers": ["g"] } })
         );

@@ -6,7 +6,7 @@ use super::{eviction, farewell};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::store::Key;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Carries out a request to a subresource; answers with a code and a body.
 pub fn subresource(
@@ -21,9 +21,20 @@ pub fn subresource(
             if object["metadata"]["name"] != *key.name {
                 return Err(Refusal::bad_request("name in URL does not match name in Binding object"));
             }
-            let node = object["target"]["name"].as_str().unwrap_or_default();
+            let target = &object["target"];
+            let node = target["name"].as_str().unwrap_or_default();
+            let of = target["kind"].as_str().unwrap_or_default();
+            if !matches!(of, "" | "Node") {
+                let words = "supported values: \"Node\", \"<empty>\"";
+                return Err(Refusal::internal(format!("target.kind: Unsupported value: {of:?}: {words}")));
+            }
+            if node.is_empty() {
+                return Err(Refusal::internal("target.name: Required value"));
+            }
+            let bound = bound(cluster, key, node, object["metadata"]["annotations"].as_object())?;
             if !dry_run {
-                bind(cluster, key, node)?;
+                let at = cluster.now();
+                cluster.store.put(key.clone(), bound, at);
             }
             Ok((201, success(201)))
         }
@@ -47,6 +58,19 @@ fn success(code: u16) -> Value {
 
 /// Puts a pod on a node, once and for all.
 pub fn bind(cluster: &mut Cluster, key: &Key, node: &str) -> Result<(), Refusal> {
+    let bound = bound(cluster, key, node, None)?;
+    let at = cluster.now();
+    cluster.store.put(key.clone(), bound, at);
+    Ok(())
+}
+
+/// The pod as it is when it is on a node.
+fn bound(
+    cluster: &Cluster,
+    key: &Key,
+    node: &str,
+    annotations: Option<&Map<String, Value>>,
+) -> Result<Value, Refusal> {
     let Some(pod) = cluster.store.get(key).cloned() else {
         return Err(Refusal::not_found(key.kind, &key.name));
     };
@@ -72,12 +96,14 @@ pub fn bind(cluster: &mut Cluster, key: &Key, node: &str) -> Result<(), Refusal>
         status.remove("nominatedNodeName");
     }
     // Without the generation that was observed: the kubelet will add it.
-    let scheduled =
-        json!({ "type": "PodScheduled", "status": "True", "lastTransitionTime": cluster.stamp() });
+    let scheduled = json!({
+        "type": "PodScheduled", "status": "True", "lastTransitionTime": cluster.stamp(), "lastProbeTime": null,
+    });
     set_condition(&mut bound["status"], scheduled);
-    let at = cluster.now();
-    cluster.store.put(key.clone(), bound, at);
-    Ok(())
+    for (name, value) in annotations.into_iter().flatten() {
+        bound["metadata"]["annotations"][name] = value.clone();
+    }
+    Ok(bound)
 }
 
 /// Puts a condition into a status, in place of the one of its type. The time of a condition that holds as before stays.

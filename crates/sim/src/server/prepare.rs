@@ -15,7 +15,22 @@ pub fn created(cluster: &mut Cluster, kind: Kind, object: &mut Value) -> Result<
         _ => defaults::admit(kind, object),
     }
     defaults::initial_status(kind, object);
+    if kind == Kind::Service {
+        give_address(cluster, &mut object["spec"]);
+    }
     Ok(())
+}
+
+/// Where a new Service is found, unless it wants no address. Nothing listens there.
+fn give_address(cluster: &Cluster, spec: &mut Value) {
+    if spec["type"] == "ExternalName" || spec["clusterIP"].as_str().is_some_and(|address| !address.is_empty()) {
+        return;
+    }
+    // Versions are never given twice, so these are not either, up to a million.
+    let number = cluster.store.version() % (1 << 20);
+    let address = format!("10.{}.{}.{}", 96 + (number >> 16), (number >> 8) & 0xff, number & 0xff);
+    spec["clusterIP"] = address.as_str().into();
+    spec["clusterIPs"] = json!([address]);
 }
 
 fn admit_pod(cluster: &mut Cluster, pod: &mut Value) -> Result<(), Refusal> {

@@ -19,13 +19,20 @@ pub fn list(cluster: &Cluster, route: &Route, query: &Query) -> Result<Bytes, Re
     let wanted = Wanted::parse(route.kind, query.get("labelSelector"), query.get("fieldSelector"))?;
     let limit = match query.get("limit") {
         "" | "0" => usize::MAX,
-        limit => limit.parse().map_err(|_| Refusal::bad_request(format!("invalid limit {limit:?}")))?,
+        limit => {
+            let parsed: i64 = limit.parse().map_err(|_| {
+                Refusal::bad_request(format!("strconv.ParseInt: parsing {limit:?}: invalid syntax"))
+            })?;
+            // Less than none is no limit.
+            usize::try_from(parsed).unwrap_or(usize::MAX)
+        }
     };
+    check_version(cluster, query.get("resourceVersion"))?;
     let (mut version, after) = match query.get("continue") {
         "" => (cluster.store.version(), None),
         token => {
             let (version, key) = parse_token(route.kind, token)
-                .ok_or_else(|| Refusal::bad_request("continue key is not valid"))?;
+                .ok_or_else(|| Refusal::bad_request("invalid continue token: continue key is not valid"))?;
             (version, Some(key))
         }
     };
@@ -38,6 +45,10 @@ pub fn list(cluster: &Cluster, route: &Route, query: &Query) -> Result<Bytes, Re
     let page: Vec<(&Key, &Arc<Stored>)> = matching.by_ref().take(limit).collect();
     let left = matching.count();
     let mut metadata = json!({ "resourceVersion": version.to_string() });
+    // Of custom resources it is said even that there is no more.
+    if route.kind == Kind::PodSequence {
+        metadata["continue"] = "".into();
+    }
     if let (Some((last, _)), 1..) = (page.last(), left) {
         metadata["continue"] = format!("{version}:{}:{}", last.namespace, last.name).into();
         // How many are left is only known where nothing is filtered out.
@@ -62,6 +73,32 @@ pub fn list(cluster: &Cluster, route: &Route, query: &Query) -> Result<Bytes, Re
     }
     text.extend_from_slice(b"]}");
     Ok(text.into())
+}
+
+/// A version to begin with has to be a number, and not one from the future.
+fn check_version(cluster: &Cluster, version: &str) -> Result<(), Refusal> {
+    if version.is_empty() {
+        return Ok(());
+    }
+    let parsed: u64 = version
+        .parse()
+        .map_err(|_| Refusal::bad_request(format!("invalid resource version: {}", no_number(version))))?;
+    let current = cluster.store.version();
+    if parsed <= current {
+        return Ok(());
+    }
+    let causes = json!([{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }]);
+    Err(Refusal {
+        code: 504,
+        reason: "Timeout",
+        message: format!("Timeout: Too large resource version: {parsed}, current: {current}"),
+        details: json!({ "causes": causes, "retryAfterSeconds": 1 }),
+    })
+}
+
+/// What the server says of a version that is no number.
+pub fn no_number(version: &str) -> String {
+    format!("resourceVersion: Invalid value: {version:?}: strconv.ParseUint: parsing {version:?}: invalid syntax")
 }
 
 /// What a list without pages would show.

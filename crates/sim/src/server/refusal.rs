@@ -8,6 +8,7 @@ use std::fmt;
 #[derive(Clone, Debug)]
 pub struct Refusal {
     pub code: u16,
+    /// Empty for what the server did not expect to go wrong.
     pub reason: &'static str,
     pub message: String,
     pub details: Value,
@@ -166,6 +167,11 @@ impl Refusal {
         Refusal { code: 400, reason: "BadRequest", message: message.into(), details: Value::Null }
     }
 
+    /// What the API server answers where it did not think of an answer.
+    pub fn internal(message: impl Into<String>) -> Refusal {
+        Refusal { code: 500, reason: "", message: message.into(), details: Value::Null }
+    }
+
     pub fn invalid(kind: Kind, name: &str, wrong: &[Wrong]) -> Refusal {
         let info = kind.info();
         // Events are stored as the older kind of the core group, and refused under its name.
@@ -204,8 +210,11 @@ impl Refusal {
     pub fn status(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message, "reason": self.reason, "code": self.code,
+            "message": self.message, "code": self.code,
         });
+        if !self.reason.is_empty() {
+            status["reason"] = self.reason.into();
+        }
         if !self.details.is_null() {
             status["details"] = self.details.clone();
         }

@@ -1,6 +1,7 @@
 //! Label and field selectors as they stand in a query.
 
 use super::refusal::Refusal;
+use super::rules::label_value;
 use crate::kinds::Kind;
 use serde_json::Value;
 
@@ -121,16 +122,24 @@ fn split_outside_brackets(text: &str) -> Vec<&str> {
 }
 
 fn parse_requirement(part: &str) -> Result<Requirement, Refusal> {
-    let unreadable = || Refusal::bad_request(format!("unable to parse requirement: {part:?}"));
+    let refuse = |why: String| Refusal::bad_request(format!("unable to parse requirement: {why}"));
+    let unreadable = || refuse(unreadable(part));
     let owned = |text: &str| text.trim().to_owned();
     if let Some(key) = part.strip_prefix('!') {
         return Ok(Requirement::Absent(owned(key)));
     }
+    let checked = |key: &str, value: &str| match label_value(value.trim()).first() {
+        Some(why) => {
+            let (key, value) = (key.trim(), value.trim());
+            Err(refuse(format!("values[0][{key}]: Invalid value: {value:?}: {why}")))
+        }
+        None => Ok(vec![owned(value)]),
+    };
     if let Some((key, value)) = part.split_once("!=") {
-        return Ok(Requirement::NotIn(owned(key), vec![owned(value)]));
+        return Ok(Requirement::NotIn(owned(key), checked(key, value)?));
     }
     if let Some((key, value)) = part.split_once("==").or_else(|| part.split_once('=')) {
-        return Ok(Requirement::In(owned(key), vec![owned(value)]));
+        return Ok(Requirement::In(owned(key), checked(key, value)?));
     }
     let Some((head, values)) = part.split_once('(') else {
         return match part.split_whitespace().count() {
@@ -143,6 +152,15 @@ fn parse_requirement(part: &str) -> Result<Requirement, Refusal> {
         [key, "in"] => Ok(Requirement::In(key.to_owned(), values)),
         [key, "notin"] => Ok(Requirement::NotIn(key.to_owned(), values)),
         _ => Err(unreadable()),
+    }
+}
+
+/// What the server expected instead.
+fn unreadable(part: &str) -> String {
+    match part.split_whitespace().collect::<Vec<_>>()[..] {
+        [_, "in" | "notin", found, ..] => format!("found '{found}' expected: '('"),
+        [_, found, ..] => format!("found '{found}', expected: in, notin, =, ==, !=, gt, lt"),
+        _ => format!("{part:?}"),
     }
 }
 

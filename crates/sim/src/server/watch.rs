@@ -3,7 +3,7 @@
 use super::refusal::Refusal;
 use super::route::{Query, Route};
 use super::selectors::Wanted;
-use super::{Frames, Shared};
+use super::{Frames, Shared, read};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::store::{Change, Stored};
@@ -29,7 +29,7 @@ pub fn open(
     query: &Query,
 ) -> Result<Frames, Refusal> {
     let wanted = Wanted::parse(route.kind, query.get("labelSelector"), query.get("fieldSelector"))?;
-    let scope = Scope { namespace: route.namespace.clone(), name: route.name.clone(), wanted };
+    let scope = Scope { namespace: route.namespace.clone(), wanted };
     let (sender, receiver) = mpsc::unbounded_channel();
     match query.get("resourceVersion") {
         // From what there is now.
@@ -39,15 +39,15 @@ pub fn open(
                     let _ = sender.send(line("ADDED", object.json()));
                 }
             }
-            if query.is("sendInitialEvents") {
+            // Who gets all there is and may be told is told where it ends.
+            if query.is("allowWatchBookmarks") {
                 let all = json!({ "annotations": { "k8s.io/initial-events-end": "true" } });
                 let _ = sender.send(bookmark(route.kind, cluster.store.version(), all));
             }
         }
         version => {
-            let version: u64 = version
-                .parse()
-                .map_err(|_| Refusal::bad_request(format!("invalid resource version {version:?}")))?;
+            let version: u64 =
+                version.parse().map_err(|_| Refusal::internal(read::no_number(version)))?;
             match cluster.store.since(route.kind, version) {
                 Some(missed) => {
                     missed
@@ -83,7 +83,6 @@ fn next_bookmark(now: Instant, ends: Instant) -> Option<Instant> {
 /// Which objects a watch is about.
 struct Scope {
     namespace: Option<String>,
-    name: Option<String>,
     wanted: Wanted,
 }
 
@@ -92,7 +91,7 @@ impl Scope {
         let is = |field: &str, wanted: &Option<String>| {
             wanted.as_ref().is_none_or(|wanted| object["metadata"][field] == **wanted)
         };
-        is("namespace", &self.namespace) && is("name", &self.name) && self.wanted.matches(object)
+        is("namespace", &self.namespace) && self.wanted.matches(object)
     }
 
     /// What a watcher hears of a change: an object that begins or ceases to match comes or goes for it.
@@ -126,6 +125,11 @@ fn bookmark(kind: Kind, version: u64, more: Value) -> Bytes {
     let info = kind.info();
     let mut object = json!({ "kind": info.name, "apiVersion": info.api_version(), "metadata": more });
     object["metadata"]["resourceVersion"] = version.to_string().into();
+    // An empty pod, as its type is written.
+    if kind == Kind::Pod {
+        object["spec"] = json!({ "containers": null });
+        object["status"] = json!({});
+    }
     line("BOOKMARK", object.to_string().as_bytes())
 }
 

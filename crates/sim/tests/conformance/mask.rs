@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Ends of names that are made by chance are this long.
 const SUFFIX: usize = 5;
+/// Of the start of a generated name not more is taken.
+const LONGEST_START: usize = 58;
 const UID: usize = 36;
 const TOKEN_VOLUME: &str = "kube-api-access-";
 
@@ -18,6 +20,8 @@ pub struct Names {
     counts: BTreeMap<String, usize>,
     /// uid → its versions.
     versions: BTreeMap<String, BTreeSet<u64>>,
+    /// Names that were generated.
+    generated: BTreeMap<String, String>,
 }
 
 impl Names {
@@ -31,8 +35,12 @@ impl Names {
         if let (Some(uid), Some(name)) = (metadata["uid"].as_str(), metadata["name"].as_str()) {
             if !self.uids.contains_key(uid) {
                 let name = match metadata["generateName"].as_str() {
-                    Some(start) => format!("{start}*"),
-                    None => name.to_owned(),
+                    Some(start) if name.starts_with(start.get(..LONGEST_START).unwrap_or(start)) => {
+                        let called = format!("{}*", &name[..name.len() - SUFFIX]);
+                        self.generated.insert(name.to_owned(), called.clone());
+                        called
+                    }
+                    _ => name.to_owned(),
                 };
                 let count = self.counts.entry(name.clone()).or_default();
                 *count += 1;
@@ -78,18 +86,14 @@ impl Names {
         if let Some(token) = fields.get_mut("continue") {
             *token = "TOKEN".into();
         }
-        if let Some(start) = fields.get("generateName").and_then(Value::as_str).map(str::to_owned)
-            && let Some(Value::String(name)) = fields.get_mut("name")
-            && name.starts_with(start.get(..58).unwrap_or(&start))
-        {
-            name.truncate(name.len().saturating_sub(SUFFIX));
-            name.push('*');
-        }
     }
 
     fn words(&self, text: &str) -> String {
         if is_time(text) {
             return "TIME".into();
+        }
+        if let Some(called) = self.generated.get(text) {
+            return called.clone();
         }
         let mut text = hide_uids(text, &self.uids);
         if let Some(at) = text.find(TOKEN_VOLUME) {
@@ -140,14 +144,13 @@ pub fn hide_uids(text: &str, known: &BTreeMap<String, String>) -> String {
     out
 }
 
+/// Numbers that stand by themselves.
 fn hide_numbers(text: &str) -> String {
-    let mut out = String::new();
-    for letter in text.chars() {
-        match letter.is_ascii_digit() {
-            true if out.ends_with('N') => {}
-            true => out.push('N'),
-            false => out.push(letter),
-        }
-    }
-    out
+    let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    let words = text.split_inclusive(|letter: char| !letter.is_alphanumeric());
+    let hide = |word: &str| {
+        let bare = word.trim_end_matches(|letter: char| !letter.is_alphanumeric());
+        if is_number(bare) { word.replacen(bare, "N", 1) } else { word.to_owned() }
+    };
+    words.map(hide).collect()
 }

@@ -74,7 +74,7 @@ async fn add_namespace(side: &Side, name: &str) -> Result<()> {
 }
 
 /// Every topic on both sides.
-pub async fn requests(topics: &[Topic], cluster: &Cluster) -> Result<Vec<Line>> {
+pub async fn requests(topics: &[Topic], differences: &[Difference], cluster: &Cluster) -> Result<Vec<Line>> {
     let theirs = Side { client: cluster.client() };
     let wanted = topics.iter().filter(|topic| !left_out(&format!("requests/{}", topic.name)));
     let wanted: Vec<&Topic> = wanted.collect();
@@ -94,14 +94,22 @@ pub async fn requests(topics: &[Topic], cluster: &Cluster) -> Result<Vec<Line>> 
             again.run(&ours.side(), &|| ours.shared.lock().store.compact()).await
         })?;
         let theirs = topic.run(&theirs, &|| ()).await?;
+        let mut of_topic = Vec::new();
         for ((at, ours), (_, theirs)) in ours.iter().zip(&theirs) {
-            compare(at, "", ours, theirs, &mut lines);
+            compare(at, "", ours, theirs, &mut of_topic);
         }
+        show(differences, &of_topic);
+        lines.extend(of_topic);
     }
     for component in ACTORS {
         cluster.start_component(component).await?;
     }
     Ok(lines)
+}
+
+/// Says at once what is not as it should be: a whole run takes minutes.
+fn show(differences: &[Difference], lines: &[Line]) {
+    unexplained(differences, lines).iter().for_each(|line| println!("{line}"));
 }
 
 /// A scenario on the embedded cluster.
@@ -205,12 +213,18 @@ impl Stage<'_> {
         };
         let ours = match &self.ends[&*story.name] {
             Ok(ours) => ours,
-            Err(error) => return failed(format!("{error:#}"), "not tried".into()),
+            Err(error) => {
+                let lines = failed(format!("{error:#}"), "not tried".into());
+                show(self.differences, &lines);
+                return lines;
+            }
         };
-        match self.compare(story, ours).await {
+        let lines = match self.compare(story, ours).await {
             Ok(lines) => lines,
             Err(error) => failed("fine".into(), format!("{error:#}")),
-        }
+        };
+        show(self.differences, &lines);
+        lines
     }
 
     async fn compare(&self, story: &Story, ours: &End) -> Result<Vec<Line>> {
@@ -228,17 +242,20 @@ impl Stage<'_> {
         }
     }
 
-    /// Takes away what others would count.
+    /// Takes away what others would count: first the pods, which only go while their nodes are there.
     async fn clear(&self, story: &Story) -> Result<()> {
         let nodes = format!("/api/v1/nodes?labelSelector=scenario%3D{}", story.name);
-        self.side.send("DELETE", &format!("/api/v1/namespaces/{}", story.name), "application/json", Vec::new()).await?;
+        let namespace = format!("/api/v1/namespaces/{}", story.name);
+        self.side.send("DELETE", &namespace, "application/json", Vec::new()).await?;
+        self.until_empty(&format!("{namespace}/pods")).await?;
         self.side.done("DELETE", &nodes, "application/json", &json!(null)).await?;
-        let pods = format!("/api/v1/namespaces/{}/pods", story.name);
-        wait::until("the nodes of a scenario to go", SETTLES, async || {
-            let left = async |path: &str| {
-                anyhow::Ok(self.side.get(path).await?.body["items"].as_array().map_or(0, Vec::len))
-            };
-            Ok((left(&nodes).await? == 0 && left(&pods).await? == 0).then_some(()))
+        self.until_empty(&nodes).await
+    }
+
+    async fn until_empty(&self, path: &str) -> Result<()> {
+        wait::until(path, SETTLES, async || {
+            let left = self.side.get(path).await?.body["items"].as_array().map_or(0, Vec::len);
+            Ok((left == 0).then_some(()))
         })
         .await
     }

@@ -30,7 +30,7 @@ impl Actor for FinishedJobs {
         while let Some(key) = self.agenda.pop(cluster.now()) {
             let Some(job) = cluster.store.get(&key) else { continue };
             let uid = Some(job.uid().to_owned());
-            let wish = Wish { uid, propagation: Propagation::Foreground, ..Wish::default() };
+            let wish = Wish { uid, propagation: Some(Propagation::Foreground), ..Wish::default() };
             // If it is another one by now, it was not meant.
             let _ = delete(cluster, &key, &wish);
         }

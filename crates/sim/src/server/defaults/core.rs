@@ -20,6 +20,10 @@ pub fn fill_node(node: &mut Value) {
     if capacity.is_object() {
         default(&mut node["status"], "allocatable", capacity);
     }
+    // The one address range is the first of all.
+    if let Some(range) = node["spec"]["podCIDR"].as_str().map(str::to_owned) {
+        default(&mut node["spec"], "podCIDRs", vec![range]);
+    }
 }
 
 /// `stringData` is only a way to write `data`.

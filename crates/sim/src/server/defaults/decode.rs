@@ -16,9 +16,24 @@ pub fn undecodable(kind: Kind, object: &Value) -> Option<Refusal> {
         Kind::PodSequence => {
             object.get("metadata").and_then(|metadata| structure("ObjectMeta", metadata, ""))
         }
-        kind => structure(kind.info().name, object, ""),
+        kind => structure(kind.info().name, object, "").or_else(|| no_base64(kind, object)),
     };
     Some(unhandled(kind, &why?))
+}
+
+/// Bytes are written in base64.
+fn no_base64(kind: Kind, object: &Value) -> Option<String> {
+    let field = match kind {
+        Kind::Secret => "data",
+        Kind::ConfigMap => "binaryData",
+        _ => return None,
+    };
+    let wrong = |text: &str| {
+        let letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'\n' | b'\r');
+        text.bytes().position(|byte| !letter(byte)).or((text.len() % 4 != 0).then_some(text.len()))
+    };
+    let at = object[field].as_object()?.values().filter_map(Value::as_str).find_map(wrong)?;
+    Some(format!("illegal base64 data at input byte {at}"))
 }
 
 /// The refusal of a request with `fieldValidation=Strict`, if the object has fields that there are not.

@@ -81,6 +81,10 @@ pub fn updated(kind: Kind, old: &Value, new: &Value, found: &mut Vec<Wrong>) {
             }
             of_every_version(kind, new, found);
         }
+        Kind::ResourceQuota => {
+            of_every_version(kind, new, found);
+            metadata::immutable(found, "spec.scopes", &old["spec"]["scopes"], &new["spec"]["scopes"]);
+        }
         Kind::PersistentVolumeClaim => {
             of_every_version(kind, new, found);
             claim_kept(old, new, found);

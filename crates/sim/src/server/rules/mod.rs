@@ -26,6 +26,7 @@ mod workloads;
 use super::refusal::{Wrong, WrongKind};
 use crate::kinds::Kind;
 use names::Messages;
+pub use names::label_value;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
