@@ -1,4 +1,5 @@
-//! A namespace that is deleted takes everything in it along, and goes when it is empty.
+//! A namespace that is deleted takes everything in it along, and goes when it is empty. The pods go first: the others stay
+//! until there are none.
 
 use super::{Actor, Agenda};
 use crate::cluster::Cluster;
@@ -36,7 +37,8 @@ fn empty(cluster: &mut Cluster, namespace: &Key) {
     let content: Vec<Key> = kinds
         .flat_map(|kind| cluster.store.list(kind, Some(&namespace.name)).map(|(key, _)| key.clone()))
         .collect();
-    for key in &content {
+    let has_pods = content.iter().any(|key| key.kind == Kind::Pod);
+    for key in content.iter().filter(|key| !has_pods || key.kind == Kind::Pod) {
         if cluster.store.get(key).is_some_and(|object| !object.is_terminating()) {
             let _ = cluster.delete(key);
         }

@@ -29,7 +29,7 @@ pub struct Nodes {
     /// When a kubelet was last heard of, of those that have stopped.
     silent_since: BTreeMap<Arc<str>, Timestamp>,
     pods: Bound,
-    /// Nodes that are not ready, of which the pods were told.
+    /// Nodes that are silent, of which the pods were told.
     told: BTreeSet<Arc<str>>,
 }
 
@@ -80,7 +80,8 @@ impl Nodes {
         }
         taint(cluster, key);
         let Some(node) = cluster.store.get(key).cloned() else { return };
-        if ready(&node) == Some("True") {
+        // A kubelet that says itself that it is not ready speaks for its pods as well.
+        if ready(&node) != Some("Unknown") {
             self.told.remove(&key.name);
         } else if self.told.insert(key.name.clone()) {
             for pod in self.pods.on(&key.name) {

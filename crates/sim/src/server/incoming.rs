@@ -44,10 +44,13 @@ pub fn patched(key: &Key, style: Style, object: &mut Value, body: &[u8]) -> Resu
         let message = "the namespace of the provided object does not match the namespace sent on the request";
         return Err(Refusal::bad_request(message));
     }
+    create::check_envelope(key.kind, &key.namespace, object)?;
     match defaults::undecodable(key.kind, object) {
         None => Ok(()),
         Some(refusal) => {
-            let detail = format!("{ELIDED}: {}", refusal.message);
+            // Here without whose it is.
+            let why = refusal.message.splitn(3, ": ").skip(1).collect::<Vec<_>>().join(": ");
+            let detail = format!("{ELIDED}: {why}");
             let wrong = Wrong { field: "patch".into(), kind: WrongKind::Invalid, detail };
             Err(Refusal::invalid_as("", "", "", &[wrong]))
         }

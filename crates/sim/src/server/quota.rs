@@ -82,13 +82,17 @@ pub fn charge(cluster: &mut Cluster, pod: &Value) {
                 *used = add(*used, *amount);
             }
         }
-        write_used(cluster, &key, &quota, &used);
+        let enforced = if quota["status"]["hard"].is_object() { "status" } else { "spec" };
+        write(cluster, &key, quota[enforced]["hard"].clone(), &used);
     }
 }
 
-/// Writes what is used, beside what is permitted.
+/// Writes what is used, beside what is permitted from now on.
 pub fn write_used(cluster: &mut Cluster, key: &Key, quota: &Stored, used: &Usage) {
-    let hard = quota["spec"]["hard"].clone();
+    write(cluster, key, quota["spec"]["hard"].clone(), used);
+}
+
+fn write(cluster: &mut Cluster, key: &Key, hard: Value, used: &Usage) {
     let used: Map<String, Value> =
         used.iter().map(|(name, amount)| (name.clone(), amount.to_string().into())).collect();
     // A quota that is gone limits nothing.
@@ -100,7 +104,8 @@ pub fn write_used(cluster: &mut Cluster, key: &Key, quota: &Stored, used: &Usage
 
 /// What the pods of a namespace use of what a quota limits.
 pub fn count(cluster: &Cluster, key: &Key, quota: &Stored) -> Usage {
-    let mut sum: Usage = hard(quota).into_keys().map(|name| (name, ZERO)).collect();
+    let limited = amounts(&quota["spec"]["hard"]);
+    let mut sum: Usage = limited.into_keys().map(|name| (name, ZERO)).collect();
     for (_, pod) in cluster.store.list(Kind::Pod, Some(&key.namespace)) {
         if !is_concerned(quota, pod) {
             continue;
@@ -144,13 +149,17 @@ fn amounts(list: &Value) -> Usage {
     list.filter_map(|(name, value)| Some((name.clone(), quantity::of(value)?))).collect()
 }
 
+/// What is enforced: what was wanted when it was last counted.
 fn hard(quota: &Value) -> Usage {
-    amounts(&quota["spec"]["hard"])
+    match quota["status"]["hard"].is_object() {
+        true => amounts(&quota["status"]["hard"]),
+        false => amounts(&quota["spec"]["hard"]),
+    }
 }
 
 fn used(cluster: &Cluster, key: &Key, quota: &Stored) -> Usage {
     // Nobody has counted yet.
-    if quota["status"]["hard"] != quota["spec"]["hard"] {
+    if !quota["status"]["hard"].is_object() {
         return count(cluster, key, quota);
     }
     amounts(&quota["status"]["used"])

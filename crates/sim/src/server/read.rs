@@ -113,11 +113,20 @@ fn push_item(text: &mut Vec<u8>, kind: Kind, object: &Stored) {
     let info = kind.info();
     let head = format!("{{\"apiVersion\":\"{}\",\"kind\":\"{}\",", info.api_version(), info.name);
     match object.json().strip_prefix(head.as_bytes()) {
-        Some(rest) if kind != Kind::PodSequence => {
+        _ if kind == Kind::PodSequence => text.extend_from_slice(object.json()),
+        Some(rest) => {
             text.push(b'{');
             text.extend_from_slice(rest);
         }
-        _ => text.extend_from_slice(object.json()),
+        // Something stands between the two: `data` does.
+        None => {
+            let mut item = object.value.clone();
+            if let Some(fields) = item.as_object_mut() {
+                fields.remove("apiVersion");
+                fields.remove("kind");
+            }
+            text.extend_from_slice(item.to_string().as_bytes());
+        }
     }
 }
 

@@ -52,15 +52,14 @@ impl Route {
 }
 
 impl Route {
-    /// Whether a path is in a group and version that is served, even if nothing is there.
+    /// Whether a path is in a group that is served, even if nothing is there.
     pub fn is_known(path: &str) -> bool {
         let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
-        let (group, version) = match parts.as_slice() {
-            ["api", version, ..] => ("", *version),
-            ["apis", group, version, ..] => (*group, *version),
-            _ => return false,
-        };
-        Kind::all().any(|kind| kind.info().group == group && kind.info().version == version)
+        match parts.as_slice() {
+            ["api", ..] => true,
+            ["apis", group, ..] => Kind::all().any(|kind| kind.info().group == *group),
+            _ => false,
+        }
     }
 }
 

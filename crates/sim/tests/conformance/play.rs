@@ -101,6 +101,10 @@ pub async fn requests(topics: &[Topic], differences: &[Difference], cluster: &Cl
         show(differences, &of_topic);
         lines.extend(of_topic);
     }
+    for topic in topics.iter().map(Topic::namespace) {
+        let path = format!("/api/v1/namespaces/{topic}");
+        theirs.send("DELETE", &path, "application/json", Vec::new()).await?;
+    }
     for component in ACTORS {
         cluster.start_component(component).await?;
     }
@@ -161,6 +165,7 @@ pub async fn scenarios(
     differences: &[Difference],
     cluster: &Cluster,
 ) -> Result<Vec<Line>> {
+    let begun = std::time::Instant::now();
     let wanted: Vec<&'static Story> =
         stories.iter().filter(|story| !left_out(&format!("scenarios/{}", story.name))).collect();
     let mut ends: BTreeMap<&str, Result<End>> = BTreeMap::new();
@@ -168,6 +173,7 @@ pub async fn scenarios(
         let story: &'static Story = story;
         ends.insert(&story.name, virtually(move || play(story)));
     }
+    println!("all scenarios were played in virtual time within {:?}", begun.elapsed());
     let side = Side { client: cluster.client() };
     let stage = Stage { recorder: Recorder::start(&side).await?, side, ends, differences };
     let clock = Clock::starting_at(Timestamp::now());
@@ -208,6 +214,7 @@ struct Stage<'a> {
 impl Stage<'_> {
     /// Plays a scenario on the real cluster, and waits until it has come where ours is.
     async fn play(&self, story: &Story) -> Vec<Line> {
+        let begun = Instant::now();
         let failed = |ours: String, theirs: String| {
             vec![Line { at: format!("scenarios/{}", story.name), path: "failed".into(), ours, theirs }]
         };
@@ -223,6 +230,7 @@ impl Stage<'_> {
             Ok(lines) => lines,
             Err(error) => failed("fine".into(), format!("{error:#}")),
         };
+        println!("{} took {:?}", story.name, begun.elapsed());
         show(self.differences, &lines);
         lines
     }

@@ -20,9 +20,10 @@ fn state(event: &Event, words: &Words) -> String {
     }
     let mut said = match event.kind {
         Kind::Pod => pod(object, words),
-        Kind::Deployment | Kind::Job => conditions(object, words, |_| true),
+        Kind::Job => conditions(object, words, |_| true),
         Kind::PodSequence => vec![object["status"]["phase"].as_str().unwrap_or("new").to_owned()],
-        // Of the others it matters that they come and go.
+        // Of the others it matters that they come and go: what a Deployment says on the way depends on how many changes
+        // it sees at once.
         _ => vec!["there".into()],
     };
     if ends {

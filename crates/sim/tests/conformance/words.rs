@@ -9,10 +9,15 @@ use rollcall_sim::kinds::Kind;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Ends of names that are made by chance are this long.
+const SUFFIX: usize = 5;
+
 pub struct Words {
     /// The longest first, so that a name goes before a part of it.
     texts: Vec<(String, String)>,
     uids: BTreeMap<String, String>,
+    /// How the names of pods begin that ReplicaSets make.
+    starts: BTreeSet<String>,
     /// Whether it does not matter where pods are.
     anywhere: bool,
     /// Whether a real kubelet is at work, not kwok.
@@ -51,13 +56,16 @@ impl Words {
             }
         }
         let texts = texts.into_iter().collect();
-        let mut words = Words { texts, uids: BTreeMap::new(), anywhere, kubelet };
+        let mut words = Words { texts, uids: BTreeMap::new(), starts: BTreeSet::new(), anywhere, kubelet };
         words.sort();
+        let sets = events.iter().filter(|event| event.kind == Kind::ReplicaSet);
+        words.starts = sets.map(|event| format!("\"{}-", text(&event.object, "/metadata/name"))).collect();
         let mut generated = BTreeSet::new();
         for event in events {
             let start = text(&event.object, "/metadata/generateName");
             let name = text(&event.object, "/metadata/name");
-            if !start.is_empty() && name.starts_with(start) {
+            // A StatefulSet says so too, and names its pods itself.
+            if !start.is_empty() && name.len() == start.len() + SUFFIX && name.starts_with(start) {
                 generated.insert((name.to_owned(), format!("{}*", words.said(start))));
             }
         }
@@ -81,6 +89,15 @@ impl Words {
             return "TIME".into();
         }
         let mut said = hide_uids(text, &self.uids);
+        // A pod that was refused is known by nothing but the words of the refusal.
+        for start in &self.starts {
+            if let Some(at) = said.find(start.as_str()) {
+                let from = at + start.len();
+                if said[from..].find('"') == Some(SUFFIX) {
+                    said.replace_range(from..from + SUFFIX, "*");
+                }
+            }
+        }
         for (from, to) in &self.texts {
             if said.contains(from.as_str()) {
                 said = said.replace(from.as_str(), to);

@@ -33,13 +33,15 @@ impl Notes {
         if let Some(known) = self.names.get(&uid) {
             return known.clone();
         }
+        // Those of a StatefulSet have a start, and names of their own.
+        let ordinal = change.object["metadata"]["labels"]["apps.kubernetes.io/pod-index"].is_string();
         let name = match change.object["metadata"]["generateName"].as_str() {
-            Some(start) => {
+            Some(start) if !ordinal => {
                 let count = self.counts.entry(start.to_owned()).or_default();
                 *count += 1;
                 format!("{start}#{count}")
             }
-            None => change.key.name.to_string(),
+            _ => change.key.name.to_string(),
         };
         self.names.insert(uid, name.clone());
         name

@@ -57,6 +57,8 @@ pub fn new_pod(key: &Key, set: &Stored, revisions: &Revisions, ordinal: i64) -> 
     let mut pod = template::pod(&revision.template(), key, set);
     let name = format!("{}-{ordinal}", key.name);
     pod["metadata"]["name"] = name.clone().into();
+    // As all pods out of templates have it, though here it makes no name.
+    pod["metadata"]["generateName"] = format!("{}-", key.name).into();
     identify(&mut pod, &name, ordinal);
     pod["metadata"]["labels"][REVISION] = revision.name().into();
     pod["spec"]["hostname"] = name.into();
