@@ -56,7 +56,9 @@ impl Disruptions {
             .collect();
         let disrupted = disrupted(budget, &members, now);
         let healthy = members.iter().filter(|pod| {
-            !pods::is_terminating(pod) && pods::is_ready(pod) && !disrupted.contains_key(text(&pod["metadata"]["name"]))
+            !pods::is_terminating(pod)
+                && pods::is_ready(pod)
+                && !disrupted.contains_key(text(&pod["metadata"]["name"]))
         });
         let healthy = healthy.count() as i64;
         let (expected, desired) = wanted(cluster, &budget["spec"], &members);
@@ -121,7 +123,9 @@ fn scale(cluster: &Cluster, members: &[Arc<Stored>]) -> i64 {
     let mut asked: BTreeMap<String, i64> = BTreeMap::new();
     for pod in members {
         let mut owner = controller_of(pod).and_then(|reference| owner(cluster, pod, reference));
-        while let Some(above) = owner.as_ref().and_then(|one| Some((controller_of(one)?.clone(), one.clone()))) {
+        while let Some(above) =
+            owner.as_ref().and_then(|one| Some((controller_of(one)?.clone(), one.clone())))
+        {
             owner = self::owner(cluster, &above.1, &above.0);
         }
         if let Some(owner) = owner {

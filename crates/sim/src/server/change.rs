@@ -114,7 +114,8 @@ pub fn replace(key: &Key, is: &mut Value, object: Value) -> Result<(), Refusal> 
 
 /// What only PUT is asked: a version, of some kinds, and no uid but the object's own.
 fn check_sent(key: &Key, old: &Value, new: &Value) -> Result<(), Refusal> {
-    let text = |object: &Value, field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let text =
+        |object: &Value, field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
     let info = key.kind.info();
     let conditional = matches!(key.kind, Kind::Lease | Kind::PodDisruptionBudget | Kind::PodSequence);
     if conditional && text(new, "resourceVersion").is_empty() {

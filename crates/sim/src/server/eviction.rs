@@ -90,7 +90,8 @@ fn check(key: &Key, budget: &Value) -> Result<(), Refusal> {
     if number(&status["disruptionsAllowed"]) <= 0 {
         let message = "Cannot evict pod as it would violate the pod's disruption budget.";
         let (needs, has) = (number(&status["desiredHealthy"]), number(&status["currentHealthy"]));
-        let cause = format!("The disruption budget {name} needs {needs} healthy pods and has {has} currently");
+        let cause =
+            format!("The disruption budget {name} needs {needs} healthy pods and has {has} currently");
         return refuse(message, cause, Value::Null);
     }
     Ok(())

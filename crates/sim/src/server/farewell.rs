@@ -1,9 +1,9 @@
 //! What a request to delete says, and how it is answered.
 
 use super::delete::{self, Deleted, Propagation, Wish};
+use super::incoming::parse;
 use super::refusal::{Refusal, Wrong};
 use super::route::{Query, Route};
-use super::incoming::parse;
 use super::{options, read};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;

@@ -61,7 +61,9 @@ pub fn patched(key: &Key, style: Style, object: &mut Value, body: &[u8]) -> Resu
 pub fn parse(body: &[u8]) -> Result<Value, Refusal> {
     match serde_json::from_slice(body) {
         Ok(object @ Value::Object(_)) => Ok(object),
-        Ok(_) => Err(Refusal::bad_request(format!("couldn't get version/kind; json parse error: {NO_OBJECT}"))),
+        Ok(_) => {
+            Err(Refusal::bad_request(format!("couldn't get version/kind; json parse error: {NO_OBJECT}")))
+        }
         Err(error) => {
             let why = match error.is_eof() {
                 true => "unexpected end of JSON input".to_owned(),

@@ -38,8 +38,8 @@ use http::{Method, Request, Response};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
-use kube::client::Body;
 use incoming::parse;
+use kube::client::Body;
 use patch::Style;
 use refusal::Refusal;
 use route::{Query, Route};
@@ -196,7 +196,8 @@ impl Shared {
             "" => Part::Main,
             "status" if route.kind.info().status => Part::Status,
             "scale" if scale::has(route.kind) => {
-                return scaled(cluster, &key, asked, dry_run).map(|scale| Answer::Whole(200, scale.to_string().into()));
+                return scaled(cluster, &key, asked, dry_run)
+                    .map(|scale| Answer::Whole(200, scale.to_string().into()));
             }
             "binding" | "eviction" if route.kind == Kind::Pod && *method != Method::POST => {
                 return Err(no_such_verb());

@@ -46,7 +46,10 @@ pub fn check_list(query: &Query) -> Result<(), Refusal> {
     let mut forbid = |field: &str, why: &str| wrong.push(Wrong::forbidden(field, why));
     if watch {
         if !initial.is_empty() && of != "NotOlderThan" {
-            forbid("resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+            forbid(
+                "resourceVersionMatch",
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            );
         }
         if initial.is_empty() && !of.is_empty() {
             let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";

@@ -165,7 +165,9 @@ fn in_order(
             (None, None) => return all,
             (Some(_), None) => true,
             (None, Some(_)) => false,
-            (Some(left), Some(right)) => place(left).zip(place(right)).is_some_and(|(left, right)| left < right),
+            (Some(left), Some(right)) => {
+                place(left).zip(place(right)).is_some_and(|(left, right)| left < right)
+            }
         };
         all.extend(if from_left { left.next() } else { right.next() });
     }

@@ -23,7 +23,8 @@ pub fn created(cluster: &mut Cluster, kind: Kind, object: &mut Value) -> Result<
 
 /// Where a new Service is found, unless it wants no address. Nothing listens there.
 fn give_address(cluster: &Cluster, spec: &mut Value) {
-    if spec["type"] == "ExternalName" || spec["clusterIP"].as_str().is_some_and(|address| !address.is_empty()) {
+    if spec["type"] == "ExternalName" || spec["clusterIP"].as_str().is_some_and(|address| !address.is_empty())
+    {
         return;
     }
     // Versions are never given twice, so these are not either, up to a million.

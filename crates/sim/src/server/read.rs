@@ -98,7 +98,9 @@ fn check_version(cluster: &Cluster, version: &str) -> Result<(), Refusal> {
 
 /// What the server says of a version that is no number.
 pub fn no_number(version: &str) -> String {
-    format!("resourceVersion: Invalid value: {version:?}: strconv.ParseUint: parsing {version:?}: invalid syntax")
+    format!(
+        "resourceVersion: Invalid value: {version:?}: strconv.ParseUint: parsing {version:?}: invalid syntax"
+    )
 }
 
 /// What a list without pages would show.

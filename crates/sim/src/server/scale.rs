@@ -46,7 +46,8 @@ pub fn update(
 
 fn scale_of(object: &Value) -> Value {
     let fields = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
-    let kept = fields.into_iter().filter_map(|name| Some((name.to_owned(), object["metadata"].get(name)?.clone())));
+    let kept =
+        fields.into_iter().filter_map(|name| Some((name.to_owned(), object["metadata"].get(name)?.clone())));
     let metadata: Map<String, Value> = kept.collect();
     let mut scale = json!({
         "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": {},

@@ -82,7 +82,9 @@ fn selectable(kind: Kind) -> Option<&'static [&'static str]> {
         Kind::Secret => &["type"],
         Kind::Service => &["spec.clusterIP", "spec.type"],
         Kind::Job => &["status.successful"],
-        Kind::Event => &["regarding.kind", "regarding.namespace", "regarding.name", "regarding.uid", "reason", "type"],
+        Kind::Event => {
+            &["regarding.kind", "regarding.namespace", "regarding.name", "regarding.uid", "reason", "type"]
+        }
         Kind::PodSequence => &[],
         _ => return None,
     })
@@ -209,8 +211,9 @@ mod tests {
     #[test]
     fn every_form_of_a_query() {
         let object = json!({ "metadata": { "name": "x", "labels": { "app": "db", "tier": "back" } }, "spec": { "nodeName": "n1" } });
-        let matches =
-            |labels: &str, fields: &str| Wanted::parse(Kind::Pod, labels, fields).expect("it parses").matches(&object);
+        let matches = |labels: &str, fields: &str| {
+            Wanted::parse(Kind::Pod, labels, fields).expect("it parses").matches(&object)
+        };
         for yes in
             ["", "app=db", "app==db", "app", "!gone", "app in (db, web)", "app notin (web)", "app!=web,tier"]
         {

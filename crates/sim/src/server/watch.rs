@@ -46,8 +46,7 @@ pub fn open(
             }
         }
         version => {
-            let version: u64 =
-                version.parse().map_err(|_| Refusal::internal(read::no_number(version)))?;
+            let version: u64 = version.parse().map_err(|_| Refusal::internal(read::no_number(version)))?;
             match cluster.store.since(route.kind, version) {
                 Some(missed) => {
                     missed

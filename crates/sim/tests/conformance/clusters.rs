@@ -4,6 +4,7 @@ use super::side::Side;
 use anyhow::Result;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use rollcall_controller::Config;
 use rollcall_controller::clock::Clock;
 use rollcall_sim::embedded::Embedded;
@@ -24,11 +25,20 @@ const BEGINNING: i64 = 1_767_225_630;
 
 /// A real Kubernetes with one node, `node-0`, on which everything fits, and our own kind.
 pub async fn real() -> Result<Cluster> {
-    let cluster = Cluster::start(Options { nodes: 1, capacity: Capacity::huge(), ..Options::default() }).await?;
+    let cluster =
+        Cluster::start(Options { nodes: 1, capacity: Capacity::huge(), ..Options::default() }).await?;
     cluster.kubectl_ok(&["apply", "-f", CRD])?;
     cluster.kubectl_ok(&["wait", "--for=condition=Established", "crd", "--all"])?;
     cluster.kubectl_ok(&["create", "namespace", OWN_NAMESPACE])?;
     Ok(cluster)
+}
+
+/// A client that takes the first answer: the usual one asks again where it may, for minutes.
+pub async fn client(cluster: &Cluster) -> Result<Client> {
+    let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig())?;
+    let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    config.default_retry = false;
+    Ok(Client::try_from(config)?)
 }
 
 /// The embedded one, with the same node. Nobody is at work in it until it is run.

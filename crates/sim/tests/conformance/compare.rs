@@ -26,7 +26,8 @@ impl fmt::Display for Line {
 
 /// Lists whose items have a name: they are compared by it, and then their order.
 fn key_of(list: &[Value]) -> Option<&'static str> {
-    let names = |key: &str| -> Option<BTreeSet<&str>> { list.iter().map(|item| item[key].as_str()).collect() };
+    let names =
+        |key: &str| -> Option<BTreeSet<&str>> { list.iter().map(|item| item[key].as_str()).collect() };
     ["type", "name"].into_iter().find(|key| names(key).is_some_and(|names| names.len() == list.len()))
 }
 

@@ -3,17 +3,19 @@
 use super::clusters::{self, Ours};
 use super::compare::{Line, compare};
 use super::differences::{Difference, unexplained};
+use super::objects::whole;
 use super::recorder::Recorder;
 use super::requests::{Topic, filled_in};
 use super::scenario::{File, Scenario, Turn};
-use super::side::Side;
-use super::snapshot::{End, nodes, objects};
+use super::side::{Side, place};
+use super::snapshot::{End, nodes, objects, said};
 use super::words::Words;
 use super::{files, left_out};
 use anyhow::{Context, Result, bail};
 use futures::future::join_all;
 use jiff::Timestamp;
 use rollcall_controller::clock::Clock;
+use rollcall_sim::kinds::Kind;
 use rollcall_testbed::{Cluster, Component, wait};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -26,6 +28,8 @@ const ACTORS: [Component; 3] = [Component::Kwok, Component::Scheduler, Component
 const SETTLES: Duration = Duration::from_secs(20);
 /// So long ours may go on when the last step is done.
 const RESTS: Duration = Duration::from_secs(5);
+/// The controller manager takes some seconds, on a busy machine more.
+const WARM_UP: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(100);
 const ACCOUNTS: Duration = Duration::from_secs(30);
 /// The node with a real kubelet.
@@ -43,7 +47,8 @@ pub fn stories() -> Result<Vec<Story>> {
         let parsed: File = serde_saphyr::from_str(&text).with_context(|| format!("scenarios/{file}.yaml"))?;
         for (name, scenario) in parsed.scenarios {
             let whole = filled_in(&parsed.given, &scenario);
-            let scenario = serde_json::from_value(whole).with_context(|| format!("scenarios/{file}: {name}"))?;
+            let scenario =
+                serde_json::from_value(whole).with_context(|| format!("scenarios/{file}: {name}"))?;
             stories.push(Story { name, turn: parsed.turn, scenario });
         }
     }
@@ -75,7 +80,7 @@ async fn add_namespace(side: &Side, name: &str) -> Result<()> {
 
 /// Every topic on both sides.
 pub async fn requests(topics: &[Topic], differences: &[Difference], cluster: &Cluster) -> Result<Vec<Line>> {
-    let theirs = Side { client: cluster.client() };
+    let theirs = Side { client: clusters::client(cluster).await? };
     let wanted = topics.iter().filter(|topic| !left_out(&format!("requests/{}", topic.name)));
     let wanted: Vec<&Topic> = wanted.collect();
     join_all(wanted.iter().map(async |topic| add_namespace(&theirs, &topic.namespace()).await))
@@ -108,7 +113,22 @@ pub async fn requests(topics: &[Topic], differences: &[Difference], cluster: &Cl
     for component in ACTORS {
         cluster.start_component(component).await?;
     }
+    at_work(&theirs).await?;
     Ok(lines)
+}
+
+/// Waits until the actors of the real cluster have found their feet: some scenarios go by the clock.
+async fn at_work(side: &Side) -> Result<()> {
+    add_namespace(side, "warm-up").await?;
+    let set = json!({ "kind": "ReplicaSet", "name": "first", "app": "first" });
+    let (_, set) = whole(&set, "warm-up")?;
+    let place = place(Kind::ReplicaSet, Some("warm-up"));
+    side.done("POST", &place, "application/json", &set).await?;
+    wait::until("a first pod", WARM_UP, async || {
+        let set = side.get(&format!("{place}/first")).await?.body;
+        Ok((set["status"]["readyReplicas"] == 1).then_some(()))
+    })
+    .await
 }
 
 /// Says at once what is not as it should be: a whole run takes minutes.
@@ -125,8 +145,7 @@ async fn play(story: &Story) -> Result<End> {
         let node = clusters::node(REAL_NODE, &more, &clusters::room("2", "8Gi", "110"));
         side.done("POST", "/api/v1/nodes", "application/json", &node).await?;
     }
-    let controller =
-        clusters::controller(embedded.client(rollcall_sim::store::Author::Controller(0)), clock);
+    let controller = clusters::controller(embedded.client(rollcall_sim::store::Author::Controller(0)), clock);
     let recorder = Recorder::start(&side).await?;
     let story = async {
         add_namespace(&side, &story.name).await?;
@@ -155,6 +174,7 @@ async fn look(side: &Side, recorder: &Recorder, story: &Story) -> Result<Option<
     }
     let events = recorder.of(&story.name);
     all.extend(nodes(side, &story.name).await?);
+    all.extend(said(side, &story.name).await?);
     let words = Words::new(&events, story.scenario.anywhere, story.turn == Turn::Kubelet);
     Ok(Some(End::new(&all, &events, &words, &story.scenario.order)))
 }
@@ -174,10 +194,10 @@ pub async fn scenarios(
         ends.insert(&story.name, virtually(move || play(story)));
     }
     println!("all scenarios were played in virtual time within {:?}", begun.elapsed());
-    let side = Side { client: cluster.client() };
+    let side = Side { client: clusters::client(cluster).await? };
     let stage = Stage { recorder: Recorder::start(&side).await?, side, ends, differences };
     let clock = Clock::starting_at(Timestamp::now());
-    let controller = clusters::controller(cluster.client(), clock);
+    let controller = clusters::controller(clusters::client(cluster).await?, clock);
     let of = |turn: Turn| wanted.iter().copied().filter(move |story| story.turn == turn);
     let others = async {
         let mut lines = join_all(of(Turn::Together).map(|story| stage.play(story))).await.concat();

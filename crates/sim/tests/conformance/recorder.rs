@@ -64,8 +64,11 @@ impl Recorder {
     /// What happened in a namespace.
     pub fn of(&self, namespace: &str) -> Vec<Event> {
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut of: Vec<Event> =
-            events.iter().filter(|event| event.object["metadata"]["namespace"] == namespace).cloned().collect();
+        let mut of: Vec<Event> = events
+            .iter()
+            .filter(|event| event.object["metadata"]["namespace"] == namespace)
+            .cloned()
+            .collect();
         of.sort_by_key(|event| event.version);
         of
     }

@@ -166,7 +166,14 @@ impl Hand<'_> {
         Ok(())
     }
 
-    async fn send(&self, method: &str, path: &str, content: &str, body: &Value, code: Option<u16>) -> Result<()> {
+    async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        content: &str,
+        body: &Value,
+        code: Option<u16>,
+    ) -> Result<()> {
         let bytes = if body.is_null() { Vec::new() } else { serde_json::to_vec(body)? };
         let answer = self.side.send(method, path, content, bytes).await?;
         let expected = code.map_or(answer.code < 300, |code| answer.code == code);
@@ -229,7 +236,9 @@ fn includes(value: &Value, wanted: &Value) -> bool {
     match wanted {
         Value::Object(fields) => fields.iter().all(|(name, wanted)| includes(&value[name], wanted)),
         Value::Array(items) => {
-            let has = |wanted: &Value| value.as_array().is_some_and(|all| all.iter().any(|one| includes(one, wanted)));
+            let has = |wanted: &Value| {
+                value.as_array().is_some_and(|all| all.iter().any(|one| includes(one, wanted)))
+            };
             items.iter().all(has)
         }
         plain => value == plain,

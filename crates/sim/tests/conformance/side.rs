@@ -59,7 +59,10 @@ impl Side {
             loop {
                 if let Some(end) = text.iter().position(|byte| *byte == b'\n') {
                     let line: Vec<u8> = text.drain(..=end).collect();
-                    return Some((serde_json::from_slice(&line).context("a line of a watch"), (frames, text)));
+                    return Some((
+                        serde_json::from_slice(&line).context("a line of a watch"),
+                        (frames, text),
+                    ));
                 }
                 match frames.next().await {
                     Some(Ok(bytes)) => text.extend_from_slice(&bytes),

@@ -6,6 +6,7 @@ use super::side::{Side, place};
 use super::trail;
 use super::words::Words;
 use anyhow::Result;
+use rollcall_api::names;
 use rollcall_sim::kinds::Kind;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +39,25 @@ pub async fn nodes(side: &Side, namespace: &str) -> Result<Vec<(Kind, Value)>> {
     Ok(items.into_iter().map(kept).collect())
 }
 
+/// What was said about the objects of a scenario, each once: how often depends on how often somebody looked.
+pub async fn said(side: &Side, namespace: &str) -> Result<Vec<(Kind, Value)>> {
+    let list = side.get(&place(Kind::Event, Some(namespace))).await?.body;
+    let mut said = BTreeMap::new();
+    for event in list["items"].as_array().into_iter().flatten() {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let by = text(&event["reportingController"]);
+        let about = format!("{} {}", text(&event["regarding"]["kind"]), text(&event["regarding"]["name"]));
+        // Our own controller gathers what happens within a second, so that its words depend on the time.
+        let name = match by == names::LEASE {
+            true => format!("ours about {about}"),
+            false => format!("cluster: {} {about}: {}", text(&event["reason"]), text(&event["note"])),
+        };
+        let kept = json!({ "metadata": { "name": name }, "type": event["type"], "reportingController": by });
+        said.insert(name, (Kind::Event, kept));
+    }
+    Ok(said.into_values().collect())
+}
+
 /// The end of a scenario in words that are the same every time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct End {
@@ -58,9 +78,8 @@ impl End {
             }
         }
         // Those of one name are told apart by what was asked of them, not by what kubelets say.
-        let order_by = |object: &Value| {
-            format!("{}{}{}", object["metadata"], object["status"]["phase"], object["spec"])
-        };
+        let order_by =
+            |object: &Value| format!("{}{}{}", object["metadata"], object["status"]["phase"], object["spec"]);
         named.values_mut().for_each(|objects| objects.sort_by_key(order_by));
         let known = |event: &&Event| event.object["metadata"]["name"] != ROOT_CERTIFICATE;
         let events: Vec<Event> = events.iter().filter(known).cloned().collect();
@@ -81,7 +100,9 @@ impl End {
             let theirs = theirs.objects.get(name).unwrap_or(&none);
             compare(&at(name), "number", &ours.len().into(), &theirs.len().into(), &mut lines);
             if ours.len() == theirs.len() {
-                ours.iter().zip(theirs).for_each(|(ours, theirs)| compare(&at(name), "", ours, theirs, &mut lines));
+                ours.iter()
+                    .zip(theirs)
+                    .for_each(|(ours, theirs)| compare(&at(name), "", ours, theirs, &mut lines));
             }
         }
         let names: BTreeSet<&String> = self.ways.keys().chain(theirs.ways.keys()).collect();

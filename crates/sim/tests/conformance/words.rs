@@ -114,9 +114,9 @@ impl Words {
     pub fn tell(&self, value: &Value) -> Value {
         match value {
             Value::Object(fields) => {
-                let kept = fields.iter().filter(|(name, _)| {
-                    !matches!(name.as_str(), "resourceVersion" | "managedFields")
-                });
+                let kept = fields
+                    .iter()
+                    .filter(|(name, _)| !matches!(name.as_str(), "resourceVersion" | "managedFields"));
                 kept.map(|(name, value)| (self.said(name), self.tell_field(name, value))).collect()
             }
             Value::Array(items) => items.iter().map(|item| self.tell(item)).collect(),
@@ -127,7 +127,9 @@ impl Words {
 
     fn tell_field(&self, name: &str, value: &Value) -> Value {
         match name {
-            "podIP" | "hostIP" | "ip" | "clusterIP" if value.is_string() && value != "None" => "ADDRESS".into(),
+            "podIP" | "hostIP" | "ip" | "clusterIP" if value.is_string() && value != "None" => {
+                "ADDRESS".into()
+            }
             "clusterIPs" if value[0] != "None" => "ADDRESSES".into(),
             "containerID" => "ID".into(),
             "nodeName" if self.anywhere && value.is_string() => "NODE".into(),

@@ -29,7 +29,8 @@ fn no_base64(kind: Kind, object: &Value) -> Option<String> {
         _ => return None,
     };
     let wrong = |text: &str| {
-        let letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'\n' | b'\r');
+        let letter =
+            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'\n' | b'\r');
         text.bytes().position(|byte| !letter(byte)).or((text.len() % 4 != 0).then_some(text.len()))
     };
     let at = object[field].as_object()?.values().filter_map(Value::as_str).find_map(wrong)?;
