@@ -25,13 +25,13 @@ use tokio::time::Instant;
 /// What rests when a request is answered, so that nobody but us changes anything.
 const ACTORS: [Component; 3] = [Component::Kwok, Component::Scheduler, Component::ControllerManager];
 /// So long the real cluster may take until it has come where ours is.
-const SETTLES: Duration = Duration::from_secs(20);
+const SETTLES: Duration = Duration::from_secs(30);
 /// So long ours may go on when the last step is done.
 const RESTS: Duration = Duration::from_secs(5);
 /// The controller manager takes some seconds, on a busy machine more.
 const WARM_UP: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(100);
-const ACCOUNTS: Duration = Duration::from_secs(30);
+const ACCOUNTS: Duration = Duration::from_secs(120);
 /// The node with a real kubelet.
 const REAL_NODE: &str = "real";
 

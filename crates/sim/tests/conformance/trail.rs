@@ -21,7 +21,11 @@ fn state(event: &Event, words: &Words) -> String {
     let mut said = match event.kind {
         Kind::Pod => pod(object, words),
         Kind::Job => conditions(object, words, |_| true),
-        Kind::PodSequence => vec![object["status"]["phase"].as_str().unwrap_or("new").to_owned()],
+        Kind::PodSequence => match object["status"]["phase"].as_str() {
+            // Whether that is written before more happens depends on the time.
+            None | Some("Pending") => vec!["new".into()],
+            Some(phase) => vec![phase.to_owned()],
+        },
         // Of the others it matters that they come and go: what a Deployment says on the way depends on how many changes
         // it sees at once.
         _ => vec!["there".into()],

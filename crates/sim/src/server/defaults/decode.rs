@@ -31,7 +31,7 @@ fn no_base64(kind: Kind, object: &Value) -> Option<String> {
     let wrong = |text: &str| {
         let letter =
             |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'\n' | b'\r');
-        text.bytes().position(|byte| !letter(byte)).or((text.len() % 4 != 0).then_some(text.len()))
+        text.bytes().position(|byte| !letter(byte)).or((!text.len().is_multiple_of(4)).then_some(text.len()))
     };
     let at = object[field].as_object()?.values().filter_map(Value::as_str).find_map(wrong)?;
     Some(format!("illegal base64 data at input byte {at}"))
