@@ -1,7 +1,7 @@
 //! The differences that are meant: they have to be there, and no others.
 
 use super::compare::Line;
-use rollcall_sim::habits::fits;
+use super::side::fits;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 

@@ -15,9 +15,8 @@
 
 use super::objects::{prefix_annotations, whole};
 use super::requests::merge;
-use super::side::{Side, kind, place};
+use super::side::{Side, fits, kind, place};
 use anyhow::{Context, Result, bail, ensure};
-use rollcall_sim::habits::fits;
 use rollcall_sim::kinds::Kind;
 use serde::Deserialize;
 use serde_json::{Map, Value};

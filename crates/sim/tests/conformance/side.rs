@@ -8,6 +8,7 @@ use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
 use rollcall_sim::kinds::Kind;
+use rollcall_sim::plan::Pattern;
 use serde_json::{Value, json};
 
 #[derive(Clone)]
@@ -97,4 +98,9 @@ pub fn place(kind: Kind, namespace: Option<&str>) -> String {
 pub fn kind(name: &str) -> Result<Kind> {
     let named = |kind: &Kind| kind.info().name == name || kind.info().plural == name;
     Kind::all().find(named).with_context(|| format!("no kind {name:?}"))
+}
+
+/// Whether a text is as the glob says, `*` being any text.
+pub fn fits(glob: &str, text: &str) -> bool {
+    Pattern(glob.into()).matches(text)
 }

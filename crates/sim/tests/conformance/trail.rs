@@ -1,8 +1,8 @@
 //! The way that objects went: every state that a watch saw of them, one after the other.
 
 use super::recorder::Event;
+use super::side::fits;
 use super::words::Words;
-use rollcall_sim::habits::fits;
 use rollcall_sim::kinds::Kind;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
