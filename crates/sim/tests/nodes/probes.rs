@@ -33,16 +33,37 @@ async fn readiness_startup_and_liveness() {
     expect("answers-late", &["1 Running app:runs", "16 Running app:runs ready"]);
     // Asked at 4, 8 and 12, counted from when the kubelet saw it; ready as soon as it has started.
     expect("starts-slowly", &["1 Running app:starts", "12 Running app:runs ready"]);
-    // Asked in vain at 4, 8, 12, 16 and 20; killed within a second, and started again a second later.
+    // Asked in vain at 4, 8, 12, 16 and 20; killed within a second, and started again at once.
     let seen = world.seen("never-starts");
-    assert_eq!(seen[2..5], ["1 Running app:starts", "21 Running app:exit137", "22 Running app:starts/1"]);
+    assert_eq!(seen[2..4], ["1 Running app:starts", "21 Running app:starts/1"]);
     // Hangs at 31: asked in vain at 40 and 50.
     expect("hangs", &["1 Running app:runs ready"]);
     world.run(3.0).await;
-    expect("hangs", &["1 Running app:runs ready", "51 Running app:exit137", "52 Running app:runs/1 ready"]);
+    expect("hangs", &["1 Running app:runs ready", "51 Running app:runs/1 ready"]);
     // Asked in vain at 10 and 20.
     let seen = world.seen("too-impatient");
-    assert_eq!(seen[2..5], ["1 Running app:runs", "21 Running app:exit137", "22 Running app:runs/1"]);
+    assert_eq!(seen[2..4], ["1 Running app:runs", "21 Running app:runs/1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn killed_again_and_again() {
+    let world = World::with_nodes(&["n1"]).await;
+    let liveness = json!({ "livenessProbe": { "periodSeconds": 1, "failureThreshold": 1 } });
+    world.pod("hangs", both(probed(liveness), annotations(&[("app.hang-after", "2s")])));
+    world.run(21.0).await;
+    // Killed a second after it hangs. The first two times it is started again at once.
+    world.expect(
+        "hangs",
+        &[
+            "0 Pending",
+            "0 Pending app:ContainerCreating",
+            "1 Running app:runs ready",
+            "4 Running app:runs/1 ready",
+            "7 Running app:runs/2 ready",
+            "10 Running app:CrashLoopBackOff/2",
+            "20 Running app:runs/3 ready",
+        ],
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,7 @@
 
 use super::behaviour::{self, Behaviour};
 use super::config;
-use super::life::{Life, Role, State, Stopping, Unit, Volumes};
+use super::life::{End, Life, Role, State, Stopping, Unit, Volumes};
 use super::probes::{later, outlook};
 use crate::chance::Chance;
 use crate::habits::Habits;
@@ -181,6 +181,11 @@ fn step(unit: &mut Unit, seen: Timestamp, around: &mut Surroundings, progress: &
                 if !unit.restarts_after(end.code, around.pod) {
                     return;
                 }
+                if end.killed {
+                    let end = end.clone();
+                    go_on(unit, end, now, progress);
+                    continue;
+                }
                 let seen_ended = later(end.finished, RELIST);
                 if seen_ended > now {
                     return progress.wake(seen_ended);
@@ -222,9 +227,30 @@ fn program(unit: &Unit, around: &Surroundings) -> behaviour::Program {
 fn restart(unit: &mut Unit, now: Timestamp) {
     let finished = unit.last.as_ref().map_or(now, |end| end.finished);
     unit.lengthen_pause(finished, now);
+    start_again(unit, now);
+}
+
+fn start_again(unit: &mut Unit, now: Timestamp) {
     unit.restarts += 1;
     // Its image is there.
     unit.state = State::Creating { until: now };
+}
+
+/// What the kubelet has killed it starts again in the same breath. Whether that is too soon it tells by the end before
+/// this one, so that the first two are not followed by a pause.
+fn go_on(unit: &mut Unit, end: End, now: Timestamp, progress: &mut Progress) {
+    let finished = end.finished;
+    let Some(before) = unit.last.replace(end) else { return start_again(unit, now) };
+    match unit.backoff_after(&before).filter(|pause| later(before.finished, *pause) > now) {
+        Some(pause) => {
+            unit.state = State::Paused { until: later(finished, pause), pause };
+            progress.changed = true;
+        }
+        None => {
+            unit.lengthen_pause(before.finished, now);
+            start_again(unit, now);
+        }
+    }
 }
 
 fn start(unit: &mut Unit, around: &mut Surroundings, progress: &mut Progress) {
@@ -262,13 +288,16 @@ fn run_on(
         (exit, true) => exit,
         (_, false) => None,
     };
-    let exit = exit.map(|(after, code)| (later(since, after), code));
+    let exit = exit.map(|(after, code)| (later(since, after), code, false));
     let grace = grace(around.pod);
-    let killed = outlook.killed.map(|at| (later(at, program.stop.min(grace)), KILLED));
-    let end = exit.into_iter().chain(killed).min_by_key(|(at, _)| *at);
-    if let Some((at, code)) = end {
+    let killed = outlook.killed.map(|at| (later(at, program.stop.min(grace)), KILLED, true));
+    let end = exit.into_iter().chain(killed).min_by_key(|(at, ..)| *at);
+    if let Some((at, code, killed)) = end {
         if at <= now {
-            unit.end(code, now);
+            match killed {
+                true => unit.kill(code, now),
+                false => unit.end(code, now),
+            }
             progress.changed = true;
             return;
         }

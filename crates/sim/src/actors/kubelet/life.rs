@@ -107,6 +107,8 @@ pub struct End {
     pub finished: Timestamp,
     /// Which run of the container it was.
     pub run: u32,
+    /// The kubelet itself has killed it, and goes on at once.
+    pub killed: bool,
 }
 
 /// The pause before the next restart, and when it was last made longer.
@@ -182,9 +184,17 @@ impl Unit {
 
     pub fn end(&mut self, code: i32, finished: Timestamp) {
         if let State::Running { since } = self.state {
-            let end = End { code, started: since, finished, run: self.runs };
+            let end = End { code, started: since, finished, run: self.runs, killed: false };
             (self.started, self.ready) = (false, self.role == Role::Init && code == 0);
             self.state = State::Ended(end);
+        }
+    }
+
+    /// Ends it because its probes failed.
+    pub fn kill(&mut self, code: i32, finished: Timestamp) {
+        self.end(code, finished);
+        if let State::Ended(end) = &mut self.state {
+            end.killed = true;
         }
     }
 
