@@ -3,7 +3,6 @@
 use super::compare::Line;
 use super::side::fits;
 use serde::Deserialize;
-use std::collections::BTreeSet;
 
 /// More would mean that the embedded cluster is another thing than Kubernetes.
 pub const AT_MOST: usize = 20;
@@ -24,6 +23,14 @@ impl Difference {
         let one_of = |globs: &[String], text: &str| globs.iter().any(|glob| fits(glob, text));
         one_of(&self.at, &line.at) && one_of(&self.path, &line.path)
     }
+
+    /// Its globs that fit no line that it explains.
+    fn unused(&self, lines: &[Line]) -> Vec<&str> {
+        let explained: Vec<&Line> = lines.iter().filter(|line| self.explains(line)).collect();
+        let at = self.at.iter().filter(|glob| !explained.iter().any(|line| fits(glob, &line.at)));
+        let path = self.path.iter().filter(|glob| !explained.iter().any(|line| fits(glob, &line.path)));
+        at.chain(path).map(String::as_str).collect()
+    }
 }
 
 pub fn load() -> Vec<Difference> {
@@ -36,11 +43,8 @@ pub fn unexplained<'a>(differences: &[Difference], lines: &'a [Line]) -> Vec<&'a
     lines.iter().filter(|line| !differences.iter().any(|one| one.explains(line))).collect()
 }
 
-/// The differences that are not there any more.
-pub fn outlived<'a>(differences: &'a [Difference], lines: &[Line]) -> Vec<&'a Difference> {
-    let mut left: BTreeSet<usize> = (0..differences.len()).collect();
-    for line in lines {
-        left.retain(|at| !differences[*at].explains(line));
-    }
-    left.into_iter().map(|at| &differences[at]).collect()
+/// The differences that are not there any more, in whole or in part: their reasons, and what fits nothing.
+pub fn outlived<'a>(differences: &'a [Difference], lines: &[Line]) -> Vec<(&'a str, Vec<&'a str>)> {
+    let unused = differences.iter().map(|one| (one.reason.as_str(), one.unused(lines)));
+    unused.filter(|(_, globs)| !globs.is_empty()).collect()
 }

@@ -25,10 +25,36 @@ use anyhow::{Context, Result, ensure};
 use compare::Line;
 use requests::Topic;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// What the script has at least.
 const REQUESTS: usize = 300;
 const SCENARIOS: usize = 30;
+/// What the scenarios have to be about, and those that are.
+const TOPICS: [(&str, &[&str]); 10] = [
+    (
+        "the examples of the first README",
+        &["sequence-three-pods", "sequence-groups", "sequence-database-init", "sequence-node-scope"],
+    ),
+    ("a DaemonSet when a node joins", &["node-joins"]),
+    (
+        "a StatefulSet that starts, grows and shrinks",
+        &["stateful-start", "stateful-scaled-up", "stateful-scaled-down"],
+    ),
+    (
+        "the updates of a StatefulSet",
+        &["stateful-updated", "stateful-updated-with-a-partition", "stateful-stuck-update"],
+    ),
+    (
+        "the patterns of Jobs",
+        &["job-single", "job-fixed-count", "job-parallel", "job-work-queue", "job-work-queue-of-one"],
+    ),
+    ("the policies of CronJobs", &["cron-allow", "cron-forbid", "cron-replace", "cron-suspended"]),
+    ("preemption", &["preemption", "preemption-of-the-least"]),
+    ("taints", &["node-tainted", "node-no-execute", "node-cordoned", "node-not-ready"]),
+    ("priorities", &["priority-never-preempts"]),
+    ("probes", &["kubelet-probes", "kubelet-startup-probe", "kubelet-liveness-probe"]),
+];
 
 /// The files of a folder beside this one, by their names.
 pub fn files(folder: &str) -> Result<Vec<(String, String)>> {
@@ -48,21 +74,44 @@ pub fn left_out(what: &str) -> bool {
     std::env::var("CONFORMANCE").is_ok_and(|wanted| !what.starts_with(&wanted))
 }
 
+fn topics() -> Result<Vec<Topic>> {
+    files("requests")?.iter().map(|(name, text)| Topic::parse(name, text)).collect()
+}
+
+#[test]
+fn the_script_is_whole() -> Result<()> {
+    let requests: usize = topics()?.iter().map(Topic::len).sum();
+    ensure!(requests >= REQUESTS, "{requests} requests, {REQUESTS} are wanted");
+    let stories = play::stories()?;
+    ensure!(stories.len() >= SCENARIOS, "{} scenarios, {SCENARIOS} are wanted", stories.len());
+    for (topic, names) in TOPICS {
+        for name in names {
+            ensure!(stories.iter().any(|story| story.name == *name), "{topic}: no scenario {name}");
+        }
+    }
+    let differences = differences::load();
+    ensure!(differences.len() <= differences::AT_MOST, "{} differences", differences.len());
+    ensure!(differences.iter().all(|one| !one.reason.trim().is_empty()), "each difference has a reason");
+    println!("{requests} requests, {} scenarios, {} differences", stories.len(), differences.len());
+    Ok(())
+}
+
 #[test]
 fn both_clusters_do_the_same() -> Result<()> {
-    let topics = files("requests")?;
-    let topics = topics.iter().map(|(name, text)| Topic::parse(name, text)).collect::<Result<Vec<_>>>()?;
+    let topics = topics()?;
     // The embedded clusters run on threads of their own.
     let stories: &'static [play::Story] = Vec::leak(play::stories()?);
     let differences = differences::load();
-    let requests: usize = topics.iter().map(Topic::len).sum();
-    println!("{requests} requests, {} scenarios, {} differences", stories.len(), differences.len());
 
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let lines: Vec<Line> = runtime.block_on(async {
+        let begun = Instant::now();
         let cluster = clusters::real().await?;
+        println!("the cluster is up after {:?}", begun.elapsed());
         let mut lines = play::requests(&topics, &differences, &cluster).await?;
+        println!("the requests are answered after {:?}", begun.elapsed());
         lines.extend(play::scenarios(stories, &differences, &cluster).await?);
+        println!("the scenarios are over after {:?}", begun.elapsed());
         anyhow::Ok(lines)
     })?;
 
@@ -72,9 +121,5 @@ fn both_clusters_do_the_same() -> Result<()> {
         let outlived = differences::outlived(&differences, &lines);
         ensure!(outlived.is_empty(), "differences that are not there any more: {outlived:#?}");
     }
-    ensure!(requests >= REQUESTS, "{requests} requests, {REQUESTS} are wanted");
-    ensure!(stories.len() >= SCENARIOS, "{} scenarios, {SCENARIOS} are wanted", stories.len());
-    ensure!(differences.len() <= differences::AT_MOST, "{} differences", differences.len());
-    ensure!(differences.iter().all(|one| !one.reason.trim().is_empty()), "each difference has a reason");
     Ok(())
 }

@@ -25,7 +25,7 @@ use tokio::time::Instant;
 /// What rests when a request is answered, so that nobody but us changes anything.
 const ACTORS: [Component; 3] = [Component::Kwok, Component::Scheduler, Component::ControllerManager];
 /// So long the real cluster may take until it has come where ours is.
-const SETTLES: Duration = Duration::from_secs(30);
+const SETTLES: Duration = Duration::from_secs(60);
 /// So long ours may go on when the last step is done.
 const RESTS: Duration = Duration::from_secs(5);
 /// The controller manager takes some seconds, on a busy machine more.
@@ -34,6 +34,8 @@ const POLL: Duration = Duration::from_millis(100);
 const ACCOUNTS: Duration = Duration::from_secs(120);
 /// The node with a real kubelet.
 const REAL_NODE: &str = "real";
+/// In scenarios: the name of the scenario, which is a label of its nodes.
+const OWN_NAME: &str = "$scenario";
 
 pub struct Story {
     pub name: String,
@@ -46,9 +48,9 @@ pub fn stories() -> Result<Vec<Story>> {
     for (file, text) in files("scenarios")? {
         let parsed: File = serde_saphyr::from_str(&text).with_context(|| format!("scenarios/{file}.yaml"))?;
         for (name, scenario) in parsed.scenarios {
-            let whole = filled_in(&parsed.given, &scenario);
+            let whole = filled_in(&parsed.given, &scenario).to_string().replace(OWN_NAME, &name);
             let scenario =
-                serde_json::from_value(whole).with_context(|| format!("scenarios/{file}: {name}"))?;
+                serde_json::from_str(&whole).with_context(|| format!("scenarios/{file}: {name}"))?;
             stories.push(Story { name, turn: parsed.turn, scenario });
         }
     }
@@ -88,32 +90,42 @@ pub async fn requests(topics: &[Topic], differences: &[Difference], cluster: &Cl
         .into_iter()
         .collect::<Result<()>>()?;
     for component in ACTORS {
-        cluster.stop(component).await?;
+        cluster.pause(component).await?;
     }
+    let both = async |topic: &&Topic| both_answer(topic, differences, &theirs).await;
+    let (alone, together): (Vec<&Topic>, Vec<&Topic>) = wanted.iter().partition(|topic| topic.alone);
     let mut lines = Vec::new();
-    for topic in wanted {
-        let again = topic.clone();
-        let ours = virtually(move || async move {
-            let ours = Ours::new().await?;
-            add_namespace(&ours.side(), &again.namespace()).await?;
-            again.run(&ours.side(), &|| ours.shared.lock().store.compact()).await
-        })?;
-        let theirs = topic.run(&theirs, &|| ()).await?;
-        let mut of_topic = Vec::new();
-        for ((at, ours), (_, theirs)) in ours.iter().zip(&theirs) {
-            compare(at, "", ours, theirs, &mut of_topic);
-        }
-        show(differences, &of_topic);
-        lines.extend(of_topic);
+    for topic in &alone {
+        lines.extend(both(topic).await?);
+    }
+    for of_topic in join_all(together.iter().map(both)).await {
+        lines.extend(of_topic?);
     }
     for topic in topics.iter().map(Topic::namespace) {
         let path = format!("/api/v1/namespaces/{topic}");
         theirs.send("DELETE", &path, "application/json", Vec::new()).await?;
     }
     for component in ACTORS {
-        cluster.start_component(component).await?;
+        cluster.resume(component).await?;
     }
     at_work(&theirs).await?;
+    Ok(lines)
+}
+
+/// A topic on both sides, and where the answers differ.
+async fn both_answer(topic: &Topic, differences: &[Difference], theirs: &Side) -> Result<Vec<Line>> {
+    let again = topic.clone();
+    let ours = virtually(move || async move {
+        let ours = Ours::new().await?;
+        add_namespace(&ours.side(), &again.namespace()).await?;
+        again.run(&ours.side(), &|| ours.shared.lock().store.compact()).await
+    })?;
+    let theirs = topic.run(theirs, &|| ()).await?;
+    let mut lines = Vec::new();
+    for ((at, ours), (_, theirs)) in ours.iter().zip(&theirs) {
+        compare(at, "", ours, theirs, &mut lines);
+    }
+    show(differences, &lines);
     Ok(lines)
 }
 
@@ -215,7 +227,12 @@ pub async fn scenarios(
     let all = async {
         let long = join_all(of(Turn::Long).map(|story| stage.play(story)));
         let (long, others) = tokio::join!(long, others);
-        anyhow::Ok([long.concat(), others?].concat())
+        let mut lines = [long.concat(), others?].concat();
+        // What only passed through the state of ours has gone on by now.
+        for story in of(Turn::Together) {
+            lines.extend(stage.look_again(story).await?);
+        }
+        anyhow::Ok(lines)
     };
     tokio::select! {
         lines = all => lines,
@@ -270,12 +287,20 @@ impl Stage<'_> {
         }
     }
 
-    /// Takes away what others would count: first the pods, which only go while their nodes are there.
+    /// Whether it still looks as it did, some time later.
+    async fn look_again(&self, story: &Story) -> Result<Vec<Line>> {
+        let Ok(ours) = &self.ends[&*story.name] else { return Ok(Vec::new()) };
+        let what = format!("the watches of {}", story.name);
+        let theirs =
+            wait::until(&what, SETTLES, async || look(&self.side, &self.recorder, story).await).await?;
+        let lines = ours.compare(&theirs, &format!("{} (later)", story.name));
+        show(self.differences, &lines);
+        Ok(lines)
+    }
+
+    /// Takes away the nodes, which others would count.
     async fn clear(&self, story: &Story) -> Result<()> {
         let nodes = format!("/api/v1/nodes?labelSelector=scenario%3D{}", story.name);
-        let namespace = format!("/api/v1/namespaces/{}", story.name);
-        self.side.send("DELETE", &namespace, "application/json", Vec::new()).await?;
-        self.until_empty(&format!("{namespace}/pods")).await?;
         self.side.done("DELETE", &nodes, "application/json", &json!(null)).await?;
         self.until_empty(&nodes).await
     }

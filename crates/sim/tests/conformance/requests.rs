@@ -9,6 +9,7 @@
 //! | `PATCH merge pods/a: {…}` | or `json`, `strategic`, `apply`, `nonsense` |
 //! | `POST raw pods: text` | as it stands |
 //! | `WATCH 2 pods?…` | so many events of a watch, or `all` until it ends |
+//! | `AWAIT 403 POST pods?dryRun=All: {…}` | asks again until the answer has this code: admission hears of some objects a moment later |
 //! | `COMPACT` | forgets what watches could be resumed from |
 //!
 //! In lines and bodies `$uid(pods/a)` and `$version(pods/a)` are what was last seen of an object, `$name(pods/a-)` the name
@@ -22,13 +23,21 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// What a watch waits for comes at once; a watch that ends does so after some seconds.
 const WATCH_LIMIT: Duration = Duration::from_secs(20);
+/// How long an answer is awaited, and how often it is asked for.
+const AWAIT_LIMIT: Duration = Duration::from_secs(60);
+const AWAIT_POLL: Duration = Duration::from_millis(20);
+const COMPACT: &str = "COMPACT";
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    /// While it runs no other does: it touches what is not in its namespace.
+    #[serde(default)]
+    alone: bool,
     #[serde(default)]
     given: Map<String, Value>,
     requests: Vec<Value>,
@@ -37,6 +46,7 @@ struct File {
 #[derive(Clone)]
 pub struct Topic {
     pub name: String,
+    pub alone: bool,
     given: Map<String, Value>,
     requests: Vec<(String, Value)>,
 }
@@ -52,15 +62,16 @@ impl Topic {
             other => bail!("requests/{name}.yaml: a request is a line, and its body: {other}"),
         };
         let requests = file.requests.into_iter().map(parse).collect::<Result<_>>()?;
-        Ok(Topic { name: name.to_owned(), given: file.given, requests })
+        Ok(Topic { name: name.to_owned(), alone: file.alone, given: file.given, requests })
     }
 
     pub fn namespace(&self) -> String {
         format!("topic-{}", self.name)
     }
 
+    /// How many requests there are.
     pub fn len(&self) -> usize {
-        self.requests.len()
+        self.requests.iter().filter(|(line, _)| line != COMPACT).count()
     }
 
     /// Sends all of them, one after the other. Every answer comes with the line it answers.
@@ -69,12 +80,12 @@ impl Topic {
         let mut answers = Vec::new();
         for (number, (line, body)) in self.requests.iter().enumerate() {
             let at = format!("requests/{} {}: {line}", self.name, number + 1);
-            if line == "COMPACT" {
+            if line == COMPACT {
                 compact();
                 continue;
             }
             let body = filled_in(&self.given, body);
-            let answer = ask(side, &mut seen, line, &body).await.with_context(|| at.clone())?;
+            let answer = awaited(side, &mut seen, line, &body).await.with_context(|| at.clone())?;
             answers.push((at, answer));
         }
         let mut names = Names::default();
@@ -106,6 +117,22 @@ pub fn merge(into: &mut Value, more: Value) {
             more.into_iter().for_each(|(name, value)| merge(into.entry(name).or_insert(Value::Null), value));
         }
         (into, more) => *into = more,
+    }
+}
+
+/// Asks once, or until the answer is the awaited one.
+async fn awaited(side: &Side, seen: &mut Seen, line: &str, body: &Value) -> Result<Value> {
+    let Some((code, line)) = line.strip_prefix("AWAIT ").and_then(|rest| rest.split_once(' ')) else {
+        return ask(side, seen, line, body).await;
+    };
+    let code: u16 = code.parse().context("a code")?;
+    let deadline = Instant::now() + AWAIT_LIMIT;
+    loop {
+        let answer = ask(side, seen, line, body).await?;
+        if answer["code"] == code || Instant::now() > deadline {
+            return Ok(answer);
+        }
+        tokio::time::sleep(AWAIT_POLL).await;
     }
 }
 

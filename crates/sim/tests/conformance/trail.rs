@@ -7,18 +7,19 @@ use rollcall_sim::kinds::Kind;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// What is worth telling about an object, in a few words.
-fn state(event: &Event, words: &Words) -> String {
+/// What is worth telling about an object, in a few words; nothing, where it is told only sometimes.
+fn state(event: &Event, words: &Words) -> Option<String> {
     let object = &event.object;
     if event.deleted {
-        return "gone".into();
+        return Some("gone".into());
     }
     let ends = object["metadata"]["deletionTimestamp"].is_string();
     // A kubelet tells how a pod ends; kwok does not.
     if ends && event.kind == Kind::Pod && !words.kubelet {
-        return "terminating".into();
+        return Some("terminating".into());
     }
     let mut said = match event.kind {
+        Kind::Pod if words.kubelet && has_run(object) => return None,
         Kind::Pod => pod(object, words),
         Kind::Job => conditions(object, words, |_| true),
         Kind::PodSequence => match object["status"]["phase"].as_str() {
@@ -33,7 +34,15 @@ fn state(event: &Event, words: &Words) -> String {
     if ends {
         said.push("terminating".into());
     }
-    said.join(", ")
+    Some(said.join(", "))
+}
+
+/// All has ended, and the phase does not say so yet. A busy kubelet tells both at once.
+fn has_run(pod: &Value) -> bool {
+    let containers = pod["status"]["containerStatuses"].as_array().map(Vec::as_slice).unwrap_or_default();
+    pod["status"]["phase"] == "Running"
+        && pod["spec"]["restartPolicy"] == "Never"
+        && containers.iter().all(|container| container["state"]["terminated"].is_object())
 }
 
 fn pod(pod: &Value, words: &Words) -> Vec<String> {
@@ -78,7 +87,7 @@ pub fn each(events: &[Event], words: &Words) -> BTreeMap<String, Value> {
         let text = |field: &str| event.object["metadata"][field].as_str().unwrap_or_default();
         let name = format!("{}/{}", event.kind.info().name, words.said(text("name")));
         let way = ways.entry((name, text("uid").to_owned())).or_default();
-        let state = state(event, words);
+        let Some(state) = state(event, words) else { continue };
         if way.last() != Some(&state) {
             way.push(state);
         }
@@ -101,7 +110,7 @@ pub fn together(events: &[Event], words: &Words, globs: &[String]) -> Value {
         if !globs.iter().any(|glob| fits(glob, &name)) {
             continue;
         }
-        let state = state(event, words);
+        let Some(state) = state(event, words) else { continue };
         if last.insert(text("uid").to_owned(), state.clone()).as_ref() != Some(&state) {
             line.push(format!("{name}: {state}"));
         }
