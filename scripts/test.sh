@@ -58,9 +58,9 @@ report() {
     printf 'total %ds\n' $((SECONDS - started))
 }
 
-# Test binaries mostly wait for clusters, so several of them run at the same time. The longest ones go first, and the two
-# that need the machine's one real node are kept apart.
-LONGEST='faults restart real_node idle crash sequence kwok sequence_alone leaders'
+# Test binaries mostly wait for clusters, so several of them run at the same time. The longest ones go first. Those that
+# need the machine's one real node wait for each other; conformance is done with it before the next one is there.
+LONGEST='conformance faults restart real_node idle crash sequence kwok sequence_alone leaders'
 
 # Ten thousand simulations keep all cores busy, so they run alone.
 CHAOS='/chaos-[0-9a-f]*$'

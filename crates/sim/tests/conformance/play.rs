@@ -4,11 +4,11 @@ use super::clusters::{self, Ours};
 use super::compare::{Line, compare};
 use super::differences::{Difference, unexplained};
 use super::objects::whole;
-use super::recorder::Recorder;
+use super::recorder::{Recorder, left};
 use super::requests::{Topic, filled_in};
 use super::scenario::{File, Scenario, Turn};
 use super::side::{Side, place};
-use super::snapshot::{End, nodes, objects, said};
+use super::snapshot::{End, nodes, said};
 use super::words::Words;
 use super::{files, left_out};
 use anyhow::{Context, Result, bail};
@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use rollcall_controller::clock::Clock;
 use rollcall_sim::kinds::Kind;
 use rollcall_testbed::{Cluster, Component, wait};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -31,6 +31,8 @@ const RESTS: Duration = Duration::from_secs(5);
 /// The controller manager takes some seconds, on a busy machine more.
 const WARM_UP: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(100);
+/// A scenario is looked at this often, also when nothing happens in it.
+const AT_LEAST: Duration = Duration::from_secs(1);
 const ACCOUNTS: Duration = Duration::from_secs(120);
 /// The node with a real kubelet.
 const REAL_NODE: &str = "real";
@@ -161,14 +163,9 @@ async fn play(story: &Story) -> Result<End> {
     let recorder = Recorder::start(&side).await?;
     let story = async {
         add_namespace(&side, &story.name).await?;
-        story.scenario.run(&side, &story.name).await?;
+        story.scenario.run(&side, &recorder, &story.name).await?;
         tokio::time::sleep(RESTS).await;
-        loop {
-            if let Some(end) = look(&side, &recorder, story).await? {
-                return Ok(end);
-            }
-            tokio::time::sleep(POLL).await;
-        }
+        look(&side, &recorder, story).await
     };
     tokio::select! {
         biased;
@@ -178,17 +175,14 @@ async fn play(story: &Story) -> Result<End> {
     }
 }
 
-/// How it looks now, if the watches are as far.
-async fn look(side: &Side, recorder: &Recorder, story: &Story) -> Result<Option<End>> {
-    let mut all = objects(side, &story.name).await?;
-    if !recorder.has_seen(&story.name, &all) {
-        return Ok(None);
-    }
+/// How it looks now.
+async fn look(side: &Side, recorder: &Recorder, story: &Story) -> Result<End> {
     let events = recorder.of(&story.name);
+    let mut all: Vec<(Kind, Value)> = left(&events).map(|(kind, object)| (kind, object.clone())).collect();
     all.extend(nodes(side, &story.name).await?);
     all.extend(said(side, &story.name).await?);
     let words = Words::new(&events, story.scenario.anywhere, story.turn == Turn::Kubelet);
-    Ok(Some(End::new(&all, &events, &words, &story.scenario.order)))
+    Ok(End::new(&all, &events, &words, &story.scenario.order))
 }
 
 /// Every scenario on both sides.
@@ -224,6 +218,9 @@ pub async fn scenarios(
         }
         anyhow::Ok(lines)
     };
+    // First of all, so that they do not miss the next full minute.
+    let places = of(Turn::Long).map(async |story| add_namespace(&stage.side, &story.name).await);
+    join_all(places).await.into_iter().collect::<Result<()>>()?;
     let all = async {
         let long = join_all(of(Turn::Long).map(|story| stage.play(story)));
         let (long, others) = tokio::join!(long, others);
@@ -273,26 +270,29 @@ impl Stage<'_> {
     }
 
     async fn compare(&self, story: &Story, ours: &End) -> Result<Vec<Line>> {
-        add_namespace(&self.side, &story.name).await?;
-        story.scenario.run(&self.side, &story.name).await?;
+        if story.turn != Turn::Long {
+            add_namespace(&self.side, &story.name).await?;
+        }
+        story.scenario.run(&self.side, &self.recorder, &story.name).await?;
         let deadline = Instant::now() + SETTLES;
         loop {
-            if let Some(theirs) = look(&self.side, &self.recorder, story).await? {
-                let lines = ours.compare(&theirs, &story.name);
-                if unexplained(self.differences, &lines).is_empty() || Instant::now() > deadline {
-                    return Ok(lines);
-                }
+            let known = self.recorder.count(&story.name);
+            let lines = ours.compare(&look(&self.side, &self.recorder, story).await?, &story.name);
+            if unexplained(self.differences, &lines).is_empty() || Instant::now() > deadline {
+                return Ok(lines);
             }
-            tokio::time::sleep(POLL).await;
+            // What is asked for, Events and nodes, comes with the rest.
+            let patience = Instant::now() + AT_LEAST;
+            while self.recorder.count(&story.name) == known && Instant::now() < patience {
+                tokio::time::sleep(POLL).await;
+            }
         }
     }
 
     /// Whether it still looks as it did, some time later.
     async fn look_again(&self, story: &Story) -> Result<Vec<Line>> {
         let Ok(ours) = &self.ends[&*story.name] else { return Ok(Vec::new()) };
-        let what = format!("the watches of {}", story.name);
-        let theirs =
-            wait::until(&what, SETTLES, async || look(&self.side, &self.recorder, story).await).await?;
+        let theirs = look(&self.side, &self.recorder, story).await?;
         let lines = ours.compare(&theirs, &format!("{} (later)", story.name));
         show(self.differences, &lines);
         Ok(lines)

@@ -6,7 +6,7 @@ use futures::StreamExt;
 use rollcall_sim::kinds::Kind;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The kinds that scenarios are about.
 pub const KINDS: [Kind; 15] = [
@@ -33,12 +33,15 @@ pub struct Event {
     pub version: u64,
     pub kind: Kind,
     pub deleted: bool,
-    pub object: Value,
+    pub object: Arc<Value>,
 }
+
+/// By namespace.
+type Events = BTreeMap<String, Vec<Event>>;
 
 #[derive(Clone, Default)]
 pub struct Recorder {
-    events: Arc<Mutex<Vec<Event>>>,
+    events: Arc<Mutex<Events>>,
 }
 
 impl Recorder {
@@ -51,43 +54,44 @@ impl Recorder {
             tokio::spawn(async move {
                 while let Some(Ok(line)) = lines.next().await {
                     let object = line["object"].clone();
-                    let version = version(&object);
-                    let deleted = line["type"] == "DELETED";
-                    let event = Event { version, kind, deleted, object };
-                    events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+                    let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+                    let (version, deleted) = (version(&object), line["type"] == "DELETED");
+                    let event = Event { version, kind, deleted, object: Arc::new(object) };
+                    lock(&events).entry(namespace).or_default().push(event);
                 }
             });
         }
         Ok(recorder)
     }
 
+    /// How much has happened in a namespace.
+    pub fn count(&self, namespace: &str) -> usize {
+        lock(&self.events).get(namespace).map_or(0, Vec::len)
+    }
+
     /// What happened in a namespace.
     pub fn of(&self, namespace: &str) -> Vec<Event> {
-        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut of: Vec<Event> = events
-            .iter()
-            .filter(|event| event.object["metadata"]["namespace"] == namespace)
-            .cloned()
-            .collect();
+        let mut of = lock(&self.events).get(namespace).cloned().unwrap_or_default();
         of.sort_by_key(|event| event.version);
         of
     }
+}
 
-    /// Whether the watches have come as far as these objects of a namespace, and know of no others.
-    pub fn has_seen(&self, namespace: &str, objects: &[(Kind, Value)]) -> bool {
-        let mut last: BTreeMap<String, u64> = BTreeMap::new();
-        for event in self.of(namespace) {
-            let uid = event.object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-            match event.deleted {
-                true => drop(last.remove(&uid)),
-                false => drop(last.insert(uid, event.version)),
-            }
+fn lock(events: &Mutex<Events>) -> MutexGuard<'_, Events> {
+    events.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is there after all these events.
+pub fn left(events: &[Event]) -> impl Iterator<Item = (Kind, &Value)> {
+    let mut left: BTreeMap<&str, &Event> = BTreeMap::new();
+    for event in events {
+        let uid = event.object["metadata"]["uid"].as_str().unwrap_or_default();
+        match event.deleted {
+            true => drop(left.remove(uid)),
+            false => drop(left.insert(uid, event)),
         }
-        let of = |object: &Value| object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-        let listed: BTreeMap<String, u64> =
-            objects.iter().map(|(_, object)| (of(object), version(object))).collect();
-        last == listed
     }
+    left.into_values().map(|event| (event.kind, &*event.object))
 }
 
 fn version(object: &Value) -> u64 {

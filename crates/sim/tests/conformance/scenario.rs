@@ -14,6 +14,7 @@
 //! What is refused says so by `code:`. A name that was generated is `app-*`: the first that there is.
 
 use super::objects::{prefix_annotations, whole};
+use super::recorder::{KINDS, Recorder, left};
 use super::requests::merge;
 use super::side::{Side, fits, kind, place};
 use anyhow::{Context, Result, bail, ensure};
@@ -83,9 +84,9 @@ struct Step {
 }
 
 impl Scenario {
-    pub async fn run(&self, side: &Side, namespace: &str) -> Result<()> {
+    pub async fn run(&self, side: &Side, recorder: &Recorder, namespace: &str) -> Result<()> {
+        let hand = Hand { side, recorder, namespace };
         for (number, step) in self.steps.iter().enumerate() {
-            let hand = Hand { side, namespace };
             hand.step(step).await.with_context(|| format!("{namespace}, step {}", number + 1))?;
         }
         Ok(())
@@ -94,6 +95,7 @@ impl Scenario {
 
 struct Hand<'a> {
     side: &'a Side,
+    recorder: &'a Recorder,
     namespace: &'a str,
 }
 
@@ -129,7 +131,7 @@ impl Hand<'_> {
             self.until(what, &step.is, step.count).await?;
         }
         if let Some(what) = &step.gone {
-            self.wait(&format!("no {what}"), async || Ok(self.find(what).await?.is_empty())).await?;
+            self.wait(what, &format!("no {what}"), async || Ok(self.known(what).await?.is_empty())).await?;
         }
         if let Some(what) = &step.changes {
             let field = async || {
@@ -138,7 +140,7 @@ impl Hand<'_> {
             };
             let before = field().await?;
             let awaited = format!("{what} with another {}", step.at);
-            self.wait(&awaited, async || Ok(field().await? != before)).await?;
+            self.wait(what, &awaited, async || Ok(field().await? != before)).await?;
         }
         Ok(())
     }
@@ -198,36 +200,63 @@ impl Hand<'_> {
 
     /// The objects that are meant: one by name, several by `*`, all of a kind. A Namespace is only ever the own one.
     async fn find(&self, what: &str) -> Result<Vec<Value>> {
-        let (of, name) = what.split_once('/').unwrap_or((what, "*"));
-        let kind = kind(of)?;
+        let (kind, name) = meant(what)?;
         let list = self.side.get(&place(kind, Some(self.namespace))).await?.body;
-        let items = list["items"].as_array().cloned().with_context(|| format!("list {of}: {list}"))?;
-        let fits = |item: &Value| fits(name, item["metadata"]["name"].as_str().unwrap_or_default());
+        let items = list["items"].as_array().cloned().with_context(|| format!("list {what}: {list}"))?;
         let own = |item: &Value| kind != Kind::Namespace || item["metadata"]["name"] == self.namespace;
-        Ok(items.into_iter().filter(|item| fits(item) && own(item)).collect())
+        Ok(items.into_iter().filter(|item| is_named(item, name) && own(item)).collect())
+    }
+
+    /// The same as far as the watches know, which ask for nothing.
+    async fn known(&self, what: &str) -> Result<Vec<Value>> {
+        let (kind, name) = meant(what)?;
+        if !KINDS.contains(&kind) {
+            return self.find(what).await;
+        }
+        let events = self.recorder.of(self.namespace);
+        let is_meant = |(of, item): &(Kind, &Value)| *of == kind && is_named(item, name);
+        Ok(left(&events).filter(is_meant).map(|(_, item)| item.clone()).collect())
     }
 
     async fn until(&self, what: &str, is: &Value, count: Option<usize>) -> Result<()> {
         let awaited = format!("{what} like {is}");
-        self.wait(&awaited, async || {
-            let found = self.find(what).await?;
+        self.wait(what, &awaited, async || {
+            let found = self.known(what).await?;
             let like = found.iter().filter(|object| is.is_null() || includes(object, is)).count();
             Ok(count.map_or(like > 0, |count| like == count && found.len() == count))
         })
         .await
     }
 
-    async fn wait(&self, what: &str, probe: impl AsyncFn() -> Result<bool>) -> Result<()> {
+    /// Waits until something is the case with these objects. Where they are watched, it is looked at after every event.
+    async fn wait(&self, of: &str, what: &str, probe: impl AsyncFn() -> Result<bool>) -> Result<()> {
         let deadline = Instant::now() + LIMIT;
-        while !probe().await? {
+        let watched = KINDS.contains(&meant(of)?.0);
+        loop {
+            let known = self.recorder.count(self.namespace);
+            if probe().await? {
+                return Ok(());
+            }
             if Instant::now() > deadline {
-                let of = what.trim_start_matches("no ").split(['/', ' ']).next().unwrap_or_default();
                 bail!("{what}: not within {LIMIT:?}; there is {}", Value::from(self.find(of).await?));
             }
+            let is_news = || !watched || self.recorder.count(self.namespace) != known;
             tokio::time::sleep(POLL).await;
+            while !is_news() && Instant::now() <= deadline {
+                tokio::time::sleep(POLL).await;
+            }
         }
-        Ok(())
     }
+}
+
+/// A kind and a glob of names.
+fn meant(what: &str) -> Result<(Kind, &str)> {
+    let (of, name) = what.split_once('/').unwrap_or((what, "*"));
+    Ok((kind(of)?, name))
+}
+
+fn is_named(item: &Value, glob: &str) -> bool {
+    fits(glob, item["metadata"]["name"].as_str().unwrap_or_default())
 }
 
 /// Whether a value has everything that is wanted; of a list, an item for each that is wanted. Null is absent.

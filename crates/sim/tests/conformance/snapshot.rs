@@ -1,7 +1,7 @@
 //! How a scenario ends: every object in its namespace and its nodes, and the ways they went.
 
 use super::compare::{Line, compare};
-use super::recorder::{Event, KINDS};
+use super::recorder::Event;
 use super::side::{Side, place};
 use super::trail;
 use super::words::Words;
@@ -13,17 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Published into every real namespace; nothing reads it here.
 const ROOT_CERTIFICATE: &str = "kube-root-ca.crt";
-
-/// Everything that is in a namespace, as it is.
-pub async fn objects(side: &Side, namespace: &str) -> Result<Vec<(Kind, Value)>> {
-    let mut all = Vec::new();
-    for kind in KINDS {
-        let list = side.get(&place(kind, Some(namespace))).await?.body;
-        let items = list["items"].as_array().cloned().unwrap_or_default();
-        all.extend(items.into_iter().map(|item| (kind, item)));
-    }
-    Ok(all)
-}
 
 /// The nodes of a scenario, as far as others than kubelets write them.
 pub async fn nodes(side: &Side, namespace: &str) -> Result<Vec<(Kind, Value)>> {

@@ -7,6 +7,8 @@ use rollcall_sim::kinds::Kind;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
+const TERMINATING_VICTIMS: &str = "not eligible due to a terminating pod on the nominated node";
+
 /// What is worth telling about an object, in a few words; nothing, where it is told only sometimes.
 fn state(event: &Event, words: &Words) -> Option<String> {
     let object = &event.object;
@@ -19,7 +21,7 @@ fn state(event: &Event, words: &Words) -> Option<String> {
         return Some("terminating".into());
     }
     let mut said = match event.kind {
-        Kind::Pod if words.kubelet && has_run(object) => return None,
+        Kind::Pod if words.kubelet && has_run(object) || is_waiting_for_victims(object) => return None,
         Kind::Pod => pod(object, words),
         Kind::Job => conditions(object, words, |_| true),
         Kind::PodSequence => match object["status"]["phase"].as_str() {
@@ -43,6 +45,14 @@ fn has_run(pod: &Value) -> bool {
     pod["status"]["phase"] == "Running"
         && pod["spec"]["restartPolicy"] == "Never"
         && containers.iter().all(|container| container["state"]["terminated"].is_object())
+}
+
+/// The scheduler looks again while its victims go, if anything happens meanwhile that could make room.
+fn is_waiting_for_victims(pod: &Value) -> bool {
+    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.any(|condition| {
+        condition["message"].as_str().is_some_and(|message| message.contains(TERMINATING_VICTIMS))
+    })
 }
 
 fn pod(pod: &Value, words: &Words) -> Vec<String> {
