@@ -48,7 +48,7 @@ deploy-example: ## Apply the first example (EXAMPLE=file for another)
 	$(KUBECTL) apply -f $(EXAMPLE)
 
 demo: ## Watch a shop start in order, with a failure in it; no Kubernetes is needed (ARGS=--fast)
-	$(CARGO) run --locked -q -p rollcall-cli -- demo $(ARGS)
+	$(CARGO) run --locked --profile quick -p rollcall-cli -- demo $(ARGS)
 
 cluster: ## A throw-away Kubernetes on this machine, until Ctrl-C (NODES=3, ARGS=--real-node)
 	$(CARGO) run --locked -q -p rollcall-testbed -- up --nodes $(NODES) $(ARGS)

@@ -103,9 +103,10 @@ planted() {
 run() {
     step "format" "$CARGO" fmt --all --check || true
     step "clippy" "$CARGO" clippy --locked --workspace --all-targets -- -D warnings || true
-    # Tests start our programs as other processes, so all of them must be there first.
-    step "build" "$CARGO" build --locked --workspace --bins || return
-    step "kubernetes (built once)" "$CARGO" run --locked -q -p rollcall-testbed -- build || return
+    # Tests start our programs as other processes, so all of them must be there first. Together with the tests, and not one
+    # package alone: else other people's code is compiled twice, with other features.
+    step "build" "$CARGO" build --locked --workspace --bins --tests || return
+    step "kubernetes (built once)" "${CARGO_TARGET_DIR:-target}/debug/rollcall-testbed" build || return
     step "tests" tests || true
     step "simulated faults" chaos || true
     step "planted bugs" planted || true
