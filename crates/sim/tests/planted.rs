@@ -34,8 +34,7 @@ impl Known {
             return Known::default();
         };
         let named = |fault: &str| Fault::named(fault.split('@').next().unwrap_or_default());
-        let times: Option<Vec<Planned>> = faults.split(',').map(|fault| fault.parse().ok()).collect();
-        let plan = seed.parse().ok().zip(times).map(|(seed, faults)| Plan { seed, faults });
+        let plan = seed.parse().ok().and_then(|seed| Plan::given(seed, faults).ok());
         Known { plan, faults: faults.split(',').filter_map(named).collect() }
     }
 

@@ -6,7 +6,6 @@
 
 use anyhow::{Context, Result, bail};
 use rollcall_sim::chaos::batch::{Calm, batch, cores};
-use rollcall_sim::chaos::fault::Planned;
 use rollcall_sim::chaos::plan::Plan;
 use rollcall_sim::chaos::run::run_aloud;
 
@@ -22,10 +21,7 @@ fn main() -> Result<()> {
     };
     let (runs, seed) = (number(0, 1000)?, number(1, 1)?);
     match given(2) {
-        Some(faults) => {
-            let faults: Result<Vec<Planned>, String> = faults.split(',').map(str::parse).collect();
-            one(&Plan { seed, faults: faults.map_err(anyhow::Error::msg)? })
-        }
+        Some(faults) => one(&Plan::given(seed, faults).map_err(anyhow::Error::msg)?),
         None => many(runs, seed),
     }
 }

@@ -29,6 +29,12 @@ impl Plan {
         Plan { seed, faults: faults.collect() }
     }
 
+    /// As it was printed: `away@1200,410@3`.
+    pub fn given(seed: u64, faults: &str) -> Result<Plan, String> {
+        let faults: Result<Vec<Planned>, String> = faults.split(',').map(str::parse).collect();
+        Ok(Plan { seed, faults: faults? })
+    }
+
     /// These faults, at times by chance.
     pub fn of(seed: u64, faults: &[Fault]) -> Plan {
         let mut chance = Chance::seeded(seed);
