@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use futures::StreamExt;
 use kube::Client;
-use rollcall_testbed::{Cluster, Component, Options, wait};
+use rollcall_testbed::{Cluster, Component, Options, free_port, wait};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -168,10 +168,6 @@ fn pod(name: &str) -> Value {
             "containers": [container("server"), container("proxy")],
         },
     })
-}
-
-fn free_port() -> Result<u16> {
-    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 impl Controller {

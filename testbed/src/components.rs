@@ -1,12 +1,13 @@
 //! The command lines of the control plane.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
 use crate::cluster::Options;
+use crate::ports::free_port;
 use crate::process::Spec;
 
 const AUDIT_POLICY: &str = include_str!("../assets/audit-policy.yaml");
@@ -191,15 +192,4 @@ pub fn random<const N: usize>() -> Result<[u8; N]> {
 
 pub fn random_hex<const N: usize>() -> Result<String> {
     Ok(random::<N>()?.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-/// A free port below the ones the kernel gives to outgoing connections, so that nobody takes it while a
-/// restarting server has let go of it.
-pub fn free_port() -> Result<u16> {
-    loop {
-        let port = 10_000 + u16::from_le_bytes(random::<2>()?) % 20_000;
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return Ok(port);
-        }
-    }
 }

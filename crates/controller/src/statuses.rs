@@ -214,6 +214,8 @@ impl Statuses {
             }
             book.in_flight = true;
             book.sent = Some(now);
+            // The watch may show it before the answer is there.
+            book.ours = false;
             if in_turn {
                 self.turn = Some(now + BETWEEN_TWO);
             }
@@ -356,6 +358,21 @@ mod tests {
             }
         }
         assert!((4..12).contains(&attempts), "{attempts} attempts in a minute");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn own_writes_contradict_nobody_even_if_they_are_seen_before_their_answer() {
+        let (mut statuses, uid, wall) = (Statuses::default(), Uid::digest("s"), Timestamp::UNIX_EPOCH);
+        let now = Instant::now();
+        seen(&mut statuses, uid);
+        for message in ["one", "two", "three"] {
+            statuses.want(uid, status(message), true, now);
+            let overdue = statuses.pop(now, wall).expect("what is urgent goes at once");
+            let ours = Written { status: Some(overdue.status), resource_version: message.into() };
+            statuses.observed(uid, ours.clone());
+            statuses.observed(uid, ours);
+            statuses.answered(uid, Outcome::Done, now);
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -22,9 +22,9 @@ use serde_json::json;
 use tokio::sync::Mutex;
 
 use crate::cluster::Cluster;
-use crate::components::free_port;
 use crate::image::Image;
 use crate::kubeconfig::{self, Identity};
+use crate::ports::free_port;
 use crate::process::{Process, Spec};
 use crate::{nodes, wait};
 

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use rollcall_testbed::wait;
+use rollcall_testbed::{free_port, wait};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::OnceCell;
 
@@ -170,10 +169,6 @@ impl Drop for Controller {
             eprintln!("{}", self.log());
         }
     }
-}
-
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
 fn http(port: u16) -> Result<kube::Client> {
