@@ -34,6 +34,7 @@ pub use audit::{AuditEvent, AuditLog};
 pub use cache::{ETCD_VERSION, KUBERNETES_VERSION, KWOK_VERSION, bin_dir};
 pub use cluster::{Capacity, Cluster, Component, Options};
 pub use image::Image;
+pub use nodes::node;
 pub use packages::install as install_packages;
 pub use ports::free_port;
 pub use proxy::{Fault, FaultProxy, Go, Held, Hold, Line, RequestInfo, Rewrite, WatchFault};

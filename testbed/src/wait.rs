@@ -1,11 +1,12 @@
 //! Waiting for a condition with a deadline; there is no sleeping for luck.
 
 use std::fmt::Debug;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use kube::Api;
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
 const POLL: Duration = Duration::from_millis(20);
 

@@ -8,8 +8,9 @@ use rollcall_core::{
     facts::Pod,
     index::{Answer, Index, Kind, Listed, Note, Object},
     sequence::{
-        Action, Decision, Sequence, Settings, Spec, decide,
+        Action, Decision, Phase, Sequence, Settings, Spec, decide,
         explain::{explain_pod, explain_sequence},
+        spec::Recorded,
     },
 };
 use std::collections::BTreeSet;
@@ -229,16 +230,15 @@ fn a_terminating_pod_of_a_group_that_was_edited_away_can_still_be_explained() {
 }
 
 #[test]
-fn what_was_decided_is_forgotten_when_another_controller_led() {
-    let sequence = sequence(10, &["a"]);
-    let mut index = index(&[Object::Sequence(sequence.clone())], 20);
-    let decision = decided(&index, sequence.uid);
-    index.remember(sequence.uid, decision.recorded.expect("of a living one"));
-    assert!(index.sequence(sequence.uid).expect("known").recorded().phase.is_some());
-    index.take_touched();
-    index.forget_remembered();
-    assert_eq!(index.sequence(sequence.uid).expect("known").recorded(), &sequence.recorded);
-    assert!(index.take_touched().contains(&sequence.uid));
+fn what_another_controller_began_has_begun() {
+    let first = sequence(10, &["a"]);
+    let mut index = index(&[Object::Sequence(first.clone())], 20);
+    let decision = decided(&index, first.uid);
+    assert_eq!(decision.status.expect("of a living one").phase, Phase::Pending);
+    index.remember(first.uid, decision.recorded.expect("of a living one"));
+    let recorded = Recorded { phase: Some(Phase::InProgress), ..first.recorded.clone() };
+    index.apply(Object::Sequence(Sequence { version: 30, recorded, ..first.clone() }));
+    assert_eq!(decided(&index, first.uid).status.expect("of a living one").phase, Phase::InProgress);
 }
 
 #[test]

@@ -5,6 +5,8 @@ use crate::cluster::Cluster;
 use crate::server::{Server, Shared};
 use crate::store::Author;
 use jiff::{SignedDuration, Timestamp};
+use rollcall_api::names;
+use rollcall_controller::Config;
 use rollcall_controller::clock::Clock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +14,23 @@ use tokio::time::Instant;
 
 /// Turns of the actors at one instant. More means that two of them undo each other's work for ever.
 const TURNS: usize = 100_000;
+/// How long a lease of our controller lasts.
+pub const LEASE: Duration = Duration::from_secs(15);
+
+/// How our controller is run inside: as in production, but it serves nothing, and nobody else leads.
+pub fn config(identity: &str, seed: u64) -> Config {
+    Config {
+        namespace: names::OWN_NAMESPACE.into(),
+        metrics_bind_address: None,
+        health_probe_bind_address: None,
+        leader_elect: false,
+        lease_duration: LEASE,
+        identity: identity.into(),
+        max_in_flight: 8,
+        dry_run: false,
+        seed,
+    }
+}
 
 pub struct Embedded {
     pub shared: Arc<Shared>,

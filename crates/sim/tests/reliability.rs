@@ -130,6 +130,13 @@ fn everything_can_be_deleted_while_we_are_absent() {
     }
 }
 
+/// A sequence goes while the answer to the writing of its note is still under way.
+#[test]
+fn a_note_that_is_being_written_when_its_sequence_goes_is_removed() {
+    let plan = Plan::given(1, "sequence-recreated@2621,slow-answer@1").expect("a plan");
+    assert_eq!(Calm::new().broken(&plan, &run(&plan)), [], "{}", plan.command());
+}
+
 /// The same plans find a bug each in a build that has them; see `planted.rs`.
 #[test]
 fn what_finds_planted_bugs_finds_nothing_where_there_are_none() {

@@ -120,6 +120,7 @@ impl Engine {
                 self.index.note_written(note);
                 self.notes_failed = 0;
                 self.queue.succeeded(key);
+                // Its sequence may be gone by now: then the note can be removed only from here on.
                 self.queue.add(key, now);
             }
             Err(failure) => match failure.code {

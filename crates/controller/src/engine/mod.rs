@@ -294,8 +294,6 @@ impl Engine {
         if more {
             self.queue.add(key, since);
         }
-        // A note that is still being written can only be removed when that is over.
-        let finished = finished && !self.noting.contains(&key);
         let mut noting = false;
         for action in actions {
             noting |= matches!(action, Action::WriteNote { .. });

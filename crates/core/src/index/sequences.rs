@@ -278,15 +278,6 @@ impl Index {
         self.sequences.values().filter(|entry| !entry.ghost).map(|entry| &entry.sequence)
     }
 
-    /// Another controller has led in between: what the status says is newer than what was decided here.
-    pub fn forget_remembered(&mut self) {
-        for (uid, entry) in &mut self.sequences {
-            if entry.remembered.take().is_some() {
-                self.touched.insert(*uid);
-            }
-        }
-    }
-
     pub(super) fn apply_note(&mut self, note: Note) {
         self.saw(Kind::Note, note.version);
         let uid = note.sequence;

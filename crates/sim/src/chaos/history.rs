@@ -1,9 +1,9 @@
 //! What is checked of every commit, by rules written for this and for nothing else.
 
-use super::lab::LEASE;
 use super::order::Order;
 use super::seen::Seen;
 use super::world::{self, World};
+use crate::embedded::LEASE;
 use crate::kinds::Kind;
 use crate::store::{Author, Change, Observer};
 use jiff::{SignedDuration, Timestamp};

@@ -6,19 +6,15 @@ use super::plan::Plan;
 use super::process::{Handle, Process};
 use super::seen::Seen;
 use super::world::World;
-use crate::embedded::Embedded;
+use crate::embedded::{self, Embedded};
 use crate::server::Shared;
 use jiff::Timestamp;
-use rollcall_api::names;
 use rollcall_controller::Config;
 use rollcall_controller::clock::Clock;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// When every run begins.
 const BEGINNING: i64 = 1_767_225_600;
-/// How long a lease lasts.
-pub const LEASE: Duration = Duration::from_secs(15);
 
 pub struct Lab {
     pub world: &'static World,
@@ -52,17 +48,8 @@ impl Lab {
 
     /// A controller, which has to be run.
     pub fn process(&self, number: usize, leader_elect: bool) -> Process {
-        let config = Config {
-            namespace: names::OWN_NAMESPACE.into(),
-            metrics_bind_address: None,
-            health_probe_bind_address: None,
-            leader_elect,
-            lease_duration: LEASE,
-            identity: identity(number),
-            max_in_flight: 8,
-            dry_run: false,
-            seed: self.seed.wrapping_add(number as u64),
-        };
+        let seed = self.seed.wrapping_add(number as u64);
+        let config = Config { leader_elect, ..embedded::config(&identity(number), seed) };
         Process {
             number,
             shared: self.shared.clone(),

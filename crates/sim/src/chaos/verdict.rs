@@ -62,6 +62,5 @@ fn too_many(plan: &Plan, outcome: &Outcome, calm: &Outcome) -> Option<Violation>
 
 /// Two that both lead and see different things write each other's reports over, for as long as that lasts.
 fn contradict(plan: &Plan) -> bool {
-    plan.has(Fault::TwoLeaders)
-        && [Fault::Hang, Fault::Silence, Fault::Behind].iter().any(|fault| plan.has(*fault))
+    plan.has(Fault::TwoLeaders) && DEAF.iter().any(|fault| plan.has(*fault))
 }

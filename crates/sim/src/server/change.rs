@@ -95,10 +95,7 @@ pub fn replace(key: &Key, is: &mut Value, object: Value) -> Result<(), Refusal> 
         )));
     }
     if name != &*key.name {
-        return Err(Refusal::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            key.name
-        )));
+        return Err(Refusal::other_name(name, &key.name));
     }
     check_sent(key, is, &object)?;
     let namespace = is["metadata"]["namespace"].clone();

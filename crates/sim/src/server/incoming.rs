@@ -35,10 +35,7 @@ pub fn patched(key: &Key, style: Style, object: &mut Value, body: &[u8]) -> Resu
     patch::apply(style, object, body)?;
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
     if text("name") != &*key.name {
-        let (name, url) = (text("name"), &key.name);
-        return Err(Refusal::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({url})"
-        )));
+        return Err(Refusal::other_name(text("name"), &key.name));
     }
     if text("namespace") != &*key.namespace {
         let message = "the namespace of the provided object does not match the namespace sent on the request";

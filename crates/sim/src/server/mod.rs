@@ -10,8 +10,8 @@ pub mod change;
 pub mod create;
 pub mod defaults;
 pub mod delete;
+mod delete_request;
 pub mod eviction;
-mod farewell;
 mod incoming;
 mod options;
 pub mod patch;
@@ -184,8 +184,8 @@ impl Shared {
                     Ok(Answer::Whole(201, created.json().clone()))
                 }
                 Method::DELETE => {
-                    let wish = farewell::wish(query, body, dry_run)?;
-                    let deleted = farewell::many(cluster, &route, query, &wish)?;
+                    let wish = delete_request::wish(query, body, dry_run)?;
+                    let deleted = delete_request::many(cluster, &route, query, &wish)?;
                     Ok(Answer::Whole(200, deleted))
                 }
                 _ => Err(no_such_verb()),
@@ -223,8 +223,8 @@ impl Shared {
                     .map(stored)
             }
             Method::DELETE => {
-                let wish = farewell::wish(query, body, dry_run)?;
-                farewell::one(cluster, &key, &wish).map(|body| Answer::Whole(200, body))
+                let wish = delete_request::wish(query, body, dry_run)?;
+                delete_request::one(cluster, &key, &wish).map(|body| Answer::Whole(200, body))
             }
             _ => Err(no_such_verb()),
         }

@@ -2,7 +2,7 @@
 
 use super::refusal::Refusal;
 use super::route::Query;
-use super::{eviction, farewell};
+use super::{delete_request, eviction};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::store::Key;
@@ -39,7 +39,7 @@ pub fn subresource(
             Ok((201, success(201)))
         }
         (Kind::Pod, "eviction") => {
-            let wish = farewell::wish_in(&object["deleteOptions"], &Query::default(), dry_run)?;
+            let wish = delete_request::wish_in(&object["deleteOptions"], &Query::default(), dry_run)?;
             eviction::evict(cluster, key, object, &wish)?;
             Ok((201, success(201)))
         }

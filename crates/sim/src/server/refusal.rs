@@ -129,6 +129,13 @@ impl Refusal {
         }
     }
 
+    /// The URL says another name than the object.
+    pub fn other_name(said: &str, url: &str) -> Refusal {
+        Refusal::bad_request(format!(
+            "the name of the object ({said}) does not match the name on the URL ({url})"
+        ))
+    }
+
     pub fn already_exists(kind: Kind, name: &str) -> Refusal {
         Refusal {
             code: 409,

@@ -92,9 +92,7 @@ fn in_words(selector: &Value) -> String {
 pub fn replace(name: &str, is: &mut Value, object: Value) -> Result<(), Refusal> {
     let said = object["metadata"]["name"].as_str().unwrap_or_default();
     if said != name {
-        return Err(Refusal::bad_request(format!(
-            "the name of the object ({said}) does not match the name on the URL ({name})"
-        )));
+        return Err(Refusal::other_name(said, name));
     }
     *is = object;
     Ok(())

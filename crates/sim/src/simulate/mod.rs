@@ -19,7 +19,7 @@ mod verdict;
 
 pub use moment::Moment;
 
-use crate::embedded::Embedded;
+use crate::embedded::{self, Embedded};
 use crate::plan::Plan;
 use crate::report::{Outcome, Report};
 use crate::server::Shared;
@@ -27,8 +27,6 @@ use crate::store::Author;
 use anyhow::Result;
 use jiff::Timestamp;
 use moment::Looking;
-use rollcall_api::names;
-use rollcall_controller::Config;
 use rollcall_controller::clock::Clock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,17 +77,7 @@ async fn run(plan: Plan, looking: Option<Looking<'_>>) -> Result<Report> {
         cluster.store.author = Author::Cluster;
         notes
     };
-    let config = Config {
-        namespace: names::OWN_NAMESPACE.into(),
-        metrics_bind_address: None,
-        health_probe_bind_address: None,
-        leader_elect: false,
-        lease_duration: Duration::from_secs(15),
-        identity: "simulation".into(),
-        max_in_flight: 8,
-        dry_run: false,
-        seed: plan.seed,
-    };
+    let config = embedded::config("simulation", plan.seed);
     let client = embedded.client(Author::Controller(0));
     let controller = rollcall_controller::run(client, config, clock, CancellationToken::new());
     let over = tokio::select! {

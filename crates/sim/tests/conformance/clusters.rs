@@ -5,7 +5,7 @@ use anyhow::Result;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use rollcall_controller::Config;
+use rollcall_api::names::OWN_NAMESPACE;
 use rollcall_controller::clock::Clock;
 use rollcall_sim::embedded::Embedded;
 use rollcall_sim::habits::Habits;
@@ -14,11 +14,9 @@ use rollcall_sim::store::Author;
 use rollcall_testbed::{Capacity, Cluster, Options};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 const CRD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/crd/podsequence-crd.yaml");
-pub const OWN_NAMESPACE: &str = "pod-sequence-system";
 
 /// When the embedded clusters begin: half a minute before a full one, so that what is scheduled comes soon.
 const BEGINNING: i64 = 1_767_225_630;
@@ -74,46 +72,16 @@ impl Ours {
     }
 }
 
-pub fn room(cpu: &str, memory: &str, pods: &str) -> Value {
-    json!({ "cpu": cpu, "memory": memory, "pods": pods, "ephemeral-storage": "1000Gi" })
+pub fn room(cpu: &str, memory: &str, pods: &str) -> Capacity {
+    Capacity { cpu: cpu.into(), memory: memory.into(), pods: pods.into() }
 }
 
-/// A node as the testbed makes it. `more` is merged into its metadata and spec.
-pub fn node(name: &str, more: &Value, room: &Value) -> Value {
-    let now = "2026-01-01T00:00:00Z";
-    let condition = |kind: &str, status: &str, reason: &str| {
-        json!({ "type": kind, "status": status, "reason": reason, "message": "",
-            "lastHeartbeatTime": now, "lastTransitionTime": now })
-    };
-    let mut labels = json!({
-        "beta.kubernetes.io/arch": "amd64", "beta.kubernetes.io/os": "linux",
-        "kubernetes.io/arch": "amd64", "kubernetes.io/hostname": name, "kubernetes.io/os": "linux",
-        "testbed.rollcall.dev/node": "kwok",
-    });
+/// A node as the testbed makes it, with labels and taints of its own.
+pub fn node(name: &str, more: &Value, room: &Capacity) -> Value {
+    let mut node = rollcall_testbed::node(name, room, Timestamp::UNIX_EPOCH);
     for (label, value) in more["labels"].as_object().into_iter().flatten() {
-        labels[label] = value.clone();
+        node["metadata"]["labels"][label] = value.clone();
     }
-    let info = json!({
-        "architecture": "amd64", "bootID": "", "containerRuntimeVersion": "kwok", "kernelVersion": "kwok",
-        "kubeProxyVersion": "", "kubeletVersion": "kwok", "machineID": "", "operatingSystem": "linux",
-        "osImage": "kwok", "systemUUID": "",
-    });
-    let mut node = json!({
-        "apiVersion": "v1", "kind": "Node",
-        "metadata": { "name": name, "annotations": { "kwok.x-k8s.io/node": "fake" }, "labels": labels },
-        "status": {
-            "capacity": room, "allocatable": room, "nodeInfo": info,
-            "conditions": [
-                condition("Ready", "True", "KubeletReady"),
-                condition("MemoryPressure", "False", "KubeletHasSufficientMemory"),
-                condition("DiskPressure", "False", "KubeletHasNoDiskPressure"),
-                condition("PIDPressure", "False", "KubeletHasSufficientPID"),
-            ],
-            "addresses": [
-                { "type": "InternalIP", "address": "127.0.0.1" }, { "type": "Hostname", "address": name },
-            ],
-        },
-    });
     if more["taints"].is_array() {
         node["spec"] = json!({ "taints": more["taints"] });
     }
@@ -122,16 +90,6 @@ pub fn node(name: &str, more: &Value, room: &Value) -> Value {
 
 /// Our own controller, as it runs in production but for the election.
 pub async fn controller(client: Client, clock: Clock) -> Result<()> {
-    let config = Config {
-        namespace: OWN_NAMESPACE.into(),
-        metrics_bind_address: None,
-        health_probe_bind_address: None,
-        leader_elect: false,
-        lease_duration: Duration::from_secs(15),
-        identity: "conformance".into(),
-        max_in_flight: 8,
-        dry_run: false,
-        seed: 1,
-    };
+    let config = rollcall_sim::embedded::config("conformance", 1);
     rollcall_controller::run(client, config, clock, CancellationToken::new()).await
 }

@@ -74,12 +74,10 @@ async fn add_namespace(side: &Side, name: &str) -> Result<()> {
     let namespace = json!({ "metadata": { "name": name } });
     side.done("POST", "/api/v1/namespaces", "application/json", &namespace).await?;
     let account = format!("/api/v1/namespaces/{name}/serviceaccounts/default");
-    let deadline = Instant::now() + ACCOUNTS;
-    while side.get(&account).await?.code != 200 {
-        anyhow::ensure!(Instant::now() < deadline, "no service account in {name}");
-        tokio::time::sleep(POLL).await;
-    }
-    Ok(())
+    wait::until("the service account of a namespace", ACCOUNTS, async || {
+        Ok((side.get(&account).await?.code == 200).then_some(()))
+    })
+    .await
 }
 
 /// Every topic on both sides.
