@@ -96,7 +96,7 @@ chaos() {
     local crate fast=()
     for crate in core api controller sim; do
         fast+=(--config "profile.dev.package.rollcall-$crate.opt-level=3")
-        fast+=(--config "profile.dev.package.rollcall-$crate.codegen-units=16")
+        fast+=(--config "profile.dev.package.rollcall-$crate.codegen-units=1")
     done
     "$CARGO" test --locked --workspace "${fast[@]}" --features rollcall-sim/planted --test chaos --test planted -- \
         --nocapture 2>&1 | tee -a "$log"

@@ -4,6 +4,7 @@
 //! The rules (CEL, `x-kubernetes-validations`) are not interpreted: whoever wrote one wrote the same condition in
 //! Rust beside it, as a [`Rule`], and the test corpus holds the two against each other on a real API server.
 
+use crate::schema::Schema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -78,23 +79,24 @@ pub trait Judge {
 }
 
 /// Drops nulls and fills in defaults, as the API server does before it looks at anything.
-pub fn normalize(schema: &Value, value: &mut Value) {
+pub fn normalize(schema: &Schema, value: &mut Value) {
     match value {
         Value::Object(fields) => {
-            if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
-                fields.retain(|_, value| !value.is_null());
-                for (name, property) in properties {
-                    if let Some(default) = property.get("default") {
-                        fields.entry(name).or_insert_with(|| default.clone());
-                    }
-                    if let Some(value) = fields.get_mut(name) {
-                        normalize(property, value);
-                    }
+            let Some(properties) = &schema.properties else { return };
+            fields.retain(|_, value| !value.is_null());
+            for (name, property) in properties {
+                if let Some(default) = &property.default
+                    && !fields.contains_key(name)
+                {
+                    fields.insert(name.clone(), default.clone());
                 }
+            }
+            for (name, value) in fields {
+                properties.get(name).into_iter().for_each(|property| normalize(property, value));
             }
         }
         Value::Array(items) => {
-            if let Some(schema) = schema.get("items") {
+            if let Some(schema) = &schema.items {
                 items.iter_mut().for_each(|item| normalize(schema, item));
             }
         }
@@ -103,7 +105,7 @@ pub fn normalize(schema: &Value, value: &mut Value) {
 }
 
 /// The first thing that is wrong with `value`, which is at `path`.
-pub fn check(schema: &Value, value: &Value, path: &str, judge: &dyn Judge) -> Result<(), Problem> {
+pub fn check(schema: &Schema, value: &Value, path: &str, judge: &dyn Judge) -> Result<(), Problem> {
     // Hardly anything is wrong, so only what is wrong gets a path, on the way back.
     let found = structure(schema, value, judge).and_then(|()| rules(schema, value, judge));
     found.map_err(|problem| problem.below(path))
@@ -117,10 +119,8 @@ impl Problem {
 }
 
 /// The fields of `value` that the schema does not know; the API server would drop them.
-pub fn unknown_fields(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
-    if let (Some(fields), Some(properties)) =
-        (value.as_object(), schema.get("properties").and_then(Value::as_object))
-    {
+pub fn unknown_fields(schema: &Schema, value: &Value, path: &str, found: &mut Vec<String>) {
+    if let (Some(fields), Some(properties)) = (value.as_object(), &schema.properties) {
         for (name, value) in fields {
             match properties.get(name) {
                 Some(property) => unknown_fields(property, value, &format!("{path}.{name}"), found),
@@ -128,18 +128,16 @@ pub fn unknown_fields(schema: &Value, value: &Value, path: &str, found: &mut Vec
             }
         }
     }
-    if let (Some(items), Some(schema)) = (value.as_array(), schema.get("items")) {
+    if let (Some(items), Some(schema)) = (value.as_array(), &schema.items) {
         for (index, item) in items.iter().enumerate() {
             unknown_fields(schema, item, &format!("{path}[{index}]"), found);
         }
     }
 }
 
-fn structure(schema: &Value, value: &Value, judge: &dyn Judge) -> Result<(), Problem> {
+fn structure(schema: &Schema, value: &Value, judge: &dyn Judge) -> Result<(), Problem> {
     kind(schema, value)?;
-    if let Some(words) = schema.get("enum").and_then(Value::as_array)
-        && !words.contains(value)
-    {
+    if let Some(words) = schema.words.as_ref().filter(|words| !words.contains(value)) {
         let words: Vec<String> = words.iter().map(Value::to_string).collect();
         return problem(value, format!("must be one of {}", words.join(", ")));
     }
@@ -152,14 +150,14 @@ fn structure(schema: &Value, value: &Value, judge: &dyn Judge) -> Result<(), Pro
     }
 }
 
-fn kind(schema: &Value, value: &Value) -> Result<(), Problem> {
-    if schema.get("x-kubernetes-int-or-string").is_some() {
+fn kind(schema: &Schema, value: &Value) -> Result<(), Problem> {
+    if schema.int_or_string {
         return match value.is_i64() || value.is_u64() || value.is_string() {
             true => Ok(()),
             false => problem(value, "must be of type integer or string".into()),
         };
     }
-    let Some(kind) = schema.get("type").and_then(Value::as_str) else { return Ok(()) };
+    let Some(kind) = schema.kind.as_deref() else { return Ok(()) };
     let fits = match kind {
         "object" => value.is_object(),
         "array" => value.is_array(),
@@ -172,27 +170,23 @@ fn kind(schema: &Value, value: &Value) -> Result<(), Problem> {
 }
 
 fn object(
-    schema: &Value,
+    schema: &Schema,
     fields: &Map<String, Value>,
     value: &Value,
     judge: &dyn Judge,
 ) -> Result<(), Problem> {
-    for name in
-        schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
-    {
-        if !fields.contains_key(name) {
-            let field = format!(".{name}");
-            return Err(Problem { field, value: None, expected: "must be given".into() });
-        }
+    if let Some(name) = schema.required.iter().find(|name| !fields.contains_key(*name)) {
+        let field = format!(".{name}");
+        return Err(Problem { field, value: None, expected: "must be given".into() });
     }
-    count(schema, "maxProperties", "minProperties", fields.len(), "entries", value)?;
+    count(schema, fields.len(), "entries", value)?;
     for_each_child(schema, value, |schema, value| structure(schema, value, judge))
 }
 
-fn array(schema: &Value, items: &[Value], value: &Value, judge: &dyn Judge) -> Result<(), Problem> {
-    count(schema, "maxItems", "minItems", items.len(), "items", value)?;
+fn array(schema: &Schema, items: &[Value], value: &Value, judge: &dyn Judge) -> Result<(), Problem> {
+    count(schema, items.len(), "items", value)?;
     for_each_child(schema, value, |schema, value| structure(schema, value, judge))?;
-    if schema.get("x-kubernetes-list-type").and_then(Value::as_str) == Some("set") {
+    if schema.is_set {
         let mut seen = BTreeSet::new();
         for (index, item) in items.iter().enumerate() {
             if !seen.insert(item.to_string()) {
@@ -204,30 +198,22 @@ fn array(schema: &Value, items: &[Value], value: &Value, judge: &dyn Judge) -> R
     Ok(())
 }
 
-fn string(schema: &Value, text: &str, value: &Value, judge: &dyn Judge) -> Result<(), Problem> {
-    count(schema, "maxLength", "minLength", text.chars().count(), "characters", value)?;
-    let Some(pattern) = schema.get("pattern").and_then(Value::as_str) else { return Ok(()) };
+fn string(schema: &Schema, text: &str, value: &Value, judge: &dyn Judge) -> Result<(), Problem> {
+    count(schema, text.chars().count(), "characters", value)?;
+    let Some(pattern) = &schema.pattern else { return Ok(()) };
     match judge.pattern(pattern, text) {
         Some(Err(expected)) => problem(value, expected),
         Some(Ok(())) | None => Ok(()),
     }
 }
 
-fn count(
-    schema: &Value,
-    at_most: &str,
-    at_least: &str,
-    size: usize,
-    of: &str,
-    value: &Value,
-) -> Result<(), Problem> {
-    let bound = |keyword| schema.get(keyword).and_then(Value::as_f64);
-    if let Some(max) = bound(at_most)
+fn count(schema: &Schema, size: usize, of: &str, value: &Value) -> Result<(), Problem> {
+    if let Some(max) = schema.at_most
         && size as f64 > max
     {
         return problem(value, format!("must have at most {max} {of}, not {size}"));
     }
-    if let Some(min) = bound(at_least)
+    if let Some(min) = schema.at_least
         && (size as f64) < min
     {
         return problem(value, format!("must have at least {min} {of}, not {size}"));
@@ -235,20 +221,16 @@ fn count(
     Ok(())
 }
 
-fn range(schema: &Value, number: Option<f64>, value: &Value) -> Result<(), Problem> {
-    let bound = |keyword| schema.get(keyword).and_then(Value::as_f64);
-    match (number, bound("minimum"), bound("maximum")) {
+fn range(schema: &Schema, number: Option<f64>, value: &Value) -> Result<(), Problem> {
+    match (number, schema.minimum, schema.maximum) {
         (Some(number), Some(min), _) if number < min => problem(value, format!("must be at least {min}")),
         (Some(number), _, Some(max)) if number > max => problem(value, format!("must be at most {max}")),
         _ => Ok(()),
     }
 }
 
-fn rules(schema: &Value, value: &Value, judge: &dyn Judge) -> Result<(), Problem> {
-    for text in schema.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten() {
-        let Some(rule) = text.get("rule").and_then(Value::as_str).and_then(|text| judge.rule(text)) else {
-            continue;
-        };
+fn rules(schema: &Schema, value: &Value, judge: &dyn Judge) -> Result<(), Problem> {
+    for rule in schema.rules.iter().filter_map(|text| judge.rule(text)) {
         if let Err(expected) = (rule.check)(value) {
             let broken = problem(value, expected);
             return broken.map_err(|problem| problem.below(rule.field_path.unwrap_or_default()));
@@ -258,21 +240,20 @@ fn rules(schema: &Value, value: &Value, judge: &dyn Judge) -> Result<(), Problem
 }
 
 fn for_each_child(
-    schema: &Value,
+    schema: &Schema,
     value: &Value,
-    mut visit: impl FnMut(&Value, &Value) -> Result<(), Problem>,
+    mut visit: impl FnMut(&Schema, &Value) -> Result<(), Problem>,
 ) -> Result<(), Problem> {
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
-                let known = schema.get("properties").and_then(|properties| properties.get(name));
-                if let Some(schema) = known.or_else(|| schema.get("additionalProperties")) {
+                if let Some(schema) = schema.field(name) {
                     visit(schema, value).map_err(|problem| problem.below(format_args!(".{name}")))?;
                 }
             }
         }
         Value::Array(items) => {
-            let Some(schema) = schema.get("items") else { return Ok(()) };
+            let Some(schema) = &schema.items else { return Ok(()) };
             for (index, item) in items.iter().enumerate() {
                 visit(schema, item).map_err(|problem| problem.below(format_args!("[{index}]")))?;
             }

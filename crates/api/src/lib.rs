@@ -4,7 +4,7 @@
 //! - [`names`]: gates, labels, annotations, object names.
 //! - [`sequence`]: `PodSequence`: types, schema, validation.
 //! - [`crd`]: what makes the derived definitions fit for `kubectl explain` and for the API server.
-//! - [`check`]: a JSON value against the schema of a definition, as the API server would judge it.
+//! - [`check`]: a JSON value against the [`schema`] of a definition, as the API server would judge it.
 //! - [`watch`]: what is read of the objects of Kubernetes: small structs, and the facts they become.
 //! - [`duration`], [`time`]: the two scalar types that all kinds use.
 
@@ -12,6 +12,7 @@ pub mod check;
 pub mod crd;
 pub mod duration;
 pub mod names;
+pub mod schema;
 pub mod sequence;
 pub mod time;
 pub mod watch;

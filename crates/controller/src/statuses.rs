@@ -208,6 +208,10 @@ impl Statuses {
                 continue; // it is looked at again when the answer is there
             }
             let (Some(wanted), Some(written)) = (&book.wanted, &book.written) else { continue };
+            // The decision about the newer spec comes with a status of its own; this one would take its place.
+            if wanted.observed_generation < written.generation {
+                continue;
+            }
             let status = report(wanted, written.status.as_ref(), wall);
             if written.status.as_ref() == Some(&status) {
                 continue;
@@ -277,8 +281,12 @@ mod tests {
         }
     }
 
+    fn written(status: PodSequenceStatus, version: &str) -> Written {
+        Written { status: Some(status), resource_version: version.into(), generation: 1 }
+    }
+
     fn seen(statuses: &mut Statuses, uid: Uid) {
-        statuses.observed(uid, Written { status: None, resource_version: "1".into() });
+        statuses.observed(uid, Written { status: None, resource_version: "1".into(), generation: 1 });
     }
 
     #[tokio::test(start_paused = true)]
@@ -324,6 +332,18 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_status_of_an_older_spec_is_not_written_any_more() {
+        let (mut statuses, uid, wall) = (Statuses::default(), Uid::digest("s"), Timestamp::UNIX_EPOCH);
+        let now = Instant::now();
+        seen(&mut statuses, uid);
+        statuses.want(uid, status("of the first spec"), true, now);
+        statuses.observed(uid, Written { status: None, resource_version: "2".into(), generation: 2 });
+        assert!(statuses.pop(now, wall).is_none());
+        statuses.want(uid, Status { observed_generation: 2, ..status("of the second") }, false, now);
+        assert_eq!(statuses.pop(now, wall).and_then(|overdue| overdue.status.observed_generation), Some(2));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn what_the_object_moved_under_is_tried_at_the_next_news() {
         let (mut statuses, uid, wall) = (Statuses::default(), Uid::digest("s"), Timestamp::UNIX_EPOCH);
         let now = Instant::now();
@@ -349,7 +369,7 @@ mod tests {
             statuses.want(uid, status("ours"), true, now);
             if let Some(overdue) = statuses.pop(now, wall) {
                 attempts += 1;
-                let ours = Written { status: Some(overdue.status), resource_version: "2".into() };
+                let ours = written(overdue.status, "2");
                 statuses.observed(uid, ours.clone());
                 statuses.answered(uid, Outcome::Done, now);
                 // The watch tells it, too, and then the other one writes its own over it, at once.
@@ -368,7 +388,7 @@ mod tests {
         for message in ["one", "two", "three"] {
             statuses.want(uid, status(message), true, now);
             let overdue = statuses.pop(now, wall).expect("what is urgent goes at once");
-            let ours = Written { status: Some(overdue.status), resource_version: message.into() };
+            let ours = written(overdue.status, message);
             statuses.observed(uid, ours.clone());
             statuses.observed(uid, ours);
             statuses.answered(uid, Outcome::Done, now);

@@ -70,6 +70,7 @@ pub struct Item {
 pub struct Written {
     pub status: Option<PodSequenceStatus>,
     pub resource_version: String,
+    pub generation: i64,
 }
 
 /// What can be listed and watched.
@@ -156,8 +157,11 @@ impl Watched for SequenceObject {
 }
 
 pub fn of_sequence(object: &SequenceObject, facts: Sequence) -> Item {
-    let written =
-        Written { status: object.status(), resource_version: object.metadata.resource_version.clone() };
+    let written = Written {
+        status: object.status(),
+        resource_version: object.metadata.resource_version.clone(),
+        generation: object.metadata.generation.unwrap_or_default(),
+    };
     Item { object: Object::Sequence(facts), written: Some(Box::new(written)) }
 }
 

@@ -42,8 +42,8 @@ fn pod(name: &str, uid: &str, version: u64) -> Pod {
 }
 
 fn note_of(sequence: &Sequence, version: u64) -> Note {
-    let Sequence { uid, namespace, name, spec, .. } = sequence.clone();
-    Note { sequence: uid, version, namespace, name, spec: spec.expect("valid") }
+    let Sequence { uid, namespace, name, generation, spec, .. } = sequence.clone();
+    Note { sequence: uid, version, namespace, name, generation, spec: spec.expect("valid") }
 }
 
 fn index(objects: &[Object], version: u64) -> Index {
@@ -160,6 +160,32 @@ fn a_restored_cluster_is_believed_and_nobody_in_it_is_let_go() {
     assert_eq!(index.pod(Uid::digest("a")).map(|pod| pod.version), Some(15));
     index.apply(Object::Pod(pod("c", "c", 30)));
     assert!(index.pod(Uid::digest("c")).is_some());
+}
+
+/// Its answer comes after the watch has told that somebody removed it.
+#[test]
+fn a_note_that_is_gone_already_is_written_again() {
+    let sequence = sequence(10, &["a"]);
+    let mut index = index(&[Object::Sequence(sequence.clone())], 20);
+    index.apply(Object::Note(note_of(&sequence, 21)));
+    index.delete(Object::Note(note_of(&sequence, 25)));
+    index.note_written(note_of(&sequence, 21));
+    assert!(index.note(sequence.uid).is_none());
+    index.note_written(note_of(&sequence, 26));
+    assert!(index.note(sequence.uid).is_some(), "written after that");
+}
+
+/// Two that lead and have heard different things would correct each other for ever.
+#[test]
+fn a_note_of_a_newer_generation_is_left_alone() {
+    let old = sequence(10, &["a"]);
+    let newer = Sequence { generation: old.generation + 1, ..sequence(11, &["a", "b"]) };
+    let writes = |view: &Sequence, note: &Sequence| {
+        let objects = [Object::Sequence(view.clone()), Object::Note(note_of(note, 12))];
+        let decision = decided(&index(&objects, 20), view.uid);
+        decision.actions.iter().any(|action| matches!(action, Action::WriteNote { .. }))
+    };
+    assert_eq!((writes(&old, &newer), writes(&newer, &old), writes(&newer, &newer)), (false, true, false));
 }
 
 #[test]

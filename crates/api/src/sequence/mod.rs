@@ -25,7 +25,7 @@ mod status;
 mod validate;
 mod words;
 
-pub use definition::crd;
+pub use definition::{crd, schema};
 pub use facts::{KnownSpec, SequenceObject, spec_facts};
 pub use min_ready::MinReady;
 pub use report::report;

@@ -27,6 +27,8 @@ struct Content {
     uid: String,
     namespace: String,
     name: String,
+    #[serde(default)]
+    generation: i64,
     pod_namespace: String,
     gate: String,
     policy: String,
@@ -61,6 +63,7 @@ impl NoteObject {
             version: self.metadata.version(),
             namespace: content.namespace.as_str().into(),
             name: content.name.as_str().into(),
+            generation: content.generation,
             spec: Arc::new(bare_spec(&content.pod_namespace, &content.gate, members.collect())),
         })
     }
@@ -108,6 +111,7 @@ pub fn config_map(note: &Note, namespace: &str) -> Option<Value> {
         uid: note.sequence.to_string(),
         namespace: note.namespace.to_string(),
         name: note.name.to_string(),
+        generation: note.generation,
         pod_namespace: spec.target.to_string(),
         gate: spec.gate.to_string(),
         policy: "Release".into(),

@@ -34,6 +34,7 @@ use rollcall_core::planted::{Bug, is};
 use rollcall_core::sequence::{Action, Decision, Settings, check, decide};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -140,13 +141,13 @@ impl Engine {
                 biased;
                 () = stop.cancelled() => break,
                 Some(lease) = news.next() => self.lease(lease)?,
-                Some(done) = self.in_flight.next() => self.answered(done),
+                Some(done) = self.next_answer() => self.answered(done),
                 Some((kind, message)) = watches.next() => self.heard(kind, message),
                 () = tokio::time::sleep_until(next) => {}
             }
             // Whatever else is ready now belongs to the same picture.
             for _ in 0..BURST {
-                if let Some(Some(done)) = self.in_flight.next().now_or_never() {
+                if let Some(Some(done)) = self.next_answer().now_or_never() {
                     self.answered(done);
                 } else if let Some(Some((kind, message))) = watches.next().now_or_never() {
                     self.heard(kind, message);
@@ -159,9 +160,19 @@ impl Engine {
         Ok(())
     }
 
+    /// The next answer to what was sent. A write may still wait to go out when the process is paused, and somebody else may
+    /// lead when it goes on: then nothing is driven on until this replica leads again, or ends.
+    async fn next_answer(&mut self) -> Option<Done> {
+        std::future::poll_fn(|context| match self.in_flight.is_empty() || self.leads(Instant::now()) {
+            true => self.in_flight.poll_next_unpin(context),
+            false => Poll::Pending,
+        })
+        .await
+    }
+
     /// Lets the writes under way finish, and hands the lease to the next one.
     async fn drain(mut self) {
-        let finish = async { while self.in_flight.next().await.is_some() {} };
+        let finish = async { while self.next_answer().await.is_some() {} };
         if tokio::time::timeout(DRAIN, finish).await.is_err() {
             tracing::warn!(
                 "stopped with writes still unanswered; the next start finds out what became of them"

@@ -190,7 +190,10 @@ impl Index {
             Object::Owner(owner) => self.delete_owner(owner.uid),
             Object::Namespace(namespace) => self.delete_namespace(&namespace.name),
             Object::Sequence(sequence) => self.delete_sequence(sequence.uid),
-            Object::Note(note) => self.delete_note(note.sequence),
+            Object::Note(note) => {
+                self.saw(Kind::Note, note.version);
+                self.delete_note(note.sequence);
+            }
         }
     }
 

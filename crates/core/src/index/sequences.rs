@@ -38,6 +38,8 @@ pub struct Note {
     pub version: u64,
     pub namespace: Arc<str>,
     pub name: Arc<str>,
+    /// Of the sequence, when this was written.
+    pub generation: i64,
     pub spec: Arc<Spec>,
 }
 
@@ -290,9 +292,13 @@ impl Index {
         self.adopt_notes();
     }
 
-    /// A note has been written; this is what it says now.
+    /// A note has been written; this is what it says now. If the watch is further than that and knows of no such note, it has
+    /// been removed since.
     pub fn note_written(&mut self, note: Note) {
-        self.apply_answer(Object::Note(note));
+        let seen = self.newest.get(&Kind::Note).is_some_and(|newest| note.version <= *newest);
+        if !seen || self.notes.contains_key(&note.sequence) {
+            self.apply_answer(Object::Note(note));
+        }
     }
 
     pub fn delete_note(&mut self, sequence: Uid) {
@@ -308,7 +314,8 @@ impl Index {
         let orphaned = note.is_some() && entry.is_none() && !self.settled.contains(&uid);
         if let Some(entry) = entry {
             entry.noted = match (note, entry.sequence.spec.as_ref()) {
-                (Some(note), Ok(spec)) => note.says(spec),
+                // One of a newer generation was written by somebody who has heard more, and is not ours to correct.
+                (Some(note), Ok(spec)) => note.says(spec) || note.generation > entry.sequence.generation,
                 (_, _) => false,
             };
         }
@@ -345,8 +352,8 @@ impl Index {
 }
 
 fn ghost_of_note(note: Note) -> SequenceEntry {
-    let Note { sequence: uid, version, namespace, name, spec } = note;
+    let Note { sequence: uid, version, namespace, name, generation, spec } = note;
     let (spec, opened_by_hand, recorded) = (Ok(spec), BTreeSet::new(), Recorded::default());
-    let sequence = Sequence { uid, namespace, name, version, generation: 0, spec, opened_by_hand, recorded };
+    let sequence = Sequence { uid, namespace, name, version, generation, spec, opened_by_hand, recorded };
     SequenceEntry::new(sequence, true)
 }

@@ -153,7 +153,8 @@ fn note_action(index: &Index, entry: &SequenceEntry, spec: &Arc<Spec>, settings:
         (DeletionPolicy::Release, true) if entry.is_noted() => None,
         (DeletionPolicy::Release, true) => {
             let (namespace, name) = (sequence.namespace.clone(), sequence.name.clone());
-            let note = Note { sequence: sequence.uid, version: 0, namespace, name, spec: spec.clone() };
+            let (uid, generation, spec) = (sequence.uid, sequence.generation, spec.clone());
+            let note = Note { sequence: uid, version: 0, namespace, name, generation, spec };
             Some(Action::WriteNote { note: Box::new(note) })
         }
     }

@@ -22,6 +22,16 @@ const SILENCE: SignedDuration = SignedDuration::from_secs(50);
 /// How often a kubelet renews its lease, and for how long it is good.
 const RENEWAL: SignedDuration = SignedDuration::from_secs(10);
 const LEASE_SECONDS: i64 = 40;
+/// What a kubelet writes on its node where it is not said already; a label without a value is the node's name.
+const LABELS: [(&str, Option<&str>); 5] = [
+    ("beta.kubernetes.io/arch", Some("amd64")),
+    ("beta.kubernetes.io/os", Some("linux")),
+    ("kubernetes.io/arch", Some("amd64")),
+    ("kubernetes.io/hostname", None),
+    ("kubernetes.io/os", Some("linux")),
+];
+const RESOURCES: [(&str, &str); 4] =
+    [("cpu", "8"), ("memory", "32Gi"), ("pods", "110"), ("ephemeral-storage", "1000Gi")];
 
 #[derive(Default)]
 pub struct Nodes {
@@ -102,26 +112,22 @@ fn condition<'a>(node: &'a Value, name: &str) -> Option<&'a str> {
 
 /// What a kubelet writes about its node when it comes, where it is not said already.
 fn register(cluster: &mut Cluster, key: &Key) {
+    // Looked at very often, and written once.
+    if cluster.store.get(key).is_some_and(|node| is_registered(node)) {
+        return;
+    }
     let name = key.name.to_string();
     let _ = cluster.update(key, |node| {
         let labels = &mut node["metadata"]["labels"];
-        for (label, value) in [
-            ("beta.kubernetes.io/arch", "amd64"),
-            ("beta.kubernetes.io/os", "linux"),
-            ("kubernetes.io/arch", "amd64"),
-            ("kubernetes.io/hostname", &name),
-            ("kubernetes.io/os", "linux"),
-        ] {
+        for (label, value) in LABELS {
             if labels[label].is_null() {
-                labels[label] = value.into();
+                labels[label] = value.unwrap_or(&name).into();
             }
         }
     });
     let _ = cluster.update_status(key, |node| {
         let status = &mut node["status"];
-        for (resource, amount) in
-            [("cpu", "8"), ("memory", "32Gi"), ("pods", "110"), ("ephemeral-storage", "1000Gi")]
-        {
+        for (resource, amount) in RESOURCES {
             if status["capacity"][resource].is_null() {
                 let given = &status["allocatable"][resource];
                 status["capacity"][resource] = if given.is_null() { amount.into() } else { given.clone() };
@@ -146,6 +152,17 @@ fn register(cluster: &mut Cluster, key: &Key) {
             });
         }
     });
+}
+
+fn is_registered(node: &Value) -> bool {
+    let (labels, status) = (&node["metadata"]["labels"], &node["status"]);
+    LABELS.iter().all(|(label, _)| labels.get(label).is_some())
+        && RESOURCES.iter().all(|(resource, _)| status["capacity"].get(resource).is_some())
+        && status["capacity"].as_object().is_some_and(|capacity| {
+            capacity.keys().all(|resource| status["allocatable"].get(resource).is_some())
+        })
+        && status["addresses"].is_array()
+        && status["nodeInfo"].is_object()
 }
 
 /// Ready, or not if its annotation says so.

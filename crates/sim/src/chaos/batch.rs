@@ -19,8 +19,7 @@ pub struct Calm(Vec<Outcome>);
 
 impl Calm {
     pub fn new() -> Calm {
-        let worlds = 0..world::ALL.len() as u64;
-        Calm(worlds.map(|seed| run(&Plan::calm(seed))).collect())
+        Calm(world::seeds().map(|seed| run(&Plan::calm(seed))).collect())
     }
 
     pub fn of(&self, plan: &Plan) -> &Outcome {

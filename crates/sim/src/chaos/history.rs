@@ -150,7 +150,7 @@ impl State {
         if change.deleted {
             return self.broken("S6", format!("deleted pod {name}"));
         }
-        if without_gate(before) != without_gate(&change.object) {
+        if !same_but_for_the_gate(before, &change.object) {
             self.broken("S2", format!("more than the gate of pod {name} changed"));
         }
         if !self.seen.knew(number, change.object.uid()) {
@@ -252,21 +252,21 @@ fn forgotten<'a>(before: &'a Value, after: &Value) -> Option<&'a str> {
     lost?["name"].as_str()
 }
 
-/// The pod without what a release changes.
-fn without_gate(pod: &Value) -> Value {
-    let mut pod = pod.clone();
-    if let Some(spec) = pod["spec"].as_object_mut()
-        && let Some(Value::Array(gates)) = spec.get_mut("schedulingGates")
-    {
-        gates.retain(|gate| gate["name"] != names::SEQUENCE_GATE);
-        if gates.is_empty() {
-            spec.remove("schedulingGates");
-        }
-    }
-    if let Some(metadata) = pod["metadata"].as_object_mut() {
-        ["resourceVersion", "generation", "managedFields"]
-            .iter()
-            .for_each(|field| drop(metadata.remove(*field)));
-    }
-    pod
+/// Whether two states of a pod are the same but for what a release changes.
+fn same_but_for_the_gate(one: &Value, other: &Value) -> bool {
+    let (metadata, spec) = (&["resourceVersion", "generation", "managedFields"], &["schedulingGates"]);
+    without(one, &["metadata", "spec"]).eq(without(other, &["metadata", "spec"]))
+        && without(&one["metadata"], metadata).eq(without(&other["metadata"], metadata))
+        && without(&one["spec"], spec).eq(without(&other["spec"], spec))
+        && foreign_gates(one).eq(foreign_gates(other))
+}
+
+fn without<'a>(object: &'a Value, names: &'a [&str]) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    let fields = object.as_object().into_iter().flatten();
+    fields.filter(|(name, _)| !names.contains(&name.as_str()))
+}
+
+fn foreign_gates(pod: &Value) -> impl Iterator<Item = &Value> {
+    let gates = pod["spec"]["schedulingGates"].as_array().into_iter().flatten();
+    gates.filter(|gate| gate["name"] != names::SEQUENCE_GATE)
 }

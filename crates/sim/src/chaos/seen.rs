@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// As every object has it.
-const FIELD: &str = "\"uid\":\"";
+const FIELD: &[u8] = b"\"uid\":\"";
 const LENGTH: usize = 36;
 
 #[derive(Default)]
@@ -39,14 +39,13 @@ impl Seen {
 
     /// A process is shown these objects.
     pub fn show(&self, process: usize, bytes: &[u8]) {
-        let text = String::from_utf8_lossy(bytes);
         let mut state = self.state();
         state.moment += 1;
         let moment = state.moment;
         let life = state.life(process, moment);
-        for (at, _) in text.match_indices(FIELD) {
+        for at in memchr::memmem::find_iter(bytes, FIELD) {
             let start = at + FIELD.len();
-            if let Some(uid) = text.get(start..start + LENGTH) {
+            if let Some(uid) = bytes.get(start..start + LENGTH).and_then(|uid| str::from_utf8(uid).ok()) {
                 state.shown.entry((process, life, Uid::new(uid))).or_insert(moment);
             }
         }

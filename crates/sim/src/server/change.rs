@@ -50,7 +50,11 @@ pub fn update(
     let written_often = part == Part::Status || kind == Kind::ControllerRevision;
     let trusted = written_often && cluster.store.author == Author::Cluster;
     if !trusted {
-        defaults::fill(kind, &mut new);
+        // Of a custom resource only the status is written; the rest is carried over below.
+        match (kind, part) {
+            (Kind::PodSequence, Part::Status) => defaults::fill_sequence_part(&mut new, "status"),
+            _ => defaults::fill(kind, &mut new),
+        }
         if kind == Kind::Pod && part == Part::Main {
             defaults::admit_pod_update(&old, &mut new);
         }

@@ -77,6 +77,10 @@ impl Family {
     }
 
     fn heard_of_child(&mut self, change: &Change, cluster: &Cluster) {
+        // Where there is no owner nothing is owned, and nobody could adopt anything.
+        if cluster.store.list(self.kind, None).next().is_none() {
+            return;
+        }
         let before = change.before.as_deref();
         if let Some(before) = before
             && !change.deleted

@@ -22,7 +22,7 @@ static RULES: [Rule; 4] = [
         groups: &[
             Group::named("db", DB),
             Group::named("app", APP),
-            Group { finally: 3, ..Group::tier("web", 2) },
+            Group { finally: 2, ..Group::tier("web", 1) },
         ],
         end: End::Completed,
         permitted: true,
@@ -77,7 +77,7 @@ fn manifests() -> Vec<(Kind, Value)> {
     let (mut all, web) = (Vec::new(), json!({ "matchLabels": { "tier": "web" } }));
     all.push(namespace(OPS, json!({})));
     all.push(namespace(CLOSED, json!({})));
-    all.extend(pods("db", DB).chain(pods("app", APP)).chain(pods("web", &["web-0", "web-1"])));
+    all.extend(pods("db", DB).chain(pods("app", APP)).chain(pods("web", &["web-0"])));
     all.extend(pods("other", &["cache-0", "backup-0"]));
     let (kind, mut secret) = pod("secret-0", "secret");
     secret["metadata"]["namespace"] = CLOSED.into();
@@ -95,7 +95,7 @@ fn manifests() -> Vec<(Kind, Value)> {
         json!({ "podGroups": [
             { "name": "db", "pods": DB },
             { "name": "app", "pods": APP },
-            { "name": "web", "podSelector": web, "expected": 2 },
+            { "name": "web", "podSelector": web, "expected": 1 },
         ] }),
     ));
     all.push(sequence(
@@ -127,6 +127,6 @@ fn take_foreign_gate(cluster: &mut Cluster) {
 }
 
 fn come_late(cluster: &mut Cluster) {
-    let (kind, late) = pod("web-2", "web");
+    let (kind, late) = pod("web-1", "web");
     let _ = cluster.create(kind, late);
 }

@@ -7,8 +7,8 @@ use crate::store::Key;
 use serde_json::{Value, json};
 
 /// Pods of the Deployment, at first and in the end.
-const REPLICAS: usize = 2;
-const MORE_REPLICAS: usize = 3;
+const REPLICAS: usize = 1;
+const MORE_REPLICAS: usize = 2;
 
 static SHOP: Rule = Rule {
     namespace: NAMESPACE,

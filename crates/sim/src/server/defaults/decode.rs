@@ -1,11 +1,13 @@
 //! What cannot be decoded into the types of the API server at all.
 
-use super::shape::{Type, fields_of};
-use super::{quantity, sequence_schema};
+use super::quantity;
+use super::shape::{Field, Type, fields_of};
 use crate::kinds::Kind;
 use crate::server::refusal::Refusal;
 use rollcall_api::check;
+use rollcall_api::sequence::schema;
 use serde_json::Value;
+use std::fmt::{self, Display, Formatter};
 
 /// Why an object cannot be read. To be asked before [`super::fill`], which drops what does not fit.
 ///
@@ -13,10 +15,8 @@ use serde_json::Value;
 pub fn undecodable(kind: Kind, object: &Value) -> Option<Refusal> {
     let why = match kind {
         // The rest of a custom resource is checked by its schema.
-        Kind::PodSequence => {
-            object.get("metadata").and_then(|metadata| structure("ObjectMeta", metadata, ""))
-        }
-        kind => structure(kind.info().name, object, "").or_else(|| no_base64(kind, object)),
+        Kind::PodSequence => object.get("metadata").and_then(|metadata| whole("ObjectMeta", metadata)),
+        kind => whole(kind.info().name, object).or_else(|| no_base64(kind, object)),
     };
     Some(unhandled(kind, &why?))
 }
@@ -43,11 +43,11 @@ pub fn unknown_fields(kind: Kind, object: &Value) -> Option<Refusal> {
     match kind {
         Kind::PodSequence => {
             for part in ["spec", "status"] {
-                let schema = &sequence_schema()["properties"][part];
-                check::unknown_fields(schema, &object[part], part, &mut unknown);
+                let schema = schema().property(part).into_iter();
+                schema.for_each(|schema| check::unknown_fields(schema, &object[part], part, &mut unknown));
             }
         }
-        kind => unknown_in(kind.info().name, object, "", &mut unknown),
+        kind => unknown_in(fields_of(kind.info().name), object, "", &mut unknown),
     }
     let list: Vec<String> = unknown.iter().map(|field| format!("unknown field {field:?}")).collect();
     (!list.is_empty()).then(|| unhandled(kind, &format!("strict decoding error: {}", list.join(", "))))
@@ -59,18 +59,36 @@ fn unhandled(kind: Kind, why: &str) -> Refusal {
     Refusal::bad_request(format!("{name} in version {version:?} cannot be handled as a {name}: {why}"))
 }
 
-fn structure(name: &str, value: &Value, path: &str) -> Option<String> {
-    for field in fields_of(name) {
-        let Some(value) = value.get(field.name) else { continue };
-        let path = join(path, field.name);
-        if let Some(why) = misfit(&field.of, value, name, &path) {
-            return Some(why);
-        }
-    }
-    None
+/// A place in an object. Hardly any is ever shown, so it is put into words only then.
+#[derive(Clone, Copy)]
+struct Path<'a> {
+    above: Option<&'a Path<'a>>,
+    field: &'a str,
 }
 
-fn misfit(of: &Type, value: &Value, within: &str, path: &str) -> Option<String> {
+impl Display for Path<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.above {
+            Some(above) => write!(f, "{above}.{}", self.field),
+            None => f.write_str(self.field),
+        }
+    }
+}
+
+fn whole(name: &str, value: &Value) -> Option<String> {
+    structure(name, fields_of(name), value, None)
+}
+
+/// The first field, in the order of the type, that has something wrong in it.
+fn structure(name: &str, fields: &[Field], value: &Value, above: Option<&Path<'_>>) -> Option<String> {
+    let wrong = value.as_object()?.iter().filter_map(|(field, value)| {
+        let at = fields.iter().position(|known| known.name == field)?;
+        Some((at, misfit(&fields[at].of, value, name, &Path { above, field })?))
+    });
+    wrong.min_by_key(|(at, _)| *at).map(|(_, why)| why)
+}
+
+fn misfit(of: &Type, value: &Value, within: &str, path: &Path<'_>) -> Option<String> {
     if value.is_null() {
         return None;
     }
@@ -94,7 +112,7 @@ fn misfit(of: &Type, value: &Value, within: &str, path: &str) -> Option<String> 
             let mut values = value.as_object().into_iter().flatten();
             values.find_map(|(_, value)| misfit(inner, value, within, path))
         }
-        Type::Struct(name) => structure(name, value, path),
+        Type::Struct(of) => structure(of.name, of.fields(), value, Some(path)),
         Type::Quantity if quantity::of(value).is_none() => {
             let regex = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$";
             Some(format!("quantities must match the regular expression '{regex}'"))
@@ -108,8 +126,7 @@ fn misfit(of: &Type, value: &Value, within: &str, path: &str) -> Option<String> 
     }
 }
 
-fn unknown_in(name: &str, value: &Value, path: &str, unknown: &mut Vec<String>) {
-    let fields = fields_of(name);
+fn unknown_in(fields: &[Field], value: &Value, path: &str, unknown: &mut Vec<String>) {
     for (key, value) in value.as_object().into_iter().flatten() {
         let path = join(path, key);
         match fields.iter().find(|field| field.name == key) {
@@ -132,7 +149,7 @@ fn unknown_below(of: &Type, value: &Value, path: &str, unknown: &mut Vec<String>
                 unknown_below(inner, value, &join(path, key), unknown);
             }
         }
-        Type::Struct(name) => unknown_in(name, value, path, unknown),
+        Type::Struct(of) => unknown_in(of.fields(), value, path, unknown),
         _ => {}
     }
 }
@@ -164,7 +181,7 @@ fn go_type(of: &Type) -> String {
         Type::Pointer(inner) => go_type(inner),
         Type::List(inner) => format!("[]{}", go_type(inner)),
         Type::Map(inner) => format!("map[string]{}", go_type(inner)),
-        Type::Struct(name) => format!("v1.{name}"),
+        Type::Struct(of) => format!("v1.{}", of.name),
     }
 }
 

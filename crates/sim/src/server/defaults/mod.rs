@@ -28,7 +28,7 @@ mod workloads;
 pub use admit::{Surroundings, admit, admit_class, admit_pod, admit_pod_update};
 pub use create::initial_status;
 pub use decode::{undecodable, unknown_fields};
-pub use sequence::sequence_schema;
+pub use sequence::fill_part as fill_sequence_part;
 pub use update::carry_over;
 
 use crate::kinds::Kind;

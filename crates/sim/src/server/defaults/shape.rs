@@ -8,7 +8,7 @@ use super::quantity;
 use crate::kinds::Kind;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 /// The type of a value.
 #[derive(Debug)]
@@ -26,7 +26,20 @@ pub(super) enum Type {
     Pointer(Box<Type>),
     List(Box<Type>),
     Map(Box<Type>),
-    Struct(&'static str),
+    Struct(Struct),
+}
+
+/// A type with fields, by its name.
+#[derive(Debug)]
+pub(super) struct Struct {
+    pub name: &'static str,
+    fields: OnceLock<&'static [Field]>,
+}
+
+impl Struct {
+    pub fn fields(&self) -> &'static [Field] {
+        self.fields.get_or_init(|| fields_of(self.name))
+    }
 }
 
 #[derive(Debug)]
@@ -93,7 +106,7 @@ fn type_named(text: &'static str) -> Type {
         "microtime" => Type::Time("2006-01-02T15:04:05.000000Z07:00"),
         "intstr" => Type::IntOrString,
         "raw" => Type::Raw,
-        name => Type::Struct(name),
+        name => Type::Struct(Struct { name, fields: OnceLock::new() }),
     }
 }
 
@@ -117,25 +130,20 @@ pub(super) fn part(kind: Kind, name: &str, object: &mut Value) {
 
 /// The same for a part of an object, by the name of its type.
 pub(super) fn shape(name: &str, value: &mut Value) {
-    if let (Some(fields), Some(object)) = (SHAPES.get(name), value.as_object_mut()) {
-        structure(fields, object);
-    }
+    structure(fields_of(name), value);
 }
 
-fn structure(fields: &[Field], object: &mut Map<String, Value>) {
-    object.retain(|name, value| fields.iter().any(|field| field.name == name && field.of.fits(value)));
-    for field in fields {
-        match object.get_mut(field.name) {
-            Some(value) => {
-                tidy(&field.of, value);
-                if !field.always && is_empty(&field.of, value) {
-                    object.remove(field.name);
-                }
-            }
-            None if field.always => {
-                object.insert(field.name.to_owned(), empty(&field.of));
-            }
-            None => {}
+fn structure(fields: &[Field], value: &mut Value) {
+    let Some(object) = value.as_object_mut() else { return };
+    object.retain(|name, value| {
+        let field = fields.iter().find(|field| field.name == name);
+        let Some(field) = field.filter(|field| field.of.fits(value)) else { return false };
+        tidy(&field.of, value);
+        field.always || !is_empty(&field.of, value)
+    });
+    for field in fields.iter().filter(|field| field.always) {
+        if !object.contains_key(field.name) {
+            object.insert(field.name.to_owned(), empty(&field.of));
         }
     }
 }
@@ -164,7 +172,7 @@ fn tidy(of: &Type, value: &mut Value) {
                 }
             }
         }
-        Type::Struct(name) => shape(name, value),
+        Type::Struct(of) => structure(of.fields(), value),
         Type::Quantity => quantity::canonicalize(value),
         Type::String | Type::Bool | Type::Number(_) | Type::Time(_) | Type::IntOrString | Type::Raw => {}
     }
@@ -192,9 +200,9 @@ fn empty(of: &Type) -> Value {
         Type::Number(_) | Type::IntOrString => 0.into(),
         Type::Quantity => "0".into(),
         Type::Time(_) | Type::Raw | Type::Pointer(_) | Type::List(_) | Type::Map(_) => Value::Null,
-        Type::Struct(name) => {
+        Type::Struct(of) => {
             let mut value = Value::Object(Map::new());
-            shape(name, &mut value);
+            structure(of.fields(), &mut value);
             value
         }
     }
@@ -210,7 +218,7 @@ mod tests {
         fn check(of: &Type) {
             match of {
                 Type::Pointer(inner) | Type::List(inner) | Type::Map(inner) => check(inner),
-                Type::Struct(name) => assert!(SHAPES.contains_key(name), "{name}"),
+                Type::Struct(of) => assert!(SHAPES.contains_key(of.name), "{}", of.name),
                 _ => {}
             }
         }

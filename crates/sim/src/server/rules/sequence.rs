@@ -1,10 +1,9 @@
 //! Rules on `PodSequence`. They are those of its definition, checked by `rollcall_api`; here the verdict is only put into
 //! the API server's words. Of several things that are wrong the first is named.
 
-use crate::server::defaults::sequence_schema;
 use crate::server::refusal::{Wrong, WrongKind};
 use rollcall_api::check::{self, Judge, Problem, Rule};
-use rollcall_api::sequence::{InvalidSpec, parse_spec};
+use rollcall_api::sequence::{InvalidSpec, parse_spec, schema};
 use serde_json::Value;
 
 /// What the API server adds when it could not look at the rules because the structure is wrong.
@@ -24,8 +23,7 @@ pub fn check(object: &Value, found: &mut Vec<Wrong>) {
 
 /// The status has no rules besides its structure.
 pub fn check_status(object: &Value, found: &mut Vec<Wrong>) {
-    let schema = &sequence_schema()["properties"]["status"];
-    if let Some(status) = object.get("status")
+    if let (Some(schema), Some(status)) = (schema().property("status"), object.get("status"))
         && let Err(problem) = check::check(schema, status, "status", &StructureOnly)
     {
         say(object, problem, found);
@@ -46,9 +44,9 @@ impl Judge for StructureOnly {
 
 fn say(object: &Value, problem: Problem, found: &mut Vec<Wrong>) {
     let Problem { field, value, expected } = problem;
-    let schema = at(sequence_schema(), &field, |schema, name| match name {
-        Some(name) => schema["properties"].get(name).or_else(|| schema.get("additionalProperties")),
-        None => schema.get("items"),
+    let schema = at(schema(), &field, |schema, name| match name {
+        Some(name) => schema.field(name),
+        None => schema.items.as_deref(),
     });
     let actual = at(object, &field, |value, name| match name {
         Some(name) => value.get(name),
@@ -71,7 +69,7 @@ fn say(object: &Value, problem: Problem, found: &mut Vec<Wrong>) {
     } else if let Some((least, count)) = too_few(&expected) {
         let detail = format!("{count}: {field} in body should have at least {least} items");
         found.push(Wrong { field, kind: WrongKind::Invalid, detail });
-    } else if let Some(pattern) = schema.and_then(|schema| schema["pattern"].as_str()) {
+    } else if let Some(pattern) = schema.and_then(|schema| schema.pattern.as_ref()) {
         let detail = format!("{shown}: {field} in body should match '{pattern}'");
         found.push(Wrong { field, kind: WrongKind::Invalid, detail });
     } else if let Some(group) = field.strip_suffix(".dependsOn").filter(|_| shown.is_empty()) {
@@ -109,11 +107,7 @@ fn kind_of(shown: &str, actual: Option<&Value>) -> &'static str {
 }
 
 /// Follows a path such as `spec.podGroups[1].pods`; a step without a name goes into a list.
-fn at<'a>(
-    root: &'a Value,
-    path: &str,
-    step: impl Fn(&'a Value, Option<&str>) -> Option<&'a Value>,
-) -> Option<&'a Value> {
+fn at<'a, T>(root: &'a T, path: &str, step: impl Fn(&'a T, Option<&str>) -> Option<&'a T>) -> Option<&'a T> {
     let mut here = root;
     for part in path.split('.') {
         let (name, indices) = part.split_once('[').unwrap_or((part, ""));

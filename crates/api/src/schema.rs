@@ -1,0 +1,72 @@
+//! The schema of a custom resource, read once, so that judging by it is no search through JSON.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+#[derive(Debug, Default)]
+pub struct Schema {
+    /// Such as `object`; absent where anything goes.
+    pub kind: Option<String>,
+    pub int_or_string: bool,
+    /// The values that there are.
+    pub words: Option<Vec<Value>>,
+    pub required: Vec<String>,
+    pub properties: Option<BTreeMap<String, Schema>>,
+    /// Of the values of a map.
+    pub additional: Option<Box<Schema>>,
+    /// Of the elements of a list.
+    pub items: Option<Box<Schema>>,
+    /// Whether a list holds nothing twice.
+    pub is_set: bool,
+    pub default: Option<Value>,
+    pub pattern: Option<String>,
+    /// Elements, entries or characters.
+    pub at_least: Option<f64>,
+    pub at_most: Option<f64>,
+    pub minimum: Option<f64>,
+    pub maximum: Option<f64>,
+    /// The text of its rules, in CEL.
+    pub rules: Vec<String>,
+}
+
+impl Schema {
+    /// What of an `openAPIV3Schema` the judgement needs.
+    pub fn of(schema: &Value) -> Schema {
+        let text = |keyword: &str| schema[keyword].as_str().map(str::to_owned);
+        let list = |keyword: &str| schema[keyword].as_array().into_iter().flatten();
+        let below = |keyword: &str| schema.get(keyword).map(|schema| Box::new(Schema::of(schema)));
+        let bound = |keywords: [&str; 3]| keywords.iter().find_map(|keyword| schema[*keyword].as_f64());
+        Schema {
+            kind: text("type"),
+            int_or_string: schema.get("x-kubernetes-int-or-string").is_some(),
+            words: schema["enum"].as_array().cloned(),
+            required: list("required").filter_map(Value::as_str).map(str::to_owned).collect(),
+            properties: schema["properties"].as_object().map(|properties| {
+                properties.iter().map(|(name, schema)| (name.clone(), Schema::of(schema))).collect()
+            }),
+            additional: below("additionalProperties"),
+            items: below("items"),
+            is_set: schema["x-kubernetes-list-type"] == "set",
+            default: schema.get("default").cloned(),
+            pattern: text("pattern"),
+            at_least: bound(["minItems", "minProperties", "minLength"]),
+            at_most: bound(["maxItems", "maxProperties", "maxLength"]),
+            minimum: schema["minimum"].as_f64(),
+            maximum: schema["maximum"].as_f64(),
+            rules: list("x-kubernetes-validations")
+                .filter_map(|rule| rule["rule"].as_str())
+                .map(str::to_owned)
+                .collect(),
+        }
+    }
+
+    /// The schema of a field that is named here.
+    pub fn property(&self, name: &str) -> Option<&Schema> {
+        self.properties.as_ref()?.get(name)
+    }
+
+    /// The schema of a field, named here or one of a map.
+    pub fn field(&self, name: &str) -> Option<&Schema> {
+        self.property(name).or(self.additional.as_deref())
+    }
+}
