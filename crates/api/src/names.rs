@@ -47,6 +47,8 @@ pub const ENABLED_LABEL: &str = "podsequence-enabled";
 pub const ENABLED_VALUE: &str = "true";
 /// Label on a Node that no controller has seen since it registered.
 pub const UNSEEN_LABEL: &str = "podsequence.example.com/unseen";
+/// Start of the annotations in which sequences write down what they know about a Node; the uid of the sequence follows.
+pub const JOURNAL_PREFIX: &str = "podsequence.example.com/journal.";
 /// End of the keys that keep a node closed for a group: `<PREFIX><namespace>.<name>.<group>-blocked`.
 pub const BLOCKED_SUFFIX: &str = "-blocked";
 

@@ -81,6 +81,12 @@ impl Meta {
         self.annotations.as_ref()?.0.get(key).map(String::as_str)
     }
 
+    /// Those that mean something to us.
+    pub fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
+        let all = self.annotations.iter().flat_map(|annotations| &annotations.0);
+        all.map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
     pub fn created(&self) -> Timestamp {
         self.creation_timestamp.unwrap_or_default()
     }

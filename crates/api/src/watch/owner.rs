@@ -29,7 +29,7 @@ struct OwnerSpec {
 #[serde(default)]
 struct Template {
     metadata: TemplateMeta,
-    spec: pod::RestartSpec,
+    spec: pod::TemplateSpec,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -69,6 +69,7 @@ impl OwnerObject {
                 suspended: spec.suspend.unwrap_or_default(),
                 runs_to_completion: spec.template.spec.runs_to_completion(),
             }),
+            placement: (kind == OwnerKind::DaemonSet).then(|| Box::new(spec.template.spec.placement())),
             terminating: metadata.deletion_timestamp.is_some(),
         }
     }

@@ -84,7 +84,12 @@ impl Engine {
     fn take_by(&mut self, item: Item, apply: fn(&mut Index, Object)) {
         let sequence = match &item.object {
             Object::Sequence(sequence) => Some((sequence.uid, sequence.version)),
-            Object::Pod(_) | Object::Owner(_) | Object::Namespace(_) | Object::Note(_) => None,
+            Object::Pod(_)
+            | Object::Owner(_)
+            | Object::Namespace(_)
+            | Object::Note(_)
+            | Object::Node(_)
+            | Object::Drivers(_) => None,
         };
         let home = self.index.namespace(&self.config.namespace).is_some();
         apply(&mut self.index, item.object);

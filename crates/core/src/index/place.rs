@@ -1,8 +1,8 @@
 //! Putting pods and workloads into the cells of the groups that claim them, and taking them out again.
 
-use super::{Index, Standing, cell::Member, winners};
+use super::{Cell, Index, Standing, cell::Member, winners};
 use crate::planted::{Bug, is};
-use crate::{Uid, facts::OwnerKind};
+use crate::{Uid, facts::OwnerKind, sequence::spec::Scope};
 use std::collections::BTreeSet;
 
 impl Index {
@@ -22,6 +22,7 @@ impl Index {
         if entry.pod.terminating && !is(Bug::TerminatingCounts) {
             return;
         }
+        let node = if self.node_scoped.is_empty() { None } else { self.nodes.of(&entry.pod) };
         let root_facts = entry.root.and_then(|root| self.owners.get(&root)).map(|owner| &owner.owner);
         let mut winner = None;
         for claim in entry.claims.iter() {
@@ -41,10 +42,13 @@ impl Index {
                 since: entry.pod.since,
                 root: entry.root,
             };
-            let cell = sequence.cell_mut(claim.group);
-            match add {
+            let count = |cell: &mut Cell| match add {
                 true => cell.insert(&member, root_facts, until),
                 false => cell.remove(&member, root_facts, until),
+            };
+            count(sequence.cell_mut(claim.group));
+            if spec.scope == Scope::Node {
+                count(sequence.cell_at(node.as_ref(), claim.group));
             }
         }
     }
@@ -109,6 +113,7 @@ impl Index {
             let Some(spec) = sequence.spec().cloned() else { continue };
             let until = spec.groups[claim.group as usize].until;
             sequence.cell_mut(claim.group).by_template(uid, found, Some(&entry.owner), until);
+            sequence.look_everywhere_again();
         }
     }
 

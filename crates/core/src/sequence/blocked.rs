@@ -140,7 +140,7 @@ pub fn of_failed_pod(pod: &Pod) -> Reason {
 pub fn of_starting_pod(pod: &Pod, ours: Option<&Arc<str>>, until: Until) -> Reason {
     let name = pod.name.clone();
     let foreign = pod.gates.iter().find(|gate| Some(*gate) != ours);
-    if let (Some(gate), false) = (foreign, pod.bound) {
+    if let (Some(gate), false) = (foreign, pod.is_bound()) {
         return Reason::ForeignGate { pod: name, gate: gate.clone() };
     }
     let trouble = pod.trouble.as_ref().map(spoken);
@@ -174,7 +174,7 @@ pub fn unheld<'a>(
 
 /// Whether an unheld pod has already got past the scheduler.
 pub fn runs(pod: &Pod) -> bool {
-    pod.bound || pod.phase != PodPhase::Pending
+    pod.is_bound() || pod.phase != PodPhase::Pending
 }
 
 pub fn title(owner: &Owner) -> String {
