@@ -10,7 +10,7 @@ use super::{
     decide::Action,
     evaluate::{Evaluation, GroupView, Judge, NodeView, required},
     keys,
-    spec::{Enforcement, Group, GroupId, Members, NodeReady, RecordedGroup, Spec},
+    spec::{Enforcement, GroupId, Members, NodeReady, RecordedGroup, Spec},
 };
 use crate::{
     Timestamp, Uid,
@@ -306,9 +306,4 @@ pub fn lets_go(
 /// What a pod has to avoid that could land anywhere.
 pub fn avoided(entry: &SequenceEntry, position: usize) -> impl Iterator<Item = Arc<str>> {
     [entry.key(position).clone(), Arc::from(keys::UNSEEN)].into_iter()
-}
-
-/// Which group a node waits in, for people.
-pub fn waits_in<'a>(spec: &'a Spec, view: &NodeView) -> Option<&'a Group> {
-    view.current().map(|position| &spec.groups[position])
 }
