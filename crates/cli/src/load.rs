@@ -181,7 +181,8 @@ pub async fn load_pod(connection: &Connection, name: &str, sequences: &Sequences
             return Err(connection.explained(error, &format!("get pod {name} in namespace {namespace}")));
         }
     };
-    let mut index = Index::default();
+    // Only who claims it matters here, in whichever scope.
+    let mut index = Index::of_full_mode();
     pods.iter().for_each(|pod| index.apply(Object::Pod(pod.facts())));
     for sequence in &sequences.objects {
         index.apply(Object::Sequence(sequence.facts()));

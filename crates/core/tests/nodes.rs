@@ -124,6 +124,7 @@ fn every_node_opens_on_its_own() {
     assert_eq!(avoided.iter().map(|key| &**key).collect::<Vec<_>>(), [DRIVER_KEY, keys::UNSEEN]);
     scene.ready_on("driver-b", "b");
     assert_eq!(scene.closed(), Vec::<&str>::new());
+    assert_eq!(scene.status().phase, Phase::InProgress, "app-1 has not landed anywhere");
     scene.ready_on("app-1", "a");
     let nodes = scene.status().nodes.as_ref().expect("of Node scope");
     assert_eq!((nodes.total, nodes.complete, scene.status().phase), (2, 2, Phase::Completed));

@@ -149,7 +149,14 @@ pub(super) fn together(
             views().map(of).try_fold(floating.present(), |sum, number| Some(sum + number?))
         };
         let open = views().any(|view| view.open);
-        let complete = !nodes.is_empty() && views().all(|view| view.complete);
+        // A node that holds no member is complete, so all may be before any member has landed. For the sequence as a whole
+        // that is not the end: those that there are have to arrive, once.
+        let cell = entry.cell(position);
+        let arrived = cell.number(Standing::Arrived) + cell.number(Standing::Outdated);
+        let been_complete = spec.enforcement == Enforcement::Bootstrap && recorded.completed_at.is_some();
+        let complete = !nodes.is_empty()
+            && views().all(|view| view.complete)
+            && (been_complete || arrived >= required(group, cell.present()));
         GroupView {
             open,
             complete,
@@ -158,9 +165,9 @@ pub(super) fn together(
             settles_at: views().filter_map(|view| view.settles_at).min(),
             expected: sum(|view| view.expected),
             required: sum(|view| view.required),
-            present: entry.cell(position).present(),
-            released: entry.cell(position).present() - entry.cell(position).number(Standing::Held),
-            arrived: entry.cell(position).number(Standing::Arrived),
+            present: cell.present(),
+            released: cell.present() - cell.number(Standing::Held),
+            arrived: cell.number(Standing::Arrived),
             opened_at: recorded.opened_at.or(open.then_some(now)),
             completed_at: recorded.completed_at.filter(|_| complete).or(complete.then_some(now)),
             ..GroupView::default()

@@ -295,14 +295,14 @@ impl Report<'_> {
     }
 
     /// What the first of the nodes that are not complete waits for.
-    fn message_of_nodes(&self, spec: &Spec, because: &str) -> String {
+    fn message_of_nodes(&self, spec: &Spec, because: &str) -> Option<String> {
         let NodesStatus { total, complete, list } = self.nodes(spec);
-        match list.first().filter(|node| node.phase != Phase::Completed) {
-            None => "there is no node".into(),
-            Some(node) => {
-                format!("{complete} of {total} nodes are complete; {}: {}{because}", node.name, node.message)
-            }
+        if total == 0 {
+            return Some("there is no node".into());
         }
+        let first = list.first().filter(|node| node.phase != Phase::Completed)?;
+        let (name, message) = (&first.name, &first.message);
+        Some(format!("{complete} of {total} nodes are complete; {name}: {message}{because}"))
     }
 
     fn phase(&self, current: Option<usize>) -> Phase {
@@ -398,8 +398,10 @@ impl Report<'_> {
         }
         let first = blocked.iter().find(|entry| entry.group == group.title);
         let because = first.map_or(String::new(), |entry| format!(": {}", entry.blocker.reason.sentence()));
-        if spec.scope == Scope::Node {
-            return self.message_of_nodes(spec, &because);
+        if spec.scope == Scope::Node
+            && let Some(message) = self.message_of_nodes(spec, &because)
+        {
+            return message;
         }
         let settling = self.evaluation.groups[..position].iter().position(|view| view.settles_at.is_some());
         match (view.open, settling, phase) {
