@@ -55,8 +55,8 @@ fn pod() -> impl Strategy<Value = Value> {
         let metadata = [("name", name), ("labels", labels), ("annotations", annotations)];
         let spec = [("schedulingGates", gates), ("nodeName", node)];
         for (part, fields) in [("metadata", metadata.to_vec()), ("spec", spec.to_vec())] {
-            for (name, value) in fields {
-                value.map(|value| pod[part][name] = value);
+            for (name, value) in fields.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+                pod[part][name] = value;
             }
         }
         pod
