@@ -83,7 +83,7 @@ fn judge(case: &Case, ours: &Answer, theirs: &Answer) -> Option<String> {
         (None, Ok(_), Ok(_)) => None,
         (None, Err(error), _) => Some(format!("refused: {error:?}")),
         (Some(_), Ok(_), _) => Some("not refused".into()),
-        (Some(words), Err((422, said)), _) if said.contains(words) => None,
+        (Some(words), Err((403, said)), _) if said.contains(words) => None,
         (Some(_), Err(error), _) => Some(format!("refused in other words: {error:?}")),
     }
 }
@@ -101,16 +101,13 @@ async fn patch(server: &Server<'_>, path: &str, case: &Case, user: Option<&str>)
 }
 
 /// Waits until the policies say no.
-async fn in_force(server: &Server<'_>, pod: &str) -> Result<()> {
+pub async fn in_force(server: &Server<'_>, pod: &str) -> Result<()> {
     for path in [format!("{pod}?dryRun=All"), "/api/v1/nodes/node-0?dryRun=All".to_owned()] {
         wait::until("the policies to be in force", LIMIT, async || {
             let labels = serde_json::to_vec(&json!({ "metadata": { "labels": { "evil": "true" } } }))?;
             let content = "application/merge-patch+json";
-            Ok(server
-                .send(Method::PATCH, &path, content, labels, Some(ACCOUNT))
-                .await?
-                .is_err()
-                .then_some(()))
+            let answer = server.send(Method::PATCH, &path, content, labels, Some(ACCOUNT)).await?;
+            Ok(answer.is_err_and(|(code, _)| code == 403).then_some(()))
         })
         .await?;
     }

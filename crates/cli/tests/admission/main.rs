@@ -10,4 +10,5 @@ mod lifetime;
 mod limits;
 mod nodes;
 mod odd;
+mod order;
 mod server;
