@@ -120,6 +120,18 @@ async fn foreign(cluster: &Cluster) -> Result<BTreeMap<String, Value>> {
     Ok(each.collect())
 }
 
+/// Waits until the policies work: a dry run gets its gate.
+async fn gated_at_admission(scene: &Scene<'_>) -> Result<()> {
+    let pod = make::pod("probe").label("app", "app").gates(&[]);
+    let pod: DynamicObject = serde_json::from_value(pod)?;
+    let dry = kube::api::PostParams { dry_run: true, ..Default::default() };
+    wait::until("gates at admission", LIMIT, async || {
+        let answer = scene.api("Pod").create(&dry, &pod).await?;
+        Ok(answer.data["spec"]["schedulingGates"].is_array().then_some(()))
+    })
+    .await
+}
+
 async fn complete(scene: &Scene<'_>, controller: &Controller, name: &str, total: usize) -> Result<()> {
     let done = wait::until("every node", LIMIT, async || {
         let sequence = serde_json::to_value(scene.api("PodSequence").get(name).await?)?;
@@ -185,18 +197,31 @@ async fn no_pod_lands_on_a_node_before_its_agents_are_ready() -> Result<()> {
     scene.done().await
 }
 
-/// A node waits for its own agent alone, and says so.
+/// A node waits for its own agent alone, and says so. With the policies in place, which give the pods their gate and hold the
+/// controller to what it may write.
 #[tokio::test]
 async fn each_node_waits_for_its_own_agent() -> Result<()> {
     let lab = Lab::full(rollcall_testbed::Options { nodes: 3, ..options() }).await?;
     let cluster = lab.cluster();
+    lab.apply_file("config/admission")?;
     let controller = Controller::start(&lab, Options::default()).await?;
     let scene = Scene::without_controller(&lab, "one").await?;
     let never = json!({ "testbed.rollcall.dev/never-ready": "true" });
     let agents = agents().with(json!({ "spec": { "template": { "metadata": { "annotations": never } } } }));
     scene.create(agents).await?;
     scene.create(node_scoped("one-by-one")).await?;
-    scene.create(make::deployment("app", 6)).await?;
+    let enabled = json!({ "metadata": { "labels": { "podsequence-enabled": "true" } } });
+    scene.patch("Namespace", &scene.namespace, enabled).await?;
+    gated_at_admission(&scene).await?;
+    // Whatever a pod asks of its node itself stays.
+    let on_linux = json!([{ "key": "kubernetes.io/os", "operator": "In", "values": ["linux"] }]);
+    let required = json!({ "nodeSelectorTerms": [{ "matchExpressions": on_linux }] });
+    let affinity = json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": required } });
+    let apps = make::deployment("app", 6);
+    let apps = apps.with(
+        json!({ "spec": { "template": { "spec": { "schedulingGates": null, "affinity": affinity } } } }),
+    );
+    scene.create(apps).await?;
     let agents: Vec<(String, String)> = wait::until("agents", LIMIT, async || {
         let list = scene.api("Pod").list(&kube::api::ListParams::default().labels("app=agent")).await?;
         let text = |pod: &DynamicObject| {

@@ -5,7 +5,9 @@ mod support;
 use rollcall_core::facts::{OwnerKind, Pin, Pod, PodPhase, Wishes};
 use rollcall_core::index::Object;
 use rollcall_core::node::{Drivers, Effect, Node, Taint};
-use rollcall_core::sequence::spec::{DeletionPolicy, Enforcement, Members, NodeReady, Scope, Spec};
+use rollcall_core::sequence::spec::{
+    DeletionPolicy, Enforcement, Members, NodeGuard, NodeReady, Scope, Spec,
+};
 use rollcall_core::sequence::{Phase, Sequence, Status, keys};
 use std::sync::Arc;
 use support::build::{HOME, at, group, labels, node, owner, owner_ref, pod, selector, sequence, spec};
@@ -303,6 +305,17 @@ fn a_quiet_cluster_is_written_to_once() {
     scene.world.restart();
     scene.settle();
     assert_eq!(scene.world.take_done().marked, 0);
+}
+
+#[test]
+fn taints_need_the_permission_of_an_administrator() {
+    let mut scene = Scene::new(&["a"]);
+    scene.spec.guard = NodeGuard::Taints;
+    let scene = scene.begin();
+    assert_eq!(scene.closed(), Vec::<&str>::new(), "no node is touched");
+    assert_eq!(scene.status().phase, Phase::Failed);
+    let message = &scene.status().message;
+    assert!(message.contains("podsequence.example.com/allow-node-taints"), "{message}");
 }
 
 #[test]

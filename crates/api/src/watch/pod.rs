@@ -5,7 +5,6 @@ use super::affinity::{self, AffinityObject, TolerationObject};
 use crate::names;
 use jiff::Timestamp;
 use rollcall_core::facts::{Pod, PodPhase, Trouble};
-use rollcall_core::labels::Labels;
 use rollcall_core::node::Placement;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
@@ -154,7 +153,7 @@ impl PodObject {
             namespace: metadata.namespace.as_str().into(),
             name: metadata.name.as_str().into(),
             version: metadata.version(),
-            labels: metadata.labels.iter().flatten().collect::<Labels>(),
+            labels: metadata.labels(),
             owner: metadata.controller(),
             gates: gates.map(|gate| gate.name.as_str().into()).collect(),
             node: spec.node_name.as_deref().filter(|node| !node.is_empty()).map(Into::into),

@@ -21,7 +21,7 @@ mod pods;
 mod sequences;
 
 pub use cell::{Cell, Standing, Sum};
-pub use claims::Claim;
+pub use claims::{BELONGS, Claim, own_word};
 pub use pods::Answer;
 pub use sequences::{Note, SequenceEntry};
 
@@ -368,6 +368,13 @@ impl Index {
         }
         if known.is_none_or(|known| known.allow_from != namespace.allow_from) {
             self.touch_guests(&namespace.name);
+        }
+        let known = self.namespaces.get(&namespace.name);
+        if known.is_none_or(|known| known.allow_node_taints != namespace.allow_node_taints) {
+            let live = |uid: &&Uid| {
+                self.sequences.get(uid).is_some_and(|entry| entry.sequence.namespace == namespace.name)
+            };
+            self.touched.extend(self.node_scoped.iter().filter(live));
         }
         self.namespaces.insert(namespace.name.clone(), namespace);
     }

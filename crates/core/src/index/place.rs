@@ -2,8 +2,20 @@
 
 use super::{Cell, Index, Standing, cell::Member, winners};
 use crate::planted::{Bug, is};
-use crate::{Uid, facts::OwnerKind, sequence::spec::Scope};
+use crate::{
+    Uid,
+    facts::OwnerKind,
+    sequence::spec::{Members, Scope},
+};
 use std::collections::BTreeSet;
+
+/// Whether a group that lists its pods lists this one; one that selects them lists none.
+fn is_listed(members: &Members, name: &str) -> bool {
+    match members {
+        Members::Names(names) => names.contains(name),
+        Members::Selector(_) => true,
+    }
+}
 
 impl Index {
     /// Counts a pod in every group that claims it, as its facts are now.
@@ -46,6 +58,9 @@ impl Index {
                 true => cell.insert(&member, root_facts, until),
                 false => cell.remove(&member, root_facts, until),
             };
+            if !is_listed(&spec.groups[claim.group as usize].members, &entry.pod.name) {
+                sequence.count_unlisted(claim.group, add);
+            }
             count(sequence.cell_mut(claim.group));
             if spec.scope == Scope::Node {
                 count(sequence.cell_at(node.as_ref(), claim.group));

@@ -1,9 +1,11 @@
 //! Sequences coming, changing and going; the ghosts of deleted ones; the notes they leave.
 
+use super::claims::{BELONGS, own_word};
 use super::{Cell, Claim, Index, Kind, Object};
 use crate::{
     Timestamp, Uid,
     planted::{Bug, is},
+    selector::{Operator, Requirement, Selector},
     sequence::{
         NodeView, Sequence,
         keys::keys,
@@ -23,6 +25,7 @@ pub struct SequenceEntry {
     cells: Vec<Cell>,
     /// Pods that a group of this sequence claims and an earlier one has, by group.
     lost: BTreeMap<u32, BTreeSet<Uid>>,
+    unlisted: BTreeMap<u32, u32>,
     /// What was decided last, newer than what the status has recorded.
     remembered: Option<Recorded>,
     /// Its note tells all that would have to be done for its spec. Kept here, because a decision must not
@@ -83,6 +86,7 @@ impl SequenceEntry {
             ghost,
             cells: no_cells(groups),
             lost: BTreeMap::new(),
+            unlisted: BTreeMap::new(),
             remembered: None,
             noted: false,
             full,
@@ -90,6 +94,12 @@ impl SequenceEntry {
             floating: no_cells(groups),
             keys,
         }
+    }
+
+    /// Its name, if its pods are in its own namespace: only those can name it.
+    fn name_at_home(&self) -> Option<&str> {
+        let spec = self.spec()?;
+        (spec.target == self.sequence.namespace).then_some(&*self.sequence.name)
     }
 
     /// In Node scope: what keeps a node closed for a group.
@@ -173,6 +183,16 @@ impl SequenceEntry {
 
     pub(super) fn cell_mut(&mut self, group: u32) -> &mut Cell {
         &mut self.cells[group as usize]
+    }
+
+    /// Pods of a group that its list does not name: they say themselves that they belong to it.
+    pub fn unlisted(&self, group: usize) -> u32 {
+        self.unlisted.get(&(group as u32)).copied().unwrap_or_default()
+    }
+
+    pub(super) fn count_unlisted(&mut self, group: u32, add: bool) {
+        let number = self.unlisted.entry(group).or_default();
+        *number = if add { *number + 1 } else { number.saturating_sub(1) };
     }
 
     /// How many pods a group lists or selects that belong to an earlier group.
@@ -311,11 +331,10 @@ impl Index {
     fn change_sequence(&mut self, uid: Uid, entry: Option<SequenceEntry>) {
         let (mut pods, mut templates) = (BTreeSet::new(), BTreeSet::new());
         // By its claims, not by its counts: terminating pods are claimed too, and not counted.
-        if let Some(old) = self.sequences.get(&uid).and_then(SequenceEntry::spec) {
-            self.find_members(old, &mut pods, &mut templates);
-        }
-        if let Some(new) = entry.as_ref().and_then(SequenceEntry::spec) {
-            self.find_members(new, &mut pods, &mut templates);
+        for known in self.sequences.get(&uid).into_iter().chain(&entry) {
+            if let Some(spec) = known.spec() {
+                self.find_members(spec, known.name_at_home(), &mut pods, &mut templates);
+            }
         }
         pods.iter().for_each(|pod| self.unplace(*pod));
         templates.iter().for_each(|owner| self.unplace_template(*owner));
@@ -333,7 +352,7 @@ impl Index {
 
     fn register(&mut self, uid: Uid, entry: SequenceEntry) {
         if let Some(spec) = entry.spec() {
-            self.claims.insert(uid, spec);
+            self.claims.insert(uid, spec, entry.name_at_home());
         }
         if let Ok(spec) = &entry.sequence.spec
             && spec.target != entry.sequence.namespace
@@ -359,8 +378,21 @@ impl Index {
         }
     }
 
-    fn find_members(&self, spec: &Spec, pods: &mut BTreeSet<Uid>, templates: &mut BTreeSet<Uid>) {
-        for group in &spec.groups {
+    fn find_members(
+        &self,
+        spec: &Spec,
+        name_at_home: Option<&str>,
+        pods: &mut BTreeSet<Uid>,
+        templates: &mut BTreeSet<Uid>,
+    ) {
+        for (position, group) in spec.groups.iter().enumerate() {
+            if let Some(name) = name_at_home {
+                let operator = Operator::In(vec![own_word(name, position)]);
+                let requirements = vec![Requirement { key: BELONGS.into(), operator }];
+                let own_word = Selector { requirements };
+                pods.extend(self.pod_labels.candidates(&spec.target, &own_word));
+                templates.extend(self.template_labels.candidates(&spec.target, &own_word));
+            }
             match &group.members {
                 Members::Names(names) => {
                     let known = self.pod_names.get(&spec.target);

@@ -76,7 +76,8 @@ fn absent_members<'a>(
     };
     match (&group.members, group.expected) {
         (Members::Names(names), None) => {
-            let missing = (names.len() as u32).saturating_sub(present + entry.lost(position));
+            let listed = present - entry.unlisted(position).min(present);
+            let missing = (names.len() as u32).saturating_sub(listed + entry.lost(position));
             let exists =
                 |name: &&Arc<str>| index.pod_named(&spec.target, name).is_some_and(|pod| !pod.terminating);
             let looked_up = names.iter().take(if missing > 0 { LOOKED_UP } else { 0 });

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     Timestamp, Uid,
     facts::{Job, Owner, OwnerKind, Pod, PodPhase},
-    index::{Index, SequenceEntry, Standing},
+    index::{BELONGS, Index, SequenceEntry, Standing},
     node::{Node, Placement, is_part_of},
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,7 +82,7 @@ impl<'a> Audit<'a> {
         for (entry, spec) in self.claimants(pod) {
             self.let_go_rightly(entry, spec, pod);
         }
-        if !self.entry.ghost && !spec.groups.iter().any(|group| claims(group, pod)) {
+        if !self.entry.ghost && group_of(self.entry, spec, pod).is_none() {
             self.violation("S1", format!("{name} belongs to no group"));
         }
     }
@@ -103,7 +103,7 @@ impl<'a> Audit<'a> {
     }
 
     fn let_go_rightly(&mut self, entry: &'a SequenceEntry, spec: &Spec, pod: &Pod) {
-        let Some(position) = spec.groups.iter().position(|group| claims(group, pod)) else { return };
+        let Some(position) = group_of(entry, spec, pod) else { return };
         if spec.suspend {
             let (name, sequence) = (&pod.name, &entry.sequence.name);
             return self.violation("S1", format!("{name} is released while {sequence} is suspended"));
@@ -172,7 +172,7 @@ impl<'a> Audit<'a> {
     fn landing(&mut self, uid: Uid, avoid: &[Arc<str>]) {
         let Some(pod) = self.index.pod(uid).filter(|pod| self.index.node_of(pod).is_none()) else { return };
         for (entry, spec) in self.claimants(pod).into_iter().filter(|(_, spec)| spec.scope == Scope::Node) {
-            let Some(position) = spec.groups.iter().position(|group| claims(group, pod)) else { continue };
+            let Some(position) = group_of(entry, spec, pod) else { continue };
             if !self.entry.ghost && !avoid.contains(entry.key(position)) {
                 self.violation("S1", format!("{} is not kept off closed nodes", pod.name));
             }
@@ -280,7 +280,8 @@ impl Count<'_> {
             (_, Some(expected)) => (expected, total(&|pod| self.is_current(pod))),
             (Members::Names(names), None) => {
                 let lost = self.entry.lost(self.position);
-                ((names.len() as u32).saturating_sub(lost), total(&|_| true))
+                let unlisted = pods.iter().filter(|pod| !names.contains(&pod.name)).count() as u32;
+                ((names.len() as u32).saturating_sub(lost) + unlisted, total(&|_| true))
             }
             (Members::Selector(_), None) => self.recount_by_owner(group, &pods)?,
         };
@@ -362,9 +363,17 @@ fn of_job(group: &Group, owner: &Owner, job: Job, ready: u32) -> (Option<u32>, u
     }
 }
 
-fn claims(group: &Group, pod: &Pod) -> bool {
-    match &group.members {
-        Members::Names(names) => names.contains(&pod.name),
-        Members::Selector(selector) => selector.matches(&pod.labels),
-    }
+/// The first group that claims a pod: by its name, by its labels, or because it says so itself.
+fn group_of(entry: &SequenceEntry, spec: &Spec, pod: &Pod) -> Option<usize> {
+    let at_home = spec.target == entry.sequence.namespace;
+    let word = pod.labels.get(BELONGS).filter(|_| at_home).and_then(|word| word.rsplit_once('/'));
+    let own =
+        word.filter(|(name, _)| *name == &*entry.sequence.name).and_then(|(_, group)| group.parse().ok());
+    spec.groups.iter().enumerate().position(|(position, group)| {
+        own == Some(position)
+            || match &group.members {
+                Members::Names(names) => names.contains(&pod.name),
+                Members::Selector(selector) => selector.matches(&pod.labels),
+            }
+    })
 }

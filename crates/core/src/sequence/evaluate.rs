@@ -4,7 +4,8 @@ use super::{
     nodes,
     reason::Reason,
     spec::{
-        Enforcement, Group, GroupId, Members, NodeReady, OnTimeout, RecordedGroup, Scope, Sequence, Spec,
+        Enforcement, Group, GroupId, Members, NodeGuard, NodeReady, OnTimeout, RecordedGroup, Scope,
+        Sequence, Spec,
     },
     status::GroupState,
 };
@@ -139,6 +140,15 @@ fn standing_in_the_way<'a>(index: &Index, sequence: &'a Sequence) -> Result<&'a 
     if spec.scope == Scope::Node && !index.counts_nodes() {
         return Err(Reason::NodeScopeNeedsFullMode);
     }
+    if spec.scope == Scope::Node && spec.guard == NodeGuard::Taints {
+        let allowed = index.namespace(&sequence.namespace).is_some_and(|home| home.allow_node_taints);
+        return Err(match allowed {
+            false => Reason::TaintsNotPermitted { namespace: sequence.namespace.clone() },
+            true => Reason::InvalidSpec {
+                problem: "spec.nodeGuard: Taints cannot be followed by this version yet; use Labels".into(),
+            },
+        });
+    }
     let at_home = spec.target == sequence.namespace;
     let invited = || index.namespace(&spec.target).is_some_and(|there| there.allows(&sequence.namespace));
     if !at_home && !invited() {
@@ -220,7 +230,8 @@ impl<'a> Judge<'a> {
         let (expected, arrived) = match (&group.members, group.expected) {
             (_, Some(expected)) => (Some(expected), cell.number(Standing::Arrived)),
             (Members::Names(names), None) => {
-                let expected = (names.len() as u32).saturating_sub(self.entry.lost(position));
+                let listed = (names.len() as u32).saturating_sub(self.entry.lost(position));
+                let expected = listed + self.entry.unlisted(position);
                 (Some(expected), cell.number(Standing::Arrived) + outdated)
             }
             (Members::Selector(_), None) => {

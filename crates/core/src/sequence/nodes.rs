@@ -94,7 +94,7 @@ pub(super) fn count(
         Members::Names(names) => {
             // Where the pods will be that do not exist yet, or are not bound, nobody knows.
             let placed = entry.cell(position).present() - entry.floating(position).present();
-            let all_placed = placed + entry.lost(position) >= names.len() as u32;
+            let all_placed = placed + entry.lost(position) >= names.len() as u32 + entry.unlisted(position);
             (present > 0 || all_placed).then_some(present)
         }
         Members::Selector(_) => Some(present + missing_daemons(index, entry, node, position)),

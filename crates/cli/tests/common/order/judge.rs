@@ -278,7 +278,11 @@ impl Judge<'_> {
             if rests[0] != rests[1] {
                 add("S2", format!("{what}: more than the gates has changed"));
             }
-            let meant = after.request["metadata"]["uid"].as_str();
+            // In a JSON patch it is a test.
+            let mut tests =
+                after.request.as_array().into_iter().flatten().filter(|step| step["op"] == "test");
+            let tested = tests.find(|step| step["path"] == "/metadata/uid").map(|step| &step["value"]);
+            let meant = tested.unwrap_or(&after.request["metadata"]["uid"]).as_str();
             if meant != Some(&pod.uid) {
                 add("S7", format!("{what}: the write was meant for uid {meant:?}, not for {}", pod.uid));
             }
