@@ -78,7 +78,9 @@ async fn record(scene: &Scene<'_>) -> Result<(Arc<Mutex<Record>>, JoinHandle<()>
 
 fn agents() -> Value {
     let slow = json!({ "testbed.rollcall.dev/ready-after": "700ms" });
-    make::daemon_set("agent").with(json!({ "spec": { "template": { "metadata": { "annotations": slow } } } }))
+    let rolling = json!({ "rollingUpdate": { "maxUnavailable": "50%" } });
+    let template = json!({ "metadata": { "annotations": slow } });
+    make::daemon_set("agent").with(json!({ "spec": { "updateStrategy": rolling, "template": template } }))
 }
 
 fn node_scoped(name: &str) -> Value {
@@ -181,6 +183,10 @@ async fn no_pod_lands_on_a_node_before_its_agents_are_ready() -> Result<()> {
     let controller = Controller::start(&lab, Options::default()).await?;
     complete(&scene, &controller, "agents-first", NODES + 7).await?;
     all_apps_run(&scene, &controller).await?;
+    for workload in ["daemonset/agent", "deployment/app"] {
+        let rolled = ["-n", &scene.namespace, "rollout", "status", workload, "--timeout=90s"];
+        cluster.kubectl_ok(&rolled).with_context(|| controller.log())?;
+    }
     {
         let record = record.lock().expect("nobody panics here");
         ensure!(record.landed.len() >= APPS as usize, "{} apps were bound", record.landed.len());
