@@ -264,3 +264,23 @@ async fn each_node_waits_for_its_own_agent() -> Result<()> {
     ensure!(status["currentIndex"] == 0 && status["phase"] == "InProgress", "{status:#}");
     scene.done().await
 }
+
+/// The samples of Node scope, word by word.
+#[tokio::test]
+async fn samples() -> Result<()> {
+    let lab = Lab::full(rollcall_testbed::Options { nodes: 3, ..options() }).await?;
+    let controller = Controller::start(&lab, Options::default()).await?;
+    lab.cluster().kubectl_ok(&["label", "node", "node-1", "accelerator=gpu"])?;
+    run("node-scoped-csi-example.yaml", "csi-driver-sequence", &lab, &controller)?;
+    run("node-scoped-device-plugin-example.yaml", "daemonset-sequence", &lab, &controller)
+}
+
+fn run(file: &str, sequence: &str, lab: &Lab, controller: &Controller) -> Result<()> {
+    let cluster = lab.cluster();
+    lab.apply_file(&format!("config/samples/{file}"))?;
+    let waited = ["wait", "--for=condition=Ready", &format!("podseq/{sequence}"), "--timeout=90s"];
+    cluster.kubectl_ok(&waited).with_context(|| controller.log())?;
+    let path = lab::repository("config/samples").join(file);
+    cluster.kubectl_ok(&["delete", "-f", path.to_str().context("UTF-8")?, "--wait"])?;
+    Ok(())
+}
