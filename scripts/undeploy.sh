@@ -15,7 +15,7 @@ notes() {
 
 if [ -z "$KEEP_CRD" ] && "$KUBECTL" get crd podsequences.scheduling.example.com >/dev/null 2>&1; then
     "$KUBECTL" delete podsequences --all --all-namespaces
-    # Each sequence has a note until the pods it held are released.
+    # Each sequence has a note until the pods it held are released and nothing of it is left on nodes.
     deadline=$((SECONDS + SECONDS_TO_RELEASE))
     while [ -n "$(notes)" ]; do
         if [ "$SECONDS" -ge "$deadline" ]; then
@@ -27,7 +27,10 @@ if [ -z "$KEEP_CRD" ] && "$KUBECTL" get crd podsequences.scheduling.example.com 
         sleep 1
     done
 fi
-"$KUBECTL" delete --ignore-not-found -f config/rbac/rbac-lite.yaml
+# Clusters before 1.36 do not know these kinds.
+"$KUBECTL" delete --ignore-not-found -f config/admission 2>/dev/null || true
+# Lite or Full: what one has and the other has not is not found.
+"$KUBECTL" delete --ignore-not-found -f config/rbac/rbac.yaml -f config/rbac/rbac-lite.yaml
 if [ -z "$KEEP_CRD" ]; then
     "$KUBECTL" delete --ignore-not-found -f config/crd/podsequence-crd.yaml
 fi

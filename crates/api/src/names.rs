@@ -26,6 +26,9 @@ pub const TICKET_GATE: &str = "korder.dev/ticket-gate";
 pub const ALLOW_FROM: &str = "podsequence.example.com/allow-from";
 /// On a Namespace: `"true"` lets the sequences in it taint nodes (`nodeGuard: Taints`).
 pub const ALLOW_NODE_TAINTS: &str = "podsequence.example.com/allow-node-taints";
+/// On a Namespace: gates, besides those with our prefixes, that the policies of `config/admission` let the controller remove
+/// there, `<gate>[,<gate>…]` or `*`.
+pub const ALLOW_GATES: &str = "podsequence.example.com/allow-gates";
 /// On a PodSequence: the groups that were opened by hand.
 pub const OPEN_GROUPS: &str = "podsequence.example.com/open-groups";
 /// On a Pod: the sequence it belongs to, for pods that no group selects.
@@ -47,6 +50,8 @@ pub const ENABLED_LABEL: &str = "podsequence-enabled";
 pub const ENABLED_VALUE: &str = "true";
 /// Label on a Node that no controller has seen since it registered.
 pub const UNSEEN_LABEL: &str = "podsequence.example.com/unseen";
+/// Start of the annotations in which sequences write down what they know about a Node; the uid of the sequence follows.
+pub const JOURNAL_PREFIX: &str = "podsequence.example.com/journal.";
 /// End of the keys that keep a node closed for a group: `<PREFIX><namespace>.<name>.<group>-blocked`.
 pub const BLOCKED_SUFFIX: &str = "-blocked";
 

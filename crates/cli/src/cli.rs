@@ -1,7 +1,7 @@
 //! The arguments, and the way from them to a command.
 
 use crate::commands::{
-    completion, controller, demo, explain, install, reference, release, simulate, status, version,
+    completion, controller, demo, explain, install, keys, reference, release, simulate, status, version,
 };
 use crate::outcome::{EXIT_CODES, Outcome};
 use anyhow::Result;
@@ -45,6 +45,7 @@ pub enum Command {
     Status(status::Arguments),
     Explain(explain::Arguments),
     Release(release::Arguments),
+    Keys(keys::Arguments),
     Simulate(simulate::Arguments),
     Demo(demo::Arguments),
     Install(install::Arguments),
@@ -85,6 +86,7 @@ pub fn run() -> Result<Outcome> {
         Command::Status(arguments) => asking(status::run(access, arguments)),
         Command::Explain(arguments) => asking(explain::run(access, arguments)),
         Command::Release(arguments) => asking(release::run(access, arguments)),
+        Command::Keys(arguments) => asking(keys::run(access, arguments)),
     }
 }
 

@@ -7,9 +7,11 @@ use kube::api::{GetParams, ListParams};
 use kube::core::Request;
 use rollcall_api::names;
 use rollcall_api::sequence::SequenceObject;
-use rollcall_api::watch::{ListOf, NamespaceObject, OwnerObject, PodObject};
+use rollcall_api::watch::{CsiNodeObject, ListOf, NamespaceObject, NodeObject, OwnerObject, PodObject};
 use rollcall_core::facts::{OwnerKind, Pod};
 use rollcall_core::index::{Index, Object};
+use rollcall_core::sequence::Reason;
+use rollcall_core::sequence::spec::Scope;
 use serde::de::DeserializeOwned;
 
 /// Objects per answer: what kubectl asks for.
@@ -97,8 +99,8 @@ fn unlisted(connection: &Connection, error: kube::Error, place: &str) -> anyhow:
 
 /// Everything that the pods of `namespace` can be waiting for.
 pub async fn load(connection: &Connection, namespace: &str, sequences: &Sequences) -> Result<Loaded> {
-    let mut index = Index::default();
     let mut gaps: Vec<String> = sequences.gap.iter().cloned().collect();
+    let mut index = with_nodes(connection, sequences, &mut gaps).await?;
     let path = format!("/api/v1/namespaces/{namespace}/pods");
     let pods: Vec<PodObject> = list(connection, &path, &ListParams::default())
         .await
@@ -134,6 +136,36 @@ pub async fn load(connection: &Connection, namespace: &str, sequences: &Sequence
     Ok(Loaded { index, namespace: namespace.to_owned(), pod_names, gaps })
 }
 
+/// An index that knows the nodes, if any sequence goes by them.
+async fn with_nodes(connection: &Connection, sequences: &Sequences, gaps: &mut Vec<String>) -> Result<Index> {
+    let by_node = |object: &SequenceObject| {
+        let facts = object.facts();
+        // What the controller says of itself: it runs in Lite mode.
+        let lite = facts.recorded.stalled.as_deref() == Some(Reason::NodeScopeNeedsFullMode.code());
+        !lite && facts.spec.is_ok_and(|spec| spec.scope == Scope::Node)
+    };
+    if !sequences.objects.iter().any(by_node) {
+        return Ok(Index::default());
+    }
+    let mut index = Index::of_full_mode();
+    match list::<NodeObject>(connection, "/api/v1/nodes", &ListParams::default()).await {
+        Ok(nodes) => nodes.iter().for_each(|node| index.apply(Object::Node(node.facts()))),
+        Err(error) if is(&error, 403) => gaps.push(
+            "not allowed to list nodes: what sequences of scope Node wait for can only be read from their status".into(),
+        ),
+        Err(error) => return Err(connection.explained(error, "list nodes")),
+    }
+    match list::<CsiNodeObject>(connection, "/apis/storage.k8s.io/v1/csinodes", &ListParams::default()).await
+    {
+        Ok(nodes) => nodes.iter().for_each(|node| index.apply(Object::Drivers(node.facts()))),
+        Err(error) if is(&error, 403) => {
+            gaps.push("not allowed to list csinodes: which CSI drivers are registered is not known".into());
+        }
+        Err(error) => return Err(connection.explained(error, "list csinodes")),
+    }
+    Ok(index)
+}
+
 /// One pod and who claims it: less to read, and less to be allowed to read, than all that it may wait for.
 pub async fn load_pod(connection: &Connection, name: &str, sequences: &Sequences) -> Result<Loaded> {
     let namespace = &connection.namespace;
@@ -149,7 +181,8 @@ pub async fn load_pod(connection: &Connection, name: &str, sequences: &Sequences
             return Err(connection.explained(error, &format!("get pod {name} in namespace {namespace}")));
         }
     };
-    let mut index = Index::default();
+    // Only who claims it matters here, in whichever scope.
+    let mut index = Index::of_full_mode();
     pods.iter().for_each(|pod| index.apply(Object::Pod(pod.facts())));
     for sequence in &sequences.objects {
         index.apply(Object::Sequence(sequence.facts()));

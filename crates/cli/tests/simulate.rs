@@ -52,10 +52,15 @@ fn every_sample() {
         "deployments-example",
         "example-podsequence",
         "migration-job-example",
+        "node-scoped-csi-example",
         "podgroups-example",
     ] {
         insta::assert_snapshot!(sample, simulate(&[&format!("config/samples/{sample}.yaml")]));
     }
+    // It wants nodes with a label that the usual ones do not have.
+    let plugin = "node-scoped-device-plugin-example";
+    let file = format!("config/samples/{plugin}.yaml");
+    insta::assert_snapshot!(plugin, simulate(&[&file, "crates/cli/tests/manifests/gpu-node.yaml"]));
 }
 
 /// What a program in CI looks at: how it ended, how far each group came, what can never start.

@@ -6,38 +6,120 @@ use jiff::Timestamp;
 use kube::Client;
 use rollcall_api::names;
 use rollcall_api::sequence::{KnownSpec, PodSequenceStatus, SequenceObject, note};
-use rollcall_api::watch::PodObject;
+use rollcall_api::watch::{NodeObject, PodObject, journal_key, journal_text};
 use rollcall_core::Uid;
-use rollcall_core::facts::Pod;
+use rollcall_core::facts::{Pod, TermShape};
 use rollcall_core::index::Note;
+use rollcall_core::node::Node;
 use rollcall_core::planted::{Bug, is};
+use rollcall_core::sequence::nodes::Marks;
 use rollcall_core::sequence::{Event, EventKind};
 use serde::de::IgnoredAny;
-use serde_json::json;
+use serde_json::{Value, json};
+use std::sync::Arc;
 
-/// Takes one gate from one pod. Needs no resourceVersion: gates merge by name, and the uid in the patch makes the
-/// API server refuse it for a namesake.
-pub async fn release(
-    client: &Client,
-    uid: Uid,
-    namespace: &str,
-    name: &str,
-    gate: &str,
-) -> Result<Pod, Failure> {
+/// A pod whose gate is to go.
+#[derive(Clone, Debug)]
+pub struct Release {
+    pub pod: Uid,
+    pub namespace: Arc<str>,
+    pub name: Arc<str>,
+    pub gate: Arc<str>,
+    /// Labels of nodes that it must not land on.
+    pub avoid: Vec<Arc<str>>,
+    /// The terms of its node affinity as they were seen, and the place of the gate in its list.
+    pub terms: Box<[TermShape]>,
+    pub place: Option<usize>,
+}
+
+/// Takes one gate from one pod, and in the same patch keeps it off nodes that are closed.
+pub async fn release(client: &Client, release: &Release) -> Result<Pod, Failure> {
+    let Release { namespace, name, .. } = release;
+    let path = format!("/api/v1/namespaces/{namespace}/pods/{name}?fieldManager={}", names::FIELD_MANAGER);
+    let (style, body) = match (release.avoid.is_empty(), release.terms.is_empty(), release.place) {
+        (false, false, Some(place)) => (client::JSON_PATCH, added_to_terms(release, place)),
+        (_, _, _) => (client::STRATEGIC_MERGE, merged(release)),
+    };
+    let patch = request("PATCH", &path, Some(style), body.to_string().into_bytes());
+    let pod: PodObject = client::send(client, patch).await?;
+    Ok(pod.facts())
+}
+
+/// Needs no resourceVersion: gates merge by name, and the uid in the patch makes the API server refuse it for a namesake. Where
+/// there is no node affinity, one may be set while the pod is gated.
+fn merged(release: &Release) -> Value {
+    let Release { pod, gate, avoid, .. } = release;
     let mut body = json!({
-        "metadata": { "uid": uid.to_string() },
+        "metadata": { "uid": pod.to_string() },
         "spec": { "schedulingGates": [{ "$patch": "delete", "name": gate }] },
     });
+    if !avoid.is_empty() {
+        let required = json!({ "nodeSelectorTerms": [{ "matchExpressions": absent(avoid) }] });
+        body["spec"]["affinity"] =
+            json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": required } });
+    }
     if is(Bug::NoUidInRelease) {
         body["metadata"] = json!({});
     }
     if is(Bug::AllGatesGo) {
         body["spec"]["schedulingGates"] = json!([{ "$patch": "replace" }]);
     }
-    let path = format!("/api/v1/namespaces/{namespace}/pods/{name}?fieldManager={}", names::FIELD_MANAGER);
-    let patch = request("PATCH", &path, Some(client::STRATEGIC_MERGE), body.to_string().into_bytes());
-    let pod: PodObject = client::send(client, patch).await?;
-    Ok(pod.facts())
+    body
+}
+
+/// Where there is a node affinity, each of its terms may only get more requirements, at its end.
+fn added_to_terms(release: &Release, place: usize) -> Value {
+    let Release { pod, gate, avoid, terms, .. } = release;
+    let required =
+        "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+    let gates = format!("/spec/schedulingGates/{place}");
+    let mut operations = vec![
+        json!({ "op": "test", "path": "/metadata/uid", "value": pod.to_string() }),
+        json!({ "op": "test", "path": format!("{gates}/name"), "value": gate }),
+        json!({ "op": "remove", "path": gates }),
+    ];
+    for (position, term) in terms.iter().enumerate() {
+        let list = format!("{required}/{position}/matchExpressions");
+        match term {
+            TermShape::Expressions => operations.extend(
+                absent(avoid)
+                    .into_iter()
+                    .map(|item| json!({ "op": "add", "path": format!("{list}/-"), "value": item })),
+            ),
+            TermShape::FieldsOnly => {
+                operations.push(json!({ "op": "add", "path": list, "value": absent(avoid) }));
+            }
+            // It holds nowhere, and must stay as it is.
+            TermShape::Empty => {}
+        }
+    }
+    operations.into()
+}
+
+fn absent(keys: &[Arc<str>]) -> Vec<Value> {
+    keys.iter().map(|key| json!({ "key": key, "operator": "DoesNotExist" })).collect()
+}
+
+/// Writes to a node what a sequence has to say about it. Labels and annotations merge by their keys, and the uid makes the API
+/// server refuse it for another node of that name.
+pub async fn mark(
+    client: &Client,
+    sequence: Uid,
+    node: Uid,
+    name: &str,
+    marks: &Marks,
+) -> Result<Node, Failure> {
+    let mut metadata = json!({ "uid": node.to_string() });
+    if !marks.labels.is_empty() {
+        metadata["labels"] = json!(marks.labels);
+    }
+    if let Some(journal) = &marks.journal {
+        metadata["annotations"] = json!({ journal_key(sequence): journal.as_ref().map(journal_text) });
+    }
+    let path = format!("/api/v1/nodes/{name}?fieldManager={}", names::FIELD_MANAGER);
+    let body = json!({ "metadata": metadata }).to_string().into_bytes();
+    let node: NodeObject = client::send(client, request("PATCH", &path, Some(client::MERGE), body)).await?;
+    Ok(node.facts())
 }
 
 /// How a pod is now, after a release whose outcome is not known.

@@ -40,7 +40,7 @@ struct Beats {
 impl Health {
     pub fn new() -> Health {
         let now = Instant::now();
-        let watches = Kind::ALL.into_iter().map(|kind| (kind, now)).collect();
+        let watches = Kind::of_lite().iter().map(|kind| (*kind, now)).collect();
         Health {
             metrics: Metrics::new(),
             synced: AtomicBool::new(false),
@@ -52,8 +52,13 @@ impl Health {
         self.synced.store(synced, Ordering::Relaxed);
         self.beats().turned = Instant::now();
         if is(Bug::AliveForEver) {
-            Kind::ALL.into_iter().for_each(|kind| self.heard(kind));
+            Kind::of_lite().iter().for_each(|kind| self.heard(*kind));
         }
+    }
+
+    /// These kinds are watched from now on.
+    pub fn watching(&self, kinds: &[Kind]) {
+        kinds.iter().for_each(|kind| self.heard(*kind));
     }
 
     /// A watch gave a sign of life.
@@ -147,7 +152,7 @@ mod tests {
         tokio::time::advance(DEAD_WATCH + Duration::from_secs(1)).await;
         health.turned(true);
         assert!(health.dead().is_some_and(|what| what.contains("watch of")));
-        Kind::ALL.into_iter().for_each(|kind| health.heard(kind));
+        health.watching(Kind::of_lite());
         assert_eq!(health.dead(), None);
         tokio::time::advance(DEAD_LOOP + Duration::from_secs(1)).await;
         assert!(health.dead().is_some_and(|what| what.contains("loop")));

@@ -36,6 +36,8 @@ use tokio_util::sync::CancellationToken;
 pub struct Config {
     /// Our own namespace: for notes and the lease.
     pub namespace: String,
+    /// Watch nodes and follow sequences that go by them; needs rights on nodes.
+    pub full: bool,
     pub metrics_bind_address: Option<SocketAddr>,
     pub health_probe_bind_address: Option<SocketAddr>,
     pub leader_elect: bool,

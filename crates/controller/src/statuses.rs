@@ -278,6 +278,7 @@ mod tests {
             summary_ready: String::new(),
             resumed_at: None,
             conditions: Vec::new(),
+            nodes: None,
         }
     }
 

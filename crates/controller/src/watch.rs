@@ -11,7 +11,9 @@ use kube::Client;
 use kube::core::WatchEvent;
 use rollcall_api::names;
 use rollcall_api::sequence::{KnownSpec, PodSequenceStatus, SequenceObject, note::NoteObject};
-use rollcall_api::watch::{ListMeta, ListOf, NamespaceObject, OwnerObject, PodFacts, version};
+use rollcall_api::watch::{
+    CsiNodeObject, ListMeta, ListOf, NamespaceObject, NodeObject, OwnerObject, PodFacts, version,
+};
 use rollcall_core::Uid;
 use rollcall_core::facts::OwnerKind;
 use rollcall_core::index::{Kind, Object};
@@ -137,9 +139,35 @@ impl Watched for OwnerObject {
             Kind::StatefulSet => OwnerKind::StatefulSet,
             Kind::DaemonSet => OwnerKind::DaemonSet,
             Kind::Job => OwnerKind::Job,
-            Kind::Pod | Kind::Namespace | Kind::Sequence | Kind::Note => return None,
+            Kind::Pod | Kind::Namespace | Kind::Sequence | Kind::Note | Kind::Node | Kind::CsiNode => {
+                return None;
+            }
         };
         plain(Object::Owner(self.facts(kind)))
+    }
+}
+
+impl Watched for NodeObject {
+    fn version(&self) -> String {
+        self.metadata.resource_version.clone()
+    }
+    fn uid(&self) -> Uid {
+        self.metadata.uid()
+    }
+    fn item(self, _: Kind, _: &mut Specs) -> Option<Item> {
+        plain(Object::Node(self.facts()))
+    }
+}
+
+impl Watched for CsiNodeObject {
+    fn version(&self) -> String {
+        self.metadata.resource_version.clone()
+    }
+    fn uid(&self) -> Uid {
+        self.metadata.uid()
+    }
+    fn item(self, _: Kind, _: &mut Specs) -> Option<Item> {
+        plain(Object::Drivers(self.facts()))
     }
 }
 
@@ -177,8 +205,13 @@ impl Watched for NoteObject {
     }
 }
 
-/// All watches of the controller, each with its kind.
-pub fn all(client: &Client, own_namespace: &str, seed: u64) -> Vec<(Kind, BoxStream<'static, Message>)> {
+/// The watches of the controller, each with its kind.
+pub fn all(
+    client: &Client,
+    kinds: &[Kind],
+    own_namespace: &str,
+    seed: u64,
+) -> Vec<(Kind, BoxStream<'static, Message>)> {
     let notes = format!("/api/v1/namespaces/{own_namespace}/configmaps");
     let sequences = format!("/apis/{}/{}", names::SEQUENCE_API_VERSION, names::SEQUENCE_PLURAL);
     let start = |kind: Kind| {
@@ -203,9 +236,11 @@ pub fn all(client: &Client, own_namespace: &str, seed: u64) -> Vec<(Kind, BoxStr
             Kind::Namespace => watch("/api/v1/namespaces").stream::<NamespaceObject>(),
             Kind::Sequence => watch(&sequences).stream::<SequenceObject>(),
             Kind::Note => watch(&notes).stream::<NoteObject>(),
+            Kind::Node => watch("/api/v1/nodes").stream::<NodeObject>(),
+            Kind::CsiNode => watch("/apis/storage.k8s.io/v1/csinodes").stream::<CsiNodeObject>(),
         }
     };
-    Kind::ALL.into_iter().map(|kind| (kind, start(kind))).collect()
+    kinds.iter().map(|kind| (*kind, start(*kind))).collect()
 }
 
 struct Watch {

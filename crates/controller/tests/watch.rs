@@ -34,8 +34,10 @@ async fn watched(
         async move { Ok::<Response<Full<axum::body::Bytes>>, Infallible>(answer.expect("a response")) }
     });
     let client = Client::new(service, "default");
-    let (_, stream) =
-        watch::all(&client, "own", 7).into_iter().find(|(kind, _)| *kind == Kind::Pod).expect("pods");
+    let (_, stream) = watch::all(&client, Kind::of_lite(), "own", 7)
+        .into_iter()
+        .find(|(kind, _)| *kind == Kind::Pod)
+        .expect("pods");
     let messages = stream.take_until(tokio::time::sleep(time)).collect().await;
     (messages, lists.load(Ordering::SeqCst), watches.load(Ordering::SeqCst))
 }

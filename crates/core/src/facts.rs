@@ -1,7 +1,7 @@
 //! What is known about the objects of a cluster: only the fields that a decision or a message uses.
 
 use crate::planted::{Bug, is};
-use crate::{Timestamp, Uid, labels::Labels};
+use crate::{Timestamp, Uid, labels::Labels, node::Placement};
 use std::sync::Arc;
 
 /// One pod. A pod is its uid: a pod re-created under the same name is another pod.
@@ -16,8 +16,10 @@ pub struct Pod {
     pub owner: Option<OwnerRef>,
     /// Names of all its scheduling gates, ours and foreign ones.
     pub gates: Vec<Arc<str>>,
-    /// Bound to a node: the scheduler has let it through.
-    pub bound: bool,
+    /// The node it is bound to: the scheduler has let it through.
+    pub node: Option<Arc<str>>,
+    /// What it says itself about its node; hardly any pod does, but for those of DaemonSets.
+    pub wishes: Option<Box<Wishes>>,
     pub phase: PodPhase,
     pub ready: bool,
     /// Running, and every container has started.
@@ -32,6 +34,53 @@ pub struct Pod {
     pub since: Timestamp,
     /// What keeps it from being ready, as far as its status tells.
     pub trouble: Option<Trouble>,
+}
+
+impl Pod {
+    pub fn is_bound(&self) -> bool {
+        self.node.is_some()
+    }
+
+    pub fn pin(&self) -> Option<&Pin> {
+        self.wishes.as_ref()?.pin.as_ref()
+    }
+
+    pub fn terms(&self) -> &[TermShape] {
+        self.wishes.as_ref().map_or(&[], |wishes| &wishes.terms)
+    }
+}
+
+/// On which nodes a pod wants to run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wishes {
+    /// The only node it can run on.
+    pub pin: Option<Pin>,
+    /// The terms of its required node affinity: only what is needed to add to them.
+    pub terms: Box<[TermShape]>,
+}
+
+impl Wishes {
+    /// To be kept, or nothing if there are none.
+    pub fn kept(self) -> Option<Box<Wishes>> {
+        (self != Wishes::default()).then(|| Box::new(self))
+    }
+}
+
+/// How a pod names the one node it can run on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pin {
+    /// As the pods of a DaemonSet do: by the field `metadata.name`.
+    Name(Arc<str>),
+    /// By the label `kubernetes.io/hostname`.
+    Hostname(Arc<str>),
+}
+
+/// What a term of a node affinity has. Kubernetes allows to add requirements to a term while a pod is gated, but to no empty one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TermShape {
+    Expressions,
+    FieldsOnly,
+    Empty,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,6 +148,8 @@ pub struct Owner {
     /// `deployment.kubernetes.io/revision`: the ReplicaSet whose revision is its Deployment's is the current one.
     pub revision: Option<Arc<str>>,
     pub job: Option<Job>,
+    /// Of DaemonSets: where they want their pods.
+    pub placement: Option<Box<Placement>>,
     pub terminating: bool,
 }
 
@@ -120,6 +171,8 @@ pub struct Namespace {
     pub version: u64,
     /// `podsequence.example.com/allow-from`, as written.
     pub allow_from: Option<Arc<str>>,
+    /// `podsequence.example.com/allow-node-taints: "true"`.
+    pub allow_node_taints: bool,
 }
 
 impl Namespace {
@@ -143,6 +196,7 @@ mod tests {
             name: "shop".into(),
             version: 1,
             allow_from: allow.map(Into::into),
+            allow_node_taints: false,
         };
         for (annotation, expected) in [
             (None, false),

@@ -13,6 +13,7 @@
 //! - [`facts`]: what is known about a pod, an owner, a namespace. Small on purpose: ten thousands are kept.
 //! - [`index`]: keeps the facts and counts them per sequence and group.
 //! - [`sequence`]: `PodSequence`: its parsed spec, `evaluate`, `decide`, `check`, `explain`, the reasons.
+//! - [`node`]: nodes, and which of them a pod may run on.
 //! - [`lease`]: the leader lease as a step function. [`quantity`]: amounts such as `1.5Gi`. [`schedule`]: when something
 //!   recurs. [`planted`]: bugs on purpose, for tests only.
 
@@ -22,6 +23,7 @@ pub mod index;
 pub mod intern;
 pub mod labels;
 pub mod lease;
+pub mod node;
 pub mod planted;
 pub mod quantity;
 pub mod schedule;

@@ -44,7 +44,7 @@ impl Scene {
     fn ready(&mut self, name: &str) {
         let mut pod = self.world.pod_named(HOME, name).expect("it exists").clone();
         pod.gates.clear();
-        (pod.phase, pod.bound, pod.ready) = (PodPhase::Running, true, true);
+        (pod.phase, pod.ready, pod.node) = (PodPhase::Running, true, Some("node-1".into()));
         self.world.apply(Object::Pod(pod));
     }
 
@@ -78,6 +78,7 @@ fn release_of(uid: &str, name: &str, namespace: &str, gate: &str) -> Action {
         namespace: namespace.into(),
         name: name.into(),
         gate: gate.into(),
+        avoid: Vec::new(),
     }
 }
 
@@ -143,7 +144,12 @@ fn a_namespace_that_does_not_permit_it() {
     let mut scene = Scene::of("ops", |_| {});
     scene.assert_violated("S6", "shop does not permit ops", vec![release("a")]);
     let allow_from = Some("ops".into());
-    scene.world.apply(Object::Namespace(Namespace { name: HOME.into(), version: 0, allow_from }));
+    scene.world.apply(Object::Namespace(Namespace {
+        name: HOME.into(),
+        version: 0,
+        allow_from,
+        allow_node_taints: false,
+    }));
     assert_eq!(scene.violations(vec![release("a")]), []);
 }
 

@@ -1,5 +1,6 @@
 //! Every reason there is: its code is described, its sentence reads well.
 
+use rollcall_core::sequence::spec::NodeReady;
 use rollcall_core::sequence::{Reason, reason};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -42,6 +43,8 @@ fn every_reason() -> Vec<Reason> {
         Reason::OtherSequence { pod: pod.clone(), sequence: "other".into(), group: group.clone() },
         Reason::OutOfOrder { pod: pod.clone(), group },
         Reason::OldReplicaSet { pod },
+        Reason::NodeLacks { node: "worker-1".into(), what: NodeReady::CsiDriver("csi.example.com".into()) },
+        Reason::TaintsNotPermitted { namespace: "shop".into() },
     ]
 }
 
@@ -72,7 +75,9 @@ fn number_of_reasons() -> usize {
         | Reason::StartLimit { .. }
         | Reason::OtherSequence { .. }
         | Reason::OutOfOrder { .. }
-        | Reason::OldReplicaSet { .. } => 25,
+        | Reason::OldReplicaSet { .. }
+        | Reason::NodeLacks { .. }
+        | Reason::TaintsNotPermitted { .. } => 27,
     }
 }
 

@@ -21,6 +21,7 @@ pub const LEASE: Duration = Duration::from_secs(15);
 pub fn config(identity: &str, seed: u64) -> Config {
     Config {
         namespace: names::OWN_NAMESPACE.into(),
+        full: false,
         metrics_bind_address: None,
         health_probe_bind_address: None,
         leader_elect: false,

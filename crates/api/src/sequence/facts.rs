@@ -1,8 +1,9 @@
 //! `PodSequence` objects → facts of the core.
 
 use super::{
-    DeletionPolicy, Enforcement, GroupMembers, GroupState, InvalidSpec, LabelSelector, MinReady, OnTimeout,
-    Phase, PodGroup, PodSequenceSpec, PodSequenceStatus, Scope, SelectorOperator, Start, Until, parse_spec,
+    DeletionPolicy, Enforcement, GroupMembers, GroupState, InvalidSpec, LabelSelector, MinReady, NodeGuard,
+    NodeReady, OnTimeout, Phase, PodGroup, PodSequenceSpec, PodSequenceStatus, Scope, SelectorOperator,
+    Start, Until, parse_spec,
 };
 use crate::{names, time::MilliTime, watch::Meta};
 use rollcall_core::{
@@ -102,7 +103,7 @@ pub fn spec_facts(spec: &PodSequenceSpec, namespace: &str) -> Result<core::Spec,
         scheduling_gate_name,
         enforcement,
         suspend,
-        node_guard: _, // of Node scope, which is judged by `scope`
+        node_guard,
         deletion_policy,
     } = spec;
     let mut groups: Vec<core::Group> = Vec::with_capacity(pod_groups.len());
@@ -127,6 +128,10 @@ pub fn spec_facts(spec: &PodSequenceSpec, namespace: &str) -> Result<core::Spec,
         deletion_policy: match deletion_policy {
             DeletionPolicy::Release => core::DeletionPolicy::Release,
             DeletionPolicy::Hold => core::DeletionPolicy::Hold,
+        },
+        guard: match node_guard {
+            NodeGuard::Labels => core::NodeGuard::Labels,
+            NodeGuard::Taints => core::NodeGuard::Taints,
         },
         groups,
     })
@@ -195,7 +200,17 @@ fn group_facts(
         },
         after,
         max_concurrent_starts: group.max_concurrent_starts,
+        node_selector: group.node_selector.iter().collect(),
+        node_ready: group.node_ready.as_ref().and_then(node_ready),
     })
+}
+
+/// Exactly one of the fields is given; the definition makes sure of that.
+fn node_ready(wanted: &NodeReady) -> Option<core::NodeReady> {
+    let driver = wanted.csi_driver.as_deref().map(|driver| core::NodeReady::CsiDriver(driver.into()));
+    let resource = wanted.allocatable.as_deref().map(|name| core::NodeReady::Allocatable(name.into()));
+    let condition = wanted.condition.as_deref().map(|kind| core::NodeReady::Condition(kind.into()));
+    driver.or(resource).or(condition)
 }
 
 fn group_id(group: &PodGroup, members: &Members, earlier: &[core::Group]) -> GroupId {

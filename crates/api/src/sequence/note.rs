@@ -8,7 +8,7 @@ use rollcall_core::{
     Uid,
     index::Note,
     selector::{Operator, Selector},
-    sequence::spec::{self as core, DeletionPolicy, Enforcement, GroupId, Members, Scope, Spec},
+    sequence::spec::{self as core, DeletionPolicy, Enforcement, GroupId, Members, NodeGuard, Scope, Spec},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -83,6 +83,8 @@ fn bare_spec(target: &str, gate: &str, members: Vec<Members>) -> Spec {
         on_timeout: core::OnTimeout::Fail,
         after: Vec::new(),
         max_concurrent_starts: None,
+        node_selector: Default::default(),
+        node_ready: None,
     };
     Spec {
         target: target.into(),
@@ -91,6 +93,7 @@ fn bare_spec(target: &str, gate: &str, members: Vec<Members>) -> Spec {
         enforcement: Enforcement::Bootstrap,
         suspend: false,
         deletion_policy: DeletionPolicy::Release,
+        guard: NodeGuard::Labels,
         groups: members.into_iter().enumerate().map(group).collect(),
     }
 }

@@ -1,6 +1,8 @@
 //! The core's status → the status of the object.
 
-use super::{BlockedBy, GroupState, GroupStatus, Phase, PodSequenceStatus, Summary};
+use super::{
+    BlockedBy, GroupState, GroupStatus, NodeCounts, NodeSequenceStatus, Phase, PodSequenceStatus, Summary,
+};
 use crate::time::MilliTime;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -25,15 +27,11 @@ pub fn report(status: &Status, written: Option<&PodSequenceStatus>, now: Timesta
         summary_ready,
         resumed_at,
         conditions,
+        nodes,
     } = status;
     let known = written.map_or(&[][..], |written| &written.conditions);
     PodSequenceStatus {
-        phase: Some(match phase {
-            core::Phase::Pending => Phase::Pending,
-            core::Phase::InProgress => Phase::InProgress,
-            core::Phase::Completed => Phase::Completed,
-            core::Phase::Failed => Phase::Failed,
-        }),
+        phase: Some(phase_of(*phase)),
         observed_generation: Some(*observed_generation),
         current_index: Some(*current_index),
         current_group_pods: owned(current_group_pods),
@@ -43,10 +41,35 @@ pub fn report(status: &Status, written: Option<&PodSequenceStatus>, now: Timesta
         summary: Some(Summary { group: summary_group.clone(), ready: summary_ready.clone() }),
         groups: groups.iter().map(group).collect(),
         blocked_by: blocked_by.iter().map(blocked).collect(),
-        nodes: None,
-        node_status: Vec::new(),
+        nodes: nodes.as_ref().map(|nodes| NodeCounts {
+            total: nodes.total,
+            complete: nodes.complete,
+            waiting: nodes.total - nodes.complete,
+        }),
+        node_status: nodes.iter().flat_map(|nodes| &nodes.list).map(node).collect(),
         resumed_at: resumed_at.map(MilliTime::new),
         conditions: conditions.iter().map(|new| condition(new, known, *observed_generation, now)).collect(),
+    }
+}
+
+fn phase_of(phase: core::Phase) -> Phase {
+    match phase {
+        core::Phase::Pending => Phase::Pending,
+        core::Phase::InProgress => Phase::InProgress,
+        core::Phase::Completed => Phase::Completed,
+        core::Phase::Failed => Phase::Failed,
+    }
+}
+
+fn node(node: &core::NodeStatus) -> NodeSequenceStatus {
+    let core::NodeStatus { name, phase, current_index, ready_pods_in_current_group, message } = node;
+    NodeSequenceStatus {
+        node_name: name.to_string(),
+        current_index: Some(*current_index),
+        ready_pods_in_current_group: Some(*ready_pods_in_current_group),
+        phase: Some(phase_of(*phase)),
+        message: Some(message.clone()).filter(|message| !message.is_empty()),
+        conditions: Vec::new(),
     }
 }
 

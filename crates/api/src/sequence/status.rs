@@ -186,6 +186,10 @@ pub struct NodeSequenceStatus {
     #[schemars(with = "Phase")] // The description of an optional enum would be that of its type.
     pub phase: Option<Phase>,
 
+    /// What it waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+
     /// What else there is to say about it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]

@@ -5,6 +5,8 @@ use jiff::Timestamp;
 use rollcall_core::{
     Uid,
     facts::{OwnerKind, OwnerRef},
+    index::{BELONGS, own_word},
+    labels::Labels,
 };
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -43,6 +45,12 @@ pub(super) const REVISION: &str = "deployment.kubernetes.io/revision";
 #[derive(Clone, Debug, Default)]
 pub struct Annotations(BTreeMap<String, String>);
 
+impl Annotations {
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(String::as_str)
+    }
+}
+
 impl<'de> Deserialize<'de> for Annotations {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Picking;
@@ -78,7 +86,19 @@ impl Meta {
     }
 
     pub fn annotation(&self, key: &str) -> Option<&str> {
-        self.annotations.as_ref()?.0.get(key).map(String::as_str)
+        self.annotations.as_ref()?.get(key)
+    }
+
+    /// Its labels, and where it says itself that it belongs.
+    pub fn labels(&self) -> Labels {
+        let name = self.annotation(names::POD_SEQUENCE_NAME);
+        labels(self.labels.as_ref(), name, self.annotation(names::POD_SEQUENCE_GROUP))
+    }
+
+    /// Those that mean something to us.
+    pub fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
+        let all = self.annotations.iter().flat_map(|annotations| &annotations.0);
+        all.map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
     pub fn created(&self) -> Timestamp {
@@ -91,6 +111,19 @@ impl Meta {
         let owner = owners.iter().find(|owner| owner.controller == Some(true))?;
         Some(OwnerRef { kind: owner.known_kind(), uid: Uid::new(&owner.uid) })
     }
+}
+
+/// Labels, and where a pod or a template says that it belongs: the name of a sequence, and the index of a group as it is written
+/// in one way only (`0`, `1`, `2` …).
+pub(super) fn labels(
+    labels: Option<&BTreeMap<String, String>>,
+    sequence: Option<&str>,
+    group: Option<&str>,
+) -> Labels {
+    let index = group.and_then(|text| text.parse().ok().filter(|index: &usize| index.to_string() == text));
+    let word = sequence.zip(index).map(|(sequence, index)| own_word(sequence, index));
+    let labels = labels.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str()));
+    labels.chain(word.as_deref().map(|word| (BELONGS, word))).collect()
 }
 
 impl OwnerReference {

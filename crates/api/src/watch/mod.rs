@@ -1,13 +1,16 @@
 //! What is read of the objects of Kubernetes: only the fields that become facts. Everything else, `managedFields`
 //! above all, is skipped while the text is read and never takes up memory.
 
+mod affinity;
 mod meta;
 mod namespace;
+mod node;
 mod owner;
 mod pod;
 
 pub use meta::Meta;
 pub use namespace::NamespaceObject;
+pub use node::{CsiNodeObject, NodeObject, journal_key, journal_text};
 pub use owner::OwnerObject;
 pub use pod::{PodFacts, PodObject};
 

@@ -16,6 +16,7 @@ impl NamespaceObject {
             name: meta.name.as_str().into(),
             version: meta.version(),
             allow_from: meta.annotation(names::ALLOW_FROM).map(Into::into),
+            allow_node_taints: meta.annotation(names::ALLOW_NODE_TAINTS) == Some("true"),
         }
     }
 }

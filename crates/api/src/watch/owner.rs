@@ -1,6 +1,8 @@
 //! The workload kinds, read by one struct: they differ in few fields.
 
-use super::{Meta, meta::REVISION, pod};
+use super::meta::{self, Annotations, REVISION};
+use super::{Meta, pod};
+use crate::names;
 use rollcall_core::facts::{Job, Owner, OwnerKind};
 use rollcall_core::labels::Labels;
 use serde::Deserialize;
@@ -29,13 +31,22 @@ struct OwnerSpec {
 #[serde(default)]
 struct Template {
     metadata: TemplateMeta,
-    spec: pod::RestartSpec,
+    spec: pod::TemplateSpec,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct TemplateMeta {
     labels: Option<BTreeMap<String, String>>,
+    annotations: Option<Annotations>,
+}
+
+impl TemplateMeta {
+    fn labels(&self) -> Labels {
+        let annotation = |key: &str| self.annotations.as_ref().and_then(|annotations| annotations.get(key));
+        let (name, group) = (annotation(names::POD_SEQUENCE_NAME), annotation(names::POD_SEQUENCE_GROUP));
+        meta::labels(self.labels.as_ref(), name, group)
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -58,7 +69,7 @@ impl OwnerObject {
             name: metadata.name.as_str().into(),
             version: metadata.version(),
             parent: metadata.controller(),
-            template_labels: spec.template.metadata.labels.iter().flatten().collect::<Labels>(),
+            template_labels: spec.template.metadata.labels(),
             desired: self.desired(kind),
             revision: metadata.annotation(REVISION).map(Into::into),
             job: (kind == OwnerKind::Job).then(|| Job {
@@ -69,6 +80,7 @@ impl OwnerObject {
                 suspended: spec.suspend.unwrap_or_default(),
                 runs_to_completion: spec.template.spec.runs_to_completion(),
             }),
+            placement: (kind == OwnerKind::DaemonSet).then(|| Box::new(spec.template.spec.placement())),
             terminating: metadata.deletion_timestamp.is_some(),
         }
     }

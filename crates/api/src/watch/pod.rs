@@ -1,12 +1,14 @@
 //! Pods: the fields from which it is known whether one is held, starting, ready, finished, and what is wrong.
 
 use super::Meta;
+use super::affinity::{self, AffinityObject, TolerationObject};
 use crate::names;
 use jiff::Timestamp;
 use rollcall_core::facts::{Pod, PodPhase, Trouble};
-use rollcall_core::labels::Labels;
+use rollcall_core::node::Placement;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
+use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Deserialize)]
 pub struct PodObject {
@@ -25,6 +27,8 @@ struct PodSpec {
     // Written out, not flattened: serde would keep a copy of the whole spec to do so.
     restart_policy: Option<String>,
     containers: Vec<Container>,
+    node_selector: Option<BTreeMap<String, String>>,
+    affinity: Option<AffinityObject>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -32,12 +36,15 @@ struct Gate {
     name: String,
 }
 
-/// What tells whether a pod, or the pods of a template, run to completion.
+/// What tells whether the pods of a template run to completion, and where they want to run.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct RestartSpec {
+pub(super) struct TemplateSpec {
     restart_policy: Option<String>,
     containers: Vec<Container>,
+    node_selector: Option<BTreeMap<String, String>>,
+    affinity: Option<AffinityObject>,
+    tolerations: Option<Vec<TolerationObject>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -46,9 +53,14 @@ struct Container {
     readiness_probe: Option<IgnoredAny>,
 }
 
-impl RestartSpec {
+impl TemplateSpec {
     pub(super) fn runs_to_completion(&self) -> bool {
         runs_to_completion(self.restart_policy.as_deref(), &self.containers)
+    }
+
+    pub(super) fn placement(&self) -> Placement {
+        let tolerations = self.tolerations.as_deref().unwrap_or_default();
+        affinity::placement(self.node_selector.as_ref(), self.affinity.as_ref(), tolerations)
     }
 }
 
@@ -71,7 +83,7 @@ struct PodStatus {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Condition {
     #[serde(rename = "type")]
-    kind: String,
+    pub(super) kind: String,
     status: String,
     #[serde(default)]
     reason: Option<String>,
@@ -141,10 +153,11 @@ impl PodObject {
             namespace: metadata.namespace.as_str().into(),
             name: metadata.name.as_str().into(),
             version: metadata.version(),
-            labels: metadata.labels.iter().flatten().collect::<Labels>(),
+            labels: metadata.labels(),
             owner: metadata.controller(),
             gates: gates.map(|gate| gate.name.as_str().into()).collect(),
-            bound: spec.node_name.as_deref().is_some_and(|node| !node.is_empty()),
+            node: spec.node_name.as_deref().filter(|node| !node.is_empty()).map(Into::into),
+            wishes: affinity::wishes(spec.node_selector.as_ref(), spec.affinity.as_ref()).kept(),
             phase: self.phase(),
             ready: is_ready,
             started: self.started(),

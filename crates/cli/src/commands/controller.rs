@@ -80,7 +80,6 @@ enum Listen {
 }
 
 pub fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
-    arguments.mode.require_lite()?;
     start_log(arguments.log_format, &arguments.log_level)?;
     rollcall_controller::memory::keep_small();
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
@@ -106,10 +105,11 @@ pub fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
 
 impl Arguments {
     fn config(self) -> Config {
-        // Of full mode, and accepted so that one set of flags fits both.
+        // Of the webhook, and accepted so that one set of flags fits both.
         let _ = self.webhook_bind_address;
         Config {
             namespace: self.namespace,
+            full: self.mode == Mode::Full,
             metrics_bind_address: self.metrics_bind_address.socket(),
             health_probe_bind_address: self.health_probe_bind_address.socket(),
             leader_elect: self.leader_elect,

@@ -2,13 +2,14 @@
 
 use crate::outcome::Outcome;
 use crate::output;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::ValueEnum;
 use rollcall_api::names;
 
 /// A test of the api crate keeps it equal to the types.
 const CRD: &str = include_str!("../../../../config/crd/podsequence-crd.yaml");
 const RBAC_LITE: &str = include_str!("../../../../config/rbac/rbac-lite.yaml");
+const RBAC_FULL: &str = include_str!("../../../../config/rbac/rbac.yaml");
 
 /// The image that the manifests name; `make docker-build` makes it.
 const IMAGE: &str = "pod-sequence-controller:latest";
@@ -37,32 +38,29 @@ pub enum Mode {
     /// Cluster scope only: no admission, no certificates, no permission on nodes
     #[default]
     Lite,
-    /// Both scopes; not in this version
+    /// Both scopes: nodes are watched and marked
     Full,
 }
 
 impl Mode {
-    /// An error for what this version does not do yet.
-    pub fn require_lite(self) -> Result<()> {
+    fn rbac(self) -> &'static str {
         match self {
-            Mode::Lite => Ok(()),
-            Mode::Full => {
-                bail!("--mode full: not in this version yet; --mode lite has everything but scope: Node")
-            }
+            Mode::Lite => RBAC_LITE,
+            Mode::Full => RBAC_FULL,
         }
     }
 }
 
 pub fn run(arguments: &Arguments) -> Result<Outcome> {
     let Arguments { mode, image, namespace } = arguments;
-    mode.require_lite()?;
-    output::data(&manifests(image, namespace))?;
+    output::data(&manifests(*mode, image, namespace))?;
     Ok(Outcome::Done)
 }
 
-fn manifests(image: &str, namespace: &str) -> String {
+fn manifests(mode: Mode, image: &str, namespace: &str) -> String {
     // Both are names that no other text in the manifests contains; a test holds that.
-    let deployment = RBAC_LITE
+    let deployment = mode
+        .rbac()
         .replace(&format!("image: {IMAGE}"), &format!("image: {}", quoted(image)))
         .replace(names::OWN_NAMESPACE, namespace);
     let separator = if deployment.trim_start().starts_with("---") { "" } else { "---\n" };
@@ -89,18 +87,20 @@ mod tests {
 
     #[test]
     fn the_defaults_are_the_files() {
-        assert_eq!(manifests(IMAGE, names::OWN_NAMESPACE), format!("{CRD}---\n{RBAC_LITE}"));
+        for (mode, file) in [(Mode::Lite, RBAC_LITE), (Mode::Full, RBAC_FULL)] {
+            assert_eq!(manifests(mode, IMAGE, names::OWN_NAMESPACE), format!("{CRD}---\n{file}"));
+        }
     }
 
     #[test]
     fn image_and_namespace_are_replaced_and_nothing_else() {
-        let text = manifests("registry.example/rollcall:1 # \"x\"", "namespace-of-ours");
+        let text = manifests(Mode::Full, "registry.example/rollcall:1 # \"x\"", "namespace-of-ours");
         assert!(!text.contains(names::OWN_NAMESPACE) && !text.contains(IMAGE));
         let image = r#"image: "registry.example/rollcall:1 # \"x\"""#;
         assert_eq!(text.matches(image).count(), 1);
         let back = text
             .replace(image, &format!("image: {IMAGE}"))
             .replace("namespace-of-ours", names::OWN_NAMESPACE);
-        assert_eq!(back, manifests(IMAGE, names::OWN_NAMESPACE));
+        assert_eq!(back, manifests(Mode::Full, IMAGE, names::OWN_NAMESPACE));
     }
 }

@@ -5,6 +5,7 @@ pub mod controller;
 pub mod demo;
 pub mod explain;
 pub mod install;
+pub mod keys;
 pub mod reference;
 pub mod release;
 pub mod simulate;

@@ -71,7 +71,7 @@ impl Controller {
         let output = File::create(&log)?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_rollcall"));
         command
-            .args(["controller", "--mode", "lite"])
+            .args(["controller", "--mode", lab.mode])
             .arg(format!("--health-probe-bind-address=127.0.0.1:{health}"))
             .arg(format!("--metrics-bind-address=127.0.0.1:{metrics}"))
             .args(&options.args)

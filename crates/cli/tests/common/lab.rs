@@ -1,4 +1,4 @@
-//! A cluster on which Lite mode is installed as the README says, but for the controller itself.
+//! A cluster on which Lite or Full mode is installed as the README says, but for the controller itself.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -18,6 +18,8 @@ pub fn repository(path: &str) -> PathBuf {
 }
 
 pub struct Lab {
+    /// `lite` or `full`.
+    pub mode: &'static str,
     cluster: Machine,
     /// Read once for all tests: it grows long.
     log: Mutex<AuditLog>,
@@ -42,19 +44,25 @@ impl Lab {
     /// On the cluster that all tests of the process share.
     pub async fn shared() -> Result<&'static Lab> {
         static LAB: OnceCell<Lab> = OnceCell::const_new();
-        LAB.get_or_try_init(async || Lab::install(Machine::Shared(shared().await)).await).await
+        LAB.get_or_try_init(async || Lab::install(Machine::Shared(shared().await), "lite").await).await
     }
 
     /// On a cluster of the test's own, which ends with it.
     pub async fn own(options: rollcall_testbed::Options) -> Result<Lab> {
-        Lab::install(Machine::Own(Box::new(Cluster::start(options).await?))).await
+        Lab::install(Machine::Own(Box::new(Cluster::start(options).await?)), "lite").await
     }
 
-    async fn install(cluster: Machine) -> Result<Lab> {
+    /// The same with Full mode.
+    pub async fn full(options: rollcall_testbed::Options) -> Result<Lab> {
+        Lab::install(Machine::Own(Box::new(Cluster::start(options).await?)), "full").await
+    }
+
+    async fn install(cluster: Machine, mode: &'static str) -> Result<Lab> {
         let log = Mutex::new(cluster.get().audit());
-        let lab = Lab { cluster, log, canaries: OnceCell::new() };
+        let lab = Lab { mode, cluster, log, canaries: OnceCell::new() };
         lab.apply_file("config/crd/podsequence-crd.yaml")?;
-        lab.apply_file("config/rbac/rbac-lite.yaml")?;
+        let rbac = if mode == "full" { "config/rbac/rbac.yaml" } else { "config/rbac/rbac-lite.yaml" };
+        lab.apply_file(rbac)?;
         // The tests run the binary themselves; kwok would only pretend to.
         let scale = ["-n", OWN_NAMESPACE, "scale", "deployment", NAME, "--replicas=0"];
         lab.cluster().kubectl_ok(&scale)?;

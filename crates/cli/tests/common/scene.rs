@@ -61,7 +61,7 @@ impl<'a> Scene<'a> {
 
     fn at(lab: &'a Lab, namespace: String) -> Scene<'a> {
         let client = lab.cluster().client();
-        let rules = Rules::new(ACCOUNT, &namespace);
+        let rules = Rules { by_node: lab.mode == "full", ..Rules::new(ACCOUNT, &namespace) };
         Scene { lab, namespace, client, rules, controller: None, passed: false }
     }
 

@@ -7,7 +7,9 @@ use crate::statuses::Outcome;
 use rollcall_core::Uid;
 use rollcall_core::facts::Pod;
 use rollcall_core::index::{Answer, Note};
+use rollcall_core::node::Node;
 use rollcall_core::planted::{Bug, is};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -41,6 +43,7 @@ impl Engine {
             }
             // An event that cannot be written is dropped: the status says the same and stays.
             Done::Announced { answer } => drop(self.outcome("event", answer)),
+            Done::Marked { key, node, answer } => self.marked(key, &node, answer, now),
         }
     }
 
@@ -111,6 +114,17 @@ impl Engine {
                 self.unsure.insert((now + LOOK_AFTER, pod));
             }
         }
+    }
+
+    /// A node has been written to, or not. To do so again does no harm, so what is not known need not be found out.
+    fn marked(&mut self, key: Uid, node: &Arc<str>, answer: Result<Node, Failure>, now: Instant) {
+        let answer = self.outcome("mark", answer);
+        match &answer {
+            Ok(_) => self.queue.succeeded(key),
+            Err(failure) if failure.meaning() == Meaning::Moved => {}
+            Err(_) => self.queue.failed(key, now),
+        }
+        self.index.mark_answered(key, node, answer.ok());
     }
 
     pub(super) fn noted(&mut self, key: Uid, answer: Result<Note, Failure>, now: Instant) {

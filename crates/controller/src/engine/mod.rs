@@ -30,6 +30,7 @@ use kube::Client;
 use rollcall_core::Uid;
 use rollcall_core::facts::Pod;
 use rollcall_core::index::{Index, Kind, Listed, Note};
+use rollcall_core::node::Node;
 use rollcall_core::planted::{Bug, is};
 use rollcall_core::sequence::{Action, Decision, Settings, check, decide};
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,6 +63,7 @@ enum Done {
     NoteDropped { key: Uid, answer: Result<(), Failure> },
     StatusWritten { key: Uid, answer: Result<Item, Failure> },
     Announced { answer: Result<(), Failure> },
+    Marked { key: Uid, node: Arc<str>, answer: Result<Node, Failure> },
 }
 
 pub struct Engine {
@@ -100,7 +102,7 @@ impl Engine {
             client,
             clock,
             health,
-            index: Index::default(),
+            index: if config.full { Index::of_full_mode() } else { Index::default() },
             queue: Queue::new(config.seed),
             statuses: Statuses::default(),
             announcer: Announcer::default(),
@@ -129,7 +131,9 @@ impl Engine {
         stop: CancellationToken,
     ) -> Result<(), LeaseLost> {
         let mut news = news.fuse();
-        let watches = watch::all(&self.client, &self.config.namespace, self.config.seed);
+        let kinds = self.index.kinds();
+        self.health.watching(kinds);
+        let watches = watch::all(&self.client, kinds, &self.config.namespace, self.config.seed);
         let tagged =
             |(kind, stream): (Kind, BoxStream<'static, Message>)| stream.map(move |m| (kind, m)).boxed();
         let mut watches: SelectAll<BoxStream<'static, (Kind, Message)>> =
@@ -296,10 +300,11 @@ impl Engine {
 
     /// Does what was decided.
     fn follow(&mut self, key: Uid, decision: Decision, since: Instant, now: Instant) {
-        let Decision { actions, more, status, urgent, recorded, events, wake_at, finished } = decision;
+        let Decision { actions, more, status, urgent, recorded, events, nodes, wake_at, finished } = decision;
         if let Some(recorded) = recorded {
             self.index.remember(key, recorded);
         }
+        self.index.remember_nodes(key, nodes);
         let wake_at = wake_at.filter(|_| !is(Bug::WakeForgotten));
         self.queue.wake_at(key, wake_at.map(|at| self.clock.instant_of(at)));
         if more {

@@ -58,6 +58,13 @@ impl Engine {
     pub(super) fn watch_failed(&mut self, kind: Kind, failure: &Failure) {
         self.health.metrics.watch_failures.get_or_create(&ByKind { kind: kind.as_str() }).inc();
         tracing::warn!(kind = kind.as_str(), %failure, "a watch failed and will be tried again");
+        // Whoever asks for no CSI driver need not let us see them.
+        if kind == Kind::CsiNode && matches!(failure.code, Some(403 | 404)) {
+            self.health.heard(kind);
+            if !self.index.is_synced() {
+                self.index.without(kind);
+            }
+        }
         // Without rights in a namespace of our own (`make run` on a bare cluster) it goes without notes.
         if kind == Kind::Note && matches!(failure.code, Some(403 | 404)) {
             self.health.heard(kind);
@@ -84,7 +91,12 @@ impl Engine {
     fn take_by(&mut self, item: Item, apply: fn(&mut Index, Object)) {
         let sequence = match &item.object {
             Object::Sequence(sequence) => Some((sequence.uid, sequence.version)),
-            Object::Pod(_) | Object::Owner(_) | Object::Namespace(_) | Object::Note(_) => None,
+            Object::Pod(_)
+            | Object::Owner(_)
+            | Object::Namespace(_)
+            | Object::Note(_)
+            | Object::Node(_)
+            | Object::Drivers(_) => None,
         };
         let home = self.index.namespace(&self.config.namespace).is_some();
         apply(&mut self.index, item.object);

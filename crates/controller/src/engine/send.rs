@@ -1,7 +1,7 @@
 //! Sending what was decided: releases and notes at once, statuses and events when they are due.
 
 use super::{Done, Engine};
-use crate::act::{self, EventWrite, StatusWrite};
+use crate::act::{self, EventWrite, Release, StatusWrite};
 use futures::FutureExt;
 use rollcall_api::sequence::KnownSpec;
 use rollcall_core::Uid;
@@ -16,12 +16,16 @@ impl Engine {
         }
         let client = self.client.clone();
         match action {
-            Action::Release { pod, namespace, name, gate } => {
+            Action::Release { pod, namespace, name, gate, avoid } => {
+                let terms = self.index.pod(pod).map(|pod| pod.terms().into()).unwrap_or_default();
+                let place =
+                    self.index.pod(pod).and_then(|pod| pod.gates.iter().position(|held| *held == gate));
+                let release = Release { pod, namespace, name, gate: gate.clone(), avoid, terms, place };
                 if !is(Bug::SentAgain) {
                     self.index.release_sent(pod, &gate);
                 }
                 self.push(async move {
-                    let answer = act::release(&client, pod, &namespace, &name, &gate).await;
+                    let answer = act::release(&client, &release).await;
                     Done::Released { pod, key, since, answer }
                 });
             }
@@ -33,6 +37,13 @@ impl Engine {
                         Done::Noted { key, answer }
                     });
                 }
+            }
+            Action::Mark { sequence, node, name, marks } => {
+                self.index.mark_sent(sequence, &name);
+                self.push(async move {
+                    let answer = act::mark(&client, sequence, node, &name, &marks).await;
+                    Done::Marked { key: sequence, node: name, answer }
+                });
             }
             Action::DropNote { sequence } => {
                 if self.noting.insert(key) {
@@ -49,7 +60,10 @@ impl Engine {
     /// What would be done, once for each pod.
     pub(super) fn say(&mut self, key: Uid, action: &Action) {
         match action {
-            Action::Release { pod, namespace, name, gate } => {
+            Action::Mark { name, .. } => {
+                tracing::debug!(sequence = %key, node = %name, "dry run: would write to the node");
+            }
+            Action::Release { pod, namespace, name, gate, .. } => {
                 if self.would.insert(*pod) {
                     tracing::info!(%namespace, %name, %gate, "dry run: would release");
                 }

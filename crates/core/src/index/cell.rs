@@ -198,6 +198,12 @@ impl Cell {
         self.units.get(&root).map_or(0, |unit| unit.present)
     }
 
+    /// Whether all of its members come from the workloads for which `which` holds.
+    pub fn is_all_of(&self, which: impl Fn(Uid) -> bool) -> bool {
+        let of_workloads: u32 = self.units.values().map(|unit| unit.present).sum();
+        !self.units.is_empty() && of_workloads == self.present() && self.units.keys().all(|uid| which(*uid))
+    }
+
     pub fn sum(&self) -> Sum {
         self.sum
     }

@@ -21,6 +21,10 @@ pub struct Claim {
 
 type Pair = (Arc<str>, Arc<str>);
 
+/// Under this key stands, among the labels of a pod or a template, where it says itself that it belongs: `<sequence>/<group>`,
+/// the group counted from 0. No label can have this key, so no selector means it.
+pub const BELONGS: &str = "podsequence.example.com/belongs to";
+
 #[derive(Debug, Default)]
 pub struct Claims {
     namespaces: BTreeMap<Arc<str>, InNamespace>,
@@ -31,13 +35,23 @@ struct InNamespace {
     by_name: BTreeMap<Arc<str>, Vec<Claim>>,
     by_pair: BTreeMap<Pair, Vec<(Claim, Arc<Spec>)>>,
     others: Vec<(Claim, Arc<Spec>)>,
+    /// By what pods say themselves; only sequences of the same namespace can be meant.
+    by_own_word: BTreeMap<Arc<str>, Claim>,
+}
+
+/// How a pod says that it belongs to a group.
+pub fn own_word(sequence: &str, group: usize) -> Arc<str> {
+    format!("{sequence}/{group}").into()
 }
 
 impl Claims {
-    pub fn insert(&mut self, sequence: Uid, spec: &Arc<Spec>) {
+    pub fn insert(&mut self, sequence: Uid, spec: &Arc<Spec>, name_at_home: Option<&str>) {
         let here = self.namespaces.entry(spec.target.clone()).or_default();
         for (group, Group { members, .. }) in spec.groups.iter().enumerate() {
             let claim = Claim { sequence, group: group as u32 };
+            if let Some(name) = name_at_home {
+                here.by_own_word.insert(own_word(name, group), claim);
+            }
             match members {
                 Members::Names(names) => {
                     for name in names {
@@ -73,14 +87,20 @@ impl Claims {
             }
         }
         here.others.retain(|(claim, _)| claim.sequence != sequence);
-        if here.by_name.is_empty() && here.by_pair.is_empty() && here.others.is_empty() {
+        here.by_own_word.retain(|_, claim| claim.sequence != sequence);
+        if here.by_own_word.is_empty()
+            && here.by_name.is_empty()
+            && here.by_pair.is_empty()
+            && here.others.is_empty()
+        {
             self.namespaces.remove(&spec.target);
         }
     }
 
     /// The sequences that claim anything in a namespace.
     pub fn sequences_in(&self, namespace: &str) -> BTreeSet<Uid> {
-        let Some(InNamespace { by_name, by_pair, others }) = self.namespaces.get(namespace) else {
+        let Some(InNamespace { by_name, by_pair, others, by_own_word: _ }) = self.namespaces.get(namespace)
+        else {
             return BTreeSet::new();
         };
         let by_selector = by_pair.values().flatten().chain(others).map(|(claim, _)| claim);
@@ -110,6 +130,7 @@ impl Claims {
 
 impl InNamespace {
     fn by_labels(&self, labels: &Labels, claims: &mut Vec<Claim>) {
+        claims.extend(labels.get(BELONGS).and_then(|word| self.by_own_word.get(word)));
         let filed = labels.iter().filter_map(|pair| self.by_pair.get(pair)).flatten();
         for (claim, spec) in filed.chain(&self.others) {
             match &spec.groups[claim.group as usize].members {

@@ -14,13 +14,14 @@
 mod cell;
 mod claims;
 mod labelled;
+mod nodes;
 mod owners;
 mod place;
 mod pods;
 mod sequences;
 
 pub use cell::{Cell, Standing, Sum};
-pub use claims::Claim;
+pub use claims::{BELONGS, Claim, own_word};
 pub use pods::Answer;
 pub use sequences::{Note, SequenceEntry};
 
@@ -28,9 +29,11 @@ use crate::{
     Uid,
     facts::{Namespace, Owner, OwnerKind, Pod},
     intern::Interner,
+    node::{Drivers, Node},
 };
 use claims::Claims;
 use labelled::Labelled;
+use nodes::Nodes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -46,10 +49,12 @@ pub enum Kind {
     Namespace,
     Sequence,
     Note,
+    Node,
+    CsiNode,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 9] = [
+    pub const ALL: [Kind; 11] = [
         Kind::Pod,
         Kind::Deployment,
         Kind::ReplicaSet,
@@ -59,7 +64,14 @@ impl Kind {
         Kind::Namespace,
         Kind::Sequence,
         Kind::Note,
+        Kind::Node,
+        Kind::CsiNode,
     ];
+
+    /// What Cluster scope alone needs: nothing about nodes, and no right to see them.
+    pub fn of_lite() -> &'static [Kind] {
+        &Kind::ALL[..9]
+    }
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -72,6 +84,8 @@ impl Kind {
             Kind::Namespace => "namespaces",
             Kind::Sequence => "podsequences",
             Kind::Note => "notes",
+            Kind::Node => "nodes",
+            Kind::CsiNode => "csinodes",
         }
     }
 
@@ -95,6 +109,8 @@ pub enum Object {
     Namespace(Namespace),
     Sequence(crate::sequence::Sequence),
     Note(Note),
+    Node(Node),
+    Drivers(Drivers),
 }
 
 /// Deleted uids that are remembered, so that a late view of one does not bring it back. Late views come from
@@ -115,6 +131,12 @@ pub struct Index {
 
     namespaces: BTreeMap<Arc<str>, Namespace>,
 
+    /// Whether nodes are watched (Full mode).
+    full: bool,
+    nodes: Nodes,
+    /// The sequences that go by nodes.
+    node_scoped: BTreeSet<Uid>,
+
     sequences: BTreeMap<Uid, SequenceEntry>,
     /// Sequences that act in a namespace other than their own, by that namespace.
     guests: BTreeMap<Arc<str>, BTreeSet<Uid>>,
@@ -124,7 +146,7 @@ pub struct Index {
     settled: BTreeSet<Uid>,
     /// Notes of sequences that are not known here.
     orphans: BTreeSet<Uid>,
-    /// Of those, the ones that the last list of sequences began after, and lacked.
+    /// Of those, and of the ones that left something on a node, those that the last list of sequences began after, and lacked.
     asked_for: BTreeSet<Uid>,
 
     synced: BTreeSet<Kind>,
@@ -172,6 +194,8 @@ impl Index {
             Object::Namespace(namespace) => self.apply_namespace(namespace),
             Object::Sequence(sequence) => self.apply_sequence(sequence),
             Object::Note(note) => self.apply_note(note),
+            Object::Node(node) => self.apply_node(node),
+            Object::Drivers(drivers) => self.apply_drivers(drivers),
         }
     }
 
@@ -194,6 +218,13 @@ impl Index {
                 self.saw(Kind::Note, note.version);
                 self.delete_note(note.sequence);
             }
+            Object::Node(node) => {
+                // A late word about one that was re-created under its name since then.
+                if self.node(&node.name).is_some_and(|known| known.uid == node.uid) {
+                    self.delete_node(&node.name);
+                }
+            }
+            Object::Drivers(drivers) => self.delete_drivers(&drivers.node),
         }
     }
 
@@ -207,6 +238,7 @@ impl Index {
         }
         if kind == Kind::Sequence {
             self.asked_for = self.orphans.clone();
+            self.asked_for.extend(self.strangers());
         }
         self.newest.insert(kind, version);
         self.lists.insert(kind, List { version, restored });
@@ -226,6 +258,8 @@ impl Index {
                 (Kind::Sequence, Listed::Uid(uid), true) => self.forget_sequence(uid),
                 (Kind::Note, Listed::Uid(uid), _) => self.delete_note(uid),
                 (Kind::Namespace, Listed::Name(name), _) => self.delete_namespace(&name),
+                (Kind::Node, Listed::Name(name), _) => self.delete_node(&name),
+                (Kind::CsiNode, Listed::Name(name), _) => self.delete_drivers(&name),
                 (_, Listed::Uid(uid), false) => self.delete_owner(uid),
                 (_, Listed::Uid(uid), true) => self.forget_owner(uid),
                 (_, Listed::Name(_), _) => {}
@@ -237,14 +271,30 @@ impl Index {
     fn listed(&mut self, kind: Kind) {
         self.synced.insert(kind);
         self.adopt_notes();
+        self.sweep();
         if self.is_synced() {
             self.touched.extend(self.sequences.keys().copied());
         }
     }
 
+    /// An index that counts by node, too.
+    pub fn of_full_mode() -> Index {
+        Index { full: true, ..Index::default() }
+    }
+
+    /// Whether it counts by node (Full mode).
+    pub fn counts_nodes(&self) -> bool {
+        self.full
+    }
+
+    /// The kinds it has to be told about.
+    pub fn kinds(&self) -> &'static [Kind] {
+        if self.full { &Kind::ALL } else { Kind::of_lite() }
+    }
+
     /// Every kind has been listed: decisions may be taken.
     pub fn is_synced(&self) -> bool {
-        Kind::ALL.iter().all(|kind| self.synced.contains(kind))
+        self.kinds().iter().all(|kind| self.synced.contains(kind))
     }
 
     /// A kind that is not there to be watched counts as listed and empty. But not the sequences: that their kind
@@ -319,6 +369,13 @@ impl Index {
         if known.is_none_or(|known| known.allow_from != namespace.allow_from) {
             self.touch_guests(&namespace.name);
         }
+        let known = self.namespaces.get(&namespace.name);
+        if known.is_none_or(|known| known.allow_node_taints != namespace.allow_node_taints) {
+            let live = |uid: &&Uid| {
+                self.sequences.get(uid).is_some_and(|entry| entry.sequence.namespace == namespace.name)
+            };
+            self.touched.extend(self.node_scoped.iter().filter(live));
+        }
         self.namespaces.insert(namespace.name.clone(), namespace);
     }
 
@@ -362,6 +419,14 @@ impl Index {
                 .values()
                 .map(|there| (Listed::Name(there.name.clone()), there.version))
                 .collect(),
+            Kind::Node => {
+                let name = |node: &Node| (Listed::Name(node.name.clone()), node.version);
+                self.nodes.by_name.values().map(name).collect()
+            }
+            Kind::CsiNode => {
+                let name = |drivers: &Drivers| (Listed::Name(drivers.node.clone()), drivers.version);
+                self.nodes.drivers.values().map(name).collect()
+            }
             Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet | Kind::DaemonSet | Kind::Job => {
                 let owners = self.owners.values().map(|entry| &entry.owner);
                 let of_kind = owners.filter(|owner| Kind::of_owner(owner.kind) == Some(kind));
@@ -378,6 +443,8 @@ impl Index {
             Kind::Sequence => self.sequences.values_mut().for_each(|entry| entry.sequence.version = 0),
             Kind::Note => self.notes.values_mut().for_each(|note| note.version = 0),
             Kind::Namespace => self.namespaces.values_mut().for_each(|namespace| namespace.version = 0),
+            Kind::Node => self.nodes.by_name.values_mut().for_each(|node| node.version = 0),
+            Kind::CsiNode => self.nodes.drivers.values_mut().for_each(|drivers| drivers.version = 0),
             Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet | Kind::DaemonSet | Kind::Job => {
                 self.owners.values_mut().for_each(|entry| entry.owner.version = 0);
             }
@@ -400,6 +467,8 @@ impl Object {
             Object::Namespace(namespace) => Listed::Name(namespace.name.clone()),
             Object::Sequence(sequence) => Listed::Uid(sequence.uid),
             Object::Note(note) => Listed::Uid(note.sequence),
+            Object::Node(node) => Listed::Name(node.name.clone()),
+            Object::Drivers(drivers) => Listed::Name(drivers.node.clone()),
         }
     }
 }

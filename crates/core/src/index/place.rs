@@ -1,9 +1,21 @@
 //! Putting pods and workloads into the cells of the groups that claim them, and taking them out again.
 
-use super::{Index, Standing, cell::Member, winners};
+use super::{Cell, Index, Standing, cell::Member, winners};
 use crate::planted::{Bug, is};
-use crate::{Uid, facts::OwnerKind};
+use crate::{
+    Uid,
+    facts::OwnerKind,
+    sequence::spec::{Members, Scope},
+};
 use std::collections::BTreeSet;
+
+/// Whether a group that lists its pods lists this one; one that selects them lists none.
+fn is_listed(members: &Members, name: &str) -> bool {
+    match members {
+        Members::Names(names) => names.contains(name),
+        Members::Selector(_) => true,
+    }
+}
 
 impl Index {
     /// Counts a pod in every group that claims it, as its facts are now.
@@ -22,6 +34,7 @@ impl Index {
         if entry.pod.terminating && !is(Bug::TerminatingCounts) {
             return;
         }
+        let node = if self.node_scoped.is_empty() { None } else { self.nodes.of(&entry.pod) };
         let root_facts = entry.root.and_then(|root| self.owners.get(&root)).map(|owner| &owner.owner);
         let mut winner = None;
         for claim in entry.claims.iter() {
@@ -41,10 +54,16 @@ impl Index {
                 since: entry.pod.since,
                 root: entry.root,
             };
-            let cell = sequence.cell_mut(claim.group);
-            match add {
+            let count = |cell: &mut Cell| match add {
                 true => cell.insert(&member, root_facts, until),
                 false => cell.remove(&member, root_facts, until),
+            };
+            if !is_listed(&spec.groups[claim.group as usize].members, &entry.pod.name) {
+                sequence.count_unlisted(claim.group, add);
+            }
+            count(sequence.cell_mut(claim.group));
+            if spec.scope == Scope::Node {
+                count(sequence.cell_at(node.as_ref(), claim.group));
             }
         }
     }
@@ -109,6 +128,7 @@ impl Index {
             let Some(spec) = sequence.spec().cloned() else { continue };
             let until = spec.groups[claim.group as usize].until;
             sequence.cell_mut(claim.group).by_template(uid, found, Some(&entry.owner), until);
+            sequence.look_everywhere_again();
         }
     }
 

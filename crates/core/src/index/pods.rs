@@ -2,7 +2,10 @@
 
 use super::{Index, Kind, Object, PodEntry};
 use crate::planted::{Bug, is};
-use crate::{Uid, facts::Pod};
+use crate::{
+    Uid,
+    facts::{Pin, Pod},
+};
 use std::sync::Arc;
 
 /// What became of a release that was sent.
@@ -51,6 +54,7 @@ impl Index {
         if let Some(owner) = pod.owner {
             self.pods_of.entry(owner.uid).or_default().insert(uid);
         }
+        self.note_pin(&pod, true);
         let entry = PodEntry { pod, claims: Box::default(), releasing: None, root: None, current: true };
         self.pods.insert(uid, Box::new(entry));
         self.resolve_root(uid);
@@ -76,6 +80,10 @@ impl Index {
         if entry.releasing.as_ref().is_some_and(|gate| !pod.gates.contains(gate)) {
             entry.releasing = None;
         }
+        if entry.pod.pin() != pod.pin() {
+            self.note_pin(&entry.pod, false);
+            self.note_pin(&pod, true);
+        }
         entry.pod = pod;
         self.pods.insert(uid, entry);
         if adopted {
@@ -96,6 +104,7 @@ impl Index {
         let Some(PodEntry { pod, .. }) = self.pods.remove(&uid).map(|entry| *entry) else { return };
         self.pod_labels.remove(&pod.namespace, &pod.labels, uid);
         self.leave_owner(&pod);
+        self.note_pin(&pod, false);
         if let Some(names) = self.pod_names.get_mut(&pod.namespace) {
             if names.get(&pod.name) == Some(&uid) {
                 names.remove(&pod.name);
@@ -120,6 +129,18 @@ impl Index {
         true
     }
 
+    fn note_pin(&mut self, pod: &Pod, there: bool) {
+        let Some(Pin::Hostname(host)) = pod.pin() else { return };
+        let pods = self.nodes.pinned.entry(host.clone()).or_default();
+        match there {
+            true => pods.insert(pod.uid),
+            false => pods.remove(&pod.uid),
+        };
+        if pods.is_empty() {
+            self.nodes.pinned.remove(host);
+        }
+    }
+
     fn leave_owner(&mut self, pod: &Pod) {
         let Some(owner) = pod.owner else { return };
         if let Some(pods) = self.pods_of.get_mut(&owner.uid) {
@@ -132,6 +153,7 @@ impl Index {
 
     fn share(&mut self, pod: &mut Pod) {
         pod.namespace = self.interner.shared(&pod.namespace);
+        pod.node = pod.node.as_ref().map(|node| self.interner.shared(node));
         pod.labels = self.interner.labels(&pod.labels);
         for gate in &mut pod.gates {
             *gate = self.interner.shared(gate);

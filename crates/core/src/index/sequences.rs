@@ -1,11 +1,14 @@
 //! Sequences coming, changing and going; the ghosts of deleted ones; the notes they leave.
 
+use super::claims::{BELONGS, own_word};
 use super::{Cell, Claim, Index, Kind, Object};
 use crate::{
     Timestamp, Uid,
     planted::{Bug, is},
+    selector::{Operator, Requirement, Selector},
     sequence::{
-        Sequence,
+        NodeView, Sequence,
+        keys::keys,
         spec::{DeletionPolicy, Enforcement, Members, Recorded, Scope, Spec},
         status::Phase,
     },
@@ -22,11 +25,29 @@ pub struct SequenceEntry {
     cells: Vec<Cell>,
     /// Pods that a group of this sequence claims and an earlier one has, by group.
     lost: BTreeMap<u32, BTreeSet<Uid>>,
+    unlisted: BTreeMap<u32, u32>,
     /// What was decided last, newer than what the status has recorded.
     remembered: Option<Recorded>,
     /// Its note tells all that would have to be done for its spec. Kept here, because a decision must not
     /// compare thousands of names each time.
     noted: bool,
+    /// Whether nodes are watched, so that Node scope can be acted on.
+    full: bool,
+    /// In Node scope: what is counted and was judged, per node, and of the pods that belong to none yet.
+    nodes: BTreeMap<Arc<str>, OnNode>,
+    floating: Vec<Cell>,
+    /// In Node scope: the key of each group.
+    keys: Vec<Arc<str>>,
+}
+
+/// One node, as a sequence sees it.
+#[derive(Debug)]
+struct OnNode {
+    cells: Vec<Cell>,
+    /// What was decided last about it.
+    view: Option<Arc<NodeView>>,
+    /// Something has changed since then.
+    stale: bool,
 }
 
 /// What must still be done if a sequence is deleted while nobody watches; see `Note` in the docs of the
@@ -54,10 +75,91 @@ impl Note {
 }
 
 impl SequenceEntry {
-    fn new(sequence: Sequence, ghost: bool) -> SequenceEntry {
+    fn new(sequence: Sequence, ghost: bool, full: bool) -> SequenceEntry {
         let groups = sequence.spec.as_ref().map_or(0, |spec| spec.groups.len());
-        let cells = std::iter::repeat_with(Cell::default).take(groups).collect();
-        SequenceEntry { sequence, ghost, cells, lost: BTreeMap::new(), remembered: None, noted: false }
+        let keys = match &sequence.spec {
+            Ok(spec) if spec.scope == Scope::Node => keys(&sequence.namespace, &sequence.name, &spec.groups),
+            Ok(_) | Err(_) => Vec::new(),
+        };
+        SequenceEntry {
+            sequence,
+            ghost,
+            cells: no_cells(groups),
+            lost: BTreeMap::new(),
+            unlisted: BTreeMap::new(),
+            remembered: None,
+            noted: false,
+            full,
+            nodes: BTreeMap::new(),
+            floating: no_cells(groups),
+            keys,
+        }
+    }
+
+    /// Its name, if its pods are in its own namespace: only those can name it.
+    fn name_at_home(&self) -> Option<&str> {
+        let spec = self.spec()?;
+        (spec.target == self.sequence.namespace).then_some(&*self.sequence.name)
+    }
+
+    /// In Node scope: what keeps a node closed for a group.
+    pub fn key(&self, group: usize) -> &Arc<str> {
+        &self.keys[group]
+    }
+
+    pub fn keys(&self) -> &[Arc<str>] {
+        &self.keys
+    }
+
+    /// The members of a group that belong to a node; `None` if there are none of any group.
+    pub fn cell_on(&self, node: &str, group: usize) -> Option<&Cell> {
+        self.nodes.get(node).map(|there| &there.cells[group])
+    }
+
+    /// The members of a group that belong to no node yet.
+    pub fn floating(&self, group: usize) -> &Cell {
+        &self.floating[group]
+    }
+
+    pub(super) fn cell_at(&mut self, node: Option<&Arc<str>>, group: u32) -> &mut Cell {
+        match node {
+            Some(node) => {
+                let there = self.on_node(node);
+                there.stale = true;
+                &mut there.cells[group as usize]
+            }
+            None => &mut self.floating[group as usize],
+        }
+    }
+
+    fn on_node(&mut self, node: &Arc<str>) -> &mut OnNode {
+        let groups = self.cells.len();
+        let new = || OnNode { cells: no_cells(groups), view: None, stale: true };
+        self.nodes.entry(node.clone()).or_insert_with(new)
+    }
+
+    /// Something about a node has changed; if it is another one of that name, what was decided about it is void.
+    pub(super) fn look_again(&mut self, node: &Arc<str>, another: bool) {
+        let there = self.on_node(node);
+        there.stale = true;
+        if another {
+            there.view = None;
+        }
+    }
+
+    pub(super) fn look_everywhere_again(&mut self) {
+        self.nodes.values_mut().for_each(|there| there.stale = true);
+    }
+
+    /// What was decided last about a node.
+    pub fn view_of(&self, node: &str) -> Option<&Arc<NodeView>> {
+        self.nodes.get(node)?.view.as_ref()
+    }
+
+    /// The same, if nothing has changed since and time alone changes nothing either.
+    pub fn fresh_view_of(&self, node: &str, now: Timestamp) -> Option<&Arc<NodeView>> {
+        let there = self.nodes.get(node).filter(|there| !there.stale)?;
+        there.view.as_ref().filter(|view| view.wake_at.is_none_or(|at| now < at))
     }
 
     /// Whether its note tells all that would have to be done.
@@ -72,7 +174,7 @@ impl SequenceEntry {
 
     /// Its spec, if it can be acted on: valid, and of a scope this index counts.
     pub fn spec(&self) -> Option<&Arc<Spec>> {
-        self.sequence.spec.as_ref().ok().filter(|spec| spec.scope == Scope::Cluster)
+        self.sequence.spec.as_ref().ok().filter(|spec| spec.scope == Scope::Cluster || self.full)
     }
 
     pub fn cell(&self, group: usize) -> &Cell {
@@ -81,6 +183,16 @@ impl SequenceEntry {
 
     pub(super) fn cell_mut(&mut self, group: u32) -> &mut Cell {
         &mut self.cells[group as usize]
+    }
+
+    /// Pods of a group that its list does not name: they say themselves that they belong to it.
+    pub fn unlisted(&self, group: usize) -> u32 {
+        self.unlisted.get(&(group as u32)).copied().unwrap_or_default()
+    }
+
+    pub(super) fn count_unlisted(&mut self, group: u32, add: bool) {
+        let number = self.unlisted.entry(group).or_default();
+        *number = if add { *number + 1 } else { number.saturating_sub(1) };
     }
 
     /// How many pods a group lists or selects that belong to an earlier group.
@@ -163,7 +275,7 @@ impl Index {
             known.agree_with(&sequence);
             known.remembered.take()
         });
-        let entry = SequenceEntry { remembered, ..SequenceEntry::new(sequence, false) };
+        let entry = SequenceEntry { remembered, ..SequenceEntry::new(sequence, false, self.full) };
         self.change_sequence(uid, Some(entry));
     }
 
@@ -183,9 +295,18 @@ impl Index {
     /// left pods behind: its note knows them.
     fn ghost_of(&self, entry: &SequenceEntry) -> Option<SequenceEntry> {
         match (&entry.sequence.spec, entry.spec()) {
-            (Ok(spec), _) if spec.deletion_policy == DeletionPolicy::Hold && !is(Bug::HoldIgnored) => None,
-            (_, Some(_)) => Some(SequenceEntry::new(entry.sequence.clone(), true)),
-            (_, None) => self.notes.get(&entry.sequence.uid).cloned().map(ghost_of_note),
+            // It has nothing to let go; but on nodes nothing of it may stay.
+            (Ok(spec), _)
+                if spec.deletion_policy == DeletionPolicy::Hold
+                    && spec.scope == Scope::Cluster
+                    && !is(Bug::HoldIgnored) =>
+            {
+                None
+            }
+            (_, Some(_)) => Some(SequenceEntry::new(entry.sequence.clone(), true, self.full)),
+            (_, None) => {
+                self.notes.get(&entry.sequence.uid).cloned().map(|note| ghost_of_note(note, self.full))
+            }
         }
     }
 
@@ -210,11 +331,10 @@ impl Index {
     fn change_sequence(&mut self, uid: Uid, entry: Option<SequenceEntry>) {
         let (mut pods, mut templates) = (BTreeSet::new(), BTreeSet::new());
         // By its claims, not by its counts: terminating pods are claimed too, and not counted.
-        if let Some(old) = self.sequences.get(&uid).and_then(SequenceEntry::spec) {
-            self.find_members(old, &mut pods, &mut templates);
-        }
-        if let Some(new) = entry.as_ref().and_then(SequenceEntry::spec) {
-            self.find_members(new, &mut pods, &mut templates);
+        for known in self.sequences.get(&uid).into_iter().chain(&entry) {
+            if let Some(spec) = known.spec() {
+                self.find_members(spec, known.name_at_home(), &mut pods, &mut templates);
+            }
         }
         pods.iter().for_each(|pod| self.unplace(*pod));
         templates.iter().for_each(|owner| self.unplace_template(*owner));
@@ -232,18 +352,22 @@ impl Index {
 
     fn register(&mut self, uid: Uid, entry: SequenceEntry) {
         if let Some(spec) = entry.spec() {
-            self.claims.insert(uid, spec);
+            self.claims.insert(uid, spec, entry.name_at_home());
         }
         if let Ok(spec) = &entry.sequence.spec
             && spec.target != entry.sequence.namespace
         {
             self.guests.entry(spec.target.clone()).or_default().insert(uid);
         }
+        if entry.spec().is_some_and(|spec| spec.scope == Scope::Node) {
+            self.node_scoped.insert(uid);
+        }
         self.sequences.insert(uid, entry);
     }
 
     fn unregister(&mut self, uid: Uid) {
         let Some(entry) = self.sequences.remove(&uid) else { return };
+        self.node_scoped.remove(&uid);
         if let Some(spec) = entry.spec() {
             self.claims.remove(uid, spec);
         }
@@ -254,8 +378,21 @@ impl Index {
         }
     }
 
-    fn find_members(&self, spec: &Spec, pods: &mut BTreeSet<Uid>, templates: &mut BTreeSet<Uid>) {
-        for group in &spec.groups {
+    fn find_members(
+        &self,
+        spec: &Spec,
+        name_at_home: Option<&str>,
+        pods: &mut BTreeSet<Uid>,
+        templates: &mut BTreeSet<Uid>,
+    ) {
+        for (position, group) in spec.groups.iter().enumerate() {
+            if let Some(name) = name_at_home {
+                let operator = Operator::In(vec![own_word(name, position)]);
+                let requirements = vec![Requirement { key: BELONGS.into(), operator }];
+                let own_word = Selector { requirements };
+                pods.extend(self.pod_labels.candidates(&spec.target, &own_word));
+                templates.extend(self.template_labels.candidates(&spec.target, &own_word));
+            }
             match &group.members {
                 Members::Names(names) => {
                     let known = self.pod_names.get(&spec.target);
@@ -267,6 +404,20 @@ impl Index {
                 }
             }
         }
+    }
+
+    /// Keeps what was decided about nodes.
+    pub fn remember_nodes(&mut self, uid: Uid, views: impl IntoIterator<Item = (Arc<str>, Arc<NodeView>)>) {
+        let Some(entry) = self.sequences.get_mut(&uid) else { return };
+        for (node, view) in views {
+            let there = entry.on_node(&node);
+            (there.view, there.stale) = (Some(view), false);
+        }
+        // Nobody is there any more, and nothing belongs there.
+        let known = &self.nodes.by_name;
+        entry.nodes.retain(|node, there| {
+            known.contains_key(node) || there.cells.iter().any(|cell| !cell.is_empty())
+        });
     }
 
     /// Keeps what was decided, until the status has it.
@@ -346,14 +497,18 @@ impl Index {
         for note in orphans {
             let uid = note.sequence;
             self.touched.insert(uid);
-            self.change_sequence(uid, Some(ghost_of_note(note)));
+            self.change_sequence(uid, Some(ghost_of_note(note, self.full)));
         }
     }
 }
 
-fn ghost_of_note(note: Note) -> SequenceEntry {
+fn ghost_of_note(note: Note, full: bool) -> SequenceEntry {
     let Note { sequence: uid, version, namespace, name, generation, spec } = note;
     let (spec, opened_by_hand, recorded) = (Ok(spec), BTreeSet::new(), Recorded::default());
     let sequence = Sequence { uid, namespace, name, version, generation, spec, opened_by_hand, recorded };
-    SequenceEntry::new(sequence, true)
+    SequenceEntry::new(sequence, true, full)
+}
+
+fn no_cells(groups: usize) -> Vec<Cell> {
+    std::iter::repeat_with(Cell::default).take(groups).collect()
 }

@@ -76,7 +76,8 @@ fn absent_members<'a>(
     };
     match (&group.members, group.expected) {
         (Members::Names(names), None) => {
-            let missing = (names.len() as u32).saturating_sub(present + entry.lost(position));
+            let listed = present - entry.unlisted(position).min(present);
+            let missing = (names.len() as u32).saturating_sub(listed + entry.lost(position));
             let exists =
                 |name: &&Arc<str>| index.pod_named(&spec.target, name).is_some_and(|pod| !pod.terminating);
             let looked_up = names.iter().take(if missing > 0 { LOOKED_UP } else { 0 });
@@ -140,7 +141,7 @@ pub fn of_failed_pod(pod: &Pod) -> Reason {
 pub fn of_starting_pod(pod: &Pod, ours: Option<&Arc<str>>, until: Until) -> Reason {
     let name = pod.name.clone();
     let foreign = pod.gates.iter().find(|gate| Some(*gate) != ours);
-    if let (Some(gate), false) = (foreign, pod.bound) {
+    if let (Some(gate), false) = (foreign, pod.is_bound()) {
         return Reason::ForeignGate { pod: name, gate: gate.clone() };
     }
     let trouble = pod.trouble.as_ref().map(spoken);
@@ -174,7 +175,7 @@ pub fn unheld<'a>(
 
 /// Whether an unheld pod has already got past the scheduler.
 pub fn runs(pod: &Pod) -> bool {
-    pod.bound || pod.phase != PodPhase::Pending
+    pod.is_bound() || pod.phase != PodPhase::Pending
 }
 
 pub fn title(owner: &Owner) -> String {

@@ -4,12 +4,15 @@
 use super::{
     decide::{Action, Decision},
     evaluate::later,
-    spec::{Enforcement, Group, Members, OnTimeout, Spec, Until},
+    keys,
+    nodes::Marks,
+    spec::{Enforcement, Group, Members, OnTimeout, Scope, Spec, Until},
 };
 use crate::{
     Timestamp, Uid,
     facts::{Job, Owner, OwnerKind, Pod, PodPhase},
-    index::{Index, SequenceEntry, Standing},
+    index::{BELONGS, Index, SequenceEntry, Standing},
+    node::{Node, Placement, is_part_of},
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,13 +32,15 @@ pub fn check(index: &Index, uid: Uid, decision: &Decision, now: Timestamp) -> Ve
     let mut once = BTreeSet::new();
     for action in &decision.actions {
         match action {
-            Action::Release { pod, namespace, name, gate } => {
+            Action::Release { pod, namespace, name, gate, avoid } => {
                 if !once.insert(*pod) {
                     audit.violation("S7", format!("{name} is released twice in one decision"));
                 }
                 audit.release(*pod, namespace, name, gate);
+                audit.landing(*pod, avoid);
             }
             Action::WriteNote { .. } | Action::DropNote { .. } => {}
+            Action::Mark { sequence, node, name, marks } => audit.mark(*sequence, *node, name, marks),
         }
     }
     audit.found
@@ -77,7 +82,7 @@ impl<'a> Audit<'a> {
         for (entry, spec) in self.claimants(pod) {
             self.let_go_rightly(entry, spec, pod);
         }
-        if !self.entry.ghost && !spec.groups.iter().any(|group| claims(group, pod)) {
+        if !self.entry.ghost && group_of(self.entry, spec, pod).is_none() {
             self.violation("S1", format!("{name} belongs to no group"));
         }
     }
@@ -98,12 +103,93 @@ impl<'a> Audit<'a> {
     }
 
     fn let_go_rightly(&mut self, entry: &'a SequenceEntry, spec: &Spec, pod: &Pod) {
-        let Some(position) = spec.groups.iter().position(|group| claims(group, pod)) else { return };
+        let Some(position) = group_of(entry, spec, pod) else { return };
         if spec.suspend {
             let (name, sequence) = (&pod.name, &entry.sequence.name);
             return self.violation("S1", format!("{name} is released while {sequence} is suspended"));
         }
-        self.opened_rightly(entry, spec, position);
+        match spec.scope {
+            Scope::Cluster => self.opened_rightly(entry, spec, position),
+            Scope::Node => self.opened_rightly_on_nodes(entry, spec, pod, position),
+        }
+    }
+
+    /// S1 in Node scope: on the node of the pod, or, if it has none yet, on every node that it is not kept off.
+    fn opened_rightly_on_nodes(&mut self, entry: &SequenceEntry, spec: &Spec, pod: &Pod, position: usize) {
+        let group = &spec.groups[position];
+        if entry.sequence.opened_by_hand.contains(&group.title) {
+            return;
+        }
+        let own = self.index.node_of(pod);
+        let nodes = self.index.nodes().filter(|node| own.as_ref().is_none_or(|own| *own == node.name));
+        let closed = |node: &Node| {
+            let labels = &node.labels;
+            own.is_none() && (labels.get(entry.key(position)).is_some() || labels.get(keys::UNSEEN).is_some())
+        };
+        let nodes: Vec<&Node> = nodes.filter(|node| !closed(node)).collect();
+        for node in nodes {
+            if let Err(why) = self.reached(entry, spec, node, position) {
+                let (name, title, node) = (&pod.name, &group.title, &node.name);
+                self.violation("S1", format!("{name} of \"{title}\" may land on {node}: {why}"));
+            }
+        }
+    }
+
+    /// Whether what a group waits for has arrived on a node, or, in Bootstrap, was written down there to have.
+    fn reached(
+        &self,
+        entry: &SequenceEntry,
+        spec: &Spec,
+        node: &Node,
+        position: usize,
+    ) -> Result<(), String> {
+        let journal = node.journals.get(&entry.sequence.uid);
+        let written = |group: &Group| {
+            let view = entry.view_of(&node.name).and_then(|view| {
+                let at = spec.groups.iter().position(|known| known.id == group.id)?;
+                view.groups[at].completed_at
+            });
+            view.or_else(|| journal?.groups.get(&group.id)?.completed_at)
+        };
+        let bootstrap = spec.enforcement == Enforcement::Bootstrap;
+        if bootstrap && written(&spec.groups[position]).is_some() {
+            return Ok(());
+        }
+        for earlier in &spec.groups[position].after {
+            let group = &spec.groups[*earlier];
+            let late = group.timeout.is_some() && group.on_timeout == OnTimeout::Continue;
+            let elsewhere = !is_part_of(&group.node_selector, &node.labels);
+            if elsewhere || late || bootstrap && written(group).is_some() {
+                continue;
+            }
+            let count = Count { index: self.index, entry, spec, now: self.now, position: *earlier };
+            count.arrived_on(group, node).map_err(|why| format!("\"{}\" {why}", group.title))?;
+        }
+        Ok(())
+    }
+
+    /// Who could land anywhere has to be kept off the nodes that are closed.
+    fn landing(&mut self, uid: Uid, avoid: &[Arc<str>]) {
+        let Some(pod) = self.index.pod(uid).filter(|pod| self.index.node_of(pod).is_none()) else { return };
+        for (entry, spec) in self.claimants(pod).into_iter().filter(|(_, spec)| spec.scope == Scope::Node) {
+            let Some(position) = group_of(entry, spec, pod) else { continue };
+            if !self.entry.ghost && !avoid.contains(entry.key(position)) {
+                self.violation("S1", format!("{} is not kept off closed nodes", pod.name));
+            }
+        }
+    }
+
+    /// S3, S7: nothing but our own keys, and on the node it was decided for.
+    fn mark(&mut self, sequence: Uid, node: Uid, name: &str, marks: &Marks) {
+        let Some(there) = self.index.node(name).filter(|there| there.uid == node) else {
+            return self.violation("S7", format!("node {name} does not have the uid {node}"));
+        };
+        for key in marks.labels.keys() {
+            let foreign = there.labels.get(key).is_some_and(|value| **value != *sequence.to_string());
+            if **key != *keys::UNSEEN && (!keys::is_key(key) || foreign) {
+                self.violation("S3", format!("{key} on node {name} is not ours"));
+            }
+        }
     }
 
     /// S1: the groups a group waits for have, or have had, what they need.
@@ -159,6 +245,30 @@ impl Count<'_> {
         self.recount(group)
     }
 
+    /// In Node scope: whether all that belong to a node have arrived, and none is wanting there.
+    fn arrived_on(&self, group: &Group, node: &Node) -> Result<(), String> {
+        let cell = self.entry.cell(self.position);
+        if cell.is_empty() {
+            return Err("has no members".into());
+        }
+        let members = Standing::ALL.into_iter().flat_map(|standing| cell.members(standing));
+        let here = members.filter_map(|(_, uid)| self.index.pod(uid));
+        let here: Vec<&Pod> =
+            here.filter(|pod| self.index.node_of(pod).as_ref() == Some(&node.name)).collect();
+        let arrived = here.iter().filter(|pod| self.has_arrived(group, pod)).count() as u32;
+        let daemons = cell.owners().filter_map(|uid| self.index.owner(uid));
+        let wanting = daemons.filter(|owner| !owner.terminating).filter(|owner| {
+            let wants = |placement: &Placement| placement.wants_daemon_on(node, keys::is_key);
+            owner.placement.as_deref().is_some_and(wants)
+                && !here.iter().any(|pod| pod.owner.is_some_and(|by| by.uid == owner.uid))
+        });
+        let expected = group.expected.unwrap_or(here.len() as u32 + wanting.count() as u32);
+        match arrived >= group.min_ready.of(expected) {
+            true => Ok(()),
+            false => Err(format!("has {arrived} of {expected} there")),
+        }
+    }
+
     fn recount(&self, group: &Group) -> Result<(), String> {
         let cell = self.entry.cell(self.position);
         let members = Standing::ALL.into_iter().flat_map(|standing| cell.members(standing));
@@ -170,7 +280,8 @@ impl Count<'_> {
             (_, Some(expected)) => (expected, total(&|pod| self.is_current(pod))),
             (Members::Names(names), None) => {
                 let lost = self.entry.lost(self.position);
-                ((names.len() as u32).saturating_sub(lost), total(&|_| true))
+                let unlisted = pods.iter().filter(|pod| !names.contains(&pod.name)).count() as u32;
+                ((names.len() as u32).saturating_sub(lost) + unlisted, total(&|_| true))
             }
             (Members::Selector(_), None) => self.recount_by_owner(group, &pods)?,
         };
@@ -252,9 +363,17 @@ fn of_job(group: &Group, owner: &Owner, job: Job, ready: u32) -> (Option<u32>, u
     }
 }
 
-fn claims(group: &Group, pod: &Pod) -> bool {
-    match &group.members {
-        Members::Names(names) => names.contains(&pod.name),
-        Members::Selector(selector) => selector.matches(&pod.labels),
-    }
+/// The first group that claims a pod: by its name, by its labels, or because it says so itself.
+fn group_of(entry: &SequenceEntry, spec: &Spec, pod: &Pod) -> Option<usize> {
+    let at_home = spec.target == entry.sequence.namespace;
+    let word = pod.labels.get(BELONGS).filter(|_| at_home).and_then(|word| word.rsplit_once('/'));
+    let own =
+        word.filter(|(name, _)| *name == &*entry.sequence.name).and_then(|(_, group)| group.parse().ok());
+    spec.groups.iter().enumerate().position(|(position, group)| {
+        own == Some(position)
+            || match &group.members {
+                Members::Names(names) => names.contains(&pod.name),
+                Members::Selector(selector) => selector.matches(&pod.labels),
+            }
+    })
 }

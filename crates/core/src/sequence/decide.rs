@@ -1,16 +1,17 @@
 //! What to do about a sequence: a function of the facts and of `now`. Same input, same decision.
 
 use super::{
-    evaluate::{Evaluation, evaluate},
+    evaluate::{Evaluation, NodeView, evaluate},
     events::{Event, events, recorded},
+    nodes::{self, Marks},
     reason::Reason,
-    spec::{DeletionPolicy, Group, Recorded, Spec, Until},
+    spec::{DeletionPolicy, Group, Recorded, Scope, Spec, Until},
     status::{Status, status},
 };
 use crate::{
     Timestamp, Uid,
     facts::{OwnerKind, PodPhase},
-    index::{Claim, Index, Note, SequenceEntry, Standing},
+    index::{Cell, Claim, Index, Note, SequenceEntry, Standing},
     planted::{Bug, is},
 };
 use std::collections::BTreeMap;
@@ -32,12 +33,21 @@ pub enum Action {
         namespace: Arc<str>,
         name: Arc<str>,
         gate: Arc<str>,
+        /// Labels of nodes that it must not land on; in the same patch.
+        avoid: Vec<Arc<str>>,
     },
     WriteNote {
         note: Box<Note>,
     },
     DropNote {
         sequence: Uid,
+    },
+    /// Write on the node of this uid what `sequence` has to say about it.
+    Mark {
+        sequence: Uid,
+        node: Uid,
+        name: Arc<str>,
+        marks: Box<Marks>,
     },
 }
 
@@ -52,6 +62,8 @@ pub struct Decision {
     pub urgent: bool,
     pub recorded: Option<Recorded>,
     pub events: Vec<Event>,
+    /// In Node scope: what was judged about the nodes.
+    pub nodes: BTreeMap<Arc<str>, Arc<NodeView>>,
     /// When to decide again if nothing happens.
     pub wake_at: Option<Timestamp>,
     /// A ghost that has nothing left to do.
@@ -67,6 +79,7 @@ impl Decision {
             urgent: false,
             recorded: None,
             events: Vec::new(),
+            nodes: BTreeMap::new(),
             wake_at: None,
             finished: false,
         }
@@ -80,7 +93,8 @@ pub fn decide(index: &Index, uid: Uid, settings: Settings, now: Timestamp, budge
         Some(entry) => of_live(index, entry, settings, now, budget),
         None => {
             let note = index.note(uid).map(|_| Action::DropNote { sequence: uid });
-            Decision { actions: note.into_iter().collect(), ..Decision::nothing() }
+            let left = index.is_gone(uid).then(|| nodes::unmark(index, uid).take(budget));
+            Decision { actions: left.into_iter().flatten().chain(note).collect(), ..Decision::nothing() }
         }
     }
 }
@@ -104,18 +118,26 @@ fn of_live(
         wake_at: evaluation.wake_at,
         ..Decision::nothing()
     };
+    decision.nodes = evaluation.nodes.clone();
     let Some(spec) = entry.spec().filter(|_| !evaluation.groups.is_empty()) else { return decision };
+    if spec.scope == Scope::Node {
+        decision.actions.extend(nodes::marks(index, entry, spec, &evaluation).take(budget));
+        decision.more = decision.actions.len() >= budget;
+    }
+    let budget = budget - decision.actions.len();
     decision.actions.extend(note_action(index, entry, spec, settings));
     // The note comes first: if we vanish after a release, it says what is left to do.
     let noted = !decision.actions.iter().any(|action| matches!(action, Action::WriteNote { .. }));
     if noted && (!spec.suspend || is(Bug::SuspendIgnored)) {
         let mut releases = Releases::new(index, entry, spec, now, budget);
         for (position, view) in evaluation.groups.iter().enumerate() {
-            if view.open {
-                releases.of_group(position);
+            match spec.scope {
+                Scope::Cluster if view.open => releases.of_cell(position, entry.cell(position)),
+                Scope::Cluster => {}
+                Scope::Node => releases.of_nodes(position, &evaluation),
             }
         }
-        decision.more = releases.more;
+        decision.more |= releases.more;
         decision.actions.append(&mut releases.actions);
     }
     decision
@@ -127,16 +149,19 @@ fn of_ghost(index: &Index, entry: &SequenceEntry, now: Timestamp, budget: usize)
     let uid = entry.sequence.uid;
     let permitted = !evaluate(index, entry, now).groups.is_empty();
     let mut in_flight = false;
-    if let Some(spec) = entry.spec().filter(|_| permitted) {
+    let holds = |spec: &&Arc<Spec>| spec.deletion_policy == DeletionPolicy::Hold && !is(Bug::HoldIgnored);
+    if let Some(spec) = entry.spec().filter(|spec| permitted && !holds(spec)) {
         let mut releases = Releases::new(index, entry, spec, now, budget);
         for position in 0..spec.groups.len() {
-            releases.of_group(position);
+            releases.of_cell(position, entry.cell(position));
             in_flight |= entry.cell(position).number(Standing::Releasing) > 0;
         }
         decision.more = releases.more;
         in_flight |= releases.busy;
         decision.actions = releases.actions;
     }
+    decision.actions.extend(nodes::unmark(index, uid).take(budget));
+    in_flight |= index.is_marking_any(uid) || index.marked_for(uid).next().is_some();
     if decision.actions.is_empty() && !decision.more && !in_flight {
         decision.actions.extend(index.note(uid).map(|_| Action::DropNote { sequence: uid }));
         decision.finished = true;
@@ -229,13 +254,30 @@ impl<'a> Releases<'a> {
         }
     }
 
-    fn of_group(&mut self, position: usize) {
+    /// In Node scope: of each node those that belong to it, if it has reached the group; and those that belong to none, if any
+    /// node has and the others are kept closed.
+    fn of_nodes(&mut self, position: usize, evaluation: &Evaluation) {
+        let (index, entry) = (self.index, self.entry);
+        let reached = evaluation.nodes.iter().filter(|(_, view)| view.groups[position].open);
+        for cell in reached.filter_map(|(node, _)| entry.cell_on(node, position)) {
+            self.of_cell(position, cell);
+        }
+        let floating = entry.floating(position);
+        if floating.number(Standing::Held) > 0
+            && evaluation.groups[position].open
+            && nodes::is_guarded(index, entry, evaluation, position)
+        {
+            self.of_cell(position, floating);
+        }
+    }
+
+    fn of_cell(&mut self, position: usize, cell: &Cell) {
         let entry = self.entry;
         let mut room = match entry.ghost {
             true => u32::MAX,
             false => room_to_start(entry, self.spec, position),
         };
-        for (name, uid) in entry.cell(position).members(Standing::Held) {
+        for (name, uid) in cell.members(Standing::Held) {
             if room == 0 {
                 return;
             }
@@ -253,7 +295,8 @@ impl<'a> Releases<'a> {
             room -= 1;
             self.note_start(uid);
             let (namespace, gate) = (self.spec.target.clone(), self.spec.gate.clone());
-            self.actions.push(Action::Release { pod: uid, namespace, name: name.clone(), gate });
+            let avoid = self.avoided(uid, position);
+            self.actions.push(Action::Release { pod: uid, namespace, name: name.clone(), gate, avoid });
         }
     }
 
@@ -267,12 +310,35 @@ impl<'a> Releases<'a> {
             let judged = self.others.entry(claim.sequence).or_insert_with(|| evaluate(index, other, now));
             // No groups: it may not act here at all, so it has no say.
             let Some(view) = judged.groups.get(claim.group as usize) else { continue };
+            let open = match spec.scope {
+                Scope::Cluster => view.open,
+                Scope::Node => nodes::lets_go(index, other, judged, pod, claim.group as usize),
+            };
             let started = self.started.get(&claim).copied().unwrap_or_default();
-            if !view.open || spec.suspend || room_to_start(other, spec, claim.group as usize) <= started {
+            if !open || spec.suspend || room_to_start(other, spec, claim.group as usize) <= started {
                 return false;
             }
         }
         true
+    }
+
+    /// What a pod must not land on: for every sequence that goes by nodes and claims it, if it could land anywhere.
+    fn avoided(&self, pod: Uid, position: usize) -> Vec<Arc<str>> {
+        let floats = self.index.pod(pod).is_some_and(|pod| self.index.node_of(pod).is_none());
+        if !floats || self.entry.ghost {
+            return Vec::new();
+        }
+        let own = Claim { sequence: self.entry.sequence.uid, group: position as u32 };
+        let own = std::iter::once((own, self.entry, self.entry.spec()));
+        let others =
+            rivals(self.index, self.entry, pod).map(|(claim, other, spec)| (claim, other, Some(spec)));
+        let by_node =
+            own.chain(others).filter(|(_, _, spec)| spec.is_some_and(|spec| spec.scope == Scope::Node));
+        let mut keys: Vec<Arc<str>> =
+            by_node.flat_map(|(claim, entry, _)| nodes::avoided(entry, claim.group as usize)).collect();
+        keys.sort();
+        keys.dedup();
+        keys
     }
 
     fn note_start(&mut self, pod: Uid) {
@@ -317,7 +383,11 @@ pub fn held_by_another<'a>(
         let judged = evaluate(index, other, now);
         let view = judged.groups.get(claim.group as usize)?;
         let full = room_to_start(other, spec, claim.group as usize) == 0;
-        (!view.open || spec.suspend || full).then(|| {
+        let open = match spec.scope {
+            Scope::Cluster => view.open,
+            Scope::Node => nodes::lets_go(index, other, &judged, pod, claim.group as usize),
+        };
+        (!open || spec.suspend || full).then(|| {
             let (group, sequence) =
                 (spec.groups[claim.group as usize].title.clone(), other.sequence.name.to_string());
             let pod = index.pod(pod).map_or_else(|| "a pod".into(), |pod| pod.name.clone());

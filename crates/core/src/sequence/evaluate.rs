@@ -1,16 +1,22 @@
 //! Which groups of a sequence are open, complete or timed out: a function of the facts and of `now`.
 
 use super::{
+    nodes,
     reason::Reason,
-    spec::{Enforcement, Group, Members, OnTimeout, RecordedGroup, Scope, Sequence, Spec},
+    spec::{
+        Enforcement, Group, GroupId, Members, NodeGuard, NodeReady, OnTimeout, RecordedGroup, Scope,
+        Sequence, Spec,
+    },
     status::GroupState,
 };
 use crate::{
     Timestamp,
     index::{Index, SequenceEntry, Standing},
+    node::Node,
     planted::{Bug, is},
 };
 use jiff::SignedDuration;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,10 +31,27 @@ pub struct Evaluation {
     pub resumed_at: Option<Timestamp>,
     /// The moment, in whole milliseconds.
     pub now: Timestamp,
+    /// In Node scope: every node that takes part, judged on its own; `groups` are then what all of them make together.
+    pub nodes: BTreeMap<Arc<str>, Arc<NodeView>>,
+}
+
+/// A node, judged at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeView {
+    pub groups: Vec<GroupView>,
+    /// When the passing of time alone changes this judgement.
+    pub wake_at: Option<Timestamp>,
+}
+
+impl NodeView {
+    /// The first group that is not complete there.
+    pub fn current(&self) -> Option<usize> {
+        self.groups.iter().position(|view| !view.complete)
+    }
 }
 
 /// A group, judged at one moment.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct GroupView {
     /// Its members may be released.
     pub open: bool,
@@ -55,6 +78,8 @@ pub struct GroupView {
     pub open_since: Option<Timestamp>,
     /// Once it is passed: since when.
     pub passed_at: Option<Timestamp>,
+    /// What a node does not show yet, besides its pods.
+    pub lacks: Option<NodeReady>,
 }
 
 impl GroupView {
@@ -76,15 +101,24 @@ pub fn evaluate(index: &Index, entry: &SequenceEntry, now: Timestamp) -> Evaluat
     let spec = match standing_in_the_way(index, sequence) {
         Ok(spec) => spec,
         Err(stall) => {
-            return Evaluation { stall: Some(stall), groups: Vec::new(), wake_at: None, resumed_at, now };
+            return Evaluation {
+                stall: Some(stall),
+                groups: Vec::new(),
+                wake_at: None,
+                resumed_at,
+                now,
+                nodes: BTreeMap::new(),
+            };
         }
     };
-    let mut judge = Judge { entry, spec, now, resumed_at, groups: Vec::new(), wake_at: None };
-    for position in 0..spec.groups.len() {
-        let view = judge.group(position);
-        judge.groups.push(view);
-    }
-    let Judge { groups, wake_at, .. } = judge;
+    let (nodes, NodeView { groups, wake_at }) = match spec.scope {
+        Scope::Cluster => (BTreeMap::new(), Judge::new(index, entry, spec, None, now, resumed_at).all()),
+        Scope::Node => {
+            let nodes = nodes::judge(index, entry, spec, now, resumed_at);
+            let together = nodes::together(entry, spec, &nodes, now);
+            (nodes, together)
+        }
+    };
     let failed = spec
         .groups
         .iter()
@@ -96,16 +130,24 @@ pub fn evaluate(index: &Index, entry: &SequenceEntry, now: Timestamp) -> Evaluat
         arrived: view.arrived,
         required: view.required,
     });
-    Evaluation { stall, groups, wake_at, resumed_at, now }
+    Evaluation { stall, groups, wake_at, resumed_at, now, nodes }
 }
 
 /// What keeps a sequence from being looked at at all.
 fn standing_in_the_way<'a>(index: &Index, sequence: &'a Sequence) -> Result<&'a Arc<Spec>, Reason> {
     let spec =
         sequence.spec.as_ref().map_err(|invalid| Reason::InvalidSpec { problem: invalid.to_string() })?;
-    match spec.scope {
-        Scope::Cluster => {}
-        Scope::Node => return Err(Reason::NodeScopeNeedsFullMode),
+    if spec.scope == Scope::Node && !index.counts_nodes() {
+        return Err(Reason::NodeScopeNeedsFullMode);
+    }
+    if spec.scope == Scope::Node && spec.guard == NodeGuard::Taints {
+        let allowed = index.namespace(&sequence.namespace).is_some_and(|home| home.allow_node_taints);
+        return Err(match allowed {
+            false => Reason::TaintsNotPermitted { namespace: sequence.namespace.clone() },
+            true => Reason::InvalidSpec {
+                problem: "spec.nodeGuard: Taints cannot be followed by this version yet; use Labels".into(),
+            },
+        });
     }
     let at_home = spec.target == sequence.namespace;
     let invited = || index.namespace(&spec.target).is_some_and(|there| there.allows(&sequence.namespace));
@@ -125,9 +167,13 @@ fn resumed_at(entry: &SequenceEntry, now: Timestamp) -> Option<Timestamp> {
     }
 }
 
-struct Judge<'a> {
+pub(super) struct Judge<'a> {
+    index: &'a Index,
     entry: &'a SequenceEntry,
     spec: &'a Spec,
+    /// In Node scope: the node that is judged.
+    node: Option<&'a Node>,
+    recorded: &'a BTreeMap<GroupId, RecordedGroup>,
     now: Timestamp,
     resumed_at: Option<Timestamp>,
     /// The groups judged so far: all that a group can wait for, since it waits only for earlier ones.
@@ -135,10 +181,34 @@ struct Judge<'a> {
     wake_at: Option<Timestamp>,
 }
 
-impl Judge<'_> {
+impl<'a> Judge<'a> {
+    pub(super) fn new(
+        index: &'a Index,
+        entry: &'a SequenceEntry,
+        spec: &'a Spec,
+        node: Option<(&'a Node, &'a BTreeMap<GroupId, RecordedGroup>)>,
+        now: Timestamp,
+        resumed_at: Option<Timestamp>,
+    ) -> Judge<'a> {
+        let (node, recorded) = match node {
+            Some((node, recorded)) => (Some(node), recorded),
+            None => (None, &entry.recorded().groups),
+        };
+        Judge { index, entry, spec, node, recorded, now, resumed_at, groups: Vec::new(), wake_at: None }
+    }
+
+    /// Judges all groups, one after the other.
+    pub(super) fn all(mut self) -> NodeView {
+        for position in 0..self.spec.groups.len() {
+            let view = self.group(position);
+            self.groups.push(view);
+        }
+        NodeView { groups: self.groups, wake_at: self.wake_at }
+    }
+
     fn group(&mut self, position: usize) -> GroupView {
         let group = &self.spec.groups[position];
-        let recorded = self.entry.recorded().groups.get(&group.id).copied().unwrap_or_default();
+        let recorded = self.recorded.get(&group.id).copied().unwrap_or_default();
         let recorded = recorded.seen(self.now);
         let mut view = self.count(position);
         (view.opened_ahead, view.completed_ahead) = (recorded.opened_ahead, recorded.completed_ahead);
@@ -151,13 +221,17 @@ impl Judge<'_> {
     }
 
     fn count(&self, position: usize) -> GroupView {
+        if let Some(node) = self.node {
+            return nodes::count(self.index, self.entry, self.spec, node, position);
+        }
         let group = &self.spec.groups[position];
         let cell = self.entry.cell(position);
         let outdated = cell.number(Standing::Outdated);
         let (expected, arrived) = match (&group.members, group.expected) {
             (_, Some(expected)) => (Some(expected), cell.number(Standing::Arrived)),
             (Members::Names(names), None) => {
-                let expected = (names.len() as u32).saturating_sub(self.entry.lost(position));
+                let listed = (names.len() as u32).saturating_sub(self.entry.lost(position));
+                let expected = listed + self.entry.unlisted(position);
                 (Some(expected), cell.number(Standing::Arrived) + outdated)
             }
             (Members::Selector(_), None) => {
@@ -178,10 +252,7 @@ impl Judge<'_> {
     }
 
     fn required(&self, position: usize, expected: u32) -> u32 {
-        let mut required = self.spec.groups[position].min_ready.of(expected);
-        if is(Bug::OneShort) {
-            required = required.saturating_sub(1);
-        }
+        let required = required(&self.spec.groups[position], expected);
         // What belongs to an earlier group is not waited for twice, however many are asked for.
         if self.entry.lost(position) > 0 { required.min(expected) } else { required }
     }
@@ -201,6 +272,7 @@ impl Judge<'_> {
     /// longer than asked for, never shorter.
     fn date(&self, group: &Group, recorded: RecordedGroup, view: &mut GroupView) {
         let enough = matches!(view.required, Some(required) if view.arrived >= required)
+            && view.lacks.is_none()
             || is(Bug::CompleteWhenOpened);
         view.opened_at = recorded.opened_at.or(view.open.then_some(self.now));
         match self.spec.enforcement {
@@ -241,7 +313,11 @@ impl Judge<'_> {
             (Members::Names(_), None) => 0,
             (Members::Names(_) | Members::Selector(_), _) => {
                 let room = view.expected.unwrap_or_default().saturating_sub(view.arrived);
-                self.entry.cell(position).number(Standing::Outdated).min(room)
+                let cell = match self.node {
+                    Some(node) => self.entry.cell_on(&node.name, position),
+                    None => Some(self.entry.cell(position)),
+                };
+                cell.map_or(0, |cell| cell.number(Standing::Outdated)).min(room)
             }
         }
     }
@@ -289,6 +365,12 @@ impl Judge<'_> {
     fn wake_at(&mut self, at: Timestamp) {
         self.wake_at = Some(self.wake_at.map_or(at, |earliest| earliest.min(at)));
     }
+}
+
+/// How many of `expected` must have arrived.
+pub(super) fn required(group: &Group, expected: u32) -> u32 {
+    let required = group.min_ready.of(expected);
+    if is(Bug::OneShort) { required.saturating_sub(1) } else { required }
 }
 
 /// Times are journaled in whole milliseconds; one that is decided on must be the one that is written.

@@ -3,9 +3,10 @@
 use super::{
     blocked::{self, Blocker},
     decide::{held_by_another, room_to_start},
-    evaluate::{Evaluation, evaluate},
+    evaluate::{Evaluation, NodeView, evaluate},
+    nodes,
     reason::{Reason, human, of},
-    spec::{Spec, Until},
+    spec::{Scope, Spec, Until},
     status::{GroupState, Phase, status},
 };
 use crate::{
@@ -183,8 +184,13 @@ impl Moment<'_> {
         if spec.suspend {
             return vec![self.line(Reason::Suspended)];
         }
-        if !view.open {
-            return self.waits_for(position);
+        let waits = match spec.scope {
+            Scope::Cluster if view.open => Vec::new(),
+            Scope::Cluster => self.waits_for(position),
+            Scope::Node => self.waits_for_nodes(position, pod),
+        };
+        if !waits.is_empty() {
+            return waits;
         }
         if let Some((_, reason)) = held_by_another(index, entry, pod.uid, evaluation.now) {
             return vec![self.line(reason)];
@@ -196,6 +202,62 @@ impl Moment<'_> {
         let hint = "if that does not happen, look at the controller: kubectl logs -n pod-sequence-system deployment/pod-sequence-controller";
         let text = "its group is open: the controller is about to release it";
         vec![Line { hint: Some(hint.into()), ..Line::new(text) }]
+    }
+
+    /// The node of a pod that has not reached its group; or, if it could land anywhere, why it may land nowhere yet.
+    fn waits_for_nodes(&self, position: usize, pod: &Pod) -> Vec<Line> {
+        let Moment { index, entry, spec, evaluation } = self;
+        let title = &spec.groups[position].title;
+        if let Some(node) = index.node_of(pod) {
+            return match evaluation.nodes.get(&node) {
+                Some(view) if view.groups[position].open => Vec::new(),
+                Some(view) => vec![self.node_line(&node, view)],
+                None => vec![Line::new(format!("its node {node} does not exist"))],
+            };
+        }
+        let reached = evaluation.nodes.values().filter(|view| view.groups[position].open).count();
+        let all = evaluation.nodes.len();
+        if reached == 0 {
+            let text = format!("none of {all} nodes has reached \"{title}\"");
+            return vec![Line::new(text).with(self.waiting_nodes())];
+        }
+        match nodes::is_guarded(index, entry, evaluation, position) {
+            true => Vec::new(),
+            false => {
+                vec![Line::new(format!("nodes that have not reached \"{title}\" are being marked first"))]
+            }
+        }
+    }
+
+    /// The first nodes that are not complete, and what each of them waits for.
+    fn waiting_nodes(&self) -> Vec<Line> {
+        let waiting = || self.evaluation.nodes.iter().filter(|(_, view)| view.current().is_some());
+        let mut lines: Vec<Line> =
+            waiting().take(BLOCKERS).map(|(node, view)| self.node_line(node, view)).collect();
+        let more = waiting().count() - lines.len();
+        if more > 0 {
+            lines.push(Line::new(format!("and {more} more nodes")));
+        }
+        lines
+    }
+
+    fn node_line(&self, node: &Arc<str>, view: &NodeView) -> Line {
+        let Some(position) = view.current() else { return Line::new(format!("{node} is complete")) };
+        let (group, now) = (&self.spec.groups[position], self.evaluation.now);
+        let there = &view.groups[position];
+        let since = there.open_since.map_or(String::new(), |since| format!(" for {}", elapsed(since, now)));
+        let title = &group.title;
+        let text = format!(
+            "{node} waits in group {} \"{title}\"{since}: {} arrived there",
+            position + 1,
+            of(there.arrived, there.required)
+        );
+        let lacks = there.lacks.clone().map(|what| self.line(Reason::NodeLacks { node: node.clone(), what }));
+        let cell = self.entry.cell_on(node, position);
+        let starting = cell.into_iter().flat_map(|cell| cell.waiting()).take(BLOCKERS);
+        let pods = starting.filter_map(|(_, uid)| self.index.pod(uid));
+        let troubles = pods.flat_map(|pod| trouble(pod, group.until, now));
+        Line::new(text).with(troubles.chain(lacks).collect())
     }
 
     /// The groups a closed group waits for, and below a closed one of them those that all hangs on. What lies between
@@ -304,6 +366,9 @@ pub fn explain_sequence(index: &Index, entry: &SequenceEntry, now: Timestamp) ->
                 lines.push(Line::new(text("is closed")).with(waits));
             }
         }
+    }
+    if spec.scope == Scope::Node {
+        lines.extend(moment.waiting_nodes());
     }
     Line::new(head).with(lines)
 }

@@ -13,13 +13,15 @@ pub mod decide;
 pub mod evaluate;
 pub mod events;
 pub mod explain;
+pub mod keys;
+pub mod nodes;
 pub mod reason;
 pub mod spec;
 pub mod status;
 
 pub use check::{Violation, check};
 pub use decide::{Action, Decision, Settings, decide};
-pub use evaluate::{Evaluation, GroupView, evaluate};
+pub use evaluate::{Evaluation, GroupView, NodeView, evaluate};
 pub use events::{Event, EventKind};
 pub use reason::Reason;
 pub use spec::{Group, Sequence, Spec};

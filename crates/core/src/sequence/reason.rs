@@ -1,36 +1,113 @@
 //! Every "not yet": a stable code, a sentence with the numbers in it, a hint what to do.
 
+use super::spec::NodeReady;
 use crate::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    Timeout { group: Arc<str>, after: Duration, arrived: u32, required: Option<u32> },
-    InvalidSpec { problem: String },
-    NotPermitted { namespace: Arc<str>, from: Arc<str> },
+    Timeout {
+        group: Arc<str>,
+        after: Duration,
+        arrived: u32,
+        required: Option<u32>,
+    },
+    InvalidSpec {
+        problem: String,
+    },
+    NotPermitted {
+        namespace: Arc<str>,
+        from: Arc<str>,
+    },
     NodeScopeNeedsFullMode,
     Suspended,
-    WaitsForGroup { group: Arc<str>, arrived: u32, required: Option<u32> },
-    Settling { group: Arc<str>, until: Timestamp },
-    NotCreated { pod: Arc<str> },
-    NothingMatches { selector: String },
-    NumberUnknown { owner: String },
-    TooFewPods { owner: String, present: u32, expected: u32 },
-    TooFewMembers { present: u32, required: u32 },
-    NotReady { pod: Arc<str>, trouble: Option<String> },
-    NotStarted { pod: Arc<str>, trouble: Option<String> },
-    NotSucceeded { pod: Arc<str>, trouble: Option<String> },
-    JobNotComplete { job: Arc<str>, succeeded: u32, completions: u32 },
-    JobSuspended { job: Arc<str> },
-    JobFailed { job: Arc<str> },
-    PodFailed { pod: Arc<str>, trouble: Option<String> },
-    ForeignGate { pod: Arc<str>, gate: Arc<str> },
-    NoGate { pod: Arc<str>, gate: Arc<str> },
-    StartLimit { limit: u32 },
-    OtherSequence { pod: Arc<str>, sequence: String, group: Arc<str> },
-    OutOfOrder { pod: Arc<str>, group: Arc<str> },
-    OldReplicaSet { pod: Arc<str> },
+    WaitsForGroup {
+        group: Arc<str>,
+        arrived: u32,
+        required: Option<u32>,
+    },
+    Settling {
+        group: Arc<str>,
+        until: Timestamp,
+    },
+    NotCreated {
+        pod: Arc<str>,
+    },
+    NothingMatches {
+        selector: String,
+    },
+    NumberUnknown {
+        owner: String,
+    },
+    TooFewPods {
+        owner: String,
+        present: u32,
+        expected: u32,
+    },
+    TooFewMembers {
+        present: u32,
+        required: u32,
+    },
+    NotReady {
+        pod: Arc<str>,
+        trouble: Option<String>,
+    },
+    NotStarted {
+        pod: Arc<str>,
+        trouble: Option<String>,
+    },
+    NotSucceeded {
+        pod: Arc<str>,
+        trouble: Option<String>,
+    },
+    JobNotComplete {
+        job: Arc<str>,
+        succeeded: u32,
+        completions: u32,
+    },
+    JobSuspended {
+        job: Arc<str>,
+    },
+    JobFailed {
+        job: Arc<str>,
+    },
+    PodFailed {
+        pod: Arc<str>,
+        trouble: Option<String>,
+    },
+    ForeignGate {
+        pod: Arc<str>,
+        gate: Arc<str>,
+    },
+    NoGate {
+        pod: Arc<str>,
+        gate: Arc<str>,
+    },
+    StartLimit {
+        limit: u32,
+    },
+    OtherSequence {
+        pod: Arc<str>,
+        sequence: String,
+        group: Arc<str>,
+    },
+    OutOfOrder {
+        pod: Arc<str>,
+        group: Arc<str>,
+    },
+    OldReplicaSet {
+        pod: Arc<str>,
+    },
+    /// The agents of a node are there, and the node does not show what they bring.
+    NodeLacks {
+        node: Arc<str>,
+        what: NodeReady,
+    },
+    /// Taints touch everybody, so an administrator has to allow them.
+    TaintsNotPermitted {
+        namespace: Arc<str>,
+    },
 }
 
 /// A reason as the reference page lists it.
@@ -163,6 +240,16 @@ pub const ALL: &[Described] = &[
         hint: "put the gate into its template, so that it is held",
     },
     Described {
+        code: "NodeLacks",
+        meaning: "A node does not show what `nodeReady` asks for, though its pods may be ready: a CSI driver in its CSINode, a resource, a condition.",
+        hint: "kubectl get csinode, kubectl describe node; then the logs of the agent",
+    },
+    Described {
+        code: "TaintsNotPermitted",
+        meaning: "`nodeGuard: Taints` keeps everybody away from nodes, so an administrator has to allow it in the sequence's namespace.",
+        hint: "kubectl annotate namespace <name> podsequence.example.com/allow-node-taints=true, or use nodeGuard: Labels",
+    },
+    Described {
         code: "OldReplicaSet",
         meaning: "The pod is ready, but of a ReplicaSet that its Deployment has replaced.",
         hint: "wait for the rollout: kubectl rollout status",
@@ -197,6 +284,8 @@ impl Reason {
             Reason::OtherSequence { .. } => "OtherSequence",
             Reason::OutOfOrder { .. } => "OutOfOrder",
             Reason::OldReplicaSet { .. } => "OldReplicaSet",
+            Reason::NodeLacks { .. } => "NodeLacks",
+            Reason::TaintsNotPermitted { .. } => "TaintsNotPermitted",
         }
     }
 
@@ -217,6 +306,8 @@ impl Reason {
             | Reason::InvalidSpec { .. }
             | Reason::NotPermitted { .. }
             | Reason::NodeScopeNeedsFullMode
+            | Reason::NodeLacks { .. }
+            | Reason::TaintsNotPermitted { .. }
             | Reason::Suspended
             | Reason::WaitsForGroup { .. }
             | Reason::Settling { .. }
@@ -284,6 +375,15 @@ impl Reason {
                 format!("{pod} of \"{group}\" runs although its group is not open")
             }
             Reason::OldReplicaSet { pod } => format!("{pod} is of a ReplicaSet that has been replaced"),
+            Reason::NodeLacks { node, what } => match what {
+                NodeReady::CsiDriver(driver) => format!("CSI driver {driver} is not registered on {node}"),
+                NodeReady::Allocatable(resource) => format!("{node} offers no {resource}"),
+                NodeReady::Condition(condition) => format!("condition {condition} of {node} is not True"),
+            },
+            Reason::TaintsNotPermitted { namespace } => format!(
+                "spec.nodeGuard: Taints is not allowed to sequences in namespace \"{namespace}\" (annotation {})",
+                "podsequence.example.com/allow-node-taints"
+            ),
         }
     }
 

@@ -1,7 +1,7 @@
 //! A `PodSequence` as the core sees it: parsed, resolved, with every default applied.
 
 use crate::planted::{Bug, is};
-use crate::{Timestamp, Uid, facts::Pod, hash::fnv1a64, selector::Selector};
+use crate::{Timestamp, Uid, facts::Pod, hash::fnv1a64, labels::Labels, selector::Selector};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -40,7 +40,29 @@ pub struct Spec {
     pub enforcement: Enforcement,
     pub suspend: bool,
     pub deletion_policy: DeletionPolicy,
+    pub guard: NodeGuard,
     pub groups: Vec<Group>,
+}
+
+/// In Node scope: what keeps a node closed for a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NodeGuard {
+    /// A label that members avoid.
+    #[default]
+    Labels,
+    /// A taint that keeps everybody away.
+    Taints,
+}
+
+/// What a node must show besides pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodeReady {
+    /// A driver registered in its CSINode.
+    CsiDriver(Arc<str>),
+    /// A resource that it offers.
+    Allocatable(Arc<str>),
+    /// A condition that is True.
+    Condition(Arc<str>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +100,10 @@ pub struct Group {
     /// The groups it waits for, by position; all of them are earlier in the list.
     pub after: Vec<usize>,
     pub max_concurrent_starts: Option<u32>,
+    /// In Node scope: the labels of the nodes that take part for this group.
+    pub node_selector: Labels,
+    /// In Node scope: what a node must show, besides its pods, before the group is complete there.
+    pub node_ready: Option<NodeReady>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -3,9 +3,9 @@
 
 use super::{
     blocked::{self, Blocker},
-    evaluate::{Evaluation, GroupView},
+    evaluate::{Evaluation, GroupView, NodeView},
     reason::{Reason, of},
-    spec::{GroupId, RecordedGroup, Spec},
+    spec::{GroupId, RecordedGroup, Scope, Spec},
 };
 use crate::{
     Timestamp,
@@ -63,6 +63,26 @@ pub struct Status {
     pub summary_ready: String,
     pub resumed_at: Option<Timestamp>,
     pub conditions: Vec<Condition>,
+    /// In Node scope.
+    pub nodes: Option<NodesStatus>,
+}
+
+/// How far the nodes are: those that are not complete first, the first [`NAMES`] of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodesStatus {
+    pub total: u32,
+    pub complete: u32,
+    pub list: Vec<NodeStatus>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeStatus {
+    pub name: Arc<str>,
+    pub phase: Phase,
+    pub current_index: u32,
+    pub ready_pods_in_current_group: u32,
+    /// What it waits for; nothing if it is complete.
+    pub message: String,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -168,6 +188,7 @@ impl Report<'_> {
             summary_group: if groups > 0 { format!("0/{groups}") } else { String::new() },
             summary_ready: String::new(),
             resumed_at: self.evaluation.resumed_at,
+            nodes: None,
         }
     }
 
@@ -234,7 +255,54 @@ impl Report<'_> {
             summary_group,
             summary_ready,
             resumed_at: self.evaluation.resumed_at,
+            nodes: (spec.scope == Scope::Node).then(|| self.nodes(spec)),
         }
+    }
+
+    fn nodes(&self, spec: &Spec) -> NodesStatus {
+        let nodes = &self.evaluation.nodes;
+        let (waiting, complete): (Vec<_>, Vec<_>) =
+            nodes.iter().partition(|(_, view)| view.current().is_some());
+        let number = complete.len() as u32;
+        let listed = waiting.into_iter().chain(complete).take(NAMES);
+        let list = listed.map(|(name, view)| self.of_node(spec, name, view)).collect();
+        NodesStatus { total: nodes.len() as u32, complete: number, list }
+    }
+
+    fn of_node(&self, spec: &Spec, name: &Arc<str>, view: &NodeView) -> NodeStatus {
+        let current = view.current();
+        let begun =
+            view.groups.iter().any(|view| view.complete || view.opened_at.is_some() && view.released > 0);
+        NodeStatus {
+            name: name.clone(),
+            phase: match current {
+                None => Phase::Completed,
+                Some(_) if begun => Phase::InProgress,
+                Some(_) => Phase::Pending,
+            },
+            current_index: current.unwrap_or(view.groups.len()) as u32,
+            ready_pods_in_current_group: current.map_or(0, |position| view.groups[position].arrived),
+            message: current.map_or(String::new(), |position| {
+                let (group, view) = (&spec.groups[position], &view.groups[position]);
+                match (&view.lacks, view.required) {
+                    (Some(what), Some(required)) if view.arrived >= required => {
+                        Reason::NodeLacks { node: name.clone(), what: what.clone() }.sentence()
+                    }
+                    _ => format!("\"{}\" has {} arrived", group.title, of(view.arrived, view.required)),
+                }
+            }),
+        }
+    }
+
+    /// What the first of the nodes that are not complete waits for.
+    fn message_of_nodes(&self, spec: &Spec, because: &str) -> Option<String> {
+        let NodesStatus { total, complete, list } = self.nodes(spec);
+        if total == 0 {
+            return Some("there is no node".into());
+        }
+        let first = list.first().filter(|node| node.phase != Phase::Completed)?;
+        let (name, message) = (&first.name, &first.message);
+        Some(format!("{complete} of {total} nodes are complete; {name}: {message}{because}"))
     }
 
     fn phase(&self, current: Option<usize>) -> Phase {
@@ -330,6 +398,11 @@ impl Report<'_> {
         }
         let first = blocked.iter().find(|entry| entry.group == group.title);
         let because = first.map_or(String::new(), |entry| format!(": {}", entry.blocker.reason.sentence()));
+        if spec.scope == Scope::Node
+            && let Some(message) = self.message_of_nodes(spec, &because)
+        {
+            return message;
+        }
         let settling = self.evaluation.groups[..position].iter().position(|view| view.settles_at.is_some());
         match (view.open, settling, phase) {
             (false, Some(earlier), _) => {

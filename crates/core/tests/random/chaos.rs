@@ -373,14 +373,15 @@ impl Run {
         let free = pod.gates.is_empty();
         match becomes {
             0..=3 if free && pod.phase != PodPhase::Failed => {
-                (pod.phase, pod.bound, pod.started, pod.ready) = (PodPhase::Running, true, true, true);
+                (pod.phase, pod.started, pod.ready) = (PodPhase::Running, true, true);
+                pod.node = Some("node-1".into());
             }
             4 if free && pod.phase == PodPhase::Pending => {
-                (pod.phase, pod.bound, pod.started) = (PodPhase::Running, true, true);
+                (pod.phase, pod.started, pod.node) = (PodPhase::Running, true, Some("node-1".into()));
             }
             5 => pod.ready = false,
             6 if free && pod.runs_to_completion => {
-                (pod.phase, pod.bound, pod.ready) = (PodPhase::Succeeded, true, false);
+                (pod.phase, pod.ready, pod.node) = (PodPhase::Succeeded, false, Some("node-1".into()));
             }
             7 if free && pod.runs_to_completion => (pod.phase, pod.ready) = (PodPhase::Failed, false),
             8 => pod.terminating = true,

@@ -60,7 +60,8 @@ impl Run {
             let before = pod.clone();
             pod.gates.retain(|held| Some(held) == gate.as_ref());
             if pod.gates.is_empty() && pod.phase != PodPhase::Succeeded {
-                (pod.phase, pod.bound, pod.started, pod.ready) = (PodPhase::Running, true, true, true);
+                (pod.phase, pod.started, pod.ready) = (PodPhase::Running, true, true);
+                pod.node = Some("node-1".into());
                 if pod.runs_to_completion {
                     (pod.phase, pod.ready) = (PodPhase::Succeeded, false);
                 }
@@ -174,7 +175,7 @@ impl Run {
             }
             let mut index = Index::default();
             shuffled.into_iter().for_each(|object| index.apply(object));
-            for kind in Kind::ALL {
+            for kind in Kind::of_lite().iter().copied() {
                 index.list_begins(kind, self.world.version);
                 index.list_ended(kind, &listed);
             }

@@ -56,7 +56,12 @@ pub fn run(command: &str, world: &mut World) -> Result<(), String> {
         }
         ["namespace", name, rest @ ..] => {
             let allow_from = rest.iter().find_map(|word| word.strip_prefix("allow:")).map(Into::into);
-            world.apply(Object::Namespace(Namespace { name: (*name).into(), version: 0, allow_from }));
+            world.apply(Object::Namespace(Namespace {
+                name: (*name).into(),
+                version: 0,
+                allow_from,
+                allow_node_taints: false,
+            }));
         }
         ["delete", name] => {
             let sequence = world.truth.sequences.values().find(|sequence| *sequence.name == **name).cloned();
@@ -116,7 +121,7 @@ fn create_pod(name: &str, rest: &[&str], world: &mut World) -> Result<(), String
 fn becomes(name: &str, state: &str, world: &mut World) -> Result<(), String> {
     let mut pod = find(world, name)?;
     let running = |pod: &mut Pod| {
-        (pod.phase, pod.bound) = (PodPhase::Running, true);
+        (pod.phase, pod.node) = (PodPhase::Running, Some("node-1".into()));
     };
     if !pod.gates.is_empty() && matches!(state, "ready" | "running" | "started" | "succeeded" | "failed") {
         return Err(format!("it is gated by {:?}", pod.gates));
@@ -133,8 +138,8 @@ fn becomes(name: &str, state: &str, world: &mut World) -> Result<(), String> {
             (pod.started, pod.ready) = (true, true);
         }
         "unready" => pod.ready = false,
-        "succeeded" => (pod.phase, pod.bound, pod.ready) = (PodPhase::Succeeded, true, false),
-        "failed" => (pod.phase, pod.bound, pod.ready) = (PodPhase::Failed, true, false),
+        "succeeded" => (pod.phase, pod.node, pod.ready) = (PodPhase::Succeeded, Some("node-1".into()), false),
+        "failed" => (pod.phase, pod.node, pod.ready) = (PodPhase::Failed, Some("node-1".into()), false),
         "terminating" => pod.terminating = true,
         "ungated" => pod.gates.retain(|gate| **gate != *GATE),
         "byhand" => {

@@ -97,6 +97,7 @@ impl Given {
             scope: if self.node_scope { Scope::Node } else { Scope::Cluster },
             enforcement: if self.continuous { Enforcement::Continuous } else { Enforcement::Bootstrap },
             suspend: self.suspend,
+            guard: Default::default(),
             deletion_policy: if self.hold { DeletionPolicy::Hold } else { DeletionPolicy::Release },
             groups,
         })

@@ -5,11 +5,13 @@ use rollcall_core::{
     Uid,
     facts::{Owner, OwnerKind, OwnerRef, Pod, PodPhase},
     labels::Labels,
+    node::Node,
     selector::{Operator, Requirement, Selector},
     sequence::{
         Sequence, Spec,
         spec::{
-            DeletionPolicy, Enforcement, Group, GroupId, Members, MinReady, OnTimeout, Recorded, Scope, Until,
+            DeletionPolicy, Enforcement, Group, GroupId, Members, MinReady, NodeGuard, OnTimeout, Recorded,
+            Scope, Until,
         },
     },
 };
@@ -42,7 +44,8 @@ pub fn pod(namespace: &str, name: &str, uid: &str, labels_text: &str, now: Times
         labels: labels(labels_text),
         owner: None,
         gates: vec![GATE.into()],
-        bound: false,
+        node: None,
+        wishes: None,
         phase: PodPhase::Pending,
         ready: false,
         started: false,
@@ -67,6 +70,23 @@ pub fn owner(kind: OwnerKind, namespace: &str, name: &str, labels_text: &str, de
         desired: Some(desired),
         revision: None,
         job: None,
+        placement: (kind == OwnerKind::DaemonSet).then(Box::default),
+        terminating: false,
+    }
+}
+
+/// A node without labels and taints, of which nothing is written down.
+#[allow(dead_code)] // Not every test has nodes.
+pub fn node(name: &str) -> Node {
+    Node {
+        uid: Uid::digest(&format!("node {name}")),
+        name: name.into(),
+        version: 0,
+        labels: Labels::default(),
+        taints: Vec::new(),
+        conditions: Default::default(),
+        resources: Default::default(),
+        journals: Default::default(),
         terminating: false,
     }
 }
@@ -119,6 +139,8 @@ pub fn group(position: usize, name: Option<&str>, members: Members) -> Group {
         on_timeout: OnTimeout::Fail,
         after: position.checked_sub(1).into_iter().collect(),
         max_concurrent_starts: None,
+        node_selector: Default::default(),
+        node_ready: None,
     }
 }
 
@@ -130,6 +152,7 @@ pub fn spec(groups: Vec<Group>) -> Spec {
         enforcement: Enforcement::Bootstrap,
         suspend: false,
         deletion_policy: DeletionPolicy::Release,
+        guard: NodeGuard::Labels,
         groups,
     }
 }

@@ -6,6 +6,8 @@ use rollcall_core::{
     Uid,
     facts::{Namespace, Owner, Pod},
     index::{Answer, Index, Kind, Listed, Note, Object},
+    node::{Drivers, Node},
+    sequence::nodes::Marks,
     sequence::{Action, Decision, Sequence, Settings, check, decide, spec::Recorded},
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +40,8 @@ pub struct Truth {
     pub namespaces: BTreeMap<Arc<str>, Namespace>,
     pub sequences: BTreeMap<Uid, Sequence>,
     pub notes: BTreeMap<Uid, Note>,
+    pub nodes: BTreeMap<Arc<str>, Node>,
+    pub drivers: BTreeMap<Arc<str>, Drivers>,
 }
 
 impl Truth {
@@ -47,7 +51,15 @@ impl Truth {
         let namespaces = self.namespaces.values().cloned().map(Object::Namespace);
         let sequences = self.sequences.values().cloned().map(Object::Sequence);
         let notes = self.notes.values().cloned().map(Object::Note);
-        pods.chain(owners).chain(namespaces).chain(sequences).chain(notes).collect()
+        let nodes = self.nodes.values().cloned().map(Object::Node);
+        let drivers = self.drivers.values().cloned().map(Object::Drivers);
+        pods.chain(owners)
+            .chain(namespaces)
+            .chain(sequences)
+            .chain(notes)
+            .chain(nodes)
+            .chain(drivers)
+            .collect()
     }
 }
 
@@ -58,6 +70,8 @@ pub fn kind_of(object: &Object) -> Kind {
         Object::Namespace(_) => Kind::Namespace,
         Object::Sequence(_) => Kind::Sequence,
         Object::Note(_) => Kind::Note,
+        Object::Node(_) => Kind::Node,
+        Object::Drivers(_) => Kind::CsiNode,
         Object::Owner(owner) => match owner.kind {
             OwnerKind::Deployment => Kind::Deployment,
             OwnerKind::ReplicaSet => Kind::ReplicaSet,
@@ -76,6 +90,7 @@ pub enum Change {
 }
 
 pub struct World {
+    full: bool,
     pub now: Timestamp,
     pub truth: Truth,
     pub version: u64,
@@ -103,6 +118,10 @@ pub struct World {
 pub struct Done {
     pub released: Vec<Released>,
     pub notes: Vec<String>,
+    /// How many nodes were written to.
+    pub marked: usize,
+    /// What the pods that were let go have to avoid.
+    pub avoided: BTreeMap<Arc<str>, Vec<Arc<str>>>,
     pub events: Vec<(Uid, String)>,
     pub urgent: bool,
 }
@@ -119,7 +138,12 @@ const ROUNDS: usize = 2000;
 
 impl World {
     pub fn new() -> World {
+        World::of_mode(false)
+    }
+
+    pub fn of_mode(full: bool) -> World {
         let mut world = World {
+            full,
             now: start(),
             truth: Truth::default(),
             version: 100,
@@ -169,6 +193,14 @@ impl World {
                 note.version = version;
                 self.truth.notes.insert(note.sequence, note.clone());
             }
+            Object::Node(node) => {
+                node.version = version;
+                self.truth.nodes.insert(node.name.clone(), node.clone());
+            }
+            Object::Drivers(drivers) => {
+                drivers.version = version;
+                self.truth.drivers.insert(drivers.node.clone(), drivers.clone());
+            }
         }
         self.tell(Change::Applied(object));
     }
@@ -181,6 +213,8 @@ impl World {
             Object::Namespace(namespace) => drop(self.truth.namespaces.remove(&namespace.name)),
             Object::Sequence(sequence) => drop(self.truth.sequences.remove(&sequence.uid)),
             Object::Note(note) => drop(self.truth.notes.remove(&note.sequence)),
+            Object::Node(node) => drop(self.truth.nodes.remove(&node.name)),
+            Object::Drivers(drivers) => drop(self.truth.drivers.remove(&drivers.node)),
         }
         self.tell(Change::Deleted(object));
     }
@@ -202,7 +236,7 @@ impl World {
 
     /// The controller starts anew: it knows what the cluster has, and nothing else.
     pub fn restart(&mut self) {
-        self.index = Index::default();
+        self.index = if self.full { Index::of_full_mode() } else { Index::default() };
         self.untold.clear();
         self.wakes.clear();
         self.decisions.clear();
@@ -257,6 +291,7 @@ impl World {
             self.index.remember(uid, recorded.clone());
             self.write_status(uid, recorded, decision.urgent);
         }
+        self.index.remember_nodes(uid, decision.nodes.clone());
         for action in decision.actions.clone() {
             self.act(uid, action);
         }
@@ -291,12 +326,34 @@ impl World {
                 self.next_version();
                 self.index.delete_note(sequence);
             }
-            Action::Release { pod, namespace: _, name, gate } => {
+            Action::Mark { sequence, node, name, marks } => {
+                self.done.marked += 1;
+                self.index.mark_sent(sequence, &name);
+                let known = self.truth.nodes.get(&name).filter(|known| known.uid == node).cloned();
+                let answer = known.map(|known| self.mark(sequence, known, &marks));
+                self.index.mark_answered(sequence, &name, answer);
+            }
+            Action::Release { pod, namespace: _, name, gate, avoid } => {
+                self.done.avoided.insert(name.clone(), avoid);
                 self.done.released.push(Released { by: uid, pod, name });
                 self.index.release_sent(pod, &gate);
                 self.release(pod, &gate);
             }
         }
+    }
+
+    fn mark(&mut self, sequence: Uid, mut node: Node, marks: &Marks) -> Node {
+        let kept = node.labels.iter().filter(|(key, _)| !marks.labels.contains_key(key));
+        let added = marks.labels.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?)));
+        node.labels = kept.cloned().chain(added).collect();
+        match &marks.journal {
+            None => {}
+            Some(None) => drop(node.journals.remove(&sequence)),
+            Some(Some(journal)) => drop(node.journals.insert(sequence, journal.clone())),
+        }
+        node.version = self.next_version();
+        self.truth.nodes.insert(node.name.clone(), node.clone());
+        node
     }
 
     fn release(&mut self, uid: Uid, gate: &Arc<str>) {
@@ -345,7 +402,7 @@ pub fn deliver(index: &mut Index, change: Change) {
 
 /// Lists every kind, as a controller does at its start or after its watches broke.
 pub fn list_all(index: &mut Index, objects: &[Object], version: u64) {
-    for kind in Kind::ALL {
+    for kind in index.kinds().iter().copied() {
         let of_kind: Vec<&Object> = objects.iter().filter(|object| kind_of(object) == kind).collect();
         index.list_begins(kind, version);
         let listed: BTreeSet<Listed> = of_kind.iter().map(|object| object.listed()).collect();

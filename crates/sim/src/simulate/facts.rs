@@ -3,9 +3,11 @@
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use rollcall_api::sequence::SequenceObject;
-use rollcall_api::watch::{NamespaceObject, OwnerObject, PodFacts};
+use rollcall_api::watch::{NamespaceObject, NodeObject, OwnerObject, PodFacts};
 use rollcall_core::facts::{OwnerKind, Pod};
 use rollcall_core::index::{Index, Object};
+use rollcall_core::sequence::Sequence;
+use rollcall_core::sequence::spec::Scope;
 use serde::de::DeserializeOwned;
 
 const OWNERS: [(Kind, OwnerKind); 5] = [
@@ -17,7 +19,14 @@ const OWNERS: [(Kind, OwnerKind); 5] = [
 ];
 
 pub fn of(cluster: &Cluster) -> Index {
+    let sequences: Vec<_> =
+        each::<SequenceObject>(cluster, Kind::PodSequence).map(|object| object.facts()).collect();
+    let by_node = |sequence: &Sequence| sequence.spec.as_ref().is_ok_and(|spec| spec.scope == Scope::Node);
     let mut index = Index::default();
+    if sequences.iter().any(by_node) {
+        index = Index::of_full_mode();
+        each::<NodeObject>(cluster, Kind::Node).for_each(|node| index.apply(Object::Node(node.facts())));
+    }
     for namespace in each::<NamespaceObject>(cluster, Kind::Namespace) {
         index.apply(Object::Namespace(namespace.facts()));
     }
@@ -27,9 +36,7 @@ pub fn of(cluster: &Cluster) -> Index {
         }
     }
     pods(cluster).for_each(|pod| index.apply(Object::Pod(pod)));
-    for sequence in each::<SequenceObject>(cluster, Kind::PodSequence) {
-        index.apply(Object::Sequence(sequence.facts()));
-    }
+    sequences.into_iter().for_each(|sequence| index.apply(Object::Sequence(sequence)));
     index
 }
 

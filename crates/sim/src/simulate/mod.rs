@@ -27,6 +27,8 @@ use crate::store::Author;
 use anyhow::Result;
 use jiff::Timestamp;
 use moment::Looking;
+use rollcall_api::names;
+use rollcall_controller::Config;
 use rollcall_controller::clock::Clock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,6 +65,12 @@ fn virtually(run: impl Future<Output = Result<Report>>) -> Result<Report> {
     runtime.block_on(run)
 }
 
+/// Whether any sequence does; then the controller runs in Full mode.
+fn goes_by_nodes(plan: &Plan) -> bool {
+    let sequences = plan.objects.iter().filter(|given| given.value["kind"] == names::SEQUENCE_KIND);
+    sequences.into_iter().any(|given| given.value["spec"]["scope"] == "Node")
+}
+
 async fn run(plan: Plan, looking: Option<Looking<'_>>) -> Result<Report> {
     let clock = Clock::starting_at(Timestamp::from_second(BEGINNING)?);
     let embedded = Embedded::new(clock, plan.seed);
@@ -77,7 +85,7 @@ async fn run(plan: Plan, looking: Option<Looking<'_>>) -> Result<Report> {
         cluster.store.author = Author::Cluster;
         notes
     };
-    let config = embedded::config("simulation", plan.seed);
+    let config = Config { full: goes_by_nodes(&plan), ..embedded::config("simulation", plan.seed) };
     let client = embedded.client(Author::Controller(0));
     let controller = rollcall_controller::run(client, config, clock, CancellationToken::new());
     let over = tokio::select! {

@@ -3,7 +3,7 @@
 use super::view::View;
 use crate::output::{BAD, BUSY, FAINT, GOOD, STRONG, styled};
 use jiff::Timestamp;
-use rollcall_api::sequence::{BlockedBy, GroupState, GroupStatus, Phase};
+use rollcall_api::sequence::{BlockedBy, GroupState, GroupStatus, NodeCounts, NodeSequenceStatus, Phase};
 use rollcall_core::sequence::{explain::elapsed, reason::human};
 use std::time::Duration;
 
@@ -11,6 +11,8 @@ use std::time::Duration;
 const BAR: u32 = 24;
 /// Of the groups that are complete, those shown when there is no room for all.
 const BEHIND: usize = 2;
+/// Nodes shown that are not complete.
+const NODES: usize = 5;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
@@ -30,22 +32,45 @@ pub fn text(view: &View, style: Style, now: Timestamp) -> String {
     let message = status.message.as_ref().filter(|text| !text.is_empty());
     let message = message.map_or(String::new(), |message| format!(": {message}"));
     let mut text = format!("{}  {phase}{message}\n", styled(STRONG, &view.name));
+    let nodes =
+        status.nodes.as_ref().map(|nodes| nodes_below(nodes, &status.node_status)).unwrap_or_default();
     let (before, shown, after) = window(&status.groups, style.rows);
     if before > 0 {
         text += &format!("├─ … {before} complete before\n");
     }
     let width = shown.iter().map(|group| group.name.chars().count()).max().unwrap_or_default();
     for (position, group) in shown.iter().enumerate() {
-        let last = position + 1 == shown.len() && after == 0;
+        let last = position + 1 == shown.len() && after == 0 && nodes.is_empty();
         let (branch, further) = if last { ("└─", "   ") } else { ("├─", "│  ") };
         text += &format!("{branch} {}\n", line(group, width, style.bars, now));
         let blockers = status.blocked_by.iter().filter(|blocker| blocker.group == group.name);
         text += &blockers_below(&blockers.collect::<Vec<_>>(), further, now);
     }
     if after > 0 {
-        text += &format!("└─ … {after} more after\n");
+        let branch = if nodes.is_empty() { "└─" } else { "├─" };
+        text += &format!("{branch} … {after} more after\n");
     }
-    text
+    text + &nodes
+}
+
+/// How many nodes are complete, and what the first others wait for.
+fn nodes_below(counts: &NodeCounts, listed: &[NodeSequenceStatus]) -> String {
+    let NodeCounts { total, complete, waiting } = counts;
+    let mut text = format!("└─ {complete} of {total} nodes are complete\n");
+    let others = listed.iter().filter(|node| node.phase != Some(Phase::Completed)).take(NODES);
+    for node in others.clone() {
+        let message = node.message.as_ref().map_or(String::new(), |message| format!(": {message}"));
+        text += &format!("   ├─ {}{message}\n", node.node_name);
+    }
+    let more = *waiting as usize - others.count().min(*waiting as usize);
+    if more > 0 {
+        text += &format!("   └─ … {more} more\n");
+    }
+    // The last branch ends.
+    match text.rfind("   ├─ ").filter(|_| more == 0) {
+        Some(at) => text[..at].to_owned() + "   └─ " + &text[at + "   ├─ ".len()..],
+        None => text,
+    }
 }
 
 /// The groups around the first that is not complete, and how many are left out on both sides.
@@ -131,6 +156,21 @@ mod tests {
     fn in_the_middle() {
         insta::assert_snapshot!(plain(testing::shop_in_progress(), Style { bars: true, rows: 20 }));
         insta::assert_snapshot!(plain(testing::shop_in_progress(), Style { bars: false, rows: 20 }));
+    }
+
+    #[test]
+    fn by_node() {
+        let mut shop = testing::shop_in_progress();
+        let node = |number: usize| {
+            let phase = if number < 8 { "InProgress" } else { "Completed" };
+            json!({ "nodeName": format!("worker-{number}"), "phase": phase, "message": "\"agents\" has 0 of 1 arrived" })
+        };
+        shop["status"]["nodes"] = json!({ "total": 9, "complete": 2, "waiting": 7 });
+        shop["status"]["nodeStatus"] = (1..=9).map(node).collect();
+        insta::assert_snapshot!(plain(shop.clone(), Style { bars: false, rows: 20 }));
+        shop["status"]["nodes"] = json!({ "total": 3, "complete": 1, "waiting": 2 });
+        shop["status"]["nodeStatus"] = [6, 7, 8].map(node).into_iter().collect();
+        insta::assert_snapshot!(plain(shop, Style { bars: false, rows: 20 }));
     }
 
     #[test]

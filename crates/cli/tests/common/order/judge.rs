@@ -163,8 +163,10 @@ impl Judge<'_> {
 
     fn in_order(&self, sequence: &Standing, pod: &Value, rv: u64) -> Result<(), String> {
         let position = sequence.group_of(pod).ok_or("not a member")?;
-        if sequence.object["spec"]["scope"] == "Node" {
-            return Err("released for a sequence of Node scope".into());
+        match (sequence.object["spec"]["scope"] == "Node", self.rules.by_node) {
+            (true, true) => return Ok(()),
+            (true, false) => return Err("released for a sequence of Node scope".into()),
+            (false, _) => {}
         }
         let opened = self.opened(sequence, position)?;
         // In Bootstrap, a group that has been complete takes its later pods at once.
@@ -269,10 +271,18 @@ impl Judge<'_> {
             if taken.len() != 1 || !ours(taken[0]) || kept != new {
                 add("S2", format!("{what}: the gates went from {old:?} to {new:?}"));
             }
-            if rest(&before.object) != rest(&after.object) {
+            let mut rests = [rest(&before.object), rest(&after.object)];
+            if self.rules.by_node {
+                rests.iter_mut().for_each(forget_our_requirements);
+            }
+            if rests[0] != rests[1] {
                 add("S2", format!("{what}: more than the gates has changed"));
             }
-            let meant = after.request["metadata"]["uid"].as_str();
+            // In a JSON patch it is a test.
+            let mut tests =
+                after.request.as_array().into_iter().flatten().filter(|step| step["op"] == "test");
+            let tested = tests.find(|step| step["path"] == "/metadata/uid").map(|step| &step["value"]);
+            let meant = tested.unwrap_or(&after.request["metadata"]["uid"]).as_str();
             if meant != Some(&pod.uid) {
                 add("S7", format!("{what}: the write was meant for uid {meant:?}, not for {}", pod.uid));
             }
@@ -351,6 +361,32 @@ fn rest(pod: &Value) -> Value {
         }
     }
     rest
+}
+
+/// A pod without what keeps it off closed nodes.
+fn forget_our_requirements(pod: &mut Value) {
+    const REQUIRED: &str = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
+    let ours = |requirement: &Value| {
+        let key = requirement["key"].as_str().unwrap_or_default();
+        key.starts_with("podsequence.example.com/") && requirement["operator"] == "DoesNotExist"
+    };
+    let terms =
+        pod["spec"].pointer_mut(REQUIRED).and_then(|required| required["nodeSelectorTerms"].as_array_mut());
+    let Some(terms) = terms else { return };
+    for term in terms.iter_mut().filter_map(Value::as_object_mut) {
+        if let Some(list) = term.get_mut("matchExpressions").and_then(Value::as_array_mut) {
+            list.retain(|requirement| !ours(requirement));
+            if list.is_empty() {
+                term.remove("matchExpressions");
+            }
+        }
+    }
+    // One that there is for our sake alone.
+    if terms.iter().all(|term| *term == serde_json::json!({}))
+        && let Some(spec) = pod["spec"].as_object_mut()
+    {
+        spec.remove("affinity");
+    }
 }
 
 fn claims(group: &Value, pod: &Value) -> bool {

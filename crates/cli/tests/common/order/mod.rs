@@ -43,6 +43,9 @@ pub struct Rules {
     pub expected: BTreeMap<(String, String), u64>,
     /// Other namespaces whose sequences are allowed here.
     pub guests: Vec<Guest>,
+    /// The controller follows sequences of Node scope. Where their pods land is the test's own business; here is seen to it that
+    /// nothing but the gate and our own requirements on nodes has changed.
+    pub by_node: bool,
 }
 
 /// A permission for sequences of another namespace, from one resourceVersion to another.
@@ -60,6 +63,7 @@ impl Rules {
             namespace: namespace.to_owned(),
             expected: BTreeMap::new(),
             guests: Vec::new(),
+            by_node: false,
         }
     }
 }

@@ -1,0 +1,210 @@
+//! On which nodes pods want to run: selectors, required affinity, tolerations.
+
+use super::node::effect;
+use rollcall_core::facts::{Pin, TermShape, Wishes};
+use rollcall_core::labels::Labels;
+use rollcall_core::node::{Operator, Placement, Requirement, Term, Toleration};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// A pod may name its node by this label, too.
+const HOSTNAME: &str = "kubernetes.io/hostname";
+/// The only field of a node that an affinity can ask for.
+const NAME: &str = "metadata.name";
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct AffinityObject {
+    node_affinity: Option<NodeAffinity>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct NodeAffinity {
+    required_during_scheduling_ignored_during_execution: Option<Required>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Required {
+    node_selector_terms: Vec<TermObject>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct TermObject {
+    match_expressions: Option<Vec<RequirementObject>>,
+    match_fields: Option<Vec<RequirementObject>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct RequirementObject {
+    key: String,
+    operator: String,
+    values: Option<Vec<String>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct TolerationObject {
+    key: String,
+    operator: String,
+    value: String,
+    effect: String,
+}
+
+impl AffinityObject {
+    fn terms(&self) -> Option<&[TermObject]> {
+        let required =
+            self.node_affinity.as_ref()?.required_during_scheduling_ignored_during_execution.as_ref()?;
+        Some(&required.node_selector_terms)
+    }
+
+    fn shapes(&self) -> Box<[TermShape]> {
+        let has = |list: &Option<Vec<RequirementObject>>| list.as_ref().is_some_and(|list| !list.is_empty());
+        let shape = |term: &TermObject| match (has(&term.match_expressions), has(&term.match_fields)) {
+            (true, _) => TermShape::Expressions,
+            (false, true) => TermShape::FieldsOnly,
+            (false, false) => TermShape::Empty,
+        };
+        self.terms().unwrap_or_default().iter().map(shape).collect()
+    }
+
+    /// The one node that every term asks for.
+    fn name(&self) -> Option<&str> {
+        let named = |term: &'_ TermObject| {
+            let mut fields = term.match_fields.iter().flatten();
+            let name = fields.find(|field| field.key == NAME && field.operator == "In")?;
+            match name.values.as_deref() {
+                Some([name]) => Some(name.clone()),
+                _ => None,
+            }
+        };
+        let terms = self.terms()?;
+        let first = terms.first().and_then(named)?;
+        let same = terms.iter().all(|term| named(term).as_ref() == Some(&first));
+        let fields = terms.first()?.match_fields.iter().flatten();
+        let value =
+            fields.filter_map(|field| field.values.as_deref()?.first()).find(|value| **value == first);
+        value.filter(|_| same).map(String::as_str)
+    }
+
+    /// The one host that a term asks for, if it is the only one.
+    fn host(&self) -> Option<&str> {
+        let [term] = self.terms()? else { return None };
+        let mut labels = term.match_expressions.iter().flatten();
+        let host = labels.find(|label| label.key == HOSTNAME && label.operator == "In")?;
+        match host.values.as_deref() {
+            Some([host]) => Some(host),
+            _ => None,
+        }
+    }
+}
+
+/// What a pod says about its node.
+pub(super) fn wishes(
+    selector: Option<&BTreeMap<String, String>>,
+    affinity: Option<&AffinityObject>,
+) -> Wishes {
+    Wishes { pin: pin(selector, affinity), terms: affinity.map(AffinityObject::shapes).unwrap_or_default() }
+}
+
+/// The only node that a pod can run on.
+fn pin(selector: Option<&BTreeMap<String, String>>, affinity: Option<&AffinityObject>) -> Option<Pin> {
+    let named = affinity.and_then(AffinityObject::name).map(|name| Pin::Name(name.into()));
+    let selected = selector.and_then(|selector| selector.get(HOSTNAME)).map(String::as_str);
+    let host = selected.or_else(|| affinity.and_then(AffinityObject::host));
+    named.or_else(|| host.map(|host| Pin::Hostname(host.into())))
+}
+
+pub(super) fn placement(
+    selector: Option<&BTreeMap<String, String>>,
+    affinity: Option<&AffinityObject>,
+    tolerations: &[TolerationObject],
+) -> Placement {
+    let terms = affinity.and_then(AffinityObject::terms);
+    Placement {
+        node_selector: selector.into_iter().flatten().collect::<Labels>(),
+        terms: terms.map(|terms| terms.iter().map(TermObject::facts).collect()),
+        tolerations: tolerations.iter().map(TolerationObject::facts).collect(),
+    }
+}
+
+impl TermObject {
+    fn facts(&self) -> Term {
+        let list = |list: &Option<Vec<RequirementObject>>| {
+            list.iter().flatten().map(RequirementObject::facts).collect()
+        };
+        Term { labels: list(&self.match_expressions), name: list(&self.match_fields) }
+    }
+}
+
+impl RequirementObject {
+    fn facts(&self) -> Requirement {
+        let values = || self.values.iter().flatten().map(|value| value.as_str().into()).collect();
+        let number = |otherwise: i64| {
+            let first = self.values.iter().flatten().next();
+            first.and_then(|value| value.parse().ok()).unwrap_or(otherwise)
+        };
+        let operator = match self.operator.as_str() {
+            "In" => Operator::In(values()),
+            "NotIn" => Operator::NotIn(values()),
+            "DoesNotExist" => Operator::DoesNotExist,
+            "Gt" => Operator::Gt(number(i64::MAX)),
+            "Lt" => Operator::Lt(number(i64::MIN)),
+            _ => Operator::Exists,
+        };
+        Requirement { key: self.key.as_str().into(), operator }
+    }
+}
+
+impl TolerationObject {
+    fn facts(&self) -> Toleration {
+        let TolerationObject { key, operator, value, effect: of } = self;
+        Toleration {
+            key: key.as_str().into(),
+            value: (operator != "Exists").then(|| value.as_str().into()),
+            effect: effect(of),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn affinity(terms: serde_json::Value) -> AffinityObject {
+        let required = json!({ "nodeSelectorTerms": terms });
+        let affinity =
+            json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": required } });
+        serde_json::from_value(affinity).expect("an affinity")
+    }
+
+    #[test]
+    fn the_one_node_of_a_pod_is_found() {
+        let field =
+            |name: &str| json!({ "matchFields": [{ "key": NAME, "operator": "In", "values": [name] }] });
+        let host = json!({ "matchExpressions": [{ "key": HOSTNAME, "operator": "In", "values": ["h"] }] });
+        let of = |terms| pin(None, Some(&affinity(terms)));
+        assert_eq!(of(json!([field("a")])), Some(Pin::Name("a".into())), "as a DaemonSet's");
+        assert_eq!(of(json!([field("a"), field("a")])), Some(Pin::Name("a".into())));
+        assert_eq!(of(json!([field("a"), field("b")])), None);
+        assert_eq!(of(json!([host])), Some(Pin::Hostname("h".into())));
+        assert_eq!(of(json!([host, {}])), None);
+        assert_eq!(of(json!([])), None);
+        let selector = [(HOSTNAME.to_owned(), "s".to_owned())].into_iter().collect();
+        assert_eq!(pin(Some(&selector), None), Some(Pin::Hostname("s".into())));
+    }
+
+    #[test]
+    fn terms_are_known_by_what_can_be_added_to_them() {
+        let expression = json!([{ "key": "zone", "operator": "Exists" }]);
+        let terms = json!([{ "matchExpressions": expression }, { "matchFields": expression }, {}]);
+        assert_eq!(
+            *affinity(terms).shapes(),
+            [TermShape::Expressions, TermShape::FieldsOnly, TermShape::Empty]
+        );
+    }
+}

@@ -1,0 +1,193 @@
+//! Nodes and their CSINodes: what a sequence that goes by nodes has to know of them, and what it wrote down there.
+
+use super::{Meta, pod::Condition};
+use crate::names;
+use jiff::Timestamp;
+use rollcall_core::Uid;
+use rollcall_core::labels::Labels;
+use rollcall_core::node::{Drivers, Effect, Journal, Node, Taint};
+use rollcall_core::quantity::Quantity;
+use rollcall_core::sequence::spec::{GroupId, RecordedGroup};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct NodeObject {
+    pub metadata: Meta,
+    #[serde(default)]
+    spec: NodeSpec,
+    #[serde(default)]
+    status: NodeStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct NodeSpec {
+    taints: Option<Vec<TaintObject>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct TaintObject {
+    key: String,
+    value: String,
+    effect: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct NodeStatus {
+    conditions: Option<Vec<Condition>>,
+    allocatable: Option<BTreeMap<String, Value>>,
+}
+
+impl NodeObject {
+    pub fn facts(&self) -> Node {
+        let NodeObject { metadata, spec, status } = self;
+        let conditions = status.conditions.iter().flatten().filter(|condition| condition.holds());
+        let offered = status.allocatable.iter().flatten().filter(|(_, amount)| is_more_than_none(amount));
+        Node {
+            uid: metadata.uid(),
+            name: metadata.name.as_str().into(),
+            version: metadata.version(),
+            labels: metadata.labels.iter().flatten().collect::<Labels>(),
+            taints: spec.taints.iter().flatten().filter_map(TaintObject::facts).collect(),
+            conditions: conditions.map(|condition| condition.kind.as_str().into()).collect(),
+            resources: offered.map(|(name, _)| name.as_str().into()).collect(),
+            journals: metadata.annotations().filter_map(|(key, text)| journal(key, text)).collect(),
+            terminating: metadata.deletion_timestamp.is_some(),
+        }
+    }
+}
+
+impl TaintObject {
+    fn facts(&self) -> Option<Taint> {
+        Some(Taint {
+            key: self.key.as_str().into(),
+            value: self.value.as_str().into(),
+            effect: effect(&self.effect)?,
+        })
+    }
+}
+
+pub(super) fn effect(text: &str) -> Option<Effect> {
+    match text {
+        "NoSchedule" => Some(Effect::NoSchedule),
+        "NoExecute" => Some(Effect::NoExecute),
+        "PreferNoSchedule" => Some(Effect::PreferNoSchedule),
+        _ => None,
+    }
+}
+
+fn is_more_than_none(amount: &Value) -> bool {
+    let text = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned);
+    text.parse::<Quantity>().is_ok_and(|amount| amount.nanos() > 0)
+}
+
+/// What is written down on a node, by group: milliseconds since 1970.
+#[derive(Serialize, Deserialize)]
+struct Content {
+    groups: BTreeMap<String, Times>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Times {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    opened_at: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    completed_at: Option<i64>,
+}
+
+/// The annotation in which a sequence writes down what it knows about a node.
+pub fn journal_key(sequence: Uid) -> String {
+    format!("{}{sequence}", names::JOURNAL_PREFIX)
+}
+
+/// What is written there.
+pub fn journal_text(journal: &Journal) -> String {
+    let millis = |time: Option<Timestamp>| time.map(Timestamp::as_millisecond);
+    let times = |times: &RecordedGroup| Times {
+        opened_at: millis(times.opened_at),
+        completed_at: millis(times.completed_at),
+    };
+    let groups = journal.groups.iter().map(|(id, group)| (id.to_string(), times(group))).collect();
+    serde_json::to_string(&Content { groups }).expect("plain data is always JSON")
+}
+
+/// A journal that cannot be read is none: the node is closed until it has been looked at.
+fn journal(key: &str, text: &str) -> Option<(Uid, Journal)> {
+    let sequence = Uid::new(key.strip_prefix(names::JOURNAL_PREFIX)?);
+    let content: Content = serde_json::from_str(text).ok()?;
+    let time = |millis: Option<i64>| millis.and_then(|millis| Timestamp::from_millisecond(millis).ok());
+    let groups = content.groups.into_iter().map(|(id, times)| {
+        let (opened_at, completed_at) = (time(times.opened_at), time(times.completed_at));
+        (GroupId::from_text(&id), RecordedGroup { opened_at, completed_at, ..RecordedGroup::default() })
+    });
+    Some((sequence, Journal { groups: groups.collect() }))
+}
+
+/// The CSI drivers of a node.
+#[derive(Clone, Debug, Deserialize)]
+pub struct CsiNodeObject {
+    pub metadata: Meta,
+    #[serde(default)]
+    spec: CsiNodeSpec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct CsiNodeSpec {
+    drivers: Option<Vec<Driver>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Driver {
+    name: String,
+}
+
+impl CsiNodeObject {
+    pub fn facts(&self) -> Drivers {
+        let drivers = self.spec.drivers.iter().flatten();
+        Drivers {
+            node: self.metadata.name.as_str().into(),
+            version: self.metadata.version(),
+            names: drivers.map(|driver| driver.name.as_str().into()).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_written_down_is_read_back() {
+        let time = |millis| Timestamp::from_millisecond(millis).ok();
+        let (opened_at, completed_at) = (time(1_767_225_600_123), time(1_767_225_601_000));
+        let both = RecordedGroup { opened_at, completed_at, ..RecordedGroup::default() };
+        let open = RecordedGroup { completed_at: None, ..both };
+        let groups = [(GroupId::named("CSI Driver"), both), (GroupId::from_text("#0123"), open)];
+        let journal = Journal { groups: groups.into_iter().collect() };
+        let uid = Uid::new("0b5c9d2e-0000-4000-8000-000000000001");
+        let node = json!({
+            "metadata": {
+                "name": "n", "uid": "u", "resourceVersion": "7",
+                "annotations": { journal_key(uid): journal_text(&journal), "podsequence.example.com/journal.x": "?" },
+            },
+            "spec": { "taints": [{ "key": "k", "effect": "NoSchedule" }] },
+            "status": {
+                "allocatable": { "nvidia.com/gpu": "2", "pods": 110, "x": "0" },
+                "conditions": [{ "type": "Ready", "status": "True" }, { "type": "DiskPressure", "status": "False" }],
+            },
+        });
+        let facts = serde_json::from_value::<NodeObject>(node).expect("a node").facts();
+        assert_eq!(facts.journals, [(uid, journal)].into_iter().collect());
+        let resources: Vec<&str> = facts.resources.iter().map(|name| &**name).collect();
+        assert_eq!(resources, ["nvidia.com/gpu", "pods"]);
+        assert_eq!(facts.conditions.iter().map(|name| &**name).collect::<Vec<_>>(), ["Ready"]);
+        assert_eq!(facts.taints.len(), 1);
+    }
+}

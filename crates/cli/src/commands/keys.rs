@@ -1,0 +1,47 @@
+//! `rollcall keys`: what a node carries that has not reached a group.
+
+use crate::cli::{Access, InNamespace};
+use crate::connect::{Connection, REQUEST_TIMEOUT};
+use crate::load::Sequences;
+use crate::outcome::Outcome;
+use crate::output;
+use anyhow::{Result, anyhow, bail};
+use rollcall_core::sequence::keys::keys;
+use rollcall_core::sequence::spec::Scope;
+
+/// Print the keys by which nodes are closed for the groups of a sequence
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+A node that has not reached a group carries its key as a label (or, with nodeGuard: Taints, as a taint). A key never changes
+unless the group or the sequence is renamed, so it may be written down: in the toleration of a DaemonSet, or for an autoscaler.
+
+Exit codes:
+  0  printed
+  1  there is no such sequence, or it does not go by nodes")]
+pub struct Arguments {
+    /// The sequence
+    #[arg(value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    place: InNamespace,
+}
+
+pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
+    let place = arguments.place.namespace.as_deref();
+    let connection = Connection::open(&access, place, REQUEST_TIMEOUT).await?;
+    let sequences = Sequences::load(&connection, &connection.namespace).await?;
+    let object = sequences.named(&connection.namespace, &arguments.name)?;
+    let sequence = object.facts();
+    let spec = sequence.spec.map_err(|invalid| anyhow!("podsequence {}: {invalid}", arguments.name))?;
+    if spec.scope != Scope::Node {
+        bail!("podsequence {} has scope Cluster: no node is closed for it", arguments.name);
+    }
+    let keys = keys(&sequence.namespace, &sequence.name, &spec.groups);
+    let width = spec.groups.iter().map(|group| group.title.chars().count()).max().unwrap_or_default();
+    let mut text = String::new();
+    for (group, key) in spec.groups.iter().zip(&keys) {
+        text += &format!("{:<width$}  {key}\n", group.title);
+    }
+    output::data(&text)?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,14 @@
+//! The policies of `config/admission` on a real API server: which pods get which gates, that nothing else is changed, how
+//! nodes are labelled, and what the controller is held to.
+
+#[path = "../../../webhook/tests/cases/mod.rs"]
+mod cases;
+#[path = "../common/mod.rs"]
+mod common;
+mod gates;
+mod lifetime;
+mod limits;
+mod nodes;
+mod odd;
+mod order;
+mod server;

@@ -1,0 +1,226 @@
+//! Nodes coming, changing and going, and which pods belong to them.
+
+use super::{Index, Kind};
+use crate::{
+    Uid,
+    facts::{Pin, Pod},
+    node::{Drivers, Node},
+    sequence::keys,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// By this label a pod may name its node, too. It need not be the name of the node.
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
+/// All that is known about nodes.
+#[derive(Debug, Default)]
+pub(super) struct Nodes {
+    pub(super) by_name: BTreeMap<Arc<str>, Node>,
+    pub(super) drivers: BTreeMap<Arc<str>, Drivers>,
+    /// Names of nodes by their hostname, where that is another one.
+    hostnames: BTreeMap<Arc<str>, Arc<str>>,
+    /// Pods that are pinned by a hostname.
+    pub(super) pinned: BTreeMap<Arc<str>, BTreeSet<Uid>>,
+    /// The nodes that carry anything of a sequence, by its uid.
+    marks: BTreeMap<Uid, BTreeSet<Arc<str>>>,
+    /// What is being written to which node for which sequence: sent, not answered.
+    marking: BTreeSet<(Uid, Arc<str>)>,
+}
+
+impl Nodes {
+    /// The node that a pod belongs to: the one it is bound to, or the only one it can be bound to.
+    pub(super) fn of(&self, pod: &Pod) -> Option<Arc<str>> {
+        match (&pod.node, pod.pin()) {
+            (Some(node), _) | (None, Some(Pin::Name(node))) => Some(node.clone()),
+            (None, Some(Pin::Hostname(host))) => Some(self.hostnames.get(host).unwrap_or(host).clone()),
+            (None, None) => None,
+        }
+    }
+
+    fn note_marks(&mut self, node: &Node, there: bool) {
+        for sequence in marked_by(node) {
+            let nodes = self.marks.entry(sequence).or_default();
+            match there {
+                true => nodes.insert(node.name.clone()),
+                false => nodes.remove(&node.name),
+            };
+            if nodes.is_empty() {
+                self.marks.remove(&sequence);
+            }
+        }
+    }
+}
+
+/// The sequences that have left anything on a node: a journal, or the key of a group.
+fn marked_by(node: &Node) -> BTreeSet<Uid> {
+    let labels = node.labels.iter().filter(|(key, _)| keys::is_key(key)).map(|(_, value)| value);
+    let taints = node.taints.iter().filter(|taint| keys::is_key(&taint.key)).map(|taint| &taint.value);
+    node.journals.keys().copied().chain(labels.chain(taints).map(|uid| Uid::new(uid))).collect()
+}
+
+fn hostname(node: &Node) -> Option<&Arc<str>> {
+    node.labels.get(HOSTNAME).filter(|host| **host != node.name)
+}
+
+impl Index {
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        self.nodes.by_name.get(name)
+    }
+
+    /// All nodes, by name; those that are going away do not take part any more.
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.by_name.values().filter(|node| !node.terminating)
+    }
+
+    /// The sequences that go by nodes.
+    pub fn node_scoped(&self) -> impl Iterator<Item = Uid> {
+        self.node_scoped.iter().copied()
+    }
+
+    /// Whether a CSI driver is registered on a node.
+    pub fn has_driver(&self, node: &str, driver: &str) -> bool {
+        self.nodes.drivers.get(node).is_some_and(|drivers| drivers.names.contains(driver))
+    }
+
+    /// The node that a pod belongs to, if there is only one.
+    pub fn node_of(&self, pod: &Pod) -> Option<Arc<str>> {
+        self.nodes.of(pod)
+    }
+
+    /// The nodes that carry anything of a sequence.
+    pub fn marked_for(&self, sequence: Uid) -> impl Iterator<Item = &Node> {
+        let names = self.nodes.marks.get(&sequence).into_iter().flatten();
+        names.filter_map(|name| self.nodes.by_name.get(name))
+    }
+
+    /// Sequences that have left something on a node and are not known here.
+    pub(super) fn strangers(&self) -> Vec<Uid> {
+        self.nodes.marks.keys().filter(|uid| !self.sequences.contains_key(uid)).copied().collect()
+    }
+
+    /// Whether something is being written to a node for a sequence.
+    pub fn is_marking(&self, sequence: Uid, node: &Arc<str>) -> bool {
+        self.nodes.marking.contains(&(sequence, node.clone()))
+    }
+
+    /// Whether anything is being written to any node for a sequence.
+    pub fn is_marking_any(&self, sequence: Uid) -> bool {
+        let mut from = self.nodes.marking.range((sequence, Arc::from(""))..);
+        from.next().is_some_and(|(first, _)| *first == sequence)
+    }
+
+    pub fn mark_sent(&mut self, sequence: Uid, node: &Arc<str>) {
+        self.nodes.marking.insert((sequence, node.clone()));
+    }
+
+    /// What was written to a node has been answered, with the node as it is now if it was done. To write it again does no harm,
+    /// so an unknown outcome is as good as none.
+    pub fn mark_answered(&mut self, sequence: Uid, node: &Arc<str>, answer: Option<Node>) {
+        self.nodes.marking.remove(&(sequence, node.clone()));
+        self.touched.insert(sequence);
+        let known = self.nodes.by_name.get(node).map(|known| known.uid);
+        if let Some(node) = answer.filter(|node| known == Some(node.uid)) {
+            self.apply_answer(super::Object::Node(node));
+        }
+    }
+
+    pub(super) fn apply_node(&mut self, node: Node) {
+        self.saw(Kind::Node, node.version);
+        if self.tombstones.contains(&node.uid) {
+            return;
+        }
+        if let Some(known) = self.nodes.by_name.get_mut(&node.name) {
+            if known.version >= node.version {
+                return;
+            }
+            // Heartbeats change nothing that counts, and are most of what there is to hear of a node.
+            if *known == (Node { version: known.version, ..node.clone() }) {
+                known.version = node.version;
+                return;
+            }
+        }
+        self.change_node(node.name.clone(), Some(node));
+    }
+
+    pub(super) fn delete_node(&mut self, name: &Arc<str>) {
+        if let Some(node) = self.nodes.by_name.get(name) {
+            let uid = node.uid;
+            self.bury(uid);
+            self.change_node(name.clone(), None);
+        }
+    }
+
+    fn change_node(&mut self, name: Arc<str>, new: Option<Node>) {
+        let old = self.nodes.by_name.get(&name);
+        let another = old.map(|old| old.uid) != new.as_ref().map(|new| new.uid);
+        let (was, is) = (old.and_then(hostname).cloned(), new.as_ref().and_then(hostname).cloned());
+        let moved: BTreeSet<Uid> = match was != is {
+            true => {
+                let hosts = was.iter().chain(&is).filter_map(|host| self.nodes.pinned.get(host));
+                hosts.flatten().copied().collect()
+            }
+            false => BTreeSet::new(),
+        };
+        moved.iter().for_each(|pod| self.unplace(*pod));
+        was.map(|was| self.nodes.hostnames.remove(&was));
+        is.map(|is| self.nodes.hostnames.insert(is, name.clone()));
+        if let Some(old) = self.nodes.by_name.remove(&name) {
+            self.nodes.note_marks(&old, false);
+        }
+        if let Some(new) = new {
+            self.nodes.note_marks(&new, true);
+            self.nodes.by_name.insert(name.clone(), new);
+        }
+        moved.iter().for_each(|pod| self.place(*pod));
+        self.node_changed(&name, another);
+        self.sweep();
+    }
+
+    /// Every sequence that goes by nodes has to look at this one again. What was decided about another one of that name is void.
+    fn node_changed(&mut self, name: &Arc<str>, another: bool) {
+        for uid in &self.node_scoped {
+            if let Some(entry) = self.sequences.get_mut(uid) {
+                self.touched.insert(*uid);
+                entry.look_again(name, another);
+            }
+        }
+    }
+
+    pub(super) fn apply_drivers(&mut self, drivers: Drivers) {
+        self.saw(Kind::CsiNode, drivers.version);
+        let known = self.nodes.drivers.get(&drivers.node);
+        if known.is_some_and(|known| known.version >= drivers.version) {
+            return;
+        }
+        let same = known.is_some_and(|known| known.names == drivers.names);
+        let name = drivers.node.clone();
+        self.nodes.drivers.insert(name.clone(), drivers);
+        if !same {
+            self.node_changed(&name, false);
+        }
+    }
+
+    pub(super) fn delete_drivers(&mut self, node: &Arc<str>) {
+        self.nodes.drivers.remove(node);
+        self.node_changed(node, false);
+    }
+
+    /// What sequences left on nodes that are gone for good is taken off them.
+    pub(super) fn sweep(&mut self) {
+        let gone: Vec<Uid> = self.strangers().into_iter().filter(|uid| self.is_gone(*uid)).collect();
+        self.touched.extend(gone);
+    }
+
+    /// Whether it is proved that there is no such sequence any more: its end was seen, or a list of the sequences that was taken
+    /// after what it left behind lacks it.
+    pub fn is_gone(&self, sequence: Uid) -> bool {
+        let listed = self.lists.get(&Kind::Sequence).map(|list| list.version);
+        let seen = self.marked_for(sequence).map(|node| node.version).max();
+        self.synced.contains(&Kind::Sequence)
+            && !self.sequences.contains_key(&sequence)
+            && (self.tombstones.contains(&sequence)
+                || self.asked_for.contains(&sequence)
+                || listed.zip(seen).is_some_and(|(listed, seen)| seen <= listed))
+    }
+}

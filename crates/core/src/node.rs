@@ -1,0 +1,240 @@
+//! Nodes, and which of them a pod may run on, as the scheduler and the DaemonSet controller see it.
+
+use crate::sequence::spec::{GroupId, RecordedGroup};
+use crate::{Uid, labels::Labels};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// One node. A node re-created under the same name is another one, by its uid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    pub uid: Uid,
+    pub name: Arc<str>,
+    pub version: u64,
+    /// All of them, ours included.
+    pub labels: Labels,
+    pub taints: Vec<Taint>,
+    /// The types of its conditions that are True.
+    pub conditions: BTreeSet<Arc<str>>,
+    /// The resources it offers more than none of.
+    pub resources: BTreeSet<Arc<str>>,
+    /// What each sequence wrote down about it.
+    pub journals: BTreeMap<Uid, Journal>,
+    pub terminating: bool,
+}
+
+/// What a sequence has written down about a node: the times of its groups there. None means never seen, so closed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Journal {
+    pub groups: BTreeMap<GroupId, RecordedGroup>,
+}
+
+/// The CSI drivers that are registered on a node: its CSINode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drivers {
+    pub node: Arc<str>,
+    pub version: u64,
+    pub names: BTreeSet<Arc<str>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Taint {
+    pub key: Arc<str>,
+    pub value: Arc<str>,
+    pub effect: Effect,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Effect {
+    NoSchedule,
+    NoExecute,
+    PreferNoSchedule,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Toleration {
+    /// Empty: every key.
+    pub key: Arc<str>,
+    /// `None`: whatever the value (`Exists`).
+    pub value: Option<Arc<str>>,
+    /// `None`: every effect.
+    pub effect: Option<Effect>,
+}
+
+impl Toleration {
+    pub fn tolerates(&self, taint: &Taint) -> bool {
+        let Toleration { key, value, effect } = self;
+        effect.is_none_or(|effect| effect == taint.effect)
+            && (key.is_empty() || *key == taint.key)
+            && value.as_ref().is_none_or(|value| *value == taint.value)
+    }
+}
+
+/// On which nodes a workload wants its pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    pub node_selector: Labels,
+    /// Required node affinity: one of the terms must hold. `None` if there is none.
+    pub terms: Option<Vec<Term>>,
+    pub tolerations: Vec<Toleration>,
+}
+
+/// All of it must hold; a term without any requirement holds nowhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Term {
+    pub labels: Vec<Requirement>,
+    /// On `metadata.name`, the only field there is.
+    pub name: Vec<Requirement>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requirement {
+    pub key: Arc<str>,
+    pub operator: Operator,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operator {
+    In(Vec<Arc<str>>),
+    NotIn(Vec<Arc<str>>),
+    Exists,
+    DoesNotExist,
+    Gt(i64),
+    Lt(i64),
+}
+
+/// What the DaemonSet controller lets its pods tolerate besides what their template says.
+const TOLERATED_BY_DAEMONS: [(&str, Effect); 6] = [
+    ("node.kubernetes.io/not-ready", Effect::NoExecute),
+    ("node.kubernetes.io/unreachable", Effect::NoExecute),
+    ("node.kubernetes.io/disk-pressure", Effect::NoSchedule),
+    ("node.kubernetes.io/memory-pressure", Effect::NoSchedule),
+    ("node.kubernetes.io/pid-pressure", Effect::NoSchedule),
+    ("node.kubernetes.io/unschedulable", Effect::NoSchedule),
+];
+
+/// Taints that come and go with the state of a node: a DaemonSet that they keep off now is still expected there.
+const PASSING: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+
+impl Placement {
+    /// Whether a DaemonSet with this template gets a pod on `node`. Taints for which `ours` holds do not count, and neither
+    /// do those of a node that is not ready just now.
+    pub fn wants_daemon_on(&self, node: &Node, ours: impl Fn(&str) -> bool) -> bool {
+        self.matches(node)
+            && node.taints.iter().all(|taint| {
+                taint.effect == Effect::PreferNoSchedule
+                    || ours(&taint.key)
+                    || PASSING.contains(&&*taint.key)
+                    || TOLERATED_BY_DAEMONS
+                        .iter()
+                        .any(|(key, effect)| **key == *taint.key && *effect == taint.effect)
+                    || self.tolerates(taint)
+            })
+    }
+
+    pub fn tolerates(&self, taint: &Taint) -> bool {
+        self.tolerations.iter().any(|toleration| toleration.tolerates(taint))
+    }
+
+    /// Whether selector and required affinity allow a node, its taints apart.
+    pub fn matches(&self, node: &Node) -> bool {
+        is_part_of(&self.node_selector, &node.labels)
+            && self.terms.as_ref().is_none_or(|terms| terms.iter().any(|term| term.matches(node)))
+    }
+}
+
+/// Whether `labels` has all of `wanted`.
+pub fn is_part_of(wanted: &Labels, labels: &Labels) -> bool {
+    wanted.iter().all(|(key, value)| labels.get(key) == Some(value))
+}
+
+impl Term {
+    fn matches(&self, node: &Node) -> bool {
+        let empty = self.labels.is_empty() && self.name.is_empty();
+        !empty
+            && self.labels.iter().all(|requirement| requirement.matches(node.labels.get(&requirement.key)))
+            && self.name.iter().all(|requirement| requirement.matches(Some(&node.name)))
+    }
+}
+
+impl Requirement {
+    fn matches(&self, value: Option<&Arc<str>>) -> bool {
+        let number = || value.and_then(|value| value.parse::<i64>().ok());
+        match &self.operator {
+            Operator::In(values) => value.is_some_and(|value| values.contains(value)),
+            Operator::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
+            Operator::Exists => value.is_some(),
+            Operator::DoesNotExist => value.is_none(),
+            Operator::Gt(least) => number().is_some_and(|number| number > *least),
+            Operator::Lt(most) => number().is_some_and(|number| number < *most),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(labels: &[(&str, &str)], taints: &[(&str, Effect)]) -> Node {
+        let taint =
+            |(key, effect): &(&str, Effect)| Taint { key: (*key).into(), value: "".into(), effect: *effect };
+        Node {
+            uid: Uid::digest("n"),
+            name: "n".into(),
+            version: 1,
+            labels: labels.iter().copied().collect(),
+            taints: taints.iter().map(taint).collect(),
+            conditions: BTreeSet::new(),
+            resources: BTreeSet::new(),
+            journals: BTreeMap::new(),
+            terminating: false,
+        }
+    }
+
+    fn wants(placement: &Placement, node: &Node) -> bool {
+        placement.wants_daemon_on(node, |key| key.starts_with("ours/"))
+    }
+
+    #[test]
+    fn a_daemon_is_wanted_where_its_template_and_foreign_taints_let_it() {
+        let any = Placement::default();
+        let disk =
+            Placement { node_selector: [("disk", "ssd")].into_iter().collect(), ..Placement::default() };
+        let tolerant = Placement {
+            tolerations: vec![Toleration { key: "gpu".into(), value: None, effect: None }],
+            ..Placement::default()
+        };
+        let plain = node(&[], &[]);
+        assert!(wants(&any, &plain) && !wants(&disk, &plain));
+        assert!(wants(&disk, &node(&[("disk", "ssd"), ("zone", "a")], &[])));
+        let gpu = node(&[], &[("gpu", Effect::NoSchedule)]);
+        assert!(!wants(&any, &gpu) && wants(&tolerant, &gpu));
+        assert!(wants(&any, &node(&[], &[("gpu", Effect::PreferNoSchedule)])));
+        assert!(wants(&any, &node(&[], &[("ours/x-blocked", Effect::NoSchedule)])), "our own does not count");
+        let down = [
+            ("node.kubernetes.io/not-ready", Effect::NoSchedule),
+            ("node.kubernetes.io/unschedulable", Effect::NoSchedule),
+        ];
+        assert!(wants(&any, &node(&[], &down)), "cordoned or not ready just now");
+    }
+
+    #[test]
+    fn affinity_terms_are_alternatives_of_requirements() {
+        let requirement = |key: &str, operator| Requirement { key: key.into(), operator };
+        let term = |labels: Vec<Requirement>| Term { labels, name: Vec::new() };
+        let of = |terms: Vec<Term>| Placement { terms: Some(terms), ..Placement::default() };
+        let n = node(&[("cores", "8"), ("zone", "a")], &[]);
+        assert!(!wants(&of(vec![]), &n), "no term holds");
+        assert!(!wants(&of(vec![Term::default()]), &n), "an empty term holds nowhere");
+        let in_zone = |zone: &str| requirement("zone", Operator::In(vec![zone.into()]));
+        assert!(wants(&of(vec![term(vec![in_zone("b")]), term(vec![in_zone("a")])]), &n));
+        assert!(!wants(&of(vec![term(vec![in_zone("a"), requirement("x", Operator::Exists)])]), &n));
+        assert!(wants(&of(vec![term(vec![requirement("cores", Operator::Gt(4))])]), &n));
+        assert!(!wants(&of(vec![term(vec![requirement("cores", Operator::Lt(4))])]), &n));
+        let named = Term {
+            labels: Vec::new(),
+            name: vec![requirement("metadata.name", Operator::In(vec!["n".into()]))],
+        };
+        assert!(wants(&of(vec![named]), &n));
+    }
+}

@@ -1,0 +1,334 @@
+//! Node scope: every node goes through the groups on its own.
+
+mod support;
+
+use rollcall_core::facts::{OwnerKind, Pin, Pod, PodPhase, Wishes};
+use rollcall_core::index::Object;
+use rollcall_core::node::{Drivers, Effect, Node, Taint};
+use rollcall_core::sequence::spec::{
+    DeletionPolicy, Enforcement, Members, NodeGuard, NodeReady, Scope, Spec,
+};
+use rollcall_core::sequence::{Phase, Sequence, Status, keys};
+use std::sync::Arc;
+use support::build::{HOME, at, group, labels, node, owner, owner_ref, pod, selector, sequence, spec};
+use support::world::World;
+
+const DRIVER_KEY: &str = "podsequence.example.com/shop.csi.apps-blocked";
+
+/// A DaemonSet `driver`, and pods with `app=app` that wait for it on their node.
+struct Scene {
+    world: World,
+    spec: Spec,
+}
+
+impl Scene {
+    fn new(nodes: &[&str]) -> Scene {
+        let select = |text: &str| Members::Selector(selector(text));
+        let groups =
+            vec![group(0, Some("driver"), select("app=driver")), group(1, Some("apps"), select("app=app"))];
+        let mut scene =
+            Scene { world: World::of_mode(true), spec: Spec { scope: Scope::Node, ..spec(groups) } };
+        nodes.iter().for_each(|name| scene.world.apply(Object::Node(node(name))));
+        scene.world.apply(Object::Owner(owner(OwnerKind::DaemonSet, HOME, "driver", "app=driver", 0)));
+        scene
+    }
+
+    fn begin(mut self) -> Scene {
+        self.apply_sequence();
+        self.settle();
+        self
+    }
+
+    fn apply_sequence(&mut self) {
+        let generation = self.known().map_or(1, |known| known.generation + 1);
+        let new = Sequence { generation, ..sequence(HOME, "csi", self.spec.clone()) };
+        let recorded = self.known().map(|known| known.recorded.clone()).unwrap_or_default();
+        self.world.apply(Object::Sequence(Sequence { recorded, ..new }));
+    }
+
+    fn known(&self) -> Option<&Sequence> {
+        self.world.truth.sequences.get(&sequence(HOME, "csi", self.spec.clone()).uid)
+    }
+
+    fn settle(&mut self) {
+        self.world.settle();
+    }
+
+    /// A pod of the DaemonSet, which names its node while it is gated.
+    fn driver_on(&mut self, node: &str) {
+        let name = format!("driver-{node}");
+        let mut pod = pod(HOME, &name, &name, "app=driver", self.world.now);
+        pod.owner = Some(owner_ref(OwnerKind::DaemonSet, HOME, "driver"));
+        pod.wishes = wishes(Pin::Name(node.into()));
+        self.world.apply(Object::Pod(pod));
+        self.settle();
+    }
+
+    fn app(&mut self, name: &str) {
+        self.world.apply(Object::Pod(pod(HOME, name, name, "app=app", self.world.now)));
+        self.settle();
+    }
+
+    fn change(&mut self, name: &str, change: impl FnOnce(&mut Pod)) {
+        let mut pod = self.world.pod_named(HOME, name).expect("it is there").clone();
+        change(&mut pod);
+        self.world.apply(Object::Pod(pod));
+        self.settle();
+    }
+
+    fn ready_on(&mut self, name: &str, node: &str) {
+        self.change(name, |pod| {
+            (pod.node, pod.phase, pod.ready, pod.started) =
+                (Some(node.into()), PodPhase::Running, true, true);
+        });
+    }
+
+    fn change_node(&mut self, name: &str, change: impl FnOnce(&mut Node)) {
+        let mut node = self.world.truth.nodes[name].clone();
+        change(&mut node);
+        self.world.apply(Object::Node(node));
+        self.settle();
+    }
+
+    fn is_held(&self, name: &str) -> bool {
+        self.world.pod_named(HOME, name).is_some_and(|pod| !pod.gates.is_empty())
+    }
+
+    /// The nodes that carry the key of the second group.
+    fn closed(&self) -> Vec<&str> {
+        let nodes = self.world.truth.nodes.values();
+        nodes.filter(|node| node.labels.get(DRIVER_KEY).is_some()).map(|node| &*node.name).collect()
+    }
+
+    fn status(&self) -> &Status {
+        let uid = sequence(HOME, "csi", self.spec.clone()).uid;
+        self.world.decisions[&uid].status.as_ref().expect("of a living one")
+    }
+}
+
+fn wishes(pin: Pin) -> Option<Box<Wishes>> {
+    Wishes { pin: Some(pin), ..Wishes::default() }.kept()
+}
+
+#[test]
+fn every_node_opens_on_its_own() {
+    let mut scene = Scene::new(&["a", "b"]).begin();
+    assert_eq!(scene.closed(), ["a", "b"]);
+    scene.driver_on("a");
+    scene.driver_on("b");
+    assert!(!scene.is_held("driver-a") && !scene.is_held("driver-b"), "they wait for nothing");
+    scene.app("app-1");
+    assert!(scene.is_held("app-1"));
+    scene.ready_on("driver-a", "a");
+    assert_eq!(scene.closed(), ["b"]);
+    assert!(!scene.is_held("app-1"));
+    let avoided = scene.world.take_done().avoided.remove("app-1").expect("it was let go");
+    assert_eq!(avoided.iter().map(|key| &**key).collect::<Vec<_>>(), [DRIVER_KEY, keys::UNSEEN]);
+    scene.ready_on("driver-b", "b");
+    assert_eq!(scene.closed(), Vec::<&str>::new());
+    assert_eq!(scene.status().phase, Phase::InProgress, "app-1 has not landed anywhere");
+    scene.ready_on("app-1", "a");
+    let nodes = scene.status().nodes.as_ref().expect("of Node scope");
+    assert_eq!((nodes.total, nodes.complete, scene.status().phase), (2, 2, Phase::Completed));
+}
+
+#[test]
+fn nobody_goes_before_every_closed_node_is_marked() {
+    let mut scene = Scene::new(&["a", "b"]).begin();
+    scene.driver_on("a");
+    scene.ready_on("driver-a", "a");
+    scene.world.budget = 0;
+    scene.app("app-1");
+    scene.change_node("b", |node| node.labels = labels(""));
+    assert!(scene.is_held("app-1"), "somebody took the key of b away");
+    scene.world.budget = 1000;
+    scene.change_node("b", |node| node.labels = labels("zone=z"));
+    assert_eq!(scene.closed(), ["b"]);
+    assert!(!scene.is_held("app-1"));
+}
+
+#[test]
+fn a_pod_that_names_its_node_waits_for_that_node_alone() {
+    let mut scene = Scene::new(&["a", "b"]).begin();
+    for (name, host) in [("app-a", "a"), ("app-b", "host-b")] {
+        let mut pod = pod(HOME, name, name, "app=app", scene.world.now);
+        pod.wishes = wishes(Pin::Hostname(host.into()));
+        scene.world.apply(Object::Pod(pod));
+    }
+    scene.change_node("b", |node| node.labels = labels("kubernetes.io/hostname=host-b"));
+    scene.driver_on("b");
+    scene.ready_on("driver-b", "b");
+    assert!(scene.is_held("app-a") && !scene.is_held("app-b"));
+    assert_eq!(scene.world.take_done().avoided["app-b"], [] as [Arc<str>; 0]);
+}
+
+#[test]
+fn a_node_that_joins_is_closed_until_its_own_driver_is_there() {
+    let mut scene = Scene::new(&["a"]).begin();
+    scene.driver_on("a");
+    scene.ready_on("driver-a", "a");
+    assert_eq!(scene.status().phase, Phase::InProgress, "there is no app yet");
+    let mut new = node("b");
+    new.labels = [(keys::UNSEEN, "true")].into_iter().collect();
+    scene.world.apply(Object::Node(new));
+    scene.settle();
+    assert_eq!(scene.closed(), ["b"]);
+    assert!(scene.world.truth.nodes["b"].labels.get(keys::UNSEEN).is_none(), "it has been seen");
+    scene.driver_on("b");
+    scene.ready_on("driver-b", "b");
+    assert_eq!(scene.closed(), Vec::<&str>::new());
+}
+
+#[test]
+fn a_node_re_created_under_its_name_begins_anew() {
+    let mut scene = Scene::new(&["a"]).begin();
+    scene.driver_on("a");
+    scene.ready_on("driver-a", "a");
+    assert_eq!(scene.closed(), Vec::<&str>::new());
+    let old = scene.world.truth.nodes["a"].clone();
+    scene.world.delete(Object::Node(old));
+    scene.change("driver-a", |pod| pod.terminating = true);
+    scene.world.apply(Object::Node(Node { uid: rollcall_core::Uid::digest("another"), ..node("a") }));
+    scene.settle();
+    assert_eq!(scene.closed(), ["a"]);
+}
+
+#[test]
+fn what_was_complete_stays_open_in_bootstrap_and_closes_again_in_continuous() {
+    for (enforcement, closed) in [(Enforcement::Bootstrap, vec![]), (Enforcement::Continuous, vec!["a"])] {
+        let mut scene = Scene::new(&["a"]);
+        scene.spec.enforcement = enforcement;
+        let mut scene = scene.begin();
+        scene.driver_on("a");
+        scene.ready_on("driver-a", "a");
+        assert_eq!(scene.closed(), Vec::<&str>::new(), "{enforcement:?}");
+        scene.change("driver-a", |pod| pod.ready = false);
+        assert_eq!(scene.closed(), closed, "{enforcement:?}");
+        scene.world.restart();
+        scene.settle();
+        assert_eq!(scene.closed(), closed, "{enforcement:?}, after a restart");
+    }
+}
+
+#[test]
+fn a_node_where_the_daemon_is_not_wanted_waits_for_nothing_but_our_own_taint_does_not_count() {
+    let mut scene = Scene::new(&["a", "gpu", "ours"]);
+    scene.driver_on("a");
+    let taint = |key: &str| Taint { key: key.into(), value: "".into(), effect: Effect::NoSchedule };
+    scene.change_node("gpu", |node| node.taints = vec![taint("gpu")]);
+    scene.change_node("ours", |node| node.taints = vec![taint("podsequence.example.com/x-blocked")]);
+    let scene = scene.begin();
+    assert_eq!(scene.closed(), ["a", "ours"]);
+}
+
+#[test]
+fn a_group_of_nothing_is_complete_nowhere() {
+    let mut scene = Scene::new(&["a"]).begin();
+    let driver = owner(OwnerKind::DaemonSet, HOME, "driver", "app=driver", 0);
+    scene.world.delete(Object::Owner(driver));
+    scene.settle();
+    assert_eq!(scene.closed(), ["a"]);
+}
+
+#[test]
+fn a_ready_pod_is_not_yet_a_registered_driver() {
+    let mut scene = Scene::new(&["a"]);
+    scene.spec.groups[0].node_ready = Some(NodeReady::CsiDriver("csi.example.com".into()));
+    let mut scene = scene.begin();
+    scene.driver_on("a");
+    scene.ready_on("driver-a", "a");
+    assert_eq!(scene.closed(), ["a"]);
+    let message = &scene.status().message;
+    assert!(message.contains("csi.example.com is not registered on a"), "{message}");
+    let names = ["csi.example.com".into()].into();
+    scene.world.apply(Object::Drivers(Drivers { node: "a".into(), version: 0, names }));
+    scene.settle();
+    assert_eq!(scene.closed(), Vec::<&str>::new());
+}
+
+#[test]
+fn nodes_that_a_group_is_not_for_do_not_wait_for_it() {
+    let mut scene = Scene::new(&["a", "b"]);
+    scene.spec.groups[0].node_selector = labels("disk=ssd");
+    scene.change_node("a", |node| node.labels = labels("disk=ssd"));
+    let scene = scene.begin();
+    assert_eq!(scene.closed(), ["a"]);
+}
+
+#[test]
+fn settling_is_counted_on_each_node_and_survives_a_restart() {
+    let mut scene = Scene::new(&["a"]);
+    scene.spec.groups[0].wait = std::time::Duration::from_secs(30);
+    let mut scene = scene.begin();
+    scene.driver_on("a");
+    scene.ready_on("driver-a", "a");
+    scene.world.now = at(20);
+    scene.world.restart();
+    scene.settle();
+    assert_eq!(scene.closed(), ["a"]);
+    scene.world.now = at(31);
+    scene.settle();
+    assert_eq!(scene.closed(), Vec::<&str>::new());
+}
+
+#[test]
+fn deleting_the_sequence_leaves_nothing_on_any_node() {
+    for (policy, absent) in [
+        (DeletionPolicy::Release, false),
+        (DeletionPolicy::Release, true),
+        (DeletionPolicy::Hold, false),
+        (DeletionPolicy::Hold, true),
+    ] {
+        let mut scene = Scene::new(&["a", "b"]);
+        scene.spec.deletion_policy = policy;
+        scene.change_node("a", |node| node.labels = labels("zone=z"));
+        let mut scene = scene.begin();
+        scene.app("app-1");
+        let known = scene.known().expect("it is there").clone();
+        scene.world.present = !absent;
+        scene.world.delete(Object::Sequence(known));
+        scene.world.restart();
+        scene.settle();
+        for node in scene.world.truth.nodes.values() {
+            let foreign = if &*node.name == "a" { labels("zone=z") } else { labels("") };
+            assert_eq!((&node.labels, node.journals.len()), (&foreign, 0), "{policy:?}, absent: {absent}");
+        }
+        assert_eq!(scene.is_held("app-1"), policy == DeletionPolicy::Hold, "absent: {absent}");
+    }
+}
+
+#[test]
+fn a_quiet_cluster_is_written_to_once() {
+    let mut scene = Scene::new(&["a", "b"]).begin();
+    assert_eq!(scene.world.take_done().marked, 2);
+    scene.change_node("a", |node| node.version += 1);
+    scene.world.restart();
+    scene.settle();
+    assert_eq!(scene.world.take_done().marked, 0);
+}
+
+#[test]
+fn taints_need_the_permission_of_an_administrator() {
+    let mut scene = Scene::new(&["a"]);
+    scene.spec.guard = NodeGuard::Taints;
+    let scene = scene.begin();
+    assert_eq!(scene.closed(), Vec::<&str>::new(), "no node is touched");
+    assert_eq!(scene.status().phase, Phase::Failed);
+    let message = &scene.status().message;
+    assert!(message.contains("podsequence.example.com/allow-node-taints"), "{message}");
+}
+
+#[test]
+fn lite_mode_says_that_it_cannot() {
+    let mut world = World::new();
+    let mut with_nodes = spec(vec![group(0, None, Members::Selector(selector("app=a")))]);
+    with_nodes.scope = Scope::Node;
+    let sequence = sequence(HOME, "csi", with_nodes);
+    world.apply(Object::Sequence(sequence.clone()));
+    world.settle();
+    let status = world.decisions[&sequence.uid].status.as_ref().expect("of a living one");
+    assert_eq!(
+        (status.phase, &*status.message),
+        (Phase::Failed, "spec.scope: Node needs a controller in Full mode; this one runs in Lite mode")
+    );
+}

@@ -1,0 +1,51 @@
+//! Pods that no group lists or selects, and that say themselves where they belong.
+
+mod support;
+
+use rollcall_core::index::{BELONGS, Object, own_word};
+use rollcall_core::sequence::Phase;
+use support::build::{HOME, group, names, pod, sequence, spec};
+use support::world::World;
+
+fn with_word(world: &World, name: &str, sequence: &str, position: usize) -> Object {
+    let mut pod = pod(HOME, name, name, "", world.now);
+    pod.labels = [(BELONGS, &*own_word(sequence, position))].into_iter().collect();
+    Object::Pod(pod)
+}
+
+fn arrive(world: &mut World, name: &str) {
+    let mut pod = world.pod_named(HOME, name).expect("it is there").clone();
+    (pod.ready, pod.node) = (true, Some("n".into()));
+    world.apply(Object::Pod(pod));
+    world.settle();
+}
+
+fn is_held(world: &World, name: &str) -> bool {
+    world.pod_named(HOME, name).is_some_and(|pod| !pod.gates.is_empty())
+}
+
+#[test]
+fn they_are_held_waited_for_and_let_go_like_the_others() {
+    let mut world = World::new();
+    let early = with_word(&world, "early", "shop", 1);
+    world.apply(early);
+    let shop =
+        sequence(HOME, "shop", spec(vec![group(0, None, names(&["a"])), group(1, None, names(&["z"]))]));
+    world.apply(Object::Sequence(shop.clone()));
+    let (listed, also) = (pod(HOME, "a", "a", "", world.now), with_word(&world, "b", "shop", 0));
+    world.apply(Object::Pod(listed));
+    world.apply(also);
+    let elsewhere = [with_word(&world, "stranger", "other", 0), with_word(&world, "beyond", "shop", 7)];
+    elsewhere.into_iter().for_each(|pod| world.apply(pod));
+    world.settle();
+    let held = |world: &World| ["a", "b", "early", "stranger", "beyond"].map(|name| is_held(world, name));
+    assert_eq!(held(&world), [false, false, true, true, true]);
+    arrive(&mut world, "a");
+    assert_eq!(held(&world), [false, false, true, true, true], "b belongs to the first group, too");
+    arrive(&mut world, "b");
+    assert_eq!(held(&world), [false, false, false, true, true]);
+    arrive(&mut world, "early");
+    let status = world.decisions[&shop.uid].status.as_ref().expect("of a living one");
+    assert_eq!(status.phase, Phase::InProgress, "z does not exist");
+    assert!(status.message.contains("z does not exist"), "{}", status.message);
+}

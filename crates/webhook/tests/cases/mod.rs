@@ -1,0 +1,138 @@
+//! The cases that the policies on a real API server and the webhook are both held to.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PodCase {
+    pub case: String,
+    /// Their specs, by name.
+    sequences: BTreeMap<String, Value>,
+    pod: Value,
+    /// The gates it has in the end.
+    pub gates: Vec<String>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeCase {
+    pub case: String,
+    node: Value,
+    /// The labels it has in the end.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// What stands in a case for the namespace of the pod.
+const OWN: &str = "OWN";
+
+pub fn pods() -> Vec<PodCase> {
+    let cases: Vec<PodCase> = serde_saphyr::from_str(include_str!("pods.yaml")).expect("pods.yaml");
+    cases.into_iter().chain([many_groups(), many_labels()]).collect()
+}
+
+pub fn nodes() -> Vec<NodeCase> {
+    serde_saphyr::from_str(include_str!("nodes.yaml")).expect("nodes.yaml")
+}
+
+impl PodCase {
+    /// The sequences as objects.
+    pub fn sequences(&self, namespace: &str) -> Vec<Value> {
+        let object = |(name, spec): (&String, &Value)| {
+            let mut spec = spec.clone();
+            if spec["namespace"] == OWN {
+                spec["namespace"] = namespace.into();
+            }
+            sequence(namespace, name, spec)
+        };
+        self.sequences.iter().map(object).collect()
+    }
+
+    /// The pod as it is sent.
+    pub fn pod(&self) -> Value {
+        pod(&self.pod)
+    }
+
+    /// The gates it is sent with.
+    pub fn gates_sent(&self) -> usize {
+        self.pod["spec"]["schedulingGates"].as_array().map_or(0, Vec::len)
+    }
+}
+
+impl NodeCase {
+    /// The node as it is sent, under another name.
+    pub fn node(&self, name: &str) -> Value {
+        let mut node = json!({ "apiVersion": "v1", "kind": "Node" });
+        merge(&mut node, &self.node);
+        node["metadata"]["name"] = name.into();
+        node
+    }
+}
+
+pub fn sequence(namespace: &str, name: &str, spec: Value) -> Value {
+    json!({
+        "apiVersion": "scheduling.example.com/v1alpha1",
+        "kind": "PodSequence",
+        "metadata": { "name": name, "namespace": namespace },
+        "spec": spec,
+    })
+}
+
+/// A pod that Kubernetes takes, with `fields` put over it. Without a token: its volume would have a name by chance.
+pub fn pod(fields: &Value) -> Value {
+    let mut pod = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {},
+        "spec": {
+            "automountServiceAccountToken": false,
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{ "name": "main", "image": "registry.example.com/pause:1" }],
+        },
+    });
+    merge(&mut pod, fields);
+    pod
+}
+
+fn merge(into: &mut Value, from: &Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from.clone(),
+    }
+}
+
+/// The largest number of groups; the last one counts. What costs the policies most must still be within their budget.
+fn many_groups() -> PodCase {
+    let names = |group: usize| (0..30).map(|pod| format!("pod-{group}-{pod}")).collect::<Vec<_>>();
+    let groups: Vec<Value> = (0..1000).map(|group| json!({ "pods": names(group) })).collect();
+    PodCase {
+        case: "the last name of 30,000 in 1,000 groups".into(),
+        sequences: [("shop".into(), json!({ "podGroups": groups }))].into(),
+        pod: json!({ "metadata": { "name": "pod-999-29" } }),
+        gates: vec!["podsequence.example.com/sequence-gate".into()],
+    }
+}
+
+/// Selectors with many labels, all of which but the last one hold.
+fn many_labels() -> PodCase {
+    let label = |index: usize| (format!("example.com/label-{index}"), json!("value"));
+    let labels: Map<String, Value> = (0..31).map(label).collect();
+    let group = |index: usize| {
+        let mut labels = labels.clone();
+        labels.insert("zzz".into(), format!("group-{index}").into());
+        json!({ "podSelector": { "matchLabels": labels } })
+    };
+    let mut mine = labels.clone();
+    mine.insert("zzz".into(), "group-499".into());
+    PodCase {
+        case: "the last of 500 groups with 32 labels each".into(),
+        sequences: [("shop".into(), json!({ "podGroups": (0..500).map(group).collect::<Vec<_>>() }))].into(),
+        pod: json!({ "metadata": { "name": "a", "labels": mine } }),
+        gates: vec!["podsequence.example.com/sequence-gate".into()],
+    }
+}

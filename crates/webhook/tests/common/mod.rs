@@ -1,0 +1,48 @@
+//! Requests as an API server sends them, and what comes of the answers.
+
+// Every test file is a crate of its own and uses its part of this one.
+#![allow(dead_code)]
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use rollcall_api::sequence::SequenceObject;
+use rollcall_core::sequence::Sequence;
+use serde_json::{Value, json};
+
+pub fn facts(objects: &[Value]) -> Vec<Sequence> {
+    let read = |object: &Value| {
+        serde_json::from_value::<SequenceObject>(object.clone()).expect("a sequence").facts()
+    };
+    objects.iter().map(read).collect()
+}
+
+pub fn review_of(request: Value) -> Value {
+    json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request })
+}
+
+/// The review of the creation of an object.
+pub fn request(resource: &str, namespace: &str, object: Value) -> Value {
+    review_of(json!({
+        "uid": "the-uid",
+        "kind": { "group": "", "version": "v1", "kind": object["kind"] },
+        "resource": { "group": "", "version": "v1", "resource": resource },
+        "namespace": namespace,
+        "operation": "CREATE",
+        "object": object,
+        "oldObject": null,
+        "dryRun": false,
+    }))
+}
+
+/// What the API server makes of an object and the answer to its review.
+pub fn after(object: &Value, answer: &Value) -> Value {
+    let response = &answer["response"];
+    assert_eq!(response["allowed"], true);
+    assert_eq!(response.get("patch").is_some(), response.get("patchType").is_some());
+    let mut object = object.clone();
+    if let Some(patch) = response["patch"].as_str() {
+        let patch = STANDARD.decode(patch).expect("base64");
+        let patch: json_patch::Patch = serde_json::from_slice(&patch).expect("a JSON patch");
+        json_patch::patch(&mut object, &patch).expect("a patch that fits");
+    }
+    object
+}

@@ -1,0 +1,144 @@
+//! The webhook gives the same results as the policies, and lets through what it cannot read.
+
+mod cases;
+mod common;
+
+use common::{after, facts, request, review_of};
+use rollcall_webhook::review;
+use serde_json::{Value, json};
+
+const NAMESPACE: &str = "shop";
+
+#[test]
+fn pods_get_their_gates() {
+    for case in cases::pods() {
+        let name = &case.case;
+        let sequences = facts(&case.sequences(NAMESPACE));
+        // A group of a workload makes this version give up on the whole sequence.
+        let readable = sequences.iter().all(|sequence| sequence.spec.is_ok());
+        assert!(readable || name.starts_with("a workload"), "{name}");
+        let sent = case.pod();
+        let answer = review(&request("pods", NAMESPACE, sent.clone()), &sequences);
+        let pod = after(&sent, &answer);
+        let gates = pod["spec"]["schedulingGates"].as_array().cloned().unwrap_or_default();
+        let gates: Vec<&str> = gates.iter().filter_map(|gate| gate["name"].as_str()).collect();
+        assert_eq!(gates, case.gates, "{name}");
+        assert_eq!(without_gates(&pod), without_gates(&sent), "{name}: the rest");
+        let untouched = gates.len() == case.gates_sent();
+        assert_eq!(answer["response"].get("patch").is_none(), untouched, "{name}: no patch without need");
+        assert_eq!(answer["response"].get("warnings"), None, "{name}");
+    }
+}
+
+#[test]
+fn nodes_are_unseen() {
+    for case in cases::nodes() {
+        let sent = case.node("a");
+        let answer = review(&request("nodes", "", sent.clone()), []);
+        let node = after(&sent, &answer);
+        assert_eq!(node["metadata"]["labels"], json!(case.labels), "{}", case.case);
+        let again = review(&request("nodes", "", node), []);
+        assert_eq!(again["response"].get("patch"), None, "{}: again", case.case);
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_let_through_with_a_warning() {
+    let sequences = facts(&[cases::sequence(NAMESPACE, "s", json!({ "podGroups": [{ "pods": ["odd"] }] }))]);
+    let pod = |fields: Value| request("pods", NAMESPACE, cases::pod(&fields));
+    let named = |fields: Value| {
+        let mut pod = cases::pod(&json!({ "metadata": { "name": "odd" } }));
+        json_patch::merge(&mut pod, &fields);
+        request("pods", NAMESPACE, pod)
+    };
+    for (malformed, field) in [
+        (Value::Null, "the review is not an object"),
+        (json!([]), "the review is not an object"),
+        (json!("review"), "the review is not an object"),
+        (json!({}), "the review is not an AdmissionReview of admission.k8s.io/v1"),
+        (review_of(Value::Null), "the review.request is not an object"),
+        (review_of(json!({ "operation": 1 })), "request.operation is not a text"),
+        (review_of(json!({ "operation": "CREATE" })), "request.resource is not an object"),
+        (request("pods", NAMESPACE, Value::Null), "request.object is not an object"),
+        (request("pods", NAMESPACE, json!([1])), "request.object is not an object"),
+        (request("pods", NAMESPACE, json!({})), "object.spec is not an object"),
+        (request("pods", NAMESPACE, json!({ "spec": {} })), "object.metadata is not an object"),
+        (pod(json!({ "metadata": { "name": 7 } })), "object.metadata.name is not a text"),
+        (named(json!({ "metadata": { "labels": ["a"] } })), "object.metadata.labels is not a map of texts"),
+        (
+            named(json!({ "metadata": { "labels": { "a": 1 } } })),
+            "object.metadata.labels is not a map of texts",
+        ),
+        (
+            named(json!({ "metadata": { "annotations": "x" } })),
+            "object.metadata.annotations is not a map of texts",
+        ),
+        (named(json!({ "spec": { "nodeName": {} } })), "object.spec.nodeName is not a text"),
+        (named(json!({ "spec": { "schedulingGates": "x" } })), "object.spec.schedulingGates is not a list"),
+        (
+            named(json!({ "spec": { "schedulingGates": [1] } })),
+            "object.spec.schedulingGates[] is not an object",
+        ),
+        (
+            named(json!({ "spec": { "schedulingGates": [{ "name": [] }] } })),
+            "schedulingGates[].name is not a text",
+        ),
+        (
+            request("nodes", "", json!({ "metadata": { "labels": 1 } })),
+            "object.metadata.labels is not a map of texts",
+        ),
+    ] {
+        let answer = review(&malformed, &sequences);
+        let response = &answer["response"];
+        assert_eq!(response["allowed"], true, "{malformed}");
+        assert_eq!(response.get("patch"), None, "{malformed}");
+        let warning = response["warnings"][0].as_str().unwrap_or_default();
+        assert!(warning.contains(field), "{malformed}: {warning}");
+        assert_eq!(response["uid"], malformed["request"]["uid"].as_str().unwrap_or_default());
+    }
+}
+
+#[test]
+fn what_is_not_ours_is_let_through_silently() {
+    let everything = json!({ "podGroups": [{ "podSelector": { "matchExpressions": [{ "key": "no", "operator": "DoesNotExist" }] } }] });
+    let pod = cases::pod(&json!({ "metadata": { "name": "a" } }));
+    let with = |change: Value| {
+        let mut review = request("pods", NAMESPACE, pod.clone());
+        json_patch::merge(&mut review["request"], &change);
+        review
+    };
+    let resource =
+        |group: &str, resource: &str| json!({ "resource": { "group": group, "resource": resource } });
+    for (what, review_sent) in [
+        ("an update", with(json!({ "operation": "UPDATE" }))),
+        ("a deletion, which has no object", with(json!({ "operation": "DELETE", "object": null }))),
+        ("a binding", with(json!({ "subResource": "binding" }))),
+        ("another resource", with(resource("", "services"))),
+        ("pods of another group", with(resource("metrics.k8s.io", "pods"))),
+        ("our own namespace", with(json!({ "namespace": "pod-sequence-system" }))),
+        ("a namespace of the system", with(json!({ "namespace": "kube-system" }))),
+        ("a namespace without sequences", with(json!({ "namespace": "other" }))),
+    ] {
+        let namespace = review_sent["request"]["namespace"].as_str().unwrap_or_default();
+        let here = if namespace == "other" { NAMESPACE } else { namespace };
+        let sequences = facts(&[cases::sequence(here, "s", everything.clone())]);
+        let response = review(&review_sent, &sequences)["response"].clone();
+        assert_eq!(response, json!({ "uid": "the-uid", "allowed": true }), "{what}");
+    }
+}
+
+/// It cannot be acted on, so its pods must not wait for it.
+#[test]
+fn a_sequence_that_cannot_be_understood_holds_nobody() {
+    let sequences = facts(&[cases::sequence(NAMESPACE, "s", json!({ "podGroups": "none" }))]);
+    assert!(sequences[0].spec.is_err());
+    let pod = cases::pod(&json!({ "metadata": { "name": "a", "annotations": {
+        "podsequence.example.com/name": "s", "podsequence.example.com/group": "0" } } }));
+    assert_eq!(review(&request("pods", NAMESPACE, pod), &sequences)["response"].get("patch"), None);
+}
+
+fn without_gates(pod: &Value) -> Value {
+    let mut pod = pod.clone();
+    pod["spec"].as_object_mut().expect("a spec").remove("schedulingGates");
+    pod
+}
