@@ -308,6 +308,43 @@ fn a_quiet_cluster_is_written_to_once() {
 }
 
 #[test]
+fn the_first_members_and_a_group_opened_by_hand_are_seen_on_nodes_where_nothing_else_happens() {
+    let mut scene = Scene::new(&["a"]);
+    scene.spec.groups[0].members = Members::Selector(selector("app=other"));
+    scene.spec.groups.push(group(2, Some("last"), Members::Selector(selector("app=last"))));
+    let mut scene = scene.begin();
+    let mut last = pod(HOME, "last", "last", "app=last", scene.world.now);
+    last.wishes = wishes(Pin::Name("a".into()));
+    scene.world.apply(Object::Pod(last));
+    scene.settle();
+    assert!(scene.is_held("last"));
+    let mut known = scene.known().expect("it is there").clone();
+    known.opened_by_hand = ["apps".into()].into();
+    scene.world.apply(Object::Sequence(known));
+    scene.settle();
+    assert!(scene.is_held("last"), "nothing matches app=app");
+    scene.app("app-1");
+    assert!(!scene.is_held("last"), "a holds none of the apps that there are now");
+}
+
+#[test]
+fn two_that_wrote_down_different_times_agree() {
+    let mut scene = Scene::new(&["a"]).begin();
+    let uid = scene.known().expect("it is there").uid;
+    scene.world.take_done();
+    scene.change_node("a", |node| {
+        let journal = node.journals.get_mut(&uid).expect("it was seen");
+        journal.groups.values_mut().for_each(|times| times.opened_at = Some(at(7)));
+    });
+    assert_eq!(scene.world.take_done().marked, 0, "the later time holds");
+    scene.change_node("a", |node| {
+        let journal = node.journals.get_mut(&uid).expect("it was seen");
+        journal.groups.values_mut().for_each(|times| times.opened_at = Some(at(3)));
+    });
+    assert_eq!(scene.world.take_done().marked, 1, "and is written over an earlier one");
+}
+
+#[test]
 fn taints_need_the_permission_of_an_administrator() {
     let mut scene = Scene::new(&["a"]);
     scene.spec.guard = NodeGuard::Taints;

@@ -51,14 +51,24 @@ fn judge_one(
     Judge::new(index, entry, spec, Some((node, &recorded)), now, resumed_at).all()
 }
 
-/// The times of the groups on a node: as decided last, else as written down there.
+/// The times of the groups on a node: as decided last, else as written down there. Another controller that acts at the same time
+/// may have written down others: the later ones hold for both, or each would write its own over the other's for ever.
 fn recorded(entry: &SequenceEntry, spec: &Spec, node: &Node) -> BTreeMap<GroupId, RecordedGroup> {
-    match entry.view_of(&node.name) {
-        Some(view) => times(spec, view),
-        None => {
-            node.journals.get(&entry.sequence.uid).map(|journal| journal.groups.clone()).unwrap_or_default()
-        }
+    let written = node.journals.get(&entry.sequence.uid).map(|journal| journal.groups.clone());
+    let written = written.unwrap_or_default();
+    let Some(view) = entry.view_of(&node.name) else { return written };
+    let bootstrap = spec.enforcement == Enforcement::Bootstrap;
+    let later = |ours: Option<Timestamp>, theirs: Option<Timestamp>| match ours {
+        None if !bootstrap => None,
+        ours => ours.max(theirs),
+    };
+    let mut times = times(spec, view);
+    for (id, ours) in &mut times {
+        let Some(theirs) = written.get(id) else { continue };
+        ours.opened_at = later(ours.opened_at, theirs.opened_at);
+        ours.completed_at = later(ours.completed_at, theirs.completed_at);
     }
+    times
 }
 
 fn times(spec: &Spec, view: &NodeView) -> BTreeMap<GroupId, RecordedGroup> {
