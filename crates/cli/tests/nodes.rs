@@ -5,6 +5,7 @@ mod common;
 use anyhow::{Context, ensure};
 use common::*;
 use futures::StreamExt;
+use kube::ResourceExt;
 use kube::api::{DynamicObject, WatchEvent, WatchParams};
 use rollcall_testbed::Cluster;
 use std::collections::{BTreeMap, BTreeSet};
