@@ -5,6 +5,7 @@ mod common;
 use anyhow::{Context, ensure};
 use common::*;
 use futures::StreamExt;
+use kube::ResourceExt;
 use kube::api::{DynamicObject, WatchEvent, WatchParams};
 use rollcall_testbed::Cluster;
 use std::collections::{BTreeMap, BTreeSet};
@@ -283,4 +284,78 @@ fn run(file: &str, sequence: &str, lab: &Lab, controller: &Controller) -> Result
     let path = lab::repository("config/samples").join(file);
     cluster.kubectl_ok(&["delete", "-f", path.to_str().context("UTF-8")?, "--wait"])?;
     Ok(())
+}
+
+/// With taints everybody is kept away, where an administrator allows it and the agents tolerate it.
+#[tokio::test]
+async fn taints_keep_everybody_away_until_the_agents_are_ready() -> Result<()> {
+    let lab = Lab::full(rollcall_testbed::Options { nodes: 3, ..options() }).await?;
+    let controller = Controller::start(&lab, Options::default()).await?;
+    let scene = Scene::without_controller(&lab, "guarded").await?;
+    let key = format!("podsequence.example.com/{}.guarded.apps-blocked", scene.namespace);
+    let never = json!({ "testbed.rollcall.dev/never-ready": "true" });
+    scene
+        .create(agents().with(json!({ "spec": { "template": { "metadata": { "annotations": never } } } })))
+        .await?;
+    scene.create(node_scoped("guarded").with(json!({ "spec": { "nodeGuard": "Taints" } }))).await?;
+    stalled(&scene, &controller, "TaintsNotPermitted").await?;
+    let allowed = json!({ "podsequence.example.com/allow-node-taints": "true" });
+    scene.patch("Namespace", &scene.namespace, json!({ "metadata": { "annotations": allowed } })).await?;
+    stalled(&scene, &controller, "TemplateLacksToleration").await?;
+    ensure!(tainted(lab.cluster(), &key).await?.is_empty(), "no node is tainted");
+    let tolerations = json!([{ "key": key, "operator": "Exists", "effect": "NoSchedule" }]);
+    let template = json!({ "spec": { "template": { "spec": { "tolerations": tolerations } } } });
+    scene.patch("DaemonSet", "agent", template).await?;
+    let all = wait::until("taints", LIMIT, async || {
+        Ok((tainted(lab.cluster(), &key).await?.len() == 3).then_some(()))
+    });
+    all.await.with_context(|| controller.log())?;
+    // A pod that has nothing to do with it, and two that have.
+    scene.create(make::pod("stranger").gates(&[])).await?;
+    scene.create(make::deployment("app", 2)).await?;
+    let agent = wait::until("an agent of the new template", LIMIT, async || {
+        let list = scene.api("Pod").list(&kube::api::ListParams::default().labels("app=agent")).await?;
+        let mut bound = list.items.iter().filter(|pod| pod.data["spec"]["nodeName"].is_string());
+        let tolerates = |pod: &&DynamicObject| pod.data["spec"]["tolerations"].to_string().contains(&key);
+        Ok(bound.find(tolerates).cloned())
+    })
+    .await
+    .with_context(|| controller.log())?;
+    let node = agent.data["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
+    scene.make_ready(agent.metadata.name.as_deref().unwrap_or_default()).await?;
+    let landed = wait::until("all three", LIMIT, async || {
+        let list = scene.api("Pod").list(&Default::default()).await?;
+        let others = list.items.iter().filter(|pod| pod.labels().get("app").is_none_or(|app| app != "agent"));
+        let on = others.filter_map(|pod| Some(pod.data["spec"]["nodeName"].as_str()?.to_owned()));
+        let on: Vec<String> = on.collect();
+        Ok((on.len() == 3).then_some(on))
+    })
+    .await
+    .with_context(|| controller.log())?;
+    ensure!(landed.iter().all(|on| *on == node), "{landed:?}, and only {node} was open");
+    ensure!(!tainted(lab.cluster(), &key).await?.contains(&node), "{node} is open");
+    scene.delete("PodSequence", "guarded").await?;
+    let clean = wait::until("clean nodes", LIMIT, async || {
+        let taints = tainted(lab.cluster(), &key).await?;
+        Ok((taints.is_empty() && ours(lab.cluster()).await?.is_empty()).then_some(()))
+    });
+    clean.await.with_context(|| controller.log())
+}
+
+async fn tainted(cluster: &Cluster, key: &str) -> Result<BTreeSet<String>> {
+    let carries = |node: &Value| {
+        node["spec"]["taints"].as_array().is_some_and(|all| all.iter().any(|is| is["key"] == key))
+    };
+    let nodes = nodes(cluster).await?.into_iter().filter(carries);
+    Ok(nodes.filter_map(|node| node["metadata"]["name"].as_str().map(str::to_owned)).collect())
+}
+
+async fn stalled(scene: &Scene<'_>, controller: &Controller, reason: &str) -> Result<()> {
+    let told = wait::until(reason, LIMIT, async || {
+        let sequence = serde_json::to_value(scene.api("PodSequence").get("guarded").await?)?;
+        let conditions = sequence["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let stalled = conditions.iter().any(|is| is["type"] == "Stalled" && is["reason"] == reason);
+        Ok((stalled && sequence["status"]["phase"] == "Failed").then_some(()))
+    });
+    told.await.with_context(|| controller.log())
 }

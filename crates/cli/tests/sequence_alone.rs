@@ -269,7 +269,7 @@ async fn everything_deletes_with_the_controller_absent() -> Result<()> {
 
 #[tokio::test]
 async fn wrong_flags_are_refused() -> Result<()> {
-    for (args, word) in [(["--mode", "full"], "lite"), (["--lease-duration", "1s"], "3s")] {
+    for (args, word) in [(["--mode", "heavy"], "lite"), (["--lease-duration", "1s"], "3s")] {
         let output = Command::new(env!("CARGO_BIN_EXE_rollcall")).arg("controller").args(args).output()?;
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         let said = String::from_utf8_lossy(&output.stderr);

@@ -8,7 +8,7 @@ use rollcall_api::names;
 use rollcall_api::sequence::{KnownSpec, PodSequenceStatus, SequenceObject, note};
 use rollcall_api::watch::{NodeObject, PodObject, journal_key, journal_text};
 use rollcall_core::Uid;
-use rollcall_core::facts::{Pod, TermShape};
+use rollcall_core::facts::{Pod, TermShape, Wishes};
 use rollcall_core::index::Note;
 use rollcall_core::node::Node;
 use rollcall_core::planted::{Bug, is};
@@ -27,8 +27,10 @@ pub struct Release {
     pub gate: Arc<str>,
     /// Labels of nodes that it must not land on.
     pub avoid: Vec<Arc<str>>,
-    /// The terms of its node affinity as they were seen, and the place of the gate in its list.
-    pub terms: Box<[TermShape]>,
+    /// Taints that it is to tolerate.
+    pub tolerate: Vec<Arc<str>>,
+    /// What it says itself about its node, as it was seen, and the place of the gate in its list.
+    pub wishes: Wishes,
     pub place: Option<usize>,
 }
 
@@ -36,9 +38,11 @@ pub struct Release {
 pub async fn release(client: &Client, release: &Release) -> Result<Pod, Failure> {
     let Release { namespace, name, .. } = release;
     let path = format!("/api/v1/namespaces/{namespace}/pods/{name}?fieldManager={}", names::FIELD_MANAGER);
-    let (style, body) = match (release.avoid.is_empty(), release.terms.is_empty(), release.place) {
-        (false, false, Some(place)) => (client::JSON_PATCH, added_to_terms(release, place)),
-        (_, _, _) => (client::STRATEGIC_MERGE, merged(release)),
+    // A list that does not merge can only be added to.
+    let lists = !release.avoid.is_empty() && !release.wishes.terms.is_empty() || !release.tolerate.is_empty();
+    let (style, body) = match release.place.filter(|_| lists) {
+        Some(place) => (client::JSON_PATCH, added(release, place)),
+        None => (client::STRATEGIC_MERGE, merged(release)),
     };
     let patch = request("PATCH", &path, Some(style), body.to_string().into_bytes());
     let pod: PodObject = client::send(client, patch).await?;
@@ -68,8 +72,8 @@ fn merged(release: &Release) -> Value {
 }
 
 /// Where there is a node affinity, each of its terms may only get more requirements, at its end.
-fn added_to_terms(release: &Release, place: usize) -> Value {
-    let Release { pod, gate, avoid, terms, .. } = release;
+fn added(release: &Release, place: usize) -> Value {
+    let Release { pod, gate, avoid, tolerate, wishes, .. } = release;
     let required =
         "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
     let gates = format!("/spec/schedulingGates/{place}");
@@ -78,7 +82,7 @@ fn added_to_terms(release: &Release, place: usize) -> Value {
         json!({ "op": "test", "path": format!("{gates}/name"), "value": gate }),
         json!({ "op": "remove", "path": gates }),
     ];
-    for (position, term) in terms.iter().enumerate() {
+    for (position, term) in wishes.terms.iter().enumerate() {
         let list = format!("{required}/{position}/matchExpressions");
         match term {
             TermShape::Expressions => operations.extend(
@@ -93,7 +97,39 @@ fn added_to_terms(release: &Release, place: usize) -> Value {
             TermShape::Empty => {}
         }
     }
+    if wishes.terms.is_empty() && !avoid.is_empty() {
+        operations.push(new_affinity(wishes, avoid));
+    }
+    let toleration = |key: &Arc<str>| json!({ "key": key, "operator": "Exists", "effect": "NoSchedule" });
+    operations.extend(appended(
+        "/spec/tolerations",
+        !wishes.no_tolerations,
+        tolerate.iter().map(toleration).collect(),
+    ));
     operations.into()
+}
+
+/// A JSON patch replaces what is there, so only the step of the way is made that is missing; a merge would do so by itself.
+fn new_affinity(wishes: &Wishes, avoid: &[Arc<str>]) -> Value {
+    const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+    let terms = json!({ "nodeSelectorTerms": [{ "matchExpressions": absent(avoid) }] });
+    let (path, value) = match (wishes.has_affinity, wishes.has_node_affinity) {
+        (_, true) => (format!("/spec/affinity/nodeAffinity/{REQUIRED}"), terms),
+        (true, false) => ("/spec/affinity/nodeAffinity".into(), json!({ REQUIRED: terms })),
+        (false, false) => ("/spec/affinity".into(), json!({ "nodeAffinity": { REQUIRED: terms } })),
+    };
+    json!({ "op": "add", "path": path, "value": value })
+}
+
+fn appended(list: &str, exists: bool, items: Vec<Value>) -> Vec<Value> {
+    match exists {
+        _ if items.is_empty() => Vec::new(),
+        true => {
+            let each = items.into_iter();
+            each.map(|item| json!({ "op": "add", "path": format!("{list}/-"), "value": item })).collect()
+        }
+        false => vec![json!({ "op": "add", "path": list, "value": items })],
+    }
 }
 
 fn absent(keys: &[Arc<str>]) -> Vec<Value> {
@@ -117,9 +153,45 @@ pub async fn mark(
         metadata["annotations"] = json!({ journal_key(sequence): journal.as_ref().map(journal_text) });
     }
     let path = format!("/api/v1/nodes/{name}?fieldManager={}", names::FIELD_MANAGER);
-    let body = json!({ "metadata": metadata }).to_string().into_bytes();
-    let node: NodeObject = client::send(client, request("PATCH", &path, Some(client::MERGE), body)).await?;
+    let (style, body) = match marks.taints.is_nothing() {
+        true => (client::MERGE, json!({ "metadata": metadata })),
+        false => (client::JSON_PATCH, with_taints(sequence, node, marks)),
+    };
+    let body = body.to_string().into_bytes();
+    let node: NodeObject = client::send(client, request("PATCH", &path, Some(style), body)).await?;
     Ok(node.facts())
+}
+
+/// The taints of a node are one list: it has to be as it was seen, and what is not ours is not touched. What is written down goes
+/// into the same patch.
+fn with_taints(sequence: Uid, node: Uid, marks: &Marks) -> Value {
+    let Marks { labels, journal, taints } = marks;
+    let mut operations = vec![
+        json!({ "op": "test", "path": "/metadata/uid", "value": node.to_string() }),
+        json!({ "op": "test", "path": "/metadata/resourceVersion", "value": taints.version.to_string() }),
+    ];
+    for (place, key) in &taints.remove {
+        let at = format!("/spec/taints/{place}");
+        operations.push(json!({ "op": "test", "path": format!("{at}/key"), "value": key }));
+        operations.push(json!({ "op": "remove", "path": at }));
+    }
+    let new = |key: &Arc<str>| json!({ "key": key, "value": sequence.to_string(), "effect": "NoSchedule" });
+    operations.extend(appended("/spec/taints", taints.had_any, taints.add.iter().map(new).collect()));
+    let mut set = |path: String, value: Option<Value>| {
+        operations.push(match value {
+            Some(value) => json!({ "op": "add", "path": path, "value": value }),
+            None => json!({ "op": "remove", "path": path }),
+        });
+    };
+    let escaped = |key: &str| key.replace('~', "~0").replace('/', "~1");
+    for (key, value) in labels {
+        set(format!("/metadata/labels/{}", escaped(key)), value.as_ref().map(|value| json!(value)));
+    }
+    if let Some(journal) = journal {
+        let path = format!("/metadata/annotations/{}", escaped(&journal_key(sequence)));
+        set(path, journal.as_ref().map(|journal| journal_text(journal).into()));
+    }
+    operations.into()
 }
 
 /// How a pod is now, after a release whose outcome is not known.

@@ -44,10 +44,6 @@ impl Pod {
     pub fn pin(&self) -> Option<&Pin> {
         self.wishes.as_ref()?.pin.as_ref()
     }
-
-    pub fn terms(&self) -> &[TermShape] {
-        self.wishes.as_ref().map_or(&[], |wishes| &wishes.terms)
-    }
 }
 
 /// On which nodes a pod wants to run.
@@ -57,6 +53,11 @@ pub struct Wishes {
     pub pin: Option<Pin>,
     /// The terms of its required node affinity: only what is needed to add to them.
     pub terms: Box<[TermShape]>,
+    /// It has no list of tolerations to which one could be added. Nearly every pod has one: Kubernetes adds two itself.
+    pub no_tolerations: bool,
+    /// It has an affinity of any kind, and one to nodes among them: what is there must not be replaced.
+    pub has_affinity: bool,
+    pub has_node_affinity: bool,
 }
 
 impl Wishes {

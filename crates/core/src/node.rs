@@ -49,6 +49,8 @@ pub enum Effect {
     NoSchedule,
     NoExecute,
     PreferNoSchedule,
+    /// One that we do not know.
+    Other,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,7 +124,7 @@ impl Placement {
     pub fn wants_daemon_on(&self, node: &Node, ours: impl Fn(&str) -> bool) -> bool {
         self.matches(node)
             && node.taints.iter().all(|taint| {
-                taint.effect == Effect::PreferNoSchedule
+                matches!(taint.effect, Effect::PreferNoSchedule | Effect::Other)
                     || ours(&taint.key)
                     || PASSING.contains(&&*taint.key)
                     || TOLERATED_BY_DAEMONS

@@ -79,6 +79,7 @@ fn release_of(uid: &str, name: &str, namespace: &str, gate: &str) -> Action {
         name: name.into(),
         gate: gate.into(),
         avoid: Vec::new(),
+        tolerate: Vec::new(),
     }
 }
 

@@ -2,9 +2,9 @@
 
 mod support;
 
-use rollcall_core::facts::{OwnerKind, Pin, Pod, PodPhase, Wishes};
+use rollcall_core::facts::{Namespace, OwnerKind, Pin, Pod, PodPhase, Wishes};
 use rollcall_core::index::Object;
-use rollcall_core::node::{Drivers, Effect, Node, Taint};
+use rollcall_core::node::{Drivers, Effect, Node, Placement, Taint, Toleration};
 use rollcall_core::sequence::spec::{
     DeletionPolicy, Enforcement, Members, NodeGuard, NodeReady, Scope, Spec,
 };
@@ -308,14 +308,94 @@ fn a_quiet_cluster_is_written_to_once() {
 }
 
 #[test]
+fn the_first_members_and_a_group_opened_by_hand_are_seen_on_nodes_where_nothing_else_happens() {
+    let mut scene = Scene::new(&["a"]);
+    scene.spec.groups[0].members = Members::Selector(selector("app=other"));
+    scene.spec.groups.push(group(2, Some("last"), Members::Selector(selector("app=last"))));
+    let mut scene = scene.begin();
+    let mut last = pod(HOME, "last", "last", "app=last", scene.world.now);
+    last.wishes = wishes(Pin::Name("a".into()));
+    scene.world.apply(Object::Pod(last));
+    scene.settle();
+    assert!(scene.is_held("last"));
+    let mut known = scene.known().expect("it is there").clone();
+    known.opened_by_hand = ["apps".into()].into();
+    scene.world.apply(Object::Sequence(known));
+    scene.settle();
+    assert!(scene.is_held("last"), "nothing matches app=app");
+    scene.app("app-1");
+    assert!(!scene.is_held("last"), "a holds none of the apps that there are now");
+}
+
+#[test]
+fn two_that_wrote_down_different_times_agree() {
+    let mut scene = Scene::new(&["a"]).begin();
+    let uid = scene.known().expect("it is there").uid;
+    scene.world.take_done();
+    scene.change_node("a", |node| {
+        let journal = node.journals.get_mut(&uid).expect("it was seen");
+        journal.groups.values_mut().for_each(|times| times.opened_at = Some(at(7)));
+    });
+    assert_eq!(scene.world.take_done().marked, 0, "the later time holds");
+    scene.change_node("a", |node| {
+        let journal = node.journals.get_mut(&uid).expect("it was seen");
+        journal.groups.values_mut().for_each(|times| times.opened_at = Some(at(3)));
+    });
+    assert_eq!(scene.world.take_done().marked, 1, "and is written over an earlier one");
+}
+
+fn permit_taints(scene: &mut Scene, allow_node_taints: bool) {
+    let permission = Namespace { name: HOME.into(), version: 0, allow_from: None, allow_node_taints };
+    scene.world.apply(Object::Namespace(permission));
+    scene.settle();
+}
+
+fn tainted(scene: &Scene) -> Vec<&str> {
+    let carries = |node: &&Node| node.taints.iter().any(|taint| &*taint.key == DRIVER_KEY);
+    scene.world.truth.nodes.values().filter(carries).map(|node| &*node.name).collect()
+}
+
+#[test]
 fn taints_need_the_permission_of_an_administrator() {
     let mut scene = Scene::new(&["a"]);
     scene.spec.guard = NodeGuard::Taints;
-    let scene = scene.begin();
-    assert_eq!(scene.closed(), Vec::<&str>::new(), "no node is touched");
+    let mut scene = scene.begin();
+    assert_eq!(tainted(&scene), Vec::<&str>::new(), "no node is touched");
     assert_eq!(scene.status().phase, Phase::Failed);
     let message = &scene.status().message;
     assert!(message.contains("podsequence.example.com/allow-node-taints"), "{message}");
+    permit_taints(&mut scene, true);
+    let message = &scene.status().message;
+    assert!(message.contains("DaemonSet driver does not tolerate"), "{message}");
+    assert_eq!(tainted(&scene), Vec::<&str>::new(), "its agents would never come");
+}
+
+/// With a template that tolerates it, the taint keeps everybody away who comes too early.
+#[test]
+fn taints_come_and_go_and_foreign_ones_stay_where_they_are() {
+    let mut scene = Scene::new(&["a", "b"]);
+    scene.spec.guard = NodeGuard::Taints;
+    let foreign = Taint { key: "foreign".into(), value: "x".into(), effect: Effect::PreferNoSchedule };
+    scene.change_node("a", |node| node.taints = vec![foreign.clone()]);
+    let mut driver = owner(OwnerKind::DaemonSet, HOME, "driver", "app=driver", 0);
+    let toleration = Toleration { key: DRIVER_KEY.into(), value: None, effect: None };
+    driver.placement = Some(Box::new(Placement { tolerations: vec![toleration], ..Placement::default() }));
+    scene.world.apply(Object::Owner(driver));
+    permit_taints(&mut scene, true);
+    let mut scene = scene.begin();
+    assert_eq!((tainted(&scene), scene.closed()), (vec!["a", "b"], Vec::new()), "taints, and no labels");
+    scene.driver_on("a");
+    scene.app("app-1");
+    assert_eq!(scene.world.take_done().tolerated["driver-a"], [Arc::from(DRIVER_KEY)]);
+    scene.ready_on("driver-a", "a");
+    assert_eq!(tainted(&scene), ["b"]);
+    let done = scene.world.take_done();
+    assert_eq!((&*done.avoided["app-1"], &*done.tolerated["app-1"]), (&[keys::UNSEEN.into()][..], &[][..]));
+    assert_eq!(scene.world.truth.nodes["a"].taints, [foreign]);
+    permit_taints(&mut scene, false);
+    assert_eq!(tainted(&scene), Vec::<&str>::new(), "the permission is withdrawn");
+    permit_taints(&mut scene, true);
+    assert_eq!(tainted(&scene), ["b"], "a has been complete");
 }
 
 #[test]

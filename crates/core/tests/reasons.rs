@@ -45,6 +45,10 @@ fn every_reason() -> Vec<Reason> {
         Reason::OldReplicaSet { pod },
         Reason::NodeLacks { node: "worker-1".into(), what: NodeReady::CsiDriver("csi.example.com".into()) },
         Reason::TaintsNotPermitted { namespace: "shop".into() },
+        Reason::TemplateLacksToleration {
+            daemon_set: "csi".into(),
+            key: "podsequence.example.com/shop.csi.apps-blocked".into(),
+        },
     ]
 }
 
@@ -77,7 +81,8 @@ fn number_of_reasons() -> usize {
         | Reason::OutOfOrder { .. }
         | Reason::OldReplicaSet { .. }
         | Reason::NodeLacks { .. }
-        | Reason::TaintsNotPermitted { .. } => 27,
+        | Reason::TaintsNotPermitted { .. }
+        | Reason::TemplateLacksToleration { .. } => 28,
     }
 }
 

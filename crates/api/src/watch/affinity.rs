@@ -106,8 +106,15 @@ impl AffinityObject {
 pub(super) fn wishes(
     selector: Option<&BTreeMap<String, String>>,
     affinity: Option<&AffinityObject>,
+    no_tolerations: bool,
 ) -> Wishes {
-    Wishes { pin: pin(selector, affinity), terms: affinity.map(AffinityObject::shapes).unwrap_or_default() }
+    Wishes {
+        no_tolerations,
+        has_affinity: affinity.is_some(),
+        has_node_affinity: affinity.is_some_and(|affinity| affinity.node_affinity.is_some()),
+        pin: pin(selector, affinity),
+        terms: affinity.map(AffinityObject::shapes).unwrap_or_default(),
+    }
 }
 
 /// The only node that a pod can run on.

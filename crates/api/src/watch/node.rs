@@ -52,7 +52,7 @@ impl NodeObject {
             name: metadata.name.as_str().into(),
             version: metadata.version(),
             labels: metadata.labels.iter().flatten().collect::<Labels>(),
-            taints: spec.taints.iter().flatten().filter_map(TaintObject::facts).collect(),
+            taints: spec.taints.iter().flatten().map(TaintObject::facts).collect(),
             conditions: conditions.map(|condition| condition.kind.as_str().into()).collect(),
             resources: offered.map(|(name, _)| name.as_str().into()).collect(),
             journals: metadata.annotations().filter_map(|(key, text)| journal(key, text)).collect(),
@@ -62,12 +62,12 @@ impl NodeObject {
 }
 
 impl TaintObject {
-    fn facts(&self) -> Option<Taint> {
-        Some(Taint {
+    fn facts(&self) -> Taint {
+        Taint {
             key: self.key.as_str().into(),
             value: self.value.as_str().into(),
-            effect: effect(&self.effect)?,
-        })
+            effect: effect(&self.effect).unwrap_or(Effect::Other),
+        }
     }
 }
 

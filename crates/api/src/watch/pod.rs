@@ -4,7 +4,7 @@ use super::Meta;
 use super::affinity::{self, AffinityObject, TolerationObject};
 use crate::names;
 use jiff::Timestamp;
-use rollcall_core::facts::{Pod, PodPhase, Trouble};
+use rollcall_core::facts::{Pod, PodPhase, Trouble, Wishes};
 use rollcall_core::node::Placement;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
@@ -29,6 +29,7 @@ struct PodSpec {
     containers: Vec<Container>,
     node_selector: Option<BTreeMap<String, String>>,
     affinity: Option<AffinityObject>,
+    tolerations: Option<Vec<IgnoredAny>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -157,7 +158,7 @@ impl PodObject {
             owner: metadata.controller(),
             gates: gates.map(|gate| gate.name.as_str().into()).collect(),
             node: spec.node_name.as_deref().filter(|node| !node.is_empty()).map(Into::into),
-            wishes: affinity::wishes(spec.node_selector.as_ref(), spec.affinity.as_ref()).kept(),
+            wishes: self.wishes().kept(),
             phase: self.phase(),
             ready: is_ready,
             started: self.started(),
@@ -168,6 +169,12 @@ impl PodObject {
             since: ready.and_then(|ready| ready.last_transition_time).unwrap_or(metadata.created()),
             trouble: if is_ready { None } else { self.trouble(conditions) },
         }
+    }
+
+    fn wishes(&self) -> Wishes {
+        let PodSpec { node_selector, affinity, tolerations, .. } = &self.spec;
+        let none = tolerations.as_ref().is_none_or(Vec::is_empty);
+        affinity::wishes(node_selector.as_ref(), affinity.as_ref(), none)
     }
 
     fn phase(&self) -> PodPhase {

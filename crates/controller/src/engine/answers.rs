@@ -121,7 +121,6 @@ impl Engine {
         let answer = self.outcome("mark", answer);
         match &answer {
             Ok(_) => self.queue.succeeded(key),
-            Err(failure) if failure.meaning() == Meaning::Moved => {}
             Err(_) => self.queue.failed(key, now),
         }
         self.index.mark_answered(key, node, answer.ok());

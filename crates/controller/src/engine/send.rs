@@ -16,11 +16,18 @@ impl Engine {
         }
         let client = self.client.clone();
         match action {
-            Action::Release { pod, namespace, name, gate, avoid } => {
-                let terms = self.index.pod(pod).map(|pod| pod.terms().into()).unwrap_or_default();
-                let place =
-                    self.index.pod(pod).and_then(|pod| pod.gates.iter().position(|held| *held == gate));
-                let release = Release { pod, namespace, name, gate: gate.clone(), avoid, terms, place };
+            Action::Release { pod, namespace, name, gate, avoid, tolerate } => {
+                let known = self.index.pod(pod);
+                let release = Release {
+                    wishes: known.and_then(|known| known.wishes.as_deref().cloned()).unwrap_or_default(),
+                    place: known.and_then(|known| known.gates.iter().position(|held| *held == gate)),
+                    pod,
+                    namespace,
+                    name,
+                    gate: gate.clone(),
+                    avoid,
+                    tolerate,
+                };
                 if !is(Bug::SentAgain) {
                     self.index.release_sent(pod, &gate);
                 }

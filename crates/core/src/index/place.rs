@@ -61,9 +61,16 @@ impl Index {
             if !is_listed(&spec.groups[claim.group as usize].members, &entry.pod.name) {
                 sequence.count_unlisted(claim.group, add);
             }
+            let was_empty = sequence.cell(claim.group as usize).is_empty();
             count(sequence.cell_mut(claim.group));
             if spec.scope == Scope::Node {
                 count(sequence.cell_at(node.as_ref(), claim.group));
+                // A group of nothing is complete nowhere, and one that lists its pods waits everywhere for all of them.
+                let is_empty = sequence.cell(claim.group as usize).is_empty();
+                let lists = matches!(spec.groups[claim.group as usize].members, Members::Names(_));
+                if was_empty != is_empty || lists {
+                    sequence.look_everywhere_again();
+                }
             }
         }
     }

@@ -266,6 +266,9 @@ impl Index {
             }
             Some(known) if known.sequence.spec == sequence.spec && !known.ghost => {
                 known.agree_with(&sequence);
+                if known.sequence.opened_by_hand != sequence.opened_by_hand {
+                    known.look_everywhere_again();
+                }
                 known.sequence = sequence;
                 return;
             }

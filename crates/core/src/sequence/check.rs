@@ -5,8 +5,8 @@ use super::{
     decide::{Action, Decision},
     evaluate::later,
     keys,
-    nodes::Marks,
-    spec::{Enforcement, Group, Members, OnTimeout, Scope, Spec, Until},
+    nodes::{Marks, carries},
+    spec::{Enforcement, Group, Members, NodeGuard, OnTimeout, Scope, Spec, Until},
 };
 use crate::{
     Timestamp, Uid,
@@ -32,12 +32,12 @@ pub fn check(index: &Index, uid: Uid, decision: &Decision, now: Timestamp) -> Ve
     let mut once = BTreeSet::new();
     for action in &decision.actions {
         match action {
-            Action::Release { pod, namespace, name, gate, avoid } => {
+            Action::Release { pod, namespace, name, gate, avoid, tolerate } => {
                 if !once.insert(*pod) {
                     audit.violation("S7", format!("{name} is released twice in one decision"));
                 }
                 audit.release(*pod, namespace, name, gate);
-                audit.landing(*pod, avoid);
+                audit.landing(*pod, avoid, tolerate);
             }
             Action::WriteNote { .. } | Action::DropNote { .. } => {}
             Action::Mark { sequence, node, name, marks } => audit.mark(*sequence, *node, name, marks),
@@ -124,7 +124,7 @@ impl<'a> Audit<'a> {
         let nodes = self.index.nodes().filter(|node| own.as_ref().is_none_or(|own| *own == node.name));
         let closed = |node: &Node| {
             let labels = &node.labels;
-            own.is_none() && (labels.get(entry.key(position)).is_some() || labels.get(keys::UNSEEN).is_some())
+            own.is_none() && (carries(node, entry.key(position)) || labels.get(keys::UNSEEN).is_some())
         };
         let nodes: Vec<&Node> = nodes.filter(|node| !closed(node)).collect();
         for node in nodes {
@@ -169,11 +169,15 @@ impl<'a> Audit<'a> {
     }
 
     /// Who could land anywhere has to be kept off the nodes that are closed.
-    fn landing(&mut self, uid: Uid, avoid: &[Arc<str>]) {
+    fn landing(&mut self, uid: Uid, avoid: &[Arc<str>], tolerate: &[Arc<str>]) {
         let Some(pod) = self.index.pod(uid).filter(|pod| self.index.node_of(pod).is_none()) else { return };
         for (entry, spec) in self.claimants(pod).into_iter().filter(|(_, spec)| spec.scope == Scope::Node) {
             let Some(position) = group_of(entry, spec, pod) else { continue };
-            if !self.entry.ghost && !avoid.contains(entry.key(position)) {
+            let kept_off = match spec.guard {
+                NodeGuard::Labels => avoid.contains(entry.key(position)),
+                NodeGuard::Taints => !tolerate.contains(entry.key(position)),
+            };
+            if !self.entry.ghost && !kept_off {
                 self.violation("S1", format!("{} is not kept off closed nodes", pod.name));
             }
         }
@@ -184,6 +188,14 @@ impl<'a> Audit<'a> {
         let Some(there) = self.index.node(name).filter(|there| there.uid == node) else {
             return self.violation("S7", format!("node {name} does not have the uid {node}"));
         };
+        for (place, key) in &marks.taints.remove {
+            let ours = there.taints.get(*place).is_some_and(|taint| {
+                taint.key == *key && keys::is_key(key) && *taint.value == *sequence.to_string()
+            });
+            if !ours {
+                self.violation("S3", format!("taint {key} on node {name} is not ours"));
+            }
+        }
         for key in marks.labels.keys() {
             let foreign = there.labels.get(key).is_some_and(|value| **value != *sequence.to_string());
             if **key != *keys::UNSEEN && (!keys::is_key(key) || foreign) {

@@ -14,7 +14,7 @@ use crate::{
     index::{Cell, Claim, Index, Note, SequenceEntry, Standing},
     planted::{Bug, is},
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How the controller that asks was started.
@@ -35,6 +35,8 @@ pub enum Action {
         gate: Arc<str>,
         /// Labels of nodes that it must not land on; in the same patch.
         avoid: Vec<Arc<str>>,
+        /// Taints that keep nodes closed for others, and not for it.
+        tolerate: Vec<Arc<str>>,
     },
     WriteNote {
         note: Box<Note>,
@@ -119,7 +121,16 @@ fn of_live(
         ..Decision::nothing()
     };
     decision.nodes = evaluation.nodes.clone();
-    let Some(spec) = entry.spec().filter(|_| !evaluation.groups.is_empty()) else { return decision };
+    let Some(spec) = entry.spec().filter(|_| !evaluation.groups.is_empty()) else {
+        // Whatever it may not do any more, it takes back.
+        let taints_are_wrong = |stall: &Reason| {
+            matches!(stall, Reason::TaintsNotPermitted { .. } | Reason::TemplateLacksToleration { .. })
+        };
+        if evaluation.stall.as_ref().is_some_and(taints_are_wrong) {
+            decision.actions.extend(nodes::untaint(index, entry.sequence.uid).take(budget));
+        }
+        return decision;
+    };
     if spec.scope == Scope::Node {
         decision.actions.extend(nodes::marks(index, entry, spec, &evaluation).take(budget));
         decision.more = decision.actions.len() >= budget;
@@ -295,8 +306,9 @@ impl<'a> Releases<'a> {
             room -= 1;
             self.note_start(uid);
             let (namespace, gate) = (self.spec.target.clone(), self.spec.gate.clone());
-            let avoid = self.avoided(uid, position);
-            self.actions.push(Action::Release { pod: uid, namespace, name: name.clone(), gate, avoid });
+            let (avoid, tolerate) = self.steering(uid, position);
+            let name = name.clone();
+            self.actions.push(Action::Release { pod: uid, namespace, name, gate, avoid, tolerate });
         }
     }
 
@@ -322,23 +334,23 @@ impl<'a> Releases<'a> {
         true
     }
 
-    /// What a pod must not land on: for every sequence that goes by nodes and claims it, if it could land anywhere.
-    fn avoided(&self, pod: Uid, position: usize) -> Vec<Arc<str>> {
-        let floats = self.index.pod(pod).is_some_and(|pod| self.index.node_of(pod).is_none());
-        if !floats || self.entry.ghost {
-            return Vec::new();
+    /// For every sequence that goes by nodes and claims a pod: what it must not land on, if it could land anywhere, and what it
+    /// has to tolerate.
+    fn steering(&self, pod: Uid, position: usize) -> (Vec<Arc<str>>, Vec<Arc<str>>) {
+        let (mut avoid, mut tolerate) = (BTreeSet::new(), BTreeSet::new());
+        if self.entry.ghost {
+            return Default::default();
         }
+        let floats = self.index.pod(pod).is_some_and(|pod| self.index.node_of(pod).is_none());
         let own = Claim { sequence: self.entry.sequence.uid, group: position as u32 };
-        let own = std::iter::once((own, self.entry, self.entry.spec()));
-        let others =
-            rivals(self.index, self.entry, pod).map(|(claim, other, spec)| (claim, other, Some(spec)));
-        let by_node =
-            own.chain(others).filter(|(_, _, spec)| spec.is_some_and(|spec| spec.scope == Scope::Node));
-        let mut keys: Vec<Arc<str>> =
-            by_node.flat_map(|(claim, entry, _)| nodes::avoided(entry, claim.group as usize)).collect();
-        keys.sort();
-        keys.dedup();
-        keys
+        let own = self.entry.spec().map(|spec| (own, self.entry, spec));
+        let all = own.into_iter().chain(rivals(self.index, self.entry, pod));
+        for (claim, entry, spec) in all.filter(|(_, _, spec)| spec.scope == Scope::Node) {
+            let position = claim.group as usize;
+            avoid.extend(nodes::avoided(entry, spec, position).filter(|_| floats));
+            tolerate.extend(nodes::tolerated(self.index, entry, spec, position));
+        }
+        (avoid.into_iter().collect(), tolerate.into_iter().collect())
     }
 
     fn note_start(&mut self, pod: Uid) {

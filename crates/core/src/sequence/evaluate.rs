@@ -4,8 +4,7 @@ use super::{
     nodes,
     reason::Reason,
     spec::{
-        Enforcement, Group, GroupId, Members, NodeGuard, NodeReady, OnTimeout, RecordedGroup, Scope,
-        Sequence, Spec,
+        Enforcement, Group, GroupId, Members, NodeGuard, NodeReady, OnTimeout, RecordedGroup, Scope, Spec,
     },
     status::GroupState,
 };
@@ -96,9 +95,8 @@ impl GroupView {
 /// Judges a sequence. Costs O(groups).
 pub fn evaluate(index: &Index, entry: &SequenceEntry, now: Timestamp) -> Evaluation {
     let now = whole_millis(now);
-    let sequence = &entry.sequence;
     let resumed_at = resumed_at(entry, now);
-    let spec = match standing_in_the_way(index, sequence) {
+    let spec = match standing_in_the_way(index, entry) {
         Ok(spec) => spec,
         Err(stall) => {
             return Evaluation {
@@ -134,7 +132,8 @@ pub fn evaluate(index: &Index, entry: &SequenceEntry, now: Timestamp) -> Evaluat
 }
 
 /// What keeps a sequence from being looked at at all.
-fn standing_in_the_way<'a>(index: &Index, sequence: &'a Sequence) -> Result<&'a Arc<Spec>, Reason> {
+fn standing_in_the_way<'a>(index: &Index, entry: &'a SequenceEntry) -> Result<&'a Arc<Spec>, Reason> {
+    let sequence = &entry.sequence;
     let spec =
         sequence.spec.as_ref().map_err(|invalid| Reason::InvalidSpec { problem: invalid.to_string() })?;
     if spec.scope == Scope::Node && !index.counts_nodes() {
@@ -142,12 +141,12 @@ fn standing_in_the_way<'a>(index: &Index, sequence: &'a Sequence) -> Result<&'a 
     }
     if spec.scope == Scope::Node && spec.guard == NodeGuard::Taints {
         let allowed = index.namespace(&sequence.namespace).is_some_and(|home| home.allow_node_taints);
-        return Err(match allowed {
-            false => Reason::TaintsNotPermitted { namespace: sequence.namespace.clone() },
-            true => Reason::InvalidSpec {
-                problem: "spec.nodeGuard: Taints cannot be followed by this version yet; use Labels".into(),
-            },
-        });
+        if !allowed {
+            return Err(Reason::TaintsNotPermitted { namespace: sequence.namespace.clone() });
+        }
+        if let Some(lacking) = nodes::lacking_toleration(index, entry, spec) {
+            return Err(lacking);
+        }
     }
     let at_home = spec.target == sequence.namespace;
     let invited = || index.namespace(&spec.target).is_some_and(|there| there.allows(&sequence.namespace));

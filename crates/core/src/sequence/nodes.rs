@@ -10,15 +10,16 @@ use super::{
     decide::Action,
     evaluate::{Evaluation, GroupView, Judge, NodeView, required},
     keys,
-    spec::{Enforcement, GroupId, Members, NodeReady, RecordedGroup, Spec},
+    reason::Reason,
+    spec::{Enforcement, GroupId, Members, NodeGuard, NodeReady, RecordedGroup, Spec},
 };
 use crate::{
     Timestamp, Uid,
     facts::OwnerKind,
     index::{Index, SequenceEntry, Standing},
-    node::{Journal, Node, is_part_of},
+    node::{Effect, Journal, Node, Taint, is_part_of},
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Judges every node; those about which nothing has changed keep the judgement they have.
@@ -51,14 +52,24 @@ fn judge_one(
     Judge::new(index, entry, spec, Some((node, &recorded)), now, resumed_at).all()
 }
 
-/// The times of the groups on a node: as decided last, else as written down there.
+/// The times of the groups on a node: as decided last, else as written down there. Another controller that acts at the same time
+/// may have written down others: the later ones hold for both, or each would write its own over the other's for ever.
 fn recorded(entry: &SequenceEntry, spec: &Spec, node: &Node) -> BTreeMap<GroupId, RecordedGroup> {
-    match entry.view_of(&node.name) {
-        Some(view) => times(spec, view),
-        None => {
-            node.journals.get(&entry.sequence.uid).map(|journal| journal.groups.clone()).unwrap_or_default()
-        }
+    let written = node.journals.get(&entry.sequence.uid).map(|journal| journal.groups.clone());
+    let written = written.unwrap_or_default();
+    let Some(view) = entry.view_of(&node.name) else { return written };
+    let bootstrap = spec.enforcement == Enforcement::Bootstrap;
+    let later = |ours: Option<Timestamp>, theirs: Option<Timestamp>| match ours {
+        None if !bootstrap => None,
+        ours => ours.max(theirs),
+    };
+    let mut times = times(spec, view);
+    for (id, ours) in &mut times {
+        let Some(theirs) = written.get(id) else { continue };
+        ours.opened_at = later(ours.opened_at, theirs.opened_at);
+        ours.completed_at = later(ours.completed_at, theirs.completed_at);
     }
+    times
 }
 
 fn times(spec: &Spec, view: &NodeView) -> BTreeMap<GroupId, RecordedGroup> {
@@ -183,12 +194,69 @@ pub struct Marks {
     pub labels: BTreeMap<Arc<str>, Option<Arc<str>>>,
     /// What is to be written down: `None` if that is as it is, `Some(None)` if nothing is any more.
     pub journal: Option<Option<Journal>>,
+    pub taints: Taints,
+}
+
+/// What is to be done to the taints of a node. They are one list, so it has to be as it was seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taints {
+    /// The version of the node, and whether it had any.
+    pub version: u64,
+    pub had_any: bool,
+    /// Places in the list, the last one first, with the keys that are there.
+    pub remove: Vec<(usize, Arc<str>)>,
+    pub add: Vec<Arc<str>>,
+}
+
+impl Taints {
+    pub fn is_nothing(&self) -> bool {
+        self.remove.is_empty() && self.add.is_empty()
+    }
 }
 
 impl Marks {
     fn is_nothing(&self) -> bool {
-        self.labels.is_empty() && self.journal.is_none()
+        self.labels.is_empty() && self.journal.is_none() && self.taints.is_nothing()
     }
+}
+
+/// The taints of a node that are to be, of those that are a sequence's own.
+fn taints(node: &Node, uid: &str, wanted: &BTreeSet<Arc<str>>) -> Taints {
+    let is_ours = |taint: &Taint| keys::is_key(&taint.key) && *taint.value == *uid;
+    let ours = node.taints.iter().enumerate().filter(|(_, taint)| is_ours(taint));
+    let ours: Vec<(usize, Arc<str>)> = ours.map(|(place, taint)| (place, taint.key.clone())).collect();
+    let is_there = |key: &Arc<str>| ours.iter().any(|(_, there)| there == key);
+    Taints {
+        version: node.version,
+        had_any: !node.taints.is_empty(),
+        add: wanted.iter().filter(|key| !is_there(key)).cloned().collect(),
+        remove: ours.iter().rev().filter(|(_, key)| !wanted.contains(key)).cloned().collect(),
+    }
+}
+
+/// A DaemonSet of a group whose template does not tolerate what keeps nodes closed for a later one.
+pub(super) fn lacking_toleration(index: &Index, entry: &SequenceEntry, spec: &Spec) -> Option<Reason> {
+    (0..spec.groups.len()).find_map(|position| {
+        let mut daemons = entry.cell(position).owners().filter_map(|uid| index.owner(uid));
+        daemons.find_map(|owner| {
+            let placement = owner.placement.as_ref()?;
+            let key = tolerated(index, entry, spec, position).into_iter().find(|key| {
+                let (value, effect) = (entry.sequence.uid.to_string().into(), Effect::NoSchedule);
+                !placement.tolerates(&Taint { key: key.clone(), value, effect })
+            })?;
+            Some(Reason::TemplateLacksToleration { daemon_set: owner.name.clone(), key })
+        })
+    })
+}
+
+/// With taints: what the members of a group must tolerate, because it keeps nodes closed only for those who come later.
+pub fn tolerated(index: &Index, entry: &SequenceEntry, spec: &Spec, position: usize) -> Vec<Arc<str>> {
+    if spec.guard != NodeGuard::Taints {
+        return Vec::new();
+    }
+    let later = position + 1..spec.groups.len();
+    let later = later.filter(|later| needs_key(index, entry, spec, *later));
+    later.map(|later| entry.key(later).clone()).collect()
 }
 
 /// What has to be written on the nodes as they are judged now. What is being written already waits for its answer.
@@ -214,11 +282,17 @@ pub fn marks<'a>(
 
 fn marks_of(index: &Index, entry: &SequenceEntry, spec: &Spec, node: &Node, view: &NodeView) -> Marks {
     let uid: Arc<str> = entry.sequence.uid.to_string().into();
+    let closed = (0..spec.groups.len()).filter(|position| {
+        is_closed(spec, &view.groups[*position]) && needs_key(index, entry, spec, *position)
+    });
+    let closed: BTreeSet<Arc<str>> = closed.map(|position| entry.key(position).clone()).collect();
+    let (as_labels, as_taints) = match spec.guard {
+        NodeGuard::Labels => (closed, BTreeSet::new()),
+        NodeGuard::Taints => (BTreeSet::new(), closed),
+    };
     let mut labels = BTreeMap::new();
-    for position in 0..spec.groups.len() {
-        let key = entry.key(position);
-        let wanted = is_closed(spec, &view.groups[position]) && needs_key(index, entry, spec, position);
-        match (wanted, node.labels.get(key)) {
+    for key in entry.keys() {
+        match (as_labels.contains(key), node.labels.get(key)) {
             (true, Some(there)) if *there == uid => {}
             (true, _) => drop(labels.insert(key.clone(), Some(uid.clone()))),
             (false, Some(_)) => drop(labels.insert(key.clone(), None)),
@@ -233,7 +307,8 @@ fn marks_of(index: &Index, entry: &SequenceEntry, spec: &Spec, node: &Node, view
     if node.labels.get(keys::UNSEEN).is_some() && others_have_seen(index, entry, node) {
         labels.insert(keys::UNSEEN.into(), None);
     }
-    Marks { labels, journal: (written != Some(&journal)).then_some(Some(journal)) }
+    let taints = taints(node, &uid, &as_taints);
+    Marks { labels, journal: (written != Some(&journal)).then_some(Some(journal)), taints }
 }
 
 /// Whether nothing of this group may land on the node. A key is never put back after the group has been open there, unless
@@ -280,8 +355,20 @@ pub fn unmark(index: &Index, sequence: Uid) -> impl Iterator<Item = Action> {
         let ours = node.labels.iter().filter(|(key, value)| keys::is_key(key) && *value == uid);
         let labels = ours.map(|(key, _)| (key.clone(), None)).collect();
         let journal = node.journals.contains_key(&sequence).then_some(None);
+        let taints = taints(node, &uid, &BTreeSet::new());
         let (node, name) = (node.uid, node.name.clone());
-        Action::Mark { sequence, node, name, marks: Box::new(Marks { labels, journal }) }
+        Action::Mark { sequence, node, name, marks: Box::new(Marks { labels, journal, taints }) }
+    })
+}
+
+/// Takes the taints of a sequence off the nodes, and nothing else.
+pub fn untaint(index: &Index, sequence: Uid) -> impl Iterator<Item = Action> {
+    unmark(index, sequence).filter_map(|action| match action {
+        Action::Mark { sequence, node, name, marks } if !marks.taints.is_nothing() => {
+            let marks = Box::new(Marks { taints: marks.taints, ..Marks::default() });
+            Some(Action::Mark { sequence, node, name, marks })
+        }
+        _ => None,
     })
 }
 
@@ -291,8 +378,13 @@ pub fn is_guarded(index: &Index, entry: &SequenceEntry, evaluation: &Evaluation,
     let key = entry.key(position);
     index.nodes().all(|node| {
         let open = evaluation.nodes.get(&node.name).is_some_and(|view| view.groups[position].open);
-        open || node.labels.get(key).is_some() || node.labels.get(keys::UNSEEN).is_some()
+        open || carries(node, key) || node.labels.get(keys::UNSEEN).is_some()
     })
+}
+
+/// Whether a node is kept closed by this key, in one way or the other.
+pub fn carries(node: &Node, key: &str) -> bool {
+    node.labels.get(key).is_some() || node.taints.iter().any(|taint| *taint.key == *key)
 }
 
 /// Whether a group may let a pod go.
@@ -310,7 +402,8 @@ pub fn lets_go(
     }
 }
 
-/// What a pod has to avoid that could land anywhere.
-pub fn avoided(entry: &SequenceEntry, position: usize) -> impl Iterator<Item = Arc<str>> {
-    [entry.key(position).clone(), Arc::from(keys::UNSEEN)].into_iter()
+/// What a pod has to avoid that could land anywhere. A taint keeps it away without a word.
+pub fn avoided(entry: &SequenceEntry, spec: &Spec, position: usize) -> impl Iterator<Item = Arc<str>> {
+    let key = (spec.guard == NodeGuard::Labels).then(|| entry.key(position).clone());
+    key.into_iter().chain([Arc::from(keys::UNSEEN)])
 }

@@ -108,6 +108,11 @@ pub enum Reason {
     TaintsNotPermitted {
         namespace: Arc<str>,
     },
+    /// The DaemonSet controller looks at the template, so a taint that it does not tolerate would keep its pods away for ever.
+    TemplateLacksToleration {
+        daemon_set: Arc<str>,
+        key: Arc<str>,
+    },
 }
 
 /// A reason as the reference page lists it.
@@ -250,6 +255,11 @@ pub const ALL: &[Described] = &[
         hint: "kubectl annotate namespace <name> podsequence.example.com/allow-node-taints=true, or use nodeGuard: Labels",
     },
     Described {
+        code: "TemplateLacksToleration",
+        meaning: "With `nodeGuard: Taints` a DaemonSet of an earlier group has a template that does not tolerate the taint of a later one. It would get no pod on a closed node, which would then never open; so no node is tainted.",
+        hint: "add the toleration to the template (rollcall keys NAME prints the keys), or use nodeGuard: Labels",
+    },
+    Described {
         code: "OldReplicaSet",
         meaning: "The pod is ready, but of a ReplicaSet that its Deployment has replaced.",
         hint: "wait for the rollout: kubectl rollout status",
@@ -286,6 +296,7 @@ impl Reason {
             Reason::OldReplicaSet { .. } => "OldReplicaSet",
             Reason::NodeLacks { .. } => "NodeLacks",
             Reason::TaintsNotPermitted { .. } => "TaintsNotPermitted",
+            Reason::TemplateLacksToleration { .. } => "TemplateLacksToleration",
         }
     }
 
@@ -308,6 +319,7 @@ impl Reason {
             | Reason::NodeScopeNeedsFullMode
             | Reason::NodeLacks { .. }
             | Reason::TaintsNotPermitted { .. }
+            | Reason::TemplateLacksToleration { .. }
             | Reason::Suspended
             | Reason::WaitsForGroup { .. }
             | Reason::Settling { .. }
@@ -380,6 +392,9 @@ impl Reason {
                 NodeReady::Allocatable(resource) => format!("{node} offers no {resource}"),
                 NodeReady::Condition(condition) => format!("condition {condition} of {node} is not True"),
             },
+            Reason::TemplateLacksToleration { daemon_set, key } => format!(
+                "the template of DaemonSet {daemon_set} does not tolerate {key}, so it would get no pods on tainted nodes"
+            ),
             Reason::TaintsNotPermitted { namespace } => format!(
                 "spec.nodeGuard: Taints is not allowed to sequences in namespace \"{namespace}\" (annotation {})",
                 "podsequence.example.com/allow-node-taints"

@@ -6,7 +6,7 @@ use rollcall_core::{
     Uid,
     facts::{Namespace, Owner, Pod},
     index::{Answer, Index, Kind, Listed, Note, Object},
-    node::{Drivers, Node},
+    node::{Drivers, Effect, Node, Taint},
     sequence::nodes::Marks,
     sequence::{Action, Decision, Sequence, Settings, check, decide, spec::Recorded},
 };
@@ -122,6 +122,7 @@ pub struct Done {
     pub marked: usize,
     /// What the pods that were let go have to avoid.
     pub avoided: BTreeMap<Arc<str>, Vec<Arc<str>>>,
+    pub tolerated: BTreeMap<Arc<str>, Vec<Arc<str>>>,
     pub events: Vec<(Uid, String)>,
     pub urgent: bool,
 }
@@ -333,7 +334,8 @@ impl World {
                 let answer = known.map(|known| self.mark(sequence, known, &marks));
                 self.index.mark_answered(sequence, &name, answer);
             }
-            Action::Release { pod, namespace: _, name, gate, avoid } => {
+            Action::Release { pod, namespace: _, name, gate, avoid, tolerate } => {
+                self.done.tolerated.insert(name.clone(), tolerate);
                 self.done.avoided.insert(name.clone(), avoid);
                 self.done.released.push(Released { by: uid, pod, name });
                 self.index.release_sent(pod, &gate);
@@ -346,6 +348,14 @@ impl World {
         let kept = node.labels.iter().filter(|(key, _)| !marks.labels.contains_key(key));
         let added = marks.labels.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?)));
         node.labels = kept.cloned().chain(added).collect();
+        for (place, _) in &marks.taints.remove {
+            node.taints.remove(*place);
+        }
+        node.taints.extend(marks.taints.add.iter().map(|key| Taint {
+            key: key.clone(),
+            value: sequence.to_string().into(),
+            effect: Effect::NoSchedule,
+        }));
         match &marks.journal {
             None => {}
             Some(None) => drop(node.journals.remove(&sequence)),
