@@ -298,6 +298,24 @@ fn deleting_the_sequence_leaves_nothing_on_any_node() {
 }
 
 #[test]
+fn what_a_namesake_has_left_is_taken_over() {
+    let mut scene = Scene::new(&["a", "b"]).begin();
+    let old = scene.known().expect("it is there").clone();
+    scene.world.present = false;
+    scene.world.delete(Object::Sequence(old.clone()));
+    let new =
+        Sequence { uid: rollcall_core::Uid::digest("another"), ..sequence(HOME, "csi", scene.spec.clone()) };
+    scene.world.apply(Object::Sequence(new.clone()));
+    scene.world.restart();
+    scene.settle();
+    for node in scene.world.truth.nodes.values() {
+        let key = node.labels.get(DRIVER_KEY).map(|uid| uid.to_string());
+        assert_eq!(key, Some(new.uid.to_string()), "{}", node.name);
+        assert_eq!(node.journals.keys().copied().collect::<Vec<_>>(), [new.uid]);
+    }
+}
+
+#[test]
 fn a_quiet_cluster_is_written_to_once() {
     let mut scene = Scene::new(&["a", "b"]).begin();
     assert_eq!(scene.world.take_done().marked, 2);

@@ -351,14 +351,22 @@ fn journaled(spec: &Spec, view: &NodeView) -> BTreeMap<GroupId, RecordedGroup> {
 pub fn unmark(index: &Index, sequence: Uid) -> impl Iterator<Item = Action> {
     let uid: Arc<str> = sequence.to_string().into();
     let nodes = index.marked_for(sequence).filter(move |node| !index.is_marking(sequence, &node.name));
-    nodes.map(move |node| {
+    nodes.filter_map(move |node| {
         let ours = node.labels.iter().filter(|(key, value)| keys::is_key(key) && *value == uid);
-        let labels = ours.map(|(key, _)| (key.clone(), None)).collect();
+        // A living namesake writes its own value over it; taken away meanwhile, the node would be open for a moment.
+        let left = ours.filter(|(key, _)| !is_of_another(index, sequence, key));
+        let labels = left.map(|(key, _)| (key.clone(), None)).collect();
         let journal = node.journals.contains_key(&sequence).then_some(None);
         let taints = taints(node, &uid, &BTreeSet::new());
-        let (node, name) = (node.uid, node.name.clone());
-        Action::Mark { sequence, node, name, marks: Box::new(Marks { labels, journal, taints }) }
+        let (node, name, marks) = (node.uid, node.name.clone(), Marks { labels, journal, taints });
+        (!marks.is_nothing()).then(|| Action::Mark { sequence, node, name, marks: Box::new(marks) })
     })
+}
+
+/// Whether a living sequence closes nodes by this key.
+fn is_of_another(index: &Index, sequence: Uid, key: &Arc<str>) -> bool {
+    let others = index.node_scoped().filter(|uid| *uid != sequence).filter_map(|uid| index.sequence(uid));
+    others.filter(|other| !other.ghost).any(|other| other.keys().contains(key))
 }
 
 /// Takes the taints of a sequence off the nodes, and nothing else.
