@@ -6,6 +6,7 @@ use crate::server::{self, Answer, Server, collection};
 use http::Method;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use tokio::sync::Mutex;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -42,13 +43,20 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: every-pa
 subjects: [{kind: ServiceAccount, namespace: pod-sequence-system, name: pod-sequence-controller}]
 ";
 
+/// One after the other: two that create the same object at once get in each other's way.
+async fn grant(server: &Server<'_>) -> Result<()> {
+    static TURN: Mutex<()> = Mutex::const_new(());
+    let _turn = TURN.lock().await;
+    server.cluster.apply(RIGHTS)
+}
+
 /// Out of the way of the scheduler's and the controllers' taints and labels: nobody else writes to it.
 const NODE: &str = "limited";
 
 #[tokio::test]
 async fn the_controller_changes_only_what_is_its_own() -> Result<()> {
     let server = server::start().await?;
-    server.cluster.apply(RIGHTS)?;
+    grant(&server).await?;
     let table: Table = serde_saphyr::from_str(include_str!("limits.yaml"))?;
     let namespace = server.cluster.namespace("limits").await?;
     for (name, fields) in &table.pods {
@@ -117,7 +125,7 @@ pub async fn in_force(server: &Server<'_>, pod: &str) -> Result<()> {
 #[tokio::test]
 async fn a_namespace_can_hand_over_other_gates() -> Result<()> {
     let server = server::start().await?;
-    server.cluster.apply(RIGHTS)?;
+    grant(&server).await?;
     let gate = "example.com/hold";
     for (allowed, expected) in [
         (None, false),
