@@ -9,7 +9,9 @@ NODES ?= 3
 ARGS ?=
 
 CRD := config/crd/podsequence-crd.yaml
-LITE := config/rbac/rbac-lite.yaml
+# lite, or full for scope: Node as well.
+MODE ?= lite
+RBAC := config/rbac/$(if $(filter full,$(MODE)),rbac.yaml,rbac-lite.yaml)
 EXAMPLE ?= config/samples/example-podsequence.yaml
 
 export CARGO KUBECTL
@@ -25,8 +27,8 @@ build: ## Build the program: bin/rollcall
 	@install -D "$${CARGO_TARGET_DIR:-target}/release/rollcall" bin/rollcall
 	@echo "bin/rollcall"
 
-run: ## Run the controller here, against the cluster of your kubeconfig (ARGS=… for more flags)
-	$(CARGO) run --locked -q -p rollcall-cli -- controller --mode lite $(ARGS)
+run: ## Run the controller here, against the cluster of your kubeconfig (MODE=full, ARGS=… for more flags)
+	$(CARGO) run --locked -q -p rollcall-cli -- controller --mode $(MODE) $(ARGS)
 
 test: ## Everything: format, lints, unit tests, tests on a real Kubernetes (built on the first run)
 	@scripts/test.sh
@@ -37,9 +39,9 @@ lint: ## Format, clippy; cargo-deny and shellcheck where they are installed
 docker-build: ## Build the image with docker, podman or buildah (IMG=name:tag, IMG_TAR=file to export it)
 	@scripts/image.sh "$(IMG)" "$(IMG_TAR)"
 
-deploy: ## Install the CRD and the controller, Lite mode (IMG=name:tag)
+deploy: ## Install the CRD and the controller (IMG=name:tag, MODE=full)
 	$(KUBECTL) apply -f $(CRD)
-	sed 's|image: pod-sequence-controller:latest|image: $(IMG)|' $(LITE) | $(KUBECTL) apply -f -
+	sed 's|image: pod-sequence-controller:latest|image: $(IMG)|' $(RBAC) | $(KUBECTL) apply -f -
 
 undeploy: ## Remove all PodSequences, the controller and the CRD, in this order (KEEP_CRD=1: only the controller)
 	@scripts/undeploy.sh

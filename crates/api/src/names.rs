@@ -13,7 +13,7 @@ pub const SEQUENCE_KIND: &str = "PodSequence";
 pub const SEQUENCE_PLURAL: &str = "podsequences";
 
 /// Prefix of our labels, annotations, gates and node keys.
-pub const PREFIX: &str = "podsequence.example.com/";
+pub const PREFIX: &str = rollcall_core::sequence::keys::PREFIX;
 
 /// The gate that a sequence manages unless its `schedulingGateName` names another one.
 pub const SEQUENCE_GATE: &str = "podsequence.example.com/sequence-gate";
@@ -49,11 +49,9 @@ pub const ENABLED_LABEL: &str = "podsequence-enabled";
 /// The value of [`ENABLED_LABEL`] that counts.
 pub const ENABLED_VALUE: &str = "true";
 /// Label on a Node that no controller has seen since it registered.
-pub const UNSEEN_LABEL: &str = "podsequence.example.com/unseen";
+pub const UNSEEN_LABEL: &str = rollcall_core::sequence::keys::UNSEEN;
 /// Start of the annotations in which sequences write down what they know about a Node; the uid of the sequence follows.
 pub const JOURNAL_PREFIX: &str = "podsequence.example.com/journal.";
-/// End of the keys that keep a node closed for a group: `<PREFIX><namespace>.<name>.<group>-blocked`.
-pub const BLOCKED_SUFFIX: &str = "-blocked";
 
 /// The namespace of our own objects.
 pub const OWN_NAMESPACE: &str = "pod-sequence-system";

@@ -310,13 +310,25 @@ async fn taints_keep_everybody_away_until_the_agents_are_ready() -> Result<()> {
         Ok((tainted(lab.cluster(), &key).await?.len() == 3).then_some(()))
     });
     all.await.with_context(|| controller.log())?;
+    // Of the first group, and without a toleration of its own: it gets one with its release.
+    let host = json!({ "spec": { "nodeSelector": { "kubernetes.io/hostname": "node-0" } } });
+    scene.create(make::pod("early").label("app", "agent").with(host)).await?;
+    let early = wait::until("an early pod on a closed node", LIMIT, async || {
+        let early = scene.api("Pod").get("early").await?;
+        Ok(early.data["spec"]["nodeName"].is_string().then_some(early))
+    });
+    let early = early.await.with_context(|| controller.log())?;
+    ensure!(early.data["spec"]["tolerations"].to_string().contains(&key), "{:#}", early.data);
+    ensure!(tainted(lab.cluster(), &key).await?.contains("node-0"), "node-0 is closed");
     // A pod that has nothing to do with it, and two that have.
     scene.create(make::pod("stranger").gates(&[])).await?;
     scene.create(make::deployment("app", 2)).await?;
     let agent = wait::until("an agent of the new template", LIMIT, async || {
         let list = scene.api("Pod").list(&kube::api::ListParams::default().labels("app=agent")).await?;
         let mut bound = list.items.iter().filter(|pod| pod.data["spec"]["nodeName"].is_string());
-        let tolerates = |pod: &&DynamicObject| pod.data["spec"]["tolerations"].to_string().contains(&key);
+        let owned = |pod: &&DynamicObject| !pod.owner_references().is_empty();
+        let tolerates =
+            |pod: &&DynamicObject| owned(pod) && pod.data["spec"]["tolerations"].to_string().contains(&key);
         Ok(bound.find(tolerates).cloned())
     })
     .await

@@ -188,8 +188,11 @@ fn with_taints(sequence: Uid, node: Uid, marks: &Marks) -> Value {
         set(format!("/metadata/labels/{}", escaped(key)), value.as_ref().map(|value| json!(value)));
     }
     if let Some(journal) = journal {
-        let path = format!("/metadata/annotations/{}", escaped(&journal_key(sequence)));
-        set(path, journal.as_ref().map(|journal| journal_text(journal).into()));
+        let (key, text) = (journal_key(sequence), journal.as_ref().map(journal_text));
+        match taints.annotated {
+            true => set(format!("/metadata/annotations/{}", escaped(&key)), text.map(Value::from)),
+            false => set("/metadata/annotations".into(), Some(json!({ key: text }))),
+        }
     }
     operations.into()
 }
@@ -315,5 +318,105 @@ pub async fn write_event(client: &Client, write: EventWrite) -> Result<(), Failu
         // Written already, by an attempt whose answer was lost.
         Err(failure) if failure.code == Some(409) && failure.meaning() == Meaning::Moved => Ok(()),
         answer => answer.map(drop),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rollcall_core::sequence::nodes::Taints;
+
+    fn release(wishes: Wishes) -> Release {
+        let (avoid, tolerate) = (vec!["avoid".into()], vec!["taint".into()]);
+        let (pod, place) = (Uid::digest("p"), Some(1));
+        Release {
+            pod,
+            namespace: "n".into(),
+            name: "p".into(),
+            gate: "g".into(),
+            avoid,
+            tolerate,
+            wishes,
+            place,
+        }
+    }
+
+    /// A pod with its gates and what it asks of its node, after the patch.
+    fn released(mut spec: Value, wishes: Wishes) -> Value {
+        spec["schedulingGates"] = json!([{ "name": "other" }, { "name": "g" }]);
+        let mut pod = json!({ "metadata": { "uid": Uid::digest("p").to_string() }, "spec": spec });
+        let patch: json_patch::Patch =
+            serde_json::from_value(added(&release(wishes), 1)).expect("a JSON patch");
+        json_patch::patch(&mut pod, &patch).expect("it fits");
+        assert_eq!(pod["spec"]["schedulingGates"], json!([{ "name": "other" }]));
+        pod["spec"].take()
+    }
+
+    #[test]
+    fn what_a_pod_asks_of_its_node_is_added_to_and_never_replaced() {
+        const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+        let (ours, theirs) =
+            (json!({ "key": "avoid", "operator": "DoesNotExist" }), json!({ "key": "zone" }));
+        let terms = |terms: Value| json!({ "nodeAffinity": { REQUIRED: { "nodeSelectorTerms": terms } } });
+        let new = terms(json!([{ "matchExpressions": [ours] }]));
+        let toleration = json!({ "key": "taint", "operator": "Exists", "effect": "NoSchedule" });
+
+        let bare = Wishes { no_tolerations: true, ..Wishes::default() };
+        let after = released(json!({}), bare);
+        assert_eq!((&after["affinity"], &after["tolerations"]), (&new, &json!([toleration])));
+
+        let apart = json!({ "podAntiAffinity": { "x": 1 } });
+        let spec = json!({ "affinity": apart, "tolerations": [{ "key": "own" }] });
+        let after = released(spec, Wishes { has_affinity: true, ..Wishes::default() });
+        assert_eq!(after["affinity"]["podAntiAffinity"], apart["podAntiAffinity"]);
+        assert_eq!(after["affinity"]["nodeAffinity"], new["nodeAffinity"]);
+        assert_eq!(after["tolerations"], json!([{ "key": "own" }, toleration]));
+
+        let given = json!([{ "matchExpressions": [theirs] }, { "matchFields": [theirs] }, {}]);
+        let shapes = [TermShape::Expressions, TermShape::FieldsOnly, TermShape::Empty].into();
+        let wishes = Wishes {
+            terms: shapes,
+            has_affinity: true,
+            has_node_affinity: true,
+            no_tolerations: true,
+            pin: None,
+        };
+        let expected = json!([
+            { "matchExpressions": [theirs, ours] }, { "matchFields": [theirs], "matchExpressions": [ours] }, {},
+        ]);
+        assert_eq!(released(json!({ "affinity": terms(given) }), wishes)["affinity"], terms(expected));
+    }
+
+    #[test]
+    fn taints_of_others_stay_where_they_are() {
+        let (sequence, uid) = (Uid::digest("s"), Uid::digest("n"));
+        let journal = Some(Some(Default::default()));
+        for annotated in [true, false] {
+            let taints = Taints {
+                version: 7,
+                had_any: true,
+                annotated,
+                remove: vec![(1, "old".into())],
+                add: vec!["new".into()],
+            };
+            let marks = Marks { labels: [("l/1".into(), None)].into(), journal: journal.clone(), taints };
+            let mut node = json!({
+                "metadata": { "uid": uid.to_string(), "resourceVersion": "7", "labels": { "l/1": "x", "k": "v" } },
+                "spec": { "taints": [{ "key": "a", "timeAdded": "t" }, { "key": "old" }, { "key": "b" }] },
+            });
+            if annotated {
+                node["metadata"]["annotations"] = json!({ "theirs": "1" });
+            }
+            let patch = with_taints(sequence, uid, &marks);
+            let patch: json_patch::Patch = serde_json::from_value(patch).expect("a JSON patch");
+            json_patch::patch(&mut node, &patch).expect("it fits");
+            let new = json!({ "key": "new", "value": sequence.to_string(), "effect": "NoSchedule" });
+            let expected = json!([{ "key": "a", "timeAdded": "t" }, { "key": "b" }, new]);
+            assert_eq!(node["spec"]["taints"], expected);
+            assert_eq!(node["metadata"]["labels"], json!({ "k": "v" }));
+            let annotations = node["metadata"]["annotations"].as_object().expect("there are some");
+            assert!(annotations.contains_key(&journal_key(sequence)));
+            assert_eq!(annotations.contains_key("theirs"), annotated);
+        }
     }
 }

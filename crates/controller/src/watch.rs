@@ -101,6 +101,18 @@ fn plain(object: Object) -> Option<Item> {
     Some(Item { object, written: None })
 }
 
+/// What every object has that is kept as it came.
+macro_rules! by_metadata {
+    () => {
+        fn version(&self) -> String {
+            self.metadata.resource_version.clone()
+        }
+        fn uid(&self) -> Uid {
+            self.metadata.uid()
+        }
+    };
+}
+
 impl Watched for PodFacts {
     fn version(&self) -> String {
         self.0.version.to_string()
@@ -114,24 +126,14 @@ impl Watched for PodFacts {
 }
 
 impl Watched for NamespaceObject {
-    fn version(&self) -> String {
-        self.metadata.resource_version.clone()
-    }
-    fn uid(&self) -> Uid {
-        self.metadata.uid()
-    }
+    by_metadata!();
     fn item(self, _: Kind, _: &mut Specs) -> Option<Item> {
         plain(Object::Namespace(self.facts()))
     }
 }
 
 impl Watched for OwnerObject {
-    fn version(&self) -> String {
-        self.metadata.resource_version.clone()
-    }
-    fn uid(&self) -> Uid {
-        self.metadata.uid()
-    }
+    by_metadata!();
     fn item(self, kind: Kind, _: &mut Specs) -> Option<Item> {
         let kind = match kind {
             Kind::Deployment => OwnerKind::Deployment,
@@ -148,36 +150,21 @@ impl Watched for OwnerObject {
 }
 
 impl Watched for NodeObject {
-    fn version(&self) -> String {
-        self.metadata.resource_version.clone()
-    }
-    fn uid(&self) -> Uid {
-        self.metadata.uid()
-    }
+    by_metadata!();
     fn item(self, _: Kind, _: &mut Specs) -> Option<Item> {
         plain(Object::Node(self.facts()))
     }
 }
 
 impl Watched for CsiNodeObject {
-    fn version(&self) -> String {
-        self.metadata.resource_version.clone()
-    }
-    fn uid(&self) -> Uid {
-        self.metadata.uid()
-    }
+    by_metadata!();
     fn item(self, _: Kind, _: &mut Specs) -> Option<Item> {
         plain(Object::Drivers(self.facts()))
     }
 }
 
 impl Watched for SequenceObject {
-    fn version(&self) -> String {
-        self.metadata.resource_version.clone()
-    }
-    fn uid(&self) -> Uid {
-        self.metadata.uid()
-    }
+    by_metadata!();
     fn item(self, _: Kind, specs: &mut Specs) -> Option<Item> {
         let facts = specs.facts(&self);
         Some(of_sequence(&self, facts))
@@ -194,12 +181,7 @@ pub fn of_sequence(object: &SequenceObject, facts: Sequence) -> Item {
 }
 
 impl Watched for NoteObject {
-    fn version(&self) -> String {
-        self.metadata.resource_version.clone()
-    }
-    fn uid(&self) -> Uid {
-        self.metadata.uid()
-    }
+    by_metadata!();
     fn item(self, _: Kind, _: &mut Specs) -> Option<Item> {
         plain(Object::Note(self.facts()?))
     }

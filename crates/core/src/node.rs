@@ -1,9 +1,12 @@
 //! Nodes, and which of them a pod may run on, as the scheduler and the DaemonSet controller see it.
 
 use crate::sequence::spec::{GroupId, RecordedGroup};
-use crate::{Uid, labels::Labels};
+use crate::{Uid, labels::Labels, selector};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// By this label a pod may name its node. It need not be the name of the node.
+pub const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// One node. A node re-created under the same name is another one, by its uid.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +21,8 @@ pub struct Node {
     pub conditions: BTreeSet<Arc<str>>,
     /// The resources it offers more than none of.
     pub resources: BTreeSet<Arc<str>>,
+    /// Whether it has any annotation, ours or not.
+    pub annotated: bool,
     /// What each sequence wrote down about it.
     pub journals: BTreeMap<Uid, Journal>,
     pub terminating: bool,
@@ -97,10 +102,8 @@ pub struct Requirement {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operator {
-    In(Vec<Arc<str>>),
-    NotIn(Vec<Arc<str>>),
-    Exists,
-    DoesNotExist,
+    /// One that label selectors have, too.
+    Plain(selector::Operator),
     Gt(i64),
     Lt(i64),
 }
@@ -163,10 +166,7 @@ impl Requirement {
     fn matches(&self, value: Option<&Arc<str>>) -> bool {
         let number = || value.and_then(|value| value.parse::<i64>().ok());
         match &self.operator {
-            Operator::In(values) => value.is_some_and(|value| values.contains(value)),
-            Operator::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
-            Operator::Exists => value.is_some(),
-            Operator::DoesNotExist => value.is_none(),
+            Operator::Plain(operator) => operator.holds(value),
             Operator::Gt(least) => number().is_some_and(|number| number > *least),
             Operator::Lt(most) => number().is_some_and(|number| number < *most),
         }
@@ -188,6 +188,7 @@ mod tests {
             taints: taints.iter().map(taint).collect(),
             conditions: BTreeSet::new(),
             resources: BTreeSet::new(),
+            annotated: true,
             journals: BTreeMap::new(),
             terminating: false,
         }
@@ -228,15 +229,19 @@ mod tests {
         let n = node(&[("cores", "8"), ("zone", "a")], &[]);
         assert!(!wants(&of(vec![]), &n), "no term holds");
         assert!(!wants(&of(vec![Term::default()]), &n), "an empty term holds nowhere");
-        let in_zone = |zone: &str| requirement("zone", Operator::In(vec![zone.into()]));
+        let is = |value: &str| Operator::Plain(selector::Operator::In(vec![value.into()]));
+        let in_zone = |zone: &str| requirement("zone", is(zone));
         assert!(wants(&of(vec![term(vec![in_zone("b")]), term(vec![in_zone("a")])]), &n));
-        assert!(!wants(&of(vec![term(vec![in_zone("a"), requirement("x", Operator::Exists)])]), &n));
+        assert!(!wants(
+            &of(vec![term(vec![
+                in_zone("a"),
+                requirement("x", Operator::Plain(selector::Operator::Exists))
+            ])]),
+            &n
+        ));
         assert!(wants(&of(vec![term(vec![requirement("cores", Operator::Gt(4))])]), &n));
         assert!(!wants(&of(vec![term(vec![requirement("cores", Operator::Lt(4))])]), &n));
-        let named = Term {
-            labels: Vec::new(),
-            name: vec![requirement("metadata.name", Operator::In(vec!["n".into()]))],
-        };
+        let named = Term { labels: Vec::new(), name: vec![requirement("metadata.name", is("n"))] };
         assert!(wants(&of(vec![named]), &n));
     }
 }

@@ -40,8 +40,14 @@ impl Selector {
 
 impl Requirement {
     fn matches(&self, labels: &Labels) -> bool {
-        let value = labels.get(&self.key);
-        match &self.operator {
+        self.operator.holds(labels.get(&self.key))
+    }
+}
+
+impl Operator {
+    /// Whether it holds for the value of a label, if there is one.
+    pub fn holds(&self, value: Option<&Arc<str>>) -> bool {
+        match self {
             Operator::In(values) => value.is_some_and(|value| values.contains(value)),
             // As in Kubernetes: an absent label is not in the list.
             Operator::NotIn(values) => value.is_none_or(|value| !values.contains(value)),

@@ -3,12 +3,11 @@
 use super::node::effect;
 use rollcall_core::facts::{Pin, TermShape, Wishes};
 use rollcall_core::labels::Labels;
-use rollcall_core::node::{Operator, Placement, Requirement, Term, Toleration};
+use rollcall_core::node::{HOSTNAME, Operator, Placement, Requirement, Term, Toleration};
+use rollcall_core::selector;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// A pod may name its node by this label, too.
-const HOSTNAME: &str = "kubernetes.io/hostname";
 /// The only field of a node that an affinity can ask for.
 const NAME: &str = "metadata.name";
 
@@ -155,12 +154,12 @@ impl RequirementObject {
             first.and_then(|value| value.parse().ok()).unwrap_or(otherwise)
         };
         let operator = match self.operator.as_str() {
-            "In" => Operator::In(values()),
-            "NotIn" => Operator::NotIn(values()),
-            "DoesNotExist" => Operator::DoesNotExist,
+            "In" => Operator::Plain(selector::Operator::In(values())),
+            "NotIn" => Operator::Plain(selector::Operator::NotIn(values())),
+            "DoesNotExist" => Operator::Plain(selector::Operator::DoesNotExist),
             "Gt" => Operator::Gt(number(i64::MAX)),
             "Lt" => Operator::Lt(number(i64::MIN)),
-            _ => Operator::Exists,
+            _ => Operator::Plain(selector::Operator::Exists),
         };
         Requirement { key: self.key.as_str().into(), operator }
     }

@@ -10,6 +10,7 @@ use rollcall_core::{
 };
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -92,7 +93,7 @@ impl Meta {
     /// Its labels, and where it says itself that it belongs.
     pub fn labels(&self) -> Labels {
         let name = self.annotation(names::POD_SEQUENCE_NAME);
-        labels(self.labels.as_ref(), name, self.annotation(names::POD_SEQUENCE_GROUP))
+        labels(pairs(self.labels.as_ref()), name, self.annotation(names::POD_SEQUENCE_GROUP))
     }
 
     /// Those that mean something to us.
@@ -113,17 +114,22 @@ impl Meta {
     }
 }
 
+pub(super) fn pairs(map: Option<&BTreeMap<String, String>>) -> impl Iterator<Item = (&str, &str)> {
+    map.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str()))
+}
+
 /// Labels, and where a pod or a template says that it belongs: the name of a sequence, and the index of a group as it is written
 /// in one way only (`0`, `1`, `2` …).
-pub(super) fn labels(
-    labels: Option<&BTreeMap<String, String>>,
+pub fn labels<'a>(
+    labels: impl IntoIterator<Item = (&'a str, &'a str)>,
     sequence: Option<&str>,
     group: Option<&str>,
 ) -> Labels {
     let index = group.and_then(|text| text.parse().ok().filter(|index: &usize| index.to_string() == text));
     let word = sequence.zip(index).map(|(sequence, index)| own_word(sequence, index));
-    let labels = labels.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str()));
-    labels.chain(word.as_deref().map(|word| (BELONGS, word))).collect()
+    // Not chained as they are: what is made here does not live as long as what is given.
+    let labels = labels.into_iter().map(|(key, value)| (key, Cow::Borrowed(value)));
+    labels.chain(word.iter().map(|word| (BELONGS, Cow::Owned(word.to_string())))).collect()
 }
 
 impl OwnerReference {
@@ -136,6 +142,22 @@ impl OwnerReference {
             ("apps", "DaemonSet") => OwnerKind::DaemonSet,
             ("batch", "Job") => OwnerKind::Job,
             _ => OwnerKind::Other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_is_written_in_one_way() {
+        let word = |text: &str| labels([("app", "web")], Some("shop"), Some(text)).get(BELONGS).cloned();
+        for (text, expected) in [("0", "shop/0"), ("7", "shop/7"), ("999", "shop/999")] {
+            assert_eq!(word(text).as_deref(), Some(expected));
+        }
+        for text in ["", "-1", "+1", "01", " 1", "1 ", "1.0", "1e0", "one", "99999999999999999999999"] {
+            assert_eq!(word(text), None, "{text:?}");
         }
     }
 }

@@ -55,6 +55,7 @@ impl NodeObject {
             taints: spec.taints.iter().flatten().map(TaintObject::facts).collect(),
             conditions: conditions.map(|condition| condition.kind.as_str().into()).collect(),
             resources: offered.map(|(name, _)| name.as_str().into()).collect(),
+            annotated: metadata.annotations.is_some(),
             journals: metadata.annotations().filter_map(|(key, text)| journal(key, text)).collect(),
             terminating: metadata.deletion_timestamp.is_some(),
         }

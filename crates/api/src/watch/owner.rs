@@ -45,7 +45,7 @@ impl TemplateMeta {
     fn labels(&self) -> Labels {
         let annotation = |key: &str| self.annotations.as_ref().and_then(|annotations| annotations.get(key));
         let (name, group) = (annotation(names::POD_SEQUENCE_NAME), annotation(names::POD_SEQUENCE_GROUP));
-        meta::labels(self.labels.as_ref(), name, group)
+        meta::labels(meta::pairs(self.labels.as_ref()), name, group)
     }
 }
 

@@ -37,7 +37,7 @@ pub struct Arguments {
     /// Where to serve /livez and /readyz; "0" for nowhere
     #[arg(long, value_name = "ADDRESS", default_value = ":8081", value_parser = address)]
     health_probe_bind_address: Listen,
-    /// Where to serve the admission webhook; only with --mode full
+    /// Where the admission webhook will be served; this version has none yet
     #[arg(long, value_name = "ADDRESS", default_value = ":9443", value_parser = address)]
     webhook_bind_address: Listen,
     /// Work only while holding the lease, so that several replicas can run

@@ -4,14 +4,11 @@ use super::{Index, Kind};
 use crate::{
     Uid,
     facts::{Pin, Pod},
-    node::{Drivers, Node},
+    node::{Drivers, HOSTNAME, Node},
     sequence::keys,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// By this label a pod may name its node, too. It need not be the name of the node.
-const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// All that is known about nodes.
 #[derive(Debug, Default)]

@@ -200,9 +200,10 @@ pub struct Marks {
 /// What is to be done to the taints of a node. They are one list, so it has to be as it was seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Taints {
-    /// The version of the node, and whether it had any.
+    /// The version of the node, whether it had any, and whether it has annotations to which one can be added.
     pub version: u64,
     pub had_any: bool,
+    pub annotated: bool,
     /// Places in the list, the last one first, with the keys that are there.
     pub remove: Vec<(usize, Arc<str>)>,
     pub add: Vec<Arc<str>>,
@@ -229,6 +230,7 @@ fn taints(node: &Node, uid: &str, wanted: &BTreeSet<Arc<str>>) -> Taints {
     Taints {
         version: node.version,
         had_any: !node.taints.is_empty(),
+        annotated: node.annotated,
         add: wanted.iter().filter(|key| !is_there(key)).cloned().collect(),
         remove: ours.iter().rev().filter(|(_, key)| !wanted.contains(key)).cloned().collect(),
     }

@@ -86,6 +86,7 @@ pub fn node(name: &str) -> Node {
         taints: Vec::new(),
         conditions: Default::default(),
         resources: Default::default(),
+        annotated: true,
         journals: Default::default(),
         terminating: false,
     }

@@ -35,29 +35,13 @@ pub fn apply(style: Style, object: &mut Value, patch: &[u8]) -> Result<(), Refus
         }
         Style::Merge => {
             let patch: Value = serde_json::from_slice(patch).map_err(unreadable)?;
-            merge(object, patch);
+            json_patch::merge(object, &patch);
             Ok(())
         }
         Style::Strategic => {
             let patch: Value = serde_json::from_slice(patch).map_err(unreadable)?;
             strategic(object, &patch, "");
             Ok(())
-        }
-    }
-}
-
-/// A merge patch, as RFC 7386 defines it.
-fn merge(object: &mut Value, patch: Value) {
-    let Value::Object(changes) = patch else { return *object = patch };
-    if !object.is_object() {
-        *object = Value::Object(Map::new());
-    }
-    let Some(fields) = object.as_object_mut() else { return };
-    for (name, change) in changes {
-        match fields.get_mut(&name) {
-            _ if change.is_null() => drop(fields.remove(&name)),
-            Some(value) => merge(value, change),
-            None => merge(fields.entry(name).or_insert(Value::Null), change),
         }
     }
 }
