@@ -104,7 +104,7 @@ fn added(release: &Release, place: usize) -> Value {
     operations.extend(appended(
         "/spec/tolerations",
         !wishes.no_tolerations,
-        tolerate.iter().map(toleration).collect(),
+        tolerate.iter().filter(|key| !wishes.tolerated.contains(key)).map(toleration).collect(),
     ));
     operations.into()
 }
@@ -372,6 +372,11 @@ mod tests {
         assert_eq!(after["affinity"]["nodeAffinity"], new["nodeAffinity"]);
         assert_eq!(after["tolerations"], json!([{ "key": "own" }, toleration]));
 
+        // The webhook was first.
+        let tolerated = Wishes { tolerated: ["taint".into()].into(), ..Wishes::default() };
+        let after = released(json!({ "tolerations": [toleration] }), tolerated);
+        assert_eq!(after["tolerations"], json!([toleration]));
+
         let given = json!([{ "matchExpressions": [theirs] }, { "matchFields": [theirs] }, {}]);
         let shapes = [TermShape::Expressions, TermShape::FieldsOnly, TermShape::Empty].into();
         let wishes = Wishes {
@@ -379,6 +384,7 @@ mod tests {
             has_affinity: true,
             has_node_affinity: true,
             no_tolerations: true,
+            tolerated: Box::default(),
             pin: None,
         };
         let expected = json!([

@@ -55,6 +55,8 @@ pub struct Wishes {
     pub terms: Box<[TermShape]>,
     /// It has no list of tolerations to which one could be added. Nearly every pod has one: Kubernetes adds two itself.
     pub no_tolerations: bool,
+    /// Taints of ours that it tolerates already.
+    pub tolerated: Box<[Arc<str>]>,
     /// It has an affinity of any kind, and one to nodes among them: what is there must not be replaced.
     pub has_affinity: bool,
     pub has_node_affinity: bool,

@@ -13,7 +13,7 @@
 //! - [`facts`]: what is known about a pod, an owner, a namespace. Small on purpose: ten thousands are kept.
 //! - [`index`]: keeps the facts and counts them per sequence and group.
 //! - [`sequence`]: `PodSequence`: its parsed spec, `evaluate`, `decide`, `check`, `explain`, the reasons.
-//! - [`node`]: nodes, and which of them a pod may run on.
+//! - [`node`]: nodes, and which of them a pod may run on. [`roster`]: the sequences as admission sees them.
 //! - [`lease`]: the leader lease as a step function. [`quantity`]: amounts such as `1.5Gi`. [`schedule`]: when something
 //!   recurs. [`planted`]: bugs on purpose, for tests only.
 
@@ -26,6 +26,7 @@ pub mod lease;
 pub mod node;
 pub mod planted;
 pub mod quantity;
+pub mod roster;
 pub mod schedule;
 pub mod selector;
 pub mod sequence;

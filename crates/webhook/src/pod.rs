@@ -1,47 +1,62 @@
-//! The gates of a new pod: of each sequence that claims it, by name, by labels or by the pod's own annotations.
+//! What a new pod gets from each sequence that claims it, by name, by labels or by the pod's own annotations: the gate, and
+//! tolerations for the taints that keep nodes closed only for later groups.
 
 use crate::json::{Fields, Malformed};
-use crate::patch::{Patch, add};
+use crate::patch::{Patch, append};
 use rollcall_api::names::{POD_SEQUENCE_GROUP, POD_SEQUENCE_NAME};
 use rollcall_api::watch;
 use rollcall_core::labels::Labels;
-use rollcall_core::sequence::Sequence;
+use rollcall_core::roster::Claimant;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-pub fn add_gates<'s>(
+pub fn claimed<'s>(
     pod: Fields<'_>,
-    namespace: &str,
-    sequences: impl IntoIterator<Item = &'s Sequence>,
+    claimants: impl Iterator<Item = &'s Claimant>,
 ) -> Result<Patch, Malformed> {
     let spec = pod.object("spec", "object.spec")?;
     // It passes by the scheduler, and Kubernetes refuses it together with a gate.
     if !spec.text("nodeName")?.is_empty() {
         return Ok(Patch::new());
     }
-    let gates = spec.list("schedulingGates")?;
-    let present = names(gates.unwrap_or_default())?;
+    let (gates, tolerations) = (spec.list("schedulingGates")?, spec.list("tolerations")?);
+    let (present, tolerated) =
+        (names(gates.unwrap_or_default())?, tolerated(tolerations.unwrap_or_default())?);
     let metadata = pod.object("metadata", "object.metadata")?;
     // Empty while it is to be generated.
     let (name, labels) = (metadata.text("name")?, labels(metadata)?);
-    let claims = |sequence: &&Sequence| {
-        *sequence.namespace == *namespace && sequence.group_of(namespace, name, &labels).is_some()
-    };
-    let gate = |sequence: &'s Sequence| sequence.spec.as_ref().ok().map(|spec| &*spec.gate);
-    let wanted: BTreeSet<&str> = sequences.into_iter().filter(claims).filter_map(gate).collect();
-    let missing =
-        wanted.into_iter().filter(|gate| !present.contains(gate)).map(|gate| json!({ "name": gate }));
-    Ok(match gates {
-        Some(_) => missing.map(|gate| add("/spec/schedulingGates/-", gate)).collect(),
-        None => match missing.collect::<Vec<Value>>() {
-            none if none.is_empty() => Patch::new(),
-            missing => vec![add("/spec/schedulingGates", missing.into())],
-        },
-    })
+    let (mut wanted, mut keys) = (BTreeSet::new(), BTreeSet::new());
+    for claimant in claimants {
+        if let Some(group) = claimant.group_of(name, &labels) {
+            wanted.insert(claimant.gate());
+            keys.extend(claimant.tolerated(group).map(|key| &**key));
+        }
+    }
+    let missing = wanted.into_iter().filter(|gate| !present.contains(gate));
+    let missing = missing.map(|gate| json!({ "name": gate })).collect();
+    let toleration = |key: &str| json!({ "key": key, "operator": "Exists", "effect": "NoSchedule" });
+    let lacking = |key: &&str| !tolerated.contains(key) && !tolerated.contains("");
+    let untolerated = keys.into_iter().filter(lacking).map(toleration).collect();
+    let mut patch = append("/spec/schedulingGates", gates.is_some(), missing);
+    patch.extend(append("/spec/tolerations", tolerations.is_some(), untolerated));
+    Ok(patch)
 }
 
 fn names(gates: &[Value]) -> Result<BTreeSet<&str>, Malformed> {
     gates.iter().map(|gate| Fields::of(gate, "object.spec.schedulingGates[]")?.text("name")).collect()
+}
+
+/// The keys that are tolerated whatever their value, as we would have it; an empty one stands for all.
+fn tolerated(tolerations: &[Value]) -> Result<BTreeSet<&str>, Malformed> {
+    let mut keys = BTreeSet::new();
+    for toleration in tolerations {
+        let toleration = Fields::of(toleration, "object.spec.tolerations[]")?;
+        let effect = toleration.text("effect")?;
+        if toleration.text("operator")? == "Exists" && matches!(effect, "" | "NoSchedule") {
+            keys.insert(toleration.text("key")?);
+        }
+    }
+    Ok(keys)
 }
 
 /// The labels of a pod, and where it says itself that it belongs.

@@ -5,7 +5,7 @@ use crate::patch::Patch;
 use crate::{node, pod};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rollcall_api::names::OWN_NAMESPACE;
-use rollcall_core::sequence::Sequence;
+use rollcall_core::roster::Roster;
 use serde_json::{Map, Value, json};
 
 const API_VERSION: &str = "admission.k8s.io/v1";
@@ -18,15 +18,15 @@ const UNTOUCHED: [&str; 4] = [OWN_NAMESPACE, "kube-system", "kube-public", "kube
 /// A warning is printed for the person who sent the request; the API server cuts longer ones.
 const WARNING_LIMIT: usize = 200;
 
-/// Answers a request about a pod or a node. `sequences` are those that may claim the pod; others do no harm.
+/// Answers a request about a pod or a node.
 ///
 /// Whatever comes in, it is allowed: a pod that starts too early is better than one that cannot be created. What cannot
 /// be read stays as it is, and a warning says so.
-pub fn review<'s>(review: &Value, sequences: impl IntoIterator<Item = &'s Sequence>) -> Value {
+pub fn review(review: &Value, roster: &Roster) -> Value {
     let mut response = Map::new();
     response.insert("uid".into(), review["request"]["uid"].as_str().unwrap_or_default().into());
     response.insert("allowed".into(), true.into());
-    match changes(review, sequences) {
+    match changes(review, roster) {
         Ok(patch) if patch.is_empty() => {}
         Ok(patch) => {
             response.insert("patchType".into(), "JSONPatch".into());
@@ -41,10 +41,7 @@ pub fn review<'s>(review: &Value, sequences: impl IntoIterator<Item = &'s Sequen
     json!({ "apiVersion": API_VERSION, "kind": KIND, "response": response })
 }
 
-fn changes<'s>(
-    review: &Value,
-    sequences: impl IntoIterator<Item = &'s Sequence>,
-) -> Result<Patch, Malformed> {
+fn changes(review: &Value, roster: &Roster) -> Result<Patch, Malformed> {
     let review = Fields::of(review, "the review")?;
     if review.text("apiVersion")? != API_VERSION || review.text("kind")? != KIND {
         let expected = "an AdmissionReview of admission.k8s.io/v1";
@@ -58,7 +55,7 @@ fn changes<'s>(
     match resource {
         _ if !is_new => Ok(Patch::new()),
         ("", "pods") if UNTOUCHED.contains(&namespace) => Ok(Patch::new()),
-        ("", "pods") => pod::add_gates(request.object("object", "object")?, namespace, sequences),
+        ("", "pods") => pod::claimed(request.object("object", "object")?, roster.of(namespace)),
         ("", "nodes") => node::mark_unseen(request.object("object", "object")?),
         _ => Ok(Patch::new()),
     }

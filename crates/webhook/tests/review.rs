@@ -3,7 +3,8 @@
 mod cases;
 mod common;
 
-use common::{after, facts, request, review_of};
+use common::{after, facts, request, review_of, roster};
+use rollcall_core::roster::Roster;
 use rollcall_webhook::review;
 use serde_json::{Value, json};
 
@@ -18,7 +19,7 @@ fn pods_get_their_gates() {
         let readable = sequences.iter().all(|sequence| sequence.spec.is_ok());
         assert!(readable || name.starts_with("a workload"), "{name}");
         let sent = case.pod();
-        let answer = review(&request("pods", NAMESPACE, sent.clone()), &sequences);
+        let answer = review(&request("pods", NAMESPACE, sent.clone()), &roster(&sequences));
         let pod = after(&sent, &answer);
         let gates = pod["spec"]["schedulingGates"].as_array().cloned().unwrap_or_default();
         let gates: Vec<&str> = gates.iter().filter_map(|gate| gate["name"].as_str()).collect();
@@ -34,10 +35,10 @@ fn pods_get_their_gates() {
 fn nodes_are_unseen() {
     for case in cases::nodes() {
         let sent = case.node("a");
-        let answer = review(&request("nodes", "", sent.clone()), []);
+        let answer = review(&request("nodes", "", sent.clone()), &Roster::default());
         let node = after(&sent, &answer);
         assert_eq!(node["metadata"]["labels"], json!(case.labels), "{}", case.case);
-        let again = review(&request("nodes", "", node), []);
+        let again = review(&request("nodes", "", node), &Roster::default());
         assert_eq!(again["response"].get("patch"), None, "{}: again", case.case);
     }
 }
@@ -83,12 +84,13 @@ fn what_cannot_be_read_is_let_through_with_a_warning() {
             named(json!({ "spec": { "schedulingGates": [{ "name": [] }] } })),
             "schedulingGates[].name is not a text",
         ),
+        (named(json!({ "spec": { "tolerations": [1] } })), "object.spec.tolerations[] is not an object"),
         (
             request("nodes", "", json!({ "metadata": { "labels": 1 } })),
             "object.metadata.labels is not a map of texts",
         ),
     ] {
-        let answer = review(&malformed, &sequences);
+        let answer = review(&malformed, &roster(&sequences));
         let response = &answer["response"];
         assert_eq!(response["allowed"], true, "{malformed}");
         assert_eq!(response.get("patch"), None, "{malformed}");
@@ -122,7 +124,7 @@ fn what_is_not_ours_is_let_through_silently() {
         let namespace = review_sent["request"]["namespace"].as_str().unwrap_or_default();
         let here = if namespace == "other" { NAMESPACE } else { namespace };
         let sequences = facts(&[cases::sequence(here, "s", everything.clone())]);
-        let response = review(&review_sent, &sequences)["response"].clone();
+        let response = review(&review_sent, &roster(&sequences))["response"].clone();
         assert_eq!(response, json!({ "uid": "the-uid", "allowed": true }), "{what}");
     }
 }
@@ -134,11 +136,41 @@ fn a_sequence_that_cannot_be_understood_holds_nobody() {
     assert!(sequences[0].spec.is_err());
     let pod = cases::pod(&json!({ "metadata": { "name": "a", "annotations": {
         "podsequence.example.com/name": "s", "podsequence.example.com/group": "0" } } }));
-    assert_eq!(review(&request("pods", NAMESPACE, pod), &sequences)["response"].get("patch"), None);
+    assert_eq!(review(&request("pods", NAMESPACE, pod), &roster(&sequences))["response"].get("patch"), None);
 }
 
 fn without_gates(pod: &Value) -> Value {
     let mut pod = pod.clone();
     pod["spec"].as_object_mut().expect("a spec").remove("schedulingGates");
     pod
+}
+
+#[test]
+fn members_tolerate_what_keeps_nodes_closed_for_later_groups_only() {
+    let groups = ["agent", "cache", "web"]
+        .map(|app| json!({ "name": app, "podSelector": { "matchLabels": { "app": app } } }));
+    let spec = json!({ "scope": "Node", "nodeGuard": "Taints", "podGroups": groups });
+    let roster = roster(&facts(&[cases::sequence(NAMESPACE, "s", spec)]));
+    let key = |group: &str| format!("podsequence.example.com/{NAMESPACE}.s.{group}-blocked");
+    let ours = |group: &str| json!({ "key": key(group), "operator": "Exists", "effect": "NoSchedule" });
+    let own = json!({ "key": "own" });
+    let exact = json!({ "key": key("web"), "operator": "Equal", "value": "x" });
+    let every = json!({ "operator": "Exists" });
+    for (app, sent, expected) in [
+        ("agent", json!(null), json!([ours("cache"), ours("web")])),
+        ("agent", json!([own]), json!([own, ours("cache"), ours("web")])),
+        ("cache", json!([]), json!([ours("web")])),
+        ("cache", json!([exact]), json!([exact, ours("web")])),
+        ("cache", json!([ours("web")]), json!([ours("web")])),
+        ("agent", json!([every]), json!([every])),
+        ("web", json!([own]), json!([own])),
+        ("other", json!([own]), json!([own])),
+    ] {
+        let mut pod = cases::pod(&json!({ "metadata": { "labels": { "app": app } } }));
+        pod["spec"]["tolerations"] = sent.clone();
+        let after = after(&pod, &review(&request("pods", NAMESPACE, pod.clone()), &roster));
+        assert_eq!(after["spec"]["tolerations"], expected, "{app} {sent}");
+        let again = review(&request("pods", NAMESPACE, after), &roster);
+        assert_eq!(again["response"].get("patch"), None, "{app} {sent}: again");
+    }
 }

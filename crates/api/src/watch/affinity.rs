@@ -5,6 +5,7 @@ use rollcall_core::facts::{Pin, TermShape, Wishes};
 use rollcall_core::labels::Labels;
 use rollcall_core::node::{HOSTNAME, Operator, Placement, Requirement, Term, Toleration};
 use rollcall_core::selector;
+use rollcall_core::sequence::keys;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -105,10 +106,12 @@ impl AffinityObject {
 pub(super) fn wishes(
     selector: Option<&BTreeMap<String, String>>,
     affinity: Option<&AffinityObject>,
-    no_tolerations: bool,
+    tolerations: &[TolerationObject],
 ) -> Wishes {
+    let ours = tolerations.iter().filter(|toleration| toleration.is_of_ours());
     Wishes {
-        no_tolerations,
+        no_tolerations: tolerations.is_empty(),
+        tolerated: ours.map(|toleration| toleration.key.as_str().into()).collect(),
         has_affinity: affinity.is_some(),
         has_node_affinity: affinity.is_some_and(|affinity| affinity.node_affinity.is_some()),
         pin: pin(selector, affinity),
@@ -166,6 +169,11 @@ impl RequirementObject {
 }
 
 impl TolerationObject {
+    /// As the webhook and a release add them.
+    fn is_of_ours(&self) -> bool {
+        keys::is_key(&self.key) && self.operator == "Exists" && matches!(&*self.effect, "" | "NoSchedule")
+    }
+
     fn facts(&self) -> Toleration {
         let TolerationObject { key, operator, value, effect: of } = self;
         Toleration {

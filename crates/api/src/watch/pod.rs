@@ -29,7 +29,7 @@ struct PodSpec {
     containers: Vec<Container>,
     node_selector: Option<BTreeMap<String, String>>,
     affinity: Option<AffinityObject>,
-    tolerations: Option<Vec<IgnoredAny>>,
+    tolerations: Option<Vec<TolerationObject>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -173,8 +173,8 @@ impl PodObject {
 
     fn wishes(&self) -> Wishes {
         let PodSpec { node_selector, affinity, tolerations, .. } = &self.spec;
-        let none = tolerations.as_ref().is_none_or(Vec::is_empty);
-        affinity::wishes(node_selector.as_ref(), affinity.as_ref(), none)
+        let tolerations = tolerations.as_deref().unwrap_or_default();
+        affinity::wishes(node_selector.as_ref(), affinity.as_ref(), tolerations)
     }
 
     fn phase(&self) -> PodPhase {

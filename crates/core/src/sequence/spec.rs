@@ -1,6 +1,5 @@
 //! A `PodSequence` as the core sees it: parsed, resolved, with every default applied.
 
-use crate::index::{BELONGS, own_word};
 use crate::planted::{Bug, is};
 use crate::{Timestamp, Uid, facts::Pod, hash::fnv1a64, labels::Labels, selector::Selector};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,21 +21,6 @@ pub struct Sequence {
     pub opened_by_hand: BTreeSet<Arc<str>>,
     /// What its status recorded last.
     pub recorded: Recorded,
-}
-
-impl Sequence {
-    /// The first group that claims a pod of `namespace`: by its name, by its labels, or because it says so itself.
-    pub fn group_of(&self, namespace: &str, name: &str, labels: &Labels) -> Option<usize> {
-        let spec = self.spec.as_ref().ok().filter(|spec| *spec.target == *namespace)?;
-        let word = labels.get(BELONGS).filter(|_| *self.namespace == *namespace);
-        spec.groups.iter().enumerate().position(|(position, group)| {
-            let listed = match &group.members {
-                Members::Names(names) => names.contains(name),
-                Members::Selector(selector) => selector.matches(labels),
-            };
-            listed || word.is_some_and(|word| *word == own_word(&self.name, position))
-        })
-    }
 }
 
 /// Why a spec cannot be acted on: `field: what is wrong with it`.

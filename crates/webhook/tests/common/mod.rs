@@ -5,6 +5,8 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rollcall_api::sequence::SequenceObject;
+use rollcall_core::Uid;
+use rollcall_core::roster::{Claimant, Roster};
 use rollcall_core::sequence::Sequence;
 use serde_json::{Value, json};
 
@@ -13,6 +15,17 @@ pub fn facts(objects: &[Value]) -> Vec<Sequence> {
         serde_json::from_value::<SequenceObject>(object.clone()).expect("a sequence").facts()
     };
     objects.iter().map(read).collect()
+}
+
+/// Sequences of namespaces that allow taints, each at home.
+pub fn roster(sequences: &[Sequence]) -> Roster {
+    let mut roster = Roster::default();
+    for (number, sequence) in sequences.iter().enumerate() {
+        let claimant = Claimant::of(sequence, true);
+        let at_home = sequence.spec.as_ref().is_ok_and(|spec| spec.target == sequence.namespace);
+        roster.set(Uid::digest(&number.to_string()), claimant.filter(|_| at_home));
+    }
+    roster
 }
 
 pub fn review_of(request: Value) -> Value {

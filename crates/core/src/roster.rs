@@ -1,0 +1,171 @@
+//! The sequences as admission sees them: whom a new pod belongs to, and what it gets for that.
+
+use crate::Uid;
+use crate::index::{BELONGS, Index, own_word};
+use crate::labels::Labels;
+use crate::sequence::keys::keys;
+use crate::sequence::spec::{Members, NodeGuard, Scope, Sequence, Spec};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A sequence that may claim pods of the namespace it names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claimant {
+    namespace: Arc<str>,
+    name: Arc<str>,
+    spec: Arc<Spec>,
+    /// With `nodeGuard: Taints`, where that is permitted: the key of each group.
+    taints: Vec<Arc<str>>,
+}
+
+impl Claimant {
+    /// Nobody can belong to what is not understood. `may_taint`: its namespace allows that.
+    pub fn of(sequence: &Sequence, may_taint: bool) -> Option<Claimant> {
+        let spec = sequence.spec.as_ref().ok()?.clone();
+        let taints = may_taint && spec.scope == Scope::Node && spec.guard == NodeGuard::Taints;
+        let (namespace, name) = (sequence.namespace.clone(), sequence.name.clone());
+        let taints = if taints { keys(&namespace, &name, &spec.groups) } else { Vec::new() };
+        Some(Claimant { namespace, name, spec, taints })
+    }
+
+    /// The first group that claims a pod of its namespace: by its name, by its labels, or because it says so itself.
+    pub fn group_of(&self, name: &str, labels: &Labels) -> Option<usize> {
+        let word = labels.get(BELONGS).filter(|_| self.namespace == self.spec.target);
+        self.spec.groups.iter().enumerate().position(|(position, group)| {
+            let listed = match &group.members {
+                Members::Names(names) => names.contains(name),
+                Members::Selector(selector) => selector.matches(labels),
+            };
+            listed || word.is_some_and(|word| *word == own_word(&self.name, position))
+        })
+    }
+
+    pub fn gate(&self) -> &str {
+        &self.spec.gate
+    }
+
+    /// The taints that members of a group must tolerate: those that keep nodes closed only for later ones. Which of them are
+    /// in use is not known yet, and to tolerate one that nobody puts on does no harm.
+    pub fn tolerated(&self, group: usize) -> impl Iterator<Item = &Arc<str>> {
+        let later = self.taints.iter().zip(&self.spec.groups).skip(group + 1);
+        later.filter(|(_, group)| !group.after.is_empty()).map(|(key, _)| key)
+    }
+
+    fn is_same(&self, other: &Claimant) -> bool {
+        Arc::ptr_eq(&self.spec, &other.spec) && self.taints == other.taints
+    }
+}
+
+/// Who claims pods where. Kept up to date one sequence at a time.
+#[derive(Debug, Default)]
+pub struct Roster {
+    by_target: BTreeMap<Arc<str>, BTreeMap<Uid, Claimant>>,
+    targets: BTreeMap<Uid, Arc<str>>,
+    complete: bool,
+}
+
+impl Roster {
+    /// Takes in what is known about a sequence now.
+    pub fn update(&mut self, index: &Index, uid: Uid) {
+        self.set(uid, index.claimant(uid));
+    }
+
+    pub fn set(&mut self, uid: Uid, claimant: Option<Claimant>) {
+        let known = self.targets.get(&uid).and_then(|target| self.by_target.get(target)?.get(&uid));
+        match (known, &claimant) {
+            (None, None) => return,
+            (Some(known), Some(claimant)) if known.is_same(claimant) => return,
+            _ => {}
+        }
+        if let Some(old) = self.targets.remove(&uid)
+            && let Some(there) = self.by_target.get_mut(&old)
+        {
+            there.remove(&uid);
+            if there.is_empty() {
+                self.by_target.remove(&old);
+            }
+        }
+        if let Some(claimant) = claimant {
+            let target = claimant.spec.target.clone();
+            self.targets.insert(uid, target.clone());
+            self.by_target.entry(target).or_default().insert(uid, claimant);
+        }
+    }
+
+    /// All sequences are known.
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// From now on all sequences are known. A list that is taken anew does not change that: the one before it is still good.
+    pub fn completed(&mut self) {
+        self.complete = true;
+    }
+
+    /// Those that may claim pods of a namespace.
+    pub fn of(&self, namespace: &str) -> impl Iterator<Item = &Claimant> {
+        self.by_target.get(namespace).into_iter().flat_map(BTreeMap::values)
+    }
+}
+
+impl Index {
+    /// A living sequence that may claim pods where it looks for them.
+    fn claimant(&self, uid: Uid) -> Option<Claimant> {
+        let entry = self.sequence(uid).filter(|entry| !entry.ghost)?;
+        let sequence = &entry.sequence;
+        let spec = entry.spec()?;
+        let invited = || self.namespace(&spec.target).is_some_and(|there| there.allows(&sequence.namespace));
+        let home = self.namespace(&sequence.namespace);
+        let claimant = Claimant::of(sequence, home.is_some_and(|home| home.allow_node_taints));
+        claimant.filter(|_| spec.target == sequence.namespace || invited())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sequence::spec::Recorded;
+    use std::collections::BTreeSet;
+
+    fn sequence(name: &str, target: &str) -> Sequence {
+        let spec = crate::sequence::spec::Spec {
+            target: target.into(),
+            gate: "gate".into(),
+            scope: Scope::Cluster,
+            enforcement: crate::sequence::spec::Enforcement::Bootstrap,
+            suspend: false,
+            deletion_policy: crate::sequence::spec::DeletionPolicy::Release,
+            guard: NodeGuard::Labels,
+            groups: Vec::new(),
+        };
+        Sequence {
+            uid: Uid::digest(name),
+            namespace: "home".into(),
+            name: name.into(),
+            version: 1,
+            generation: 1,
+            spec: Ok(Arc::new(spec)),
+            opened_by_hand: BTreeSet::new(),
+            recorded: Recorded::default(),
+        }
+    }
+
+    #[test]
+    fn a_sequence_is_found_where_its_pods_are_and_nowhere_else() {
+        let mut roster = Roster::default();
+        let uid = Uid::digest("a");
+        let names = |roster: &Roster, namespace: &str| {
+            roster.of(namespace).map(|claimant| claimant.name.to_string()).collect::<Vec<_>>()
+        };
+        roster.set(uid, Claimant::of(&sequence("a", "here"), false));
+        roster.set(Uid::digest("b"), Claimant::of(&sequence("b", "here"), false));
+        assert_eq!(names(&roster, "here").len(), 2);
+        assert_eq!(names(&roster, "home").len(), 0);
+        roster.set(uid, Claimant::of(&sequence("a", "there"), false));
+        assert_eq!((names(&roster, "here"), names(&roster, "there")), (vec!["b".into()], vec!["a".into()]));
+        roster.set(uid, None);
+        roster.set(uid, None);
+        assert_eq!(names(&roster, "there").len(), 0);
+        assert!(roster.targets.len() == 1 && roster.by_target.len() == 1);
+    }
+}
