@@ -27,6 +27,8 @@ if [ -z "$KEEP_CRD" ] && "$KUBECTL" get crd podsequences.scheduling.example.com 
         sleep 1
     done
 fi
+# Before the controller: an API server that calls nobody waits for nobody.
+"$KUBECTL" delete --ignore-not-found -f config/webhook/webhook.yaml
 # Clusters before 1.36 do not know these kinds.
 "$KUBECTL" delete --ignore-not-found -f config/admission 2>/dev/null || true
 # Lite or Full: what one has and the other has not is not found.

@@ -64,6 +64,11 @@ pub const WEBHOOK_SERVICE: &str = "pod-sequence-webhook";
 /// The MutatingWebhookConfiguration.
 pub const WEBHOOK_CONFIGURATION: &str = "podsequence-mutating-webhook";
 
+/// The Secret with the webhook's certificates, in [`OWN_NAMESPACE`].
+pub const WEBHOOK_SECRET: &str = "pod-sequence-webhook-certs";
+/// On that Secret, with the value `"true"`: the certificates are ours to renew.
+pub const MANAGED_CERTIFICATES: &str = "podsequence.example.com/managed-certificates";
+
 /// Start of the names of note ConfigMaps; the uid of the sequence follows.
 pub const NOTE_PREFIX: &str = "podsequence-note-";
 /// Label, with the value [`NOTE_LABEL_VALUE`], by which notes are listed and watched.

@@ -10,11 +10,12 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use rollcall_core::index::Kind;
 use rollcall_core::planted::{Bug, is};
+use rollcall_core::roster::Roster;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
@@ -28,6 +29,8 @@ const DEAD_LOOP: Duration = Duration::from_secs(60);
 /// What the loop lets the outside know.
 pub struct Health {
     pub metrics: Metrics,
+    /// In Full mode: who claims pods where, for the webhook.
+    roster: RwLock<Roster>,
     synced: AtomicBool,
     beats: Mutex<Beats>,
 }
@@ -43,6 +46,7 @@ impl Health {
         let watches = Kind::of_lite().iter().map(|kind| (*kind, now)).collect();
         Health {
             metrics: Metrics::new(),
+            roster: RwLock::default(),
             synced: AtomicBool::new(false),
             beats: Mutex::new(Beats { turned: now, watches }),
         }
@@ -54,6 +58,14 @@ impl Health {
         if is(Bug::AliveForEver) {
             Kind::of_lite().iter().for_each(|kind| self.heard(*kind));
         }
+    }
+
+    pub fn roster(&self) -> RwLockReadGuard<'_, Roster> {
+        self.roster.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn roster_mut(&self) -> RwLockWriteGuard<'_, Roster> {
+        self.roster.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// These kinds are watched from now on.

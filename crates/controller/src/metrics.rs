@@ -29,6 +29,11 @@ pub struct ByInvariant {
     pub invariant: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ByOutcome {
+    pub outcome: &'static str,
+}
+
 /// One registry per controller, never a global one: simulations run many controllers in one process.
 pub struct Metrics {
     pub registry: Registry,
@@ -46,6 +51,9 @@ pub struct Metrics {
     pub sequences: Gauge,
     pub violations: Family<ByInvariant, Counter>,
     pub leader: Gauge,
+    pub reviews: Family<ByOutcome, Counter>,
+    pub review_time: Histogram,
+    pub certificate_expires: Gauge,
 }
 
 /// Name and meaning of every metric, for the reference page.
@@ -73,6 +81,18 @@ pub const ALL: &[(&str, &str)] = &[
         "counter by invariant: decisions that the checker refused; must stay 0",
     ),
     ("rollcall_leader", "gauge: 1 while this replica acts"),
+    (
+        "rollcall_webhook_reviews_total",
+        "counter by outcome (changed, unchanged, unreadable, unready): admission reviews answered",
+    ),
+    (
+        "rollcall_webhook_review_seconds",
+        "histogram: time to answer an admission review, once it has been read",
+    ),
+    (
+        "rollcall_webhook_certificate_expires",
+        "gauge: when the webhook's certificate expires, in seconds since 1970; 0 without one",
+    ),
 ];
 
 impl Metrics {
@@ -96,6 +116,10 @@ impl Metrics {
             sequences: Gauge::default(),
             violations: Family::default(),
             leader: Gauge::default(),
+            reviews: Family::default(),
+            // From 16 µs to a second.
+            review_time: Histogram::new((0..17).map(|power| 0.000_016 * f64::from(1u32 << power))),
+            certificate_expires: Gauge::default(),
         };
         metrics.register();
         metrics
@@ -117,6 +141,9 @@ impl Metrics {
         add(registry, "rollcall_sequences", &self.sequences);
         add(registry, "rollcall_checker_violations_total", &self.violations);
         add(registry, "rollcall_leader", &self.leader);
+        add(registry, "rollcall_webhook_reviews_total", &self.reviews);
+        add(registry, "rollcall_webhook_review_seconds", &self.review_time);
+        add(registry, "rollcall_webhook_certificate_expires", &self.certificate_expires);
     }
 
     pub fn wrote(&self, action: &'static str, outcome: &'static str) {

@@ -14,6 +14,7 @@ pub struct Claimant {
     namespace: Arc<str>,
     name: Arc<str>,
     spec: Arc<Spec>,
+    may_taint: bool,
     /// With `nodeGuard: Taints`, where that is permitted: the key of each group.
     taints: Vec<Arc<str>>,
 }
@@ -25,7 +26,7 @@ impl Claimant {
         let taints = may_taint && spec.scope == Scope::Node && spec.guard == NodeGuard::Taints;
         let (namespace, name) = (sequence.namespace.clone(), sequence.name.clone());
         let taints = if taints { keys(&namespace, &name, &spec.groups) } else { Vec::new() };
-        Some(Claimant { namespace, name, spec, taints })
+        Some(Claimant { namespace, name, spec, may_taint, taints })
     }
 
     /// The first group that claims a pod of its namespace: by its name, by its labels, or because it says so itself.
@@ -50,10 +51,6 @@ impl Claimant {
         let later = self.taints.iter().zip(&self.spec.groups).skip(group + 1);
         later.filter(|(_, group)| !group.after.is_empty()).map(|(key, _)| key)
     }
-
-    fn is_same(&self, other: &Claimant) -> bool {
-        Arc::ptr_eq(&self.spec, &other.spec) && self.taints == other.taints
-    }
 }
 
 /// Who claims pods where. Kept up to date one sequence at a time.
@@ -65,18 +62,25 @@ pub struct Roster {
 }
 
 impl Roster {
-    /// Takes in what is known about a sequence now.
+    /// Takes in what is known about a sequence now. This is asked whenever anything about it has changed, a pod too, so it
+    /// looks first whether there is something to do.
     pub fn update(&mut self, index: &Index, uid: Uid) {
-        self.set(uid, index.claimant(uid));
+        let now = index.claiming(uid);
+        let known = self.targets.get(&uid).and_then(|target| self.by_target.get(target)?.get(&uid));
+        let same = match (known, now) {
+            (None, None) => true,
+            (Some(known), Some((sequence, may_taint))) => {
+                known.may_taint == may_taint
+                    && sequence.spec.as_ref().is_ok_and(|spec| Arc::ptr_eq(spec, &known.spec))
+            }
+            (_, _) => false,
+        };
+        if !same {
+            self.set(uid, now.and_then(|(sequence, may_taint)| Claimant::of(sequence, may_taint)));
+        }
     }
 
     pub fn set(&mut self, uid: Uid, claimant: Option<Claimant>) {
-        let known = self.targets.get(&uid).and_then(|target| self.by_target.get(target)?.get(&uid));
-        match (known, &claimant) {
-            (None, None) => return,
-            (Some(known), Some(claimant)) if known.is_same(claimant) => return,
-            _ => {}
-        }
         if let Some(old) = self.targets.remove(&uid)
             && let Some(there) = self.by_target.get_mut(&old)
         {
@@ -109,15 +113,14 @@ impl Roster {
 }
 
 impl Index {
-    /// A living sequence that may claim pods where it looks for them.
-    fn claimant(&self, uid: Uid) -> Option<Claimant> {
+    /// A living sequence that may claim pods where it looks for them, and whether it may taint nodes.
+    fn claiming(&self, uid: Uid) -> Option<(&Sequence, bool)> {
         let entry = self.sequence(uid).filter(|entry| !entry.ghost)?;
-        let sequence = &entry.sequence;
-        let spec = entry.spec()?;
+        let (sequence, spec) = (&entry.sequence, entry.spec()?);
         let invited = || self.namespace(&spec.target).is_some_and(|there| there.allows(&sequence.namespace));
         let home = self.namespace(&sequence.namespace);
-        let claimant = Claimant::of(sequence, home.is_some_and(|home| home.allow_node_taints));
-        claimant.filter(|_| spec.target == sequence.namespace || invited())
+        let may_taint = home.is_some_and(|home| home.allow_node_taints);
+        (spec.target == sequence.namespace || invited()).then_some((sequence, may_taint))
     }
 }
 

@@ -8,10 +8,12 @@ use crate::output;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use rollcall_api::{duration::GoDuration, names};
-use rollcall_controller::{Config, clock::Clock};
+use rollcall_controller::{Config, clock::Clock, health::Health};
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
@@ -19,6 +21,9 @@ use tracing_subscriber::EnvFilter;
 const THREADS: usize = 4;
 /// Whole seconds are what a lease can record, and a renewal must fit several times into it.
 const SHORTEST_LEASE: Duration = Duration::from_secs(3);
+
+/// Renewal goes in steps with time between them, a twentieth of its life each.
+const SHORTEST_CERTIFICATE: Duration = Duration::from_secs(10);
 
 /// Run the controller
 #[derive(clap::Args, Debug)]
@@ -37,9 +42,12 @@ pub struct Arguments {
     /// Where to serve /livez and /readyz; "0" for nowhere
     #[arg(long, value_name = "ADDRESS", default_value = ":8081", value_parser = address)]
     health_probe_bind_address: Listen,
-    /// Where the admission webhook will be served; this version has none yet
+    /// Where to serve the admission webhook in Full mode; "0" for nowhere
     #[arg(long, value_name = "ADDRESS", default_value = ":9443", value_parser = address)]
     webhook_bind_address: Listen,
+    /// How long a certificate is good that the webhook makes for itself; it is renewed after two thirds of that
+    #[arg(long, value_name = "DURATION", default_value = "2160h", value_parser = certificate_lifetime)]
+    webhook_certificate_lifetime: Duration,
     /// Work only while holding the lease, so that several replicas can run
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     leader_elect: bool,
@@ -90,9 +98,9 @@ pub fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
         let stop = CancellationToken::new();
         tokio::spawn(cancel_on_signal(stop.clone())?);
         let clock = Clock::starting_at(jiff::Timestamp::now());
-        let config = arguments.config();
+        let (webhook, config) = (arguments.webhook(), arguments.config());
         tracing::info!(version = env!("CARGO_PKG_VERSION"), identity = config.identity, "starting");
-        anyhow::Ok(rollcall_controller::run(client, config, clock, stop).await)
+        anyhow::Ok(together(client, config, webhook, clock, stop).await)
     })?;
     match result {
         Ok(()) => Ok(Outcome::Done),
@@ -103,10 +111,40 @@ pub fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     }
 }
 
+/// The controller and, beside it, the webhook. If one of them fails, both end.
+async fn together(
+    client: kube::Client,
+    config: Config,
+    webhook: Option<rollcall_webhook::Settings>,
+    clock: Clock,
+    stop: CancellationToken,
+) -> Result<()> {
+    let health = Arc::new(Health::new());
+    let controller =
+        rollcall_controller::run_with(client.clone(), config, clock, health.clone(), stop.clone());
+    let Some(webhook) = webhook else { return controller.await };
+    // A task of its own: a decision about ten thousand pods must not hold up an answer.
+    let webhook = rollcall_webhook::run(client, webhook, clock, health, stop);
+    let mut task = JoinSet::new();
+    task.spawn(webhook);
+    let webhook = async { task.join_next().await.unwrap_or(Ok(Ok(())))? };
+    tokio::try_join!(controller, webhook).map(drop)
+}
+
 impl Arguments {
+    /// The webhook, where it is to be served.
+    fn webhook(&self) -> Option<rollcall_webhook::Settings> {
+        let address = self.webhook_bind_address.socket().filter(|_| self.mode == Mode::Full)?;
+        Some(rollcall_webhook::Settings {
+            namespace: self.namespace.clone(),
+            address,
+            lifetime: self.webhook_certificate_lifetime,
+            dry_run: self.dry_run,
+            seed: RandomState::new().hash_one(std::process::id()),
+        })
+    }
+
     fn config(self) -> Config {
-        // Of the webhook, and accepted so that one set of flags fits both.
-        let _ = self.webhook_bind_address;
         Config {
             namespace: self.namespace,
             full: self.mode == Mode::Full,
@@ -196,10 +234,18 @@ fn address(text: &str) -> Result<Listen, String> {
 }
 
 fn lease_duration(text: &str) -> Result<Duration, String> {
+    at_least(SHORTEST_LEASE, text)
+}
+
+fn certificate_lifetime(text: &str) -> Result<Duration, String> {
+    at_least(SHORTEST_CERTIFICATE, text)
+}
+
+fn at_least(shortest: Duration, text: &str) -> Result<Duration, String> {
     let duration = text.parse::<GoDuration>().map_err(|error| error.to_string())?.get();
-    match duration >= SHORTEST_LEASE {
+    match duration >= shortest {
         true => Ok(duration),
-        false => Err(format!("must be at least {}s", SHORTEST_LEASE.as_secs())),
+        false => Err(format!("must be at least {}s", shortest.as_secs())),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Which pods get which gates.
 
-use crate::cases::{self, PodCase};
+use crate::cases;
 use crate::common::*;
-use crate::server::{self, Server, collection, gates};
+use crate::server::{self, collection, gates};
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 /// Cases at a time: namespaces and probes mostly wait.
@@ -13,54 +13,11 @@ async fn pods_get_their_gates_and_nothing_else() -> Result<()> {
     let server = server::start().await?;
     let control = server.cluster.namespace("control").await?;
     stream::iter(cases::pods())
-        .map(async |case| run(&server, &control, &case).await.map_err(|error| error.context(case.case)))
+        .map(async |case| server.judge(&control, &case).await.map_err(|error| error.context(case.case)))
         .buffer_unordered(AT_ONCE)
         .try_collect::<Vec<()>>()
         .await?;
     Ok(())
-}
-
-async fn run(server: &Server<'_>, control: &str, case: &PodCase) -> Result<()> {
-    let namespace = server.namespace("case", json!({})).await?;
-    server.sequences(&namespace, &case.sequences(&namespace)).await?;
-    let sent = case.pod();
-    let asked = |error: (u16, String)| anyhow::anyhow!("{error:?}");
-    let tried = server.try_pod(&namespace, &sent).await?.map_err(asked)?;
-    let made = server.create("pods", &namespace, &sent).await?;
-    let other = server.try_pod(control, &sent).await?.map_err(asked)?;
-    for (way, pod) in [("dry run", tried), ("creation", made)] {
-        let mut found = gates(&pod);
-        // The policies are evaluated for the sequences in no certain order.
-        found[case.gates_sent()..].sort();
-        assert_eq!(found, case.gates, "{}: {way}", case.case);
-        let untouched = found.len() == case.gates_sent();
-        assert_eq!(rest(&pod, untouched), rest(&other, untouched), "{}: {way}: the rest", case.case);
-    }
-    Ok(())
-}
-
-/// A pod without what differs between two that were sent alike, and without what a gate brings with it if it may have got one.
-fn rest(pod: &Value, untouched: bool) -> Value {
-    let mut pod = pod.clone();
-    let metadata = pod["metadata"].as_object_mut().expect("metadata");
-    for field in ["uid", "creationTimestamp", "namespace", "resourceVersion"] {
-        metadata.remove(field);
-    }
-    if metadata.contains_key("generateName") {
-        metadata.remove("name");
-    }
-    if untouched {
-        let times = [("/metadata/managedFields", "time"), ("/status/conditions", "lastTransitionTime")];
-        for (list, time) in times {
-            let entries = pod.pointer_mut(list).and_then(Value::as_array_mut);
-            entries.into_iter().flatten().for_each(|entry| entry[time] = Value::Null);
-        }
-    } else {
-        pod["metadata"]["managedFields"] = Value::Null;
-        pod["spec"]["schedulingGates"] = Value::Null;
-        pod["status"]["conditions"] = Value::Null;
-    }
-    pod
 }
 
 #[tokio::test]

@@ -1,6 +1,9 @@
-//! An API server with our definition and our policies.
+//! An API server with our definition and our policies, or our webhook.
 
-use crate::cases;
+// Used in part by the tests of each.
+#![allow(dead_code)]
+
+use crate::cases::{self, PodCase};
 use crate::common::*;
 use futures::future::try_join_all;
 use http::Method;
@@ -38,6 +41,10 @@ pub async fn start() -> Result<Server<'static>> {
 impl<'a> Server<'a> {
     pub fn of(cluster: &'a Cluster) -> Server<'a> {
         Server { cluster, client: cluster.client() }
+    }
+
+    pub fn client(&self) -> Client {
+        self.client.clone()
     }
 
     /// A new namespace, with the label that lets the policies in and with other fields of its metadata.
@@ -93,6 +100,26 @@ impl<'a> Server<'a> {
         self.send(Method::PATCH, path, "application/merge-patch+json", body, None).await?.map_err(refused)
     }
 
+    /// Creates the pod of a case, here and where nobody looks at it, and compares.
+    pub async fn judge(&self, control: &str, case: &PodCase) -> Result<()> {
+        let namespace = self.namespace("case", json!({})).await?;
+        self.sequences(&namespace, &case.sequences(&namespace)).await?;
+        let sent = case.pod();
+        let asked = |error: (u16, String)| anyhow::anyhow!("{error:?}");
+        let tried = self.try_pod(&namespace, &sent).await?.map_err(asked)?;
+        let made = self.create("pods", &namespace, &sent).await?;
+        let other = self.try_pod(control, &sent).await?.map_err(asked)?;
+        for (way, pod) in [("dry run", tried), ("creation", made)] {
+            let mut found = gates(&pod);
+            // The policies are evaluated for the sequences in no certain order.
+            found[case.gates_sent()..].sort();
+            assert_eq!(found, case.gates, "{}: {way}", case.case);
+            let untouched = found.len() == case.gates_sent();
+            assert_eq!(rest(&pod, untouched), rest(&other, untouched), "{}: {way}: the rest", case.case);
+        }
+        Ok(())
+    }
+
     /// Any request, as the administrator or as somebody else.
     pub async fn send(
         &self,
@@ -112,6 +139,30 @@ impl<'a> Server<'a> {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// A pod without what differs between two that were sent alike, and without what a gate brings with it if it may have got one.
+fn rest(pod: &Value, untouched: bool) -> Value {
+    let mut pod = pod.clone();
+    let metadata = pod["metadata"].as_object_mut().expect("metadata");
+    for field in ["uid", "creationTimestamp", "namespace", "resourceVersion"] {
+        metadata.remove(field);
+    }
+    if metadata.contains_key("generateName") {
+        metadata.remove("name");
+    }
+    if untouched {
+        let times = [("/metadata/managedFields", "time"), ("/status/conditions", "lastTransitionTime")];
+        for (list, time) in times {
+            let entries = pod.pointer_mut(list).and_then(Value::as_array_mut);
+            entries.into_iter().flatten().for_each(|entry| entry[time] = Value::Null);
+        }
+    } else {
+        pod["metadata"]["managedFields"] = Value::Null;
+        pod["spec"]["schedulingGates"] = Value::Null;
+        pod["status"]["conditions"] = Value::Null;
+    }
+    pod
 }
 
 fn refused((code, message): (u16, String)) -> anyhow::Error {

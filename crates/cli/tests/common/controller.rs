@@ -24,6 +24,8 @@ pub struct Options {
     /// The URL of a fault proxy to use instead of the API server.
     pub server_override: Option<String>,
     pub args: Vec<String>,
+    /// Where its webhook is to listen; else somewhere.
+    pub webhook: Option<u16>,
     pub env: Vec<(String, String)>,
 }
 
@@ -39,6 +41,8 @@ pub struct Controller {
     log: PathBuf,
     health: u16,
     metrics: u16,
+    /// Where its webhook listens, if one is configured.
+    pub webhook: u16,
 }
 
 impl Controller {
@@ -68,12 +72,14 @@ impl Controller {
         let kubeconfig = lab.kubeconfig(options.server_override.as_deref()).await?;
         let log = lab.cluster().dir().join(format!("logs/rollcall-{number}.log"));
         let (health, metrics) = (free_port()?, free_port()?);
+        let webhook = options.webhook.map_or_else(free_port, Ok)?;
         let output = File::create(&log)?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_rollcall"));
         command
             .args(["controller", "--mode", lab.mode])
             .arg(format!("--health-probe-bind-address=127.0.0.1:{health}"))
             .arg(format!("--metrics-bind-address=127.0.0.1:{metrics}"))
+            .arg(format!("--webhook-bind-address=127.0.0.1:{webhook}"))
             .args(&options.args)
             .env("KUBECONFIG", kubeconfig)
             .env_remove("RUST_LOG")
@@ -83,7 +89,7 @@ impl Controller {
             .stdout(output.try_clone()?)
             .stderr(output);
         let child = lab.cluster().adopt(&mut command).spawn().context("start rollcall")?;
-        Ok(Controller { child: Some(child), log, health, metrics })
+        Ok(Controller { child: Some(child), log, health, metrics, webhook })
     }
 
     /// Waits until `/readyz` says yes; a controller that ends instead is an error with its log.

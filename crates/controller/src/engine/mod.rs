@@ -237,10 +237,13 @@ impl Engine {
     /// Everything that can be done now without waiting.
     fn work(&mut self) {
         let now = Instant::now();
-        for key in self.index.take_touched() {
+        let (touched, synced) = (self.index.take_touched(), self.index.is_synced());
+        if self.config.full {
+            self.call_the_roll(&touched, synced);
+        }
+        for key in touched {
             self.queue.add(key, now);
         }
-        let synced = self.index.is_synced();
         self.health.turned(synced);
         let leads = self.leads(now);
         self.health.metrics.leader.set(i64::from(leads));
@@ -263,6 +266,18 @@ impl Engine {
         }
         while self.room() > 0 && self.report_one(now) {}
         self.health.metrics.in_flight.set(self.in_flight.len() as i64);
+    }
+
+    /// Tells the webhook what has changed. Every replica does so, leading or not.
+    fn call_the_roll(&self, touched: &BTreeSet<Uid>, synced: bool) {
+        let lacking = synced && !self.health.roster().is_complete();
+        if !touched.is_empty() || lacking {
+            let mut roster = self.health.roster_mut();
+            touched.iter().for_each(|key| roster.update(&self.index, *key));
+            if lacking {
+                roster.completed();
+            }
+        }
     }
 
     fn decide(&mut self, key: Uid, since: Instant, now: Instant) {

@@ -1,0 +1,426 @@
+//! Keeps the certificates in the cluster as they are to be, and serves them.
+//!
+//! Every replica does this. Who writes the Secret says which version it has read, so of two that want to write at once one is
+//! told to look again.
+
+use super::Served;
+use super::make::{Pair, make};
+use super::plan::{Held, Step, Terms, step};
+use super::read::{may_replace, trusts_newest};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use jiff::Timestamp;
+use kube::Client;
+use kube::core::WatchEvent;
+use rollcall_api::names;
+use rollcall_controller::backoff::Jitter;
+use rollcall_controller::client::{self, Failure, Meaning, request, with_query};
+use rollcall_controller::clock::Clock;
+use rollcall_controller::health::Health;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+/// So long after it was installed a webhook is noticed that was not there, or not permitted, at the start.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// How long the API server keeps a watch open.
+const WATCH: Duration = Duration::from_secs(290);
+/// A watch that is silent for longer is dead.
+const SILENCE: Duration = Duration::from_secs(300);
+
+const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+
+pub struct Keeper {
+    pub client: Client,
+    pub namespace: String,
+    pub terms: Terms,
+    pub clock: Clock,
+    pub jitter: Jitter,
+    /// Write nothing; serve what there is.
+    pub dry_run: bool,
+    pub health: Arc<Health>,
+    pub served: Arc<Served>,
+    /// There is a configuration that sends us requests.
+    pub configured: watch::Sender<bool>,
+    /// What is served, and what was last said about that.
+    pub serving: Option<Pair>,
+    pub said: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Meta {
+    resource_version: String,
+    annotations: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct List<T> {
+    metadata: Meta,
+    items: Vec<T>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Secret {
+    metadata: Meta,
+    data: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Configuration {
+    webhooks: Vec<Webhook>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Webhook {
+    name: String,
+    client_config: ClientConfig,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ClientConfig {
+    ca_bundle: Option<String>,
+}
+
+/// What there is, and from where to watch it.
+struct Seen {
+    secret: Option<Secret>,
+    configuration: Option<Configuration>,
+    secrets_at: String,
+    configurations_at: String,
+}
+
+impl Keeper {
+    /// For ever.
+    pub async fn run(mut self) {
+        let mut failures = 0;
+        loop {
+            match self.turn().await {
+                Ok(()) => failures = 0,
+                Err(failure) => {
+                    let wait = self.jitter.wait(failures, FIRST_WAIT, LONGEST_WAIT);
+                    failures += 1;
+                    // Somebody else was faster: look at what there is now.
+                    if failure.meaning() != Meaning::Moved {
+                        self.say(&failure);
+                    }
+                    tokio::time::sleep(wait).await;
+                }
+            }
+        }
+    }
+
+    /// Once for each trouble, not each time it is met.
+    fn say(&mut self, failure: &Failure) {
+        let text = failure.to_string();
+        if self.said.as_ref() != Some(&text) {
+            match failure.code {
+                Some(403) => tracing::info!(
+                    "no admission webhook: this account may not see its configuration (config/webhook grants that)"
+                ),
+                _ => tracing::warn!(%failure, "the webhook's certificates could not be looked after"),
+            }
+            self.said = Some(text);
+        }
+    }
+
+    /// Looks, does one thing if there is one to do, else waits until there may be.
+    async fn turn(&mut self) -> Result<(), Failure> {
+        let seen = self.look().await?;
+        self.said = None;
+        self.configured.send_replace(seen.configuration.is_some());
+        let held = seen
+            .secret
+            .as_ref()
+            .map(Secret::held)
+            .unwrap_or_else(|| Held { managed: true, ..Held::default() });
+        self.load(&held);
+        let mut until = None;
+        // Without a webhook that asks for them there is no need for certificates.
+        if let Some(configuration) = seen.configuration.as_ref().filter(|_| !self.dry_run) {
+            let trusted = configuration.webhooks.iter().all(|webhook| webhook.trusts(&held.authorities));
+            match step(&held, trusted, &self.terms, self.clock.now()) {
+                Step::Keep { until: at } => until = at,
+                step => return self.take(step, &held, seen.secret.as_ref()).await,
+            }
+            if self.publish(configuration, &held).await? {
+                return Ok(());
+            }
+        }
+        self.wait(seen, until).await
+    }
+
+    async fn look(&self) -> Result<Seen, Failure> {
+        let secrets: List<Secret> =
+            client::get(&self.client, &with_query(&self.secrets(), &self.only(true))).await?;
+        let path = with_query(CONFIGURATIONS, &self.only(false));
+        let configurations: List<Configuration> = client::get(&self.client, &path).await?;
+        Ok(Seen {
+            secret: secrets.items.into_iter().next(),
+            configuration: configurations.items.into_iter().next(),
+            secrets_at: secrets.metadata.resource_version,
+            configurations_at: configurations.metadata.resource_version,
+        })
+    }
+
+    fn secrets(&self) -> String {
+        format!("/api/v1/namespaces/{}/secrets", self.namespace)
+    }
+
+    /// By name, so that a permission for that name is enough.
+    fn only(&self, secret: bool) -> Vec<(&'static str, String)> {
+        let name = if secret { names::WEBHOOK_SECRET } else { names::WEBHOOK_CONFIGURATION };
+        vec![("fieldSelector", format!("metadata.name={name}"))]
+    }
+
+    /// Serves what the Secret holds. What cannot be served does not take the place of what can.
+    fn load(&mut self, held: &Held) {
+        let Some(pair) = held.current.as_ref().filter(|pair| self.serving.as_ref() != Some(pair)) else {
+            return;
+        };
+        match pair.certified().and_then(|certificate| Ok((certificate, pair.facts()?))) {
+            Ok((certificate, facts)) => {
+                self.served.serve(certificate);
+                self.health.metrics.certificate_expires.set(facts.expires.as_second());
+                let (expires, managed) = (facts.expires, held.managed);
+                tracing::info!(%expires, managed, "serving the webhook with this certificate");
+                if facts.expires <= self.clock.now() {
+                    tracing::warn!("it has expired");
+                }
+            }
+            Err(error) if held.managed => tracing::debug!(%error, "to be replaced"),
+            Err(error) => {
+                let secret = names::WEBHOOK_SECRET;
+                tracing::warn!(secret, %error, "a certificate that was brought cannot be served");
+            }
+        }
+        self.serving = Some(pair.clone());
+    }
+
+    async fn take(&self, step: Step, held: &Held, secret: Option<&Secret>) -> Result<(), Failure> {
+        let made = || {
+            let made = make(&self.terms.names, self.clock.now(), self.terms.lifetime);
+            made.map_err(|error| Failure {
+                code: None,
+                message: format!("no certificate could be made: {error}"),
+            })
+        };
+        let wanted = match step {
+            Step::Replace => held.replaced(made()?),
+            Step::Stage => held.staged(made()?),
+            Step::Promote => held.promoted(),
+            Step::Keep { .. } => return Ok(()),
+        };
+        tracing::info!(?step, "renewing the webhook's certificate");
+        self.write(&wanted, secret).await
+    }
+
+    async fn write(&self, held: &Held, secret: Option<&Secret>) -> Result<(), Failure> {
+        let field_manager = [("fieldManager", names::FIELD_MANAGER.to_owned())];
+        let collection = self.secrets();
+        let mut body = json!({
+            "metadata": {
+                "name": names::WEBHOOK_SECRET,
+                "labels": { "app.kubernetes.io/name": names::CONTROLLER },
+                "annotations": { names::MANAGED_CERTIFICATES: "true" },
+            },
+            "data": data(held),
+        });
+        let request = match secret {
+            Some(secret) => {
+                body["metadata"]["resourceVersion"] = secret.metadata.resource_version.as_str().into();
+                let path = with_query(&format!("{collection}/{}", names::WEBHOOK_SECRET), &field_manager);
+                request("PATCH", &path, Some(client::MERGE), body.to_string().into_bytes())
+            }
+            None => {
+                body["apiVersion"] = "v1".into();
+                body["kind"] = "Secret".into();
+                body["type"] = "Opaque".into();
+                let path = with_query(&collection, &field_manager);
+                request("POST", &path, Some(client::JSON), body.to_string().into_bytes())
+            }
+        };
+        client::send::<IgnoredAny>(&self.client, request).await.map(drop)
+    }
+
+    /// Writes the authorities into the webhooks that are to trust them; whether there was one to write.
+    async fn publish(&self, configuration: &Configuration, held: &Held) -> Result<bool, Failure> {
+        let operations = publication(&configuration.webhooks, &held.authorities);
+        if operations.is_empty() {
+            return Ok(false);
+        }
+        let path = format!("{CONFIGURATIONS}/{}", names::WEBHOOK_CONFIGURATION);
+        let path = with_query(&path, &[("fieldManager", names::FIELD_MANAGER.to_owned())]);
+        let body = Value::from(operations).to_string().into_bytes();
+        let patch = request("PATCH", &path, Some(client::JSON_PATCH), body);
+        client::send::<IgnoredAny>(&self.client, patch).await?;
+        tracing::info!(configuration = names::WEBHOOK_CONFIGURATION, "published the webhook's authorities");
+        Ok(true)
+    }
+
+    /// Until something changes, or until that time.
+    async fn wait(&self, seen: Seen, until: Option<Timestamp>) -> Result<(), Failure> {
+        let mut secrets = self.open::<Secret>(&self.secrets(), true, &seen.secrets_at).await?;
+        let mut configurations =
+            self.open::<IgnoredObject>(CONFIGURATIONS, false, &seen.configurations_at).await?;
+        let until =
+            until.map_or_else(|| tokio::time::Instant::now() + SILENCE, |at| self.clock.instant_of(at));
+        tokio::select! {
+            biased;
+            changed = change(&mut secrets) => changed,
+            changed = change(&mut configurations) => changed,
+            () = tokio::time::sleep_until(until) => Ok(()),
+        }
+    }
+
+    async fn open<T: DeserializeOwned + Clone + Send + 'static>(
+        &self,
+        path: &str,
+        secret: bool,
+        version: &str,
+    ) -> Result<Events<T>, Failure> {
+        let mut query = self.only(secret);
+        query.extend([
+            ("watch", "true".to_owned()),
+            ("allowWatchBookmarks", "true".to_owned()),
+            ("resourceVersion", version.to_owned()),
+            ("timeoutSeconds", WATCH.as_secs().to_string()),
+        ]);
+        let request = request("GET", &with_query(path, &query), None, Vec::new());
+        let opened = tokio::time::timeout(client::TIMEOUT, self.client.request_events::<T>(request)).await;
+        let events = opened.map_err(|_| Failure::timeout(client::TIMEOUT))?.map_err(Failure::from)?;
+        Ok(events.map(|event| event.map_err(Failure::from)).boxed())
+    }
+}
+
+type Events<T> = BoxStream<'static, Result<WatchEvent<T>, Failure>>;
+
+/// That it has changed is all there is to know.
+#[derive(Clone, Debug, Deserialize)]
+struct IgnoredObject {}
+
+/// Waits for a change, or for the end of the watch, which means to look again, too.
+async fn change<T>(events: &mut Events<T>) -> Result<(), Failure> {
+    loop {
+        match tokio::time::timeout(SILENCE, events.next()).await {
+            Ok(Some(Ok(WatchEvent::Bookmark(_)))) => {}
+            Ok(Some(Ok(WatchEvent::Error(status)))) => return Err(Failure::from(*status)),
+            Ok(Some(Ok(_))) | Ok(None) | Err(_) => return Ok(()),
+            Ok(Some(Err(failure))) => return Err(failure),
+        }
+    }
+}
+
+impl Secret {
+    fn held(&self) -> Held {
+        let text = |key: &str| {
+            let bytes = STANDARD.decode(self.data.get(key)?).ok()?;
+            String::from_utf8(bytes).ok().filter(|text| !text.trim().is_empty())
+        };
+        let pair = |name: &str| {
+            Some(Pair { chain: text(&format!("{name}.crt"))?, key: text(&format!("{name}.key"))? })
+        };
+        let marked =
+            self.metadata.annotations.get(names::MANAGED_CERTIFICATES).is_some_and(|value| value == "true");
+        Held {
+            // One that somebody has made empty is to be filled.
+            managed: marked || self.data.is_empty(),
+            current: pair("tls"),
+            next: pair("next"),
+            authorities: text("ca.crt").unwrap_or_default(),
+        }
+    }
+}
+
+impl Webhook {
+    fn bundle(&self) -> String {
+        let bundle = self.client_config.ca_bundle.as_deref().and_then(|bundle| STANDARD.decode(bundle).ok());
+        bundle.and_then(|bundle| String::from_utf8(bundle).ok()).unwrap_or_default()
+    }
+
+    fn trusts(&self, authorities: &str) -> bool {
+        trusts_newest(&self.bundle(), authorities)
+    }
+}
+
+/// As a merge patch has it: what is not there any more is null.
+fn data(held: &Held) -> Value {
+    let text = |text: Option<&str>| text.map_or(Value::Null, |text| STANDARD.encode(text).into());
+    let Held { managed: _, current, next, authorities } = held;
+    let mut data = json!({ "ca.crt": text(Some(authorities)) });
+    for (name, pair) in [("tls", current), ("next", next)] {
+        data[format!("{name}.crt")] = text(pair.as_ref().map(|pair| &*pair.chain));
+        data[format!("{name}.key")] = text(pair.as_ref().map(|pair| &*pair.key));
+    }
+    data
+}
+
+/// The patch by which webhooks get the authorities that they may get, each guarded by what was there.
+fn publication(webhooks: &[Webhook], authorities: &str) -> Vec<Value> {
+    let mut operations = Vec::new();
+    for (place, webhook) in webhooks.iter().enumerate().filter(|_| !authorities.trim().is_empty()) {
+        let bundle = webhook.bundle();
+        if bundle == authorities || !may_replace(&bundle, authorities) {
+            continue;
+        }
+        let path = format!("/webhooks/{place}/clientConfig/caBundle");
+        operations
+            .push(json!({ "op": "test", "path": format!("/webhooks/{place}/name"), "value": webhook.name }));
+        if let Some(there) = &webhook.client_config.ca_bundle {
+            operations.push(json!({ "op": "test", "path": path, "value": there }));
+        }
+        operations.push(json!({ "op": "add", "path": path, "value": STANDARD.encode(authorities) }));
+    }
+    operations
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn webhook(name: &str, bundle: Option<&str>) -> Webhook {
+        let ca_bundle = bundle.map(|bundle| STANDARD.encode(bundle));
+        Webhook { name: name.into(), client_config: ClientConfig { ca_bundle } }
+    }
+
+    #[test]
+    fn only_bundles_that_are_empty_or_ours_are_written() {
+        let stranger = rcgen::generate_simple_self_signed(["x".to_owned()]).expect("one").cert.pem();
+        let made = make(&["a".to_owned()], Timestamp::UNIX_EPOCH, WATCH).expect("one");
+        let ours = Held::default().replaced(made).authorities;
+        let webhooks = [
+            webhook("none", None),
+            webhook("placeholder", Some("\n")),
+            webhook("theirs", Some(&stranger)),
+            webhook("there", Some(&ours)),
+        ];
+        let operations = publication(&webhooks, &ours);
+        let written = |operation: &&Value| operation["op"] == "add";
+        let paths: Vec<&str> = operations.iter().filter(written).filter_map(|o| o["path"].as_str()).collect();
+        assert_eq!(paths, ["/webhooks/0/clientConfig/caBundle", "/webhooks/1/clientConfig/caBundle"]);
+        assert_eq!(publication(&webhooks, "").len(), 0, "nothing is not published");
+    }
+
+    #[test]
+    fn a_secret_is_read_back_as_it_was_written() {
+        let made = make(&["a".to_owned()], Timestamp::UNIX_EPOCH, WATCH).expect("one");
+        let held = Held::default().replaced(made.clone()).staged(made);
+        let data = serde_json::from_value(data(&held)).expect("texts");
+        let mut secret = Secret { metadata: Meta::default(), data };
+        assert_eq!(secret.held(), Held { managed: false, ..held.clone() });
+        secret.metadata.annotations.insert(names::MANAGED_CERTIFICATES.into(), "true".into());
+        assert_eq!(secret.held(), held);
+        assert!(Secret::default().held().managed, "an empty one is ours to fill");
+    }
+}

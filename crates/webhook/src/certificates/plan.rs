@@ -1,0 +1,208 @@
+//! What is to be done about the certificates there are.
+
+use super::make::{Made, Pair};
+use super::read::first;
+use jiff::Timestamp;
+use std::time::Duration;
+
+/// API servers hear of a new bundle within milliseconds; this is for those that are slow.
+const OVERLAP: Duration = Duration::from_secs(600);
+
+/// What the Secret holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Ours to write.
+    pub managed: bool,
+    pub current: Option<Pair>,
+    pub next: Option<Pair>,
+    /// The newest first.
+    pub authorities: String,
+}
+
+/// For what a certificate is made.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// The names it must have, the most important one first.
+    pub names: Vec<String>,
+    pub lifetime: Duration,
+}
+
+impl Terms {
+    /// A third of its life is left then: time enough to find out why it is not renewed.
+    fn renewed_after(&self) -> Duration {
+        self.lifetime * 2 / 3
+    }
+
+    fn overlap(&self) -> Duration {
+        OVERLAP.min(self.lifetime / 20)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// There is none that is any good: make one and serve it at once.
+    Replace,
+    /// Make the next one and publish its authority beside that of the current one.
+    Stage,
+    /// Serve the next one.
+    Promote,
+    /// Nothing, before that time.
+    Keep { until: Option<Timestamp> },
+}
+
+/// What to do now. `trusted`: every webhook's bundle holds the newest authority.
+pub fn step(held: &Held, trusted: bool, terms: &Terms, now: Timestamp) -> Step {
+    if !held.managed {
+        return Step::Keep { until: None };
+    }
+    let usable = |pair: &Pair| {
+        let facts = pair.certified().and_then(|_| pair.facts()).ok()?;
+        let fits = terms.names.iter().all(|name| facts.names.contains(name)) && now < facts.expires;
+        fits.then_some(facts)
+    };
+    let Some(current) = held.current.as_ref().and_then(usable) else { return Step::Replace };
+    let after = |at: Timestamp, wait: Duration| at.saturating_add(wait).unwrap_or(Timestamp::MAX);
+    let wait =
+        |until: Timestamp, then: Step| if now < until { Step::Keep { until: Some(until) } } else { then };
+    match held.next.as_ref().map(usable) {
+        None => wait(after(current.made, terms.renewed_after()), Step::Stage),
+        Some(None) => Step::Stage,
+        // To be published first, which brings us here again; if that cannot be, the end of the current one does.
+        Some(Some(_)) if !trusted => Step::Keep { until: Some(current.expires) },
+        Some(Some(next)) => wait(after(next.made, terms.overlap()), Step::Promote),
+    }
+}
+
+impl Held {
+    /// With this one served at once.
+    pub fn replaced(&self, made: Made) -> Held {
+        let authorities = self.with_authority(&made.authority);
+        Held { managed: true, current: Some(made.pair), next: None, authorities }
+    }
+
+    /// With this one to be served later.
+    pub fn staged(&self, made: Made) -> Held {
+        let authorities = self.with_authority(&made.authority);
+        Held { next: Some(made.pair), authorities, ..self.clone() }
+    }
+
+    /// With the next one served.
+    pub fn promoted(&self) -> Held {
+        Held { current: self.next.clone().or(self.current.clone()), next: None, ..self.clone() }
+    }
+
+    /// The new authority and the one before it. There may still be calls that trust only that one, and of a next one that was
+    /// given up nothing was served.
+    fn with_authority(&self, authority: &str) -> String {
+        let authorities = &self.authorities;
+        let before = match (&self.next, first(authorities)) {
+            (Some(_), Some(newest)) => {
+                first(&authorities[authorities.find(newest).unwrap_or(0) + newest.len()..])
+            }
+            (_, newest) => newest,
+        };
+        format!("{}\n{}\n", authority.trim(), before.unwrap_or_default()).trim_end().to_owned() + "\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::certificates::make::make;
+    use crate::certificates::read::{certificates, may_replace, trusts_newest};
+
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+
+    fn terms() -> Terms {
+        Terms { names: vec!["a.svc".into(), "127.0.0.1".into(), "::1".into()], lifetime: 90 * DAY }
+    }
+
+    fn day(number: u32) -> Timestamp {
+        "2026-01-01T00:00:00Z".parse::<Timestamp>().expect("a time") + DAY * number
+    }
+
+    fn made(now: Timestamp) -> Made {
+        make(&terms().names, now, terms().lifetime).expect("a certificate")
+    }
+
+    fn held() -> Held {
+        Held { managed: true, ..Held::default() }.replaced(made(day(0)))
+    }
+
+    #[test]
+    fn a_certificate_is_what_was_asked_for() {
+        let facts = held().current.expect("one").facts().expect("facts");
+        assert_eq!((facts.made, facts.expires), (day(0), day(90)));
+        assert_eq!(facts.names, terms().names.into_iter().collect());
+    }
+
+    #[test]
+    fn renewal_goes_in_steps_and_both_authorities_are_trusted_meanwhile() {
+        let terms = terms();
+        assert_eq!(step(&Held { managed: true, ..Held::default() }, false, &terms, day(0)), Step::Replace);
+        let held = held();
+        assert_eq!(step(&held, true, &terms, day(1)), Step::Keep { until: Some(day(60)) });
+        assert_eq!(step(&held, true, &terms, day(60)), Step::Stage);
+        let (old, staged) = (held.authorities.clone(), held.staged(made(day(60))));
+        assert_eq!(certificates(&staged.authorities).len(), 2);
+        assert_eq!(staged.current, held.current);
+        assert!(trusts_newest(&staged.authorities, &staged.authorities));
+        assert!(!trusts_newest(&old, &staged.authorities));
+        assert_eq!(step(&staged, false, &terms, day(61)), Step::Keep { until: Some(day(90)) });
+        let until = day(60) + OVERLAP;
+        assert_eq!(step(&staged, true, &terms, day(60)), Step::Keep { until: Some(until) });
+        assert_eq!(step(&staged, true, &terms, until), Step::Promote);
+        let promoted = staged.promoted();
+        assert_eq!((&promoted.current, &promoted.next), (&staged.next, &None));
+        assert_eq!(promoted.authorities, staged.authorities);
+        // The next renewal leaves the oldest out.
+        let again = promoted.staged(made(day(120)));
+        assert_eq!(certificates(&again.authorities).len(), 2);
+        assert!(!certificates(&again.authorities).contains(&certificates(&old)[0]));
+    }
+
+    #[test]
+    fn a_next_one_that_is_given_up_does_not_push_the_served_one_out_of_the_bundle() {
+        let held = held();
+        let twice = held.staged(made(day(60))).staged(made(day(61)));
+        assert!(certificates(&twice.authorities).contains(&certificates(&held.authorities)[0]));
+        assert_eq!(certificates(&twice.authorities).len(), 2);
+    }
+
+    #[test]
+    fn what_is_no_good_is_replaced() {
+        let (terms, held) = (terms(), held());
+        assert_eq!(step(&held, true, &terms, day(90)), Step::Replace, "expired");
+        let more = Terms { names: vec!["other.svc".into()], ..terms.clone() };
+        assert_eq!(step(&held, true, &more, day(1)), Step::Replace, "another name");
+        let other = made(day(0)).pair.key;
+        let chain = held.current.clone().expect("one").chain;
+        for current in [
+            Pair { chain: chain.clone(), key: other },
+            Pair { chain, key: String::new() },
+            Pair { chain: "x".into(), key: "x".into() },
+        ] {
+            let broken = Held { current: Some(current), ..held.clone() };
+            assert_eq!(step(&broken, true, &terms, day(1)), Step::Replace);
+        }
+    }
+
+    #[test]
+    fn what_others_made_is_never_touched() {
+        let theirs = Held { managed: false, ..held() };
+        assert_eq!(step(&theirs, false, &terms(), day(1000)), Step::Keep { until: None });
+    }
+
+    #[test]
+    fn a_bundle_is_written_over_only_if_it_is_empty_or_ours() {
+        let ours = held().authorities;
+        let stranger = rcgen::generate_simple_self_signed(["x".to_owned()]).expect("one").cert.pem();
+        for (bundle, expected) in
+            [("", true), ("\n", true), (ours.as_str(), true), (&stranger, false), ("no certificate", false)]
+        {
+            assert_eq!(may_replace(bundle, &held().authorities), expected, "{bundle}");
+        }
+        assert!(may_replace(&format!("{stranger}{ours}"), ""), "ours, of a Secret that is lost");
+        assert!(may_replace(&stranger, &stranger), "brought by somebody who changes it");
+    }
+}
