@@ -1,5 +1,5 @@
-//! The Lite install of the README, word by word, on a real node: the controller runs there from its image as the
-//! Deployment of rbac-lite.yaml, and the first example runs as real containers with real readiness probes.
+//! The two installs of the documents, word by word, on a real node: the controller runs there from its image as the
+//! Deployment of rbac-lite.yaml or rbac.yaml, and the examples run as real containers with real readiness probes.
 
 use anyhow::{Context, Result, ensure};
 use rollcall_testbed::{AuditEvent, Cluster, Image, Options, RealNode};
@@ -68,6 +68,10 @@ fn have_an_engine() -> Result<()> {
     rollcall_testbed::install_packages(&[("buildah", "/usr/bin/buildah")])
 }
 
+/// The CSI driver of the example is ready when the test says so: it answers as soon as there is a file `/go`.
+const NGINX: &str = "/bin/busybox hostname | /bin/busybox grep -q ^csi-driver- && \
+    while ! test -f /go; do /bin/busybox sleep 0.2; done; exec /bin/busybox httpd -f -p 80 -h /www";
+
 /// `nginx:latest`, as far as the example needs it: something that answers on port 80.
 fn import_nginx(node: &RealNode, dir: &Path) -> Result<()> {
     let page = dir.join("index.html");
@@ -76,7 +80,7 @@ fn import_nginx(node: &RealNode, dir: &Path) -> Result<()> {
     Image::new("docker.io/library/nginx:latest")
         .file("/bin/busybox", Path::new("/bin/busybox"))
         .file("/www/index.html", &page)
-        .entrypoint(&["/bin/busybox", "httpd", "-f", "-p", "80", "-h", "/www"])
+        .entrypoint(&["/bin/busybox", "sh", "-c", NGINX])
         .write(&archive)?;
     node.import_image(&archive)
 }
@@ -116,9 +120,9 @@ fn in_order(cluster: &Cluster, pods: &[&str]) -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn the_lite_install_on_a_real_node() -> Result<()> {
-    let cluster = Cluster::start(Options { nodes: 0, ..Options::default() }).await?;
+/// A cluster of one real node, with the controller's image on it and whatever the examples need.
+async fn start(options: Options) -> Result<(Cluster, RealNode)> {
+    let cluster = Cluster::start(options).await?;
     let dir = cluster.dir().join("images");
     fs::create_dir(&dir)?;
     // Before the node is taken, of which the machine has one: a build can take minutes.
@@ -130,16 +134,27 @@ async fn the_lite_install_on_a_real_node() -> Result<()> {
     node.import_image(&archive)?;
     import_nginx(&node, &dir)?;
     cluster.apply(USE_WHAT_IS_THERE)?;
+    Ok((cluster, node))
+}
+
+fn rolled_out(cluster: &Cluster) -> Result<()> {
+    let rollout = ["rollout", "status", "deployment/pod-sequence-controller", "--timeout=120s"];
+    let namespace = ["-n", "pod-sequence-system"];
+    cluster.kubectl_ok(&[&namespace, &rollout[..]].concat()).map(drop).or_else(|error| {
+        let pods = cluster.kubectl_ok(&[&namespace[..], &["describe", "pods"]].concat())?;
+        Err(error.context(pods))
+    })
+}
+
+#[tokio::test]
+async fn the_lite_install_on_a_real_node() -> Result<()> {
+    let (cluster, node) = start(Options { nodes: 0, ..Options::default() }).await?;
 
     let file = |path: &str| repository().join(path).display().to_string();
     let kubectl = |arguments: &[&str]| cluster.kubectl_ok(arguments);
     kubectl(&["apply", "-f", &file("config/crd/podsequence-crd.yaml")])?;
     kubectl(&["apply", "-f", &file("config/rbac/rbac-lite.yaml")])?;
-    let rollout = ["rollout", "status", "deployment/pod-sequence-controller", "--timeout=120s"];
-    if let Err(error) = kubectl(&[&["-n", "pod-sequence-system"], &rollout[..]].concat()) {
-        let pods = kubectl(&["-n", "pod-sequence-system", "describe", "pods"])?;
-        return Err(error.context(pods));
-    }
+    rolled_out(&cluster)?;
 
     kubectl(&["apply", "-f", &file("config/samples/example-podsequence.yaml")])?;
     let complete = kubectl(&["wait", "--for=condition=Ready", "podseq/example-sequence", "--timeout=180s"]);
@@ -168,5 +183,164 @@ async fn the_lite_install_on_a_real_node() -> Result<()> {
     ensure!(gone, "make undeploy leaves the namespace");
     // The node is cleaned up by its own; a pod left running would only make that slower.
     tokio::time::timeout(Duration::from_secs(60), node.stop_kubelet()).await??;
+    Ok(())
+}
+
+/// What the API server finds behind a Service are its endpoints: there is no kube-proxy here.
+const BY_ENDPOINTS: &str = "--enable-aggregator-routing=true";
+
+/// The commands of a section of a document.
+fn commands(document: &str, section: &str) -> Result<String> {
+    let text = fs::read_to_string(repository().join(document))?;
+    let (_, text) = text.split_once(section).with_context(|| format!("{document} has no {section:?}"))?;
+    let (_, text) = text.split_once("```bash\n").context("no commands")?;
+    let (commands, _) = text.split_once("```").context("no end")?;
+    Ok(commands.to_owned())
+}
+
+/// As a person in the repository who copies commands into a terminal; what they print.
+fn shell(cluster: &Cluster, commands: &str) -> Result<String> {
+    let path = format!("{}:{}", cluster.bin_dir().display(), std::env::var("PATH")?);
+    let mut shell = Command::new("sh");
+    shell.args(["-ec", commands]).current_dir(repository());
+    let output = shell.env("PATH", path).env("KUBECONFIG", cluster.kubeconfig()).output()?;
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success(), "{commands}\nended with {}:\n{stdout}\n{stderr}", output.status);
+    Ok(stdout.into_owned())
+}
+
+/// A pod without a gate in its template gets one: the API server has reached a pod of ours through its Service.
+async fn webhook_is_reached(cluster: &Cluster) -> Result<()> {
+    let run = "run probe --image=nginx:latest --labels=app=my-app --dry-run=server -o";
+    let args: Vec<&str> = run.split(' ').chain(["jsonpath={.spec.schedulingGates[*].name}"]).collect();
+    let gated =
+        async || Ok((cluster.kubectl_ok(&args)? == "podsequence.example.com/sequence-gate").then_some(()));
+    let reached =
+        rollcall_testbed::wait::until("a gate from the webhook", Duration::from_secs(60), gated).await;
+    reached.or_else(|error| {
+        let logs =
+            ["logs", "-n", "pod-sequence-system", "-l", "app.kubernetes.io/name=pod-sequence-controller"];
+        Err(error.context(cluster.kubectl_ok(&logs)?))
+    })
+}
+
+#[tokio::test]
+async fn the_full_install_on_a_real_node() -> Result<()> {
+    let api_server_args = vec![BY_ENDPOINTS.to_owned()];
+    let (cluster, node) = start(Options { nodes: 0, api_server_args, ..Options::default() }).await?;
+    tokio::task::spawn_blocking(|| rollcall_testbed::install_packages(&[("openssl", "/usr/bin/openssl")]))
+        .await??;
+    let kubectl = |arguments: &[&str]| cluster.kubectl_ok(arguments);
+
+    // The five steps of the document; the fourth is "the command from step 2".
+    let steps = commands("config/webhook/README.md", "### Bring your own")?;
+    let (before, after) = steps.split_once("# 3.").context("step 3")?;
+    let printed = shell(&cluster, before)?;
+    let (_, bundle) = printed.split_once("\"value\":\"").context("a command")?;
+    let (bundle, _) = bundle.split_once('"').context("the end of a bundle")?;
+    ensure!(after.contains("<CA_BUNDLE>"), "{after}");
+    shell(&cluster, &after.replace("<CA_BUNDLE>", bundle))?;
+    rolled_out(&cluster)?;
+    ensure!(
+        kubectl(&["get", "pods", "-n", "pod-sequence-system", "-o", "name"])?.lines().count() == 2,
+        "replicas"
+    );
+
+    kubectl(&[
+        "apply",
+        "-f",
+        &repository().join("config/samples/node-scoped-csi-example.yaml").display().to_string(),
+    ])?;
+    kubectl(&["label", "namespace", "default", "podsequence-enabled=true"])?;
+    webhook_is_reached(&cluster).await?;
+
+    // The driver runs and is not ready: nobody lands beside it.
+    let driver = ["get", "pods", "-l", "app=csi-driver", "-o", "jsonpath={.items[*].metadata.name}"];
+    kubectl(&[
+        "wait",
+        "--for=jsonpath={.status.phase}=Running",
+        "pods",
+        "-l",
+        "app=csi-driver",
+        "--timeout=120s",
+    ])?;
+    kubectl(&[
+        "wait",
+        "--for=jsonpath={.status.nodes.waiting}=1",
+        "podseq/csi-driver-sequence",
+        "--timeout=60s",
+    ])?;
+    let apps = ["get", "pods", "-l", "app=my-app", "-o", "jsonpath={.items[*].spec.nodeName}"];
+    ensure!(kubectl(&apps)?.is_empty(), "an app landed before the driver was ready");
+    let label = format!("jsonpath={{.metadata.labels.{}}}", key_of(&cluster)?.replace('.', "\\."));
+    ensure!(!kubectl(&["get", "node", "real", "-o", &label])?.is_empty(), "the node is closed");
+
+    // Let go.
+    kubectl(&["exec", &kubectl(&driver)?, "--", "/bin/busybox", "touch", "/go"])?;
+    let complete =
+        kubectl(&["wait", "--for=condition=Ready", "podseq/csi-driver-sequence", "--timeout=180s"]);
+    if let Err(error) = complete {
+        return Err(error.context(kubectl(&["describe", "podseq,pods"])?));
+    }
+    ensure!(kubectl(&apps)? == "real real real", "the apps run");
+    ensure!(kubectl(&["get", "node", "real", "-o", &label])?.is_empty(), "the node is open");
+    driver_first(&cluster)?;
+
+    // From certificates that were brought to those that the controller makes.
+    shell(&cluster, &commands("config/webhook/README.md", "To go back to certificates")?)?;
+    let managed = "jsonpath={.metadata.annotations.podsequence\\.example\\.com/managed-certificates}";
+    let ours = async || {
+        let args =
+            ["get", "secret", "-n", "pod-sequence-system", "pod-sequence-webhook-certs", "-o", managed];
+        let output = cluster.kubectl(&args)?;
+        Ok((output.stdout == b"true").then_some(()))
+    };
+    rollcall_testbed::wait::until("certificates of ours", Duration::from_secs(60), ours).await?;
+    webhook_is_reached(&cluster).await?;
+
+    kubectl(&["delete", "podseq", "csi-driver-sequence", "--timeout=60s"])?;
+    let clean = async || {
+        let node = kubectl(&["get", "node", "real", "-o", "jsonpath={.metadata}"])?;
+        Ok((!node.contains("podsequence.example.com/")).then_some(()))
+    };
+    rollcall_testbed::wait::until("a node without anything of ours", Duration::from_secs(60), clean).await?;
+    kubectl(&["delete", "deployment,daemonset", "--all", "--timeout=60s"])?;
+    make(&cluster, &["undeploy"])?;
+    let left = cluster.kubectl(&[
+        "get",
+        "mutatingwebhookconfiguration,clusterrole,clusterrolebinding",
+        "-o",
+        "name",
+    ])?;
+    ensure!(!String::from_utf8_lossy(&left.stdout).contains("sequence"), "make undeploy leaves something");
+    tokio::time::timeout(Duration::from_secs(60), node.stop_kubelet()).await??;
+    Ok(())
+}
+
+/// The label that keeps nodes closed for the second group.
+fn key_of(cluster: &Cluster) -> Result<String> {
+    let output = Command::new(env!("CARGO_BIN_EXE_rollcall"))
+        .args(["keys", "csi-driver-sequence"])
+        .env("KUBECONFIG", cluster.kubeconfig())
+        .output()?;
+    let text = String::from_utf8(output.stdout)?;
+    let mut words = text.split_whitespace().filter(|word| word.ends_with("-blocked"));
+    words.next_back().map(str::to_owned).with_context(|| format!("no key in {text:?}"))
+}
+
+/// Every app was bound after the driver had been ready. A binding has no version of its own; the first status that the kubelet
+/// writes for the pod has.
+fn driver_first(cluster: &Cluster) -> Result<()> {
+    let mut audit = cluster.audit();
+    let pods: Vec<AuditEvent> =
+        audit.all()?.iter().filter(|e| e.resource == "pods" && e.is_committed()).cloned().collect();
+    let of = |prefix: &'static str| pods.iter().filter(move |event| event.name.starts_with(prefix));
+    let ready = of("csi-driver-").filter(|event| is_ready(event)).map(resource_version).min();
+    let ready = ready.context("the driver was never ready")?;
+    let released: Vec<u64> = of("my-app-")
+        .filter(|event| event.user == ACCOUNT && event.verb == "patch")
+        .map(resource_version)
+        .collect();
+    ensure!(released.len() == 3 && released.iter().all(|at| *at > ready), "{released:?} against {ready}");
     Ok(())
 }
