@@ -234,7 +234,7 @@ async fn the_full_install_on_a_real_node() -> Result<()> {
 
     // The five steps of the document; the fourth is "the command from step 2".
     let steps = commands("config/webhook/README.md", "### Bring your own")?;
-    let (before, after) = steps.split_once("# 3.").context("step 3")?;
+    let (before, after) = steps.split_at(steps.find("# 3.").context("step 3")?);
     let printed = shell(&cluster, before)?;
     let (_, bundle) = printed.split_once("\"value\":\"").context("a command")?;
     let (bundle, _) = bundle.split_once('"').context("the end of a bundle")?;
