@@ -64,7 +64,7 @@ impl Health {
         self.roster.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn roster_mut(&self) -> RwLockWriteGuard<'_, Roster> {
+    pub fn roster_mut(&self) -> RwLockWriteGuard<'_, Roster> {
         self.roster.write().unwrap_or_else(PoisonError::into_inner)
     }
 
