@@ -189,6 +189,7 @@ mod tests {
         metrics.watch_age.get_or_create(&ByKind { kind: "pods" }).set(1.5);
         metrics.violations.get_or_create(&ByInvariant { invariant: "S1" }).inc();
         metrics.pods.get_or_create(&ByState { state: "held" }).set(1);
+        metrics.reviews.get_or_create(&ByOutcome { outcome: "changed" }).inc();
         metrics.release_answered(Duration::from_millis(7), Duration::from_secs(3));
         let text = metrics.encode();
         for (name, _) in ALL {

@@ -8,6 +8,7 @@ use rollcall_core::node::{Drivers, Effect, Node, Placement, Taint, Toleration};
 use rollcall_core::sequence::spec::{
     DeletionPolicy, Enforcement, Members, NodeGuard, NodeReady, Scope, Spec,
 };
+use rollcall_core::sequence::status::ConditionKind;
 use rollcall_core::sequence::{Phase, Sequence, Status, keys};
 use std::sync::Arc;
 use support::build::{HOME, at, group, labels, node, owner, owner_ref, pod, selector, sequence, spec};
@@ -343,6 +344,45 @@ fn the_first_members_and_a_group_opened_by_hand_are_seen_on_nodes_where_nothing_
     assert!(scene.is_held("last"), "nothing matches app=app");
     scene.app("app-1");
     assert!(!scene.is_held("last"), "a holds none of the apps that there are now");
+}
+
+#[test]
+fn no_more_start_at_a_time_than_allowed_however_many_nodes_are_open() {
+    let mut scene = Scene::new(&["a", "b", "c"]);
+    scene.spec.groups[0].max_concurrent_starts = Some(2);
+    let mut scene = scene.begin();
+    ["a", "b", "c"].iter().for_each(|node| {
+        let name = format!("driver-{node}");
+        let mut pod = pod(HOME, &name, &name, "app=driver", scene.world.now);
+        pod.wishes = wishes(Pin::Name((*node).into()));
+        scene.world.apply(Object::Pod(pod));
+    });
+    scene.settle();
+    assert!(!scene.is_held("driver-a") && !scene.is_held("driver-b") && scene.is_held("driver-c"));
+    scene.ready_on("driver-a", "a");
+    assert!(!scene.is_held("driver-c"));
+}
+
+#[test]
+fn who_runs_on_a_node_before_its_turn_is_out_of_order_wherever_else_its_group_is_open() {
+    let mut scene = Scene::new(&["a", "b"]).begin();
+    scene.driver_on("a");
+    scene.driver_on("b");
+    scene.ready_on("driver-a", "a");
+    for (name, node) in [("early", "b"), ("in-turn", "a")] {
+        let mut pod = pod(HOME, name, name, "app=app", scene.world.now);
+        (pod.gates, pod.node) = (Vec::new(), Some(node.into()));
+        scene.world.apply(Object::Pod(pod));
+    }
+    scene.settle();
+    let disorder = |scene: &Scene| {
+        let conditions = scene.status().conditions.iter();
+        let found = conditions.filter(|condition| condition.kind == ConditionKind::OutOfOrder);
+        found.map(|condition| condition.message.clone()).collect::<String>()
+    };
+    assert_eq!(disorder(&scene), "early of \"apps\" runs although its group is not open");
+    scene.ready_on("driver-b", "b");
+    assert_eq!(disorder(&scene), "");
 }
 
 #[test]

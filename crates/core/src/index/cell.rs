@@ -1,4 +1,4 @@
-//! A cell counts the members of one group in one place (the cluster; later also one node).
+//! A cell counts the members of one group in one place (the cluster, or one node).
 //!
 //! ```text
 //! Cell ─┬─ sets:  one ordered set of (name, uid) per standing
@@ -192,6 +192,11 @@ impl Cell {
     /// The workloads with members here.
     pub fn owners(&self) -> impl Iterator<Item = Uid> {
         self.units.keys().copied()
+    }
+
+    /// Whether a workload has members here, or would have.
+    pub fn is_of(&self, root: Uid) -> bool {
+        self.units.contains_key(&root)
     }
 
     pub fn pods_of(&self, root: Uid) -> u32 {

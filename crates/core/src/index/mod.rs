@@ -11,6 +11,7 @@
 //! One rule keeps the counts right: whoever changes a fact that a count depends on takes the pod out of its
 //! cells first ([`Index::unplace`]) and puts it back afterwards ([`Index::place`]).
 
+mod board;
 mod cell;
 mod claims;
 mod labelled;
@@ -20,6 +21,7 @@ mod place;
 mod pods;
 mod sequences;
 
+pub use board::{Board, Count, Counts};
 pub use cell::{Cell, Standing, Sum};
 pub use claims::{BELONGS, Claim, own_word};
 pub use pods::Answer;
@@ -136,6 +138,8 @@ pub struct Index {
     nodes: Nodes,
     /// The sequences that go by nodes.
     node_scoped: BTreeSet<Uid>,
+    /// Counts their comings and goings.
+    node_scoped_since: u64,
 
     sequences: BTreeMap<Uid, SequenceEntry>,
     /// Sequences that act in a namespace other than their own, by that namespace.
@@ -154,6 +158,8 @@ pub struct Index {
     newest: BTreeMap<Kind, u64>,
     tombstones: BTreeSet<Uid>,
     tombstone_order: VecDeque<Uid>,
+    /// How often a workload came that wants its pods elsewhere than before.
+    placements: u64,
     touched: BTreeSet<Uid>,
     interner: Interner,
 }
@@ -181,6 +187,8 @@ struct PodEntry {
 #[derive(Debug)]
 struct OwnerEntry {
     owner: Owner,
+    /// Changes when it wants its pods on other nodes.
+    placement_since: u64,
     /// Groups whose selector matches its template, the first one of each sequence.
     claims: Box<[Claim]>,
 }
@@ -329,6 +337,12 @@ impl Index {
         self.owners.get(&uid).map(|entry| &entry.owner)
     }
 
+    /// For a workload that says which nodes it wants its pods on: a number that is another one when it says something else.
+    pub fn placement_since(&self, uid: Uid) -> Option<u64> {
+        let entry = self.owners.get(&uid).filter(|entry| entry.owner.placement.is_some())?;
+        Some(entry.placement_since)
+    }
+
     pub fn namespace(&self, name: &str) -> Option<&Namespace> {
         self.namespaces.get(name)
     }
@@ -471,6 +485,10 @@ impl Object {
             Object::Drivers(drivers) => Listed::Name(drivers.node.clone()),
         }
     }
+}
+
+fn no_cells(groups: usize) -> Vec<Cell> {
+    std::iter::repeat_with(Cell::default).take(groups).collect()
 }
 
 /// Of claims sorted by sequence and group, the first of each sequence.

@@ -14,6 +14,7 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(super) struct Nodes {
     pub(super) by_name: BTreeMap<Arc<str>, Node>,
+    by_uid: BTreeMap<Uid, Arc<str>>,
     pub(super) drivers: BTreeMap<Arc<str>, Drivers>,
     /// Names of nodes by their hostname, where that is another one.
     hostnames: BTreeMap<Arc<str>, Arc<str>>,
@@ -70,9 +71,20 @@ impl Index {
         self.nodes.by_name.values().filter(|node| !node.terminating)
     }
 
+    /// The same in another order, which begins somewhere else for each `from`.
+    pub fn nodes_from(&self, from: Uid) -> impl Iterator<Item = &Node> {
+        let names = self.nodes.by_uid.range(from..).chain(self.nodes.by_uid.range(..from));
+        names.filter_map(|(_, name)| self.node(name)).filter(|node| !node.terminating)
+    }
+
     /// The sequences that go by nodes.
     pub fn node_scoped(&self) -> impl Iterator<Item = Uid> {
         self.node_scoped.iter().copied()
+    }
+
+    /// A number that is another one when another sequence goes by nodes, or one does not any more.
+    pub fn node_scoped_since(&self) -> u64 {
+        self.node_scoped_since
     }
 
     /// Whether a CSI driver is registered on a node.
@@ -122,7 +134,7 @@ impl Index {
         }
     }
 
-    pub(super) fn apply_node(&mut self, node: Node) {
+    pub(super) fn apply_node(&mut self, mut node: Node) {
         self.saw(Kind::Node, node.version);
         if self.tombstones.contains(&node.uid) {
             return;
@@ -132,10 +144,12 @@ impl Index {
                 return;
             }
             // Heartbeats change nothing that counts, and are most of what there is to hear of a node.
-            if *known == (Node { version: known.version, ..node.clone() }) {
-                known.version = node.version;
+            let version = std::mem::replace(&mut node.version, known.version);
+            if *known == node {
+                known.version = version;
                 return;
             }
+            node.version = version;
         }
         self.change_node(node.name.clone(), Some(node));
     }
@@ -164,9 +178,11 @@ impl Index {
         is.map(|is| self.nodes.hostnames.insert(is, name.clone()));
         if let Some(old) = self.nodes.by_name.remove(&name) {
             self.nodes.note_marks(&old, false);
+            self.nodes.by_uid.remove(&old.uid);
         }
         if let Some(new) = new {
             self.nodes.note_marks(&new, true);
+            self.nodes.by_uid.insert(new.uid, name.clone());
             self.nodes.by_name.insert(name.clone(), new);
         }
         moved.iter().for_each(|pod| self.place(*pod));
@@ -176,10 +192,11 @@ impl Index {
 
     /// Every sequence that goes by nodes has to look at this one again. What was decided about another one of that name is void.
     fn node_changed(&mut self, name: &Arc<str>, another: bool) {
+        let there = self.nodes.by_name.get(name).is_some_and(|node| !node.terminating);
         for uid in &self.node_scoped {
             if let Some(entry) = self.sequences.get_mut(uid) {
                 self.touched.insert(*uid);
-                entry.look_again(name, another);
+                entry.look_again(name, there, another);
             }
         }
     }
@@ -213,11 +230,11 @@ impl Index {
     /// after what it left behind lacks it.
     pub fn is_gone(&self, sequence: Uid) -> bool {
         let listed = self.lists.get(&Kind::Sequence).map(|list| list.version);
-        let seen = self.marked_for(sequence).map(|node| node.version).max();
+        let seen = || self.marked_for(sequence).map(|node| node.version).max();
         self.synced.contains(&Kind::Sequence)
             && !self.sequences.contains_key(&sequence)
             && (self.tombstones.contains(&sequence)
                 || self.asked_for.contains(&sequence)
-                || listed.zip(seen).is_some_and(|(listed, seen)| seen <= listed))
+                || listed.zip(seen()).is_some_and(|(listed, seen)| seen <= listed))
     }
 }

@@ -1,7 +1,10 @@
 //! Workloads coming, changing and going. Whatever changes, their pods are counted anew.
 
 use super::{Index, Kind, OwnerEntry};
-use crate::{Uid, facts::Owner};
+use crate::{
+    Uid,
+    facts::{Owner, OwnerKind},
+};
 use std::collections::BTreeSet;
 
 impl Index {
@@ -22,6 +25,14 @@ impl Index {
             if known.owner == (Owner { version: known.owner.version, ..owner.clone() }) {
                 known.owner.version = version;
                 return;
+            }
+            // A DaemonSet wants one more with every node that joins; its pods are who and where they were.
+            let (version, desired) = (known.owner.version, known.owner.desired);
+            if owner.kind == OwnerKind::DaemonSet
+                && known.owner == (Owner { version, desired, ..owner.clone() })
+            {
+                (known.owner.version, known.owner.desired) = (owner.version, owner.desired);
+                return self.recount_owner(uid);
             }
         }
         owner.template_labels = self.interner.labels(&owner.template_labels);
@@ -58,12 +69,24 @@ impl Index {
         }
     }
 
+    /// It wants another number of pods, and nothing else has changed.
+    fn recount_owner(&mut self, uid: Uid) {
+        let Some(OwnerEntry { owner, .. }) = self.owners.get(&uid) else { return };
+        for sequence in self.claims.sequences_in(&owner.namespace) {
+            if self.sequences.get_mut(&sequence).is_some_and(|entry| entry.recount(owner)) {
+                self.touched.insert(sequence);
+            }
+        }
+    }
+
     fn link(&mut self, owner: Owner) {
         if let Some(parent) = owner.parent {
             self.children_of.entry(parent.uid).or_default().insert(owner.uid);
         }
         self.template_labels.insert(&owner.namespace, &owner.template_labels, owner.uid);
-        self.owners.insert(owner.uid, OwnerEntry { owner, claims: Box::default() });
+        self.placements += 1;
+        let placement_since = self.placements;
+        self.owners.insert(owner.uid, OwnerEntry { owner, placement_since, claims: Box::default() });
     }
 
     fn unlink(&mut self, uid: Uid) {

@@ -4,7 +4,7 @@ use super::{Cell, Index, Standing, cell::Member, winners};
 use crate::planted::{Bug, is};
 use crate::{
     Uid,
-    facts::OwnerKind,
+    facts::{Owner, OwnerKind},
     sequence::spec::{Members, Scope},
 };
 use std::collections::BTreeSet;
@@ -54,23 +54,17 @@ impl Index {
                 since: entry.pod.since,
                 root: entry.root,
             };
-            let count = |cell: &mut Cell| match add {
-                true => cell.insert(&member, root_facts, until),
-                false => cell.remove(&member, root_facts, until),
+            let count = |cell: &mut Cell, owner: Option<&Owner>| match add {
+                true => cell.insert(&member, owner, until),
+                false => cell.remove(&member, owner, until),
             };
             if !is_listed(&spec.groups[claim.group as usize].members, &entry.pod.name) {
                 sequence.count_unlisted(claim.group, add);
             }
-            let was_empty = sequence.cell(claim.group as usize).is_empty();
-            count(sequence.cell_mut(claim.group));
+            count(sequence.cell_mut(claim.group), root_facts);
             if spec.scope == Scope::Node {
-                count(sequence.cell_at(node.as_ref(), claim.group));
-                // A group of nothing is complete nowhere, and one that lists its pods waits everywhere for all of them.
-                let is_empty = sequence.cell(claim.group as usize).is_empty();
-                let lists = matches!(spec.groups[claim.group as usize].members, Members::Names(_));
-                if was_empty != is_empty || lists {
-                    sequence.look_everywhere_again();
-                }
+                // How many a workload wants in all says nothing about one node.
+                sequence.change_cell_at(node.as_ref(), claim.group, |cell| count(cell, None));
             }
         }
     }
@@ -135,7 +129,6 @@ impl Index {
             let Some(spec) = sequence.spec().cloned() else { continue };
             let until = spec.groups[claim.group as usize].until;
             sequence.cell_mut(claim.group).by_template(uid, found, Some(&entry.owner), until);
-            sequence.look_everywhere_again();
         }
     }
 

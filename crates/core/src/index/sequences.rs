@@ -1,16 +1,18 @@
 //! Sequences coming, changing and going; the ghosts of deleted ones; the notes they leave.
 
 use super::claims::{BELONGS, own_word};
-use super::{Cell, Claim, Index, Kind, Object};
+use super::{Board, Cell, Claim, Index, Kind, Object, no_cells};
 use crate::{
     Timestamp, Uid,
+    facts::Owner,
     planted::{Bug, is},
     selector::{Operator, Requirement, Selector},
     sequence::{
         NodeView, Sequence,
-        keys::keys,
+        keys::{UNSEEN, keys},
         spec::{DeletionPolicy, Enforcement, Members, Recorded, Scope, Spec},
         status::Phase,
+        views::Judgements,
     },
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,20 +36,10 @@ pub struct SequenceEntry {
     /// Whether nodes are watched, so that Node scope can be acted on.
     full: bool,
     /// In Node scope: what is counted and was judged, per node, and of the pods that belong to none yet.
-    nodes: BTreeMap<Arc<str>, OnNode>,
+    board: Board,
     floating: Vec<Cell>,
     /// In Node scope: the key of each group.
     keys: Vec<Arc<str>>,
-}
-
-/// One node, as a sequence sees it.
-#[derive(Debug)]
-struct OnNode {
-    cells: Vec<Cell>,
-    /// What was decided last about it.
-    view: Option<Arc<NodeView>>,
-    /// Something has changed since then.
-    stale: bool,
 }
 
 /// What must still be done if a sequence is deleted while nobody watches; see `Note` in the docs of the
@@ -90,7 +82,7 @@ impl SequenceEntry {
             remembered: None,
             noted: false,
             full,
-            nodes: BTreeMap::new(),
+            board: Board::new(groups),
             floating: no_cells(groups),
             keys,
         }
@@ -113,7 +105,7 @@ impl SequenceEntry {
 
     /// The members of a group that belong to a node; `None` if there are none of any group.
     pub fn cell_on(&self, node: &str, group: usize) -> Option<&Cell> {
-        self.nodes.get(node).map(|there| &there.cells[group])
+        self.board.cell(node, group)
     }
 
     /// The members of a group that belong to no node yet.
@@ -121,45 +113,36 @@ impl SequenceEntry {
         &self.floating[group]
     }
 
-    pub(super) fn cell_at(&mut self, node: Option<&Arc<str>>, group: u32) -> &mut Cell {
+    pub(super) fn change_cell_at(
+        &mut self,
+        node: Option<&Arc<str>>,
+        group: u32,
+        change: impl FnOnce(&mut Cell),
+    ) {
         match node {
-            Some(node) => {
-                let there = self.on_node(node);
-                there.stale = true;
-                &mut there.cells[group as usize]
-            }
-            None => &mut self.floating[group as usize],
+            Some(node) => self.board.change_cell(node, group, change),
+            None => change(&mut self.floating[group as usize]),
         }
     }
 
-    fn on_node(&mut self, node: &Arc<str>) -> &mut OnNode {
-        let groups = self.cells.len();
-        let new = || OnNode { cells: no_cells(groups), view: None, stale: true };
-        self.nodes.entry(node.clone()).or_insert_with(new)
+    /// What is known of each node.
+    pub fn board(&self) -> &Board {
+        &self.board
     }
 
-    /// Something about a node has changed; if it is another one of that name, what was decided about it is void.
-    pub(super) fn look_again(&mut self, node: &Arc<str>, another: bool) {
-        let there = self.on_node(node);
-        there.stale = true;
-        if another {
-            there.view = None;
+    /// Something about a node has changed. If it is gone, or another one has its name, what was decided about it is void.
+    pub(super) fn look_again(&mut self, node: &Arc<str>, there: bool, another: bool) {
+        if another || !there {
+            self.board.forget(node);
         }
-    }
-
-    pub(super) fn look_everywhere_again(&mut self) {
-        self.nodes.values_mut().for_each(|there| there.stale = true);
+        if there {
+            self.board.look_again(node);
+        }
     }
 
     /// What was decided last about a node.
-    pub fn view_of(&self, node: &str) -> Option<&Arc<NodeView>> {
-        self.nodes.get(node)?.view.as_ref()
-    }
-
-    /// The same, if nothing has changed since and time alone changes nothing either.
-    pub fn fresh_view_of(&self, node: &str, now: Timestamp) -> Option<&Arc<NodeView>> {
-        let there = self.nodes.get(node).filter(|there| !there.stale)?;
-        there.view.as_ref().filter(|view| view.wake_at.is_none_or(|at| now < at))
+    pub fn view_of(&self, node: &str) -> Option<&NodeView> {
+        self.board.judged(node).map(|judged| &judged.view)
     }
 
     /// Whether its note tells all that would have to be done.
@@ -183,6 +166,19 @@ impl SequenceEntry {
 
     pub(super) fn cell_mut(&mut self, group: u32) -> &mut Cell {
         &mut self.cells[group as usize]
+    }
+
+    /// A workload wants another number of pods; says whether any of its are members.
+    pub(super) fn recount(&mut self, owner: &Owner) -> bool {
+        let Some(spec) = self.spec().cloned() else { return false };
+        let mut concerned = false;
+        for (group, cell) in spec.groups.iter().zip(&mut self.cells) {
+            if cell.is_of(owner.uid) {
+                cell.recount(owner.uid, Some(owner), group.until);
+                concerned = true;
+            }
+        }
+        concerned
     }
 
     /// Pods of a group that its list does not name: they say themselves that they belong to it.
@@ -266,9 +262,6 @@ impl Index {
             }
             Some(known) if known.sequence.spec == sequence.spec && !known.ghost => {
                 known.agree_with(&sequence);
-                if known.sequence.opened_by_hand != sequence.opened_by_hand {
-                    known.look_everywhere_again();
-                }
                 known.sequence = sequence;
                 return;
             }
@@ -364,13 +357,20 @@ impl Index {
         }
         if entry.spec().is_some_and(|spec| spec.scope == Scope::Node) {
             self.node_scoped.insert(uid);
+            self.node_scoped_since += 1;
         }
         self.sequences.insert(uid, entry);
     }
 
     fn unregister(&mut self, uid: Uid) {
         let Some(entry) = self.sequences.remove(&uid) else { return };
-        self.node_scoped.remove(&uid);
+        if self.node_scoped.remove(&uid) {
+            self.node_scoped_since += 1;
+            // For some of them it may have been the last to be waited for.
+            if self.nodes().any(|node| node.labels.get(UNSEEN).is_some()) {
+                self.touched.extend(self.node_scoped.iter());
+            }
+        }
         if let Some(spec) = entry.spec() {
             self.claims.remove(uid, spec);
         }
@@ -409,18 +409,20 @@ impl Index {
         }
     }
 
-    /// Keeps what was decided about nodes.
-    pub fn remember_nodes(&mut self, uid: Uid, views: impl IntoIterator<Item = (Arc<str>, Arc<NodeView>)>) {
-        let Some(entry) = self.sequences.get_mut(&uid) else { return };
-        for (node, view) in views {
-            let there = entry.on_node(&node);
-            (there.view, there.stale) = (Some(view), false);
+    /// Keeps what was judged about nodes.
+    pub fn remember_nodes(&mut self, uid: Uid, judgements: Judgements) {
+        let nodes = &self.nodes;
+        let takes_part = |name: &Arc<str>| nodes.by_name.get(name).is_some_and(|node| !node.terminating);
+        if let Some(entry) = self.sequences.get_mut(&uid) {
+            entry.board.remember(judgements, takes_part);
         }
-        // Nobody is there any more, and nothing belongs there.
-        let known = &self.nodes.by_name;
-        entry.nodes.retain(|node, there| {
-            known.contains_key(node) || there.cells.iter().any(|cell| !cell.is_empty())
-        });
+    }
+
+    /// Makes the next decision judge every node anew, as if nothing were kept. It must come out the same.
+    pub fn doubt(&mut self, uid: Uid) {
+        if let Some(entry) = self.sequences.get_mut(&uid) {
+            entry.board.doubt();
+        }
     }
 
     /// Keeps what was decided, until the status has it.
@@ -510,8 +512,4 @@ fn ghost_of_note(note: Note, full: bool) -> SequenceEntry {
     let (spec, opened_by_hand, recorded) = (Ok(spec), BTreeSet::new(), Recorded::default());
     let sequence = Sequence { uid, namespace, name, version, generation, spec, opened_by_hand, recorded };
     SequenceEntry::new(sequence, true, full)
-}
-
-fn no_cells(groups: usize) -> Vec<Cell> {
-    std::iter::repeat_with(Cell::default).take(groups).collect()
 }

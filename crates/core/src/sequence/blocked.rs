@@ -160,12 +160,10 @@ pub fn of_starting_pod(pod: &Pod, ours: Option<&Arc<str>>, until: Until) -> Reas
 /// Members of a closed group that nothing of ours holds: at most `most`. Nobody but the pod's author can help.
 pub fn unheld<'a>(
     index: &'a Index,
-    entry: &'a SequenceEntry,
+    cell: &'a Cell,
     spec: &'a Spec,
-    position: usize,
     most: usize,
 ) -> impl Iterator<Item = &'a Pod> {
-    let cell = entry.cell(position);
     // Those that certainly run come first.
     let standings = [Standing::Arrived, Standing::Outdated, Standing::Failed, Standing::Starting];
     let members = standings.into_iter().flat_map(move |standing| cell.members(standing));

@@ -5,7 +5,8 @@ use super::{
     decide::{Action, Decision},
     evaluate::later,
     keys,
-    nodes::{Marks, carries},
+    marks::Marks,
+    nodes::carries,
     spec::{Enforcement, Group, Members, NodeGuard, OnTimeout, Scope, Spec, Until},
 };
 use crate::{
@@ -16,6 +17,9 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// Nodes looked at for one pod that may land anywhere.
+const NODES: usize = 64;
 
 /// An invariant that a decision breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,8 +55,9 @@ struct Audit<'a> {
     entry: &'a SequenceEntry,
     now: Timestamp,
     found: Vec<Violation>,
-    /// Groups found rightly open in this decision; the recount is done once per group.
-    opened: BTreeSet<(Uid, usize)>,
+    /// Groups found rightly open in this decision; the recount is done once per group, in Node scope once for those who may
+    /// land anywhere and once per node.
+    opened: BTreeSet<(Uid, usize, Option<Arc<str>>)>,
 }
 
 impl<'a> Audit<'a> {
@@ -121,18 +126,27 @@ impl<'a> Audit<'a> {
             return;
         }
         let own = self.index.node_of(pod);
-        let nodes = self.index.nodes().filter(|node| own.as_ref().is_none_or(|own| *own == node.name));
-        let closed = |node: &Node| {
-            let labels = &node.labels;
-            own.is_none() && (carries(node, entry.key(position)) || labels.get(keys::UNSEEN).is_some())
+        if !self.opened.insert((entry.sequence.uid, position, own.clone())) {
+            return;
+        }
+        let closed =
+            |node: &Node| carries(node, entry.key(position)) || node.labels.get(keys::UNSEEN).is_some();
+        let nodes: Vec<&Node> = match &own {
+            Some(own) => self.index.node(own).filter(|node| !node.terminating).into_iter().collect(),
+            None => self.some_nodes(pod).filter(|node| !closed(node)).collect(),
         };
-        let nodes: Vec<&Node> = nodes.filter(|node| !closed(node)).collect();
         for node in nodes {
             if let Err(why) = self.reached(entry, spec, node, position) {
                 let (name, title, node) = (&pod.name, &group.title, &node.name);
                 self.violation("S1", format!("{name} of \"{title}\" may land on {node}: {why}"));
             }
         }
+    }
+
+    /// All nodes where there are few, else a part that depends on the pod: who may land anywhere must not cost a look at
+    /// thousands of nodes, and a few releases later all have been looked at.
+    fn some_nodes(&self, pod: &Pod) -> impl Iterator<Item = &'a Node> + use<'a> {
+        self.index.nodes_from(pod.uid).take(NODES)
     }
 
     /// Whether what a group waits for has arrived on a node, or, in Bootstrap, was written down there to have.
@@ -208,7 +222,7 @@ impl<'a> Audit<'a> {
 
     /// S1: the groups a group waits for have, or have had, what they need.
     fn opened_rightly(&mut self, entry: &'a SequenceEntry, spec: &Spec, position: usize) {
-        if !self.opened.insert((entry.sequence.uid, position)) {
+        if !self.opened.insert((entry.sequence.uid, position, None)) {
             return;
         }
         let group = &spec.groups[position];
@@ -265,7 +279,10 @@ impl Count<'_> {
         if cell.is_empty() {
             return Err("has no members".into());
         }
-        let members = Standing::ALL.into_iter().flat_map(|standing| cell.members(standing));
+        // Who is there, from the list of that node; a member that is missing in it is wanted there, if it is of a DaemonSet.
+        let there = self.entry.cell_on(&node.name, self.position).into_iter();
+        let members =
+            there.flat_map(|cell| Standing::ALL.into_iter().flat_map(|standing| cell.members(standing)));
         let here = members.filter_map(|(_, uid)| self.index.pod(uid));
         let here: Vec<&Pod> =
             here.filter(|pod| self.index.node_of(pod).as_ref() == Some(&node.name)).collect();

@@ -1,12 +1,14 @@
 //! What to do about a sequence: a function of the facts and of `now`. Same input, same decision.
 
 use super::{
-    evaluate::{Evaluation, NodeView, evaluate},
+    evaluate::{Evaluation, evaluate, standing_in_the_way},
     events::{Event, events, recorded},
-    nodes::{self, Marks},
+    marks::{self, Marks},
+    nodes,
     reason::Reason,
     spec::{DeletionPolicy, Group, Recorded, Scope, Spec, Until},
     status::{Status, status},
+    views::{Judgements, List},
 };
 use crate::{
     Timestamp, Uid,
@@ -64,8 +66,8 @@ pub struct Decision {
     pub urgent: bool,
     pub recorded: Option<Recorded>,
     pub events: Vec<Event>,
-    /// In Node scope: what was judged about the nodes.
-    pub nodes: BTreeMap<Arc<str>, Arc<NodeView>>,
+    /// In Node scope: what was judged anew about nodes.
+    pub nodes: Judgements,
     /// When to decide again if nothing happens.
     pub wake_at: Option<Timestamp>,
     /// A ghost that has nothing left to do.
@@ -81,7 +83,7 @@ impl Decision {
             urgent: false,
             recorded: None,
             events: Vec::new(),
-            nodes: BTreeMap::new(),
+            nodes: Judgements::default(),
             wake_at: None,
             finished: false,
         }
@@ -95,7 +97,7 @@ pub fn decide(index: &Index, uid: Uid, settings: Settings, now: Timestamp, budge
         Some(entry) => of_live(index, entry, settings, now, budget),
         None => {
             let note = index.note(uid).map(|_| Action::DropNote { sequence: uid });
-            let left = index.is_gone(uid).then(|| nodes::unmark(index, uid).take(budget));
+            let left = index.is_gone(uid).then(|| marks::unmark(index, uid).take(budget));
             Decision { actions: left.into_iter().flatten().chain(note).collect(), ..Decision::nothing() }
         }
     }
@@ -109,9 +111,20 @@ fn of_live(
     budget: usize,
 ) -> Decision {
     let evaluation = evaluate(index, entry, now);
-    let status = status(index, entry, &evaluation);
-    let recorded = recorded(entry, &evaluation, &status);
-    let events = events(index, entry, &evaluation, &status, entry.recorded(), &recorded);
+    let decision = of_judged(index, entry, &evaluation, settings, budget);
+    Decision { nodes: evaluation.nodes.into_judgements(), ..decision }
+}
+
+fn of_judged(
+    index: &Index,
+    entry: &SequenceEntry,
+    evaluation: &Evaluation,
+    settings: Settings,
+    budget: usize,
+) -> Decision {
+    let status = status(index, entry, evaluation);
+    let recorded = recorded(entry, evaluation, &status);
+    let events = events(index, entry, evaluation, &status, entry.recorded(), &recorded);
     let mut decision = Decision {
         urgent: urgent(index, entry, &recorded),
         status: Some(status),
@@ -120,19 +133,18 @@ fn of_live(
         wake_at: evaluation.wake_at,
         ..Decision::nothing()
     };
-    decision.nodes = evaluation.nodes.clone();
     let Some(spec) = entry.spec().filter(|_| !evaluation.groups.is_empty()) else {
         // Whatever it may not do any more, it takes back.
         let taints_are_wrong = |stall: &Reason| {
             matches!(stall, Reason::TaintsNotPermitted { .. } | Reason::TemplateLacksToleration { .. })
         };
         if evaluation.stall.as_ref().is_some_and(taints_are_wrong) {
-            decision.actions.extend(nodes::untaint(index, entry.sequence.uid).take(budget));
+            decision.actions.extend(marks::untaint(index, entry.sequence.uid).take(budget));
         }
         return decision;
     };
     if spec.scope == Scope::Node {
-        decision.actions.extend(nodes::marks(index, entry, spec, &evaluation).take(budget));
+        decision.actions.extend(marks::marks(index, entry, spec, evaluation).take(budget));
         decision.more = decision.actions.len() >= budget;
     }
     let budget = budget - decision.actions.len();
@@ -140,12 +152,12 @@ fn of_live(
     // The note comes first: if we vanish after a release, it says what is left to do.
     let noted = !decision.actions.iter().any(|action| matches!(action, Action::WriteNote { .. }));
     if noted && (!spec.suspend || is(Bug::SuspendIgnored)) {
-        let mut releases = Releases::new(index, entry, spec, now, budget);
+        let mut releases = Releases::new(index, entry, spec, evaluation.now, budget);
         for (position, view) in evaluation.groups.iter().enumerate() {
             match spec.scope {
-                Scope::Cluster if view.open => releases.of_cell(position, entry.cell(position)),
+                Scope::Cluster if view.open => releases.of_cells(position, [entry.cell(position)]),
                 Scope::Cluster => {}
-                Scope::Node => releases.of_nodes(position, &evaluation),
+                Scope::Node => releases.of_nodes(position, evaluation),
             }
         }
         decision.more |= releases.more;
@@ -158,20 +170,20 @@ fn of_live(
 fn of_ghost(index: &Index, entry: &SequenceEntry, now: Timestamp, budget: usize) -> Decision {
     let mut decision = Decision::nothing();
     let uid = entry.sequence.uid;
-    let permitted = !evaluate(index, entry, now).groups.is_empty();
+    let permitted = standing_in_the_way(index, entry).is_ok_and(|spec| !spec.groups.is_empty());
     let mut in_flight = false;
     let holds = |spec: &&Arc<Spec>| spec.deletion_policy == DeletionPolicy::Hold && !is(Bug::HoldIgnored);
     if let Some(spec) = entry.spec().filter(|spec| permitted && !holds(spec)) {
         let mut releases = Releases::new(index, entry, spec, now, budget);
         for position in 0..spec.groups.len() {
-            releases.of_cell(position, entry.cell(position));
+            releases.of_cells(position, [entry.cell(position)]);
             in_flight |= entry.cell(position).number(Standing::Releasing) > 0;
         }
         decision.more = releases.more;
         in_flight |= releases.busy;
         decision.actions = releases.actions;
     }
-    decision.actions.extend(nodes::unmark(index, uid).take(budget));
+    decision.actions.extend(marks::unmark(index, uid).take(budget));
     in_flight |= index.is_marking_any(uid) || index.marked_for(uid).next().is_some();
     if decision.actions.is_empty() && !decision.more && !in_flight {
         decision.actions.extend(index.note(uid).map(|_| Action::DropNote { sequence: uid }));
@@ -238,7 +250,7 @@ struct Releases<'a> {
     /// A pod was left because something else is being done to it.
     busy: bool,
     /// Other sequences that claim the same pods, judged once.
-    others: BTreeMap<Uid, Evaluation>,
+    others: BTreeMap<Uid, Evaluation<'a>>,
     /// Releases of this decision that start in groups of other sequences too.
     started: BTreeMap<Claim, u32>,
 }
@@ -268,27 +280,19 @@ impl<'a> Releases<'a> {
     /// In Node scope: of each node those that belong to it, if it has reached the group; and those that belong to none, if any
     /// node has and the others are kept closed.
     fn of_nodes(&mut self, position: usize, evaluation: &Evaluation) {
-        let (index, entry) = (self.index, self.entry);
-        let reached = evaluation.nodes.iter().filter(|(_, view)| view.groups[position].open);
-        for cell in reached.filter_map(|(node, _)| entry.cell_on(node, position)) {
-            self.of_cell(position, cell);
-        }
-        let floating = entry.floating(position);
-        if floating.number(Standing::Held) > 0
-            && evaluation.groups[position].open
-            && nodes::is_guarded(index, entry, evaluation, position)
-        {
-            self.of_cell(position, floating);
-        }
+        let entry = self.entry;
+        let reached = evaluation.nodes.of(List::Releasable(position as u32));
+        let cells = reached.filter_map(|(node, _)| entry.cell_on(node, position));
+        let goes = evaluation.groups[position].open && nodes::is_guarded(evaluation, position);
+        self.of_cells(position, cells.chain(goes.then(|| entry.floating(position))));
     }
 
-    fn of_cell(&mut self, position: usize, cell: &Cell) {
-        let entry = self.entry;
-        let mut room = match entry.ghost {
+    fn of_cells<'c>(&mut self, position: usize, cells: impl IntoIterator<Item = &'c Cell>) {
+        let mut room = match self.entry.ghost {
             true => u32::MAX,
-            false => room_to_start(entry, self.spec, position),
+            false => room_to_start(self.entry, self.spec, position),
         };
-        for (name, uid) in cell.members(Standing::Held) {
+        for (name, uid) in cells.into_iter().flat_map(|cell| cell.members(Standing::Held)) {
             if room == 0 {
                 return;
             }
@@ -324,7 +328,7 @@ impl<'a> Releases<'a> {
             let Some(view) = judged.groups.get(claim.group as usize) else { continue };
             let open = match spec.scope {
                 Scope::Cluster => view.open,
-                Scope::Node => nodes::lets_go(index, other, judged, pod, claim.group as usize),
+                Scope::Node => nodes::lets_go(index, judged, pod, claim.group as usize),
             };
             let started = self.started.get(&claim).copied().unwrap_or_default();
             if !open || spec.suspend || room_to_start(other, spec, claim.group as usize) <= started {
@@ -397,7 +401,7 @@ pub fn held_by_another<'a>(
         let full = room_to_start(other, spec, claim.group as usize) == 0;
         let open = match spec.scope {
             Scope::Cluster => view.open,
-            Scope::Node => nodes::lets_go(index, other, &judged, pod, claim.group as usize),
+            Scope::Node => nodes::lets_go(index, &judged, pod, claim.group as usize),
         };
         (!open || spec.suspend || full).then(|| {
             let (group, sequence) =

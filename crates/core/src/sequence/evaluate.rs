@@ -7,6 +7,7 @@ use super::{
         Enforcement, Group, GroupId, Members, NodeGuard, NodeReady, OnTimeout, RecordedGroup, Scope, Spec,
     },
     status::GroupState,
+    views::Views,
 };
 use crate::{
     Timestamp,
@@ -21,7 +22,7 @@ use std::time::Duration;
 
 /// A sequence, judged at one moment.
 #[derive(Clone, Debug)]
-pub struct Evaluation {
+pub struct Evaluation<'a> {
     /// Why nothing of it can go on. Then no group is judged, unless the reason is a timeout.
     pub stall: Option<Reason>,
     pub groups: Vec<GroupView>,
@@ -31,7 +32,7 @@ pub struct Evaluation {
     /// The moment, in whole milliseconds.
     pub now: Timestamp,
     /// In Node scope: every node that takes part, judged on its own; `groups` are then what all of them make together.
-    pub nodes: BTreeMap<Arc<str>, Arc<NodeView>>,
+    pub nodes: Views<'a>,
 }
 
 /// A node, judged at one moment.
@@ -92,8 +93,8 @@ impl GroupView {
     }
 }
 
-/// Judges a sequence. Costs O(groups).
-pub fn evaluate(index: &Index, entry: &SequenceEntry, now: Timestamp) -> Evaluation {
+/// Judges a sequence. Costs O(groups), and in Node scope as much for each node to which something has happened.
+pub fn evaluate<'a>(index: &Index, entry: &'a SequenceEntry, now: Timestamp) -> Evaluation<'a> {
     let now = whole_millis(now);
     let resumed_at = resumed_at(entry, now);
     let spec = match standing_in_the_way(index, entry) {
@@ -105,12 +106,12 @@ pub fn evaluate(index: &Index, entry: &SequenceEntry, now: Timestamp) -> Evaluat
                 wake_at: None,
                 resumed_at,
                 now,
-                nodes: BTreeMap::new(),
+                nodes: Views::none(),
             };
         }
     };
     let (nodes, NodeView { groups, wake_at }) = match spec.scope {
-        Scope::Cluster => (BTreeMap::new(), Judge::new(index, entry, spec, None, now, resumed_at).all()),
+        Scope::Cluster => (Views::none(), Judge::new(index, entry, spec, None, now, resumed_at).all()),
         Scope::Node => {
             let nodes = nodes::judge(index, entry, spec, now, resumed_at);
             let together = nodes::together(entry, spec, &nodes, now);
@@ -132,7 +133,10 @@ pub fn evaluate(index: &Index, entry: &SequenceEntry, now: Timestamp) -> Evaluat
 }
 
 /// What keeps a sequence from being looked at at all.
-fn standing_in_the_way<'a>(index: &Index, entry: &'a SequenceEntry) -> Result<&'a Arc<Spec>, Reason> {
+pub(super) fn standing_in_the_way<'a>(
+    index: &Index,
+    entry: &'a SequenceEntry,
+) -> Result<&'a Arc<Spec>, Reason> {
     let sequence = &entry.sequence;
     let spec =
         sequence.spec.as_ref().map_err(|invalid| Reason::InvalidSpec { problem: invalid.to_string() })?;

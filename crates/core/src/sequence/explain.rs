@@ -8,6 +8,7 @@ use super::{
     reason::{Reason, human, of},
     spec::{Scope, Spec, Until},
     status::{GroupState, Phase, status},
+    views::List,
 };
 use crate::{
     Timestamp,
@@ -168,7 +169,7 @@ struct Moment<'a> {
     index: &'a Index,
     entry: &'a SequenceEntry,
     spec: &'a Spec,
-    evaluation: &'a Evaluation,
+    evaluation: &'a Evaluation<'a>,
 }
 
 impl Moment<'_> {
@@ -206,22 +207,21 @@ impl Moment<'_> {
 
     /// The node of a pod that has not reached its group; or, if it could land anywhere, why it may land nowhere yet.
     fn waits_for_nodes(&self, position: usize, pod: &Pod) -> Vec<Line> {
-        let Moment { index, entry, spec, evaluation } = self;
+        let Moment { index, entry: _, spec, evaluation } = self;
         let title = &spec.groups[position].title;
         if let Some(node) = index.node_of(pod) {
             return match evaluation.nodes.get(&node) {
-                Some(view) if view.groups[position].open => Vec::new(),
-                Some(view) => vec![self.node_line(&node, view)],
+                Some(there) if there.view.groups[position].open => Vec::new(),
+                Some(there) => vec![self.node_line(&node, &there.view)],
                 None => vec![Line::new(format!("its node {node} does not exist"))],
             };
         }
-        let reached = evaluation.nodes.values().filter(|view| view.groups[position].open).count();
-        let all = evaluation.nodes.len();
-        if reached == 0 {
+        let all = evaluation.nodes.number();
+        if evaluation.nodes.count(position).open == 0 {
             let text = format!("none of {all} nodes has reached \"{title}\"");
             return vec![Line::new(text).with(self.waiting_nodes())];
         }
-        match nodes::is_guarded(index, entry, evaluation, position) {
+        match nodes::is_guarded(evaluation, position) {
             true => Vec::new(),
             false => {
                 vec![Line::new(format!("nodes that have not reached \"{title}\" are being marked first"))]
@@ -231,10 +231,10 @@ impl Moment<'_> {
 
     /// The first nodes that are not complete, and what each of them waits for.
     fn waiting_nodes(&self) -> Vec<Line> {
-        let waiting = || self.evaluation.nodes.iter().filter(|(_, view)| view.current().is_some());
-        let mut lines: Vec<Line> =
-            waiting().take(BLOCKERS).map(|(node, view)| self.node_line(node, view)).collect();
-        let more = waiting().count() - lines.len();
+        let nodes = &self.evaluation.nodes;
+        let first = nodes.of(List::Waiting).take(BLOCKERS);
+        let mut lines: Vec<Line> = first.map(|(node, there)| self.node_line(node, &there.view)).collect();
+        let more = nodes.number_in(List::Waiting) as usize - lines.len();
         if more > 0 {
             lines.push(Line::new(format!("and {more} more nodes")));
         }

@@ -14,10 +14,12 @@ pub mod evaluate;
 pub mod events;
 pub mod explain;
 pub mod keys;
+pub mod marks;
 pub mod nodes;
 pub mod reason;
 pub mod spec;
 pub mod status;
+pub mod views;
 
 pub use check::{Violation, check};
 pub use decide::{Action, Decision, Settings, decide};

@@ -6,6 +6,7 @@ use super::{
     evaluate::{Evaluation, GroupView, NodeView},
     reason::{Reason, of},
     spec::{GroupId, RecordedGroup, Scope, Spec},
+    views::List,
 };
 use crate::{
     Timestamp,
@@ -145,19 +146,22 @@ pub fn status(index: &Index, entry: &SequenceEntry, evaluation: &Evaluation) -> 
     }
 }
 
-/// Pods of groups that were never opened, running without ever having been released.
+/// Pods of groups that were never opened (in Node scope: not on their node), running without ever having been released.
 pub fn out_of_order(
     index: &Index,
     entry: &SequenceEntry,
     spec: &Spec,
     evaluation: &Evaluation,
 ) -> Vec<Reason> {
-    let never_opened = |view: &GroupView| view.opened_at.is_none();
-    let groups = evaluation.groups.iter().enumerate().filter(|(_, view)| never_opened(view));
-    let pods = groups.flat_map(|(position, _)| {
-        let group = &spec.groups[position].title;
-        let running = blocked::unheld(index, entry, spec, position, NAMES).filter(|pod| blocked::runs(pod));
-        running.map(|pod| Reason::OutOfOrder { pod: pod.name.clone(), group: group.clone() })
+    let groups = spec.groups.iter().zip(&evaluation.groups).enumerate();
+    let pods = groups.flat_map(|(position, (group, view))| {
+        let closed = view.opened_at.is_none() && spec.scope == Scope::Cluster;
+        let cell = closed.then(|| entry.cell(position));
+        let nodes = evaluation.nodes.of(List::Early(position as u32)).take(BLOCKERS);
+        let cells = nodes.filter_map(move |(node, _)| entry.cell_on(node, position)).chain(cell);
+        let unheld = cells.flat_map(|cell| blocked::unheld(index, cell, spec, NAMES));
+        let running = unheld.filter(|pod| blocked::runs(pod));
+        running.map(|pod| Reason::OutOfOrder { pod: pod.name.clone(), group: group.title.clone() })
     });
     pods.take(BLOCKERS).collect()
 }
@@ -165,7 +169,7 @@ pub fn out_of_order(
 struct Report<'a> {
     index: &'a Index,
     entry: &'a SequenceEntry,
-    evaluation: &'a Evaluation,
+    evaluation: &'a Evaluation<'a>,
     out_of_order: Vec<Reason>,
 }
 
@@ -261,12 +265,9 @@ impl Report<'_> {
 
     fn nodes(&self, spec: &Spec) -> NodesStatus {
         let nodes = &self.evaluation.nodes;
-        let (waiting, complete): (Vec<_>, Vec<_>) =
-            nodes.iter().partition(|(_, view)| view.current().is_some());
-        let number = complete.len() as u32;
-        let listed = waiting.into_iter().chain(complete).take(NAMES);
-        let list = listed.map(|(name, view)| self.of_node(spec, name, view)).collect();
-        NodesStatus { total: nodes.len() as u32, complete: number, list }
+        let listed = nodes.of(List::Waiting).chain(nodes.of(List::Complete)).take(NAMES);
+        let list = listed.map(|(name, judged)| self.of_node(spec, name, &judged.view)).collect();
+        NodesStatus { total: nodes.number(), complete: nodes.number_in(List::Complete), list }
     }
 
     fn of_node(&self, spec: &Spec, name: &Arc<str>, view: &NodeView) -> NodeStatus {
@@ -296,12 +297,13 @@ impl Report<'_> {
 
     /// What the first of the nodes that are not complete waits for.
     fn message_of_nodes(&self, spec: &Spec, because: &str) -> Option<String> {
-        let NodesStatus { total, complete, list } = self.nodes(spec);
+        let nodes = &self.evaluation.nodes;
+        let (total, complete) = (nodes.number(), nodes.number_in(List::Complete));
         if total == 0 {
             return Some("there is no node".into());
         }
-        let first = list.first().filter(|node| node.phase != Phase::Completed)?;
-        let (name, message) = (&first.name, &first.message);
+        let (name, judged) = nodes.of(List::Waiting).next()?;
+        let message = self.of_node(spec, name, &judged.view).message;
         Some(format!("{complete} of {total} nodes are complete; {name}: {message}{because}"))
     }
 
@@ -369,7 +371,7 @@ impl Report<'_> {
         if view.opened_at.is_some() {
             return Vec::new();
         }
-        let pods = blocked::unheld(self.index, self.entry, spec, position, most);
+        let pods = blocked::unheld(self.index, self.entry.cell(position), spec, most);
         pods.map(|pod| {
             let (name, group) = (pod.name.clone(), spec.groups[position].title.clone());
             let reason = match (blocked::runs(pod), pod.gates.first()) {

@@ -280,6 +280,7 @@ impl World {
         let decision = decide(&self.index, uid, self.settings, self.now, self.budget);
         let again = decide(&self.index, uid, self.settings, self.now, self.budget);
         assert_eq!(decision, again, "same facts, another decision");
+        self.nothing_is_kept_wrongly(uid, &decision);
         assert_eq!(check(&self.index, uid, &decision, self.now), [], "{decision:#?}");
         self.done.urgent |= decision.urgent;
         self.wakes.extend(decision.wake_at.map(|at| (uid, at)));
@@ -300,6 +301,18 @@ impl World {
             self.index.lay_to_rest(uid);
         }
         self.decisions.insert(uid, decision);
+    }
+
+    /// A decision that takes nothing for granted that was judged before is the same one.
+    fn nothing_is_kept_wrongly(&mut self, uid: Uid, decision: &Decision) {
+        let kept = |index: &Index, name: &str| index.sequence(uid)?.board().judged(name).cloned();
+        self.index.doubt(uid);
+        let anew = decide(&self.index, uid, self.settings, self.now, self.budget);
+        for (name, judged) in &anew.nodes.nodes {
+            let known = decision.nodes.nodes.get(name).cloned().or_else(|| kept(&self.index, name));
+            assert_eq!(known.as_ref(), Some(judged), "{name}");
+        }
+        assert_eq!(*decision, Decision { nodes: decision.nodes.clone(), ..anew });
     }
 
     /// As the API keeps it: not everything that is remembered stands in the status.

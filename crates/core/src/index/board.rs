@@ -1,0 +1,233 @@
+//! What a sequence that goes by nodes knows of each of them: who is there, and what was judged about it last.
+//!
+//! ```text
+//! Board ─┬─ nodes: per node a cell for each group, and the last judgement
+//!        ├─ stale: those to which something has happened since then
+//!        └─ tally: what all judgements make together, kept up on every change
+//! ```
+//!
+//! So an event on one node costs the judgement of that node, however many there are.
+
+use super::Cell;
+use crate::{
+    Timestamp,
+    sequence::{
+        evaluate::GroupView,
+        views::{Common, Judged, Judgements, List, Moment},
+    },
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+#[derive(Debug, Default)]
+pub struct Board {
+    groups: usize,
+    nodes: BTreeMap<Arc<str>, OnNode>,
+    stale: BTreeSet<Arc<str>>,
+    /// What all judgements rest on; if that has changed, or is not known, none of them holds.
+    common: Option<Arc<Common>>,
+    tally: Tally,
+}
+
+/// One node, as a sequence sees it.
+#[derive(Debug)]
+struct OnNode {
+    cells: Vec<Cell>,
+    judged: Option<Arc<Judged>>,
+}
+
+impl OnNode {
+    fn is_deserted(&self) -> bool {
+        self.judged.is_none() && self.cells.iter().all(Cell::is_empty)
+    }
+}
+
+impl Board {
+    pub(super) fn new(groups: usize) -> Board {
+        let tally = Tally { counts: Counts::none(groups), ..Tally::default() };
+        Board { groups, tally, ..Board::default() }
+    }
+
+    /// The members of a group that belong to a node; `None` if there are none of any group.
+    pub fn cell(&self, node: &str, group: usize) -> Option<&Cell> {
+        self.nodes.get(node).map(|there| &there.cells[group])
+    }
+
+    /// What was judged last about a node.
+    pub fn judged(&self, node: &str) -> Option<&Arc<Judged>> {
+        self.nodes.get(node)?.judged.as_ref()
+    }
+
+    /// Whether what was judged rests on this, so that it holds wherever nothing has happened.
+    pub fn rests_on(&self, common: &Common) -> bool {
+        self.common.as_deref() == Some(common)
+    }
+
+    /// The nodes that have to be judged again: something has happened there, or time has come.
+    pub fn due(&self, now: Timestamp) -> impl Iterator<Item = &Arc<str>> {
+        let wakes = self.tally.times.range((Moment::Wake, Timestamp::MIN, Arc::from(""))..);
+        let woken = wakes.take_while(move |(moment, at, _)| *moment == Moment::Wake && *at <= now);
+        let asleep = |name: &&Arc<str>| !self.stale.contains(*name);
+        self.stale.iter().chain(woken.map(|(_, _, name)| name).filter(asleep))
+    }
+
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    pub(super) fn change_cell(&mut self, node: &Arc<str>, group: u32, change: impl FnOnce(&mut Cell)) {
+        let groups = self.groups;
+        let new = || OnNode { cells: super::no_cells(groups), judged: None };
+        let there = self.nodes.entry(node.clone()).or_insert_with(new);
+        change(&mut there.cells[group as usize]);
+        if there.is_deserted() {
+            self.nodes.remove(node);
+        }
+        self.stale.insert(node.clone());
+    }
+
+    /// Something about a node has changed.
+    pub(super) fn look_again(&mut self, node: &Arc<str>) {
+        self.stale.insert(node.clone());
+    }
+
+    /// A node is gone, or another one has its name: what was judged about it is void.
+    pub(super) fn forget(&mut self, node: &Arc<str>) {
+        self.stale.remove(node);
+        let Some(there) = self.nodes.get_mut(node) else { return };
+        if let Some(old) = there.judged.take() {
+            self.tally.take_off(node, &old);
+        }
+        if there.is_deserted() {
+            self.nodes.remove(node);
+        }
+    }
+
+    /// Nothing that was judged is taken for granted any more.
+    pub(super) fn doubt(&mut self) {
+        self.common = None;
+    }
+
+    /// Keeps what was judged about the nodes that take part.
+    pub(super) fn remember(&mut self, judgements: Judgements, takes_part: impl Fn(&Arc<str>) -> bool) {
+        let Judgements { common, nodes } = judgements;
+        let Some(common) = common else { return };
+        self.common = Some(common);
+        self.stale.retain(|name| !nodes.contains_key(name) && takes_part(name));
+        let groups = self.groups;
+        for (name, judged) in nodes.into_iter().filter(|(name, _)| takes_part(name)) {
+            let new = || OnNode { cells: super::no_cells(groups), judged: None };
+            let there = self.nodes.entry(name.clone()).or_insert_with(new);
+            if let Some(old) = there.judged.replace(judged.clone()) {
+                self.tally.take_off(&name, &old);
+            }
+            self.tally.put_on(&name, &judged);
+        }
+    }
+}
+
+/// What judgements make together.
+#[derive(Debug, Default)]
+pub struct Tally {
+    pub counts: Counts,
+    pub lists: BTreeMap<List, BTreeSet<Arc<str>>>,
+    pub times: BTreeSet<(Moment, Timestamp, Arc<str>)>,
+}
+
+impl Tally {
+    fn put_on(&mut self, node: &Arc<str>, judged: &Judged) {
+        self.counts.put_on(judged);
+        for list in judged.lists() {
+            self.lists.entry(list).or_default().insert(node.clone());
+        }
+        self.times.extend(judged.times().map(|(moment, at)| (moment, at, node.clone())));
+    }
+
+    fn take_off(&mut self, node: &Arc<str>, judged: &Judged) {
+        self.counts.take_off(judged);
+        for list in judged.lists() {
+            let names = self.lists.entry(list).or_default();
+            names.remove(node);
+            if names.is_empty() {
+                self.lists.remove(&list);
+            }
+        }
+        for (moment, at) in judged.times() {
+            self.times.remove(&(moment, at, node.clone()));
+        }
+    }
+}
+
+/// How many nodes there are, and for each group how many of them stand how with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub nodes: u32,
+    pub groups: Vec<Count>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    pub open: u32,
+    pub complete: u32,
+    pub timed_out: u32,
+    /// Neither open for the group nor kept closed.
+    pub exposed: u32,
+    pub expected: Total,
+    pub required: Total,
+}
+
+/// A sum of numbers of which some may be unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Total {
+    sum: u64,
+    unknown: u32,
+}
+
+impl Total {
+    /// Together with `more`; `None` if any of them is unknown.
+    pub fn with(self, more: u32) -> Option<u32> {
+        let all = self.sum + u64::from(more);
+        (self.unknown == 0).then(|| u32::try_from(all).unwrap_or(u32::MAX))
+    }
+
+    fn change(&mut self, number: Option<u32>, add: bool) {
+        let unknown = u32::from(number.is_none());
+        let number = u64::from(number.unwrap_or_default());
+        match add {
+            true => (self.sum, self.unknown) = (self.sum + number, self.unknown + unknown),
+            false => (self.sum, self.unknown) = (self.sum - number, self.unknown - unknown),
+        }
+    }
+}
+
+impl Counts {
+    pub fn none(groups: usize) -> Counts {
+        Counts { nodes: 0, groups: vec![Count::default(); groups] }
+    }
+
+    pub fn put_on(&mut self, judged: &Judged) {
+        self.change(judged, true);
+    }
+
+    pub fn take_off(&mut self, judged: &Judged) {
+        self.change(judged, false);
+    }
+
+    fn change(&mut self, judged: &Judged, add: bool) {
+        let step = |number: &mut u32, counts: bool| match add {
+            true => *number += u32::from(counts),
+            false => *number -= u32::from(counts),
+        };
+        step(&mut self.nodes, true);
+        let each = judged.view.groups.iter().zip(&judged.here);
+        for (count, (view, here)) in self.groups.iter_mut().zip(each) {
+            let GroupView { open, complete, timed_out, expected, required, .. } = view;
+            step(&mut count.open, *open);
+            step(&mut count.complete, *complete);
+            step(&mut count.timed_out, *timed_out);
+            step(&mut count.exposed, here.exposed);
+            count.expected.change(*expected, add);
+            count.required.change(*required, add);
+        }
+    }
+}

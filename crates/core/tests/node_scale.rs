@@ -1,0 +1,183 @@
+//! What an event on one node costs does not depend on how many there are. Counted, not timed: judgements and allocations are the
+//! same in every run and on every machine.
+#![allow(unsafe_code, reason = "an allocator that counts")]
+
+mod support;
+
+use rollcall_core::Uid;
+use rollcall_core::facts::{OwnerKind, Pin, PodPhase, Wishes};
+use rollcall_core::index::{Answer, Index, Object};
+use rollcall_core::node::Node;
+use rollcall_core::sequence::spec::{Members, Scope, Spec};
+use rollcall_core::sequence::{Action, Phase, Settings, check, decide};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use support::build::{HOME, group, node, owner, owner_ref, pod, selector, sequence, spec, start};
+use support::world::list_all;
+
+struct Counting;
+
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: everything is left to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[derive(Debug)]
+struct Cost {
+    decisions: usize,
+    judgements: usize,
+    marks: usize,
+    allocations: usize,
+}
+
+/// A controller without a cluster: what it decides is done at once.
+struct Loop {
+    index: Index,
+    uid: Uid,
+    version: u64,
+    cost: Cost,
+}
+
+/// As many writes as a controller has under way.
+const BUDGET: usize = 8;
+
+impl Loop {
+    /// `nodes` nodes, an agent of a DaemonSet to each, a second agent that waits for it, and eight pods that could land anywhere.
+    fn begin(nodes: usize) -> Loop {
+        let select = |text: &str| Members::Selector(selector(text));
+        let groups = vec![
+            group(0, Some("driver"), select("app=driver")),
+            group(1, Some("agent"), select("app=agent")),
+            group(2, Some("apps"), select("app=app")),
+        ];
+        let sequence = sequence(HOME, "csi", Spec { scope: Scope::Node, ..spec(groups) });
+        let uid = sequence.uid;
+        let mut objects: Vec<Object> = (0..nodes).map(|at| Object::Node(node(&name(at)))).collect();
+        for set in ["driver", "agent"] {
+            let labels = format!("app={set}");
+            objects.push(Object::Owner(owner(OwnerKind::DaemonSet, HOME, set, &labels, nodes as u32)));
+            for at in 0..nodes {
+                let pod_name = format!("{set}-{}", name(at));
+                let mut pod = pod(HOME, &pod_name, &pod_name, &labels, start());
+                pod.owner = Some(owner_ref(OwnerKind::DaemonSet, HOME, set));
+                pod.wishes =
+                    Wishes { pin: Some(Pin::Name(name(at).as_str().into())), ..Wishes::default() }.kept();
+                objects.push(Object::Pod(pod));
+            }
+        }
+        for at in 0..8 {
+            let name = format!("app-{at}");
+            objects.push(Object::Pod(pod(HOME, &name, &name, "app=app", start())));
+        }
+        objects.push(Object::Sequence(sequence));
+        let mut index = Index::of_full_mode();
+        list_all(&mut index, &objects, 1);
+        let cost = Cost { decisions: 0, judgements: 0, marks: 0, allocations: 0 };
+        Loop { index, uid, version: 1, cost }
+    }
+
+    fn next_version(&mut self) -> u64 {
+        self.version += 1;
+        self.version
+    }
+
+    fn settle(&mut self) -> Phase {
+        let mut phase = Phase::Pending;
+        let mut more = false;
+        while more || self.index.take_touched().contains(&self.uid) {
+            let decision = decide(&self.index, self.uid, Settings { notes: false }, start(), BUDGET);
+            assert_eq!(check(&self.index, self.uid, &decision, start()), []);
+            self.cost.decisions += 1;
+            self.cost.judgements += decision.nodes.nodes.len();
+            more = decision.more;
+            phase = decision.status.as_ref().expect("it lives").phase;
+            decision.recorded.into_iter().for_each(|recorded| self.index.remember(self.uid, recorded));
+            self.index.remember_nodes(self.uid, decision.nodes);
+            decision.actions.into_iter().for_each(|action| self.act(action));
+        }
+        phase
+    }
+
+    fn act(&mut self, action: Action) {
+        let version = self.next_version();
+        match action {
+            Action::Mark { sequence, name, marks, .. } => {
+                self.cost.marks += 1;
+                self.index.mark_sent(sequence, &name);
+                let mut node: Node = self.index.node(&name).expect("it is there").clone();
+                let kept = node.labels.iter().filter(|(key, _)| !marks.labels.contains_key(key));
+                let added =
+                    marks.labels.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?)));
+                node.labels = kept.cloned().chain(added).collect();
+                node.version = version;
+                if let Some(Some(journal)) = marks.journal {
+                    node.journals.insert(sequence, journal);
+                }
+                self.index.mark_answered(sequence, &name, Some(node));
+            }
+            Action::Release { pod, gate, .. } => {
+                self.index.release_sent(pod, &gate);
+                let mut pod = self.index.pod(pod).expect("it is there").clone();
+                (pod.version, pod.gates) = (version, Vec::new());
+                self.index.release_answered(pod.uid, Answer::Done(Box::new(pod)));
+            }
+            Action::WriteNote { .. } | Action::DropNote { .. } => {}
+        }
+    }
+
+    fn ready(&mut self, pod: &str, node: &str) {
+        let mut pod = self.index.pod_named(HOME, pod).expect("it is there").clone();
+        pod.version = self.next_version();
+        (pod.phase, pod.ready, pod.started) = (PodPhase::Running, true, true);
+        pod.node = Some(node.into());
+        self.index.apply(Object::Pod(pod));
+    }
+}
+
+fn name(node: usize) -> String {
+    format!("node-{node:05}")
+}
+
+/// Everything becomes ready, one after the other, and one node more comes and goes.
+fn cost(nodes: usize) -> Cost {
+    let mut all = Loop::begin(nodes);
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    all.settle();
+    for set in ["driver", "agent"] {
+        for at in 0..nodes {
+            all.ready(&format!("{set}-{}", name(at)), &name(at));
+            all.settle();
+        }
+    }
+    let mut phase = Phase::Pending;
+    for at in 0..8 {
+        all.ready(&format!("app-{at}"), &name(at));
+        phase = all.settle();
+    }
+    assert_eq!(phase, Phase::Completed);
+    all.cost.allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    all.cost
+}
+
+#[test]
+fn what_happens_on_a_node_costs_the_same_among_many() {
+    // More than the status lists, on both sides: up to there, what it lists grows too.
+    let (few, many) = (cost(300), cost(1200));
+    println!("{few:?}\n{many:?}");
+    assert!(many.judgements <= 4 * few.judgements + 100, "nodes where nothing happened are judged again");
+    assert!(many.judgements <= 8 * 1200, "{} judgements for 1200 nodes", many.judgements);
+    assert_eq!(many.marks, 4 * few.marks, "a node is written to as often");
+    assert!(many.decisions <= 4 * few.decisions + 100, "no more decisions than events");
+    assert!(many.allocations <= few.allocations * 42 / 10, "four times the nodes, four times the work");
+}
