@@ -38,6 +38,8 @@ pub struct Config {
     pub namespace: String,
     /// Watch nodes and follow sequences that go by them; needs rights on nodes.
     pub full: bool,
+    /// What the taints of `nodeGuard: Taints` begin with: one of [`rollcall_core::sequence::keys::TAINT_PREFIXES`].
+    pub taint_prefix: &'static str,
     pub metrics_bind_address: Option<SocketAddr>,
     pub health_probe_bind_address: Option<SocketAddr>,
     pub leader_elect: bool,

@@ -21,11 +21,11 @@ pub struct Claimant {
 
 impl Claimant {
     /// Nobody can belong to what is not understood. `may_taint`: its namespace allows that.
-    pub fn of(sequence: &Sequence, may_taint: bool) -> Option<Claimant> {
+    pub fn of(sequence: &Sequence, may_taint: bool, taint_prefix: &'static str) -> Option<Claimant> {
         let spec = sequence.spec.as_ref().ok()?.clone();
         let taints = may_taint && spec.scope == Scope::Node && spec.guard == NodeGuard::Taints;
         let (namespace, name) = (sequence.namespace.clone(), sequence.name.clone());
-        let taints = if taints { keys(&namespace, &name, &spec.groups) } else { Vec::new() };
+        let taints = if taints { keys(taint_prefix, &namespace, &name, &spec.groups) } else { Vec::new() };
         Some(Claimant { namespace, name, spec, may_taint, taints })
     }
 
@@ -76,7 +76,8 @@ impl Roster {
             (_, _) => false,
         };
         if !same {
-            self.set(uid, now.and_then(|(sequence, may_taint)| Claimant::of(sequence, may_taint)));
+            let prefix = index.taint_prefix();
+            self.set(uid, now.and_then(|(sequence, may_taint)| Claimant::of(sequence, may_taint, prefix)));
         }
     }
 
@@ -153,6 +154,10 @@ mod tests {
         }
     }
 
+    fn claimant(name: &str, target: &str) -> Option<Claimant> {
+        Claimant::of(&sequence(name, target), false, crate::sequence::keys::PREFIX)
+    }
+
     #[test]
     fn a_sequence_is_found_where_its_pods_are_and_nowhere_else() {
         let mut roster = Roster::default();
@@ -160,11 +165,11 @@ mod tests {
         let names = |roster: &Roster, namespace: &str| {
             roster.of(namespace).map(|claimant| claimant.name.to_string()).collect::<Vec<_>>()
         };
-        roster.set(uid, Claimant::of(&sequence("a", "here"), false));
-        roster.set(Uid::digest("b"), Claimant::of(&sequence("b", "here"), false));
+        roster.set(uid, claimant("a", "here"));
+        roster.set(Uid::digest("b"), claimant("b", "here"));
         assert_eq!(names(&roster, "here").len(), 2);
         assert_eq!(names(&roster, "home").len(), 0);
-        roster.set(uid, Claimant::of(&sequence("a", "there"), false));
+        roster.set(uid, claimant("a", "there"));
         assert_eq!((names(&roster, "here"), names(&roster, "there")), (vec!["b".into()], vec!["a".into()]));
         roster.set(uid, None);
         roster.set(uid, None);

@@ -10,7 +10,7 @@ use support::build::{group, names};
 fn of(namespace: &str, name: &str, groups: &[&str]) -> Vec<String> {
     let groups = groups.iter().map(|name| group(0, (!name.is_empty()).then_some(*name), names(&["a"])));
     let groups: Vec<Group> = groups.collect();
-    keys(namespace, name, &groups).iter().map(|key| key.to_string()).collect()
+    keys(PREFIX, namespace, name, &groups).iter().map(|key| key.to_string()).collect()
 }
 
 #[test]

@@ -10,6 +10,7 @@ use rollcall_core::sequence::spec::{
 };
 use rollcall_core::sequence::status::ConditionKind;
 use rollcall_core::sequence::{Phase, Sequence, Status, keys};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use support::build::{HOME, at, group, labels, node, owner, owner_ref, pod, selector, sequence, spec};
 use support::world::World;
@@ -454,6 +455,37 @@ fn taints_come_and_go_and_foreign_ones_stay_where_they_are() {
     assert_eq!(tainted(&scene), Vec::<&str>::new(), "the permission is withdrawn");
     permit_taints(&mut scene, true);
     assert_eq!(tainted(&scene), ["b"], "a has been complete");
+}
+
+/// An autoscaler knows some taints by what they begin with.
+#[test]
+fn taints_can_begin_with_something_else_and_old_ones_are_recognised() {
+    let mut scene = Scene::new(&["a", "b"]);
+    scene.spec.guard = NodeGuard::Taints;
+    let mut driver = owner(OwnerKind::DaemonSet, HOME, "driver", "app=driver", 0);
+    let everything = Toleration { key: "".into(), value: None, effect: None };
+    driver.placement = Some(Box::new(Placement { tolerations: vec![everything], ..Placement::default() }));
+    scene.world.apply(Object::Owner(driver));
+    permit_taints(&mut scene, true);
+    let mut scene = scene.begin();
+    assert_eq!(tainted(&scene), ["a", "b"]);
+    let taints = |scene: &Scene| -> BTreeSet<String> {
+        let taints = scene.world.truth.nodes.values().flat_map(|node| &node.taints);
+        taints.map(|taint| taint.key.to_string()).collect()
+    };
+    scene.world.taint_prefix = keys::TAINT_PREFIXES[1];
+    scene.world.restart();
+    scene.settle();
+    let new = DRIVER_KEY.replace(keys::PREFIX, keys::TAINT_PREFIXES[1]);
+    assert_eq!(taints(&scene), [new].into(), "and none of the old ones");
+    // Whoever comes later under another name for them sweeps those of a sequence that is gone.
+    scene.world.taint_prefix = keys::PREFIX;
+    scene.world.present = false;
+    let known = scene.known().expect("it is there").clone();
+    scene.world.delete(Object::Sequence(known));
+    scene.world.restart();
+    scene.settle();
+    assert_eq!(taints(&scene), BTreeSet::new());
 }
 
 #[test]

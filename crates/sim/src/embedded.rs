@@ -22,6 +22,7 @@ pub fn config(identity: &str, seed: u64) -> Config {
     Config {
         namespace: names::OWN_NAMESPACE.into(),
         full: false,
+        taint_prefix: rollcall_core::sequence::keys::PREFIX,
         metrics_bind_address: None,
         health_probe_bind_address: None,
         leader_elect: false,

@@ -37,6 +37,7 @@ async fn three_pods_one_after_the_other() {
     }
     let config = rollcall_controller::Config {
         full: false,
+        taint_prefix: rollcall_core::sequence::keys::PREFIX,
         namespace: "pod-sequence-system".into(),
         metrics_bind_address: None,
         health_probe_bind_address: None,

@@ -2,13 +2,16 @@
 
 use crate::cli::Access;
 use crate::commands::install::Mode;
+use crate::commands::keys::known_prefix;
 use crate::connect;
 use crate::outcome::Outcome;
 use crate::output;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
+use clap::builder::PossibleValuesParser;
 use rollcall_api::{duration::GoDuration, names};
 use rollcall_controller::{Config, clock::Clock, health::Health};
+use rollcall_core::sequence::keys::{PREFIX, TAINT_PREFIXES};
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::sync::Arc;
@@ -36,6 +39,9 @@ pub struct Arguments {
     /// How much it does
     #[arg(long, value_enum, default_value_t)]
     mode: Mode,
+    /// What the taints of `nodeGuard: Taints` begin with, for a cluster autoscaler that knows them by that
+    #[arg(long, value_name = "PREFIX", default_value = PREFIX, value_parser = PossibleValuesParser::new(TAINT_PREFIXES))]
+    taint_prefix: String,
     /// Where to serve /metrics; "0" for nowhere
     #[arg(long, value_name = "ADDRESS", default_value = ":8080", value_parser = address)]
     metrics_bind_address: Listen,
@@ -148,6 +154,7 @@ impl Arguments {
         Config {
             namespace: self.namespace,
             full: self.mode == Mode::Full,
+            taint_prefix: known_prefix(&self.taint_prefix),
             metrics_bind_address: self.metrics_bind_address.socket(),
             health_probe_bind_address: self.health_probe_bind_address.socket(),
             leader_elect: self.leader_elect,

@@ -6,7 +6,8 @@ use crate::load::Sequences;
 use crate::outcome::Outcome;
 use crate::output;
 use anyhow::{Result, anyhow, bail};
-use rollcall_core::sequence::keys::keys;
+use clap::builder::PossibleValuesParser;
+use rollcall_core::sequence::keys::{PREFIX, TAINT_PREFIXES, keys, prefix};
 use rollcall_core::sequence::spec::Scope;
 
 /// Print the keys by which nodes are closed for the groups of a sequence
@@ -22,6 +23,9 @@ pub struct Arguments {
     /// The sequence
     #[arg(value_name = "NAME")]
     name: String,
+    /// What the controller was told its taints begin with (`controller --taint-prefix`)
+    #[arg(long, value_name = "PREFIX", default_value = PREFIX, value_parser = PossibleValuesParser::new(TAINT_PREFIXES))]
+    taint_prefix: String,
     #[command(flatten)]
     place: InNamespace,
 }
@@ -36,7 +40,8 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     if spec.scope != Scope::Node {
         bail!("podsequence {} has scope Cluster: no node is closed for it", arguments.name);
     }
-    let keys = keys(&sequence.namespace, &sequence.name, &spec.groups);
+    let of_taints = known_prefix(&arguments.taint_prefix);
+    let keys = keys(prefix(spec.guard, of_taints), &sequence.namespace, &sequence.name, &spec.groups);
     let width = spec.groups.iter().map(|group| group.title.chars().count()).max().unwrap_or_default();
     let mut text = String::new();
     for (group, key) in spec.groups.iter().zip(&keys) {
@@ -44,4 +49,9 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     }
     output::data(&text)?;
     Ok(Outcome::Done)
+}
+
+/// The prefix of that name; the parser lets no others through.
+pub fn known_prefix(name: &str) -> &'static str {
+    TAINT_PREFIXES.into_iter().find(|known| *known == name).unwrap_or(PREFIX)
 }

@@ -102,7 +102,8 @@ impl Engine {
             client,
             clock,
             health,
-            index: if config.full { Index::of_full_mode() } else { Index::default() },
+            index: if config.full { Index::of_full_mode() } else { Index::default() }
+                .with_taint_prefix(config.taint_prefix),
             queue: Queue::new(config.seed),
             statuses: Statuses::default(),
             announcer: Announcer::default(),

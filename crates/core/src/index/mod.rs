@@ -32,6 +32,7 @@ use crate::{
     facts::{Namespace, Owner, OwnerKind, Pod},
     intern::Interner,
     node::{Drivers, Node},
+    sequence::keys,
 };
 use claims::Claims;
 use labelled::Labelled;
@@ -133,8 +134,7 @@ pub struct Index {
 
     namespaces: BTreeMap<Arc<str>, Namespace>,
 
-    /// Whether nodes are watched (Full mode).
-    full: bool,
+    mode: Mode,
     nodes: Nodes,
     /// The sequences that go by nodes.
     node_scoped: BTreeSet<Uid>,
@@ -162,6 +162,20 @@ pub struct Index {
     placements: u64,
     touched: BTreeSet<Uid>,
     interner: Interner,
+}
+
+/// What is the same for all sequences.
+#[derive(Clone, Copy, Debug)]
+struct Mode {
+    /// Whether nodes are watched, so that Node scope can be acted on (Full mode).
+    full: bool,
+    taint_prefix: &'static str,
+}
+
+impl Default for Mode {
+    fn default() -> Mode {
+        Mode { full: false, taint_prefix: keys::PREFIX }
+    }
 }
 
 /// The last list of a kind.
@@ -287,17 +301,27 @@ impl Index {
 
     /// An index that counts by node, too.
     pub fn of_full_mode() -> Index {
-        Index { full: true, ..Index::default() }
+        Index { mode: Mode { full: true, ..Mode::default() }, ..Index::default() }
+    }
+
+    /// One of [`keys::TAINT_PREFIXES`], for the taints of `nodeGuard: Taints`.
+    pub fn with_taint_prefix(self, prefix: &'static str) -> Index {
+        Index { mode: Mode { taint_prefix: prefix, ..self.mode }, ..self }
+    }
+
+    /// What taints begin with.
+    pub fn taint_prefix(&self) -> &'static str {
+        self.mode.taint_prefix
     }
 
     /// Whether it counts by node (Full mode).
     pub fn counts_nodes(&self) -> bool {
-        self.full
+        self.mode.full
     }
 
     /// The kinds it has to be told about.
     pub fn kinds(&self) -> &'static [Kind] {
-        if self.full { &Kind::ALL } else { Kind::of_lite() }
+        if self.mode.full { &Kind::ALL } else { Kind::of_lite() }
     }
 
     /// Every kind has been listed: decisions may be taken.

@@ -1,7 +1,7 @@
 //! Sequences coming, changing and going; the ghosts of deleted ones; the notes they leave.
 
 use super::claims::{BELONGS, own_word};
-use super::{Board, Cell, Claim, Index, Kind, Object, no_cells};
+use super::{Board, Cell, Claim, Index, Kind, Mode, Object, no_cells};
 use crate::{
     Timestamp, Uid,
     facts::Owner,
@@ -9,7 +9,7 @@ use crate::{
     selector::{Operator, Requirement, Selector},
     sequence::{
         NodeView, Sequence,
-        keys::{UNSEEN, keys},
+        keys::{UNSEEN, keys, prefix},
         spec::{DeletionPolicy, Enforcement, Members, Recorded, Scope, Spec},
         status::Phase,
         views::Judgements,
@@ -33,8 +33,7 @@ pub struct SequenceEntry {
     /// Its note tells all that would have to be done for its spec. Kept here, because a decision must not
     /// compare thousands of names each time.
     noted: bool,
-    /// Whether nodes are watched, so that Node scope can be acted on.
-    full: bool,
+    mode: Mode,
     /// In Node scope: what is counted and was judged, per node, and of the pods that belong to none yet.
     board: Board,
     floating: Vec<Cell>,
@@ -67,10 +66,13 @@ impl Note {
 }
 
 impl SequenceEntry {
-    fn new(sequence: Sequence, ghost: bool, full: bool) -> SequenceEntry {
+    fn new(sequence: Sequence, ghost: bool, mode: Mode) -> SequenceEntry {
         let groups = sequence.spec.as_ref().map_or(0, |spec| spec.groups.len());
         let keys = match &sequence.spec {
-            Ok(spec) if spec.scope == Scope::Node => keys(&sequence.namespace, &sequence.name, &spec.groups),
+            Ok(spec) if spec.scope == Scope::Node => {
+                let prefix = prefix(spec.guard, mode.taint_prefix);
+                keys(prefix, &sequence.namespace, &sequence.name, &spec.groups)
+            }
             Ok(_) | Err(_) => Vec::new(),
         };
         SequenceEntry {
@@ -81,7 +83,7 @@ impl SequenceEntry {
             unlisted: BTreeMap::new(),
             remembered: None,
             noted: false,
-            full,
+            mode,
             board: Board::new(groups),
             floating: no_cells(groups),
             keys,
@@ -157,7 +159,7 @@ impl SequenceEntry {
 
     /// Its spec, if it can be acted on: valid, and of a scope this index counts.
     pub fn spec(&self) -> Option<&Arc<Spec>> {
-        self.sequence.spec.as_ref().ok().filter(|spec| spec.scope == Scope::Cluster || self.full)
+        self.sequence.spec.as_ref().ok().filter(|spec| spec.scope == Scope::Cluster || self.mode.full)
     }
 
     pub fn cell(&self, group: usize) -> &Cell {
@@ -271,7 +273,7 @@ impl Index {
             known.agree_with(&sequence);
             known.remembered.take()
         });
-        let entry = SequenceEntry { remembered, ..SequenceEntry::new(sequence, false, self.full) };
+        let entry = SequenceEntry { remembered, ..SequenceEntry::new(sequence, false, self.mode) };
         self.change_sequence(uid, Some(entry));
     }
 
@@ -299,9 +301,9 @@ impl Index {
             {
                 None
             }
-            (_, Some(_)) => Some(SequenceEntry::new(entry.sequence.clone(), true, self.full)),
+            (_, Some(_)) => Some(SequenceEntry::new(entry.sequence.clone(), true, self.mode)),
             (_, None) => {
-                self.notes.get(&entry.sequence.uid).cloned().map(|note| ghost_of_note(note, self.full))
+                self.notes.get(&entry.sequence.uid).cloned().map(|note| ghost_of_note(note, self.mode))
             }
         }
     }
@@ -502,14 +504,14 @@ impl Index {
         for note in orphans {
             let uid = note.sequence;
             self.touched.insert(uid);
-            self.change_sequence(uid, Some(ghost_of_note(note, self.full)));
+            self.change_sequence(uid, Some(ghost_of_note(note, self.mode)));
         }
     }
 }
 
-fn ghost_of_note(note: Note, full: bool) -> SequenceEntry {
+fn ghost_of_note(note: Note, mode: Mode) -> SequenceEntry {
     let Note { sequence: uid, version, namespace, name, generation, spec } = note;
     let (spec, opened_by_hand, recorded) = (Ok(spec), BTreeSet::new(), Recorded::default());
     let sequence = Sequence { uid, namespace, name, version, generation, spec, opened_by_hand, recorded };
-    SequenceEntry::new(sequence, true, full)
+    SequenceEntry::new(sequence, true, mode)
 }

@@ -3,21 +3,37 @@
 //! Everybody can write one down beforehand: it is made of the names of the sequence and of the group, not of its place in the
 //! list, so that edits to the list never re-point a key.
 
-use super::spec::{Group, GroupId};
+use super::spec::{Group, GroupId, NodeGuard};
 use crate::hash::fnv1a64;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Put on a node when it registers, before any controller has seen it.
 pub const UNSEEN: &str = "podsequence.example.com/unseen";
-/// What all of them begin and end with.
+/// What they begin with, unless a taint is to begin with something else.
 pub const PREFIX: &str = "podsequence.example.com/";
+/// What a taint can begin with. By the second and the third the cluster autoscaler knows a taint that goes away by itself: it does not
+/// take the node for one that nothing fits on. No others, so that whatever was put on nodes is recognised afterwards.
+pub const TAINT_PREFIXES: [&str; 3] = [
+    PREFIX,
+    "startup-taint.cluster-autoscaler.kubernetes.io/",
+    "ignore-taint.cluster-autoscaler.kubernetes.io/",
+];
+/// What all of them end with.
 const SUFFIX: &str = "-blocked";
 /// What follows the prefix of a label key has at most this many characters.
 const LONGEST: usize = 63;
 
+/// What the keys of a sequence begin with.
+pub fn prefix(guard: NodeGuard, of_taints: &'static str) -> &'static str {
+    match guard {
+        NodeGuard::Labels => PREFIX,
+        NodeGuard::Taints => of_taints,
+    }
+}
+
 /// The key of each group of a sequence, in their order; no two are the same.
-pub fn keys(namespace: &str, name: &str, groups: &[Group]) -> Vec<Arc<str>> {
+pub fn keys(prefix: &str, namespace: &str, name: &str, groups: &[Group]) -> Vec<Arc<str>> {
     let mut taken = BTreeSet::new();
     let each = groups.iter().map(|group| {
         let whole = format!("{namespace}.{name}.{}{SUFFIX}", word(&group.id));
@@ -27,14 +43,14 @@ pub fn keys(namespace: &str, name: &str, groups: &[Group]) -> Vec<Arc<str>> {
             occurrence += 1;
             key = hashed(&whole, occurrence);
         }
-        Arc::from(format!("{PREFIX}{key}"))
+        Arc::from(format!("{prefix}{key}"))
     });
     each.collect()
 }
 
 /// Whether a label or taint of this key is one of ours.
 pub fn is_key(key: &str) -> bool {
-    key.starts_with(PREFIX) && key.ends_with(SUFFIX)
+    key.ends_with(SUFFIX) && TAINT_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
 }
 
 /// The name of a group where it may stand in a label key, else a hash of what it is recognised by.

@@ -2,6 +2,7 @@
 
 use super::build::start;
 use jiff::Timestamp;
+use rollcall_core::sequence::keys::PREFIX;
 use rollcall_core::{
     Uid,
     facts::{Namespace, Owner, Pod},
@@ -91,6 +92,8 @@ pub enum Change {
 
 pub struct World {
     full: bool,
+    /// Heeded at the next start.
+    pub taint_prefix: &'static str,
     pub now: Timestamp,
     pub truth: Truth,
     pub version: u64,
@@ -145,6 +148,7 @@ impl World {
     pub fn of_mode(full: bool) -> World {
         let mut world = World {
             full,
+            taint_prefix: PREFIX,
             now: start(),
             truth: Truth::default(),
             version: 100,
@@ -237,7 +241,8 @@ impl World {
 
     /// The controller starts anew: it knows what the cluster has, and nothing else.
     pub fn restart(&mut self) {
-        self.index = if self.full { Index::of_full_mode() } else { Index::default() };
+        self.index = if self.full { Index::of_full_mode() } else { Index::default() }
+            .with_taint_prefix(self.taint_prefix);
         self.untold.clear();
         self.wakes.clear();
         self.decisions.clear();

@@ -7,7 +7,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use rollcall_api::sequence::SequenceObject;
 use rollcall_core::Uid;
 use rollcall_core::roster::{Claimant, Roster};
-use rollcall_core::sequence::Sequence;
+use rollcall_core::sequence::{Sequence, keys::PREFIX};
 use serde_json::{Value, json};
 
 pub fn facts(objects: &[Value]) -> Vec<Sequence> {
@@ -21,7 +21,7 @@ pub fn facts(objects: &[Value]) -> Vec<Sequence> {
 pub fn roster(sequences: &[Sequence]) -> Roster {
     let mut roster = Roster::default();
     for (number, sequence) in sequences.iter().enumerate() {
-        let claimant = Claimant::of(sequence, true);
+        let claimant = Claimant::of(sequence, true, PREFIX);
         let at_home = sequence.spec.as_ref().is_ok_and(|spec| spec.target == sequence.namespace);
         roster.set(Uid::digest(&number.to_string()), claimant.filter(|_| at_home));
     }
