@@ -30,6 +30,7 @@ fn without_a_cluster() {
         "controller --mode full",
         "status",
         "status --context nope",
+        "doctor",
         "explain pod/web --kubeconfig /dev/null",
     ] {
         let arguments: Vec<&str> = line.split(' ').collect();
@@ -54,7 +55,7 @@ fn a_cluster_that_does_not_answer() -> Result<()> {
     });
     std::fs::write(&file, config.to_string())?;
     for arguments in
-        [&["status"][..], &["status", "shop", "-w"], &["explain", "pod/web"], &["release", "pod/web"]]
+        [&["status"][..], &["status", "shop", "-w"], &["explain", "pod/web"], &["release", "pod/web"], &["doctor"]]
     {
         let run = run_as(&file, arguments);
         assert_eq!(run.code, Some(2), "{run:?}");
