@@ -97,7 +97,8 @@ impl Ask<'_> {
         ];
         let paths: BTreeMap<String, String> =
             installs.iter().flatten().filter_map(|object| Some((id(object), path(object)?))).collect();
-        let looks = stream::iter(paths).map(async |(id, path)| anyhow::Ok((id, self.get(&path).await?)));
+        let looks = stream::iter(paths)
+            .map(|(id, path)| async move { anyhow::Ok((id, self.get(&path).await?)) });
         let looks: Vec<Result<(String, Look<Value>)>> = looks.buffered(AT_ONCE).collect().await;
         looks.into_iter().collect()
     }
@@ -133,7 +134,7 @@ impl Ask<'_> {
     /// Those of these rights that the controller's account has not.
     async fn missing(&self, rights: Vec<Right>, installed: &Installed, namespace: &str) -> Result<Look<Vec<Right>>> {
         let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-        let answers = stream::iter(rights).map(async |right| {
+        let answers = stream::iter(rights).map(|right| async move {
             let answer = self.post(path, &right.review(&installed.account, namespace)).await;
             (right, self.look(answer, || format!("create {}", told(path))))
         });

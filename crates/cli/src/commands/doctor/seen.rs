@@ -43,7 +43,7 @@ impl<T> Look<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     pub minor: u32,
-    /// As the API server says it: `v1.36.4`.
+    /// As the API server says it: `1.36.4`.
     pub text: String,
 }
 
@@ -139,6 +139,8 @@ pub struct Leader {
 /// How the controller is installed, by its Deployment; without one, by what else there is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Installed {
+    /// There is a Deployment that says all this; else it is a guess.
+    pub known: bool,
     pub mode: Mode,
     pub policies: bool,
     pub webhook: bool,
@@ -166,6 +168,7 @@ impl Installed {
             container["args"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let number = |value: &Value, default| value.as_i64().unwrap_or(default);
         Installed {
+            known: !deployment.is_null(),
             mode: match flag(&args, "--mode") {
                 Some("full") => Mode::Full,
                 Some(_) => Mode::Lite,
@@ -181,6 +184,11 @@ impl Installed {
             replicas: if deployment.is_null() { 0 } else { number(&deployment["spec"]["replicas"], 1) },
             ready: number(&deployment["status"]["readyReplicas"], 0),
         }
+    }
+
+    /// Certainly so: what Full mode does, nobody does here.
+    pub fn is_lite(&self) -> bool {
+        self.known && self.mode == Mode::Lite
     }
 
     /// With which kind of admission these objects are printed.

@@ -307,5 +307,5 @@ fn what_may_not_be_seen_is_said() {
     seen.notes = Look::Closed(closed("list configmaps"));
     let found = findings(&seen);
     assert_eq!(outcome(&found), Outcome::Impossible);
-    insta::assert_snapshot!(anstream::adapter::strip_str(&print::text(&found)));
+    insta::assert_snapshot!(anstream::adapter::strip_str(&print::text(&found)).to_string());
 }

@@ -29,15 +29,15 @@ pub fn check(case: &Case<'_>) -> Vec<Finding> {
 
 fn none(case: &Case<'_>) -> Option<Finding> {
     let Case { seen, installed, voice } = case;
-    if installed.mode == Mode::Lite {
-        return Some(Check::Admission.ok("none, as Lite mode has it: pods bring their gate in their template"));
-    }
     let unseen = seen.objects.iter().find_map(|(id, look)| {
         let asked = id == CONFIGURATION || id.starts_with("MutatingAdmissionPolicy/");
         look.closed().filter(|_| asked)
     });
     if let Some(why) = unseen {
         return Some(Check::Admission.unknown("policies and webhook", why));
+    }
+    if installed.mode == Mode::Lite {
+        return Some(Check::Admission.ok("none, as Lite mode has it: pods bring their gate in their template"));
     }
     let minor = seen.version.there().map_or(POLICIES, |version| version.minor);
     let admission = if minor >= POLICIES { Admission::Policies } else { Admission::Webhook };

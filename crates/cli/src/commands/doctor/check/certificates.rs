@@ -3,7 +3,6 @@
 use super::Case;
 use crate::commands::doctor::finding::{Check, Finding};
 use crate::commands::doctor::seen::{CONFIGURATION, Look};
-use crate::commands::install::Mode;
 use crate::output::age;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::{SignedDuration, Timestamp};
@@ -20,7 +19,7 @@ const LATE: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 pub fn check(case: &Case<'_>) -> Vec<Finding> {
     let Look::There(configuration) = case.seen.object(CONFIGURATION) else { return Vec::new() };
-    if case.installed.mode == Mode::Lite {
+    if case.installed.is_lite() {
         return Vec::new();
     }
     let name = names::WEBHOOK_SECRET;

@@ -3,7 +3,6 @@
 use super::{Case, number, some};
 use crate::commands::doctor::finding::{Check, Finding};
 use crate::commands::doctor::seen::Look;
-use crate::commands::install::Mode;
 use crate::output::age;
 use rollcall_api::names;
 use rollcall_api::sequence::SequenceObject;
@@ -113,7 +112,7 @@ fn nodes(case: &Case<'_>, sequences: &[SequenceObject]) -> Vec<Finding> {
     };
     let living: BTreeSet<Uid> = sequences.iter().map(|object| object.metadata.uid()).collect();
     // In Lite mode nobody will ever take off what Full mode put on.
-    let lite = case.installed.mode == Mode::Lite;
+    let lite = case.installed.is_lite();
     let mut found: BTreeMap<Marked, Vec<String>> = BTreeMap::new();
     for node in nodes.iter().map(|node| node.facts()) {
         let gone = |marked: &Marked| lite || !living.contains(&Uid::new(&marked.sequence));

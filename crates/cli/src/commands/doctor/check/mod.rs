@@ -24,7 +24,7 @@ struct Case<'a> {
 /// All findings, in the order of the checks.
 pub fn all(seen: &Seen, voice: &Voice) -> Vec<Finding> {
     let case = Case { seen, installed: seen.installed(), voice };
-    let checks = [
+    let checks: [fn(&Case<'_>) -> Vec<Finding>; 9] = [
         server::check,
         definition::check,
         controller::check,

@@ -5,13 +5,16 @@ use crate::commands::doctor::finding::{Check, Finding};
 use crate::commands::doctor::rights::{Right, granted, listed, needed};
 use crate::commands::doctor::seen::{DEPLOYMENT, Look};
 use crate::commands::doctor::voice::word;
-use crate::commands::install::Mode;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub fn check(case: &Case<'_>) -> Vec<Finding> {
-    // Without a controller there is nobody who needs them; they come together with it.
-    if !case.seen.has(DEPLOYMENT) {
-        return Vec::new();
+    match case.seen.object(DEPLOYMENT) {
+        Look::There(_) => {}
+        // Without a controller there is nobody who needs them; they come together with it.
+        Look::Absent => return Vec::new(),
+        Look::Closed(_) => {
+            return vec![Check::Permissions.unknown("rights of the controller", "its Deployment is not known")];
+        }
     }
     let mut findings = missing(case);
     findings.extend(beyond(case));
@@ -73,7 +76,7 @@ fn left_over(case: &Case<'_>) -> Vec<Finding> {
     let Case { seen, installed, voice } = case;
     let only_full = ["pod-sequence-controller-nodes", "pod-sequence-controller-webhook"];
     let left = only_full.into_iter().filter(|name| seen.has(&format!("ClusterRoleBinding/{name}")));
-    let left = left.filter(|_| installed.mode == Mode::Lite).map(|name| {
+    let left = left.filter(|_| installed.is_lite()).map(|name| {
         let text = format!("ClusterRoleBinding {name} is left from Full mode, and Lite mode does not need it");
         Check::Permissions.note(text).fix(voice.kubectl(format!("delete clusterrolebinding,clusterrole {name}")))
     });

@@ -42,7 +42,7 @@ fn names_of(sequences: &[&Sequence]) -> String {
 fn by_nodes(case: &Case<'_>, valid: &[(&Sequence, &Spec)]) -> Vec<Finding> {
     let by_node = valid.iter().filter(|(_, spec)| spec.scope == Scope::Node).map(|(sequence, _)| *sequence);
     let by_node: Vec<&Sequence> = by_node.collect();
-    if by_node.is_empty() || case.installed.mode == Mode::Full {
+    if by_node.is_empty() || !case.installed.is_lite() {
         return Vec::new();
     }
     let count = number(by_node.len(), "PodSequence");

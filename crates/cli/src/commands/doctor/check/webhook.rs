@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 pub fn check(case: &Case<'_>) -> Vec<Finding> {
     let Look::There(there) = case.seen.object(CONFIGURATION) else { return Vec::new() };
     let name = names::WEBHOOK_CONFIGURATION;
-    if case.installed.mode == Mode::Lite {
+    if case.installed.is_lite() {
         let text = format!("{name} is installed, and Lite mode does not serve it: every pod creation that it asks about is held up for nothing");
         let delete = format!("delete mutatingwebhookconfiguration {name}");
         return vec![Check::Admission.problem(text).fix(case.voice.kubectl(delete))];
