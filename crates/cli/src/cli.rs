@@ -1,7 +1,8 @@
 //! The arguments, and the way from them to a command.
 
 use crate::commands::{
-    completion, controller, demo, doctor, explain, install, keys, reference, release, simulate, status, version,
+    completion, controller, demo, doctor, explain, install, keys, reference, release, simulate, status,
+    version,
 };
 use crate::outcome::{EXIT_CODES, Outcome};
 use anyhow::Result;

@@ -54,9 +54,13 @@ fn a_cluster_that_does_not_answer() -> Result<()> {
         "users": [{"name": "x", "user": {}}],
     });
     std::fs::write(&file, config.to_string())?;
-    for arguments in
-        [&["status"][..], &["status", "shop", "-w"], &["explain", "pod/web"], &["release", "pod/web"], &["doctor"]]
-    {
+    for arguments in [
+        &["status"][..],
+        &["status", "shop", "-w"],
+        &["explain", "pod/web"],
+        &["release", "pod/web"],
+        &["doctor"],
+    ] {
         let run = run_as(&file, arguments);
         assert_eq!(run.code, Some(2), "{run:?}");
         let expected = format!("error: cannot reach the cluster at http://127.0.0.1:{port}/: ");

@@ -62,7 +62,9 @@ impl Patient {
         let path = format!("{}:{}:{}", ours.display(), cluster.bin_dir().display(), std::env::var("PATH")?);
         let mut shell = Command::new("bash");
         shell.args(["-o", "pipefail", "-ec", command]).env("PATH", path);
-        shell.env("KUBECONFIG", cluster.kubeconfig()).env("KUBECACHEDIR", cluster.dir().join("kubectl-cache"));
+        shell
+            .env("KUBECONFIG", cluster.kubeconfig())
+            .env("KUBECACHEDIR", cluster.dir().join("kubectl-cache"));
         Ok(shell.env_remove("KUBERNETES_SERVICE_HOST").output()?)
     }
 
@@ -78,7 +80,8 @@ impl Patient {
         let mut last = None;
         let well = wait::until("a well installation", LIMIT, async || {
             let visit = self.visit()?;
-            let expected = visit.findings().count() == known.len() && known.iter().all(|text| visit.about(text).is_some());
+            let expected = visit.findings().count() == known.len()
+                && known.iter().all(|text| visit.about(text).is_some());
             last = Some(format!("{visit:#?}"));
             Ok(expected.then_some(visit))
         });
@@ -155,7 +158,8 @@ async fn what_is_broken_is_found_and_the_printed_command_repairs_it() -> Result<
             "metadata": {"name": "agents", "namespace": home}, "spec": spec,
         })
     };
-    let agents = json!({"scope": "Node", "podGroups": [named("agents", &["agent"]), named("apps", &["app"])]});
+    let agents =
+        json!({"scope": "Node", "podGroups": [named("agents", &["agent"]), named("apps", &["app"])]});
     patient.lab.cluster().apply(&sequence(agents).to_string())?;
     controller.stop().await?;
     patient.repaired("of scope Node").await?;
@@ -171,7 +175,8 @@ async fn definition_and_permissions(patient: &Patient) -> Result<()> {
     let field = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/suspend";
     patient.patch("crd podsequences.scheduling.example.com", json!([{"op": "remove", "path": field}]))?;
     patient.repaired("is not that of rollcall").await?;
-    patient.patch("clusterrole pod-sequence-controller-lite", json!([{"op": "remove", "path": "/rules/0"}]))?;
+    patient
+        .patch("clusterrole pod-sequence-controller-lite", json!([{"op": "remove", "path": "/rules/0"}]))?;
     patient.repaired("may not: get, list, watch, patch pods").await?;
     patient.kubectl("delete clusterrolebinding pod-sequence-controller-lite")?;
     patient.repaired("may not").await?;
@@ -218,7 +223,8 @@ async fn policies(patient: &Patient, home: &str) -> Result<()> {
     patient.kubectl(&format!("label namespace {home} podsequence-enabled=true"))?;
     patient.repair(&patient.advice("neither policies nor webhook").await?)?;
     let visit = patient.well_but(&[]).await?;
-    let gated = |finding: &Value| finding["text"].as_str().is_some_and(|text| text.contains("would get its gate"));
+    let gated =
+        |finding: &Value| finding["text"].as_str().is_some_and(|text| text.contains("would get its gate"));
     ensure!(visit.findings.iter().any(gated), "{visit:#?}");
     patient.kubectl("delete mutatingadmissionpolicybinding podsequence-pod-gates")?;
     patient.repaired("1 missing: MutatingAdmissionPolicyBinding podsequence-pod-gates").await?;

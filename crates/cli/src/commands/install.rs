@@ -196,7 +196,8 @@ mod tests {
             Ok::<Vec<String>, String>(text.split(BETWEEN).map(|text| id(&read(text))).collect())
         };
         // In their own order, and a Role is no ClusterRole.
-        let (role, policy) = ("Role/pod-sequence-controller", "MutatingAdmissionPolicy/podsequence-pod-gates");
+        let (role, policy) =
+            ("Role/pod-sequence-controller", "MutatingAdmissionPolicy/podsequence-pod-gates");
         assert_eq!(named(&[policy, role]), Ok(vec![role.to_owned(), policy.to_owned()]));
         let typo = named(&["Role/pod-sequence-controler"]).expect_err("there is none");
         assert!(typo.contains("--only") && typo.contains(role), "{typo}");

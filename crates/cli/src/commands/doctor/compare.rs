@@ -40,9 +40,16 @@ fn compare(ours: &Value, theirs: &Value, place: String, strict: bool, found: &mu
     match (ours, theirs) {
         (Value::Object(mine), Value::Object(other)) => {
             for (key, value) in mine {
-                compare(value, other.get(key).unwrap_or(&Value::Null), format!("{place}.{key}"), strict, found);
+                compare(
+                    value,
+                    other.get(key).unwrap_or(&Value::Null),
+                    format!("{place}.{key}"),
+                    strict,
+                    found,
+                );
             }
-            let more = other.iter().filter(|(key, value)| strict && !mine.contains_key(*key) && !empty(value));
+            let more =
+                other.iter().filter(|(key, value)| strict && !mine.contains_key(*key) && !empty(value));
             for (key, value) in more {
                 let how = format!("{} is there besides", shown(value));
                 found.push(Difference { place: format!("{place}.{key}"), how });
@@ -110,8 +117,12 @@ mod tests {
         let ours = json!({"a": 1, "b": "text", "list": [1, 2], "long": "x".repeat(100)});
         let theirs = json!({"a": 2, "list": [1], "long": "x"});
         let long = format!("spec.long: \"x\" instead of \"{}…", "x".repeat(SHOWN - 1));
-        let expected =
-            ["spec.a: 2 instead of 1", "spec.b: \"text\" is missing", "spec.list: 1 entries instead of 2", &long];
+        let expected = [
+            "spec.a: 2 instead of 1",
+            "spec.b: \"text\" is missing",
+            "spec.list: 1 entries instead of 2",
+            &long,
+        ];
         assert_eq!(found(ours.clone(), theirs.clone(), false), expected);
         let told = told(&differences(&ours, &theirs, "spec"));
         assert_eq!(told, "4 differences, the first at spec.a: 2 instead of 1");

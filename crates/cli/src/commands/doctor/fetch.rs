@@ -72,14 +72,20 @@ impl Ask<'_> {
         let client = &self.connection.client;
         let path = "/version";
         let explained = |error| self.connection.explained(error, "get the version of the API server");
-        let answer = client.send(request("GET", path, None, Vec::new()).map(Body::from)).await.map_err(explained)?;
+        let answer =
+            client.send(request("GET", path, None, Vec::new()).map(Body::from)).await.map_err(explained)?;
         let date = answer.headers().get("date").and_then(|date| date.to_str().ok());
-        let parsed = date.and_then(|date| jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(date).ok());
+        let parsed =
+            date.and_then(|date| jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(date).ok());
         let version: Look<Value> = self.get(path).await?;
         let version = match version {
             Look::There(version) => {
-                let digits = version["minor"].as_str().unwrap_or_default().trim_end_matches(|c: char| !c.is_ascii_digit());
-                let text = version["gitVersion"].as_str().unwrap_or_default().trim_start_matches('v').to_owned();
+                let digits = version["minor"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .trim_end_matches(|c: char| !c.is_ascii_digit());
+                let text =
+                    version["gitVersion"].as_str().unwrap_or_default().trim_start_matches('v').to_owned();
                 digits.parse().map_or(Look::Absent, |minor| Look::There(Version { minor, text }))
             }
             Look::Absent => Look::Absent,
@@ -97,8 +103,8 @@ impl Ask<'_> {
         ];
         let paths: BTreeMap<String, String> =
             installs.iter().flatten().filter_map(|object| Some((id(object), path(object)?))).collect();
-        let looks = stream::iter(paths)
-            .map(|(id, path)| async move { anyhow::Ok((id, self.get(&path).await?)) });
+        let looks =
+            stream::iter(paths).map(|(id, path)| async move { anyhow::Ok((id, self.get(&path).await?)) });
         let looks: Vec<Result<(String, Look<Value>)>> = looks.buffered(AT_ONCE).collect().await;
         looks.into_iter().collect()
     }
@@ -108,7 +114,11 @@ impl Ask<'_> {
         self.look(answer, || format!("get {}", told(path)))
     }
 
-    async fn list<T: DeserializeOwned + Clone>(&self, path: &str, params: &ListParams) -> Result<Look<Vec<T>>> {
+    async fn list<T: DeserializeOwned + Clone>(
+        &self,
+        path: &str,
+        params: &ListParams,
+    ) -> Result<Look<Vec<T>>> {
         self.look(list(self.connection, path, params).await, || format!("list {}", told(path)))
     }
 
@@ -132,7 +142,12 @@ impl Ask<'_> {
     }
 
     /// Those of these rights that the controller's account has not.
-    async fn missing(&self, rights: Vec<Right>, installed: &Installed, namespace: &str) -> Result<Look<Vec<Right>>> {
+    async fn missing(
+        &self,
+        rights: Vec<Right>,
+        installed: &Installed,
+        namespace: &str,
+    ) -> Result<Look<Vec<Right>>> {
         let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
         let answers = stream::iter(rights).map(|right| async move {
             let answer = self.post(path, &right.review(&installed.account, namespace)).await;
@@ -153,14 +168,17 @@ impl Ask<'_> {
 
     /// Tries to create a pod that a sequence claims, where pods are to get their gate. It is a dry run.
     async fn probe(&self, seen: &Seen, installed: &Installed) -> Result<Option<Look<Probe>>> {
-        let Some((namespace, sequence, gate)) = claimant(seen).filter(|_| installed.policies || installed.webhook)
+        let Some((namespace, sequence, gate)) =
+            claimant(seen).filter(|_| installed.policies || installed.webhook)
         else {
             return Ok(None);
         };
         let path = format!("/api/v1/namespaces/{namespace}/pods?dryRun=All");
         let answer = match self.post(&path, &pod_on_trial(&sequence)).await {
             // Not by us: the quota of the namespace, or somebody else's policy.
-            Err(Error::Api(status)) if status.code == 403 && !status.message.contains("cannot create resource") => {
+            Err(Error::Api(status))
+                if status.code == 403 && !status.message.contains("cannot create resource") =>
+            {
                 Look::Closed(format!("refused in namespace {namespace}: {}", status.message))
             }
             answer => self.look(answer, || format!("create pods in namespace {namespace}"))?,
@@ -168,7 +186,11 @@ impl Ask<'_> {
         Ok(Some(match answer {
             Look::There(pod) => {
                 let gates = pod["spec"]["schedulingGates"].as_array().cloned().unwrap_or_default();
-                Look::There(Probe { gated: gates.iter().any(|there| there["name"] == gate), namespace, sequence })
+                Look::There(Probe {
+                    gated: gates.iter().any(|there| there["name"] == gate),
+                    namespace,
+                    sequence,
+                })
             }
             Look::Absent => Look::Absent,
             Look::Closed(why) => Look::Closed(why),
@@ -181,7 +203,8 @@ fn claimant(seen: &Seen) -> Option<(String, String, String)> {
     let enabled = |namespace: &&NamespaceObject| {
         let labels = namespace.metadata.labels.iter().flatten();
         let mut labels = labels.filter(|(key, _)| *key == names::ENABLED_LABEL);
-        labels.any(|(_, value)| value == names::ENABLED_VALUE) && namespace.metadata.deletion_timestamp.is_none()
+        labels.any(|(_, value)| value == names::ENABLED_VALUE)
+            && namespace.metadata.deletion_timestamp.is_none()
     };
     let namespaces: Vec<&str> =
         seen.namespaces.there()?.iter().filter(enabled).map(|object| object.metadata.name.as_str()).collect();
@@ -222,8 +245,12 @@ fn path(object: &Value) -> Option<String> {
     let version = object["apiVersion"].as_str()?;
     let root = if version.contains('/') { "apis" } else { "api" };
     let lower = kind.to_lowercase();
-    let plural = lower.strip_suffix("policy").map_or_else(|| format!("{lower}s"), |start| format!("{start}policies"));
-    let place = object["metadata"]["namespace"].as_str().map(|name| format!("namespaces/{name}/")).unwrap_or_default();
+    let plural =
+        lower.strip_suffix("policy").map_or_else(|| format!("{lower}s"), |start| format!("{start}policies"));
+    let place = object["metadata"]["namespace"]
+        .as_str()
+        .map(|name| format!("namespaces/{name}/"))
+        .unwrap_or_default();
     Some(format!("/{root}/{version}/{place}{plural}/{}", object["metadata"]["name"].as_str()?))
 }
 
@@ -253,7 +280,10 @@ mod tests {
         let paths: BTreeMap<String, String> =
             all.iter().filter_map(|object| Some((id(object), path(object)?))).collect();
         for (id, expected) in [
-            ("Deployment/pod-sequence-controller", "/apis/apps/v1/namespaces/here/deployments/pod-sequence-controller"),
+            (
+                "Deployment/pod-sequence-controller",
+                "/apis/apps/v1/namespaces/here/deployments/pod-sequence-controller",
+            ),
             (
                 "MutatingAdmissionPolicy/podsequence-pod-gates",
                 "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies/podsequence-pod-gates",

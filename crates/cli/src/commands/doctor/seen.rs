@@ -4,7 +4,8 @@ use super::rights::Right;
 use crate::commands::install::{Admission, Mode, id, objects};
 use jiff::Timestamp;
 use rollcall_api::names;
-use rollcall_api::sequence::{NoteObject, SequenceObject};
+use rollcall_api::sequence::SequenceObject;
+use rollcall_api::sequence::note::NoteObject;
 use rollcall_api::watch::{NamespaceObject, NodeObject, PodObject};
 use rollcall_core::sequence::keys::PREFIX;
 use serde_json::Value;
@@ -231,7 +232,14 @@ mod tests {
         assert_eq!(seen.installed().mode, Mode::Full);
         assert_eq!(testing::lite().installed().mode, Mode::Lite);
         seen.objects.clear();
-        assert_eq!(seen.installed(), Installed { account: names::CONTROLLER.into(), taint_prefix: PREFIX.into(), ..Installed::default() });
+        assert_eq!(
+            seen.installed(),
+            Installed {
+                account: names::CONTROLLER.into(),
+                taint_prefix: PREFIX.into(),
+                ..Installed::default()
+            }
+        );
     }
 
     #[test]
@@ -239,11 +247,17 @@ mod tests {
         let mut seen = testing::lite();
         let lease = |age: i64, holder: &str| {
             let renewed = testing::now() - jiff::SignedDuration::from_secs(age);
-            Look::There(json!({"spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": renewed}}))
+            Look::There(
+                json!({"spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": renewed}}),
+            )
         };
-        for (age, holder, expected) in
-            [(0, "a", Some(true)), (15, "a", Some(true)), (16, "a", Some(false)), (-3, "a", Some(true)), (0, "", None)]
-        {
+        for (age, holder, expected) in [
+            (0, "a", Some(true)),
+            (15, "a", Some(true)),
+            (16, "a", Some(false)),
+            (-3, "a", Some(true)),
+            (0, "", None),
+        ] {
             seen.lease = lease(age, holder);
             assert_eq!(seen.leader().map(|leader| leader.alive), expected, "{age} {holder}");
         }

@@ -31,7 +31,8 @@ pub fn full() -> Seen {
 pub fn webhook() -> Seen {
     let mut seen = installed(Mode::Full, Some(Admission::Webhook));
     certify(&mut seen, 1, 90, true, &rollcall_webhook::hosts(NAMESPACE));
-    seen.slices = Look::There(vec![json!({"endpoints": [{"conditions": {"ready": true}}, {"conditions": {}}]})]);
+    seen.slices =
+        Look::There(vec![json!({"endpoints": [{"conditions": {"ready": true}}, {"conditions": {}}]})]);
     seen
 }
 

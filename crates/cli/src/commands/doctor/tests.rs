@@ -61,22 +61,30 @@ fn the_server_and_the_definition() {
     insta::assert_snapshot!(told(&[
         ("too old", lite, |seen| seen.version = Look::There(Version { minor: 32, text: "1.32.1".into() })),
         ("missing", lite, |seen| absent(seen, DEFINITION)),
-        ("not established", lite, |seen| change(seen, DEFINITION, |crd| crd["status"]["conditions"] = json!([]))),
+        ("not established", lite, |seen| change(seen, DEFINITION, |crd| crd["status"]["conditions"] =
+            json!([]))),
         ("a field more", full, |seen| {
             change(seen, DEFINITION, |crd| {
-                crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["more"] =
-                    json!({"type": "string"});
+                crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+                    ["more"] = json!({"type": "string"});
             });
         }),
         ("a column less, of a newer controller", lite, |seen| {
             change(seen, DEFINITION, |crd| {
-                drop(crd["spec"]["versions"][0]["additionalPrinterColumns"].as_array_mut().expect("some").pop());
+                drop(
+                    crd["spec"]["versions"][0]["additionalPrinterColumns"]
+                        .as_array_mut()
+                        .expect("some")
+                        .pop(),
+                );
             });
             let Look::There(lease) = &mut seen.lease else { panic!("no lease") };
             lease["metadata"]["annotations"][names::LEASE_VERSION] = "99.0.0".into();
         }),
         ("being deleted", lite, |seen| {
-            change(seen, DEFINITION, |crd| crd["metadata"]["deletionTimestamp"] = "2026-11-15T23:00:00Z".into());
+            change(seen, DEFINITION, |crd| {
+                crd["metadata"]["deletionTimestamp"] = "2026-11-15T23:00:00Z".into()
+            });
         }),
     ]));
 }
@@ -100,7 +108,8 @@ fn the_controller() {
         ("not ready", lite, |seen| {
             change(seen, DEPLOYMENT, |deployment| deployment["status"] = json!({}));
             let mut pod = testing::unready("pod-sequence-controller-7d4b9-x2x4z");
-            pod["status"]["containerStatuses"][0]["state"] = json!({"waiting": {"reason": "ImagePullBackOff"}});
+            pod["status"]["containerStatuses"][0]["state"] =
+                json!({"waiting": {"reason": "ImagePullBackOff"}});
             seen.replicas = Look::There(vec![testing::pod(pod)]);
             seen.lease = Look::Absent;
         }),
@@ -115,7 +124,8 @@ fn the_controller() {
             let Look::There(lease) = &mut seen.lease else { panic!("no lease") };
             lease["metadata"]["annotations"][names::LEASE_VERSION] = "0.0.9".into();
             change(seen, DEPLOYMENT, |deployment| {
-                deployment["spec"]["template"]["spec"]["containers"][0]["image"] = "registry/rollcall:0.0.9".into();
+                deployment["spec"]["template"]["spec"]["containers"][0]["image"] =
+                    "registry/rollcall:0.0.9".into();
             });
         }),
         ("one replica in Full mode", full, |seen| {
@@ -130,8 +140,10 @@ fn permissions() {
     insta::assert_snapshot!(told(&[
         ("two missing", full, |seen| {
             let rights = needed(Mode::Full, false, NAMESPACE).into_iter();
-            let missing = |resource: &str, verb: &str| resource == "nodes" || resource == "pods" && verb == "patch";
-            seen.missing = Look::There(rights.filter(|right| missing(&right.resource, &right.verb)).collect());
+            let missing =
+                |resource: &str, verb: &str| resource == "nodes" || resource == "pods" && verb == "patch";
+            seen.missing =
+                Look::There(rights.filter(|right| missing(&right.resource, &right.verb)).collect());
         }),
         ("one more", lite, |seen| {
             change(seen, "ClusterRole/pod-sequence-controller-lite", |role| {
@@ -139,7 +151,8 @@ fn permissions() {
             });
         }),
         ("of Full mode", lite, |seen| {
-            seen.objects.insert("ClusterRoleBinding/pod-sequence-controller-nodes".into(), Look::There(json!({})));
+            seen.objects
+                .insert("ClusterRoleBinding/pod-sequence-controller-nodes".into(), Look::There(json!({})));
         }),
     ]));
 }
@@ -152,7 +165,10 @@ fn admission() {
             seen.objects.retain(|id, _| !id.contains("AdmissionPolicy"));
             seen.version = Look::There(Version { minor: 35, text: "1.35.0".into() });
         }),
-        ("a binding missing", full, |seen| absent(seen, "MutatingAdmissionPolicyBinding/podsequence-pod-gates")),
+        ("a binding missing", full, |seen| absent(
+            seen,
+            "MutatingAdmissionPolicyBinding/podsequence-pod-gates"
+        )),
         ("a policy changed", full, |seen| {
             change(seen, "MutatingAdmissionPolicy/podsequence-pod-gates", |policy| {
                 policy["spec"]["failurePolicy"] = "Fail".into();
@@ -207,13 +223,33 @@ fn certificates() {
             secret["data"]["tls.key"] = "eA==".into();
         }),
         ("expired", webhook, |seen| certify(seen, 100, 90, true, &rollcall_webhook::hosts(NAMESPACE))),
-        ("brought, expired", webhook, |seen| certify(seen, 400, 365, false, &rollcall_webhook::hosts(NAMESPACE))),
+        ("brought, expired", webhook, |seen| certify(
+            seen,
+            400,
+            365,
+            false,
+            &rollcall_webhook::hosts(NAMESPACE)
+        )),
         ("renewal overdue", webhook, |seen| certify(seen, 70, 90, true, &rollcall_webhook::hosts(NAMESPACE))),
-        ("brought, 20 days left", webhook, |seen| certify(seen, 345, 365, false, &rollcall_webhook::hosts(NAMESPACE))),
-        ("brought, 2 days left", webhook, |seen| certify(seen, 363, 365, false, &rollcall_webhook::hosts(NAMESPACE))),
+        ("brought, 20 days left", webhook, |seen| certify(
+            seen,
+            345,
+            365,
+            false,
+            &rollcall_webhook::hosts(NAMESPACE)
+        )),
+        ("brought, 2 days left", webhook, |seen| certify(
+            seen,
+            363,
+            365,
+            false,
+            &rollcall_webhook::hosts(NAMESPACE)
+        )),
         ("of another name", webhook, |seen| certify(seen, 1, 90, false, &["webhook.example.com".into()])),
         ("not trusted", webhook, |seen| {
-            change(seen, CONFIGURATION, |there| there["webhooks"][1]["clientConfig"]["caBundle"] = "Cg==".into());
+            change(seen, CONFIGURATION, |there| {
+                there["webhooks"][1]["clientConfig"]["caBundle"] = "Cg==".into()
+            });
         }),
     ]));
 }
@@ -221,7 +257,9 @@ fn certificates() {
 /// A managed one is renewed when a third of its life is left: before that is nothing to be said.
 #[test]
 fn certificates_in_time_are_ok() {
-    for (age, life, managed) in [(0, 90, true), (60, 90, true), (66, 90, true), (0, 365, false), (330, 365, false), (18, 30, false)] {
+    for (age, life, managed) in
+        [(0, 90, true), (60, 90, true), (66, 90, true), (0, 365, false), (330, 365, false), (18, 30, false)]
+    {
         let mut seen = webhook();
         certify(&mut seen, age, life, managed, &rollcall_webhook::hosts(NAMESPACE));
         let found = findings(&seen);
@@ -232,11 +270,13 @@ fn certificates_in_time_are_ok() {
 #[test]
 fn sequences() {
     insta::assert_snapshot!(told(&[
-        ("Node scope in Lite mode", lite, |seen| seen.sequences = shop(|shop| shop["spec"]["scope"] = "Node".into())),
+        ("Node scope in Lite mode", lite, |seen| seen.sequences =
+            shop(|shop| shop["spec"]["scope"] = "Node".into())),
         ("another namespace", lite, |seen| {
             seen.sequences = shop(|shop| shop["spec"]["namespace"] = "there".into());
             let annotations = json!({"annotations": {names::ALLOW_FROM: "ops"}});
-            seen.namespaces = Look::There(vec![namespace("default", json!({})), namespace("there", annotations)]);
+            seen.namespaces =
+                Look::There(vec![namespace("default", json!({})), namespace("there", annotations)]);
         }),
         ("a namespace that is not there", lite, |seen| {
             seen.sequences = shop(|shop| shop["spec"]["namespace"] = "there".into());
@@ -275,7 +315,12 @@ fn leftovers() {
             let journal = json!({(format!("{}{GONE}", names::JOURNAL_PREFIX)): "{}"});
             seen.nodes = Look::There(vec![
                 node("a", json!({(KEY): GONE}), json!([]), json!({})),
-                node("b", json!({(KEY): GONE, "other": "x"}), json!([{"key": KEY, "value": GONE, "effect": "NoSchedule"}]), journal),
+                node(
+                    "b",
+                    json!({(KEY): GONE, "other": "x"}),
+                    json!([{"key": KEY, "value": GONE, "effect": "NoSchedule"}]),
+                    journal,
+                ),
             ]);
         }),
         ("marks of a sequence that is there", full, |seen| {
@@ -287,7 +332,8 @@ fn leftovers() {
             seen.nodes = Look::There(vec![node("a", json!({(KEY): uid}), json!([]), json!({}))]);
         }),
         ("a note", lite, |seen| {
-            let note = json!({"metadata": {"name": format!("podsequence-note-{GONE}"), "uid": "n"}, "data": {}});
+            let note =
+                json!({"metadata": {"name": format!("podsequence-note-{GONE}"), "uid": "n"}, "data": {}});
             seen.notes = Look::There(vec![serde_json::from_value(note).expect("a note")]);
         }),
     ]));

@@ -130,7 +130,8 @@ mod tests {
 
     #[test]
     fn what_a_shell_would_take_apart_is_quoted() {
-        for (text, expected) in [("a-b/c:1", "a-b/c:1"), ("", "''"), ("a b", "'a b'"), ("it's", r"'it'\''s'")] {
+        for (text, expected) in [("a-b/c:1", "a-b/c:1"), ("", "''"), ("a b", "'a b'"), ("it's", r"'it'\''s'")]
+        {
             assert_eq!(quoted(text), expected);
         }
     }

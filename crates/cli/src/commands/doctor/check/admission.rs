@@ -37,7 +37,9 @@ fn none(case: &Case<'_>) -> Option<Finding> {
         return Some(Check::Admission.unknown("policies and webhook", why));
     }
     if installed.mode == Mode::Lite {
-        return Some(Check::Admission.ok("none, as Lite mode has it: pods bring their gate in their template"));
+        return Some(
+            Check::Admission.ok("none, as Lite mode has it: pods bring their gate in their template"),
+        );
     }
     let minor = seen.version.there().map_or(POLICIES, |version| version.minor);
     let admission = if minor >= POLICIES { Admission::Policies } else { Admission::Webhook };
@@ -72,7 +74,12 @@ fn policies(case: &Case<'_>) -> Vec<Finding> {
     if !missing.is_empty() {
         let only: Vec<&str> = missing.iter().map(String::as_str).collect();
         let named: Vec<String> = missing.iter().map(|id| id.replace('/', " ")).collect();
-        let text = format!("of {} of the policies {} missing: {}", number(ours.len(), "object"), missing.len(), some(&named));
+        let text = format!(
+            "of {} of the policies {} missing: {}",
+            number(ours.len(), "object"),
+            missing.len(),
+            some(&named)
+        );
         findings.push(case.differs(Check::Admission, text, voice.restore(installed, &only)));
     }
     if findings.is_empty() {
@@ -93,14 +100,18 @@ fn differing(case: &Case<'_>, id: &str, told: &str) -> Finding {
 
 fn of_a_pod(case: &Case<'_>, probe: &Look<Probe>) -> Finding {
     match probe {
-        Look::There(Probe { namespace, sequence, gated: true }) => Check::Admission
-            .ok(format!("a pod of {sequence} in namespace {namespace} would get its gate (tried without creating it)")),
+        Look::There(Probe { namespace, sequence, gated: true }) => Check::Admission.ok(format!(
+            "a pod of {sequence} in namespace {namespace} would get its gate (tried without creating it)"
+        )),
         Look::There(Probe { namespace, sequence, gated: false }) => {
-            let text = format!("a pod of {sequence} in namespace {namespace} would not get its gate (tried without creating it)");
+            let text = format!(
+                "a pod of {sequence} in namespace {namespace} would not get its gate (tried without creating it)"
+            );
             let finding = Check::Admission.problem(text);
             match case.installed.webhook {
                 true => finding.fix(case.voice.here("logs deployment/pod-sequence-controller --tail=50")),
-                false => finding.fix(case.voice.kubectl("get mutatingadmissionpolicies,mutatingadmissionpolicybindings")),
+                false => finding
+                    .fix(case.voice.kubectl("get mutatingadmissionpolicies,mutatingadmissionpolicybindings")),
             }
         }
         Look::Absent => Check::Admission.unknown("a pod on trial", "its namespace is gone"),

@@ -26,7 +26,8 @@ pub fn check(case: &Case<'_>) -> Vec<Finding> {
     let held = match &case.seen.secret {
         Look::There(secret) => held(secret),
         Look::Absent => {
-            let text = format!("no Secret {name}: the webhook has no certificate; a controller that runs makes one");
+            let text =
+                format!("no Secret {name}: the webhook has no certificate; a controller that runs makes one");
             let restart = format!("rollout restart deployment/{}", names::CONTROLLER);
             return vec![Check::Certificates.problem(text).fix(case.voice.here(restart))];
         }
@@ -59,10 +60,12 @@ fn served(case: &Case<'_>, held: &Held, configuration: &Value) -> Finding {
         }
     };
     let service = format!("{}.{}.svc", names::WEBHOOK_SERVICE, case.seen.namespace);
-    let by_service = bundles(configuration).any(|(webhook, _)| webhook["clientConfig"]["service"].is_object());
+    let by_service =
+        bundles(configuration).any(|(webhook, _)| webhook["clientConfig"]["service"].is_object());
     if by_service && !facts.names.contains(&service) {
         let names: Vec<String> = facts.names.iter().cloned().collect();
-        let text = format!("the certificate ({whose}) is not for {service}, only for {}", super::some(&names));
+        let text =
+            format!("the certificate ({whose}) is not for {service}, only for {}", super::some(&names));
         return Check::Certificates.problem(text).fix(anew(case, held));
     }
     dates(case, held, &facts, whose)
@@ -74,7 +77,10 @@ fn dates(case: &Case<'_>, held: &Held, facts: &Facts, whose: &str) -> Finding {
     let life = facts.expires.duration_since(facts.made);
     let date = facts.expires.strftime("%Y-%m-%d");
     if left <= SignedDuration::ZERO {
-        let text = format!("the certificate ({whose}) has expired {} ago ({date}): the webhook is not called", age(facts.expires, now));
+        let text = format!(
+            "the certificate ({whose}) has expired {} ago ({date}): the webhook is not called",
+            age(facts.expires, now)
+        );
         return Check::Certificates.problem(text).fix(anew(case, held));
     }
     let text = format!("certificate ({whose}) is good for {} ({date})", span(left, now));
@@ -84,7 +90,9 @@ fn dates(case: &Case<'_>, held: &Held, facts: &Facts, whose: &str) -> Finding {
         return Check::Certificates.problem(text).fix(anew(case, held));
     }
     if !held.managed && left < LATE.min(life / 12) {
-        return Check::Certificates.problem(format!("{text}, and nobody renews it here")).fix(anew(case, held));
+        return Check::Certificates
+            .problem(format!("{text}, and nobody renews it here"))
+            .fix(anew(case, held));
     }
     if !held.managed && left < EARLY.min(life / 4) {
         return Check::Certificates.note(format!("{text}, and nobody renews it here")).fix(anew(case, held));
@@ -114,7 +122,9 @@ fn anew(case: &Case<'_>, held: &Held) -> String {
 fn publish(places: &[usize], bundle: &str) -> String {
     let operations: Vec<String> = places
         .iter()
-        .map(|place| format!(r#"{{"op":"add","path":"/webhooks/{place}/clientConfig/caBundle","value":"{bundle}"}}"#))
+        .map(|place| {
+            format!(r#"{{"op":"add","path":"/webhooks/{place}/clientConfig/caBundle","value":"{bundle}"}}"#)
+        })
         .collect();
     let name = names::WEBHOOK_CONFIGURATION;
     format!("patch mutatingwebhookconfiguration {name} --type=json -p '[{}]'", operations.join(","))
@@ -148,9 +158,14 @@ fn trusted(case: &Case<'_>, held: &Held, configuration: &Value) -> Finding {
     if distrusting.is_empty() {
         return Check::Certificates.ok(format!("all {count} caBundles trust the authority of the Secret"));
     }
-    let text = format!("{} of {count} caBundles do not trust the authority of Secret {}: the webhook is not called", distrusting.len(), names::WEBHOOK_SECRET);
+    let text = format!(
+        "{} of {count} caBundles do not trust the authority of Secret {}: the webhook is not called",
+        distrusting.len(),
+        names::WEBHOOK_SECRET
+    );
     // The shell puts in what the Secret says.
-    let get = case.voice.here(format!(r"get secret {} -o jsonpath='{{.data.ca\.crt}}'", names::WEBHOOK_SECRET));
+    let get =
+        case.voice.here(format!(r"get secret {} -o jsonpath='{{.data.ca\.crt}}'", names::WEBHOOK_SECRET));
     let bundle = format!(r#"'"$({get})"'"#);
     Check::Certificates.problem(text).fix(case.voice.kubectl(publish(&distrusting, &bundle)))
 }

@@ -38,10 +38,8 @@ fn deployment(case: &Case<'_>) -> Finding {
             let mode = if admission { Mode::Full } else { installed.mode };
             Check::Controller.problem(text).fix(voice.install(installed, mode, None))
         }
-        (Look::There(_), Some(leader)) if installed.replicas == 0 => Check::Controller.note(format!(
-            "Deployment {name} is scaled to 0 replicas; {} runs elsewhere",
-            leader.holder
-        )),
+        (Look::There(_), Some(leader)) if installed.replicas == 0 => Check::Controller
+            .note(format!("Deployment {name} is scaled to 0 replicas; {} runs elsewhere", leader.holder)),
         (Look::There(_), None) if installed.replicas == 0 => {
             let scale = format!("scale deployment/{name} --replicas={}", usual(installed.mode));
             let text = format!("no controller: Deployment {name} is scaled to 0 replicas");
@@ -103,19 +101,24 @@ fn version(case: &Case<'_>) -> Option<Finding> {
     let ours = env!("CARGO_PKG_VERSION");
     let leader = case.seen.leader().filter(|leader| leader.alive)?;
     let Some(version) = leader.version else {
-        return Some(Check::Controller.note(format!("the controller does not say its version, so it is older than rollcall {ours}")));
+        return Some(
+            Check::Controller.note(format!(
+                "the controller does not say its version, so it is older than rollcall {ours}"
+            )),
+        );
     };
     let image = case.installed.image.as_deref().unwrap_or_default();
     Some(match version == ours {
         true => Check::Controller.ok(format!("rollcall {version}, as this program")),
         false => {
-            let finding = Check::Controller.note(format!("the controller is rollcall {version}, this program {ours}"));
+            let finding =
+                Check::Controller.note(format!("the controller is rollcall {version}, this program {ours}"));
             // An image that is named by its version can be named by another.
             match image.strip_suffix(&version).filter(|_| case.seen.newer().is_none()) {
-                Some(name) => finding.fix(case.voice.here(format!(
-                    "set image deployment/{} controller={name}{ours}",
-                    names::CONTROLLER
-                ))),
+                Some(name) => finding.fix(
+                    case.voice
+                        .here(format!("set image deployment/{} controller={name}{ours}", names::CONTROLLER)),
+                ),
                 None => finding,
             }
         }
@@ -128,7 +131,9 @@ fn spare(case: &Case<'_>) -> Option<Finding> {
     let name = names::CONTROLLER;
     if installed.mode == Mode::Full && installed.replicas == 1 {
         let text = "1 replica: with 2 the other takes over within the time of a lease";
-        return Some(Check::Controller.note(text).fix(voice.here(format!("scale deployment/{name} --replicas=2"))));
+        return Some(
+            Check::Controller.note(text).fix(voice.here(format!("scale deployment/{name} --replicas=2"))),
+        );
     }
     if installed.replicas < 2 {
         return None;
@@ -139,7 +144,10 @@ fn spare(case: &Case<'_>) -> Option<Finding> {
         Look::Closed(why) => return Some(Check::Controller.unknown("PodDisruptionBudget", why)),
     };
     (budgets == 0).then(|| {
-        let text = format!("{} replicas and no PodDisruptionBudget: a drain may take all of them", installed.replicas);
+        let text = format!(
+            "{} replicas and no PodDisruptionBudget: a drain may take all of them",
+            installed.replicas
+        );
         let selector = format!("--selector=app.kubernetes.io/name={name}");
         Check::Controller
             .note(text)

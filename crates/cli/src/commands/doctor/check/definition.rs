@@ -21,7 +21,9 @@ pub fn check(case: &Case<'_>) -> Vec<Finding> {
     };
     if there["metadata"]["deletionTimestamp"].is_string() {
         let text = format!("CRD {name} is being deleted, and all PodSequences with it");
-        return vec![Check::Definition.problem(text).fix(case.voice.kubectl(format!("get crd {name} -o yaml")))];
+        return vec![
+            Check::Definition.problem(text).fix(case.voice.kubectl(format!("get crd {name} -o yaml"))),
+        ];
     }
     let found = against_ours(there);
     if !found.is_empty() {
@@ -52,5 +54,7 @@ fn against_ours(there: &Value) -> Vec<Difference> {
 
 fn is_established(there: &Value) -> bool {
     let conditions = there["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.into_iter().any(|condition| condition["type"] == "Established" && condition["status"] == "True")
+    conditions
+        .into_iter()
+        .any(|condition| condition["type"] == "Established" && condition["status"] == "True")
 }

@@ -24,13 +24,19 @@ pub fn check(case: &Case<'_>) -> Vec<Finding> {
         Look::There(sequences) => sequences,
         // No definition, so no sequences.
         Look::Absent => &none,
-        Look::Closed(_) => return vec![Check::Leftovers.unknown("pods and marks of sequences that are gone", "the sequences are not known")],
+        Look::Closed(_) => {
+            return vec![
+                Check::Leftovers
+                    .unknown("pods and marks of sequences that are gone", "the sequences are not known"),
+            ];
+        }
     };
     let mut findings = pods(case, sequences);
     findings.extend(nodes(case, sequences));
     findings.extend(notes(case, sequences));
     if findings.is_empty() {
-        findings.push(Check::Leftovers.ok("no pod that nobody will release, nothing of sequences that are gone"));
+        findings
+            .push(Check::Leftovers.ok("no pod that nobody will release, nothing of sequences that are gone"));
     }
     findings
 }
@@ -127,7 +133,8 @@ fn marks(node: &Node) -> Vec<Marked> {
     let labels = node.labels.iter().map(|(key, value)| (Mark::Label, key, value));
     let taints = node.taints.iter().map(|taint| (Mark::Taint, &taint.key, &taint.value));
     let keys = labels.chain(taints).filter(|(_, key, _)| keys::is_key(key));
-    let keys = keys.map(|(mark, key, value)| Marked { mark, key: key.to_string(), sequence: value.to_string() });
+    let keys =
+        keys.map(|(mark, key, value)| Marked { mark, key: key.to_string(), sequence: value.to_string() });
     let journals = node.journals.keys().map(|uid| Marked {
         mark: Mark::Journal,
         key: journal_key(*uid),
@@ -139,7 +146,11 @@ fn marks(node: &Node) -> Vec<Marked> {
 fn left_on(case: &Case<'_>, marked: &Marked, nodes: &[String]) -> Finding {
     let Marked { mark, key, sequence } = marked;
     let these = nodes.iter().take(AT_ONCE).map(String::as_str).collect::<Vec<_>>().join(" ");
-    let on = format!("on {} of a sequence that is gone or that nobody acts on: {}", number(nodes.len(), "node"), some(nodes));
+    let on = format!(
+        "on {} of a sequence that is gone or that nobody acts on: {}",
+        number(nodes.len(), "node"),
+        some(nodes)
+    );
     match mark {
         Mark::Label => Check::Leftovers
             .problem(format!("label {key} {on}; pods that avoid it cannot go there"))
@@ -165,7 +176,10 @@ fn notes(case: &Case<'_>, sequences: &[SequenceObject]) -> Option<Finding> {
     let left: Vec<String> = left.map(|note| note.metadata.name.clone()).collect();
     (!left.is_empty()).then(|| {
         let count = number(left.len(), "note");
-        let text = format!("{count} of deleted sequences, to be carried out when a controller leads: {}", some(&left));
+        let text = format!(
+            "{count} of deleted sequences, to be carried out when a controller leads: {}",
+            some(&left)
+        );
         Check::Leftovers.note(text)
     })
 }

@@ -43,7 +43,9 @@ impl Case<'_> {
     /// put it back would be wrong.
     fn differs(&self, check: Check, text: String, fix: String) -> Finding {
         match self.seen.newer() {
-            Some(newer) => check.note(format!("{text}; the controller is {newer}: use rollcall {newer} to check")),
+            Some(newer) => {
+                check.note(format!("{text}; the controller is {newer}: use rollcall {newer} to check"))
+            }
             None => check.problem(text).fix(fix),
         }
     }

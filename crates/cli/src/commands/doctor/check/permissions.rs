@@ -13,7 +13,9 @@ pub fn check(case: &Case<'_>) -> Vec<Finding> {
         // Without a controller there is nobody who needs them; they come together with it.
         Look::Absent => return Vec::new(),
         Look::Closed(_) => {
-            return vec![Check::Permissions.unknown("rights of the controller", "its Deployment is not known")];
+            return vec![
+                Check::Permissions.unknown("rights of the controller", "its Deployment is not known"),
+            ];
         }
     }
     let mut findings = missing(case);
@@ -77,8 +79,11 @@ fn left_over(case: &Case<'_>) -> Vec<Finding> {
     let only_full = ["pod-sequence-controller-nodes", "pod-sequence-controller-webhook"];
     let left = only_full.into_iter().filter(|name| seen.has(&format!("ClusterRoleBinding/{name}")));
     let left = left.filter(|_| installed.is_lite()).map(|name| {
-        let text = format!("ClusterRoleBinding {name} is left from Full mode, and Lite mode does not need it");
-        Check::Permissions.note(text).fix(voice.kubectl(format!("delete clusterrolebinding,clusterrole {name}")))
+        let text =
+            format!("ClusterRoleBinding {name} is left from Full mode, and Lite mode does not need it");
+        Check::Permissions
+            .note(text)
+            .fix(voice.kubectl(format!("delete clusterrolebinding,clusterrole {name}")))
     });
     left.collect()
 }

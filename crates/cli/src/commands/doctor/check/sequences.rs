@@ -52,7 +52,9 @@ fn by_nodes(case: &Case<'_>, valid: &[(&Sequence, &Spec)]) -> Vec<Finding> {
 
 fn permissions(case: &Case<'_>, valid: &[(&Sequence, &Spec)]) -> Vec<Finding> {
     let namespaces: BTreeMap<&str, &NamespaceObject> = match &case.seen.namespaces {
-        Look::There(objects) => objects.iter().map(|object| (object.metadata.name.as_str(), object)).collect(),
+        Look::There(objects) => {
+            objects.iter().map(|object| (object.metadata.name.as_str(), object)).collect()
+        }
         Look::Absent => BTreeMap::new(),
         Look::Closed(why) => {
             return vec![Check::Sequences.unknown("what namespaces permit", why)];
@@ -62,7 +64,10 @@ fn permissions(case: &Case<'_>, valid: &[(&Sequence, &Spec)]) -> Vec<Finding> {
     for (sequence, spec) in valid {
         let Some(target) = namespaces.get(&*spec.target) else {
             let who = format!("PodSequence {}/{}", sequence.namespace, sequence.name);
-            findings.push(Check::Sequences.note(format!("{who} is about namespace {}, which does not exist", spec.target)));
+            findings.push(
+                Check::Sequences
+                    .note(format!("{who} is about namespace {}, which does not exist", spec.target)),
+            );
             continue;
         };
         let home = namespaces.get(&*sequence.namespace);
@@ -88,17 +93,24 @@ fn guest(case: &Case<'_>, sequence: &Sequence, spec: &Spec, target: &NamespaceOb
     if spec.target == *home || target.facts().allows(home) {
         return None;
     }
-    let text = format!("PodSequence {home}/{name} is about pods of namespace {}, which does not permit it ({})", spec.target, names::ALLOW_FROM);
+    let text = format!(
+        "PodSequence {home}/{name} is about pods of namespace {}, which does not permit it ({})",
+        spec.target,
+        names::ALLOW_FROM
+    );
     Some(Check::Sequences.problem(text).fix(annotate(case, target, names::ALLOW_FROM, home)))
 }
 
 fn taints(case: &Case<'_>, sequence: &Sequence, spec: &Spec, home: &NamespaceObject) -> Option<Finding> {
-    let wanted = spec.scope == Scope::Node && spec.guard == NodeGuard::Taints && case.installed.mode == Mode::Full;
+    let wanted =
+        spec.scope == Scope::Node && spec.guard == NodeGuard::Taints && case.installed.mode == Mode::Full;
     if !wanted || home.facts().allow_node_taints {
         return None;
     }
     let (namespace, name, key) = (&sequence.namespace, &sequence.name, names::ALLOW_NODE_TAINTS);
-    let text = format!("PodSequence {namespace}/{name} wants to taint nodes, which namespace {namespace} does not permit ({key})");
+    let text = format!(
+        "PodSequence {namespace}/{name} wants to taint nodes, which namespace {namespace} does not permit ({key})"
+    );
     let fix = case.voice.kubectl(format!("annotate --overwrite namespace {namespace} {key}=true"));
     Some(Check::Sequences.problem(text).fix(fix))
 }
@@ -115,7 +127,11 @@ fn gate(case: &Case<'_>, sequence: &Sequence, spec: &Spec, target: &NamespaceObj
     }
     let text = format!(
         "PodSequence {}/{} uses the gate {}, which the policies do not let the controller take away in namespace {} ({})",
-        sequence.namespace, sequence.name, spec.gate, spec.target, names::ALLOW_GATES
+        sequence.namespace,
+        sequence.name,
+        spec.gate,
+        spec.target,
+        names::ALLOW_GATES
     );
     Some(Check::Sequences.problem(text).fix(annotate(case, target, names::ALLOW_GATES, &spec.gate)))
 }

@@ -12,7 +12,9 @@ pub fn check(case: &Case<'_>) -> Vec<Finding> {
     let Look::There(there) = case.seen.object(CONFIGURATION) else { return Vec::new() };
     let name = names::WEBHOOK_CONFIGURATION;
     if case.installed.is_lite() {
-        let text = format!("{name} is installed, and Lite mode does not serve it: every pod creation that it asks about is held up for nothing");
+        let text = format!(
+            "{name} is installed, and Lite mode does not serve it: every pod creation that it asks about is held up for nothing"
+        );
         let delete = format!("delete mutatingwebhookconfiguration {name}");
         return vec![Check::Admission.problem(text).fix(case.voice.kubectl(delete))];
     }
@@ -49,7 +51,11 @@ fn configuration(case: &Case<'_>, there: &Value) -> Finding {
             .iter()
             .map(|place| json!({"op": "replace", "path": format!("/webhooks/{place}/failurePolicy"), "value": "Ignore"}))
             .collect();
-        let text = format!("{name}: failurePolicy Fail in {} of {}: when the controller is away, no pod can be created", strict.len(), number(webhooks(there).count(), "webhook"));
+        let text = format!(
+            "{name}: failurePolicy Fail in {} of {}: when the controller is away, no pod can be created",
+            strict.len(),
+            number(webhooks(there).count(), "webhook")
+        );
         let patch = Value::from(operations);
         let fix = format!("patch mutatingwebhookconfiguration {name} --type=json -p '{patch}'");
         return Check::Admission.problem(text).fix(voice.kubectl(fix));
@@ -88,12 +94,16 @@ fn service(case: &Case<'_>) -> Finding {
     if ready > 0 {
         return Check::Admission.ok(format!("Service {name}: {} ready", number(ready, "endpoint")));
     }
-    let text = format!("Service {name} has no ready endpoint: the webhook cannot be called, pods are created without their gate");
+    let text = format!(
+        "Service {name} has no ready endpoint: the webhook cannot be called, pods are created without their gate"
+    );
     let manifests = objects(Mode::Full, Some(Admission::Webhook), &seen.namespace);
     let ours = manifests.iter().find(|object| id(object) == SERVICE).cloned().unwrap_or_default();
     let found = differences(&ours["spec"], &there["spec"], "spec");
     match found.is_empty() {
-        true => Check::Admission.problem(text).fix(voice.here(format!("get pods -l app.kubernetes.io/name={}", names::CONTROLLER))),
+        true => Check::Admission
+            .problem(text)
+            .fix(voice.here(format!("get pods -l app.kubernetes.io/name={}", names::CONTROLLER))),
         false => Check::Admission.problem(format!("{text}; it is not ours {}", told(&found))).fix(restore()),
     }
 }
