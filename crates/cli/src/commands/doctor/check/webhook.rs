@@ -104,6 +104,8 @@ fn service(case: &Case<'_>) -> Finding {
         true => Check::Admission
             .problem(text)
             .fix(voice.here(format!("get pods -l app.kubernetes.io/name={}", names::CONTROLLER))),
-        false => Check::Admission.problem(format!("{text}; it is not ours {}", told(&found))).fix(restore()),
+        false => {
+            Check::Admission.problem(format!("{text}; it differs from ours {}", told(&found))).fix(restore())
+        }
     }
 }
