@@ -1,7 +1,7 @@
 //! The webhook, where it is installed: as ours is, and with somebody behind it.
 
 use super::{Case, number};
-use crate::commands::doctor::compare::{differences, told};
+use crate::commands::doctor::compare::{differences, strictly, told};
 use crate::commands::doctor::finding::{Check, Finding};
 use crate::commands::doctor::seen::{CONFIGURATION, Look, SERVICE};
 use crate::commands::install::{Admission, Mode, id, objects};
@@ -75,12 +75,11 @@ fn configuration(case: &Case<'_>, there: &Value) -> Finding {
 fn service(case: &Case<'_>) -> Finding {
     let Case { seen, installed, voice } = case;
     let name = names::WEBHOOK_SERVICE;
-    let restore = || voice.restore(installed, &[SERVICE]);
     let there = match seen.object(SERVICE) {
         Look::There(there) => there,
         Look::Absent => {
             let text = format!("Service {name} is missing: the webhook cannot be called");
-            return Check::Admission.problem(text).fix(restore());
+            return Check::Admission.problem(text).fix(voice.restore(installed, &[SERVICE]));
         }
         Look::Closed(why) => return Check::Admission.unknown(&format!("Service {name}"), why),
     };
@@ -99,13 +98,14 @@ fn service(case: &Case<'_>) -> Finding {
     );
     let manifests = objects(Mode::Full, Some(Admission::Webhook), &seen.namespace);
     let ours = manifests.iter().find(|object| id(object) == SERVICE).cloned().unwrap_or_default();
-    let found = differences(&ours["spec"], &there["spec"], "spec");
+    let mut found = differences(&ours["spec"]["ports"], &there["spec"]["ports"], "spec.ports");
+    found.extend(strictly(&ours["spec"]["selector"], &there["spec"]["selector"], "spec.selector"));
+    let pods = format!("get pods -l app.kubernetes.io/name={}", names::CONTROLLER);
     match found.is_empty() {
-        true => Check::Admission
-            .problem(text)
-            .fix(voice.here(format!("get pods -l app.kubernetes.io/name={}", names::CONTROLLER))),
-        false => {
-            Check::Admission.problem(format!("{text}; it differs from ours {}", told(&found))).fix(restore())
-        }
+        true => Check::Admission.problem(text).fix(voice.here(pods)),
+        // By apply a selector would keep what others put into it.
+        false => Check::Admission
+            .problem(format!("{text}; it differs from ours {}", told(&found)))
+            .fix(voice.replace(installed, &[SERVICE])),
     }
 }
