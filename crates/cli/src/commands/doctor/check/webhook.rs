@@ -105,7 +105,7 @@ fn service(case: &Case<'_>) -> Finding {
         true => Check::Admission.problem(text).fix(voice.here(pods)),
         // By apply a selector would keep what others put into it.
         false => Check::Admission
-            .problem(format!("{text}; it differs from ours {}", told(&found)))
+            .problem(format!("{text}; it is not ours: {}", told(&found)))
             .fix(voice.replace(installed, &[SERVICE])),
     }
 }
