@@ -8,6 +8,7 @@ pub mod controller;
 pub mod faults;
 pub mod lab;
 pub mod make;
+pub mod nodes;
 pub mod order;
 pub mod scene;
 

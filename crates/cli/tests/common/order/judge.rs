@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::history::{History, Life, Release, Version};
+use super::history::{History, Life, Release, Version, meant};
 use super::{Rules, Violation};
 use crate::common::lab::OWN_NAMESPACE;
 use crate::common::scene::{condition, gates};
@@ -278,12 +278,8 @@ impl Judge<'_> {
             if rests[0] != rests[1] {
                 add("S2", format!("{what}: more than the gates has changed"));
             }
-            // In a JSON patch it is a test.
-            let mut tests =
-                after.request.as_array().into_iter().flatten().filter(|step| step["op"] == "test");
-            let tested = tests.find(|step| step["path"] == "/metadata/uid").map(|step| &step["value"]);
-            let meant = tested.unwrap_or(&after.request["metadata"]["uid"]).as_str();
-            if meant != Some(&pod.uid) {
+            let meant = meant(&after.request);
+            if meant.as_ref() != Some(&pod.uid) {
                 add("S7", format!("{what}: the write was meant for uid {meant:?}, not for {}", pod.uid));
             }
         }
@@ -389,7 +385,7 @@ fn forget_our_requirements(pod: &mut Value) {
     }
 }
 
-fn claims(group: &Value, pod: &Value) -> bool {
+pub fn claims(group: &Value, pod: &Value) -> bool {
     match (group["pods"].as_array(), &group["podSelector"]) {
         (Some(names), _) => names.contains(&pod["metadata"]["name"]),
         (None, selector) if selector.is_object() => selects(selector, &pod["metadata"]["labels"]),
@@ -427,7 +423,7 @@ fn required(group: &Value, expected: u64) -> u64 {
 }
 
 /// Whether a pod has arrived by the rule of its group.
-fn arrived(group: &Value, pod: &Value) -> bool {
+pub fn arrived(group: &Value, pod: &Value) -> bool {
     let succeeded = pod["status"]["phase"] == "Succeeded";
     let ready = condition(&pod["status"], "Ready").is_some_and(|condition| condition["status"] == "True");
     match group["until"].as_str().unwrap_or("Auto") {
