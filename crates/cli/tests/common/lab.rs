@@ -65,18 +65,17 @@ impl Lab {
         let log = Mutex::new(cluster.get().audit());
         let lab = Lab { mode, cluster, log, canaries: OnceCell::new() };
         lab.apply_file("config/crd/podsequence-crd.yaml")?;
-        lab.apply_mode(mode)?;
+        let rbac = if mode == "full" { "config/rbac/rbac.yaml" } else { "config/rbac/rbac-lite.yaml" };
+        lab.apply_file(rbac)?;
+        lab.without_pods_of_ours()?;
         let established =
             ["wait", "--for=condition=Established", "crd", "podsequences.scheduling.example.com"];
         lab.cluster().kubectl_ok(&established)?;
         Ok(lab)
     }
 
-    /// The manifest of a mode.
-    pub fn apply_mode(&self, mode: &str) -> Result<()> {
-        let rbac = if mode == "full" { "config/rbac/rbac.yaml" } else { "config/rbac/rbac-lite.yaml" };
-        self.apply_file(rbac)?;
-        // The tests run the binary themselves; kwok would only pretend to.
+    /// The tests run the binary themselves; kwok would only pretend to.
+    pub fn without_pods_of_ours(&self) -> Result<()> {
         let scale = ["-n", OWN_NAMESPACE, "scale", "deployment", NAME, "--replicas=0"];
         self.cluster().kubectl_ok(&scale).map(drop)
     }

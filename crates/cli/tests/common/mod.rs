@@ -5,6 +5,7 @@
 #![allow(dead_code, unused_imports)]
 
 pub mod controller;
+pub mod docs;
 pub mod faults;
 pub mod lab;
 pub mod make;

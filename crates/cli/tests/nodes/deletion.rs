@@ -4,8 +4,15 @@
 use crate::common::*;
 use crate::waiting::{GUARDS, three, waiting};
 use anyhow::{Context, ensure};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{Api, Patch, PatchParams};
+use rollcall_testbed::Cluster;
 use std::process::Command;
+use std::time::Duration;
 
+/// Between two rounds of somebody who writes to nodes.
+const PACE: Duration = Duration::from_millis(5);
+const RESTLESS: &str = "example.com/restless";
 const CRD: &str = "podsequences.scheduling.example.com";
 
 #[tokio::test]
@@ -32,7 +39,11 @@ async fn what_is_deleted_meanwhile_leaves_nothing_behind() -> Result<()> {
     // That there is no definition proves nothing; that there is one and no sequence does.
     lab.apply_file("config/crd/podsequence-crd.yaml")?;
     let controller = Controller::start(&lab, Options::default()).await?;
-    nodes::clean(cluster, &controller).await?;
+    tokio::select! {
+        clean = nodes::clean(cluster, &controller) => clean?,
+        failed = restless(cluster) => failed?,
+    }
+    cluster.kubectl_ok(&["annotate", "nodes", "--all", &format!("{RESTLESS}-")])?;
     for scene in [&alone, &with_definition] {
         let free = scene.pods_are("app", 2, |pod| scene::gates(pod).is_empty() && scene::is_ready(pod)).await;
         free.with_context(|| controller.log())?;
@@ -54,6 +65,21 @@ async fn what_is_deleted_meanwhile_leaves_nothing_behind() -> Result<()> {
     ensure!(nodes::all_foreign(cluster).await? == before, "what is not ours is as it was");
     for scene in [alone, with_definition] {
         scene.done().await?;
+    }
+    Ok(())
+}
+
+/// Somebody who writes to every node all the time. Taints are one list, so what is decided about them holds only for the version
+/// that was seen.
+async fn restless(cluster: &Cluster) -> Result<()> {
+    let api = Api::<Node>::all(cluster.client());
+    let names: Vec<String> = nodes::all(cluster).await?.iter().map(scene::name_of).collect();
+    for number in 0.. {
+        for name in &names {
+            let note = json!({ "metadata": { "annotations": { RESTLESS: number.to_string() } } });
+            api.patch(name, &PatchParams::default(), &Patch::Merge(note)).await?;
+        }
+        tokio::time::sleep(PACE).await;
     }
     Ok(())
 }

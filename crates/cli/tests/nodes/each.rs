@@ -85,6 +85,14 @@ async fn taints_keep_everybody_away_until_the_agents_are_ready() -> Result<()> {
         Ok((tainted(lab.cluster(), &key).await?.len() == 3).then_some(()))
     });
     all.await.with_context(|| controller.log())?;
+    // The controller itself can be started where it has closed everything.
+    let own = ["-n", lab::OWN_NAMESPACE];
+    let started = ["scale", "deployment", "pod-sequence-controller", "--replicas=2"];
+    lab.cluster().kubectl_ok(&[&own[..], &started].concat())?;
+    let rolled = ["rollout", "status", "deployment", "pod-sequence-controller", "--timeout=60s"];
+    lab.cluster().kubectl_ok(&[&own[..], &rolled].concat())?;
+    lab.without_pods_of_ours()?;
+    ensure!(tainted(lab.cluster(), &key).await?.len() == 3, "all nodes are closed");
     // Of the first group, and without a toleration of its own: it gets one with its release.
     let host = json!({ "spec": { "nodeSelector": { "kubernetes.io/hostname": "node-0" } } });
     scene.create(make::pod("early").label("app", "agent").with(host)).await?;

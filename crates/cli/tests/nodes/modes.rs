@@ -5,10 +5,13 @@ use crate::waiting::{GUARDS, three, waiting};
 use anyhow::{Context, ensure};
 use rollcall_testbed::AuditEvent;
 
+const GUIDE: &str = "docs/guide/node-scope.md";
+
 #[tokio::test]
 async fn from_full_to_lite_and_back_nothing_is_lost() -> Result<()> {
     let lab = Lab::full(three()).await?;
     let cluster = lab.cluster();
+    lab.apply_file("config/admission")?;
     let mut controller = Controller::start(&lab, Options::default()).await?;
     let deleted = waiting(&lab, "deleted", &controller).await?;
     let kept = waiting(&lab, "kept", &controller).await?;
@@ -28,10 +31,8 @@ async fn from_full_to_lite_and_back_nothing_is_lost() -> Result<()> {
     ensure!(controller.stop().await?.success(), "{}", controller.log());
     let before = nodes::ours(cluster).await?;
 
-    // As docs/guide/node-scope.md says.
-    lab.apply_mode("lite")?;
-    let roles = ["delete", "clusterrole,clusterrolebinding", "pod-sequence-controller-nodes"];
-    cluster.kubectl_ok(&roles)?;
+    docs::shell(cluster, &docs::commands(GUIDE, "From Full back to Lite")?)?;
+    lab.without_pods_of_ours()?;
     let mut audit = cluster.audit_from_now()?;
     let lite = Options { mode: Some("lite"), ..Options::default() };
     let mut controller = Controller::start(&lab, lite).await?;
@@ -55,7 +56,8 @@ async fn from_full_to_lite_and_back_nothing_is_lost() -> Result<()> {
     let bad: Vec<&AuditEvent> = audit.all()?.iter().filter(is_bad).collect();
     ensure!(bad.is_empty(), "Lite mode asks for what it may not have: {bad:?}");
 
-    lab.apply_mode("full")?;
+    docs::shell(cluster, &docs::commands(GUIDE, "From Lite to Full")?)?;
+    lab.without_pods_of_ours()?;
     let controller = Controller::start(&lab, Options::default()).await?;
     deleted.pods_are("app", 2, scene::is_ready).await.with_context(|| controller.log())?;
     let landed = nodes::until_bound(&kept, "app", 4).await.with_context(|| controller.log())?;
