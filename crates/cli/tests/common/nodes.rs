@@ -48,7 +48,7 @@ pub fn foreign(node: &Value) -> Value {
         theirs.map(|(key, value)| (key.clone(), value.clone())).collect::<serde_json::Map<_, _>>()
     };
     let mut spec = node["spec"].clone();
-    if let Some(taints) = spec["taints"].as_array_mut() {
+    if let Some(taints) = spec.get_mut("taints").and_then(Value::as_array_mut) {
         taints.retain(|taint| !taint["key"].as_str().is_some_and(is_ours));
         if taints.is_empty() {
             spec.as_object_mut().map(|spec| spec.remove("taints"));

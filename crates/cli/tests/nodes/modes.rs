@@ -28,6 +28,8 @@ async fn from_full_to_lite_and_back_nothing_is_lost() -> Result<()> {
         let one = |status: &Value| status["nodes"]["complete"] == 1;
         kept.status(&guard.to_lowercase(), "one node", one).await.with_context(|| controller.log())?;
     }
+    let on_their_way = kept.pods_are("app", 2, |pod| !scene::has_gate(pod, GATE)).await;
+    on_their_way.with_context(|| controller.log())?;
     ensure!(controller.stop().await?.success(), "{}", controller.log());
     let before = nodes::ours(cluster).await?;
 

@@ -50,6 +50,8 @@ struct Member {
     bound: bool,
     /// From which version on it had arrived on a node, or not.
     steps: BTreeMap<u64, Option<String>>,
+    /// From here on it is terminating or gone.
+    ended: Option<u64>,
 }
 
 struct Binding {
@@ -108,25 +110,30 @@ impl Placed {
 
     fn see_pod(&mut self, event: &AuditEvent) {
         let object = &event.response_object;
-        let own = object["metadata"]["uid"].as_str();
-        let Some(uid) = own.or(object["details"]["uid"].as_str()) else { return };
-        let rv = version_of(object).unwrap_or(self.newest);
-        let deleted = event.verb == "delete" || object["metadata"]["deletionTimestamp"].is_string();
-        if deleted {
-            // Later versions are those of a pod that ends.
-            if let Some(member) = self.members.get_mut(uid) {
-                member.steps.split_off(&rv);
-                member.steps.insert(rv, None);
-            }
-            return;
+        if event.verb == "deletecollection" {
+            let all = object["items"].as_array().into_iter().flatten();
+            let newest = self.newest;
+            return all.for_each(|pod| self.ends(pod["metadata"]["uid"].as_str(), newest));
         }
-        let Some(group) = self.groups.iter().position(|group| claims(group, object)) else { return };
+        let own = object["metadata"]["uid"].as_str();
+        let rv = version_of(object).unwrap_or(self.newest);
+        if event.verb == "delete" || object["metadata"]["deletionTimestamp"].is_string() {
+            return self.ends(own.or(object["details"]["uid"].as_str()), rv);
+        }
+        let group = self.groups.iter().position(|group| claims(group, object));
+        let (Some(uid), Some(group)) = (own, group) else { return };
         let node = object["spec"]["nodeName"].as_str();
         let member = self.members.entry(uid.to_owned()).or_default();
         (member.name, member.group) = (name_of(object), group);
         member.bound |= node.is_some();
         let there = node.filter(|_| arrived(&self.groups[group], object)).map(str::to_owned);
-        member.steps.entry(rv).or_insert(there);
+        member.steps.insert(rv, there);
+    }
+
+    fn ends(&mut self, uid: Option<&str>, rv: u64) {
+        if let Some(member) = uid.and_then(|uid| self.members.get_mut(uid)) {
+            member.ended = Some(member.ended.map_or(rv, |ended| ended.min(rv)));
+        }
     }
 
     /// Those that had to wait and were bound, and on how many nodes.
@@ -194,10 +201,11 @@ impl Placed {
     fn times(&self) -> BTreeMap<(usize, &str), Vec<(u64, u64)>> {
         let mut times: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for member in self.members.values() {
-            let until = member.steps.keys().skip(1).copied().chain([u64::MAX]);
-            for ((from, node), until) in member.steps.iter().zip(until) {
+            let end = member.ended.unwrap_or(u64::MAX);
+            let next = member.steps.keys().skip(1).copied().chain([end]);
+            for ((from, node), next) in member.steps.iter().zip(next).filter(|((from, _), _)| **from < end) {
                 if let Some(node) = node {
-                    times.entry((member.group, node.as_str())).or_default().push((*from, until));
+                    times.entry((member.group, node.as_str())).or_default().push((*from, next.min(end)));
                 }
             }
         }
