@@ -17,8 +17,10 @@ async fn from_full_to_lite_and_back_nothing_is_lost() -> Result<()> {
     let kept = waiting(&lab, "kept", &controller).await?;
     let tiers = Scene::without_controller(&lab, "tiers").await?;
     tiers.sequence("tiers", &[make::named("first", &["a"]), make::named("second", &["b"])]).await?;
-    tiers.unready_pods(&["a"]).await?;
-    tiers.pods(&["b"]).await?;
+    // The taints of the others are for everybody.
+    let tolerant = json!({ "spec": { "tolerations": [{ "operator": "Exists" }] } });
+    tiers.create(make::pod("a").kwok("never-ready", "true").with(tolerant.clone())).await?;
+    tiers.create(make::pod("b").with(tolerant)).await?;
     tiers.released("a").await.with_context(|| controller.log())?;
     // One node is open for what is kept, and the taints of what will be deleted are on it.
     let agents = nodes::bound(&kept, "agent").await?;
@@ -42,11 +44,11 @@ async fn from_full_to_lite_and_back_nothing_is_lost() -> Result<()> {
         nodes::stalled(&kept, &controller, &guard.to_lowercase(), "NodeScopeNeedsFullMode").await?;
         deleted.delete_and_wait("PodSequence", &guard.to_lowercase()).await?;
     }
-    tiers.make_ready("a").await?;
-    tiers.phase("tiers", "Completed").await.with_context(|| controller.log())?;
     kept.patch("Deployment", "app", json!({ "spec": { "replicas": 4 } })).await?;
     kept.pods_are("app", 4, |_| true).await?;
-    tiers.canary().await.with_context(|| controller.log())?;
+    // That this goes on shows that all before it has been seen.
+    tiers.make_ready("a").await?;
+    tiers.phase("tiers", "Completed").await.with_context(|| controller.log())?;
     kept.pods_are("app", 2, |pod| scene::has_gate(pod, GATE))
         .await
         .context("who came in Lite mode is held")?;

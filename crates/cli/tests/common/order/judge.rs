@@ -359,13 +359,18 @@ fn rest(pod: &Value) -> Value {
     rest
 }
 
-/// A pod without what keeps it off closed nodes.
+/// A pod without what keeps it off closed nodes, or lets it onto them.
 fn forget_our_requirements(pod: &mut Value) {
     const REQUIRED: &str = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
-    let ours = |requirement: &Value| {
-        let key = requirement["key"].as_str().unwrap_or_default();
-        key.starts_with("podsequence.example.com/") && requirement["operator"] == "DoesNotExist"
+    let is = |entry: &Value, operator: &str| {
+        let key = entry["key"].as_str().unwrap_or_default();
+        key.starts_with("podsequence.example.com/") && entry["operator"] == operator
     };
+    let ours = |requirement: &Value| is(requirement, "DoesNotExist");
+    let tolerations = pod["spec"].get_mut("tolerations").and_then(Value::as_array_mut);
+    if let Some(tolerations) = tolerations {
+        tolerations.retain(|toleration| !(is(toleration, "Exists") && toleration["effect"] == "NoSchedule"));
+    }
     let terms =
         pod["spec"].pointer_mut(REQUIRED).and_then(|required| required["nodeSelectorTerms"].as_array_mut());
     let Some(terms) = terms else { return };
