@@ -61,12 +61,13 @@ async fn nobody_lands_before_the_agents_whatever_happens() -> Result<()> {
         ensure!(*is == was, "what others have put on {name} has changed: {was} to {is}");
     }
     lab.cluster().audit().pass(|event| proofs.iter_mut().for_each(|(_, proof)| proof.see(&event)))?;
+    let mut found = Vec::new();
     for (guard, proof) in proofs {
         let (landed, on) = proof.landed();
         ensure!(landed >= APPS && on > NODES * 3 / 4, "{guard}: {landed} apps were bound to {on} nodes");
-        let found: Vec<String> = proof.violations().iter().map(ToString::to_string).collect();
-        ensure!(found.is_empty(), "{guard}: {} violations\n{}", found.len(), found.join("\n"));
+        found.extend(proof.violations().iter().map(|violation| format!("{guard}: {violation}")));
     }
+    ensure!(found.is_empty(), "{} violations:\n{}", found.len(), found.join("\n"));
     Ok(())
 }
 
@@ -79,16 +80,25 @@ impl Story {
         scene.create(nodes::sequence("crowd", self.guard)).await?;
         scene.create(nodes::agents()).await?;
         scene.create(self.apps(APPS / 2)).await?;
-        // Others write to nodes, and nodes come and go, while the first ones open.
-        kubectl(lab, "taint", 40..60, &["example.com/meanwhile=1:PreferNoSchedule"])?;
-        let (joined, ()) = tokio::try_join!(cluster.add_nodes(10), leaves(scene, self.leaving))?;
-        self.apps_run(scene, APPS / 20).await.with_context(|| controller.log())?;
-        controller.kill()?;
+        // Others write to nodes, and nodes come and go, while the first ones open; then it is killed.
+        let meanwhile = async {
+            label(scene, "meanwhile", json!("1")).await?;
+            let joined = cluster.add_nodes(10).await?;
+            leaves(scene, self.leaving).await?;
+            anyhow::Ok(joined)
+        };
+        let killed = async {
+            self.apps_run(scene, APPS / 20).await.with_context(|| controller.log())?;
+            controller.kill()
+        };
+        let (joined, ()) = tokio::try_join!(meanwhile, killed)?;
+        let closed = nodes::ours(cluster).await?.iter().filter(|line| line.ends_with("-blocked")).count();
+        ensure!(closed > 0, "all nodes were open when the controller was killed");
 
         // Nobody is there, and everything goes on: more apps, new agents, other nodes, and one that is replaced under its name.
         scene.patch("Deployment", "app", json!({ "spec": { "replicas": APPS } })).await?;
         scene.kubectl(&["rollout", "restart", "daemonset/agent"])?;
-        kubectl(lab, "taint", 40..60, &["example.com/meanwhile:PreferNoSchedule-"])?;
+        kubectl(lab, "taint", 40..60, &["example.com/meanwhile=1:PreferNoSchedule"])?;
         cluster.add_nodes(10).await?;
         leaves(scene, &joined[0]).await?;
         leaves(scene, self.replaced).await?;
@@ -99,6 +109,8 @@ impl Story {
         until(scene, "DaemonSet", "agent", "new agents", rolling).await?;
 
         let controller = Controller::start(lab, Options::default()).await?;
+        kubectl(lab, "taint", 40..60, &["example.com/meanwhile:PreferNoSchedule-"])?;
+        label(scene, "meanwhile", Value::Null).await?;
         self.apps_run(scene, APPS).await.with_context(|| controller.log())?;
         nodes::complete(scene, &controller, "crowd", total + 20 - 2).await?;
         let rolled = |status: &Value| {
@@ -126,7 +138,7 @@ impl Story {
 /// A node goes, and what was on it, as when a machine is taken away.
 async fn leaves(scene: &Scene<'_>, node: &str) -> Result<()> {
     let cluster = scene.lab.cluster();
-    cluster.kubectl_ok(&["cordon", node])?;
+    scene.patch("Node", node, json!({ "spec": { "unschedulable": true } })).await?;
     cluster.remove_node(node).await?;
     let there = ListParams::default().fields(&format!("spec.nodeName={node}"));
     wait::until_every(PAUSE, "an end of its pods", LONG, async || {
@@ -134,6 +146,15 @@ async fn leaves(scene: &Scene<'_>, node: &str) -> Result<()> {
         Ok(left.left().is_none_or(|left| left.items.is_empty()).then_some(()))
     })
     .await
+}
+
+/// What somebody else has to say about some nodes.
+async fn label(scene: &Scene<'_>, key: &str, value: Value) -> Result<()> {
+    let patch = json!({ "metadata": { "labels": { (format!("example.com/{key}")): value } } });
+    for number in 90..110 {
+        scene.patch("Node", &format!("node-{number}"), patch.clone()).await?;
+    }
+    Ok(())
 }
 
 /// Waits until the status of a workload is as wanted.
