@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 use common::order::Placed;
 use common::*;
 use kube::api::{DeleteParams, ListParams};
-use rollcall_testbed::Capacity;
+use rollcall_testbed::{Capacity, Cluster};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -88,12 +88,11 @@ impl Story {
             anyhow::Ok(joined)
         };
         let killed = async {
-            self.apps_run(scene, APPS / 20).await.with_context(|| controller.log())?;
+            half_open(cluster).await.with_context(|| controller.log())?;
             controller.kill()
         };
         let (joined, ()) = tokio::try_join!(meanwhile, killed)?;
-        let closed = nodes::ours(cluster).await?.iter().filter(|line| line.ends_with("-blocked")).count();
-        ensure!(closed > 0, "all nodes were open when the controller was killed");
+        ensure!(closed(cluster).await? > 0, "all nodes were open when the controller was killed");
 
         // Nobody is there, and everything goes on: more apps, new agents, other nodes, and one that is replaced under its name.
         scene.patch("Deployment", "app", json!({ "spec": { "replicas": APPS } })).await?;
@@ -111,7 +110,8 @@ impl Story {
         let controller = Controller::start(lab, Options::default()).await?;
         kubectl(lab, "taint", 40..60, &["example.com/meanwhile:PreferNoSchedule-"])?;
         label(scene, "meanwhile", Value::Null).await?;
-        self.apps_run(scene, APPS).await.with_context(|| controller.log())?;
+        let run = |status: &Value| status["readyReplicas"] == APPS;
+        until(scene, "Deployment", "app", "all run", run).await.with_context(|| controller.log())?;
         nodes::complete(scene, &controller, "crowd", total + 20 - 2).await?;
         let rolled = |status: &Value| {
             let number = |key: &str| status[key].as_u64();
@@ -128,11 +128,21 @@ impl Story {
         let template = json!({ "spec": { "containers": [container] } });
         make::deployment("app", 0).with(json!({ "spec": { "replicas": count, "template": template } }))
     }
+}
 
-    async fn apps_run(&self, scene: &Scene<'_>, count: usize) -> Result<()> {
-        let run = |status: &Value| status["readyReplicas"].as_u64() >= Some(count as u64);
-        until(scene, "Deployment", "app", &format!("{count} run"), run).await
-    }
+async fn closed(cluster: &Cluster) -> Result<usize> {
+    Ok(nodes::ours(cluster).await?.iter().filter(|line| line.ends_with("-blocked")).count())
+}
+
+/// Waits until most nodes have been closed and some of them are open again.
+async fn half_open(cluster: &Cluster) -> Result<()> {
+    let mut most = 0;
+    wait::until("nodes that open", LONG, async || {
+        let closed = closed(cluster).await?;
+        most = most.max(closed);
+        Ok((most > NODES / 2 && closed < most * 9 / 10).then_some(()))
+    })
+    .await
 }
 
 /// A node goes, and what was on it, as when a machine is taken away.
