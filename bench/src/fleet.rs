@@ -89,12 +89,13 @@ impl<'a> Fleet<'a> {
         self.all(seen, &self.key(name), true).await
     }
 
-    /// Lets the sequence go on: every node has what it waits for, all at once. Says when the last one was open.
-    pub async fn open(&self, name: &str) -> Result<Instant> {
+    /// Lets the sequence go on: every node has what it waits for, all at once. Says when that began, and when the last one was open.
+    pub async fn open(&self, name: &str) -> Result<(Instant, Instant)> {
         let seen = self.watch().await?;
         let path = format!("{}/{name}", sequences_path(&self.namespace));
+        let begun = Instant::now();
         self.lab.patch(&path, MERGE, json!({ "spec": { "suspend": false } })).await?;
-        self.all(seen, &self.key(name), false).await
+        Ok((begun, self.all(seen, &self.key(name), false).await?))
     }
 
     /// Deletes the sequence, and waits until the controller has taken everything of it off the nodes.

@@ -4,11 +4,12 @@ use crate::controller::{Controller, Mode};
 use anyhow::{Context, Result, bail};
 use futures::StreamExt;
 use kube::Client;
-use rollcall_testbed::{Cluster, Component, Options, free_port};
+use rollcall_testbed::{Cluster, Component, Options, free_port, wait};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 pub const GATE: &str = "podsequence.example.com/sequence-gate";
 pub const JSON_PATCH: &str = "application/json-patch+json";
@@ -16,6 +17,7 @@ pub const MERGE: &str = "application/merge-patch+json";
 pub const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
 /// Writes of the bench itself at a time, when it only prepares.
 const PREPARING: usize = 24;
+const LIMIT: Duration = Duration::from_secs(300);
 
 pub struct Lab {
     pub cluster: Cluster,
@@ -118,6 +120,18 @@ impl Lab {
             self.delete_all(&path).await?;
         }
         Ok(())
+    }
+
+    /// The same while a controller runs. Waits until it has removed its notes, or the next one would begin with that.
+    pub async fn tidy(&self, namespace: &str) -> Result<()> {
+        self.clear(namespace).await?;
+        let notes = "/api/v1/namespaces/pod-sequence-system/configmaps?limit=2";
+        wait::until_every(Duration::from_millis(100), "the end of the notes", LIMIT, async || {
+            // One is Kubernetes' own.
+            let left = self.get(notes).await?["items"].as_array().map_or(0, Vec::len);
+            Ok((left <= 1).then_some(()))
+        })
+        .await
     }
 
     /// An API server ends a request after a minute, and ten thousands of objects take longer: what is left is asked for again.

@@ -57,7 +57,7 @@ async fn nodes(lab: &Lab, controller: &Controller, count: usize) -> Result<Cost>
     let fleet = Fleet::new(lab, count).await?;
     let meter = Meter::start(lab, controller.cpu()?)?;
     fleet.close("guard").await?;
-    let last = fleet.open("guard").await?;
+    let (_, last) = fleet.open("guard").await?;
     let cost = meter.stop(controller, last)?;
     fleet.forget("guard").await?;
     fleet.clear().await?;

@@ -51,8 +51,7 @@ pub async fn p8(lab: &Lab, arguments: &Arguments, table: &mut Table) -> Result<(
     let share = cost.cpu.as_secs_f64() / cost.seconds * 100.0;
     table.figure("P8", &format!("{work}: CPU"), format!("{share:.3} % of a core"), share, ("≤ 0.3 %", 0.3));
     fleet.forget("guard").await?;
-    drop(controller);
-    lab.clear(&namespace).await?;
+    lab.tidy(&namespace).await?;
     fleet.clear().await?;
     lab.delete_all(LEASES).await
 }

@@ -77,7 +77,7 @@ pub async fn open_group(lab: &Lab, controller: &Controller, count: usize) -> Res
     lab.sequence(&namespace, "storm", groups).await?;
     let last = world::all_released(seen, count).await?;
     let cost = meter.stop(controller, last)?;
-    lab.clear(&namespace).await?;
+    lab.tidy(&namespace).await?;
     Ok(cost)
 }
 
@@ -98,8 +98,7 @@ pub async fn complete_sequences(lab: &Lab, sequences: usize, groups: usize) -> R
     // What is reported after the last gate counts too.
     settle(lab, &namespace, sequences).await?;
     let cost = meter.stop(&controller, last)?;
-    lab.clear(&namespace).await?;
-    notes_gone(lab).await?;
+    lab.tidy(&namespace).await?;
     Ok(cost)
 }
 
@@ -112,17 +111,6 @@ async fn settle(lab: &Lab, namespace: &str, sequences: usize) -> Result<()> {
         let items = list["items"].as_array().map_or(&[][..], |items| items);
         let complete = items.iter().filter(|item| item["status"]["phase"] == "Completed").count();
         Ok((complete == sequences).then_some(()))
-    })
-    .await
-}
-
-/// Waits until the controller has removed the notes of sequences that are deleted, or the next one would begin with that.
-async fn notes_gone(lab: &Lab) -> Result<()> {
-    let notes = "/api/v1/namespaces/pod-sequence-system/configmaps?limit=2";
-    rollcall_testbed::wait::until("the end of the notes", Duration::from_secs(300), async || {
-        // One is Kubernetes' own.
-        let left = lab.get(notes).await?["items"].as_array().map_or(0, Vec::len);
-        Ok((left <= 1).then_some(()))
     })
     .await
 }

@@ -13,7 +13,7 @@ use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
@@ -79,10 +79,10 @@ pub async fn p12(lab: &Lab, arguments: &Arguments, table: &mut Table) -> Result<
         &without,
         ("≤ 1.18×", 1.0 / 0.85),
     );
-    drop(controller);
     for place in [&namespace, &plain] {
-        lab.clear(place).await?;
+        lab.tidy(place).await?;
     }
+    drop(controller);
     lab.cluster.kubectl_ok(&["delete", "mutatingwebhookconfiguration", CONFIGURATION])?;
     Ok(())
 }
@@ -167,18 +167,13 @@ async fn answers(port: u16, authority: &str, review: &[u8], seconds: usize) -> R
             let request = [head.as_bytes(), &review].concat();
             let begun = tokio::time::Instant::now() + first;
             let mut times = Vec::new();
-            let mut buffer = vec![0; 1 << 16];
+            let mut buffer = Vec::with_capacity(1 << 14);
             for number in 0..(seconds as u32 * PER_SECOND / CONNECTIONS) {
                 // From when it was due, so that an answer that is late counts for those that wait behind it, too.
                 let due = begun + pace * number;
                 tokio::time::sleep_until(due).await;
                 stream.write_all(&request).await?;
-                let read = stream.read(&mut buffer).await?;
-                ensure!(
-                    buffer[..read].starts_with(b"HTTP/1.1 200"),
-                    "{}",
-                    String::from_utf8_lossy(&buffer[..read])
-                );
+                answer(&mut stream, &mut buffer).await?;
                 times.push(due.elapsed().as_secs_f64());
             }
             anyhow::Ok(times)
@@ -189,4 +184,20 @@ async fn answers(port: u16, authority: &str, review: &[u8], seconds: usize) -> R
         all.extend(times??);
     }
     Ok(all)
+}
+
+/// Reads one answer to its end.
+async fn answer(stream: &mut (impl AsyncRead + Unpin), buffer: &mut Vec<u8>) -> Result<()> {
+    buffer.clear();
+    loop {
+        ensure!(stream.read_buf(buffer).await? > 0, "the webhook closed the connection");
+        let text = String::from_utf8_lossy(buffer);
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        ensure!(head.starts_with("HTTP/1.1 200"), "{text}");
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        if body.len() >= length.context("a length")?.parse()? {
+            ensure!(body.contains("\"patch\""), "{body}");
+            return Ok(());
+        }
+    }
 }
