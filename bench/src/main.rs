@@ -4,10 +4,11 @@
 //! - [`lab`]: the cluster, pods by the thousand. [`fleet`]: nodes by the thousand.
 //! - [`controller`]: the controller under test. [`meter`]: what a piece of work costs it.
 //! - [`world`]: what a watch shows of the pods, and the kubelet that makes released ones ready.
-//! - [`bare`]: the baselines: the barest clients that do the same writes.
+//! - [`bare`], [`bare_webhook`]: the baselines: the barest clients that do the same writes, the barest webhook.
 //! - [`work`]: P1 to P10 and P12. [`table`]: the result.
 
 mod bare;
+mod bare_webhook;
 mod controller;
 mod fleet;
 mod lab;

@@ -13,9 +13,20 @@ pub struct Cost {
     pub seconds: f64,
     pub cpu: Duration,
     /// Leases aside.
-    pub writes: usize,
+    pub writes: f64,
     /// Watches aside.
-    pub reads: usize,
+    pub reads: f64,
+}
+
+/// Several costs are one that is the mean of them.
+impl FromIterator<Cost> for Cost {
+    fn from_iter<I: IntoIterator<Item = Cost>>(costs: I) -> Cost {
+        let costs: Vec<Cost> = costs.into_iter().collect();
+        let mean = |number: fn(&Cost) -> f64| costs.iter().map(number).sum::<f64>() / costs.len() as f64;
+        let cpu = Duration::from_secs_f64(mean(|cost| cost.cpu.as_secs_f64()));
+        let (writes, reads) = (mean(|cost| cost.writes), mean(|cost| cost.reads));
+        Cost { seconds: mean(|cost| cost.seconds), cpu, writes, reads }
+    }
 }
 
 pub struct Meter {
@@ -41,7 +52,8 @@ impl Meter {
     pub fn stop(mut self, controller: &Controller, end: Instant) -> Result<Cost> {
         let cpu = controller.cpu()?.saturating_sub(self.cpu);
         let is_read = |event: &&AuditEvent| is_ours(event) && matches!(event.verb.as_str(), "get" | "list");
-        let (writes, reads) = (self.writes()?, self.audit.all()?.iter().filter(is_read).count());
+        let (writes, reads) =
+            (self.writes()? as f64, self.audit.all()?.iter().filter(is_read).count() as f64);
         Ok(Cost { seconds: end.duration_since(self.begun).as_secs_f64(), cpu, writes, reads })
     }
 }

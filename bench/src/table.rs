@@ -50,7 +50,7 @@ impl Table {
     }
 
     /// How a cost grows with a size: the exponent from the smallest size to the largest, and that of the last step alone, where
-    /// what does not grow counts least; the larger one is judged. Refused if the smallest, the baseline, was not steady.
+    /// what does not grow counts least; the larger one is judged. Refused if any size was not steady.
     pub fn growth(
         &mut self,
         id: &'static str,
@@ -58,19 +58,16 @@ impl Table {
         runs: &[(usize, Vec<f64>)],
         promise: (&'static str, f64),
     ) {
-        let [(_, smallest), .., (_, _)] = runs else { return };
+        assert!(runs.len() > 1, "one size does not grow");
         let points: Vec<(f64, f64)> =
             runs.iter().map(|(size, costs)| (*size as f64, median(costs))).collect();
         let exponent = |from: (f64, f64), to: (f64, f64)| (to.1 / from.1).ln() / (to.0 / from.0).ln();
         let last = points[points.len() - 1];
         let (whole, step) = (exponent(points[0], last), exponent(points[points.len() - 2], last));
         let each: Vec<String> = points.iter().map(|(size, cost)| format!("{size}: {cost:.3}")).collect();
-        let spread = spread(smallest);
-        let measured = format!(
-            "{whole:.2}, last step {step:.2} ({}; smallest ±{:.0} %)",
-            each.join(", "),
-            spread * 100.0
-        );
+        let spread = runs.iter().map(|(_, costs)| spread(costs)).fold(0.0, f64::max);
+        let measured =
+            format!("{whole:.2}, last step {step:.2} ({}; ±{:.0} %)", each.join(", "), spread * 100.0);
         let verdict = judged(spread, whole.max(step) <= promise.1);
         self.push(id, work, measured, promise.0, verdict);
     }

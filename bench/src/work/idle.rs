@@ -47,7 +47,7 @@ pub async fn p8(lab: &Lab, arguments: &Arguments, table: &mut Table) -> Result<(
     let cost = meter.stop(&controller, std::time::Instant::now())?;
     eprintln!("P8: {cost:?}, {beats} heartbeats");
     let work = format!("idle, {pods} pods, {nodes} heart-beating nodes, {} s", seconds.as_secs());
-    table.figure("P8", &format!("{work}: writes"), cost.writes.to_string(), cost.writes as f64, ("0", 0.0));
+    table.figure("P8", &format!("{work}: writes"), cost.writes.to_string(), cost.writes, ("0", 0.0));
     let share = cost.cpu.as_secs_f64() / cost.seconds * 100.0;
     table.figure("P8", &format!("{work}: CPU"), format!("{share:.3} % of a core"), share, ("≤ 0.3 %", 0.3));
     fleet.forget("guard").await?;

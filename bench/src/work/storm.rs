@@ -31,10 +31,10 @@ pub async fn one_group(lab: &Lab, arguments: &Arguments, table: &mut Table) -> R
     let gates = (count * arguments.rounds) as f64;
     let work = format!("one group of {count} pods: time to open all gates, s");
     table.ratio("P2", &work, &seconds(&ours), &raw, ("≤ 1.20×", 1.20));
-    let per_pod = writes(&ours) as f64 / gates;
+    let per_pod = writes(&ours) / gates;
     table.figure("P4", "P2: API writes per pod", format!("{per_pod:.3}"), per_pod, ("≤ 1.05", 1.05));
-    let reads: usize = ours.iter().map(|cost| cost.reads).sum();
-    table.figure("P4", "P2: reads after the start", format!("{reads}"), reads as f64, ("0", 0.0));
+    let reads: f64 = ours.iter().map(|cost| cost.reads).sum();
+    table.figure("P4", "P2: reads after the start", format!("{reads}"), reads, ("0", 0.0));
     let cpu: Duration = ours.iter().map(|cost| cost.cpu).sum();
     let cpu = cpu.as_secs_f64() * 1e3 / gates;
     table.figure("P5", "P2: controller CPU per gate", format!("{cpu:.3} ms"), cpu, ("≤ 0.8 ms", 0.8));
@@ -64,7 +64,7 @@ pub async fn many_sequences(lab: &Lab, arguments: &Arguments, table: &mut Table)
     }
     let work = format!("{sequences} sequences × {GROUPS} groups × 1 pod at once: total time, s");
     table.ratio("P3", &work, &seconds(&ours), &raw, ("≤ 1.35×", 1.35));
-    let per_pod = writes(&ours) as f64 / (count * arguments.rounds) as f64;
+    let per_pod = writes(&ours) / (count * arguments.rounds) as f64;
     table.figure("P4", "P3: API writes per pod", format!("{per_pod:.3}"), per_pod, ("≤ 1.35", 1.35));
     Ok(())
 }
@@ -119,6 +119,6 @@ fn seconds(costs: &[Cost]) -> Vec<f64> {
     costs.iter().map(|cost| cost.seconds).collect()
 }
 
-fn writes(costs: &[Cost]) -> usize {
+fn writes(costs: &[Cost]) -> f64 {
     costs.iter().map(|cost| cost.writes).sum()
 }
