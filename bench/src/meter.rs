@@ -18,10 +18,8 @@ pub struct Cost {
     pub reads: f64,
 }
 
-/// Several costs are one that is the mean of them.
-impl FromIterator<Cost> for Cost {
-    fn from_iter<I: IntoIterator<Item = Cost>>(costs: I) -> Cost {
-        let costs: Vec<Cost> = costs.into_iter().collect();
+impl Cost {
+    pub fn mean(costs: &[Cost]) -> Cost {
         let mean = |number: fn(&Cost) -> f64| costs.iter().map(number).sum::<f64>() / costs.len() as f64;
         let cpu = Duration::from_secs_f64(mean(|cost| cost.cpu.as_secs_f64()));
         let (writes, reads) = (mean(|cost| cost.writes), mean(|cost| cost.reads));

@@ -49,7 +49,7 @@ async fn sizes(
             for _ in 0..repeats {
                 each.push(work(*size).await?);
             }
-            let cost: Cost = each.into_iter().collect();
+            let cost = Cost::mean(&each);
             eprintln!("P7 round {round}: {size} {what}: {cost:?}");
             if round > 0 {
                 costs.push(cost);
