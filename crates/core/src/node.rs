@@ -119,17 +119,30 @@ const TOLERATED_BY_DAEMONS: [(&str, Effect); 6] = [
 ];
 
 /// Taints that come and go with the state of a node: a DaemonSet that they keep off now is still expected there.
-const PASSING: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+const PASSING: [&str; 4] = [
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/unreachable",
+    "node.kubernetes.io/network-unavailable",
+    "node.cloudprovider.kubernetes.io/uninitialized",
+];
+/// Prefixes of taints that whoever prepares a new node takes off again. The cluster autoscaler knows them: it does not take such
+/// a node for one that nothing fits on.
+pub const STARTUP_TAINTS: [&str; 2] =
+    ["startup-taint.cluster-autoscaler.kubernetes.io/", "ignore-taint.cluster-autoscaler.kubernetes.io/"];
+
+fn is_passing(key: &str) -> bool {
+    PASSING.contains(&key) || STARTUP_TAINTS.iter().any(|prefix| key.starts_with(prefix))
+}
 
 impl Placement {
     /// Whether a DaemonSet with this template gets a pod on `node`. Taints for which `ours` holds do not count, and neither
-    /// do those of a node that is not ready just now.
+    /// do those that a node has only for now, because it is new or not ready.
     pub fn wants_daemon_on(&self, node: &Node, ours: impl Fn(&str) -> bool) -> bool {
         self.matches(node)
             && node.taints.iter().all(|taint| {
                 matches!(taint.effect, Effect::PreferNoSchedule | Effect::Other)
                     || ours(&taint.key)
-                    || PASSING.contains(&&*taint.key)
+                    || is_passing(&taint.key)
                     || TOLERATED_BY_DAEMONS
                         .iter()
                         .any(|(key, effect)| **key == *taint.key && *effect == taint.effect)
@@ -219,6 +232,12 @@ mod tests {
             ("node.kubernetes.io/unschedulable", Effect::NoSchedule),
         ];
         assert!(wants(&any, &node(&[], &down)), "cordoned or not ready just now");
+        let new = [
+            ("node.kubernetes.io/network-unavailable", Effect::NoSchedule),
+            ("node.cloudprovider.kubernetes.io/uninitialized", Effect::NoSchedule),
+            ("startup-taint.cluster-autoscaler.kubernetes.io/storage", Effect::NoSchedule),
+        ];
+        assert!(wants(&any, &node(&[], &new)), "still being prepared");
     }
 
     #[test]

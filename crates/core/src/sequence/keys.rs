@@ -4,7 +4,7 @@
 //! list, so that edits to the list never re-point a key.
 
 use super::spec::{Group, GroupId, NodeGuard};
-use crate::hash::fnv1a64;
+use crate::{hash::fnv1a64, node::STARTUP_TAINTS};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -12,13 +12,8 @@ use std::sync::Arc;
 pub const UNSEEN: &str = "podsequence.example.com/unseen";
 /// What they begin with, unless a taint is to begin with something else.
 pub const PREFIX: &str = "podsequence.example.com/";
-/// What a taint can begin with. By the second and the third the cluster autoscaler knows a taint that goes away by itself: it does not
-/// take the node for one that nothing fits on. No others, so that whatever was put on nodes is recognised afterwards.
-pub const TAINT_PREFIXES: [&str; 3] = [
-    PREFIX,
-    "startup-taint.cluster-autoscaler.kubernetes.io/",
-    "ignore-taint.cluster-autoscaler.kubernetes.io/",
-];
+/// What a taint can begin with. No others, so that whatever was put on nodes is recognised afterwards.
+pub const TAINT_PREFIXES: [&str; 3] = [PREFIX, STARTUP_TAINTS[0], STARTUP_TAINTS[1]];
 /// What all of them end with.
 const SUFFIX: &str = "-blocked";
 /// What follows the prefix of a label key has at most this many characters.
