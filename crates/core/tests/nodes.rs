@@ -165,6 +165,32 @@ fn a_pod_that_names_its_node_waits_for_that_node_alone() {
 }
 
 #[test]
+fn a_pod_of_two_sequences_goes_when_its_node_is_open_for_both() {
+    let mut scene = Scene::new(&["a", "b"]).begin();
+    let monitoring = vec![
+        group(0, Some("monitor"), Members::Selector(selector("app=monitor"))),
+        group(1, Some("apps"), Members::Selector(selector("app=app"))),
+    ];
+    let monitoring = Spec { scope: Scope::Node, ..spec(monitoring) };
+    scene.world.apply(Object::Sequence(sequence(HOME, "monitoring", monitoring)));
+    let mut app = pod(HOME, "app-b", "app-b", "app=app", scene.world.now);
+    app.wishes = wishes(Pin::Name("b".into()));
+    scene.world.apply(Object::Pod(app));
+    for node in ["a", "b"] {
+        let name = format!("monitor-{node}");
+        let mut monitor = pod(HOME, &name, &name, "app=monitor", scene.world.now);
+        monitor.wishes = wishes(Pin::Name(node.into()));
+        scene.world.apply(Object::Pod(monitor));
+    }
+    scene.driver_on("b");
+    scene.ready_on("driver-b", "b");
+    scene.ready_on("monitor-a", "a");
+    assert!(scene.is_held("app-b"), "b has its driver, but only a its monitor");
+    scene.ready_on("monitor-b", "b");
+    assert!(!scene.is_held("app-b"));
+}
+
+#[test]
 fn a_node_that_joins_is_closed_until_its_own_driver_is_there() {
     let mut scene = Scene::new(&["a"]).begin();
     scene.driver_on("a");
