@@ -93,9 +93,13 @@ async fn taints_keep_everybody_away_until_the_agents_are_ready() -> Result<()> {
     lab.cluster().kubectl_ok(&[&own[..], &rolled].concat())?;
     lab.without_pods_of_ours()?;
     ensure!(tainted(lab.cluster(), &key).await?.len() == 3, "all nodes are closed");
-    // Of the first group, and without a toleration of its own: it gets one with its release.
-    let host = json!({ "spec": { "nodeSelector": { "kubernetes.io/hostname": "node-0" } } });
-    scene.create(make::pod("early").label("app", "agent").with(host)).await?;
+    // Of the first group, and without a toleration of its own: it gets one with its release. It says itself where it belongs;
+    // by the label of the agents their DaemonSet would adopt it, and node-0 would have its agent.
+    let word = json!({ "podsequence.example.com/name": "guarded", "podsequence.example.com/group": "0" });
+    let host = json!({ "nodeSelector": { "kubernetes.io/hostname": "node-0" } });
+    scene
+        .create(make::pod("early").with(json!({ "metadata": { "annotations": word }, "spec": host })))
+        .await?;
     let early = wait::until("an early pod on a closed node", LIMIT, async || {
         let early = scene.api("Pod").get("early").await?;
         Ok(early.data["spec"]["nodeName"].is_string().then_some(early))
@@ -120,7 +124,10 @@ async fn taints_keep_everybody_away_until_the_agents_are_ready() -> Result<()> {
     scene.make_ready(agent.metadata.name.as_deref().unwrap_or_default()).await?;
     let landed = wait::until("all three", LIMIT, async || {
         let list = scene.api("Pod").list(&Default::default()).await?;
-        let others = list.items.iter().filter(|pod| pod.labels().get("app").is_none_or(|app| app != "agent"));
+        let is_other = |pod: &&DynamicObject| {
+            pod.name_any() != "early" && pod.labels().get("app").is_none_or(|app| app != "agent")
+        };
+        let others = list.items.iter().filter(is_other);
         let on = others.filter_map(|pod| Some(pod.data["spec"]["nodeName"].as_str()?.to_owned()));
         let on: Vec<String> = on.collect();
         Ok((on.len() == 3).then_some(on))
