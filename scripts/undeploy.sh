@@ -13,6 +13,29 @@ notes() {
     "$KUBECTL" get configmaps -n "$NAMESPACE" -l podsequence.example.com/note=true -o name 2>/dev/null || true
 }
 
+# What is ours on nodes, as `labels node key`: the controller has taken it off, if it ran. The label of nodes that it has never
+# seen is there in any case.
+left_on_nodes() {
+    local of
+    for of in labels annotations; do
+        "$KUBECTL" get nodes -o go-template='{{range .items}}{{$node := .metadata.name}}{{range $key, $value := .metadata.'$of'}}'$of' {{$node}} {{$key}}{{"\n"}}{{end}}{{end}}'
+    done
+    "$KUBECTL" get nodes -o go-template='{{range .items}}{{$node := .metadata.name}}{{range .spec.taints}}taints {{$node}} {{.key}}{{"\n"}}{{end}}{{end}}'
+}
+
+clean_nodes() {
+    local of node key
+    local ours=' (podsequence\.example\.com/|(startup|ignore)-taint\.cluster-autoscaler\.kubernetes\.io/.*-blocked$)'
+    left_on_nodes | { grep -E "$ours" || true; } |
+        while read -r of node key; do
+            case $of in
+            labels) "$KUBECTL" label node "$node" "$key-" ;;
+            annotations) "$KUBECTL" annotate node "$node" "$key-" ;;
+            taints) "$KUBECTL" taint node "$node" "$key-" ;;
+            esac
+        done
+}
+
 if [ -z "$KEEP_CRD" ] && "$KUBECTL" get crd podsequences.scheduling.example.com >/dev/null 2>&1; then
     "$KUBECTL" delete podsequences --all --all-namespaces
     # Each sequence has a note until the pods it held are released and nothing of it is left on nodes.
@@ -35,4 +58,5 @@ fi
 "$KUBECTL" delete --ignore-not-found -f config/rbac/rbac.yaml -f config/rbac/rbac-lite.yaml
 if [ -z "$KEEP_CRD" ]; then
     "$KUBECTL" delete --ignore-not-found -f config/crd/podsequence-crd.yaml
+    clean_nodes
 fi

@@ -1,20 +1,15 @@
 //! The baselines: the barest clients that do the same writes. They decide nothing.
 
-use crate::lab::{GATE, pod_name};
+use crate::lab::{GATE, JSON_PATCH, STRATEGIC_MERGE, at_a_time, patch, pod_name, pods_path};
 use crate::world::Seen;
 use anyhow::Result;
-use futures::StreamExt;
 use kube::Client;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 pub async fn open_gate(client: &Client, namespace: &str, name: &str) -> Result<()> {
     let body = json!({ "spec": { "schedulingGates": [{ "$patch": "delete", "name": GATE }] } });
-    let request = http::Request::patch(format!("/api/v1/namespaces/{namespace}/pods/{name}"))
-        .header("content-type", "application/strategic-merge-patch+json")
-        .body(body.to_string().into_bytes())?;
-    client.request::<serde::de::IgnoredAny>(request).await?;
-    Ok(())
+    patch(client, &format!("{}/{name}", pods_path(namespace)), STRATEGIC_MERGE, &body).await
 }
 
 /// Opens the gate of the next pod whenever a pod is ready.
@@ -40,11 +35,28 @@ pub async fn chain(
 pub async fn flood(client: &Client, namespace: &str, count: usize, in_flight: usize) -> Result<()> {
     let writes =
         (0..count).map(|number| async move { open_gate(client, namespace, &pod_name(number)).await });
-    let mut writes = futures::stream::iter(writes).buffer_unordered(in_flight);
-    while let Some(written) = writes.next().await {
-        written?;
-    }
-    Ok(())
+    at_a_time(in_flight, writes).await
+}
+
+/// Takes a taint from all these nodes, `in_flight` at a time: by the guards that keep the controller from touching another node
+/// of that name, or a list of taints that somebody else has changed.
+pub async fn untaint(client: &Client, nodes: &[Value], key: &str, in_flight: usize) -> Result<()> {
+    let patches: Vec<(String, Value)> = nodes.iter().filter_map(|node| removal(node, key)).collect();
+    let writes = patches.iter().map(|(path, body)| patch(client, path, JSON_PATCH, body));
+    at_a_time(in_flight, writes).await
+}
+
+fn removal(node: &Value, key: &str) -> Option<(String, Value)> {
+    let metadata = &node["metadata"];
+    let place = node["spec"]["taints"].as_array()?.iter().position(|taint| taint["key"] == key)?;
+    let at = format!("/spec/taints/{place}");
+    let body = json!([
+        { "op": "test", "path": "/metadata/uid", "value": metadata["uid"] },
+        { "op": "test", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"] },
+        { "op": "test", "path": format!("{at}/key"), "value": key },
+        { "op": "remove", "path": at },
+    ]);
+    Some((format!("/api/v1/nodes/{}", metadata["name"].as_str()?), body))
 }
 
 /// Lists all pods in pages of 500 and keeps what the controller keeps.

@@ -1,18 +1,23 @@
-//! A cluster without scheduler and kubelets, so that only the work measured is done, and the controller under test.
+//! A cluster without scheduler and kubelets, so that only the work measured is done, and what the bench makes there.
 
+use crate::controller::{Controller, Mode};
 use anyhow::{Context, Result, bail};
 use futures::StreamExt;
 use kube::Client;
 use rollcall_testbed::{Cluster, Component, Options, free_port, wait};
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 pub const GATE: &str = "podsequence.example.com/sequence-gate";
+pub const JSON_PATCH: &str = "application/json-patch+json";
+pub const MERGE: &str = "application/merge-patch+json";
+pub const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
 /// Writes of the bench itself at a time, when it only prepares.
 const PREPARING: usize = 24;
-const LIMIT: Duration = Duration::from_secs(600);
+const LIMIT: Duration = Duration::from_secs(300);
 
 pub struct Lab {
     pub cluster: Cluster,
@@ -21,29 +26,21 @@ pub struct Lab {
     program: PathBuf,
 }
 
-/// The controller under test. Ends with its value.
-pub struct Controller {
-    child: Child,
-    port: u16,
-}
-
-impl Drop for Controller {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 impl Lab {
     pub async fn start() -> Result<Lab> {
         let program = std::env::current_exe()?.with_file_name("rollcall");
         if !program.exists() {
             bail!("{} is missing: build it first (make bench does)", program.display());
         }
-        let cluster = Cluster::start(Options { audit_bodies: false, ..Options::default() }).await?;
-        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-        for file in ["config/crd/podsequence-crd.yaml", "config/rbac/rbac-lite.yaml"] {
-            cluster.kubectl_ok(&["apply", "-f", &format!("{root}/{file}")])?;
+        // Nodes are ready because the bench says so; nobody else is to judge them or to remove their pods.
+        let controllers = "--controllers=-node-lifecycle-controller,-pod-garbage-collector-controller";
+        let controller_manager_args = vec![controllers.into()];
+        let options =
+            Options { nodes: 0, audit_bodies: false, controller_manager_args, ..Options::default() };
+        let cluster = Cluster::start(options).await?;
+        // Full mode's rights; whoever is started in Lite mode does not use what is only in them.
+        for file in ["config/crd/podsequence-crd.yaml", "config/rbac/rbac.yaml"] {
+            apply(&cluster, file)?;
         }
         let crd = "crd/podsequences.scheduling.example.com";
         cluster.kubectl_ok(&["wait", "--for=condition=Established", crd, "--timeout=60s"])?;
@@ -56,24 +53,31 @@ impl Lab {
         Ok(Lab { client: cluster.client(), cluster, account, program })
     }
 
-    pub async fn controller(&self) -> Result<Controller> {
-        let controller = self.spawn()?;
+    /// Applies a file of the repository.
+    pub fn apply(&self, file: &str) -> Result<()> {
+        apply(&self.cluster, file)
+    }
+
+    /// The controller in this mode, ready.
+    pub async fn controller(&self, mode: Mode) -> Result<Controller> {
+        let controller = self.spawn(mode)?;
         controller.ready().await?;
         Ok(controller)
     }
 
     /// The controller, just started.
-    pub fn spawn(&self) -> Result<Controller> {
+    pub fn spawn(&self, mode: Mode) -> Result<Controller> {
         let port = free_port()?;
         let mut command = Command::new(&self.program);
         command
-            .args(["controller", "--mode", "lite", "--metrics-bind-address", "0", "--log-level", "error"])
+            .args(["controller", "--metrics-bind-address", "0", "--log-level", "error"])
+            .args(mode.args())
             .arg("--health-probe-bind-address")
             .arg(format!("127.0.0.1:{port}"))
             .env("KUBECONFIG", &self.account)
             .stdin(Stdio::null());
         let child = self.cluster.adopt(&mut command).spawn().context("start the controller")?;
-        Ok(Controller { child, port })
+        Ok(Controller::new(child, port))
     }
 
     pub async fn namespace(&self) -> Result<String> {
@@ -82,40 +86,60 @@ impl Lab {
 
     /// Creates `count` gated pods, `p-00000` and so on.
     pub async fn pods(&self, namespace: &str, count: usize) -> Result<()> {
-        let path = format!("/api/v1/namespaces/{namespace}/pods");
-        self.create((0..count).map(|number| (path.clone(), pod(&pod_name(number))))).await
+        self.create_all(&pods_path(namespace), (0..count).map(|number| pod(&pod_name(number)))).await
     }
 
-    pub async fn create(&self, objects: impl Iterator<Item = (String, Value)>) -> Result<()> {
-        let creations = objects.map(|(path, object)| async move {
-            let request = http::Request::post(path).header("content-type", "application/json");
-            self.client
-                .request::<serde::de::IgnoredAny>(request.body(object.to_string().into_bytes())?)
-                .await?;
-            anyhow::Ok(())
-        });
-        let mut creations = futures::stream::iter(creations).buffer_unordered(PREPARING);
-        while let Some(created) = creations.next().await {
-            created?;
-        }
+    /// Creates objects of one kind.
+    pub async fn create_all(&self, path: &str, objects: impl Iterator<Item = Value>) -> Result<()> {
+        self.each(objects.map(|object| self.create(path, object))).await
+    }
+
+    /// Does things that are not measured, many at a time.
+    pub async fn each(&self, writes: impl Iterator<Item = impl Future<Output = Result<()>>>) -> Result<()> {
+        at_a_time(PREPARING, writes).await
+    }
+
+    pub async fn create(&self, path: &str, object: Value) -> Result<()> {
+        let request = http::Request::post(path).header("content-type", "application/json");
+        self.client.request::<IgnoredAny>(request.body(object.to_string().into_bytes())?).await?;
         Ok(())
+    }
+
+    pub async fn patch(&self, path: &str, style: &str, body: Value) -> Result<()> {
+        patch(&self.client, path, style, &body).await
+    }
+
+    pub async fn get(&self, path: &str) -> Result<Value> {
+        Ok(self.client.request(http::Request::get(path).body(Vec::new())?).await?)
     }
 
     /// Removes everything of a namespace that a later round would have to watch.
     pub async fn clear(&self, namespace: &str) -> Result<()> {
-        let sequences = format!("/apis/scheduling.example.com/v1alpha1/namespaces/{namespace}/podsequences");
-        for path in [sequences, format!("/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0")] {
+        let pods = format!("{}?gracePeriodSeconds=0", pods_path(namespace));
+        for path in [sequences_path(namespace), pods] {
             self.delete_all(&path).await?;
         }
         Ok(())
     }
 
+    /// The same while a controller runs. Waits until it has removed its notes, or the next one would begin with that.
+    pub async fn tidy(&self, namespace: &str) -> Result<()> {
+        self.clear(namespace).await?;
+        let notes = "/api/v1/namespaces/pod-sequence-system/configmaps?limit=2";
+        wait::until_every(Duration::from_millis(100), "the end of the notes", LIMIT, async || {
+            // One is Kubernetes' own.
+            let left = self.get(notes).await?["items"].as_array().map_or(0, Vec::len);
+            Ok((left <= 1).then_some(()))
+        })
+        .await
+    }
+
     /// An API server ends a request after a minute, and ten thousands of objects take longer: what is left is asked for again.
-    async fn delete_all(&self, path: &str) -> Result<()> {
+    pub async fn delete_all(&self, path: &str) -> Result<()> {
         const ATTEMPTS: usize = 10;
         for attempt in 1.. {
             let request = http::Request::delete(path).body(Vec::new())?;
-            match self.client.request::<serde::de::IgnoredAny>(request).await {
+            match self.client.request::<IgnoredAny>(request).await {
                 Err(error) if attempt == ATTEMPTS => return Err(error.into()),
                 Err(_) => {}
                 Ok(_) => break,
@@ -125,9 +149,39 @@ impl Lab {
     }
 
     pub async fn sequence(&self, namespace: &str, name: &str, groups: Value) -> Result<()> {
-        let path = format!("/apis/scheduling.example.com/v1alpha1/namespaces/{namespace}/podsequences");
-        self.create(std::iter::once((path, sequence(name, groups)))).await
+        self.create(&sequences_path(namespace), sequence(name, groups)).await
     }
+}
+
+fn apply(cluster: &Cluster, file: &str) -> Result<()> {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    cluster.kubectl_ok(&["apply", "-f", &format!("{root}/{file}")]).map(drop)
+}
+
+/// Does all of these, so many at a time.
+pub async fn at_a_time(
+    in_flight: usize,
+    writes: impl Iterator<Item = impl Future<Output = Result<()>>>,
+) -> Result<()> {
+    let mut writes = futures::stream::iter(writes).buffer_unordered(in_flight);
+    while let Some(written) = writes.next().await {
+        written?;
+    }
+    Ok(())
+}
+
+pub async fn patch(client: &Client, path: &str, style: &str, body: &Value) -> Result<()> {
+    let request = http::Request::patch(path).header("content-type", style);
+    client.request::<IgnoredAny>(request.body(body.to_string().into_bytes())?).await?;
+    Ok(())
+}
+
+pub fn pods_path(namespace: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/pods")
+}
+
+pub fn sequences_path(namespace: &str) -> String {
+    format!("/apis/scheduling.example.com/v1alpha1/namespaces/{namespace}/podsequences")
 }
 
 pub fn sequence(name: &str, groups: Value) -> Value {
@@ -143,8 +197,15 @@ pub fn pod_name(number: usize) -> String {
     format!("p-{number:05}")
 }
 
+/// The same pod as its author writes it, without the gate.
+pub fn ungated(name: &str) -> Value {
+    let mut pod = pod(name);
+    pod["spec"].as_object_mut().map(|spec| spec.remove("schedulingGates"));
+    pod
+}
+
 /// A pod of an ordinary size: a few labels, two containers with probes.
-fn pod(name: &str) -> Value {
+pub fn pod(name: &str) -> Value {
     let container = |name: &str| {
         json!({
             "name": name,
@@ -168,46 +229,4 @@ fn pod(name: &str) -> Value {
             "containers": [container("server"), container("proxy")],
         },
     })
-}
-
-impl Controller {
-    pub async fn ready(&self) -> Result<()> {
-        let address = format!("127.0.0.1:{}", self.port);
-        wait::until_every(Duration::from_millis(2), "the controller to be ready", LIMIT, async || {
-            Ok(answers_ok(&address, "/readyz").await.then_some(()))
-        })
-        .await
-    }
-
-    /// CPU time used so far.
-    pub fn cpu(&self) -> Result<Duration> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // The name, in brackets, may hold blanks; what follows does not.
-        let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
-        let ticks: u64 = fields.get(11).context("utime")?.parse::<u64>()?
-            + fields.get(12).context("stime")?.parse::<u64>()?;
-        // USER_HZ is 100 on every Linux that runs Kubernetes.
-        Ok(Duration::from_millis(ticks * 10))
-    }
-
-    /// Resident memory now and at its peak, in bytes.
-    pub fn memory(&self) -> Result<(u64, u64)> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let field = |name: &str| -> Result<u64> {
-            let line = status.lines().find(|line| line.starts_with(name)).context("no such field")?;
-            let number = line.split_whitespace().nth(1).context("no number")?;
-            Ok(number.parse::<u64>()? * 1024)
-        };
-        Ok((field("VmRSS:")?, field("VmHWM:")?))
-    }
-}
-
-async fn answers_ok(address: &str, path: &str) -> bool {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let Ok(mut stream) = tokio::net::TcpStream::connect(address).await else { return false };
-    let request = format!("GET {path} HTTP/1.0\r\n\r\n");
-    let mut answer = [0u8; 16];
-    stream.write_all(request.as_bytes()).await.is_ok()
-        && stream.read(&mut answer).await.is_ok()
-        && answer.starts_with(b"HTTP/1.0 200")
 }

@@ -1,13 +1,18 @@
 //! The benchmarks: each measures the controller and a raw baseline side by side, alternated, on a real API server,
 //! and prints ratios. Absolute times depend on the machine; ratios are what is promised.
 //!
-//! - [`lab`]: the cluster, the controller under test, pods by the thousand.
+//! - [`lab`]: the cluster, pods by the thousand. [`fleet`]: nodes by the thousand.
+//! - [`controller`]: the controller under test. [`meter`]: what a piece of work costs it.
 //! - [`world`]: what a watch shows of the pods, and the kubelet that makes released ones ready.
-//! - [`bare`]: the baselines: the barest clients that do the same writes.
-//! - [`work`]: P1 to P6 and P9. [`table`]: the result.
+//! - [`bare`], [`bare_webhook`]: the baselines: the barest clients that do the same writes, the barest webhook.
+//! - [`work`]: P1 to P10 and P12. [`table`]: the result.
 
 mod bare;
+mod bare_webhook;
+mod controller;
+mod fleet;
 mod lab;
+mod meter;
 mod table;
 mod work;
 mod world;
@@ -60,6 +65,18 @@ async fn main() -> Result<()> {
     }
     if ["P6", "P9"].iter().any(|id| arguments.wants(id)) {
         work::watched::memory_and_start(&lab, &arguments, &mut table).await?;
+    }
+    if arguments.wants("P7") {
+        work::growth::p7(&lab, &arguments, &mut table).await?;
+    }
+    if arguments.wants("P8") {
+        work::idle::p8(&lab, &arguments, &mut table).await?;
+    }
+    if arguments.wants("P10") {
+        work::taints::p10(&lab, &arguments, &mut table).await?;
+    }
+    if arguments.wants("P12") {
+        work::webhook::p12(&lab, &arguments, &mut table).await?;
     }
     let text = table.render();
     println!("{text}");

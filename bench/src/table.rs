@@ -46,13 +46,29 @@ impl Table {
         let (a, b) = (median(ours), median(raw));
         let spread = spread(raw);
         let measured = format!("{:.2}× ({a:.4} against {b:.4}, baseline ±{:.0} %)", a / b, spread * 100.0);
-        let verdict = match (spread > STEADY, a / b <= promise.1) {
-            (true, within) => {
-                format!("refused: unsteady baseline ({})", if within { "within" } else { "beyond" })
-            }
-            (false, true) => "reached".into(),
-            (false, false) => "missed".into(),
-        };
+        self.push(id, work, measured, promise.0, judged(spread, a / b <= promise.1));
+    }
+
+    /// How a cost grows with a size: the exponent from the smallest size to the largest, and that of the last step alone, where
+    /// what does not grow counts least; the larger one is judged. Refused if any size was not steady.
+    pub fn growth(
+        &mut self,
+        id: &'static str,
+        work: &str,
+        runs: &[(usize, Vec<f64>)],
+        promise: (&'static str, f64),
+    ) {
+        assert!(runs.len() > 1, "one size does not grow");
+        let points: Vec<(f64, f64)> =
+            runs.iter().map(|(size, costs)| (*size as f64, median(costs))).collect();
+        let exponent = |from: (f64, f64), to: (f64, f64)| (to.1 / from.1).ln() / (to.0 / from.0).ln();
+        let last = points[points.len() - 1];
+        let (whole, step) = (exponent(points[0], last), exponent(points[points.len() - 2], last));
+        let each: Vec<String> = points.iter().map(|(size, cost)| format!("{size}: {cost:.3}")).collect();
+        let spread = runs.iter().map(|(_, costs)| spread(costs)).fold(0.0, f64::max);
+        let measured =
+            format!("{whole:.2}, last step {step:.2} ({}; ±{:.0} %)", each.join(", "), spread * 100.0);
+        let verdict = judged(spread, whole.max(step) <= promise.1);
         self.push(id, work, measured, promise.0, verdict);
     }
 
@@ -77,6 +93,16 @@ impl Table {
             text += &format!("\nSizes scaled by {}: not the promised work.\n", self.scale);
         }
         text
+    }
+}
+
+fn judged(spread_of_baseline: f64, within: bool) -> String {
+    match (spread_of_baseline > STEADY, within) {
+        (true, within) => {
+            format!("refused: unsteady baseline ({})", if within { "within" } else { "beyond" })
+        }
+        (false, true) => "reached".into(),
+        (false, false) => "missed".into(),
     }
 }
 

@@ -1,11 +1,12 @@
 //! What a watch shows of the pods, and the kubelet that makes released ones ready.
 
-use crate::lab::GATE;
+use crate::lab::{GATE, STRATEGIC_MERGE, patch, pods_path};
 use anyhow::Result;
 use futures::{StreamExt, TryStreamExt};
 use kube::Client;
 use kube::core::WatchEvent;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use std::time::Instant;
 use tokio::sync::mpsc;
@@ -60,27 +61,41 @@ struct Condition {
 
 /// Changes of the pods of a namespace from now on. Ends when the receiver is dropped.
 pub async fn watch(client: &Client, namespace: &str) -> Result<mpsc::UnboundedReceiver<Seen>> {
-    let path = format!("/api/v1/namespaces/{namespace}/pods");
+    changes(client, &pods_path(namespace), |pod: PodView, at| {
+        let ready = |condition: &Condition| condition.kind == "Ready" && condition.status == "True";
+        Seen {
+            gated: pod.spec.scheduling_gates.iter().any(|gate| gate.name == GATE),
+            ready: pod.status.conditions.iter().any(ready),
+            name: pod.metadata.name,
+            at,
+        }
+    })
+    .await
+}
+
+/// What becomes of the objects at this path from now on, as `view` makes it of them.
+pub async fn changes<K, S>(
+    client: &Client,
+    path: &str,
+    view: impl Fn(K, Instant) -> S + Send + 'static,
+) -> Result<mpsc::UnboundedReceiver<S>>
+where
+    K: DeserializeOwned + Clone + Send + 'static,
+    S: Send + 'static,
+{
     let list = http::Request::get(format!("{path}?limit=1")).body(Vec::new())?;
     let list: serde_json::Value = client.request(list).await?;
     let version = list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
     let request =
         http::Request::get(format!("{path}?watch=true&resourceVersion={version}")).body(Vec::new())?;
-    let mut events = client.request_events::<PodView>(request).await?.boxed();
+    let mut events = client.request_events::<K>(request).await?.boxed();
     let (send, receive) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Ok(Some(event)) = events.try_next().await {
-            if let WatchEvent::Added(pod) | WatchEvent::Modified(pod) = event {
-                let ready = |condition: &Condition| condition.kind == "Ready" && condition.status == "True";
-                let seen = Seen {
-                    gated: pod.spec.scheduling_gates.iter().any(|gate| gate.name == GATE),
-                    ready: pod.status.conditions.iter().any(ready),
-                    name: pod.metadata.name,
-                    at: Instant::now(),
-                };
-                if send.send(seen).is_err() {
-                    return;
-                }
+            if let WatchEvent::Added(object) | WatchEvent::Modified(object) = event
+                && send.send(view(object, Instant::now())).is_err()
+            {
+                return;
             }
         }
     });
@@ -92,10 +107,7 @@ pub async fn make_ready(client: &Client, namespace: &str, name: &str) -> Result<
     let body = json!({ "status": { "phase": "Running", "conditions": [
         { "type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" },
     ] } });
-    let request = http::Request::patch(format!("/api/v1/namespaces/{namespace}/pods/{name}/status"))
-        .header("content-type", "application/strategic-merge-patch+json")
-        .body(body.to_string().into_bytes())?;
-    client.request::<serde::de::IgnoredAny>(request).await?;
+    patch(client, &format!("{}/{name}/status", pods_path(namespace)), STRATEGIC_MERGE, &body).await?;
     Ok(Instant::now())
 }
 

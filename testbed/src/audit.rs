@@ -1,7 +1,7 @@
 //! Reading the API server's audit log: the history of what was committed, by whom.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -101,20 +101,27 @@ impl AuditLog {
         .await
     }
 
-    fn read(&mut self) -> Result<()> {
+    /// What is new since the last time, one by one and without keeping it: for logs that do not fit into memory at ease.
+    pub fn pass(&mut self, mut each: impl FnMut(AuditEvent)) -> Result<()> {
         let mut file = File::open(&self.path).with_context(|| format!("open {}", self.path.display()))?;
         file.seek(SeekFrom::Start(self.offset))?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
+        let (mut file, mut line) = (BufReader::new(file), Vec::new());
         // The last line may be half written.
-        let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
-        for line in bytes[..end].split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            let raw: Raw = serde_json::from_slice(line)
-                .with_context(|| format!("audit line {}", String::from_utf8_lossy(line)))?;
-            self.events.push(raw.flatten());
+        while file.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
+            let raw: Raw = serde_json::from_slice(&line)
+                .with_context(|| format!("audit line {}", String::from_utf8_lossy(&line)))?;
+            each(raw.flatten());
+            self.offset += line.len() as u64;
+            line.clear();
         }
-        self.offset += end as u64;
         Ok(())
+    }
+
+    fn read(&mut self) -> Result<()> {
+        let mut new = Vec::new();
+        let read = self.pass(|event| new.push(event));
+        self.events.append(&mut new);
+        read
     }
 }
 

@@ -1,6 +1,7 @@
 //! P1: one pod after the other; how long from Ready written to the next gate removed.
 
 use super::gated_pods;
+use crate::controller::Mode;
 use crate::lab::{Lab, pod_name};
 use crate::table::{Table, quantile};
 use crate::{Arguments, bare, world};
@@ -15,7 +16,7 @@ enum Opener {
 
 pub async fn p1(lab: &Lab, arguments: &Arguments, table: &mut Table) -> Result<()> {
     let count = arguments.scaled(500);
-    let _controller = lab.controller().await?;
+    let _controller = lab.controller(Mode::Lite).await?;
     let (mut ours, mut raw) = (Vec::new(), Vec::new());
     for round in 0..=arguments.rounds {
         let a = run(lab, count, Opener::Rollcall).await?;

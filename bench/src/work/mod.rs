@@ -1,8 +1,12 @@
 //! The works that are measured.
 
 pub mod chain;
+pub mod growth;
+pub mod idle;
 pub mod storm;
+pub mod taints;
 pub mod watched;
+pub mod webhook;
 
 use crate::lab::Lab;
 use crate::world::{self, Seen};

@@ -1,5 +1,6 @@
 //! P6: memory per watched pod; P9: how soon after its start the controller decides.
 
+use crate::controller::Mode;
 use crate::lab::Lab;
 use crate::table::Table;
 use crate::{Arguments, bare};
@@ -7,7 +8,7 @@ use anyhow::Result;
 use std::time::Instant;
 
 pub async fn memory_and_start(lab: &Lab, arguments: &Arguments, table: &mut Table) -> Result<()> {
-    let empty = lab.controller().await?.memory()?.0;
+    let empty = lab.controller(Mode::Lite).await?.memory()?.0;
     let (few, many) = (arguments.scaled(10_000), arguments.scaled(40_000));
     let namespace = lab.namespace().await?;
     lab.pods(&namespace, few).await?;
@@ -28,7 +29,7 @@ async fn start(lab: &Lab, arguments: &Arguments, table: &mut Table, pods: usize)
     let (mut ours, mut raw) = (Vec::new(), Vec::new());
     for round in 0..=arguments.rounds {
         let begun = Instant::now();
-        let controller = lab.spawn()?;
+        let controller = lab.spawn(Mode::Lite)?;
         controller.ready().await?;
         let a = begun.elapsed().as_secs_f64();
         drop(controller);
@@ -46,7 +47,7 @@ async fn start(lab: &Lab, arguments: &Arguments, table: &mut Table, pods: usize)
 }
 
 async fn memory(lab: &Lab, table: &mut Table, pods: usize, empty: u64) -> Result<()> {
-    let controller = lab.controller().await?;
+    let controller = lab.controller(Mode::Lite).await?;
     let (steady, peak) = controller.memory()?;
     let per_pod = steady.saturating_sub(empty) as f64 / pods as f64 / 1024.0;
     let work = format!("{pods} watched pods: memory above the empty process");

@@ -8,7 +8,6 @@ use common::make::{named, pod};
 use common::order::{Violation, verify};
 use common::*;
 use kube::api::{Api, Patch, PatchParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use rollcall_testbed::AuditEvent;
 
 const FOREIGN: &str = "example.com/quota";
@@ -22,11 +21,10 @@ struct Wrong {
 impl Wrong {
     async fn new(prefix: &str) -> Result<Wrong> {
         let lab = Lab::shared().await?;
-        let kubeconfig = Kubeconfig::read_from(lab.kubeconfig(None).await?)?;
-        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        let client = lab.controllers_client().await?;
         let scene = Scene::without_controller(lab, prefix).await?;
         scene.sequence("s", &[named("first", &["a"]), named("second", &["b"])]).await?;
-        Ok(Wrong { scene, client: kube::Client::try_from(config)? })
+        Ok(Wrong { scene, client })
     }
 
     async fn patch(&self, pod: &str, patch: Value) -> Result<()> {

@@ -1,7 +1,11 @@
 //! The two installs of the documents, word by word, on a real node: the controller runs there from its image as the
 //! Deployment of rbac-lite.yaml or rbac.yaml, and the examples run as real containers with real readiness probes.
 
+#[path = "common/docs.rs"]
+mod docs;
+
 use anyhow::{Context, Result, ensure};
+use docs::{commands, shell};
 use rollcall_testbed::{AuditEvent, Cluster, Image, Options, RealNode};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -188,26 +192,6 @@ async fn the_lite_install_on_a_real_node() -> Result<()> {
 
 /// What the API server finds behind a Service are its endpoints: there is no kube-proxy here.
 const BY_ENDPOINTS: &str = "--enable-aggregator-routing=true";
-
-/// The commands of a section of a document.
-fn commands(document: &str, section: &str) -> Result<String> {
-    let text = fs::read_to_string(repository().join(document))?;
-    let (_, text) = text.split_once(section).with_context(|| format!("{document} has no {section:?}"))?;
-    let (_, text) = text.split_once("```bash\n").context("no commands")?;
-    let (commands, _) = text.split_once("```").context("no end")?;
-    Ok(commands.to_owned())
-}
-
-/// As a person in the repository who copies commands into a terminal; what they print.
-fn shell(cluster: &Cluster, commands: &str) -> Result<String> {
-    let path = format!("{}:{}", cluster.bin_dir().display(), std::env::var("PATH")?);
-    let mut shell = Command::new("sh");
-    shell.args(["-ec", commands]).current_dir(repository());
-    let output = shell.env("PATH", path).env("KUBECONFIG", cluster.kubeconfig()).output()?;
-    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    ensure!(output.status.success(), "{commands}\nended with {}:\n{stdout}\n{stderr}", output.status);
-    Ok(stdout.into_owned())
-}
 
 /// A pod without a gate in its template gets one: the API server has reached a pod of ours through its Service.
 async fn webhook_is_reached(cluster: &Cluster) -> Result<()> {

@@ -111,7 +111,7 @@ async fn migration_job_example() -> Result<()> {
 #[test]
 fn every_sample_is_run_here() -> Result<()> {
     // Those of Node scope need another controller.
-    let here = [include_str!("samples.rs"), include_str!("nodes.rs")].concat();
+    let here = [include_str!("samples.rs"), include_str!("nodes/each.rs")].concat();
     let mut seen = BTreeMap::new();
     for entry in std::fs::read_dir(repository("config/samples"))? {
         let name = entry?.file_name().to_string_lossy().into_owned();

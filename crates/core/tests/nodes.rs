@@ -300,6 +300,23 @@ fn settling_is_counted_on_each_node_and_survives_a_restart() {
 }
 
 #[test]
+fn settling_on_one_node_does_not_keep_the_others_waiting() {
+    let mut scene = Scene::new(&["a", "b"]);
+    scene.spec.groups[0].wait = std::time::Duration::from_secs(30);
+    let mut scene = scene.begin();
+    for (node, arrives) in [("a", 0), ("b", 20)] {
+        scene.world.now = at(arrives);
+        scene.driver_on(node);
+        scene.ready_on(&format!("driver-{node}"), node);
+    }
+    for (now, closed) in [(29, vec!["a", "b"]), (30, vec!["b"]), (49, vec!["b"]), (50, vec![])] {
+        scene.world.now = at(now);
+        scene.settle();
+        assert_eq!(scene.closed(), closed, "after {now} s");
+    }
+}
+
+#[test]
 fn deleting_the_sequence_leaves_nothing_on_any_node() {
     for (policy, absent) in [
         (DeletionPolicy::Release, false),

@@ -24,6 +24,8 @@ pub struct Options {
     /// The URL of a fault proxy to use instead of the API server.
     pub server_override: Option<String>,
     pub args: Vec<String>,
+    /// `lite` or `full`; else as the lab was installed.
+    pub mode: Option<&'static str>,
     /// Where its webhook is to listen; else somewhere.
     pub webhook: Option<u16>,
     pub env: Vec<(String, String)>,
@@ -76,7 +78,7 @@ impl Controller {
         let output = File::create(&log)?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_rollcall"));
         command
-            .args(["controller", "--mode", lab.mode])
+            .args(["controller", "--mode", options.mode.unwrap_or(lab.mode)])
             .arg(format!("--health-probe-bind-address=127.0.0.1:{health}"))
             .arg(format!("--metrics-bind-address=127.0.0.1:{metrics}"))
             .arg(format!("--webhook-bind-address=127.0.0.1:{webhook}"))

@@ -4,7 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use rollcall_api::names::WEBHOOK_CONFIGURATION;
 use rollcall_testbed::{AuditEvent, AuditLog, Cluster, shared};
+use serde_json::json;
 use tokio::sync::OnceCell;
 
 /// Who the controller is.
@@ -63,13 +67,17 @@ impl Lab {
         lab.apply_file("config/crd/podsequence-crd.yaml")?;
         let rbac = if mode == "full" { "config/rbac/rbac.yaml" } else { "config/rbac/rbac-lite.yaml" };
         lab.apply_file(rbac)?;
-        // The tests run the binary themselves; kwok would only pretend to.
-        let scale = ["-n", OWN_NAMESPACE, "scale", "deployment", NAME, "--replicas=0"];
-        lab.cluster().kubectl_ok(&scale)?;
+        lab.without_pods_of_ours()?;
         let established =
             ["wait", "--for=condition=Established", "crd", "podsequences.scheduling.example.com"];
         lab.cluster().kubectl_ok(&established)?;
         Ok(lab)
+    }
+
+    /// The tests run the binary themselves; kwok would only pretend to.
+    pub fn without_pods_of_ours(&self) -> Result<()> {
+        let scale = ["-n", OWN_NAMESPACE, "scale", "deployment", NAME, "--replicas=0"];
+        self.cluster().kubectl_ok(&scale).map(drop)
     }
 
     /// `kubectl apply -f` a file of the repository.
@@ -98,10 +106,42 @@ impl Lab {
         self.events(wanted)
     }
 
+    /// There is no way from this API server to a Service, so it is told where on this machine our webhook is.
+    pub fn call_webhook(&self, port: u16) -> Result<()> {
+        let url = format!("https://127.0.0.1:{port}/mutate");
+        let one = |place: usize| {
+            let path = format!("/webhooks/{place}/clientConfig");
+            let value = json!({ "url": url, "caBundle": self.encoded_bundle(place)? });
+            anyhow::Ok(json!({ "op": "replace", "path": path, "value": value }))
+        };
+        let patch = json!([one(0)?, one(1)?]).to_string();
+        let args =
+            ["patch", "mutatingwebhookconfiguration", WEBHOOK_CONFIGURATION, "--type=json", "-p", &patch];
+        self.cluster().kubectl_ok(&args).map(drop)
+    }
+
+    /// The bundle of a webhook, as text.
+    pub fn webhook_bundle(&self, place: usize) -> Result<String> {
+        Ok(String::from_utf8(STANDARD.decode(self.encoded_bundle(place)?)?)?)
+    }
+
+    fn encoded_bundle(&self, place: usize) -> Result<String> {
+        let path = format!("jsonpath={{.webhooks[{place}].clientConfig.caBundle}}");
+        let args = ["get", "mutatingwebhookconfiguration", WEBHOOK_CONFIGURATION, "-o", &path];
+        self.cluster().kubectl_ok(&args)
+    }
+
     /// The events of the audit log so far for which `wanted` says yes.
     pub fn events(&self, wanted: impl FnMut(&&AuditEvent) -> bool) -> Result<Vec<AuditEvent>> {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(log.all()?.iter().filter(wanted).cloned().collect())
+    }
+
+    /// A client with the rights of the controller, for those who do what it would not.
+    pub async fn controllers_client(&self) -> Result<kube::Client> {
+        let kubeconfig = Kubeconfig::read_from(self.kubeconfig(None).await?)?;
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        Ok(kube::Client::try_from(config)?)
     }
 
     /// The shipped ServiceAccount's kubeconfig, for the API server or for a proxy before it.

@@ -5,9 +5,11 @@
 #![allow(dead_code, unused_imports)]
 
 pub mod controller;
+pub mod docs;
 pub mod faults;
 pub mod lab;
 pub mod make;
+pub mod nodes;
 pub mod order;
 pub mod scene;
 

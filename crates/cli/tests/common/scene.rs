@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, ResourceQuota};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, ResourceQuota};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
@@ -77,7 +77,7 @@ impl<'a> Scene<'a> {
     pub fn api_in(&self, kind: &str, namespace: &str) -> Api<DynamicObject> {
         let resource = resource(kind);
         match kind {
-            "Namespace" => Api::all_with(self.client.clone(), &resource),
+            "Namespace" | "Node" => Api::all_with(self.client.clone(), &resource),
             _ => Api::namespaced_with(self.client.clone(), namespace, &resource),
         }
     }
@@ -393,6 +393,7 @@ fn resource(kind: &str) -> ApiResource {
         "ResourceQuota" => ApiResource::erase::<ResourceQuota>(&()),
         "ConfigMap" => ApiResource::erase::<ConfigMap>(&()),
         "Namespace" => ApiResource::erase::<Namespace>(&()),
+        "Node" => ApiResource::erase::<Node>(&()),
         "Event" => ApiResource::erase::<Event>(&()),
         "PodSequence" => {
             let gvk = GroupVersionKind::gvk("scheduling.example.com", "v1alpha1", "PodSequence");

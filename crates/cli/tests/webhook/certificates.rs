@@ -20,7 +20,7 @@ async fn certificates_are_renewed_under_load_and_no_pod_notices() -> Result<()> 
     // Two replicas that share them.
     let first = Controller::start(&lab, Options::args(&SHORT)).await?;
     let second = Controller::start(&lab, Options::args(&SHORT)).await?;
-    hook::call(&lab, first.webhook)?;
+    lab.call_webhook(first.webhook)?;
     let server = Server::of(lab.cluster());
     hook::in_force(&server).await?;
     let namespace = server.namespace("renewed", json!({})).await?;
@@ -31,7 +31,7 @@ async fn certificates_are_renewed_under_load_and_no_pod_notices() -> Result<()> 
     let renewals = async {
         let mut served = BTreeSet::new();
         for port in [first.webhook, second.webhook] {
-            hook::call(&lab, port)?;
+            lab.call_webhook(port)?;
             let enough = served.len() + 2;
             wait::until("renewals", LIMIT, async || {
                 served.insert(hook::secret(&server, "tls.crt").await?);
@@ -94,23 +94,23 @@ async fn certificates_that_are_brought_are_served_and_never_written() -> Result<
     let command = generate(&lab)?;
     lab.apply_file("config/webhook/webhook.yaml")?;
     shell(&lab, &command)?;
-    let (theirs, served) = (hook::bundle(&lab, 0)?, hook::secret(&server, "tls.crt").await?);
+    let (theirs, served) = (lab.webhook_bundle(0)?, hook::secret(&server, "tls.crt").await?);
     assert_eq!(theirs, hook::secret(&server, "ca.crt").await?);
     lab.apply_file("config/rbac/rbac.yaml")?;
     let scale = ["-n", OWN_NAMESPACE, "scale", "deployment", "pod-sequence-controller", "--replicas=0"];
     lab.cluster().kubectl_ok(&scale)?;
 
     let controller = Controller::start(&lab, Options::args(&SHORT)).await?;
-    hook::call(&lab, controller.webhook)?;
+    lab.call_webhook(controller.webhook)?;
     hook::in_force(&server).await?;
-    assert_eq!(hook::bundle(&lab, 0)?, theirs);
-    assert_eq!(hook::bundle(&lab, 1)?, theirs, "one that was left empty gets what the Secret says");
+    assert_eq!(lab.webhook_bundle(0)?, theirs);
+    assert_eq!(lab.webhook_bundle(1)?, theirs, "one that was left empty gets what the Secret says");
     assert_eq!(hook::secret(&server, "tls.crt").await?, served);
 
     // Others bring new ones: served without a restart, once the bundle trusts them.
     shell(&lab, &generate(&lab)?)?;
     assert_ne!(hook::secret(&server, "tls.crt").await?, served);
-    assert_ne!(hook::bundle(&lab, 0)?, theirs);
+    assert_ne!(lab.webhook_bundle(0)?, theirs);
     hook::in_force(&server).await?;
     let written =
         lab.events(|event| event.user == ACCOUNT && event.resource == "secrets" && is_write(event))?;
@@ -127,7 +127,7 @@ async fn certificates_that_are_brought_are_served_and_never_written() -> Result<
     lab.cluster().kubectl_ok(&patch.iter().map(String::as_str).collect::<Vec<_>>())?;
     wait::until("an authority of ours", LIMIT, async || {
         let ours = hook::secret(&server, "ca.crt").await?;
-        Ok((!ours.is_empty() && hook::bundle(&lab, 0)? == ours).then_some(()))
+        Ok((!ours.is_empty() && lab.webhook_bundle(0)? == ours).then_some(()))
     })
     .await?;
     hook::in_force(&server).await

@@ -13,7 +13,7 @@ const AT_ONCE: usize = 6;
 async fn the_webhook_does_what_the_policies_do_and_more() -> Result<()> {
     let lab = hook::install(0).await?;
     let controller = Controller::start(&lab, Options::default()).await?;
-    hook::call(&lab, controller.webhook)?;
+    lab.call_webhook(controller.webhook)?;
     let server = Server::of(lab.cluster());
     hook::in_force(&server).await?;
     let control = lab.cluster().namespace("control").await?;

@@ -4,36 +4,13 @@ use crate::cases;
 use crate::common::*;
 use crate::server::Server;
 use base64::{Engine, engine::general_purpose::STANDARD};
-use rollcall_api::names::{OWN_NAMESPACE, WEBHOOK_CONFIGURATION, WEBHOOK_SECRET};
+use rollcall_api::names::{OWN_NAMESPACE, WEBHOOK_SECRET};
 
 /// Full mode and the webhook, as the README installs them.
 pub async fn install(nodes: usize) -> Result<Lab> {
     let lab = Lab::full(rollcall_testbed::Options { nodes, ..Default::default() }).await?;
     lab.apply_file("config/webhook/webhook.yaml")?;
     Ok(lab)
-}
-
-/// There is no way from this API server to a Service, so it is told an address instead.
-pub fn call(lab: &Lab, port: u16) -> Result<()> {
-    let url = format!("https://127.0.0.1:{port}/mutate");
-    let one = |place: usize| {
-        let path = format!("/webhooks/{place}/clientConfig");
-        let bundle = current(lab, place)?;
-        anyhow::Ok(json!({ "op": "replace", "path": path, "value": { "url": url, "caBundle": bundle } }))
-    };
-    let patch = json!([one(0)?, one(1)?]).to_string();
-    let args = ["patch", "mutatingwebhookconfiguration", WEBHOOK_CONFIGURATION, "--type=json", "-p", &patch];
-    lab.cluster().kubectl_ok(&args).map(drop)
-}
-
-fn current(lab: &Lab, place: usize) -> Result<String> {
-    let path = format!("jsonpath={{.webhooks[{place}].clientConfig.caBundle}}");
-    lab.cluster().kubectl_ok(&["get", "mutatingwebhookconfiguration", WEBHOOK_CONFIGURATION, "-o", &path])
-}
-
-/// The bundle of a webhook, as text.
-pub fn bundle(lab: &Lab, place: usize) -> Result<String> {
-    Ok(String::from_utf8(STANDARD.decode(current(lab, place)?)?)?)
 }
 
 /// One entry of the Secret, as text; empty if there is none.

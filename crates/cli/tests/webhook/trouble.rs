@@ -24,7 +24,7 @@ async fn without_a_webhook_that_works_pods_are_created_all_the_same() -> Result<
     let port = free_port()?;
     let options = Options { webhook: Some(port), ..Options::default() };
     let mut controller = Controller::start(&lab, options.clone()).await?;
-    hook::call(&lab, port)?;
+    lab.call_webhook(port)?;
     let server = Server::of(lab.cluster());
     hook::in_force(&server).await?;
     let namespace = server.namespace("trouble", json!({})).await?;
@@ -129,7 +129,7 @@ async fn a_cluster_starts_cold_with_our_configuration_in_place() -> Result<()> {
     lab.apply_file("config/admission")?;
     let mut controller = Controller::start(&lab, Options::default()).await?;
     let server = Server::of(lab.cluster());
-    hook::call(&lab, controller.webhook)?;
+    lab.call_webhook(controller.webhook)?;
     hook::in_force(&server).await?;
     let namespace = server.namespace("cold", json!({})).await?;
     controller.kill()?;

@@ -154,6 +154,13 @@ fn record(lives: &mut BTreeMap<String, Life>, event: &AuditEvent, rv: u64) {
     }
 }
 
-fn version_of(object: &Value) -> Option<u64> {
+pub fn version_of(object: &Value) -> Option<u64> {
     object["metadata"]["resourceVersion"].as_str()?.parse().ok()
+}
+
+/// The uid that a patch is for: a field of it, or in a JSON patch a test.
+pub fn meant(request: &Value) -> Option<String> {
+    let mut tests = request.as_array().into_iter().flatten().filter(|step| step["op"] == "test");
+    let tested = tests.find(|step| step["path"] == "/metadata/uid").map(|step| &step["value"]);
+    tested.unwrap_or(&request["metadata"]["uid"]).as_str().map(str::to_owned)
 }

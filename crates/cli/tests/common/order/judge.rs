@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::history::{History, Life, Release, Version};
+use super::history::{History, Life, Release, Version, meant};
 use super::{Rules, Violation};
 use crate::common::lab::OWN_NAMESPACE;
 use crate::common::scene::{condition, gates};
@@ -278,12 +278,8 @@ impl Judge<'_> {
             if rests[0] != rests[1] {
                 add("S2", format!("{what}: more than the gates has changed"));
             }
-            // In a JSON patch it is a test.
-            let mut tests =
-                after.request.as_array().into_iter().flatten().filter(|step| step["op"] == "test");
-            let tested = tests.find(|step| step["path"] == "/metadata/uid").map(|step| &step["value"]);
-            let meant = tested.unwrap_or(&after.request["metadata"]["uid"]).as_str();
-            if meant != Some(&pod.uid) {
+            let meant = meant(&after.request);
+            if meant.as_ref() != Some(&pod.uid) {
                 add("S7", format!("{what}: the write was meant for uid {meant:?}, not for {}", pod.uid));
             }
         }
@@ -363,13 +359,18 @@ fn rest(pod: &Value) -> Value {
     rest
 }
 
-/// A pod without what keeps it off closed nodes.
+/// A pod without what keeps it off closed nodes, or lets it onto them.
 fn forget_our_requirements(pod: &mut Value) {
     const REQUIRED: &str = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
-    let ours = |requirement: &Value| {
-        let key = requirement["key"].as_str().unwrap_or_default();
-        key.starts_with("podsequence.example.com/") && requirement["operator"] == "DoesNotExist"
+    let is = |entry: &Value, operator: &str| {
+        let key = entry["key"].as_str().unwrap_or_default();
+        key.starts_with("podsequence.example.com/") && entry["operator"] == operator
     };
+    let ours = |requirement: &Value| is(requirement, "DoesNotExist");
+    let tolerations = pod["spec"].get_mut("tolerations").and_then(Value::as_array_mut);
+    if let Some(tolerations) = tolerations {
+        tolerations.retain(|toleration| !(is(toleration, "Exists") && toleration["effect"] == "NoSchedule"));
+    }
     let terms =
         pod["spec"].pointer_mut(REQUIRED).and_then(|required| required["nodeSelectorTerms"].as_array_mut());
     let Some(terms) = terms else { return };
@@ -389,7 +390,7 @@ fn forget_our_requirements(pod: &mut Value) {
     }
 }
 
-fn claims(group: &Value, pod: &Value) -> bool {
+pub fn claims(group: &Value, pod: &Value) -> bool {
     match (group["pods"].as_array(), &group["podSelector"]) {
         (Some(names), _) => names.contains(&pod["metadata"]["name"]),
         (None, selector) if selector.is_object() => selects(selector, &pod["metadata"]["labels"]),
@@ -427,7 +428,7 @@ fn required(group: &Value, expected: u64) -> u64 {
 }
 
 /// Whether a pod has arrived by the rule of its group.
-fn arrived(group: &Value, pod: &Value) -> bool {
+pub fn arrived(group: &Value, pod: &Value) -> bool {
     let succeeded = pod["status"]["phase"] == "Succeeded";
     let ready = condition(&pod["status"], "Ready").is_some_and(|condition| condition["status"] == "True");
     match group["until"].as_str().unwrap_or("Auto") {

@@ -10,8 +10,10 @@
 
 mod history;
 mod judge;
+mod placed;
 
 pub use history::{History, Release};
+pub use placed::Placed;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -43,7 +45,7 @@ pub struct Rules {
     pub expected: BTreeMap<(String, String), u64>,
     /// Other namespaces whose sequences are allowed here.
     pub guests: Vec<Guest>,
-    /// The controller follows sequences of Node scope. Where their pods land is the test's own business; here is seen to it that
+    /// The controller follows sequences of Node scope. Where their pods land is judged by [`Placed`]; here is seen to it that
     /// nothing but the gate and our own requirements on nodes has changed.
     pub by_node: bool,
 }

@@ -1,0 +1,108 @@
+//! P8: what the controller does while nothing happens but heartbeats: it writes nothing and hardly runs.
+
+use super::gated_pods;
+use crate::controller::Mode;
+use crate::fleet::{Fleet, node_name};
+use crate::lab::{Lab, MERGE, STRATEGIC_MERGE};
+use crate::meter::Meter;
+use crate::table::Table;
+use crate::{Arguments, world};
+use anyhow::Result;
+use jiff::Timestamp;
+use rollcall_testbed::wait;
+use serde_json::json;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, interval, sleep_until};
+
+/// A kubelet renews its lease so often, and reports a status in which only the time is new so often.
+const RENEWAL: Duration = Duration::from_secs(10);
+const REPORT: Duration = Duration::from_secs(300);
+const SECONDS: usize = 120;
+/// Statuses wait for at most 10 s; whoever has written nothing for longer has nothing more to say.
+const QUIET: Duration = Duration::from_secs(15);
+const LIMIT: Duration = Duration::from_secs(300);
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+
+pub async fn p8(lab: &Lab, arguments: &Arguments, table: &mut Table) -> Result<()> {
+    let (nodes, pods) = (arguments.scaled(1_000), arguments.scaled(10_000));
+    let fleet = Fleet::new(lab, nodes).await?;
+    let (namespace, seen) = gated_pods(lab, pods - nodes).await?;
+    let controller = lab.controller(Mode::Full).await?;
+    lab.sequence(&namespace, "web", json!([{ "podSelector": { "matchLabels": { "tier": "web" } } }])).await?;
+    world::play_kubelet(&lab.client, &namespace, seen, pods - nodes).await?;
+    fleet.close("guard").await?;
+    fleet.open("guard").await?;
+    let leases = (0..nodes).map(|number| {
+        let metadata = json!({ "name": node_name(number) });
+        let spec = json!({ "holderIdentity": node_name(number), "leaseDurationSeconds": 40 });
+        json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec })
+    });
+    lab.create_all(LEASES, leases).await?;
+    quiet(lab).await?;
+
+    let seconds = Duration::from_secs(arguments.scaled(SECONDS) as u64);
+    let meter = Meter::start(lab, controller.cpu()?)?;
+    let beats = heartbeats(lab, nodes, seconds).await?;
+    let cost = meter.stop(&controller, std::time::Instant::now())?;
+    eprintln!("P8: {cost:?}, {beats} heartbeats");
+    let work = format!("idle, {pods} pods, {nodes} heart-beating nodes, {} s", seconds.as_secs());
+    table.figure("P8", &format!("{work}: writes"), cost.writes.to_string(), cost.writes, ("0", 0.0));
+    let share = cost.cpu.as_secs_f64() / cost.seconds * 100.0;
+    table.figure("P8", &format!("{work}: CPU"), format!("{share:.3} % of a core"), share, ("≤ 0.3 %", 0.3));
+    fleet.forget("guard").await?;
+    lab.tidy(&namespace).await?;
+    fleet.clear().await?;
+    lab.delete_all(LEASES).await
+}
+
+/// Waits until the controller has said all it has to say.
+async fn quiet(lab: &Lab) -> Result<()> {
+    let mut meter = Meter::start(lab, Duration::ZERO)?;
+    let (mut writes, mut since) = (0, Instant::now());
+    wait::until_every(Duration::from_secs(1), "a controller with nothing to say", LIMIT, async || {
+        let now = meter.writes()?;
+        if now != writes {
+            (writes, since) = (now, Instant::now());
+        }
+        Ok((since.elapsed() > QUIET).then_some(()))
+    })
+    .await
+}
+
+/// What the kubelets of so many nodes send, evenly over the time; says how much that was.
+async fn heartbeats(lab: &Lab, nodes: usize, time: Duration) -> Result<usize> {
+    let end = Instant::now() + time;
+    let (mut renewals, mut reports) = (interval(RENEWAL / nodes as u32), interval(REPORT / nodes as u32));
+    let (mut renewed, mut reported) = (0, 0);
+    let mut writes = JoinSet::new();
+    loop {
+        let client = lab.client.clone();
+        tokio::select! {
+            biased;
+            () = sleep_until(end) => break,
+            Some(written) = writes.join_next() => written??,
+            _ = reports.tick() => {
+                let path = format!("/api/v1/nodes/{}/status", node_name(reported % nodes));
+                let ready = json!({ "type": "Ready", "lastHeartbeatTime": seconds() });
+                let body = json!({ "status": { "conditions": [ready] } });
+                writes.spawn(async move { crate::lab::patch(&client, &path, STRATEGIC_MERGE, &body).await });
+                reported += 1;
+            }
+            _ = renewals.tick() => {
+                let path = format!("{LEASES}/{}", node_name(renewed % nodes));
+                let body = json!({ "spec": { "renewTime": format!("{:.6}", Timestamp::now()) } });
+                writes.spawn(async move { crate::lab::patch(&client, &path, MERGE, &body).await });
+                renewed += 1;
+            }
+        }
+    }
+    while let Some(written) = writes.join_next().await {
+        written??;
+    }
+    Ok(renewed + reported)
+}
+
+fn seconds() -> String {
+    format!("{:.0}", Timestamp::now())
+}

@@ -1,0 +1,31 @@
+//! Documents, taken at their word.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use rollcall_testbed::Cluster;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The first commands of a section of a document.
+pub fn commands(document: &str, section: &str) -> Result<String> {
+    let text = std::fs::read_to_string(root().join(document))?;
+    let (_, text) = text.split_once(section).with_context(|| format!("{document} has no {section:?}"))?;
+    let (_, text) = text.split_once("```bash\n").context("no commands")?;
+    let (commands, _) = text.split_once("```").context("no end")?;
+    Ok(commands.to_owned())
+}
+
+/// As a person in the repository who copies commands into a terminal; what they print.
+pub fn shell(cluster: &Cluster, commands: &str) -> Result<String> {
+    let path = format!("{}:{}", cluster.bin_dir().display(), std::env::var("PATH")?);
+    let mut shell = Command::new("sh");
+    shell.args(["-ec", commands]).current_dir(root());
+    let output = shell.env("PATH", path).env("KUBECONFIG", cluster.kubeconfig()).output()?;
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success(), "{commands}\nended with {}:\n{stdout}\n{stderr}", output.status);
+    Ok(stdout.into_owned())
+}

@@ -1,0 +1,9 @@
+//! Node scope on a real cluster.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod deletion;
+mod each;
+mod modes;
+mod strangers;
+mod waiting;
