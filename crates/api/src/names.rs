@@ -59,6 +59,8 @@ pub const OWN_NAMESPACE: &str = "pod-sequence-system";
 pub const CONTROLLER: &str = "pod-sequence-controller";
 /// Our leader lease, in [`OWN_NAMESPACE`].
 pub const LEASE: &str = "pod-sequence-controller.example.com";
+/// On that lease: the version of the controller that holds it.
+pub const LEASE_VERSION: &str = "podsequence.example.com/version";
 /// The Service in front of the admission webhook.
 pub const WEBHOOK_SERVICE: &str = "pod-sequence-webhook";
 /// The MutatingWebhookConfiguration.

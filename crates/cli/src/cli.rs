@@ -1,7 +1,8 @@
 //! The arguments, and the way from them to a command.
 
 use crate::commands::{
-    completion, controller, demo, explain, install, keys, reference, release, simulate, status, version,
+    completion, controller, demo, doctor, explain, install, keys, reference, release, simulate, status,
+    version,
 };
 use crate::outcome::{EXIT_CODES, Outcome};
 use anyhow::Result;
@@ -49,6 +50,7 @@ pub enum Command {
     Simulate(simulate::Arguments),
     Demo(demo::Arguments),
     Install(install::Arguments),
+    Doctor(doctor::Arguments),
     Controller(controller::Arguments),
     Completion(completion::Arguments),
     Version(version::Arguments),
@@ -87,6 +89,7 @@ pub fn run() -> Result<Outcome> {
         Command::Explain(arguments) => asking(explain::run(access, arguments)),
         Command::Release(arguments) => asking(release::run(access, arguments)),
         Command::Keys(arguments) => asking(keys::run(access, arguments)),
+        Command::Doctor(arguments) => asking(doctor::run(access, arguments)),
     }
 }
 

@@ -30,6 +30,7 @@ fn without_a_cluster() {
         "controller --mode full",
         "status",
         "status --context nope",
+        "doctor",
         "explain pod/web --kubeconfig /dev/null",
     ] {
         let arguments: Vec<&str> = line.split(' ').collect();
@@ -53,9 +54,13 @@ fn a_cluster_that_does_not_answer() -> Result<()> {
         "users": [{"name": "x", "user": {}}],
     });
     std::fs::write(&file, config.to_string())?;
-    for arguments in
-        [&["status"][..], &["status", "shop", "-w"], &["explain", "pod/web"], &["release", "pod/web"]]
-    {
+    for arguments in [
+        &["status"][..],
+        &["status", "shop", "-w"],
+        &["explain", "pod/web"],
+        &["release", "pod/web"],
+        &["doctor"],
+    ] {
         let run = run_as(&file, arguments);
         assert_eq!(run.code, Some(2), "{run:?}");
         let expected = format!("error: cannot reach the cluster at http://127.0.0.1:{port}/: ");

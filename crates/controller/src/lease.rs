@@ -15,6 +15,11 @@ use tokio::time::Instant;
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
+/// So that people can see which version leads, without asking the process.
+fn annotations() -> serde_json::Value {
+    json!({ names::LEASE_VERSION: env!("CARGO_PKG_VERSION") })
+}
+
 /// What the loop must know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
@@ -170,7 +175,7 @@ impl Keeper {
                 let body = json!({
                     "apiVersion": "coordination.k8s.io/v1",
                     "kind": "Lease",
-                    "metadata": { "name": names::LEASE, "namespace": self.namespace },
+                    "metadata": { "name": names::LEASE, "namespace": self.namespace, "annotations": annotations() },
                     "spec": spec,
                 });
                 let post = request("POST", &self.path(), Some(client::JSON), body.to_string().into_bytes());
@@ -196,6 +201,7 @@ async fn patch(
 ) -> Result<LeaseObject, Failure> {
     let body = json!([
         { "op": "test", "path": "/metadata/resourceVersion", "value": version },
+        { "op": "add", "path": "/metadata/annotations", "value": annotations() },
         { "op": "add", "path": "/spec", "value": spec },
     ]);
     let path = format!("{leases}/{}", names::LEASE);

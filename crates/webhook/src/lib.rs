@@ -129,7 +129,7 @@ async fn listen(
 
 /// By which names API servers call us: through the Service, or, where the controller runs outside of the cluster, by an address
 /// of the same machine.
-fn hosts(namespace: &str) -> Vec<String> {
+pub fn hosts(namespace: &str) -> Vec<String> {
     let service = names::WEBHOOK_SERVICE;
     let hosts = [format!("{service}.{namespace}.svc"), format!("{service}.{namespace}.svc.cluster.local")];
     hosts.into_iter().chain(["localhost", "127.0.0.1", "::1"].map(String::from)).collect()

@@ -2,9 +2,11 @@
 
 use crate::outcome::Outcome;
 use crate::output;
-use anyhow::{Result, bail};
+use crate::similar::suggestion;
+use anyhow::{Result, anyhow, bail};
 use clap::ValueEnum;
 use rollcall_api::names;
+use serde_json::Value;
 
 /// A test of the api crate keeps it equal to the types.
 const CRD: &str = include_str!("../../../../config/crd/podsequence-crd.yaml");
@@ -18,7 +20,10 @@ const POLICIES: [&str; 3] = [
 const WEBHOOK: [&str; 1] = [include_str!("../../../../config/webhook/webhook.yaml")];
 
 /// The image that the manifests name; `make docker-build` makes it.
-const IMAGE: &str = "pod-sequence-controller:latest";
+pub const IMAGE: &str = "pod-sequence-controller:latest";
+
+/// Between two documents.
+const BETWEEN: &str = "\n---\n";
 
 /// The longest name of a namespace (a DNS label).
 const NAMESPACE_LENGTH: usize = 63;
@@ -28,7 +33,8 @@ const NAMESPACE_LENGTH: usize = 63;
 #[command(after_help = "\
 Examples:
   rollcall install | kubectl apply -f -
-  rollcall install --mode full --admission policies | kubectl apply -f -")]
+  rollcall install --mode full --admission policies | kubectl apply -f -
+  rollcall install --only Deployment/pod-sequence-controller | kubectl apply -f -")]
 pub struct Arguments {
     /// Which parts to install
     #[arg(long, value_enum, default_value_t)]
@@ -42,6 +48,9 @@ pub struct Arguments {
     /// The controller's own namespace
     #[arg(long, value_name = "NAME", default_value = names::OWN_NAMESPACE, value_parser = namespace)]
     namespace: String,
+    /// Of these manifests only this object; can be given more than once
+    #[arg(long, value_name = "KIND/NAME")]
+    only: Vec<String>,
 }
 
 /// How much the controller does, and so how much it must be allowed to do.
@@ -56,7 +65,7 @@ pub enum Mode {
 
 /// Who acts when pods and nodes are created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Admission {
+pub enum Admission {
     /// The API server itself: Kubernetes 1.36 and later
     Policies,
     /// The controller, called by the API server: any version
@@ -82,12 +91,42 @@ impl Mode {
 }
 
 pub fn run(arguments: &Arguments) -> Result<Outcome> {
-    let Arguments { mode, admission, image, namespace } = arguments;
+    let Arguments { mode, admission, image, namespace, only } = arguments;
     if let (Mode::Lite, Some(_)) = (mode, admission) {
         bail!("--admission: Lite mode has none; add --mode full");
     }
-    output::data(&manifests(*mode, *admission, image, namespace))?;
+    let all = manifests(*mode, *admission, image, namespace);
+    output::data(&if only.is_empty() { all } else { chosen(&all, only)? })?;
     Ok(Outcome::Done)
+}
+
+/// Of these documents those that were named, in the order in which they are.
+fn chosen(all: &str, only: &[String]) -> Result<String> {
+    let documents: Vec<&str> = all.split(BETWEEN).collect();
+    let ids: Vec<String> = documents.iter().map(|text| id(&read(text))).collect();
+    for wanted in only {
+        let known = ids.iter().map(String::as_str);
+        if !ids.contains(wanted) {
+            return Err(anyhow!("--only: no {wanted} in these manifests{}", suggestion(wanted, known)));
+        }
+    }
+    let kept = documents.iter().zip(&ids).filter(|(_, id)| only.contains(id)).map(|(text, _)| *text);
+    Ok(kept.collect::<Vec<&str>>().join(BETWEEN).trim_end().to_owned() + "\n")
+}
+
+/// By what an object is called: `KIND/NAME`.
+pub fn id(object: &Value) -> String {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    format!("{}/{}", text("/kind"), text("/metadata/name"))
+}
+
+/// The objects that are installed.
+pub fn objects(mode: Mode, admission: Option<Admission>, namespace: &str) -> Vec<Value> {
+    manifests(mode, admission, IMAGE, namespace).split(BETWEEN).map(read).collect()
+}
+
+fn read(document: &str) -> Value {
+    serde_saphyr::from_str(document).expect("the manifests of this program are YAML: tests apply them")
 }
 
 fn manifests(mode: Mode, admission: Option<Admission>, image: &str, namespace: &str) -> String {
@@ -106,7 +145,7 @@ fn quoted(image: &str) -> String {
     if image == IMAGE { image.to_owned() } else { serde_json::Value::from(image).to_string() }
 }
 
-fn namespace(text: &str) -> Result<String, String> {
+pub fn namespace(text: &str) -> Result<String, String> {
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let edges = !text.starts_with('-') && !text.ends_with('-');
     if text.is_empty() || text.len() > NAMESPACE_LENGTH || !edges || !text.bytes().all(allowed) {
@@ -145,6 +184,32 @@ mod tests {
                 .replace(image, &format!("image: {IMAGE}"))
                 .replace("namespace-of-ours", names::OWN_NAMESPACE);
             assert_eq!(back, print(IMAGE, names::OWN_NAMESPACE));
+        }
+    }
+
+    #[test]
+    fn only_what_was_named_is_printed() {
+        let all = manifests(Mode::Full, Some(Admission::Policies), IMAGE, "elsewhere");
+        let named = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
+            let text = chosen(&all, &names).map_err(|error| error.to_string())?;
+            Ok::<Vec<String>, String>(text.split(BETWEEN).map(|text| id(&read(text))).collect())
+        };
+        // In their own order, and a Role is no ClusterRole.
+        let (role, policy) =
+            ("Role/pod-sequence-controller", "MutatingAdmissionPolicy/podsequence-pod-gates");
+        assert_eq!(named(&[policy, role]), Ok(vec![role.to_owned(), policy.to_owned()]));
+        let typo = named(&["Role/pod-sequence-controler"]).expect_err("there is none");
+        assert!(typo.contains("--only") && typo.contains(role), "{typo}");
+    }
+
+    #[test]
+    fn every_object_has_a_name_of_its_own() {
+        for admission in [Admission::Policies, Admission::Webhook] {
+            let objects = objects(Mode::Full, Some(admission), "elsewhere");
+            let ids: std::collections::BTreeSet<String> = objects.iter().map(id).collect();
+            assert_eq!(ids.len(), objects.len());
+            assert!(ids.iter().all(|id| !id.starts_with('/') && !id.ends_with('/')), "{ids:?}");
         }
     }
 }

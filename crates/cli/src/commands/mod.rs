@@ -3,6 +3,7 @@
 pub mod completion;
 pub mod controller;
 pub mod demo;
+pub mod doctor;
 pub mod explain;
 pub mod install;
 pub mod keys;

@@ -324,22 +324,8 @@ async fn change<T>(events: &mut Events<T>) -> Result<(), Failure> {
 
 impl Secret {
     fn held(&self) -> Held {
-        let text = |key: &str| {
-            let bytes = STANDARD.decode(self.data.get(key)?).ok()?;
-            String::from_utf8(bytes).ok().filter(|text| !text.trim().is_empty())
-        };
-        let pair = |name: &str| {
-            Some(Pair { chain: text(&format!("{name}.crt"))?, key: text(&format!("{name}.key"))? })
-        };
-        let marked =
-            self.metadata.annotations.get(names::MANAGED_CERTIFICATES).is_some_and(|value| value == "true");
-        Held {
-            // One that somebody has made empty is to be filled.
-            managed: marked || self.data.is_empty(),
-            current: pair("tls"),
-            next: pair("next"),
-            authorities: text("ca.crt").unwrap_or_default(),
-        }
+        let mark = self.metadata.annotations.get(names::MANAGED_CERTIFICATES).map(String::as_str);
+        Held::read(&self.data, mark)
     }
 }
 

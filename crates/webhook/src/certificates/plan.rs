@@ -2,7 +2,9 @@
 
 use super::make::{Made, Pair};
 use super::read::first;
+use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// API servers hear of a new bundle within milliseconds; this is for those that are slow.
@@ -74,6 +76,25 @@ pub fn step(held: &Held, trusted: bool, terms: &Terms, now: Timestamp) -> Step {
 }
 
 impl Held {
+    /// From the data of the Secret, and the value of its annotation
+    /// [`MANAGED_CERTIFICATES`](rollcall_api::names::MANAGED_CERTIFICATES).
+    pub fn read(data: &BTreeMap<String, String>, mark: Option<&str>) -> Held {
+        let text = |key: &str| {
+            let bytes = STANDARD.decode(data.get(key)?).ok()?;
+            String::from_utf8(bytes).ok().filter(|text| !text.trim().is_empty())
+        };
+        let pair = |name: &str| {
+            Some(Pair { chain: text(&format!("{name}.crt"))?, key: text(&format!("{name}.key"))? })
+        };
+        Held {
+            // One that somebody has made empty is to be filled.
+            managed: mark == Some("true") || data.is_empty(),
+            current: pair("tls"),
+            next: pair("next"),
+            authorities: text("ca.crt").unwrap_or_default(),
+        }
+    }
+
     /// With this one served at once.
     pub fn replaced(&self, made: Made) -> Held {
         let authorities = self.with_authority(&made.authority);

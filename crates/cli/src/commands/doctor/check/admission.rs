@@ -1,0 +1,120 @@
+//! Who gives pods their gates when they are created: policies, the webhook, nobody.
+
+use super::server::POLICIES;
+use super::{Case, number, some};
+use crate::commands::doctor::compare::{differences, told};
+use crate::commands::doctor::finding::{Check, Finding};
+use crate::commands::doctor::seen::{CONFIGURATION, Look, Probe};
+use crate::commands::install::{Admission, Mode, id, objects};
+use rollcall_core::sequence::keys::PREFIX;
+use serde_json::Value;
+
+pub fn check(case: &Case<'_>) -> Vec<Finding> {
+    let installed = &case.installed;
+    let mut findings = Vec::new();
+    match (installed.policies, installed.webhook) {
+        (true, true) => {
+            let text = "policies and webhook are both installed: that does no harm, and one is enough (a gate is never added twice)";
+            findings.push(Check::Admission.note(text));
+        }
+        (false, false) => findings.extend(none(case)),
+        (true, false) | (false, true) => {}
+    }
+    if installed.policies {
+        findings.extend(policies(case));
+    }
+    findings.extend(case.seen.probe.as_ref().map(|probe| of_a_pod(case, probe)));
+    findings
+}
+
+fn none(case: &Case<'_>) -> Option<Finding> {
+    let Case { seen, installed, voice } = case;
+    let unseen = seen.objects.iter().find_map(|(id, look)| {
+        let asked = id == CONFIGURATION || id.starts_with("MutatingAdmissionPolicy/");
+        look.closed().filter(|_| asked)
+    });
+    if let Some(why) = unseen {
+        return Some(Check::Admission.unknown("policies and webhook", why));
+    }
+    if installed.mode == Mode::Lite {
+        return Some(
+            Check::Admission.ok("none, as Lite mode has it: pods bring their gate in their template"),
+        );
+    }
+    let minor = seen.version.there().map_or(POLICIES, |version| version.minor);
+    let admission = if minor >= POLICIES { Admission::Policies } else { Admission::Webhook };
+    let text = "neither policies nor webhook: only pods whose template has the gate are held, and new nodes are open for a moment";
+    Some(Check::Admission.note(text).fix(voice.install(installed, Mode::Full, Some(admission))))
+}
+
+/// The objects that the policies consist of.
+fn ours(case: &Case<'_>) -> Vec<Value> {
+    let namespace = &case.seen.namespace;
+    let base = objects(Mode::Full, None, namespace).len();
+    objects(Mode::Full, Some(Admission::Policies), namespace).into_iter().skip(base).collect()
+}
+
+fn policies(case: &Case<'_>) -> Vec<Finding> {
+    let Case { seen, installed, voice } = case;
+    let (mut findings, mut missing) = (Vec::new(), Vec::new());
+    let ours = ours(case);
+    for object in &ours {
+        let id = id(object);
+        match seen.object(&id) {
+            Look::There(there) => {
+                let found = differences(&object["spec"], &there["spec"], "spec");
+                if !found.is_empty() {
+                    findings.push(differing(case, &id, &told(&found)));
+                }
+            }
+            Look::Absent => missing.push(id),
+            Look::Closed(why) => findings.push(Check::Admission.unknown(&id.replace('/', " "), why)),
+        }
+    }
+    if !missing.is_empty() {
+        let only: Vec<&str> = missing.iter().map(String::as_str).collect();
+        let named: Vec<String> = missing.iter().map(|id| id.replace('/', " ")).collect();
+        let text = format!(
+            "of {} of the policies {} missing: {}",
+            number(ours.len(), "object"),
+            missing.len(),
+            some(&named)
+        );
+        findings.push(case.differs(Check::Admission, text, voice.restore(installed, &only)));
+    }
+    if findings.is_empty() {
+        let text = format!("policies: all {} there, as this program has them", number(ours.len(), "object"));
+        findings.push(Check::Admission.ok(text));
+    }
+    findings
+}
+
+fn differing(case: &Case<'_>, id: &str, told: &str) -> Finding {
+    let text = format!("{} is not ours: {told}", id.replace('/', " "));
+    // Whoever has another prefix for taints has to write it into these two.
+    if id.starts_with("ValidatingAdmissionPolicy/") && case.installed.taint_prefix != PREFIX {
+        return Check::Admission.note(text);
+    }
+    case.differs(Check::Admission, text, case.voice.replace(&case.installed, &[id]))
+}
+
+fn of_a_pod(case: &Case<'_>, probe: &Look<Probe>) -> Finding {
+    match probe {
+        Look::There(Probe { namespace, sequence, gated: true }) => Check::Admission.ok(format!(
+            "a pod of {sequence} in namespace {namespace} would get its gate (tried without creating it)"
+        )),
+        Look::There(Probe { namespace, sequence, gated: false }) => {
+            let text = format!(
+                "a pod of {sequence} in namespace {namespace} would not get its gate (tried without creating it)"
+            );
+            let finding = Check::Admission.problem(text);
+            match case.installed.webhook {
+                true => finding.fix(case.voice.here("logs deployment/pod-sequence-controller --tail=50")),
+                false => finding
+                    .fix(case.voice.kubectl("get mutatingadmissionpolicies,mutatingadmissionpolicybindings")),
+            }
+        }
+        Look::Absent => Check::Admission.unknown("a pod on trial", "its namespace is gone"),
+        Look::Closed(why) => Check::Admission.unknown("a pod on trial", why),
+    }
+}

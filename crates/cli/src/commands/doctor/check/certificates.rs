@@ -1,0 +1,171 @@
+//! The certificate of the webhook, where that is installed: in date, for the right names, trusted.
+
+use super::Case;
+use crate::commands::doctor::finding::{Check, Finding};
+use crate::commands::doctor::seen::{CONFIGURATION, Look};
+use crate::output::age;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use jiff::{SignedDuration, Timestamp};
+use rollcall_api::names;
+use rollcall_webhook::certificates::plan::Held;
+use rollcall_webhook::certificates::read::{Facts, trusts_newest};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+const DAY: SignedDuration = SignedDuration::from_hours(24);
+/// Whoever brings certificates should have heard of it by then, and must have by then; sooner for those that live shortly.
+const EARLY: SignedDuration = SignedDuration::from_hours(30 * 24);
+const LATE: SignedDuration = SignedDuration::from_hours(7 * 24);
+
+pub fn check(case: &Case<'_>) -> Vec<Finding> {
+    let Look::There(configuration) = case.seen.object(CONFIGURATION) else { return Vec::new() };
+    if case.installed.is_lite() {
+        return Vec::new();
+    }
+    let name = names::WEBHOOK_SECRET;
+    let held = match &case.seen.secret {
+        Look::There(secret) => held(secret),
+        Look::Absent => {
+            let text =
+                format!("no Secret {name}: the webhook has no certificate; a controller that runs makes one");
+            let restart = format!("rollout restart deployment/{}", names::CONTROLLER);
+            return vec![Check::Certificates.problem(text).fix(case.voice.here(restart))];
+        }
+        Look::Closed(why) => return vec![Check::Certificates.unknown(&format!("Secret {name}"), why)],
+    };
+    vec![served(case, &held, configuration), trusted(case, &held, configuration)]
+}
+
+fn held(secret: &Value) -> Held {
+    let texts = |value: &Value| -> BTreeMap<String, String> {
+        let fields = value.as_object().into_iter().flatten();
+        fields.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+    };
+    let annotations = texts(&secret["metadata"]["annotations"]);
+    Held::read(&texts(&secret["data"]), annotations.get(names::MANAGED_CERTIFICATES).map(String::as_str))
+}
+
+/// What is served, if it can be.
+fn served(case: &Case<'_>, held: &Held, configuration: &Value) -> Finding {
+    let whose = if held.managed { "made by the controller" } else { "brought" };
+    let Some(pair) = &held.current else {
+        let text = format!("Secret {} holds no tls.crt and tls.key", names::WEBHOOK_SECRET);
+        return Check::Certificates.problem(text).fix(anew(case, held));
+    };
+    let facts = match pair.certified().and_then(|_| pair.facts()) {
+        Ok(facts) => facts,
+        Err(error) => {
+            let text = format!("the certificate ({whose}) cannot be served: {error}");
+            return Check::Certificates.problem(text).fix(anew(case, held));
+        }
+    };
+    let service = format!("{}.{}.svc", names::WEBHOOK_SERVICE, case.seen.namespace);
+    let by_service =
+        bundles(configuration).any(|(webhook, _)| webhook["clientConfig"]["service"].is_object());
+    if by_service && !facts.names.contains(&service) {
+        let names: Vec<String> = facts.names.iter().cloned().collect();
+        let text =
+            format!("the certificate ({whose}) is not for {service}, only for {}", super::some(&names));
+        return Check::Certificates.problem(text).fix(anew(case, held));
+    }
+    dates(case, held, &facts, whose)
+}
+
+fn dates(case: &Case<'_>, held: &Held, facts: &Facts, whose: &str) -> Finding {
+    let now = case.seen.now;
+    let left = facts.expires.duration_since(now);
+    let life = facts.expires.duration_since(facts.made);
+    let date = facts.expires.strftime("%Y-%m-%d");
+    if left <= SignedDuration::ZERO {
+        let text = format!(
+            "the certificate ({whose}) has expired {} ago ({date}): the webhook is not called",
+            age(facts.expires, now)
+        );
+        return Check::Certificates.problem(text).fix(anew(case, held));
+    }
+    let text = format!("certificate ({whose}) is good for {} ({date})", span(left, now));
+    // The controller renews when a third is left.
+    if held.managed && left < life / 4 {
+        let text = format!("{text}; its renewal is overdue");
+        return Check::Certificates.problem(text).fix(anew(case, held));
+    }
+    if !held.managed && left < LATE.min(life / 12) {
+        return Check::Certificates
+            .problem(format!("{text}, and nobody renews it here"))
+            .fix(anew(case, held));
+    }
+    if !held.managed && left < EARLY.min(life / 4) {
+        return Check::Certificates.note(format!("{text}, and nobody renews it here")).fix(anew(case, held));
+    }
+    Check::Certificates.ok(text)
+}
+
+/// As ages are told.
+fn span(left: SignedDuration, now: Timestamp) -> String {
+    match left >= DAY * 2 {
+        true => format!("{} days", left.as_hours() / 24),
+        false => age(now, now.saturating_add(left).unwrap_or(Timestamp::MAX)),
+    }
+}
+
+/// The controller makes another one and publishes it, if the bundles are its own or empty.
+fn anew(case: &Case<'_>, held: &Held) -> String {
+    let delete = case.voice.here(format!("delete secret {}", names::WEBHOOK_SECRET));
+    if held.managed {
+        return delete;
+    }
+    let configuration = case.seen.object(CONFIGURATION).there();
+    let places: Vec<usize> = (0..configuration.map_or(0, |there| bundles(there).count())).collect();
+    format!("{delete} && {}", case.voice.kubectl(publish(&places, "Cg==")))
+}
+
+fn publish(places: &[usize], bundle: &str) -> String {
+    let operations: Vec<String> = places
+        .iter()
+        .map(|place| {
+            format!(r#"{{"op":"add","path":"/webhooks/{place}/clientConfig/caBundle","value":"{bundle}"}}"#)
+        })
+        .collect();
+    let name = names::WEBHOOK_CONFIGURATION;
+    format!("patch mutatingwebhookconfiguration {name} --type=json -p '[{}]'", operations.join(","))
+}
+
+/// The webhooks, and whom they trust.
+fn bundles(configuration: &Value) -> impl Iterator<Item = (&Value, String)> {
+    let webhooks = configuration["webhooks"].as_array().into_iter().flatten();
+    webhooks.map(|webhook| {
+        let bundle = webhook["clientConfig"]["caBundle"].as_str().and_then(|text| STANDARD.decode(text).ok());
+        (webhook, bundle.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default())
+    })
+}
+
+fn trusted(case: &Case<'_>, held: &Held, configuration: &Value) -> Finding {
+    let count = bundles(configuration).count();
+    if held.authorities.trim().is_empty() {
+        let empty = bundles(configuration).filter(|(_, bundle)| bundle.trim().is_empty()).count();
+        return match empty {
+            0 => Check::Certificates.ok("caBundles are there; the Secret has no ca.crt to compare them with"),
+            _ => Check::Certificates.problem(format!(
+                "{empty} of {count} caBundles are empty, and the Secret has no ca.crt to fill them with"
+            )),
+        };
+    }
+    let distrusting: Vec<usize> = bundles(configuration)
+        .enumerate()
+        .filter(|(_, (_, bundle))| !trusts_newest(bundle, &held.authorities))
+        .map(|(place, _)| place)
+        .collect();
+    if distrusting.is_empty() {
+        return Check::Certificates.ok(format!("all {count} caBundles trust the authority of the Secret"));
+    }
+    let text = format!(
+        "{} of {count} caBundles do not trust the authority of Secret {}: the webhook is not called",
+        distrusting.len(),
+        names::WEBHOOK_SECRET
+    );
+    // The shell puts in what the Secret says.
+    let get =
+        case.voice.here(format!(r"get secret {} -o jsonpath='{{.data.ca\.crt}}'", names::WEBHOOK_SECRET));
+    let bundle = format!(r#"'"$({get})"'"#);
+    Check::Certificates.problem(text).fix(case.voice.kubectl(publish(&distrusting, &bundle)))
+}

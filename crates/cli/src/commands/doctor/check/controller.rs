@@ -1,0 +1,156 @@
+//! The controller: installed, ready, leading, of this version.
+
+use super::{Case, number};
+use crate::commands::doctor::finding::{Check, Finding};
+use crate::commands::doctor::seen::{DEPLOYMENT, Look};
+use crate::commands::doctor::voice::word;
+use crate::commands::install::Mode;
+use crate::output::age;
+use rollcall_api::names;
+
+pub fn check(case: &Case<'_>) -> Vec<Finding> {
+    let mut findings = vec![deployment(case)];
+    findings.extend(lease(case));
+    findings.extend(version(case));
+    findings.extend(spare(case));
+    findings
+}
+
+/// How many replicas the manifests ask for.
+fn usual(mode: Mode) -> i64 {
+    match mode {
+        Mode::Lite => 1,
+        Mode::Full => 2,
+    }
+}
+
+fn deployment(case: &Case<'_>) -> Finding {
+    let Case { seen, installed, voice } = case;
+    let (name, namespace) = (names::CONTROLLER, &seen.namespace);
+    let outside = seen.leader().filter(|leader| leader.alive);
+    match (seen.object(DEPLOYMENT), &outside) {
+        (Look::Closed(why), _) => Check::Controller.unknown("the controller's Deployment", why),
+        (Look::Absent, Some(leader)) => Check::Controller
+            .note(format!("no Deployment {name} in namespace {namespace}; {} runs elsewhere", leader.holder)),
+        (Look::Absent, None) => {
+            let admission = installed.policies || installed.webhook;
+            let text = format!("no controller: no Deployment {name} in namespace {namespace}");
+            let mode = if admission { Mode::Full } else { installed.mode };
+            Check::Controller.problem(text).fix(voice.install(installed, mode, None))
+        }
+        (Look::There(_), Some(leader)) if installed.replicas == 0 => Check::Controller
+            .note(format!("Deployment {name} is scaled to 0 replicas; {} runs elsewhere", leader.holder)),
+        (Look::There(_), None) if installed.replicas == 0 => {
+            let scale = format!("scale deployment/{name} --replicas={}", usual(installed.mode));
+            let text = format!("no controller: Deployment {name} is scaled to 0 replicas");
+            Check::Controller.problem(text).fix(voice.here(scale))
+        }
+        (Look::There(_), _) => ready(case),
+    }
+}
+
+fn ready(case: &Case<'_>) -> Finding {
+    let Case { seen, installed, voice } = case;
+    let (ready, replicas) = (installed.ready, installed.replicas);
+    let mode = word(installed.mode);
+    let text = format!("{} mode, {ready} of {} ready", capital(mode), number(replicas as usize, "replica"));
+    if ready >= replicas {
+        return Check::Controller.ok(text);
+    }
+    let pods = seen.replicas.there().into_iter().flatten().map(|pod| pod.facts());
+    let trouble = pods.filter(|pod| !pod.ready && !pod.terminating).find_map(|pod| {
+        let trouble = pod.trouble.as_ref()?;
+        Some(format!(": pod {}: {}", pod.name, trouble.what))
+    });
+    let text = text + &trouble.unwrap_or_default();
+    let finding = if ready == 0 { Check::Controller.problem(text) } else { Check::Controller.note(text) };
+    finding.fix(voice.here(format!("describe pods -l app.kubernetes.io/name={}", names::CONTROLLER)))
+}
+
+fn capital(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map(|first| first.to_ascii_uppercase().to_string() + letters.as_str()).unwrap_or_default()
+}
+
+fn lease(case: &Case<'_>) -> Option<Finding> {
+    let Case { seen, installed, voice } = case;
+    let restart = || voice.here(format!("rollout restart deployment/{}", names::CONTROLLER));
+    let runs = installed.replicas > 0;
+    match (&seen.lease, seen.leader()) {
+        (Look::Closed(why), _) => Some(Check::Controller.unknown("who leads", why)),
+        (_, Some(leader)) if leader.alive => {
+            let renewed = age(leader.renewed, seen.now);
+            Some(Check::Controller.ok(format!("{} leads, lease renewed {renewed} ago", leader.holder)))
+        }
+        (_, Some(leader)) if runs => {
+            let renewed = age(leader.renewed, seen.now);
+            let text = format!("nobody leads: {} has not renewed the lease for {renewed}", leader.holder);
+            Some(Check::Controller.problem(text).fix(restart()))
+        }
+        // Replicas that are not ready cannot be expected to lead: that has been said.
+        (_, None) if runs && installed.ready > 0 && installed.leader_elect => {
+            let ready = number(installed.ready as usize, "replica");
+            let text = format!("nobody leads: {ready} ready, and nobody holds the lease {}", names::LEASE);
+            Some(Check::Controller.problem(text).fix(restart()))
+        }
+        (_, Some(_) | None) => None,
+    }
+}
+
+fn version(case: &Case<'_>) -> Option<Finding> {
+    let ours = env!("CARGO_PKG_VERSION");
+    let leader = case.seen.leader().filter(|leader| leader.alive)?;
+    let Some(version) = leader.version else {
+        return Some(
+            Check::Controller.note(format!(
+                "the controller does not say its version, so it is older than rollcall {ours}"
+            )),
+        );
+    };
+    let image = case.installed.image.as_deref().unwrap_or_default();
+    Some(match version == ours {
+        true => Check::Controller.ok(format!("rollcall {version}, as this program")),
+        false => {
+            let finding =
+                Check::Controller.note(format!("the controller is rollcall {version}, this program {ours}"));
+            // An image that is named by its version can be named by another.
+            match image.strip_suffix(&version).filter(|_| case.seen.newer().is_none()) {
+                Some(name) => finding.fix(
+                    case.voice
+                        .here(format!("set image deployment/{} controller={name}{ours}", names::CONTROLLER)),
+                ),
+                None => finding,
+            }
+        }
+    })
+}
+
+/// Whether one may go without the others missing it. One replica is what Lite mode is meant to have.
+fn spare(case: &Case<'_>) -> Option<Finding> {
+    let Case { seen, installed, voice } = case;
+    let name = names::CONTROLLER;
+    if installed.mode == Mode::Full && installed.replicas == 1 {
+        let text = "1 replica: with 2 the other takes over within the time of a lease";
+        return Some(
+            Check::Controller.note(text).fix(voice.here(format!("scale deployment/{name} --replicas=2"))),
+        );
+    }
+    if installed.replicas < 2 {
+        return None;
+    }
+    let budgets = match &seen.budgets {
+        Look::There(budgets) => budgets.len(),
+        Look::Absent => 0,
+        Look::Closed(why) => return Some(Check::Controller.unknown("PodDisruptionBudget", why)),
+    };
+    (budgets == 0).then(|| {
+        let text = format!(
+            "{} replicas and no PodDisruptionBudget: a drain may take all of them",
+            installed.replicas
+        );
+        let selector = format!("--selector=app.kubernetes.io/name={name}");
+        Check::Controller
+            .note(text)
+            .fix(voice.here(format!("create poddisruptionbudget {name} {selector} --max-unavailable=1")))
+    })
+}

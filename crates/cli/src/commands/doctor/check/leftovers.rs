@@ -1,0 +1,185 @@
+//! What is left of sequences that are gone: pods that nobody will release, marks on nodes, notes.
+
+use super::{Case, number, some};
+use crate::commands::doctor::finding::{Check, Finding};
+use crate::commands::doctor::seen::Look;
+use crate::output::age;
+use rollcall_api::names;
+use rollcall_api::sequence::SequenceObject;
+use rollcall_api::watch::journal_key;
+use rollcall_core::Uid;
+use rollcall_core::facts::Pod;
+use rollcall_core::index::{Index, Object};
+use rollcall_core::node::Node;
+use rollcall_core::sequence::keys;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Of more than these a command would not fit into a line; the next run names the rest.
+const AT_ONCE: usize = 50;
+
+pub fn check(case: &Case<'_>) -> Vec<Finding> {
+    let none = Vec::new();
+    let sequences = match &case.seen.sequences {
+        Look::There(sequences) => sequences,
+        // No definition, so no sequences.
+        Look::Absent => &none,
+        Look::Closed(_) => {
+            return vec![
+                Check::Leftovers
+                    .unknown("pods and marks of sequences that are gone", "the sequences are not known"),
+            ];
+        }
+    };
+    let mut findings = pods(case, sequences);
+    findings.extend(nodes(case, sequences));
+    findings.extend(notes(case, sequences));
+    if findings.is_empty() {
+        findings
+            .push(Check::Leftovers.ok("no pod that nobody will release, nothing of sequences that are gone"));
+    }
+    findings
+}
+
+fn pods(case: &Case<'_>, sequences: &[SequenceObject]) -> Vec<Finding> {
+    let unbound = match &case.seen.unbound {
+        Look::There(pods) => pods.as_slice(),
+        Look::Absent => &[],
+        Look::Closed(why) => return vec![Check::Leftovers.unknown("held pods that no sequence claims", why)],
+    };
+    let mut index = Index::of_full_mode();
+    // Whom a sequence that cannot be understood claims is not known: its namespace is left alone.
+    let mut obscure: BTreeSet<Arc<str>> = BTreeSet::new();
+    for sequence in sequences.iter().map(|object| object.facts()) {
+        obscure.extend(sequence.spec.is_err().then(|| sequence.namespace.clone()));
+        index.apply(Object::Sequence(sequence));
+    }
+    let mut stuck: BTreeMap<(Arc<str>, Arc<str>), Vec<Pod>> = BTreeMap::new();
+    for pod in unbound.iter().map(|pod| pod.facts()).filter(|pod| !obscure.contains(&pod.namespace)) {
+        index.apply(Object::Pod(pod.clone()));
+        if let Some(gate) = unclaimed(&index, &pod).filter(|_| !pod.terminating) {
+            stuck.entry((pod.namespace.clone(), gate)).or_default().push(pod);
+        }
+    }
+    stuck.iter().map(|((namespace, gate), pods)| unreleased(case, namespace, gate, pods)).collect()
+}
+
+/// A gate of ours on a pod that no sequence will take away. The gate of launch order is not a sequence's.
+fn unclaimed(index: &Index, pod: &Pod) -> Option<Arc<str>> {
+    let claims: Vec<Arc<str>> = index
+        .claims_on(pod.uid)
+        .filter_map(|claim| Some(index.sequence(claim.sequence)?.spec()?.gate.clone()))
+        .collect();
+    let ours = |gate: &&Arc<str>| gate.starts_with(names::PREFIX) && ***gate != *names::LAUNCH_GATE;
+    pod.gates.iter().filter(ours).find(|gate| !claims.contains(gate)).cloned()
+}
+
+fn unreleased(case: &Case<'_>, namespace: &str, gate: &str, pods: &[Pod]) -> Finding {
+    let names: Vec<String> = pods.iter().map(|pod| pod.name.to_string()).collect();
+    let oldest = pods.iter().map(|pod| pod.created).min().unwrap_or(case.seen.now);
+    let text = format!(
+        "{} held by {gate} in namespace {namespace} that no PodSequence claims, for up to {}: {}",
+        number(pods.len(), "pod"),
+        age(oldest, case.seen.now),
+        some(&names)
+    );
+    let release = |pod: &str| case.voice.rollcall(format!("release pod/{pod} -n {namespace} --gate {gate}"));
+    let fix = match names.as_slice() {
+        [one] => release(one),
+        several => {
+            let several = several.iter().take(AT_ONCE).map(String::as_str).collect::<Vec<_>>().join(" ");
+            format!("for pod in {several}; do {}; done", release("$pod"))
+        }
+    };
+    Check::Leftovers.problem(text).fix(fix)
+}
+
+/// What a node carries of a sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Mark {
+    Label,
+    Taint,
+    Journal,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Marked {
+    mark: Mark,
+    key: String,
+    /// Its uid, as it is written there.
+    sequence: String,
+}
+
+fn nodes(case: &Case<'_>, sequences: &[SequenceObject]) -> Vec<Finding> {
+    let nodes = match &case.seen.nodes {
+        Look::There(nodes) => nodes.as_slice(),
+        Look::Absent => &[],
+        Look::Closed(why) => return vec![Check::Leftovers.unknown("marks on nodes", why)],
+    };
+    let living: BTreeSet<Uid> = sequences.iter().map(|object| object.metadata.uid()).collect();
+    // In Lite mode nobody will ever take off what Full mode put on.
+    let lite = case.installed.is_lite();
+    let mut found: BTreeMap<Marked, Vec<String>> = BTreeMap::new();
+    for node in nodes.iter().map(|node| node.facts()) {
+        let gone = |marked: &Marked| lite || !living.contains(&Uid::new(&marked.sequence));
+        for marked in marks(&node).into_iter().filter(gone) {
+            found.entry(marked).or_default().push(node.name.to_string());
+        }
+    }
+    found.iter().map(|(marked, nodes)| left_on(case, marked, nodes)).collect()
+}
+
+fn marks(node: &Node) -> Vec<Marked> {
+    let labels = node.labels.iter().map(|(key, value)| (Mark::Label, key, value));
+    let taints = node.taints.iter().map(|taint| (Mark::Taint, &taint.key, &taint.value));
+    let keys = labels.chain(taints).filter(|(_, key, _)| keys::is_key(key));
+    let keys =
+        keys.map(|(mark, key, value)| Marked { mark, key: key.to_string(), sequence: value.to_string() });
+    let journals = node.journals.keys().map(|uid| Marked {
+        mark: Mark::Journal,
+        key: journal_key(*uid),
+        sequence: uid.to_string(),
+    });
+    keys.chain(journals).collect()
+}
+
+fn left_on(case: &Case<'_>, marked: &Marked, nodes: &[String]) -> Finding {
+    let Marked { mark, key, sequence } = marked;
+    let these = nodes.iter().take(AT_ONCE).map(String::as_str).collect::<Vec<_>>().join(" ");
+    let on = format!(
+        "on {} of a sequence that is gone or that nobody acts on: {}",
+        number(nodes.len(), "node"),
+        some(nodes)
+    );
+    match mark {
+        Mark::Label => Check::Leftovers
+            .problem(format!("label {key} {on}; pods that avoid it cannot go there"))
+            .fix(case.voice.kubectl(format!("label nodes -l {key}={sequence} {key}-"))),
+        Mark::Taint => Check::Leftovers
+            .problem(format!("taint {key} {on}; no pod without a toleration can go there"))
+            .fix(case.voice.kubectl(format!("taint nodes {these} {key}-"))),
+        Mark::Journal => Check::Leftovers
+            .note(format!("annotation {key} {on}"))
+            .fix(case.voice.kubectl(format!("annotate nodes {these} {key}-"))),
+    }
+}
+
+/// A note of a sequence that is gone says whom to release. Whoever leads does it at once.
+fn notes(case: &Case<'_>, sequences: &[SequenceObject]) -> Option<Finding> {
+    let notes = match &case.seen.notes {
+        Look::There(notes) => notes,
+        Look::Absent => return None,
+        Look::Closed(why) => return Some(Check::Leftovers.unknown("notes", why)),
+    };
+    let living: BTreeSet<Uid> = sequences.iter().map(|object| object.metadata.uid()).collect();
+    let left = notes.iter().filter(|note| note.facts().is_none_or(|facts| !living.contains(&facts.sequence)));
+    let left: Vec<String> = left.map(|note| note.metadata.name.clone()).collect();
+    (!left.is_empty()).then(|| {
+        let count = number(left.len(), "note");
+        let text = format!(
+            "{count} of deleted sequences, to be carried out when a controller leads: {}",
+            some(&left)
+        );
+        Check::Leftovers.note(text)
+    })
+}

@@ -1,0 +1,66 @@
+//! The judgement: what was seen → findings. Pure, one file per check.
+
+mod admission;
+mod certificates;
+mod controller;
+mod definition;
+mod leftovers;
+mod permissions;
+mod sequences;
+mod server;
+mod webhook;
+
+use super::finding::{Check, Finding};
+use super::seen::{Installed, Seen};
+use super::voice::Voice;
+
+/// What every check is given.
+struct Case<'a> {
+    seen: &'a Seen,
+    installed: Installed,
+    voice: &'a Voice,
+}
+
+/// All findings, in the order of the checks.
+pub fn all(seen: &Seen, voice: &Voice) -> Vec<Finding> {
+    let case = Case { seen, installed: seen.installed(), voice };
+    let checks: [fn(&Case<'_>) -> Vec<Finding>; 9] = [
+        server::check,
+        definition::check,
+        controller::check,
+        permissions::check,
+        admission::check,
+        webhook::check,
+        certificates::check,
+        sequences::check,
+        leftovers::check,
+    ];
+    checks.iter().flat_map(|check| check(&case)).collect()
+}
+
+impl Case<'_> {
+    /// An object is not as this program would install it. If the controller is newer than this program, that is no wonder, and to
+    /// put it back would be wrong.
+    fn differs(&self, check: Check, text: String, fix: String) -> Finding {
+        match self.seen.newer() {
+            Some(newer) => {
+                check.note(format!("{text}; the controller is {newer}: use rollcall {newer} to check"))
+            }
+            None => check.problem(text).fix(fix),
+        }
+    }
+}
+
+/// Names in a sentence: a few of them, and how many there are besides.
+fn some(names: &[String]) -> String {
+    const SHOWN: usize = 3;
+    match names.len() {
+        0..=SHOWN => names.join(", "),
+        more => format!("{} and {} more", names[..SHOWN].join(", "), more - SHOWN),
+    }
+}
+
+/// `1 pod`, `2 pods`.
+fn number(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}

@@ -1,0 +1,137 @@
+//! The sequences: whether there is somebody who may do what they ask for.
+
+use super::{Case, number};
+use crate::commands::doctor::finding::{Check, Finding};
+use crate::commands::doctor::seen::Look;
+use crate::commands::doctor::voice::quoted;
+use crate::commands::install::Mode;
+use rollcall_api::names;
+use rollcall_api::watch::NamespaceObject;
+use rollcall_core::sequence::Sequence;
+use rollcall_core::sequence::spec::{NodeGuard, Scope, Spec};
+use std::collections::BTreeMap;
+
+/// Gates that the policies let the controller take away anywhere begin with one of these.
+const OUR_GATES: [&str; 2] = [names::PREFIX, "korder.dev/"];
+
+pub fn check(case: &Case<'_>) -> Vec<Finding> {
+    let sequences: Vec<Sequence> = match &case.seen.sequences {
+        Look::There(sequences) => sequences.iter().map(|object| object.facts()).collect(),
+        // Without the definition there are none, which has been said.
+        Look::Absent => return Vec::new(),
+        Look::Closed(why) => return vec![Check::Sequences.unknown("PodSequences", why)],
+    };
+    let valid: Vec<(&Sequence, &Spec)> =
+        sequences.iter().filter_map(|sequence| Some((sequence, &**sequence.spec.as_ref().ok()?))).collect();
+    let mut findings = by_nodes(case, &valid);
+    findings.extend(permissions(case, &valid));
+    if findings.is_empty() {
+        let text = format!("{}: all have the permissions they need", number(sequences.len(), "PodSequence"));
+        findings.push(Check::Sequences.ok(text));
+    }
+    findings
+}
+
+fn names_of(sequences: &[&Sequence]) -> String {
+    let names: Vec<String> =
+        sequences.iter().map(|sequence| format!("{}/{}", sequence.namespace, sequence.name)).collect();
+    super::some(&names)
+}
+
+/// Node scope, where only Lite mode is.
+fn by_nodes(case: &Case<'_>, valid: &[(&Sequence, &Spec)]) -> Vec<Finding> {
+    let by_node = valid.iter().filter(|(_, spec)| spec.scope == Scope::Node).map(|(sequence, _)| *sequence);
+    let by_node: Vec<&Sequence> = by_node.collect();
+    if by_node.is_empty() || !case.installed.is_lite() {
+        return Vec::new();
+    }
+    let count = number(by_node.len(), "PodSequence");
+    let text = format!("{count} of scope Node, and Lite mode does not act on them: {}", names_of(&by_node));
+    vec![Check::Sequences.problem(text).fix(case.voice.install(&case.installed, Mode::Full, None))]
+}
+
+fn permissions(case: &Case<'_>, valid: &[(&Sequence, &Spec)]) -> Vec<Finding> {
+    let namespaces: BTreeMap<&str, &NamespaceObject> = match &case.seen.namespaces {
+        Look::There(objects) => {
+            objects.iter().map(|object| (object.metadata.name.as_str(), object)).collect()
+        }
+        Look::Absent => BTreeMap::new(),
+        Look::Closed(why) => {
+            return vec![Check::Sequences.unknown("what namespaces permit", why)];
+        }
+    };
+    let mut findings = Vec::new();
+    for (sequence, spec) in valid {
+        let Some(target) = namespaces.get(&*spec.target) else {
+            let who = format!("PodSequence {}/{}", sequence.namespace, sequence.name);
+            findings.push(
+                Check::Sequences
+                    .note(format!("{who} is about namespace {}, which does not exist", spec.target)),
+            );
+            continue;
+        };
+        let home = namespaces.get(&*sequence.namespace);
+        findings.extend(guest(case, sequence, spec, target));
+        findings.extend(home.and_then(|home| taints(case, sequence, spec, home)));
+        findings.extend(gate(case, sequence, spec, target));
+    }
+    findings
+}
+
+/// Sets an annotation that is a list, with what stands there already.
+fn annotate(case: &Case<'_>, namespace: &NamespaceObject, key: &str, value: &str) -> String {
+    let name = &namespace.metadata.name;
+    let list = match namespace.metadata.annotation(key).filter(|there| !there.trim().is_empty()) {
+        Some(there) => format!("{there},{value}"),
+        None => value.to_owned(),
+    };
+    case.voice.kubectl(format!("annotate --overwrite namespace {name} {key}={}", quoted(&list)))
+}
+
+fn guest(case: &Case<'_>, sequence: &Sequence, spec: &Spec, target: &NamespaceObject) -> Option<Finding> {
+    let (home, name) = (&sequence.namespace, &sequence.name);
+    if spec.target == *home || target.facts().allows(home) {
+        return None;
+    }
+    let text = format!(
+        "PodSequence {home}/{name} is about pods of namespace {}, which does not permit it ({})",
+        spec.target,
+        names::ALLOW_FROM
+    );
+    Some(Check::Sequences.problem(text).fix(annotate(case, target, names::ALLOW_FROM, home)))
+}
+
+fn taints(case: &Case<'_>, sequence: &Sequence, spec: &Spec, home: &NamespaceObject) -> Option<Finding> {
+    let wanted =
+        spec.scope == Scope::Node && spec.guard == NodeGuard::Taints && case.installed.mode == Mode::Full;
+    if !wanted || home.facts().allow_node_taints {
+        return None;
+    }
+    let (namespace, name, key) = (&sequence.namespace, &sequence.name, names::ALLOW_NODE_TAINTS);
+    let text = format!(
+        "PodSequence {namespace}/{name} wants to taint nodes, which namespace {namespace} does not permit ({key})"
+    );
+    let fix = case.voice.kubectl(format!("annotate --overwrite namespace {namespace} {key}=true"));
+    Some(Check::Sequences.problem(text).fix(fix))
+}
+
+/// The policies hold the controller to gates of our own, unless a namespace names others.
+fn gate(case: &Case<'_>, sequence: &Sequence, spec: &Spec, target: &NamespaceObject) -> Option<Finding> {
+    let held = case.seen.has("ValidatingAdmissionPolicyBinding/podsequence-controller-pods");
+    if !held || OUR_GATES.iter().any(|prefix| spec.gate.starts_with(prefix)) {
+        return None;
+    }
+    let allowed = target.metadata.annotation(names::ALLOW_GATES).unwrap_or_default();
+    if allowed.split(',').map(str::trim).any(|gate| gate == "*" || gate == &*spec.gate) {
+        return None;
+    }
+    let text = format!(
+        "PodSequence {}/{} uses the gate {}, which the policies do not let the controller take away in namespace {} ({})",
+        sequence.namespace,
+        sequence.name,
+        spec.gate,
+        spec.target,
+        names::ALLOW_GATES
+    );
+    Some(Check::Sequences.problem(text).fix(annotate(case, target, names::ALLOW_GATES, &spec.gate)))
+}

@@ -1,0 +1,311 @@
+//! Asks the cluster for all that is judged. What may not be seen is remembered as that; nothing is written.
+
+use super::rights::{Right, needed};
+use super::seen::{Installed, Look, Probe, Seen, Version};
+use crate::commands::install::{Admission, Mode, id, objects};
+use crate::connect::Connection;
+use crate::load::{is, list, sequences_path};
+use anyhow::Result;
+use futures::stream::{self, StreamExt};
+use jiff::Timestamp;
+use kube::Error;
+use kube::api::ListParams;
+use kube::client::Body;
+use rollcall_api::names;
+use rollcall_api::sequence::SequenceObject;
+use rollcall_api::watch::NamespaceObject;
+use rollcall_controller::client::{JSON, request};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Questions asked at a time.
+const AT_ONCE: usize = 8;
+
+pub async fn fetch(connection: &Connection, namespace: &str) -> Result<Seen> {
+    let ask = Ask { connection };
+    // The first question tells whether there is anybody to ask.
+    let (version, now) = ask.version().await?;
+    let here = |group: &str, rest: &str| format!("/{group}/namespaces/{namespace}/{rest}");
+    let selected = |labels: &str| ListParams::default().labels(labels);
+    let all = ListParams::default();
+    let objects = ask.objects(namespace).await?;
+    let of_service = selected(&format!("kubernetes.io/service-name={}", names::WEBHOOK_SERVICE));
+    let of_controller = selected(&format!("app.kubernetes.io/name={}", names::CONTROLLER));
+    let of_notes = selected(&format!("{}={}", names::NOTE_LABEL, names::NOTE_LABEL_VALUE));
+    let mut seen = Seen {
+        now,
+        server: connection.server.clone(),
+        version,
+        lease: ask.get(&here("apis/coordination.k8s.io/v1", &format!("leases/{}", names::LEASE))).await?,
+        secret: ask.get(&here("api/v1", &format!("secrets/{}", names::WEBHOOK_SECRET))).await?,
+        slices: ask.list(&here("apis/discovery.k8s.io/v1", "endpointslices"), &of_service).await?,
+        budgets: ask.list(&here("apis/policy/v1", "poddisruptionbudgets"), &all).await?,
+        replicas: ask.list(&here("api/v1", "pods"), &of_controller).await?,
+        // A pod that is held is bound to no node; most pods are.
+        unbound: ask.list("/api/v1/pods", &ListParams::default().fields("spec.nodeName=")).await?,
+        nodes: ask.list("/api/v1/nodes", &all).await?,
+        namespaces: ask.list("/api/v1/namespaces", &all).await?,
+        sequences: ask.list(&sequences_path(None), &all).await?,
+        notes: ask.list(&here("api/v1", "configmaps"), &of_notes).await?,
+        needed: 0,
+        missing: Look::Absent,
+        probe: None,
+        namespace: namespace.to_owned(),
+        objects,
+    };
+    let installed = seen.installed();
+    let rights = needed(installed.mode, installed.webhook, namespace);
+    seen.needed = rights.len();
+    seen.missing = ask.missing(rights, &installed, namespace).await?;
+    seen.probe = ask.probe(&seen, &installed).await?;
+    Ok(seen)
+}
+
+struct Ask<'a> {
+    connection: &'a Connection,
+}
+
+impl Ask<'_> {
+    /// The version of the API server, and its time.
+    async fn version(&self) -> Result<(Look<Version>, Timestamp)> {
+        let client = &self.connection.client;
+        let path = "/version";
+        let explained = |error| self.connection.explained(error, "get the version of the API server");
+        let answer =
+            client.send(request("GET", path, None, Vec::new()).map(Body::from)).await.map_err(explained)?;
+        let date = answer.headers().get("date").and_then(|date| date.to_str().ok());
+        let parsed =
+            date.and_then(|date| jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(date).ok());
+        let version: Look<Value> = self.get(path).await?;
+        let version = match version {
+            Look::There(version) => {
+                let digits = version["minor"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .trim_end_matches(|c: char| !c.is_ascii_digit());
+                let text =
+                    version["gitVersion"].as_str().unwrap_or_default().trim_start_matches('v').to_owned();
+                digits.parse().map_or(Look::Absent, |minor| Look::There(Version { minor, text }))
+            }
+            Look::Absent => Look::Absent,
+            Look::Closed(why) => Look::Closed(why),
+        };
+        Ok((version, parsed.unwrap_or_else(Timestamp::now)))
+    }
+
+    /// Everything that this program could have installed.
+    async fn objects(&self, namespace: &str) -> Result<BTreeMap<String, Look<Value>>> {
+        let installs = [
+            objects(Mode::Lite, None, namespace),
+            objects(Mode::Full, Some(Admission::Policies), namespace),
+            objects(Mode::Full, Some(Admission::Webhook), namespace),
+        ];
+        let paths: BTreeMap<String, String> =
+            installs.iter().flatten().filter_map(|object| Some((id(object), path(object)?))).collect();
+        let looks =
+            stream::iter(paths).map(|(id, path)| async move { anyhow::Ok((id, self.get(&path).await?)) });
+        let looks: Vec<Result<(String, Look<Value>)>> = looks.buffered(AT_ONCE).collect().await;
+        looks.into_iter().collect()
+    }
+
+    async fn get(&self, path: &str) -> Result<Look<Value>> {
+        let answer = self.connection.client.request(request("GET", path, None, Vec::new())).await;
+        self.look(answer, || format!("get {}", told(path)))
+    }
+
+    async fn list<T: DeserializeOwned + Clone>(
+        &self,
+        path: &str,
+        params: &ListParams,
+    ) -> Result<Look<Vec<T>>> {
+        self.look(list(self.connection, path, params).await, || format!("list {}", told(path)))
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> Result<Value, Error> {
+        let body = body.to_string().into_bytes();
+        self.connection.client.request(request("POST", path, Some(JSON), body)).await
+    }
+
+    /// An answer, or why there is none. Only an API server that is not there, or does not know us, ends it all.
+    fn look<T>(&self, answer: Result<T, Error>, doing: impl Fn() -> String) -> Result<Look<T>> {
+        match answer {
+            Ok(value) => Ok(Look::There(value)),
+            Err(error) if is(&error, 404) => Ok(Look::Absent),
+            Err(error) if is(&error, 403) => Ok(Look::Closed(format!("not allowed to {}", doing()))),
+            Err(error) if matches!(error, Error::Service(_)) || is(&error, 401) => {
+                Err(self.connection.explained(error, &doing()))
+            }
+            Err(Error::Api(status)) => Ok(Look::Closed(format!("cannot {}: {}", doing(), status.message))),
+            Err(error) => Ok(Look::Closed(format!("cannot {}: {error}", doing()))),
+        }
+    }
+
+    /// Those of these rights that the controller's account has not.
+    async fn missing(
+        &self,
+        rights: Vec<Right>,
+        installed: &Installed,
+        namespace: &str,
+    ) -> Result<Look<Vec<Right>>> {
+        let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+        let answers = stream::iter(rights).map(|right| async move {
+            let answer = self.post(path, &right.review(&installed.account, namespace)).await;
+            (right, self.look(answer, || format!("create {}", told(path))))
+        });
+        let answers: Vec<(Right, Result<Look<Value>>)> = answers.buffered(AT_ONCE).collect().await;
+        let mut missing = Vec::new();
+        for (right, answer) in answers {
+            match answer? {
+                Look::There(review) if review["status"]["allowed"] == true => {}
+                Look::There(_) => missing.push(right),
+                Look::Absent => {}
+                Look::Closed(why) => return Ok(Look::Closed(why)),
+            }
+        }
+        Ok(Look::There(missing))
+    }
+
+    /// Tries to create a pod that a sequence claims, where pods are to get their gate. It is a dry run.
+    async fn probe(&self, seen: &Seen, installed: &Installed) -> Result<Option<Look<Probe>>> {
+        let Some((namespace, sequence, gate)) =
+            claimant(seen).filter(|_| installed.policies || installed.webhook)
+        else {
+            return Ok(None);
+        };
+        let path = format!("/api/v1/namespaces/{namespace}/pods?dryRun=All");
+        let answer = match self.post(&path, &pod_on_trial(&sequence)).await {
+            // Not by us: the quota of the namespace, or somebody else's policy.
+            Err(Error::Api(status))
+                if status.code == 403 && !status.message.contains("cannot create resource") =>
+            {
+                Look::Closed(format!("refused in namespace {namespace}: {}", status.message))
+            }
+            answer => self.look(answer, || format!("create pods in namespace {namespace}"))?,
+        };
+        Ok(Some(match answer {
+            Look::There(pod) => {
+                let gates = pod["spec"]["schedulingGates"].as_array().cloned().unwrap_or_default();
+                Look::There(Probe {
+                    gated: gates.iter().any(|there| there["name"] == gate),
+                    namespace,
+                    sequence,
+                })
+            }
+            Look::Absent => Look::Absent,
+            Look::Closed(why) => Look::Closed(why),
+        }))
+    }
+}
+
+/// A sequence in a namespace whose pods get their gates: the namespace, its name and its gate.
+fn claimant(seen: &Seen) -> Option<(String, String, String)> {
+    let enabled = |namespace: &&NamespaceObject| {
+        let labels = namespace.metadata.labels.iter().flatten();
+        let mut labels = labels.filter(|(key, _)| *key == names::ENABLED_LABEL);
+        labels.any(|(_, value)| value == names::ENABLED_VALUE)
+            && namespace.metadata.deletion_timestamp.is_none()
+    };
+    let namespaces: Vec<&str> =
+        seen.namespaces.there()?.iter().filter(enabled).map(|object| object.metadata.name.as_str()).collect();
+    seen.sequences.there()?.iter().map(SequenceObject::facts).find_map(|sequence| {
+        let spec = sequence.spec.ok()?;
+        let here = spec.target == sequence.namespace && namespaces.contains(&&*sequence.namespace);
+        here.then(|| (sequence.namespace.to_string(), sequence.name.to_string(), spec.gate.to_string()))
+    })
+}
+
+/// It says itself where it belongs, so that it need not have a name or labels that others look for.
+fn pod_on_trial(sequence: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "generateName": "rollcall-doctor-",
+            "annotations": { names::POD_SEQUENCE_NAME: sequence, names::POD_SEQUENCE_GROUP: "0" },
+        },
+        "spec": {
+            "securityContext": { "runAsNonRoot": true, "runAsUser": 65532, "seccompProfile": { "type": "RuntimeDefault" } },
+            "containers": [{
+                "name": "none",
+                "image": "example",
+                "resources": { "requests": { "cpu": "1m", "memory": "1Mi" }, "limits": { "cpu": "1m", "memory": "1Mi" } },
+                "securityContext": { "allowPrivilegeEscalation": false, "capabilities": { "drop": ["ALL"] } },
+            }],
+        },
+    })
+}
+
+/// Where an object is; `None` for what is not judged.
+fn path(object: &Value) -> Option<String> {
+    let kind = object["kind"].as_str()?;
+    if matches!(kind, "Namespace" | "ResourceQuota" | "ServiceAccount" | "PodDisruptionBudget") {
+        return None;
+    }
+    let version = object["apiVersion"].as_str()?;
+    let root = if version.contains('/') { "apis" } else { "api" };
+    let lower = kind.to_lowercase();
+    let plural =
+        lower.strip_suffix("policy").map_or_else(|| format!("{lower}s"), |start| format!("{start}policies"));
+    let place = object["metadata"]["namespace"]
+        .as_str()
+        .map(|name| format!("namespaces/{name}/"))
+        .unwrap_or_default();
+    Some(format!("/{root}/{version}/{place}{plural}/{}", object["metadata"]["name"].as_str()?))
+}
+
+/// A path in words: `deployments.apps in namespace x`.
+fn told(path: &str) -> String {
+    let parts: Vec<&str> = path.split('?').next().unwrap_or_default().split('/').skip(1).collect();
+    let (group, rest) = match parts.as_slice() {
+        ["api", _version, rest @ ..] => ("", rest),
+        ["apis", group, _version, rest @ ..] => (*group, rest),
+        other => ("", other),
+    };
+    let (resource, place) = match rest {
+        ["namespaces", namespace, resource, ..] => (*resource, format!(" in namespace {namespace}")),
+        [resource, ..] => (*resource, String::new()),
+        [] => ("", String::new()),
+    };
+    if group.is_empty() { format!("{resource}{place}") } else { format!("{resource}.{group}{place}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_are_asked_for_where_they_are() {
+        let all = objects(Mode::Full, Some(Admission::Policies), "here");
+        let paths: BTreeMap<String, String> =
+            all.iter().filter_map(|object| Some((id(object), path(object)?))).collect();
+        for (id, expected) in [
+            (
+                "Deployment/pod-sequence-controller",
+                "/apis/apps/v1/namespaces/here/deployments/pod-sequence-controller",
+            ),
+            (
+                "MutatingAdmissionPolicy/podsequence-pod-gates",
+                "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies/podsequence-pod-gates",
+            ),
+            (
+                "CustomResourceDefinition/podsequences.scheduling.example.com",
+                "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/podsequences.scheduling.example.com",
+            ),
+        ] {
+            assert_eq!(paths.get(id).map(String::as_str), Some(expected));
+        }
+    }
+
+    #[test]
+    fn paths_are_told_as_rights_are() {
+        for (path, expected) in [
+            ("/version", "version"),
+            ("/api/v1/nodes", "nodes"),
+            ("/apis/apps/v1/namespaces/x/deployments/y", "deployments.apps in namespace x"),
+            ("/api/v1/namespaces/x/pods?dryRun=All", "pods in namespace x"),
+        ] {
+            assert_eq!(told(path), expected);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What a check came to.
+
+use crate::outcome::Outcome;
+use serde::Serialize;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// As it should be.
+    Ok,
+    /// Works, and could be better, or is worth knowing.
+    Note,
+    /// Could not be asked.
+    Unknown,
+    /// Something does not work, or will not.
+    Problem,
+}
+
+impl Level {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Level::Ok => "ok",
+            Level::Note => "note",
+            Level::Unknown => "unknown",
+            Level::Problem => "problem",
+        }
+    }
+}
+
+/// What is looked at, in the order in which it is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Check {
+    Server,
+    Definition,
+    Controller,
+    Permissions,
+    Admission,
+    Certificates,
+    Sequences,
+    Leftovers,
+}
+
+impl Check {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Check::Server => "server",
+            Check::Definition => "definition",
+            Check::Controller => "controller",
+            Check::Permissions => "permissions",
+            Check::Admission => "admission",
+            Check::Certificates => "certificates",
+            Check::Sequences => "sequences",
+            Check::Leftovers => "leftovers",
+        }
+    }
+
+    pub fn ok(self, text: impl Into<String>) -> Finding {
+        Finding { level: Level::Ok, check: self, text: text.into(), fix: None }
+    }
+
+    pub fn note(self, text: impl Into<String>) -> Finding {
+        Finding { level: Level::Note, ..self.ok(text) }
+    }
+
+    pub fn problem(self, text: impl Into<String>) -> Finding {
+        Finding { level: Level::Problem, ..self.ok(text) }
+    }
+
+    /// `why` reads like "not allowed to list nodes".
+    pub fn unknown(self, what: &str, why: &str) -> Finding {
+        Finding { level: Level::Unknown, ..self.ok(format!("{what}: {why}")) }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    pub level: Level,
+    pub check: Check,
+    pub text: String,
+    /// A command that repairs it, or, where only a person can, one that shows more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+impl Finding {
+    pub fn fix(self, command: impl Into<String>) -> Finding {
+        Finding { fix: Some(command.into()), ..self }
+    }
+}
+
+pub fn count(findings: &[Finding], level: Level) -> usize {
+    findings.iter().filter(|finding| finding.level == level).count()
+}
+
+/// What could not be asked is not known to be well.
+pub fn outcome(findings: &[Finding]) -> Outcome {
+    match findings.iter().map(|finding| finding.level).max() {
+        Some(Level::Problem) => Outcome::Failed,
+        Some(Level::Unknown) => Outcome::Impossible,
+        Some(Level::Note | Level::Ok) | None => Outcome::Done,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_decides_how_it_ends() {
+        let (ok, note) = (Check::Server.ok(""), Check::Server.note(""));
+        let (unknown, problem) = (Check::Server.unknown("", ""), Check::Server.problem(""));
+        assert_eq!(outcome(&[ok.clone(), note.clone()]), Outcome::Done);
+        assert_eq!(outcome(&[ok.clone(), unknown.clone(), note]), Outcome::Impossible);
+        assert_eq!(outcome(&[problem, unknown, ok]), Outcome::Failed);
+    }
+}

@@ -1,0 +1,60 @@
+//! `rollcall doctor`: is the installation well, and what repairs it if not.
+//!
+//! ```text
+//! fetch (what there is) ──▶ Seen ──▶ check (pure) ──▶ findings ──▶ print
+//! ```
+//!
+//! What is right is what `rollcall install` prints; there is no second list of objects, rules or names here.
+
+mod check;
+mod compare;
+mod fetch;
+mod finding;
+mod print;
+mod rights;
+mod seen;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod voice;
+
+use crate::cli::Access;
+use crate::commands::install;
+use crate::connect::{Connection, REQUEST_TIMEOUT};
+use crate::outcome::Outcome;
+use crate::output::{self, Format};
+use anyhow::Result;
+use rollcall_api::names;
+use voice::Voice;
+
+/// Check the installation, and print the command that repairs each finding
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+It looks at the API server, the CRD, the controller and its lease, its permissions, admission (policies or webhook), certificates,
+what sequences need, and what is left of those that are gone. It writes nothing. What you may not see is said and left out.
+
+Exit codes:
+  0  all is well, or there are only notes
+  1  there are problems
+  2  no problem was found, but not all could be checked; or the cluster cannot be reached")]
+pub struct Arguments {
+    /// The controller's own namespace
+    #[arg(short, long, value_name = "NAME", default_value = names::OWN_NAMESPACE, value_parser = install::namespace)]
+    namespace: String,
+    /// How to print it
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: Format,
+}
+
+pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
+    let Arguments { namespace, output } = arguments;
+    let connection = Connection::open(&access, Some(&namespace), REQUEST_TIMEOUT).await?;
+    let seen = fetch::fetch(&connection, &namespace).await?;
+    let findings = check::all(&seen, &Voice::new(&access, &namespace));
+    match output {
+        Format::Text => output::data(&print::text(&findings))?,
+        Format::Json => output::json(&print::json(&seen.server, &findings))?,
+    }
+    Ok(finding::outcome(&findings))
+}

@@ -1,0 +1,57 @@
+//! Findings as a person reads them, and as a program does.
+
+use super::finding::{Finding, Level, count};
+use crate::output::{BAD, BUSY, FAINT, GOOD, STRONG, styled};
+use anstyle::Style;
+use serde_json::{Value, json};
+
+/// As wide as the longest word there is for each.
+const LEVEL: usize = "problem".len();
+const CHECK: usize = "certificates".len();
+
+fn style(level: Level) -> Style {
+    match level {
+        Level::Ok => GOOD,
+        Level::Note | Level::Unknown => BUSY,
+        Level::Problem => BAD,
+    }
+}
+
+pub fn text(findings: &[Finding]) -> String {
+    let mut text = String::new();
+    for Finding { level, check, text: what, fix } in findings {
+        let word = styled(style(*level), format!("{:<LEVEL$}", level.as_str()));
+        text += &format!("{word}  {:<CHECK$}  {what}\n", check.as_str());
+        // On a line of its own and never broken, to be copied.
+        if let Some(fix) = fix {
+            text += &format!("{:LEVEL$}  {} {}\n", "", styled(FAINT, "fix:"), styled(STRONG, fix));
+        }
+    }
+    text + &summary(findings) + "\n"
+}
+
+fn summary(findings: &[Finding]) -> String {
+    let number = |level: Level, one: &str, more: &str| match count(findings, level) {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        several => Some(format!("{several} {more}")),
+    };
+    let parts = [
+        number(Level::Problem, "problem", "problems"),
+        number(Level::Unknown, "check could not be made", "checks could not be made"),
+        number(Level::Note, "note", "notes"),
+        number(Level::Ok, "ok", "ok"),
+    ];
+    parts.into_iter().flatten().collect::<Vec<String>>().join(", ")
+}
+
+pub fn json(server: &str, findings: &[Finding]) -> Value {
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "server": server,
+        "problems": count(findings, Level::Problem),
+        "unknown": count(findings, Level::Unknown),
+        "notes": count(findings, Level::Note),
+        "findings": findings,
+    })
+}

@@ -1,0 +1,271 @@
+//! What there is in the cluster, as far as the caller may see it.
+
+use super::rights::Right;
+use crate::commands::install::{Admission, Mode, id, objects};
+use jiff::Timestamp;
+use rollcall_api::names;
+use rollcall_api::sequence::SequenceObject;
+use rollcall_api::sequence::note::NoteObject;
+use rollcall_api::watch::{NamespaceObject, NodeObject, PodObject};
+use rollcall_core::sequence::keys::PREFIX;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+pub const DEPLOYMENT: &str = "Deployment/pod-sequence-controller";
+pub const DEFINITION: &str = "CustomResourceDefinition/podsequences.scheduling.example.com";
+pub const SERVICE: &str = "Service/pod-sequence-webhook";
+pub const CONFIGURATION: &str = "MutatingWebhookConfiguration/podsequence-mutating-webhook";
+
+/// What a question was answered with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Look<T> {
+    There(T),
+    Absent,
+    /// It could not be asked; why, reading like "not allowed to list nodes".
+    Closed(String),
+}
+
+impl<T> Look<T> {
+    pub fn there(&self) -> Option<&T> {
+        match self {
+            Look::There(value) => Some(value),
+            Look::Absent | Look::Closed(_) => None,
+        }
+    }
+
+    pub fn closed(&self) -> Option<&str> {
+        match self {
+            Look::Closed(why) => Some(why),
+            Look::There(_) | Look::Absent => None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    pub minor: u32,
+    /// As the API server says it: `1.36.4`.
+    pub text: String,
+}
+
+/// What became of a pod that was created for nobody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    pub namespace: String,
+    pub sequence: String,
+    pub gated: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// By the clock of the API server.
+    pub now: Timestamp,
+    /// Where the API server is.
+    pub server: String,
+    pub version: Look<Version>,
+    /// The controller's own.
+    pub namespace: String,
+    /// What this program installs, as it is there; by `KIND/NAME`.
+    pub objects: BTreeMap<String, Look<Value>>,
+    pub lease: Look<Value>,
+    pub secret: Look<Value>,
+    /// The EndpointSlices of the webhook's Service.
+    pub slices: Look<Vec<Value>>,
+    /// The PodDisruptionBudgets beside the controller.
+    pub budgets: Look<Vec<Value>>,
+    /// The pods of the controller.
+    pub replicas: Look<Vec<PodObject>>,
+    /// Everywhere, those that are bound to no node.
+    pub unbound: Look<Vec<PodObject>>,
+    pub nodes: Look<Vec<NodeObject>>,
+    pub namespaces: Look<Vec<NamespaceObject>>,
+    pub sequences: Look<Vec<SequenceObject>>,
+    pub notes: Look<Vec<NoteObject>>,
+    /// What the controller's account needs, and what it has not.
+    pub needed: usize,
+    pub missing: Look<Vec<Right>>,
+    /// `None` if there is no sequence for which one could be created.
+    pub probe: Option<Look<Probe>>,
+}
+
+impl Seen {
+    pub fn object(&self, id: &str) -> &Look<Value> {
+        self.objects.get(id).unwrap_or(&Look::Absent)
+    }
+
+    pub fn has(&self, id: &str) -> bool {
+        self.object(id).there().is_some()
+    }
+
+    pub fn installed(&self) -> Installed {
+        Installed::of(&self.objects)
+    }
+
+    /// Who leads, if somebody has said so within the time of a lease.
+    pub fn leader(&self) -> Option<Leader> {
+        let lease = self.lease.there()?;
+        let text = |pointer: &str| lease.pointer(pointer).and_then(Value::as_str);
+        let holder = text("/spec/holderIdentity").filter(|holder| !holder.is_empty())?;
+        let renewed: Timestamp = text("/spec/renewTime")?.parse().ok()?;
+        let seconds = lease.pointer("/spec/leaseDurationSeconds").and_then(Value::as_i64).unwrap_or_default();
+        let version = lease["metadata"]["annotations"][names::LEASE_VERSION].as_str();
+        Some(Leader {
+            holder: holder.to_owned(),
+            renewed,
+            alive: self.now.duration_since(renewed).as_secs() <= seconds,
+            version: version.map(str::to_owned),
+        })
+    }
+
+    /// The version of the controller, if it is newer than this program: then what differs is not wrong.
+    pub fn newer(&self) -> Option<String> {
+        let there = self.leader()?.version?;
+        (numbers(&there) > numbers(env!("CARGO_PKG_VERSION"))).then_some(there)
+    }
+}
+
+fn numbers(version: &str) -> Vec<u64> {
+    version.split(['.', '-', '+']).map_while(|part| part.parse().ok()).collect()
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leader {
+    pub holder: String,
+    pub renewed: Timestamp,
+    /// Renewed within the time it is good for.
+    pub alive: bool,
+    pub version: Option<String>,
+}
+
+/// How the controller is installed, by its Deployment; without one, by what else there is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Installed {
+    /// There is a Deployment that says all this; else it is a guess.
+    pub known: bool,
+    pub mode: Mode,
+    pub policies: bool,
+    pub webhook: bool,
+    pub image: Option<String>,
+    pub account: String,
+    pub leader_elect: bool,
+    pub taint_prefix: String,
+    pub replicas: i64,
+    pub ready: i64,
+}
+
+impl Installed {
+    pub fn of(there: &BTreeMap<String, Look<Value>>) -> Installed {
+        let any = |kind: &str| {
+            there.iter().any(|(id, look)| id.split('/').next() == Some(kind) && look.there().is_some())
+        };
+        let has = |id: &str| there.get(id).is_some_and(|look| look.there().is_some());
+        let without = if has("ClusterRole/pod-sequence-controller-nodes") { Mode::Full } else { Mode::Lite };
+        let deployment = there.get(DEPLOYMENT).and_then(Look::there).cloned().unwrap_or_default();
+        let pod = &deployment["spec"]["template"]["spec"];
+        let containers = pod["containers"].as_array().cloned().unwrap_or_default();
+        let ours = containers.iter().find(|container| container["name"] == "controller");
+        let container = ours.or(containers.first()).cloned().unwrap_or_default();
+        let args: Vec<&str> =
+            container["args"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let number = |value: &Value, default| value.as_i64().unwrap_or(default);
+        Installed {
+            known: !deployment.is_null(),
+            mode: match flag(&args, "--mode") {
+                Some("full") => Mode::Full,
+                Some(_) => Mode::Lite,
+                None if deployment.is_null() => without,
+                None => Mode::Lite,
+            },
+            policies: any("MutatingAdmissionPolicy"),
+            webhook: has(CONFIGURATION),
+            image: container["image"].as_str().map(str::to_owned),
+            account: pod["serviceAccountName"].as_str().unwrap_or(names::CONTROLLER).to_owned(),
+            leader_elect: args.iter().any(|arg| matches!(*arg, "--leader-elect" | "--leader-elect=true")),
+            taint_prefix: flag(&args, "--taint-prefix").unwrap_or(PREFIX).to_owned(),
+            replicas: if deployment.is_null() { 0 } else { number(&deployment["spec"]["replicas"], 1) },
+            ready: number(&deployment["status"]["readyReplicas"], 0),
+        }
+    }
+
+    /// Certainly so: what Full mode does, nobody does here.
+    pub fn is_lite(&self) -> bool {
+        self.known && self.mode == Mode::Lite
+    }
+
+    /// With which kind of admission these objects are printed.
+    pub fn admission_of(&self, only: &[&str]) -> Option<Admission> {
+        let part_of = |admission: Admission| {
+            let base = objects(Mode::Full, None, names::OWN_NAMESPACE).len();
+            let more = objects(Mode::Full, Some(admission), names::OWN_NAMESPACE);
+            more.iter().skip(base).map(id).any(|id| only.contains(&id.as_str()))
+        };
+        [Admission::Policies, Admission::Webhook].into_iter().find(|admission| part_of(*admission))
+    }
+}
+
+/// The value of a flag, in either of its spellings.
+fn flag<'a>(args: &[&'a str], name: &str) -> Option<&'a str> {
+    let position = args.iter().position(|arg| *arg == name);
+    let apart = position.and_then(|position| args.get(position + 1).copied());
+    apart.or_else(|| args.iter().find_map(|arg| arg.strip_prefix(name)?.strip_prefix('=')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing;
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn flags_are_read_in_both_spellings() {
+        let args = ["controller", "--mode", "full", "--taint-prefix=x/", "--modest=1"];
+        assert_eq!(flag(&args, "--mode"), Some("full"));
+        assert_eq!(flag(&args, "--taint-prefix"), Some("x/"));
+        assert_eq!(flag(&args, "--namespace"), None);
+    }
+
+    #[test]
+    fn the_mode_is_the_deployments_or_else_that_of_the_roles() {
+        let mut seen = testing::full();
+        assert_eq!(seen.installed().mode, Mode::Full);
+        seen.objects.insert(DEPLOYMENT.into(), Look::Absent);
+        assert_eq!(seen.installed().mode, Mode::Full);
+        assert_eq!(testing::lite().installed().mode, Mode::Lite);
+        seen.objects.clear();
+        assert_eq!(
+            seen.installed(),
+            Installed {
+                account: names::CONTROLLER.into(),
+                taint_prefix: PREFIX.into(),
+                ..Installed::default()
+            }
+        );
+    }
+
+    #[test]
+    fn a_lease_lives_as_long_as_it_says() {
+        let mut seen = testing::lite();
+        let lease = |age: i64, holder: &str| {
+            let renewed = testing::now() - jiff::SignedDuration::from_secs(age);
+            Look::There(
+                json!({"spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": renewed}}),
+            )
+        };
+        for (age, holder, expected) in [
+            (0, "a", Some(true)),
+            (15, "a", Some(true)),
+            (16, "a", Some(false)),
+            (-3, "a", Some(true)),
+            (0, "", None),
+        ] {
+            seen.lease = lease(age, holder);
+            assert_eq!(seen.leader().map(|leader| leader.alive), expected, "{age} {holder}");
+        }
+    }
+
+    #[test]
+    fn versions_are_compared_by_number() {
+        assert!(numbers("0.10.0") > numbers("0.9.1"));
+        assert!(numbers("1.0.0-rc.1") == numbers("1.0.0"));
+    }
+}

@@ -1,0 +1,110 @@
+//! Installations as they should be, for tests to break: the manifests themselves, as if the cluster had them.
+
+use super::rights::needed;
+use super::seen::{CONFIGURATION, DEFINITION, DEPLOYMENT, Look, Seen, Version};
+use crate::commands::install::{Admission, Mode, id, objects};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use jiff::Timestamp;
+use rollcall_api::names;
+use rollcall_webhook::certificates::make::make;
+use rollcall_webhook::certificates::plan::Held;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+pub const NAMESPACE: &str = names::OWN_NAMESPACE;
+const DAY: u64 = 24 * 3600;
+
+pub fn now() -> Timestamp {
+    crate::testing::now()
+}
+
+pub fn lite() -> Seen {
+    installed(Mode::Lite, None)
+}
+
+/// Full mode with policies.
+pub fn full() -> Seen {
+    installed(Mode::Full, Some(Admission::Policies))
+}
+
+/// Full mode with the webhook, and a certificate of 90 days that is one day old.
+pub fn webhook() -> Seen {
+    let mut seen = installed(Mode::Full, Some(Admission::Webhook));
+    certify(&mut seen, 1, 90, true, &rollcall_webhook::hosts(NAMESPACE));
+    seen.slices =
+        Look::There(vec![json!({"endpoints": [{"conditions": {"ready": true}}, {"conditions": {}}]})]);
+    seen
+}
+
+/// Puts a certificate there that is trusted, and that is `age` of its `life` days old.
+pub fn certify(seen: &mut Seen, age: u64, life: u64, managed: bool, hosts: &[String]) {
+    let made = now() - Duration::from_secs(age * DAY);
+    let made = make(hosts, made, Duration::from_secs(life * DAY)).expect("a certificate");
+    let held = Held::default().replaced(made);
+    let pair = held.current.clone().expect("one");
+    let text = |text: &str| STANDARD.encode(text);
+    seen.secret = Look::There(json!({
+        "metadata": {"annotations": {names::MANAGED_CERTIFICATES: managed.to_string()}},
+        "data": {"tls.crt": text(&pair.chain), "tls.key": text(&pair.key), "ca.crt": text(&held.authorities)},
+    }));
+    change(seen, CONFIGURATION, |configuration| {
+        for webhook in configuration["webhooks"].as_array_mut().expect("webhooks") {
+            webhook["clientConfig"]["caBundle"] = text(&held.authorities).into();
+        }
+    });
+}
+
+fn installed(mode: Mode, admission: Option<Admission>) -> Seen {
+    let there = objects(mode, admission, NAMESPACE).into_iter();
+    let mut seen = Seen {
+        now: now(),
+        server: "https://cluster:6443/".into(),
+        version: Look::There(Version { minor: 36, text: "1.36.4".into() }),
+        namespace: NAMESPACE.into(),
+        objects: there.map(|object| (id(&object), Look::There(object))).collect(),
+        lease: Look::There(json!({
+            "metadata": {"annotations": {names::LEASE_VERSION: env!("CARGO_PKG_VERSION")}},
+            "spec": {
+                "holderIdentity": "pod-sequence-controller-7d4b9-x2x4z_5d3a1f09", "leaseDurationSeconds": 15,
+                "renewTime": (now() - Duration::from_secs(3)).to_string(),
+            },
+        })),
+        secret: Look::Absent,
+        slices: Look::There(Vec::new()),
+        budgets: Look::There(vec![json!({})]),
+        replicas: Look::There(Vec::new()),
+        unbound: Look::There(Vec::new()),
+        nodes: Look::There(Vec::new()),
+        namespaces: Look::There(vec![namespace("default", json!({}))]),
+        sequences: Look::There(vec![crate::testing::sequence(crate::testing::shop())]),
+        notes: Look::There(Vec::new()),
+        needed: needed(mode, admission == Some(Admission::Webhook), NAMESPACE).len(),
+        missing: Look::There(Vec::new()),
+        probe: None,
+    };
+    change(&mut seen, DEPLOYMENT, |deployment| {
+        deployment["status"]["readyReplicas"] = deployment["spec"]["replicas"].clone();
+    });
+    change(&mut seen, DEFINITION, |definition| {
+        definition["status"]["conditions"] = json!([{"type": "Established", "status": "True"}]);
+    });
+    seen
+}
+
+pub fn change(seen: &mut Seen, id: &str, how: impl FnOnce(&mut Value)) {
+    match seen.objects.get_mut(id) {
+        Some(Look::There(object)) => how(object),
+        other => panic!("{id} is {other:?}"),
+    }
+}
+
+pub fn namespace(name: &str, metadata: Value) -> rollcall_api::watch::NamespaceObject {
+    let mut metadata = metadata;
+    metadata["name"] = name.into();
+    serde_json::from_value(json!({"metadata": metadata})).expect("a namespace")
+}
+
+pub fn node(name: &str, labels: Value, taints: Value, annotations: Value) -> rollcall_api::watch::NodeObject {
+    let metadata = json!({"name": name, "uid": name, "labels": labels, "annotations": annotations});
+    serde_json::from_value(json!({"metadata": metadata, "spec": {"taints": taints}})).expect("a node")
+}

@@ -1,0 +1,138 @@
+//! Commands as this caller has to type them: the same cluster, the same namespace, the same image.
+
+use super::seen::Installed;
+use crate::cli::{self, Access};
+use crate::commands::install::{Admission, IMAGE, Mode};
+use rollcall_api::names;
+use std::borrow::Cow;
+
+pub struct Voice {
+    program: &'static str,
+    /// ` --context NAME`, where another cluster than the usual one was asked for.
+    access: String,
+    /// Where the controller is.
+    pub namespace: String,
+}
+
+impl Voice {
+    pub fn new(access: &Access, namespace: &str) -> Voice {
+        let Access { kubeconfig, context } = access;
+        let mut flags = String::new();
+        if let Some(file) = kubeconfig {
+            flags += &format!(" --kubeconfig {}", quoted(&file.to_string_lossy()));
+        }
+        if let Some(context) = context {
+            flags += &format!(" --context {}", quoted(context));
+        }
+        Voice { program: cli::program(), access: flags, namespace: namespace.to_owned() }
+    }
+
+    pub fn kubectl(&self, rest: impl AsRef<str>) -> String {
+        format!("kubectl{} {}", self.access, rest.as_ref())
+    }
+
+    pub fn rollcall(&self, rest: impl AsRef<str>) -> String {
+        format!("{}{} {}", self.program, self.access, rest.as_ref())
+    }
+
+    /// kubectl in the controller's namespace.
+    pub fn here(&self, rest: impl AsRef<str>) -> String {
+        self.kubectl(format!("-n {} {}", self.namespace, rest.as_ref()))
+    }
+
+    /// Installs everything, as it is installed but for what `mode` and `admission` say.
+    pub fn install(&self, installed: &Installed, mode: Mode, admission: Option<Admission>) -> String {
+        self.pipe(installed, mode, admission, &[], "apply -f -")
+    }
+
+    /// Puts back these objects and nothing else.
+    pub fn restore(&self, installed: &Installed, only: &[&str]) -> String {
+        self.pipe(installed, installed.mode, installed.admission_of(only), only, "apply -f -")
+    }
+
+    /// The same for objects whose lists `apply` would merge.
+    pub fn replace(&self, installed: &Installed, only: &[&str]) -> String {
+        let admission = installed.admission_of(only);
+        self.pipe(installed, installed.mode, admission, only, "replace --save-config -f -")
+    }
+
+    fn pipe(
+        &self,
+        installed: &Installed,
+        mode: Mode,
+        admission: Option<Admission>,
+        only: &[&str],
+        then: &str,
+    ) -> String {
+        let mode = if admission.is_some() { Mode::Full } else { mode };
+        let mut command = format!("{} install --mode {}", self.program, word(mode));
+        match admission {
+            Some(Admission::Policies) => command += " --admission policies",
+            Some(Admission::Webhook) => command += " --admission webhook",
+            None => {}
+        }
+        let deploys = only.is_empty() || only.iter().any(|id| id.starts_with("Deployment/"));
+        if let Some(image) = installed.image.as_deref().filter(|image| deploys && *image != IMAGE) {
+            command += &format!(" --image {}", quoted(image));
+        }
+        if self.namespace != names::OWN_NAMESPACE {
+            command += &format!(" --namespace {}", self.namespace);
+        }
+        for id in only {
+            command += &format!(" --only {id}");
+        }
+        format!("{command} | {}", self.kubectl(then))
+    }
+}
+
+pub fn word(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Lite => "lite",
+        Mode::Full => "full",
+    }
+}
+
+/// For the shell: as it is where nothing in it means anything to one.
+pub fn quoted(text: &str) -> Cow<'_, str> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@=,+%".contains(&byte);
+    match !text.is_empty() && text.bytes().all(plain) {
+        true => Cow::Borrowed(text),
+        false => Cow::Owned(format!("'{}'", text.replace('\'', r"'\''"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_go_to_the_cluster_that_was_looked_at() {
+        let access = Access { kubeconfig: Some("/tmp/my config".into()), context: Some("prod".into()) };
+        let voice = Voice::new(&access, "order");
+        let flags = "--kubeconfig '/tmp/my config' --context prod";
+        assert_eq!(voice.here("get pods"), format!("kubectl {flags} -n order get pods"));
+        let installed = Installed { image: Some("registry/x:1".into()), ..Installed::default() };
+        assert_eq!(
+            voice.install(&installed, Mode::Full, Some(Admission::Policies)),
+            format!(
+                "rollcall install --mode full --admission policies --image registry/x:1 --namespace order \
+                 | kubectl {flags} apply -f -"
+            )
+        );
+        assert_eq!(
+            voice.restore(&installed, &["Role/pod-sequence-controller"]),
+            format!(
+                "rollcall install --mode lite --namespace order --only Role/pod-sequence-controller \
+                 | kubectl {flags} apply -f -"
+            )
+        );
+    }
+
+    #[test]
+    fn what_a_shell_would_take_apart_is_quoted() {
+        for (text, expected) in [("a-b/c:1", "a-b/c:1"), ("", "''"), ("a b", "'a b'"), ("it's", r"'it'\''s'")]
+        {
+            assert_eq!(quoted(text), expected);
+        }
+    }
+}
