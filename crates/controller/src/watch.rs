@@ -53,8 +53,10 @@ pub enum Message {
     Deleted {
         item: Item,
     },
-    /// Nothing changed, and the watch lives.
-    Alive,
+    /// Nothing changed up to this version, and the watch lives.
+    Alive {
+        version: u64,
+    },
     /// It failed, and will be tried again.
     Failed {
         failure: Failure,
@@ -299,7 +301,7 @@ impl Watch {
                 State::Watch { version } => match self.open::<T>(&version).await {
                     Ok(events) => {
                         self.opened = Some(Instant::now());
-                        return (Message::Alive, State::Watching { version, events });
+                        return (alive(&version), State::Watching { version, events });
                     }
                     Err(failure) if failure.is_gone() => self.again(self.after_gone(version)),
                     Err(failure) => return failed(failure, State::Watch { version }),
@@ -401,7 +403,7 @@ impl Watch {
             }
             WatchEvent::Bookmark(bookmark) => {
                 let version = newer(version, &bookmark.metadata.resource_version);
-                (Some(Message::Alive), State::Watching { version, events })
+                (Some(alive(&version)), State::Watching { version, events })
             }
             WatchEvent::Error(status) => self.broken(Failure::from(*status), version),
         }
@@ -448,6 +450,11 @@ impl Watch {
 /// What to go on from: the version just seen, unless there is none.
 fn newer(known: String, seen: &str) -> String {
     if matches!(seen, "" | "0") { known } else { seen.to_owned() }
+}
+
+/// A version that is no number says nothing.
+fn alive(version: &str) -> Message {
+    Message::Alive { version: version.parse().unwrap_or_default() }
 }
 
 fn failed<T>(failure: Failure, then: State<T>) -> (Message, State<T>) {

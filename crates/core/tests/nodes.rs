@@ -3,7 +3,7 @@
 mod support;
 
 use rollcall_core::facts::{Namespace, OwnerKind, Pin, Pod, PodPhase, Wishes};
-use rollcall_core::index::Object;
+use rollcall_core::index::{Kind, Object};
 use rollcall_core::node::{Drivers, Effect, Node, Placement, Taint, Toleration};
 use rollcall_core::sequence::spec::{
     DeletionPolicy, Enforcement, Members, NodeGuard, NodeReady, Scope, Spec,
@@ -340,6 +340,46 @@ fn deleting_the_sequence_leaves_nothing_on_any_node() {
         }
         assert_eq!(scene.is_held("app-1"), policy == DeletionPolicy::Hold, "absent: {absent}");
     }
+}
+
+/// Somebody else writes to a node between our look at it and our write.
+#[test]
+fn what_is_left_on_a_node_that_keeps_changing_is_taken_off_too() {
+    let mut scene = Scene::new(&["a", "b"]).begin();
+    let known = scene.known().expect("it is there").clone();
+    scene.world.present = false;
+    scene.world.delete(Object::Sequence(known));
+    scene.world.truth.notes.clear();
+    scene.world.restart();
+    scene.world.budget = 0;
+    scene.settle();
+    for node in ["a", "b"] {
+        scene.change_node(node, |node| node.conditions = ["Busy".into()].into());
+    }
+    assert_eq!(scene.closed(), ["a", "b"], "nothing could be done yet");
+    scene.world.budget = 1000;
+    scene.change_node("a", |node| node.conditions = ["Idle".into()].into());
+    assert_eq!(scene.closed(), Vec::<&str>::new());
+}
+
+#[test]
+fn what_is_left_is_taken_off_as_soon_as_it_is_proved_that_its_sequence_is_gone() {
+    let mut scene = Scene::new(&["a"]).begin();
+    let known = scene.known().expect("it is there").clone();
+    scene.world.present = false;
+    scene.world.delete(Object::Sequence(known));
+    scene.world.truth.notes.clear();
+    // The sequences were listed before the node was changed and seen.
+    let listed = scene.world.version;
+    scene.change_node("a", |node| node.conditions = ["Busy".into()].into());
+    let now = std::mem::replace(&mut scene.world.version, listed);
+    scene.world.restart();
+    scene.world.version = now;
+    scene.settle();
+    assert_eq!(scene.closed(), ["a"], "it could be of a sequence that is not known yet");
+    scene.world.index.heard_until(Kind::Sequence, scene.world.version);
+    scene.settle();
+    assert_eq!(scene.closed(), Vec::<&str>::new());
 }
 
 #[test]

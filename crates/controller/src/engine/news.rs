@@ -49,7 +49,7 @@ impl Engine {
                 }
                 self.index.delete(item.object);
             }
-            Message::Alive => {}
+            Message::Alive { version } => self.index.heard_until(kind, version),
             Message::Failed { failure } => self.watch_failed(kind, &failure),
         }
         self.health.metrics.sequences.set(self.index.sequence_count() as i64);

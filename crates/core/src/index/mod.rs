@@ -250,6 +250,14 @@ impl Index {
         }
     }
 
+    /// A watch has come this far: nothing of its kind has changed up to this version but what was told.
+    pub fn heard_until(&mut self, kind: Kind, version: u64) {
+        self.saw(kind, version);
+        if kind == Kind::Sequence {
+            self.sweep();
+        }
+    }
+
     /// A list of one kind begins: until it has ended, no decision is taken. `version` is the list's. Below
     /// what was seen before it means a cluster restored from a backup: then what we know is not newer.
     pub fn list_begins(&mut self, kind: Kind, version: u64) {

@@ -20,10 +20,18 @@ pub(super) struct Nodes {
     hostnames: BTreeMap<Arc<str>, Arc<str>>,
     /// Pods that are pinned by a hostname.
     pub(super) pinned: BTreeMap<Arc<str>, BTreeSet<Uid>>,
-    /// The nodes that carry anything of a sequence, by its uid.
-    marks: BTreeMap<Uid, BTreeSet<Arc<str>>>,
+    /// What sequences have left on nodes, by their uid.
+    marks: BTreeMap<Uid, Left>,
     /// What is being written to which node for which sequence: sent, not answered.
     marking: BTreeSet<(Uid, Arc<str>)>,
+}
+
+/// What a sequence has left on nodes.
+#[derive(Debug)]
+struct Left {
+    nodes: BTreeSet<Arc<str>>,
+    /// The oldest version of a node on which it was seen: the sequence is no younger than that.
+    seen_at: u64,
 }
 
 impl Nodes {
@@ -36,15 +44,20 @@ impl Nodes {
         }
     }
 
-    fn note_marks(&mut self, node: &Node, there: bool) {
-        for sequence in marked_by(node) {
-            let nodes = self.marks.entry(sequence).or_default();
-            match there {
-                true => nodes.insert(node.name.clone()),
-                false => nodes.remove(&node.name),
-            };
-            if nodes.is_empty() {
-                self.marks.remove(&sequence);
+    /// Keeps up who has left something where, when a node takes the place of what was known under its name.
+    fn note_marks(&mut self, old: Option<&Node>, new: Option<&Node>) {
+        let (was, is) = (old.map(marked_by).unwrap_or_default(), new.map(marked_by).unwrap_or_default());
+        for (sequence, node) in is.iter().zip(std::iter::repeat(new).flatten()) {
+            let nothing = || Left { nodes: BTreeSet::new(), seen_at: node.version };
+            let left = self.marks.entry(*sequence).or_insert_with(nothing);
+            left.nodes.insert(node.name.clone());
+            left.seen_at = left.seen_at.min(node.version);
+        }
+        for (sequence, node) in was.difference(&is).zip(std::iter::repeat(old).flatten()) {
+            let Some(left) = self.marks.get_mut(sequence) else { continue };
+            left.nodes.remove(&node.name);
+            if left.nodes.is_empty() {
+                self.marks.remove(sequence);
             }
         }
     }
@@ -99,7 +112,7 @@ impl Index {
 
     /// The nodes that carry anything of a sequence.
     pub fn marked_for(&self, sequence: Uid) -> impl Iterator<Item = &Node> {
-        let names = self.nodes.marks.get(&sequence).into_iter().flatten();
+        let names = self.nodes.marks.get(&sequence).into_iter().flat_map(|left| &left.nodes);
         names.filter_map(|name| self.nodes.by_name.get(name))
     }
 
@@ -176,12 +189,10 @@ impl Index {
         moved.iter().for_each(|pod| self.unplace(*pod));
         was.map(|was| self.nodes.hostnames.remove(&was));
         is.map(|is| self.nodes.hostnames.insert(is, name.clone()));
-        if let Some(old) = self.nodes.by_name.remove(&name) {
-            self.nodes.note_marks(&old, false);
-            self.nodes.by_uid.remove(&old.uid);
-        }
+        let old = self.nodes.by_name.remove(&name);
+        self.nodes.note_marks(old.as_ref(), new.as_ref());
+        old.map(|old| self.nodes.by_uid.remove(&old.uid));
         if let Some(new) = new {
-            self.nodes.note_marks(&new, true);
             self.nodes.by_uid.insert(new.uid, name.clone());
             self.nodes.by_name.insert(name.clone(), new);
         }
@@ -226,15 +237,15 @@ impl Index {
         self.touched.extend(gone);
     }
 
-    /// Whether it is proved that there is no such sequence any more: its end was seen, or a list of the sequences that was taken
-    /// after what it left behind lacks it.
+    /// Whether it is proved that there is no such sequence any more: its end was seen, or all that has become of sequences is known up to
+    /// a time when it had left something behind already. That nodes have changed since then takes nothing from the proof.
     pub fn is_gone(&self, sequence: Uid) -> bool {
-        let listed = self.lists.get(&Kind::Sequence).map(|list| list.version);
-        let seen = || self.marked_for(sequence).map(|node| node.version).max();
+        let known = self.newest.get(&Kind::Sequence);
+        let seen_at = || self.nodes.marks.get(&sequence).map(|left| left.seen_at);
         self.synced.contains(&Kind::Sequence)
             && !self.sequences.contains_key(&sequence)
             && (self.tombstones.contains(&sequence)
                 || self.asked_for.contains(&sequence)
-                || listed.zip(seen()).is_some_and(|(listed, seen)| seen <= listed))
+                || known.zip(seen_at()).is_some_and(|(known, seen_at)| seen_at <= *known))
     }
 }
