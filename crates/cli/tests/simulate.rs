@@ -104,6 +104,22 @@ fn shapes_that_start() {
     insta::assert_snapshot!("rollout", shape_from("rollout", &arguments, None));
 }
 
+/// Each node goes its own way: one that joins later closes, waits for its driver, and opens.
+#[test]
+fn shapes_that_go_by_nodes() {
+    let joins = ["--at", "10s", "add-node late", "--at", "10s", "scale deployment/app 4"];
+    let recorded = shape("node-ready", &joins);
+    assert!(recorded.contains("on late"), "{recorded}");
+    insta::assert_snapshot!("node-ready", recorded);
+    // Of a sequence that waits for pods which nobody has made, that is said.
+    let alone = shape("daemonset-sequence", &[]);
+    assert!(alone.contains("NothingMatches") && alone.contains("\nexit code 1\n"), "{alone}");
+    insta::assert_snapshot!("daemonset-sequence-alone", alone);
+    let whole = shape("daemonset-sequence", &["crates/cli/tests/manifests/training.yaml"]);
+    assert!(whole.contains("\nexit code 0\n"), "{whole}");
+    insta::assert_snapshot!("daemonset-sequence", whole);
+}
+
 #[test]
 fn shapes_that_never_start() {
     for name in [

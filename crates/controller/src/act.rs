@@ -170,13 +170,14 @@ fn with_taints(sequence: Uid, node: Uid, marks: &Marks) -> Value {
         json!({ "op": "test", "path": "/metadata/uid", "value": node.to_string() }),
         json!({ "op": "test", "path": "/metadata/resourceVersion", "value": taints.version.to_string() }),
     ];
-    for (place, key) in &taints.remove {
+    for (place, key) in taints.remove.iter().filter(|_| !is(Bug::TaintsReplaced)) {
         let at = format!("/spec/taints/{place}");
         operations.push(json!({ "op": "test", "path": format!("{at}/key"), "value": key }));
         operations.push(json!({ "op": "remove", "path": at }));
     }
     let new = |key: &Arc<str>| json!({ "key": key, "value": sequence.to_string(), "effect": "NoSchedule" });
-    operations.extend(appended("/spec/taints", taints.had_any, taints.add.iter().map(new).collect()));
+    let had_any = taints.had_any && !is(Bug::TaintsReplaced);
+    operations.extend(appended("/spec/taints", had_any, taints.add.iter().map(new).collect()));
     let mut set = |path: String, value: Option<Value>| {
         operations.push(match value {
             Some(value) => json!({ "op": "add", "path": path, "value": value }),

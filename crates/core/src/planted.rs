@@ -71,6 +71,15 @@ bugs! {
     LeaseTakenEarly = "lease-taken-early", "a lease is taken before it has run out";
     NotesStay = "notes-stay", "the notes of deleted sequences are never removed";
     AllGatesGo = "all-gates-go", "a release takes the gates of others away, too";
+
+    // Nodes.
+    OneNodeOpensAll = "one-node-opens-all", "as soon as one node has reached a group, no node is closed to it any more";
+    NotSteered = "not-steered", "a pod that could land anywhere is let go without a word about where";
+    NodeReadyIgnored = "node-ready-ignored", "nobody waits for what a node has to show besides its pods";
+    NodeNameNotUid = "node-name-not-uid", "a node that comes back under its name is taken for the old one";
+    TaintsReplaced = "taints-replaced", "the taints of a node are written as a whole, and those of others are gone";
+    MarksStay = "marks-stay", "what a deleted sequence wrote on nodes stays there";
+    UnseenNotTaken = "unseen-not-taken", "nobody takes off the label by which new nodes are known";
 }
 
 impl Bug {

@@ -20,6 +20,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -31,7 +32,7 @@ var roots = []any{
 	corev1.Secret{}, corev1.Service{}, corev1.ResourceQuota{}, corev1.PersistentVolumeClaim{},
 	policyv1.PodDisruptionBudget{}, appsv1.Deployment{}, appsv1.StatefulSet{}, appsv1.DaemonSet{}, batchv1.CronJob{},
 	batchv1.Job{}, appsv1.ReplicaSet{}, appsv1.ControllerRevision{}, corev1.Pod{}, coordinationv1.Lease{},
-	eventsv1.Event{},
+	eventsv1.Event{}, storagev1.CSINode{},
 }
 
 var leaves = map[reflect.Type]string{

@@ -3,6 +3,7 @@
 use crate::chance::Chance;
 use crate::habits::Habits;
 use crate::kinds::Kind;
+use crate::server::admission::Admission;
 use crate::server::refusal::Refusal;
 use crate::server::{change, create, delete};
 use crate::store::{Key, Store, Stored};
@@ -24,12 +25,15 @@ pub struct Cluster {
     pub chance: Chance,
     /// How the programs in the containers behave.
     pub habits: Habits,
+    /// Whether new pods and nodes are given what our admission gives.
+    pub admission: Admission,
 }
 
 impl Cluster {
     pub fn new(clock: Clock, seed: u64) -> Cluster {
         let (store, chance) = (Store::default(), Chance::seeded(seed));
-        let mut cluster = Cluster { store, clock, chance, habits: Habits::default() };
+        let (habits, admission) = (Habits::default(), Admission::default());
+        let mut cluster = Cluster { store, clock, chance, habits, admission };
         for name in NAMESPACES {
             let namespace = json!({ "metadata": { "name": name } });
             cluster.create(Kind::Namespace, namespace).expect("a namespace is no trouble");

@@ -22,6 +22,10 @@ pub struct Habits {
     pub unprobed_pods_end: bool,
     /// How long a container takes to end when it is asked to.
     pub stop: SignedDuration,
+    /// From an agent that is ready until its node shows what it brings: a driver, devices, a condition.
+    pub register: SignedDuration,
+    /// Whether agents bring what sequences wait for beyond their pods (`nodeReady`), as people who write that expect.
+    pub agents_show_what_is_asked: bool,
     /// Whether nodes renew their leases. A write per node in ten seconds, for nothing that most want to see.
     pub heartbeats: bool,
     /// What is different for some pods. Where several rules say something, the first one counts.
@@ -36,6 +40,8 @@ impl Default for Habits {
             job: SECOND,
             unprobed_pods_end: false,
             stop: SECOND,
+            register: SECOND,
+            agents_show_what_is_asked: false,
             heartbeats: false,
             rules: Vec::new(),
         }

@@ -7,6 +7,7 @@ use rollcall_api::names;
 pub enum Kind {
     Namespace,
     Node,
+    CsiNode,
     PriorityClass,
     ServiceAccount,
     ConfigMap,
@@ -58,9 +59,10 @@ const APPS: (&str, &str) = ("apps", "v1");
 const BATCH: (&str, &str) = ("batch", "v1");
 
 // kind, group and version, names, [namespaced, status, generation]
-static INFOS: [Info; 21] = [
+static INFOS: [Info; 22] = [
     info(Kind::Namespace, CORE, ("Namespace", "namespaces"), [false, true, false]),
     info(Kind::Node, CORE, ("Node", "nodes"), [false, true, false]),
+    info(Kind::CsiNode, ("storage.k8s.io", "v1"), ("CSINode", "csinodes"), [false, false, false]),
     info(
         Kind::PriorityClass,
         ("scheduling.k8s.io", "v1"),

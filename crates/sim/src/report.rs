@@ -36,6 +36,8 @@ pub enum Outcome {
 pub struct SequenceReport {
     pub namespace: String,
     pub name: String,
+    /// Each node goes through the groups on its own.
+    pub by_node: bool,
     pub phase: String,
     pub message: String,
     pub groups: Vec<GroupReport>,
@@ -88,7 +90,7 @@ pub struct Span {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum PodState {
-    /// By a scheduling gate.
+    /// By a scheduling gate, or because the nodes that fit are not open for it yet.
     Held,
     /// No node has room, or none fits.
     Unschedulable,

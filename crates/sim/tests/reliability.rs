@@ -14,6 +14,9 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 const SECOND: Duration = Duration::from_secs(1);
+/// Seeds of worlds whose sequences go by nodes.
+const BY_LABELS: u64 = 8;
+const BY_TAINTS: u64 = 9;
 
 fn plan(seed: u64, fault: Fault, when: impl IntoIterator<Item = u64>) -> Plan {
     Plan { seed, faults: when.into_iter().map(|when| Planned { fault, when }).collect() }
@@ -43,8 +46,11 @@ async fn work(lab: &Lab, time: Duration) {
 #[test]
 fn no_watch_dies_silently() {
     let calm = Calm::new();
-    for number in 1..=9 {
-        let plan = plan(0, Fault::Hang, [number]);
+    let lite = (1..=9).map(|number| (0, number));
+    // In Full mode two more: nodes and what is registered on them.
+    let full = (1..=11).map(|number| (BY_LABELS, number));
+    for (seed, number) in lite.chain(full) {
+        let plan = plan(seed, Fault::Hang, [number]);
         let outcome = run(&plan);
         assert_eq!(calm.broken(&plan, &outcome), [], "{}", plan.command());
         assert_eq!((outcome.counts[&Fault::Hang], outcome.starts), (1, 2), "{}", plan.command());
@@ -66,7 +72,7 @@ fn a_foreign_writer_does_not_stop_us() {
 /// L6: nodes, pods, our namespace and we ourselves are gone at once, and come back at once.
 #[test]
 fn a_cold_start_needs_no_hand() {
-    for seed in [0, 2] {
+    for seed in [0, 2, BY_LABELS, BY_TAINTS] {
         in_world(seed, async |lab| {
             work(lab, 60 * SECOND).await;
             assert_eq!(world::unfinished(lab.world, &lab.shared.lock(), false), None);
@@ -104,7 +110,15 @@ fn power_cut(lab: &Lab) -> Vec<serde_json::Value> {
 /// L4: whatever we have touched can be deleted with us absent, in the middle of the work and after it.
 #[test]
 fn everything_can_be_deleted_while_we_are_absent() {
-    let kinds = [Kind::PodSequence, Kind::Deployment, Kind::StatefulSet, Kind::Job, Kind::Pod];
+    let kinds = [
+        Kind::PodSequence,
+        Kind::Deployment,
+        Kind::StatefulSet,
+        Kind::DaemonSet,
+        Kind::Job,
+        Kind::Pod,
+        Kind::Node,
+    ];
     for (seed, worked) in world::seeds().flat_map(|seed| [(seed, 3), (seed, 60)]) {
         in_world(seed, async |lab| {
             work(lab, worked * SECOND).await;

@@ -134,7 +134,7 @@ impl SequenceEntry {
 
     /// Something about a node has changed. If it is gone, or another one has its name, what was decided about it is void.
     pub(super) fn look_again(&mut self, node: &Arc<str>, there: bool, another: bool) {
-        if another || !there {
+        if (another || !there) && !is(Bug::NodeNameNotUid) {
             self.board.forget(node);
         }
         if there {

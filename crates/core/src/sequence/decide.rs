@@ -351,7 +351,7 @@ impl<'a> Releases<'a> {
         let all = own.into_iter().chain(rivals(self.index, self.entry, pod));
         for (claim, entry, spec) in all.filter(|(_, _, spec)| spec.scope == Scope::Node) {
             let position = claim.group as usize;
-            avoid.extend(nodes::avoided(entry, spec, position).filter(|_| floats));
+            avoid.extend(nodes::avoided(entry, spec, position).filter(|_| floats && !is(Bug::NotSteered)));
             tolerate.extend(nodes::tolerated(self.index, entry, spec, position));
         }
         (avoid.into_iter().collect(), tolerate.into_iter().collect())

@@ -11,6 +11,7 @@ use crate::{
     Uid,
     index::{Index, SequenceEntry},
     node::{Journal, Node, Taint},
+    planted::{Bug, is},
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -113,7 +114,10 @@ pub(super) fn marks_of(
     labels.extend(old.filter(|(key, _)| !entry.keys().contains(key)).map(|(key, _)| (key.clone(), None)));
     let journal = Journal { groups: journaled(spec, view) };
     let written = node.journals.get(&entry.sequence.uid);
-    if node.labels.get(keys::UNSEEN).is_some() && others_have_seen(index, entry, node) {
+    if node.labels.get(keys::UNSEEN).is_some()
+        && others_have_seen(index, entry, node)
+        && !is(Bug::UnseenNotTaken)
+    {
         labels.insert(keys::UNSEEN.into(), None);
     }
     let taints = taints(node, &uid, &as_taints);
@@ -154,7 +158,7 @@ fn journaled(spec: &Spec, view: &NodeView) -> BTreeMap<GroupId, RecordedGroup> {
 pub fn unmark(index: &Index, sequence: Uid) -> impl Iterator<Item = Action> {
     let uid: Arc<str> = sequence.to_string().into();
     let nodes = index.marked_for(sequence).filter(move |node| !index.is_marking(sequence, &node.name));
-    nodes.filter_map(move |node| {
+    nodes.filter(|_| !is(Bug::MarksStay)).filter_map(move |node| {
         let ours = node.labels.iter().filter(|(key, value)| keys::is_key(key) && *value == uid);
         // A living namesake writes its own value over it; taken away meanwhile, the node would be open for a moment.
         let left = ours.filter(|(key, _)| !is_of_another(index, sequence, key));

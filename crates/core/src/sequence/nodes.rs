@@ -20,6 +20,7 @@ use crate::{
     facts::OwnerKind,
     index::{Index, SequenceEntry, Standing},
     node::{Effect, Node, Taint, is_part_of},
+    planted::{Bug, is},
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -93,6 +94,9 @@ fn judged(
 /// The times of the groups on a node: as decided last, else as written down there. Another controller that acts at the same time
 /// may have written down others: the later ones hold for both, or each would write its own over the other's for ever.
 fn recorded(entry: &SequenceEntry, spec: &Spec, node: &Node) -> BTreeMap<GroupId, RecordedGroup> {
+    if is(Bug::OneNodeOpensAll) {
+        return entry.recorded().groups.clone();
+    }
     let written = node.journals.get(&entry.sequence.uid).map(|journal| journal.groups.clone());
     let written = written.unwrap_or_default();
     let Some(view) = entry.view_of(&node.name) else { return written };
@@ -150,7 +154,10 @@ pub(super) fn count(
         present,
         released: present - number(Standing::Held),
         arrived: number(Standing::Arrived),
-        lacks: group.node_ready.clone().filter(|wanted| !shows(index, node, wanted)),
+        lacks: group
+            .node_ready
+            .clone()
+            .filter(|wanted| !shows(index, node, wanted) && !is(Bug::NodeReadyIgnored)),
         ..GroupView::default()
     }
 }

@@ -10,6 +10,7 @@ use crate::store::{Change, Key};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
+pub mod agents;
 mod bound;
 pub mod claims;
 pub mod common;
@@ -58,6 +59,7 @@ pub fn all() -> Vec<Box<dyn Actor>> {
         Box::new(disruption::Disruptions::default()),
         Box::new(scheduler::Scheduler::default()),
         Box::new(kubelet::Kubelet::default()),
+        Box::new(agents::Agents::default()),
     ]
 }
 

@@ -36,6 +36,8 @@ pub enum Place {
     Process,
     /// At the cluster, at some time.
     Cluster,
+    /// At nodes, at some time, in worlds whose sequences go by nodes.
+    Nodes,
 }
 
 faults! {
@@ -131,11 +133,31 @@ faults! {
     NamespaceGone = "namespace-gone", Cluster;
     /// The sequence is deleted and created anew.
     SequenceRecreated = "sequence-recreated", Cluster;
+
+    /// A node joins, and leaves after a while.
+    NodeVisits = "node-visits", Nodes;
+    Cordoned = "cordoned", Nodes;
+    /// A label by which agents choose their nodes goes and comes back.
+    Relabelled = "relabelled", Nodes;
+    /// The agents are replaced, node by node.
+    AgentsRolled = "agents-rolled", Nodes;
+    /// Somebody takes our labels and taints off a node.
+    MarksTaken = "marks-taken", Nodes;
+    /// Somebody puts our labels or taints on a node, as we would write them.
+    MarksAdded = "marks-added", Nodes;
 }
 
 impl Fault {
     pub fn named(name: &str) -> Option<Fault> {
         Fault::ALL.iter().copied().find(|fault| fault.name() == name)
+    }
+
+    /// Whether it comes at a time, and not with a request.
+    pub fn is_timed(self) -> bool {
+        match self.place() {
+            Place::Process | Place::Cluster | Place::Nodes => true,
+            Place::Write | Place::List | Place::Watch => false,
+        }
     }
 
     pub fn at(place: Place) -> impl Iterator<Item = Fault> {

@@ -223,11 +223,14 @@ impl Faulty {
 
 /// Whether it matters who has seen these objects.
 fn is_judged(path: &str) -> bool {
-    path.contains("/pods") || path.contains(names::SEQUENCE_PLURAL)
+    path.contains("/pods") || path.contains("/nodes") || path.contains(names::SEQUENCE_PLURAL)
 }
 
 /// The object that a path addresses, of the kinds that we write to.
 fn object_of(path: &str) -> Option<Key> {
+    if let Some(node) = path.strip_prefix("/api/v1/nodes/") {
+        return Some(Key::new(Kind::Node, "", node));
+    }
     let (_, rest) = path.split_once("/namespaces/")?;
     let mut parts = rest.split('/');
     let (namespace, plural, name) = (parts.next()?, parts.next()?, parts.next()?);

@@ -1,6 +1,8 @@
 //! What is checked of every commit, by rules written for this and for nothing else.
 
 use super::order::Order;
+use super::places::Places;
+use super::same;
 use super::seen::Seen;
 use super::world::{self, World};
 use crate::embedded::LEASE;
@@ -33,8 +35,13 @@ pub struct State {
     /// When one of our controllers last committed something but a lease.
     pub last_write: Option<Timestamp>,
     pub order: Order,
+    pub places: Places,
+    /// Writes are carried out long after they were sent in this run: then a node may be told again what was so before, until
+    /// the next write.
+    pub writes_come_late: bool,
     /// Every commit in a line, if somebody wants to read it.
     pub log: Option<Vec<String>>,
+    world: &'static World,
     seen: Seen,
     generations: BTreeMap<String, i64>,
     /// Who leads, and since when by the count of what was sent.
@@ -57,6 +64,9 @@ impl History {
             disturbed: 0,
             last_write: None,
             order: Order::new(world, seen.clone()),
+            places: Places::new(world, seen.clone()),
+            writes_come_late: false,
+            world,
             log: None,
             seen,
             generations: BTreeMap::new(),
@@ -85,7 +95,13 @@ impl Observer for History {
             Author::Cluster => {}
         }
         match change.key.kind {
-            Kind::Pod => state.order.pod(change),
+            Kind::Pod => {
+                state.order.pod(change);
+                let found = state.places.pod(change);
+                state.violations.extend(found);
+            }
+            Kind::Node => state.places.node(change),
+            Kind::CsiNode => state.places.csi_node(change),
             Kind::Job => state.order.job(change),
             Kind::PodSequence => state.sequence(change),
             Kind::Lease => state.lease(change),
@@ -137,6 +153,7 @@ impl State {
             (Kind::PodSequence, _) if of_sequences => self.reported(change, number),
             (Kind::Event, _) if of_sequences => {}
             (Kind::ConfigMap, names::OWN_NAMESPACE) => {}
+            (Kind::Node, _) if self.world.full => self.marked(change, number),
             (kind, namespace) => {
                 self.broken("S6", format!("a write to {} {}/{}", kind.info().plural, namespace, key.name));
             }
@@ -150,7 +167,7 @@ impl State {
         if change.deleted {
             return self.broken("S6", format!("deleted pod {name}"));
         }
-        if !same_but_for_the_gate(before, &change.object) {
+        if !same::but_for_a_release(before, &change.object, self.world.full) {
             self.broken("S2", format!("more than the gate of pod {name} changed"));
         }
         if !self.seen.knew(number, change.object.uid()) {
@@ -159,6 +176,30 @@ impl State {
         if world::is_held(before) && !world::is_held(&change.object) {
             let found = self.order.released(change, number);
             self.violations.extend(found);
+            let found = self.places.released(change, number);
+            self.violations.extend(found);
+        } else {
+            self.broken("S2", format!("pod {name} was changed, and its gate was not taken"));
+        }
+    }
+
+    /// A node as one of our controllers has changed it.
+    fn marked(&mut self, change: &Change, number: usize) {
+        let name = &*change.key.name;
+        let before = change.before.as_ref().filter(|_| !change.deleted);
+        let Some(before) = before else { return self.broken("S6", format!("made or deleted node {name}")) };
+        if let Some(what) = same::foreign_change(before, &change.object) {
+            self.broken("S3", format!("{what} of node {name} changed"));
+        }
+        let forgotten = same::forgotten_on_node(before, &change.object).filter(|_| !self.writes_come_late);
+        if let Some(group) = forgotten {
+            self.broken("S9", format!("node {name} forgot when {group} was complete"));
+        }
+        if let Some(key) = same::unknown_marks(self.world, &change.object) {
+            self.broken("S3", format!("{key} on node {name} belongs to no sequence that goes by nodes"));
+        }
+        if !self.seen.knew(number, change.object.uid()) {
+            self.broken("S7", format!("{} does not know this node {name}", identity(number)));
         }
     }
 
@@ -171,12 +212,16 @@ impl State {
         if !self.seen.knew(number, change.object.uid()) {
             self.broken("S7", format!("{} does not know this sequence {name}", identity(number)));
         }
+        // What goes by nodes is not complete any more when a node joins; what stays is written down on the nodes.
+        let by_nodes = self.world.rules.iter().any(|rule| rule.key() == change.key && rule.guard.is_some());
+        let before = before.filter(|_| !by_nodes);
         if let Some(lost) = before.and_then(|before| forgotten(before, &change.object)) {
             self.broken("S9", format!("{name} forgot when {lost} was complete"));
         }
     }
 
     fn sequence(&mut self, change: &Change) {
+        self.places.sequence(change);
         let found = self.order.sequence(change);
         self.violations.extend(found);
         if change.deleted {
@@ -228,7 +273,9 @@ fn line(change: &Change) -> String {
             )
         }
         Kind::Pod if world::is_held(object) => "held".into(),
-        Kind::Pod => object["status"]["phase"].to_string(),
+        Kind::Pod => format!("{} {}", object["status"]["phase"], object["spec"]["nodeName"]),
+        Kind::Node => same::told(object),
+        Kind::CsiNode => object["spec"]["drivers"].to_string(),
         Kind::Event => format!("{} {}", object["reason"], object["note"]),
         _ => String::new(),
     };
@@ -250,23 +297,4 @@ fn forgotten<'a>(before: &'a Value, after: &Value) -> Option<&'a str> {
         group["completedAt"].is_string() && now.is_some_and(|now| now["completedAt"].is_null())
     });
     lost?["name"].as_str()
-}
-
-/// Whether two states of a pod are the same but for what a release changes.
-fn same_but_for_the_gate(one: &Value, other: &Value) -> bool {
-    let (metadata, spec) = (&["resourceVersion", "generation", "managedFields"], &["schedulingGates"]);
-    without(one, &["metadata", "spec"]).eq(without(other, &["metadata", "spec"]))
-        && without(&one["metadata"], metadata).eq(without(&other["metadata"], metadata))
-        && without(&one["spec"], spec).eq(without(&other["spec"], spec))
-        && foreign_gates(one).eq(foreign_gates(other))
-}
-
-fn without<'a>(object: &'a Value, names: &'a [&str]) -> impl Iterator<Item = (&'a String, &'a Value)> {
-    let fields = object.as_object().into_iter().flatten();
-    fields.filter(|(name, _)| !names.contains(&name.as_str()))
-}
-
-fn foreign_gates(pod: &Value) -> impl Iterator<Item = &Value> {
-    let gates = pod["spec"]["schedulingGates"].as_array().into_iter().flatten();
-    gates.filter(|gate| gate["name"] != names::SEQUENCE_GATE)
 }

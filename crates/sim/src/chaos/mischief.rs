@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
 /// How long what is taken away stays away.
-const AWAY: Duration = Duration::from_secs(3);
+pub(super) const AWAY: Duration = Duration::from_secs(3);
 /// Longer than any lease.
 const PAUSED: Duration = Duration::from_secs(40);
 /// How long nobody starts a process again.
@@ -56,13 +56,14 @@ impl Mischief {
     /// Does what is planned, in its order.
     pub async fn make(mut self, mut planned: Vec<Planned>) {
         let begun = Instant::now();
-        planned.retain(|plan| matches!(plan.fault.place(), Place::Process | Place::Cluster));
+        planned.retain(|plan| plan.fault.is_timed());
         planned.sort_by_key(|plan| plan.when);
         for plan in planned {
             sleep_until(begun + Duration::from_millis(plan.when)).await;
             self.faults.struck(plan.fault);
             match plan.fault.place() {
                 Place::Process => self.process(plan.fault).await,
+                Place::Nodes => self.node(plan.fault).await,
                 _ => self.cluster(plan.fault).await,
             }
         }
@@ -89,7 +90,7 @@ impl Mischief {
         }
     }
 
-    fn act<T>(&self, deed: impl FnOnce(&mut Cluster) -> T) -> T {
+    pub(super) fn act<T>(&self, deed: impl FnOnce(&mut Cluster) -> T) -> T {
         act(&self.shared, deed)
     }
 
@@ -210,32 +211,10 @@ impl Mischief {
     }
 
     /// Creates a pod again that nothing but a person makes.
-    fn again(&self, cluster: &mut Cluster, pod: &Value) {
+    pub(super) fn again(&self, cluster: &mut Cluster, pod: &Value) {
         if !pod["metadata"]["ownerReferences"].is_array() {
             self.world.create_pod_again(cluster, pod);
         }
-    }
-
-    async fn node(&mut self, fault: Fault) {
-        if fault == Fault::NodeGone {
-            let node = world::NODES[self.chance.below(world::NODES.len() as u64) as usize];
-            let lost = self.act(|cluster| take_node(cluster, node));
-            sleep(AWAY).await;
-            self.act(|cluster| {
-                world::create_node(cluster, node);
-                lost.iter().for_each(|pod| self.again(cluster, pod));
-            });
-            return;
-        }
-        let set = |taints: Value| {
-            let node = Key::new(Kind::Node, "", world::NODES[0]);
-            self.act(|cluster| {
-                let _ = cluster.update(&node, |node| node["spec"]["taints"] = taints);
-            });
-        };
-        set(json!([{ "key": "example.com/foreign", "effect": "NoSchedule" }]));
-        sleep(AWAY).await;
-        set(Value::Null);
     }
 }
 
@@ -253,16 +232,4 @@ fn set_ready(cluster: &mut Cluster, key: &Key, status: &str) -> bool {
         }
     };
     cluster.update_status(key, write).is_ok()
-}
-
-/// A node goes, and its pods with it. Says which.
-fn take_node(cluster: &mut Cluster, node: &str) -> Vec<Arc<Stored>> {
-    let on_it = cluster.store.list(Kind::Pod, Some(world::NAMESPACE));
-    let on_it: Vec<(Key, Arc<Stored>)> = on_it
-        .filter(|(_, pod)| pod["spec"]["nodeName"] == node)
-        .map(|(key, pod)| (key.clone(), pod.clone()))
-        .collect();
-    let _ = cluster.delete(&Key::new(Kind::Node, "", node));
-    on_it.iter().for_each(|(key, _)| drop(cluster.delete_now(key)));
-    on_it.into_iter().map(|(_, pod)| pod).collect()
 }

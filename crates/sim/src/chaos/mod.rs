@@ -3,7 +3,8 @@
 //! - [`fault`]: what there is, each with a name and a counter. [`faulty`]: the way between controller and server.
 //! - [`mischief`]: what happens to the cluster itself. [`process`]: controllers that crash, stop and start.
 //! - [`world`]: the objects of a run, and what has to become of them. [`seen`]: what each controller was shown.
-//! - [`history`]: what is checked of every commit. [`plan`], [`lab`], [`run`]: one run, from its seed. [`verdict`]: beside
+//! - [`history`]: what is checked of every commit: `order` (who was let go when), `places` (who landed where), `same` (what
+//!   must not be touched). [`plan`], [`lab`], [`run`]: one run, from its seed. [`verdict`]: beside
 //!   one without faults. [`batch`]: many of them.
 
 pub mod batch;
@@ -14,10 +15,13 @@ pub mod faulty;
 pub mod history;
 pub mod lab;
 pub mod mischief;
+mod node_mischief;
 pub mod order;
+pub mod places;
 pub mod plan;
 pub mod process;
 pub mod run;
+mod same;
 pub mod seen;
 pub mod verdict;
 pub mod world;

@@ -57,17 +57,21 @@ impl Plan {
 
     /// When the last of those faults strikes that have a time, in milliseconds.
     pub fn last_timed(&self) -> u64 {
-        let timed = |plan: &&Planned| matches!(plan.fault.place(), Place::Process | Place::Cluster);
-        self.faults.iter().filter(timed).map(|plan| plan.when).max().unwrap_or_default()
+        self.faults
+            .iter()
+            .filter(|plan| plan.fault.is_timed())
+            .map(|plan| plan.when)
+            .max()
+            .unwrap_or_default()
     }
 }
 
 fn sometime(fault: Fault, chance: &mut Chance) -> Planned {
     let when = match fault.place() {
         Place::Write => 1 + chance.below(40),
-        // Each start lists and watches nine kinds.
+        // Each start lists and watches nine kinds, in Full mode eleven.
         Place::List | Place::Watch => 1 + chance.below(20),
-        Place::Process | Place::Cluster => chance.below(9_000),
+        Place::Process | Place::Cluster | Place::Nodes => chance.below(9_000),
     };
     Planned { fault, when }
 }

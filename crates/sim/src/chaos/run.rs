@@ -28,8 +28,10 @@ const QUIET: Duration = Duration::from_secs(30);
 const SILENT: Duration = Duration::from_secs(120);
 /// How often it is looked at how things are.
 const LOOK: Duration = Duration::from_secs(1);
+/// After which faults one may hear of pods much later than of nodes.
+const UNHEARD: [Fault; 5] = [Fault::Hang, Fault::Silence, Fault::Behind, Fault::Unseen, Fault::ServerRestart];
 /// What the controller's own check of its decisions may find.
-const AUDITED: [&str; 4] = ["S1", "S2", "S6", "S7"];
+const AUDITED: [&str; 5] = ["S1", "S2", "S3", "S6", "S7"];
 
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -77,7 +79,10 @@ async fn go(plan: &Plan, aloud: bool) -> (Outcome, Vec<String>) {
     {
         let mut state = lab.history.state();
         state.order.clocks_are_wrong = plan.has(Fault::ClockJump);
+        state.places.clocks_are_wrong = plan.has(Fault::ClockJump);
+        state.places.views_are_old = UNHEARD.iter().any(|fault| plan.has(*fault));
         state.order.two_act = both_lead;
+        state.writes_come_late = plan.has(Fault::SlowCommit);
     }
     let second = async {
         match both_lead || elect {
@@ -125,7 +130,7 @@ async fn go(plan: &Plan, aloud: bool) -> (Outcome, Vec<String>) {
         written: state.written,
         starts: faults.starts(),
         disturbances: struck + state.disturbed + faults.starts().saturating_sub(processes),
-        picture: world::picture(&shared.lock()),
+        picture: world::picture(lab.world, &shared.lock()),
         took: ended.took,
     };
     (outcome, log)

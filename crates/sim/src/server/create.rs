@@ -52,7 +52,7 @@ pub fn create(
             break;
         }
     }
-    prepare::created(cluster, kind, &mut object)?;
+    prepare::created(cluster, kind, &mut object, generated)?;
     let name = text(&object["metadata"]["name"]).to_owned();
     let wrong = rules::created(kind, &object);
     if !wrong.is_empty() {

@@ -73,7 +73,12 @@ fn done(key: &Key, object: &Stored) -> Bytes {
     // Of these the server shows the last state.
     if matches!(
         key.kind,
-        Kind::Pod | Kind::PersistentVolumeClaim | Kind::ServiceAccount | Kind::ResourceQuota | Kind::Service
+        Kind::Pod
+            | Kind::PersistentVolumeClaim
+            | Kind::ServiceAccount
+            | Kind::ResourceQuota
+            | Kind::Service
+            | Kind::CsiNode
     ) {
         return object.json().clone();
     }

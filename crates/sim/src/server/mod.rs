@@ -1,11 +1,13 @@
 //! The API server: a service under the ordinary client, without a socket.
 //!
 //! - [`route`]: which object a URL means. [`read`], [`watch`], [`create`], [`change`], [`patch`], [`delete`]: the verbs.
-//! - [`defaults`]: what it fills in. [`rules`]: what it refuses, in which words. [`prepare`]: what it adds to new objects. [`quota`]: how much there may be.
+//! - [`defaults`]: what it fills in. [`rules`]: what it refuses, in which words. [`prepare`]: what it adds to new objects. [`admission`]: what our own
+//!   admission does to them. [`quota`]: how much there may be.
 //! - [`pods`], [`eviction`]: the subresources that only pods have. [`scale`]: the one that several kinds have.
 //!
 //! A request is carried out when it is polled, in one go; its effects are seen by whoever is polled next.
 
+pub mod admission;
 pub mod change;
 pub mod create;
 pub mod defaults;

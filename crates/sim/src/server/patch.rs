@@ -65,6 +65,7 @@ fn merge_key(list: &str) -> Option<&'static str> {
         | "env"
         | "volumes"
         | "schedulingGates"
+        | "drivers"
         | "imagePullSecrets"
         | "resourceClaims" => "name",
         "volumeMounts" => "mountPath",

@@ -1,18 +1,27 @@
 //! What becomes of a new object before it is looked at: defaults, what admission adds, a first status.
 
 use super::defaults::{self, Surroundings};
-use super::quota;
 use super::refusal::Refusal;
+use super::{admission, quota};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use serde_json::{Value, json};
 
-pub fn created(cluster: &mut Cluster, kind: Kind, object: &mut Value) -> Result<(), Refusal> {
+/// `generated`: its name is made up by the server, who lets admission look first.
+pub fn created(
+    cluster: &mut Cluster,
+    kind: Kind,
+    object: &mut Value,
+    generated: bool,
+) -> Result<(), Refusal> {
     defaults::fill(kind, object);
     match kind {
-        Kind::Pod => admit_pod(cluster, object)?,
+        Kind::Pod => admit_pod(cluster, object, generated)?,
         Kind::PriorityClass => admit_class(cluster, object)?,
-        _ => defaults::admit(kind, object),
+        _ => {
+            defaults::admit(kind, object);
+            admission::review(cluster, kind, object, generated);
+        }
     }
     defaults::initial_status(kind, object);
     if kind == Kind::Service {
@@ -34,7 +43,7 @@ fn give_address(cluster: &Cluster, spec: &mut Value) {
     spec["clusterIPs"] = json!([address]);
 }
 
-fn admit_pod(cluster: &mut Cluster, pod: &mut Value) -> Result<(), Refusal> {
+fn admit_pod(cluster: &mut Cluster, pod: &mut Value, generated: bool) -> Result<(), Refusal> {
     let suffix = cluster.chance.suffix();
     let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
     let classes: Vec<&Value> =
@@ -46,6 +55,7 @@ fn admit_pod(cluster: &mut Cluster, pod: &mut Value) -> Result<(), Refusal> {
         .collect();
     let around = Surroundings { classes: &classes, accounts: Some(&accounts), suffix: &suffix };
     defaults::admit_pod(pod, &around)?;
+    admission::review(cluster, Kind::Pod, pod, generated);
     quota::admit(cluster, pod)
 }
 

@@ -26,7 +26,7 @@ pub fn habits(plan: &Plan) -> Habits {
     });
     let mut rules: Vec<Rule> = ready.chain(fail).collect();
     rules.reverse();
-    Habits { rules, unprobed_pods_end: true, ..Habits::default() }
+    Habits { rules, unprobed_pods_end: true, agents_show_what_is_asked: true, ..Habits::default() }
 }
 
 /// Creates nodes, namespaces and objects. Says what was left out.

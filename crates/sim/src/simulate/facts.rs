@@ -3,7 +3,7 @@
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use rollcall_api::sequence::SequenceObject;
-use rollcall_api::watch::{NamespaceObject, NodeObject, OwnerObject, PodFacts};
+use rollcall_api::watch::{CsiNodeObject, NamespaceObject, NodeObject, OwnerObject, PodFacts};
 use rollcall_core::facts::{OwnerKind, Pod};
 use rollcall_core::index::{Index, Object};
 use rollcall_core::sequence::Sequence;
@@ -26,6 +26,8 @@ pub fn of(cluster: &Cluster) -> Index {
     if sequences.iter().any(by_node) {
         index = Index::of_full_mode();
         each::<NodeObject>(cluster, Kind::Node).for_each(|node| index.apply(Object::Node(node.facts())));
+        let drivers = each::<CsiNodeObject>(cluster, Kind::CsiNode);
+        drivers.for_each(|drivers| index.apply(Object::Drivers(drivers.facts())));
     }
     for namespace in each::<NamespaceObject>(cluster, Kind::Namespace) {
         index.apply(Object::Namespace(namespace.facts()));

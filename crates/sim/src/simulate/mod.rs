@@ -2,6 +2,7 @@
 //!
 //! - [`apply`]: the objects, as a person applies them. [`timeline`]: what became of each pod, seen commit by commit.
 //! - [`facts`]: all that is known, as the core keeps it. [`moment`]: what somebody sees who looks on.
+//! - [`closed`]: which nodes are not open yet for whom.
 //! - [`arrived`]: whether everything has. [`verdict`]: what became of it all. [`causes`]: why something has not arrived.
 //!   [`never`]: what never will. [`notes`]: what else is worth knowing. [`chain`]: what the end had to wait for.
 
@@ -9,6 +10,7 @@ mod apply;
 mod arrived;
 mod causes;
 mod chain;
+mod closed;
 mod facts;
 mod meanwhile;
 mod moment;
@@ -20,7 +22,7 @@ mod verdict;
 pub use moment::Moment;
 
 use crate::embedded::{self, Embedded};
-use crate::plan::Plan;
+use crate::plan::{Action, Plan};
 use crate::report::{Outcome, Report};
 use crate::server::Shared;
 use crate::store::Author;
@@ -30,6 +32,7 @@ use moment::Looking;
 use rollcall_api::names;
 use rollcall_controller::Config;
 use rollcall_controller::clock::Clock;
+use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use timeline::Timeline;
@@ -65,10 +68,21 @@ fn virtually(run: impl Future<Output = Result<Report>>) -> Result<Report> {
     runtime.block_on(run)
 }
 
-/// Whether any sequence does; then the controller runs in Full mode.
-fn goes_by_nodes(plan: &Plan) -> bool {
-    let sequences = plan.objects.iter().filter(|given| given.value["kind"] == names::SEQUENCE_KIND);
-    sequences.into_iter().any(|given| given.value["spec"]["scope"] == "Node")
+/// Whether the controller runs in Full mode, with its admission: when a sequence goes by nodes, or a namespace wants its pods
+/// to be given their gates.
+fn needs_full_mode(plan: &Plan) -> bool {
+    let by_nodes =
+        |object: &Value| object["kind"] == names::SEQUENCE_KIND && object["spec"]["scope"] == "Node";
+    let enabled = |object: &Value| {
+        object["kind"] == "Namespace"
+            && object["metadata"]["labels"][names::ENABLED_LABEL] == names::ENABLED_VALUE
+    };
+    let later = plan.at.iter().filter_map(|at| match &at.action {
+        Action::Apply { objects } => Some(objects),
+        _ => None,
+    });
+    let all = plan.objects.iter().chain(later.flatten());
+    all.into_iter().any(|given| by_nodes(&given.value) || enabled(&given.value))
 }
 
 async fn run(plan: Plan, looking: Option<Looking<'_>>) -> Result<Report> {
@@ -76,16 +90,18 @@ async fn run(plan: Plan, looking: Option<Looking<'_>>) -> Result<Report> {
     let embedded = Embedded::new(clock, plan.seed);
     let shared = embedded.shared.clone();
     let timeline = Timeline::new(clock.now());
+    let full = needs_full_mode(&plan);
     let notes = {
         let mut cluster = shared.lock();
         cluster.store.observe(Box::new(timeline.clone()));
         cluster.store.author = Author::User;
         cluster.habits = apply::habits(&plan);
+        cluster.admission.installed = full;
         let notes = apply::everything(&mut cluster, &plan)?;
         cluster.store.author = Author::Cluster;
         notes
     };
-    let config = Config { full: goes_by_nodes(&plan), ..embedded::config("simulation", plan.seed) };
+    let config = Config { full, ..embedded::config("simulation", plan.seed) };
     let client = embedded.client(Author::Controller(0));
     let controller = rollcall_controller::run(client, config, clock, CancellationToken::new());
     let over = tokio::select! {

@@ -1,5 +1,6 @@
 //! What became of each pod, seen commit by commit.
 
+use super::closed::Closed;
 use crate::kinds::Kind;
 use crate::report::{PodState, Span};
 use crate::store::{Change, Observer};
@@ -58,6 +59,7 @@ struct State {
     last_progress: u64,
     /// Owners of ReplicaSets and Jobs, by uid.
     parents: BTreeMap<String, (String, String)>,
+    closed: Closed,
 }
 
 #[derive(Clone)]
@@ -100,6 +102,7 @@ impl Observer for Timeline {
         let mut state = self.state();
         match change.key.kind {
             Kind::Pod => state.pod(change, at),
+            Kind::Node => state.closed.node(change),
             Kind::ReplicaSet | Kind::Job => {
                 if let Some((kind, name, _)) = controller(&change.object) {
                     state.parents.insert(change.object.uid().to_owned(), (kind, name));
@@ -150,7 +153,7 @@ impl State {
         }
         life.node = pod["spec"]["nodeName"].as_str().map(str::to_owned);
         let was_ready = life.spans.iter().any(|span| span.state == PodState::Ready);
-        let (state, why) = judge(pod, was_ready);
+        let (state, why) = judge(pod, was_ready, &self.closed);
         if life.spans.last().is_none_or(|last| last.state != state || last.why != why) {
             // What lasted no time was not.
             if life.spans.last().is_some_and(|last| last.from == at) {
@@ -181,7 +184,7 @@ fn condition<'a>(pod: &'a Value, kind: &str) -> Option<&'a Value> {
 }
 
 /// What a pod is, and why if there is more to say.
-fn judge(pod: &Value, was_ready: bool) -> (PodState, Option<String>) {
+fn judge(pod: &Value, was_ready: bool, closed: &Closed) -> (PodState, Option<String>) {
     let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     if pod["metadata"]["deletionTimestamp"].is_string() {
         return (PodState::Terminating, None);
@@ -197,7 +200,10 @@ fn judge(pod: &Value, was_ready: bool) -> (PodState, Option<String>) {
     if pod["spec"]["nodeName"].as_str().is_none_or(str::is_empty) {
         let unscheduled = condition(pod, "PodScheduled").filter(|scheduled| scheduled["status"] == "False");
         return match unscheduled.filter(|scheduled| scheduled["reason"] == "Unschedulable") {
-            Some(scheduled) => (PodState::Unschedulable, text(&scheduled["message"])),
+            Some(scheduled) => match closed.keeps_off(pod) {
+                Some(why) => (PodState::Held, Some(why)),
+                None => (PodState::Unschedulable, text(&scheduled["message"])),
+            },
             None => (PodState::Starting, None),
         };
     }

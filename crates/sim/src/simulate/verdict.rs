@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use rollcall_core::facts::Pod;
 use rollcall_core::index::SequenceEntry;
 use rollcall_core::sequence::explain::{Line, explain_sequence};
-use rollcall_core::sequence::spec::{Group, Members, Spec};
+use rollcall_core::sequence::spec::{Group, Members, Scope, Spec};
 use rollcall_core::sequence::{GroupView, evaluate};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -98,6 +98,7 @@ impl Verdict<'_> {
         });
         let report = SequenceReport {
             groups: groups.collect(),
+            by_node: entry.spec().is_some_and(|spec| spec.scope == Scope::Node),
             phase: text(&status["phase"]),
             message: text(&status["message"]),
             namespace,

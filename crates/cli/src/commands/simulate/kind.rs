@@ -51,6 +51,7 @@ pub fn has_pods(kind: Kind) -> bool {
         | Kind::ReplicaSet => true,
         Kind::Namespace
         | Kind::Node
+        | Kind::CsiNode
         | Kind::PriorityClass
         | Kind::ServiceAccount
         | Kind::ConfigMap

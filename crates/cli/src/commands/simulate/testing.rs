@@ -45,7 +45,7 @@ pub fn why(code: &str, sentence: &str, hint: &str) -> Why {
 
 fn sequence(name: &str, groups: Vec<GroupReport>) -> SequenceReport {
     let (phase, message) = ("Completed".into(), "all groups are complete".into());
-    SequenceReport { namespace: "default".into(), name: name.into(), phase, message, groups }
+    SequenceReport { namespace: "default".into(), name: name.into(), by_node: false, phase, message, groups }
 }
 
 fn report(ended: u64, sequences: Vec<SequenceReport>, pods: Vec<PodReport>) -> Report {

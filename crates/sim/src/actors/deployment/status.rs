@@ -141,7 +141,9 @@ fn ends(progressing: &Value, deadline: i64) -> Option<Timestamp> {
 fn next_check(deployment: &Stored, status: &Value) -> Option<Timestamp> {
     let deadline = deadline(deployment)?;
     let progressing = conditions::find(status, "Progressing")?;
-    if is_complete(deployment, status) || progressing["reason"] == "ProgressDeadlineExceeded" {
+    // Who was complete once is never said to have timed out, so there is nothing to look for: the deadline may be long over.
+    let settled = ["ProgressDeadlineExceeded", "NewReplicaSetAvailable"];
+    if is_complete(deployment, status) || settled.contains(&text(&progressing["reason"])) {
         return None;
     }
     // A second later, as the real one: the times in the condition have lost their fractions.
@@ -190,4 +192,23 @@ fn counts(deployment: &Stored, sets: &Sets, stamp: &str) -> Value {
     };
     conditions::set(&mut status, condition("Available", available.0, available.1, available.2, stamp));
     status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A deadline that is over and of which nothing follows would be looked at again at once, for ever.
+    #[test]
+    fn who_was_complete_once_has_no_deadline_any_more() {
+        let check = |reason: &str| {
+            let condition =
+                json!({ "type": "Progressing", "reason": reason, "lastUpdateTime": "2026-01-01T00:00:00Z" });
+            let status = json!({ "replicas": 2, "updatedReplicas": 2, "availableReplicas": 1, "conditions": [condition] });
+            let spec = json!({ "replicas": 2, "progressDeadlineSeconds": 600 });
+            next_check(&Stored::draft(json!({ "metadata": {}, "spec": spec })), &status)
+        };
+        assert_eq!(check("ReplicaSetUpdated"), "2026-01-01T00:10:01Z".parse().ok());
+        assert_eq!([check("NewReplicaSetAvailable"), check("ProgressDeadlineExceeded")], [None, None]);
+    }
 }

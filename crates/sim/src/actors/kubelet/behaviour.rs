@@ -13,6 +13,14 @@
 //! | `NAME.exit-code: "3"` | with this code; 0 if it is not said |
 //! | `NAME.exit-times: "2"` | only the first two times; then it runs on, or, as an init container, ends well |
 //! | `NAME.stop: 3s` | how long it takes to end when it is asked to |
+//!
+//! And what an agent shows on its node some time after it is ready (see [`crate::actors::agents`]):
+//!
+//! | annotation | |
+//! |---|---|
+//! | `csi-driver: NAME` | registered in the node's CSINode |
+//! | `device: NAME=2` | a resource that the node offers, and how much of it |
+//! | `condition: TYPE` | a condition of the node that is True |
 
 use crate::habits::{Habits, Rule};
 use jiff::SignedDuration;
@@ -59,7 +67,7 @@ pub struct Program {
     pub stop: SignedDuration,
 }
 
-fn annotation<'a>(pod: &'a Value, name: &str) -> Option<&'a str> {
+pub fn annotation<'a>(pod: &'a Value, name: &str) -> Option<&'a str> {
     let annotations = pod["metadata"]["annotations"].as_object()?;
     annotations.get(&format!("{PREFIX}{name}"))?.as_str()
 }

@@ -1,10 +1,9 @@
 //! Sequences that are deleted, held and suspended while others go on.
 
 use super::super::fault::Fault;
-use super::{End, Group, NAMESPACE, Rule, Step, When, World, pods, sequence};
+use super::{End, Group, NAMESPACE, Rule, Step, When, World, has_note, pods, sequence};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
-use rollcall_api::names;
 use serde_json::{Value, json};
 
 const DB: &[&str] = &["db-0"];
@@ -18,6 +17,7 @@ static RULES: [Rule; 4] = [
         end: End::Completed,
         permitted: true,
         lets_go: true,
+        guard: None,
     },
     // Deleted when its first group is on its way; what it still holds is let go.
     Rule {
@@ -31,6 +31,7 @@ static RULES: [Rule; 4] = [
         end: End::Deleted,
         permitted: true,
         lets_go: true,
+        guard: None,
     },
     // Deleted, and what it holds stays held.
     Rule {
@@ -40,6 +41,7 @@ static RULES: [Rule; 4] = [
         end: End::Deleted,
         permitted: true,
         lets_go: false,
+        guard: None,
     },
     Rule {
         namespace: NAMESPACE,
@@ -48,11 +50,13 @@ static RULES: [Rule; 4] = [
         end: End::Completed,
         permitted: true,
         lets_go: true,
+        guard: None,
     },
 ];
 
 pub static WORLD: World = World {
     name: "farewell",
+    full: false,
     rules: &RULES,
     manifests,
     script: &[
@@ -86,9 +90,7 @@ fn manifests() -> Vec<(Kind, Value)> {
 
 /// Whether there is a note of the one that lets its pods go. Until then nothing is promised about a deletion that nobody sees.
 fn is_noted(cluster: &Cluster) -> bool {
-    let uid = cluster.store.get(&RULES[1].key()).map(|gone| gone.uid().to_owned()).unwrap_or_default();
-    let mut notes = cluster.store.list(Kind::ConfigMap, Some(names::OWN_NAMESPACE));
-    notes.any(|(key, _)| key.name.ends_with(&uid))
+    has_note(cluster, &RULES[1])
 }
 
 fn delete(cluster: &mut Cluster) {

@@ -1,6 +1,7 @@
 //! Whether everything is as it should be in the end.
 
-use super::{End, Group, Members, Rule, World, has_arrived, is_held, tier};
+use super::{End, Group, Members, OURS, Rule, World, has_arrived, is_held, tier};
+use crate::chaos::same;
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use rollcall_api::names;
@@ -19,7 +20,19 @@ pub fn unfinished(world: &World, cluster: &Cluster, scripted: bool) -> Option<St
             (false, false) => {}
         }
     }
-    world.rules.iter().find_map(|rule| of_sequence(rule, cluster, scripted))
+    world.rules.iter().find_map(|rule| of_sequence(rule, cluster, scripted)).or_else(|| on_nodes(cluster))
+}
+
+/// What is on nodes in the end: what living sequences wrote down there, and nothing that keeps anybody off.
+fn on_nodes(cluster: &Cluster) -> Option<String> {
+    let sequences = || cluster.store.list(Kind::PodSequence, None).map(|(_, sequence)| sequence.uid());
+    let may_stay = |key: &String| {
+        let uid = key.strip_prefix(names::JOURNAL_PREFIX);
+        uid.is_some_and(|uid| sequences().any(|living| living == uid))
+    };
+    let nodes = cluster.store.list(Kind::Node, None);
+    let mut left = nodes.flat_map(|(key, node)| same::ours(node).into_iter().map(move |mark| (key, mark)));
+    left.find(|(_, mark)| !may_stay(mark)).map(|(key, mark)| format!("node {} still has {mark}", key.name))
 }
 
 fn of_sequence(rule: &Rule, cluster: &Cluster, scripted: bool) -> Option<String> {
@@ -67,8 +80,12 @@ fn of_group(group: &Group, cluster: &Cluster, scripted: bool) -> Option<String> 
 }
 
 /// What has to be the same in the end whatever went wrong: no times, no uids, no versions, no generated names.
-pub fn picture(cluster: &Cluster) -> Vec<String> {
+pub fn picture(world: &World, cluster: &Cluster) -> Vec<String> {
     let mut lines = Vec::new();
+    if world.full {
+        let nodes = cluster.store.list(Kind::Node, None);
+        lines.extend(nodes.map(|(key, node)| format!("nodes/{} {}", key.name, of_node(node))));
+    }
     for kind in [Kind::PodSequence, Kind::Pod, Kind::ConfigMap] {
         for (key, object) in cluster.store.list(kind, None) {
             let (name, summary) = match kind {
@@ -96,5 +113,18 @@ fn of_status(sequence: &Value) -> Value {
     let fields = ["name", "state", "expected", "present", "released", "arrived"];
     let groups: Vec<Value> =
         groups.map(|group| fields.iter().map(|field| group[*field].clone()).collect()).collect();
-    json!([sequence["status"]["phase"], sequence["spec"], groups])
+    json!([sequence["status"]["phase"], sequence["spec"], groups, sequence["status"]["nodes"]])
+}
+
+/// Labels, taints, and of what is written down which groups have been open and complete.
+fn of_node(node: &Value) -> Value {
+    let annotations = node["metadata"]["annotations"].as_object().into_iter().flatten();
+    let journals = annotations.filter(|(key, _)| key.starts_with(OURS)).map(|(_, text)| {
+        let groups = same::journal(text).as_object().cloned().unwrap_or_default();
+        let times = |times: Value| times.as_object().map(|times| times.keys().cloned().collect::<Vec<_>>());
+        groups.into_iter().map(|(group, is)| json!([group, times(is)])).collect::<Vec<_>>()
+    });
+    let mut journals: Vec<Value> = journals.map(Value::from).collect();
+    journals.sort_by_key(Value::to_string);
+    json!([node["metadata"]["labels"], node["spec"]["taints"], journals])
 }

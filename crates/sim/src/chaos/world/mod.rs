@@ -6,12 +6,13 @@
 mod farewell;
 mod judge;
 mod neighbours;
+mod nodes;
 mod shop;
 mod workloads;
 
 pub use judge::{picture, unfinished};
 
-use super::fault::Fault;
+use super::fault::{Fault, Place};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::store::Key;
@@ -23,12 +24,20 @@ pub const NAMESPACE: &str = "default";
 /// A namespace that permits nothing to anybody.
 pub const CLOSED: &str = "closed";
 pub const NODES: [&str; 2] = ["node-1", "node-2"];
+/// A label of nodes that is not ours.
+pub const AGENTS_LABEL: &str = "example.com/agents";
+/// A CSI driver.
+pub const DRIVER: &str = "csi.example.com";
+/// What everything of ours on a node begins with.
+pub const OURS: &str = "podsequence.example.com/";
 
 /// How long a program takes until it can answer; see `testbed/README.md`.
 const READY_AFTER: &str = "testbed.rollcall.dev/ready-after";
 
 pub struct World {
     pub name: &'static str,
+    /// Whether we run in Full mode, with our admission, and may write to nodes.
+    pub full: bool,
     /// The first one is the one that faults strike.
     pub rules: &'static [Rule],
     pub manifests: fn() -> Vec<(Kind, Value)>,
@@ -50,6 +59,14 @@ pub struct Rule {
     pub permitted: bool,
     /// Whether its end lets its pods go.
     pub lets_go: bool,
+    /// Of one that goes by nodes: how it keeps them closed.
+    pub guard: Option<Guard>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Guard {
+    Labels,
+    Taints,
 }
 
 /// What becomes of a sequence.
@@ -72,6 +89,17 @@ pub struct Group {
     pub settle_seconds: i64,
     /// How many may start at the same time.
     pub at_once: usize,
+    /// One on each node, and not wherever there is room.
+    pub agents: Option<Agents>,
+}
+
+/// What is to be known of a DaemonSet. It tolerates everything.
+#[derive(Clone, Copy)]
+pub struct Agents {
+    /// Only on nodes with the label [`AGENTS_LABEL`].
+    pub labelled: bool,
+    /// It brings [`DRIVER`], and the group waits for that, too.
+    pub driver: bool,
 }
 
 pub enum Members {
@@ -99,8 +127,16 @@ pub enum When {
 }
 
 /// The first one is for every fault at every write, the others for what is random; they are smaller, and many more runs.
-pub static ALL: [&World; 5] =
-    [&shop::WORLD, &shop::SMALLER, &workloads::WORLD, &neighbours::WORLD, &farewell::WORLD];
+pub static ALL: [&World; 8] = [
+    &shop::WORLD,
+    &shop::SMALLER,
+    &workloads::WORLD,
+    &neighbours::WORLD,
+    &farewell::WORLD,
+    &nodes::LABELS,
+    &nodes::TAINTS,
+    &nodes::FAREWELL,
+];
 
 /// The world of a run, by its place: of seed 0 the first one, of the others these in turn. The small shop is the one in which
 /// most goes on per second.
@@ -109,7 +145,7 @@ pub fn place(seed: u64) -> usize {
     if seed == 0 { 0 } else { IN_TURN[turn] }
 }
 
-const IN_TURN: [usize; 7] = [1, 2, 1, 3, 1, 4, 1];
+const IN_TURN: [usize; 10] = [1, 2, 1, 3, 1, 4, 1, 5, 6, 7];
 
 /// A seed for each world, in their order.
 pub fn seeds() -> impl Iterator<Item = u64> {
@@ -121,6 +157,12 @@ impl Rule {
         Key::new(Kind::PodSequence, self.namespace, self.sequence)
     }
 
+    /// By which a node is known that has not reached a group.
+    pub fn node_key(&self, position: usize) -> String {
+        let (namespace, sequence, group) = (self.namespace, self.sequence, self.groups[position].name);
+        format!("{OURS}{namespace}.{sequence}.{group}-blocked")
+    }
+
     /// The first group that claims a pod.
     pub fn group_of(&self, name: &str, tier: &str) -> Option<usize> {
         self.groups.iter().position(|group| group.claims(name, tier))
@@ -130,12 +172,16 @@ impl Rule {
 impl Group {
     const fn named(name: &'static str, pods: &'static [&'static str]) -> Group {
         let (required, members) = (pods.len(), Members::Named(pods));
-        Group { name, members, required, finally: required, settle_seconds: 0, at_once: usize::MAX }
+        Group::of(name, members, required)
     }
 
     const fn tier(name: &'static str, required: usize) -> Group {
-        let members = Members::Tier(name);
-        Group { name, members, required, finally: required, settle_seconds: 0, at_once: usize::MAX }
+        Group::of(name, Members::Tier(name), required)
+    }
+
+    const fn of(name: &'static str, members: Members, required: usize) -> Group {
+        let (finally, at_once) = (required, usize::MAX);
+        Group { name, members, required, finally, settle_seconds: 0, at_once, agents: None }
     }
 
     pub fn claims(&self, name: &str, tier: &str) -> bool {
@@ -148,10 +194,13 @@ impl Group {
 
 impl World {
     pub fn allows(&self, fault: Fault) -> bool {
-        !self.spared.contains(&fault)
+        !self.spared.contains(&fault) && (self.full || fault.place() != Place::Nodes)
     }
 
     pub fn create(&self, cluster: &mut Cluster) {
+        if self.full {
+            nodes::install(cluster);
+        }
         NODES.iter().for_each(|node| create_node(cluster, node));
         create_own_namespace(cluster);
         for (kind, object) in (self.manifests)() {
@@ -180,8 +229,11 @@ impl World {
     }
 }
 
+/// A node as others leave it: with a label and a taint that are not ours, and keep nobody away.
 pub fn create_node(cluster: &mut Cluster, name: &str) {
-    let _ = cluster.create(Kind::Node, json!({ "metadata": { "name": name } }));
+    let taint = json!({ "key": "example.com/pool", "value": "a", "effect": "PreferNoSchedule" });
+    let metadata = json!({ "name": name, "labels": { AGENTS_LABEL: "yes" } });
+    let _ = cluster.create(Kind::Node, json!({ "metadata": metadata, "spec": { "taints": [taint] } }));
 }
 
 pub fn create_own_namespace(cluster: &mut Cluster) {
@@ -230,6 +282,13 @@ fn sequence(rule: &Rule, spec: Value) -> (Kind, Value) {
 
 fn namespace(name: &str, annotations: Value) -> (Kind, Value) {
     (Kind::Namespace, json!({ "metadata": { "name": name, "annotations": annotations } }))
+}
+
+/// Whether there is a note of a sequence.
+fn has_note(cluster: &Cluster, rule: &Rule) -> bool {
+    let uid = cluster.store.get(&rule.key()).map(|sequence| sequence.uid().to_owned()).unwrap_or_default();
+    let mut notes = cluster.store.list(Kind::ConfigMap, Some(names::OWN_NAMESPACE));
+    notes.any(|(key, _)| key.name.ends_with(&uid))
 }
 
 /// Whether a pod has arrived, as a person would judge by `kubectl get pods`.

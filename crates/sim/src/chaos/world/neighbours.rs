@@ -27,6 +27,7 @@ static RULES: [Rule; 4] = [
         end: End::Completed,
         permitted: true,
         lets_go: true,
+        guard: None,
     },
     // Shares app-0 with the first, and lets it go later.
     Rule {
@@ -39,6 +40,7 @@ static RULES: [Rule; 4] = [
         end: End::Completed,
         permitted: true,
         lets_go: true,
+        guard: None,
     },
     // From another namespace, with its permission.
     Rule {
@@ -48,6 +50,7 @@ static RULES: [Rule; 4] = [
         end: End::Completed,
         permitted: true,
         lets_go: true,
+        guard: None,
     },
     // Without one: it neither acts nor holds anything back.
     Rule {
@@ -57,11 +60,13 @@ static RULES: [Rule; 4] = [
         end: End::Failed,
         permitted: false,
         lets_go: false,
+        guard: None,
     },
 ];
 
 pub static WORLD: World = World {
     name: "neighbours",
+    full: false,
     rules: &RULES,
     manifests,
     script: &[

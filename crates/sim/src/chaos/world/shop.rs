@@ -9,8 +9,8 @@ const APP: &[&str] = &["app-0", "app-1", "app-2", "app-3"];
 const WEB: &[&str] = &["web-0", "web-1", "web-2", "web-3"];
 
 const fn shop(groups: &'static [Group]) -> Rule {
-    let (end, permitted, lets_go) = (End::Completed, true, true);
-    Rule { namespace: NAMESPACE, sequence: "shop", groups, end, permitted, lets_go }
+    let (end, permitted, lets_go, guard) = (End::Completed, true, true, None);
+    Rule { namespace: NAMESPACE, sequence: "shop", groups, end, permitted, lets_go, guard }
 }
 
 static LARGE: Rule = shop(&[
@@ -27,6 +27,7 @@ static SMALL: Rule = shop(&[
 
 pub static WORLD: World = World {
     name: "shop",
+    full: false,
     rules: std::slice::from_ref(&LARGE),
     manifests: || manifests(&LARGE, 4),
     script: &[],
@@ -36,6 +37,7 @@ pub static WORLD: World = World {
 
 pub static SMALLER: World = World {
     name: "small shop",
+    full: false,
     rules: std::slice::from_ref(&SMALL),
     manifests: || manifests(&SMALL, 2),
     script: &[],

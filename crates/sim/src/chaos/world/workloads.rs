@@ -21,10 +21,12 @@ static SHOP: Rule = Rule {
     end: End::Completed,
     permitted: true,
     lets_go: true,
+    guard: None,
 };
 
 pub static WORLD: World = World {
     name: "workloads",
+    full: false,
     rules: std::slice::from_ref(&SHOP),
     manifests,
     script: &[Step { when: When::Finished, deed: clean_up }, Step { when: When::Finished, deed: scale_up }],

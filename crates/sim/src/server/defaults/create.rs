@@ -42,6 +42,7 @@ pub fn initial_status(kind: Kind, object: &mut Value) {
         }
         // A node registers with its status.
         Kind::Node
+        | Kind::CsiNode
         | Kind::PriorityClass
         | Kind::ConfigMap
         | Kind::Secret

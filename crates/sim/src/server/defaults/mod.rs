@@ -54,7 +54,8 @@ pub fn fill(kind: Kind, object: &mut Value) {
         Kind::Service => core::fill_service(object),
         Kind::PersistentVolumeClaim => core::fill_claim(object),
         Kind::PriorityClass => default(object, "preemptionPolicy", "PreemptLowerPriority"),
-        Kind::ServiceAccount
+        Kind::CsiNode
+        | Kind::ServiceAccount
         | Kind::ConfigMap
         | Kind::ResourceQuota
         | Kind::PodDisruptionBudget

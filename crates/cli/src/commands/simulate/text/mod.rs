@@ -102,14 +102,14 @@ impl<'a> Picture<'a> {
         let others: Vec<usize> = (0..self.report.pods.len()).filter(|pod| !shown.contains(pod)).collect();
         if !others.is_empty() {
             text += &format!("{}\n", styled(STRONG, "pods of no sequence"));
-            text += &self.pods(&others);
+            text += &self.pods(&others, false);
         }
         let legend = words::wrapped(&self.legend(), self.width(), 0).replace('\u{a0}', " ");
         text + &format!("\n{}\n", styled(FAINT, legend))
     }
 
     fn sequence(&self, sequence: &SequenceReport) -> String {
-        let SequenceReport { namespace, name, phase, message, groups } = sequence;
+        let SequenceReport { namespace, name, by_node, phase, message, groups } = sequence;
         let several = self.report.sequences.iter().any(|other| other.namespace != *namespace);
         let place = words::plain(&if several { format!("{namespace}/{name}") } else { name.clone() });
         let look = match phase.as_str() {
@@ -124,12 +124,12 @@ impl<'a> Picture<'a> {
         }
         text.push('\n');
         for number in 0..groups.len() {
-            text += &self.group(groups, number);
+            text += &self.group(groups, number, *by_node);
         }
         text
     }
 
-    fn group(&self, groups: &[GroupReport], number: usize) -> String {
+    fn group(&self, groups: &[GroupReport], number: usize, by_node: bool) -> String {
         let group = &groups[number];
         // A group without pods is there from the beginning; it has nothing to wait with.
         let began = words::began(self.report, group).unwrap_or(0);
@@ -148,11 +148,12 @@ impl<'a> Picture<'a> {
         if let (false, Some(waited), 1..) = (wide, waited, self.pods_per_group) {
             text += &format!("{}  {}\n", " ".repeat(self.names), styled(FAINT, format!("└ {waited}")));
         }
-        text + &self.pods(&group.pods)
+        text + &self.pods(&group.pods, by_node)
     }
 
-    /// The rows of pods: all, or those that say most, and what the others came to.
-    fn pods(&self, pods: &[usize]) -> String {
+    /// The rows of pods: all, or those that say most, and what the others came to. Where each node goes its own way, with the
+    /// node of each.
+    fn pods(&self, pods: &[usize], by_node: bool) -> String {
         let interesting = |pod: &&usize| {
             self.critical.contains(*pod)
                 || self.report.pods.get(**pod).is_some_and(|pod| pod.arrived.is_none())
@@ -174,7 +175,7 @@ impl<'a> Picture<'a> {
         let mut text = String::new();
         for pod in shown.iter().filter_map(|place| self.report.pods.get(pods[*place])) {
             let cells = bar::of_pod(pod, self.scale);
-            text += &self.row(&fit(&format!("  {}", pod.name), self.names), &cells, &beside(pod));
+            text += &self.row(&fit(&format!("  {}", pod.name), self.names), &cells, &beside(pod, by_node));
         }
         // In a long picture the line of the group already says how many there are.
         if !folded.is_empty() && self.pods_per_group > 0 {
@@ -219,10 +220,11 @@ fn without_trailing_blanks(name: &str, cells: &[Cell]) -> String {
 }
 
 /// Nothing, where the bar says it all.
-fn beside(pod: &PodReport) -> String {
-    match &pod.reason {
-        Some(why) => styled(BAD, &why.code),
-        None => String::new(),
+fn beside(pod: &PodReport, by_node: bool) -> String {
+    match (&pod.reason, &pod.node) {
+        (Some(why), _) => styled(BAD, &why.code),
+        (None, Some(node)) if by_node => styled(FAINT, format!("on {}", words::plain(node))),
+        (None, _) => String::new(),
     }
 }
 

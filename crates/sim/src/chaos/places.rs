@@ -1,0 +1,270 @@
+//! Where the pods of sequences that go by nodes landed, and whether their node had come so far.
+
+use super::history::Violation;
+use super::node_mischief::closes;
+use super::seen::Seen;
+use super::world::{self, Guard, Rule, World};
+use crate::store::{Author, Change, Key};
+use jiff::Timestamp;
+use rollcall_api::names;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A group, by the places of its rule and of itself.
+type GroupPlace = (usize, usize);
+
+/// What was committed so far, as far as it matters who is where.
+pub struct Places {
+    world: &'static World,
+    seen: Seen,
+    pub clocks_are_wrong: bool,
+    /// Pods may not be heard of for a while: then those of a node that is gone are taken for those of the one that has come back
+    /// under its name.
+    pub views_are_old: bool,
+    /// The names that any node has had.
+    names: BTreeSet<String>,
+    nodes: BTreeMap<String, Node>,
+    pods: BTreeMap<Key, Pod>,
+    /// The uid of each sequence while it is there, by the place of its rule.
+    sequences: BTreeMap<usize, String>,
+    /// Groups that were complete on any node, be it gone since.
+    ever: BTreeSet<GroupPlace>,
+}
+
+#[derive(Default)]
+struct Node {
+    uid: String,
+    /// It is not the first one of its name.
+    came_back: bool,
+    labelled: bool,
+    driver: bool,
+    /// What others have taken off that kept it closed.
+    robbed: BTreeSet<String>,
+    /// Since when which group is known to have been complete here.
+    complete: BTreeMap<GroupPlace, Timestamp>,
+}
+
+struct Pod {
+    uid: String,
+    tier: String,
+    node: Option<String>,
+    arrived: bool,
+    /// On its way out it does not count any more.
+    leaves: bool,
+    /// Let go by us, for this sequence of that rule.
+    let_go: BTreeMap<usize, String>,
+}
+
+impl Places {
+    pub fn new(world: &'static World, seen: Seen) -> Places {
+        Places {
+            world,
+            seen,
+            clocks_are_wrong: false,
+            views_are_old: false,
+            names: BTreeSet::new(),
+            nodes: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            sequences: BTreeMap::new(),
+            ever: BTreeSet::new(),
+        }
+    }
+
+    fn rules(&self) -> impl Iterator<Item = (usize, &'static Rule, Guard)> + use<> {
+        let all = self.world.rules.iter().enumerate();
+        all.filter_map(|(place, rule)| Some((place, rule, rule.guard?)))
+    }
+
+    pub fn sequence(&mut self, change: &Change) {
+        let found = self.rules().find(|(_, rule, _)| rule.key() == change.key);
+        let Some((place, ..)) = found else { return };
+        match change.after() {
+            Some(sequence) => _ = self.sequences.insert(place, sequence.uid().to_owned()),
+            None => _ = self.sequences.remove(&place),
+        }
+    }
+
+    pub fn node(&mut self, change: &Change) {
+        let name = &*change.key.name;
+        let known = self.nodes.remove(name).filter(|known| known.uid == change.object.uid());
+        let Some(object) = change.after() else { return };
+        let mut node = known.unwrap_or_else(|| {
+            let came_back = !self.names.insert(name.to_owned());
+            Node { uid: object.uid().to_owned(), came_back, ..Node::default() }
+        });
+        node.labelled = object["metadata"]["labels"][world::AGENTS_LABEL] == "yes";
+        let before = change.before.as_ref().map(|before| closed_by(before)).unwrap_or_default();
+        let after = closed_by(object);
+        if change.author == Author::User {
+            node.robbed.extend(before.difference(&after).cloned());
+        }
+        node.robbed.retain(|key| !after.contains(key));
+        self.nodes.insert(name.to_owned(), node);
+        self.judge(name, change.at);
+    }
+
+    pub fn csi_node(&mut self, change: &Change) {
+        let drivers = change.after().and_then(|csi| csi["spec"]["drivers"].as_array());
+        let registered = drivers.into_iter().flatten().any(|driver| driver["name"] == world::DRIVER);
+        if let Some(node) = self.nodes.get_mut(&*change.key.name) {
+            node.driver = registered;
+            self.judge(&change.key.name, change.at);
+        }
+    }
+
+    /// A pod has changed, by whomever.
+    pub fn pod(&mut self, change: &Change) -> Vec<Violation> {
+        let key = &change.key;
+        if &*key.namespace != world::NAMESPACE {
+            return Vec::new();
+        }
+        let known = self.pods.remove(key).filter(|known| known.uid == change.object.uid());
+        let (was_on, let_go) = known.map(|known| (known.node, known.let_go)).unwrap_or_default();
+        let on =
+            change.object["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()).map(str::to_owned);
+        if let Some(pod) = change.after() {
+            let (uid, tier) = (pod.uid().to_owned(), world::tier(pod).to_owned());
+            let (node, arrived, leaves) = (on.clone(), world::has_arrived(pod), pod.is_terminating());
+            self.pods.insert(key.clone(), Pod { uid, tier, node, arrived, leaves, let_go });
+        }
+        let Some(node) = on else { return Vec::new() };
+        let landed = was_on.is_none() && !change.deleted;
+        let found = if landed { self.landed(key, &node, change.at) } else { Vec::new() };
+        self.judge(&node, change.at);
+        found
+    }
+
+    /// Which groups are complete on a node now? Once they were, they stay so.
+    fn judge(&mut self, name: &str, at: Timestamp) {
+        let Some(node) = self.nodes.get(name) else { return };
+        let mut new = Vec::new();
+        for (place, rule, _) in self.rules() {
+            for (position, group) in rule.groups.iter().enumerate() {
+                if node.complete.contains_key(&(place, position)) {
+                    continue;
+                }
+                let here =
+                    self.pods.iter().filter(|(_, pod)| pod.node.as_deref() == Some(name) && !pod.leaves);
+                let mut here = here
+                    .filter(|(key, pod)| rule.group_of(&key.name, &pod.tier) == Some(position))
+                    .peekable();
+                let there = here.peek().is_some();
+                let wanted = group.agents.is_some_and(|agents| !agents.labelled || node.labelled);
+                let shown = !group.agents.is_some_and(|agents| agents.driver) || node.driver;
+                if !here.all(|(_, pod)| pod.arrived) || wanted && !there || !shown {
+                    break;
+                }
+                new.push((place, position));
+            }
+        }
+        let node = self.nodes.get_mut(name).expect("it was there");
+        node.complete.extend(new.iter().map(|group| (*group, at)));
+        self.ever.extend(new);
+    }
+
+    /// Why a node is not yet open for a group; every group waits for the one before it.
+    fn too_early(&self, node: &Node, (place, position): GroupPlace, at: Timestamp) -> Option<String> {
+        let earlier = position.checked_sub(1).filter(|_| !(node.came_back && self.views_are_old))?;
+        let group = &self.world.rules[place].groups[earlier];
+        let Some(since) = node.complete.get(&(place, earlier)) else {
+            return Some(format!("before {} was complete there", group.name));
+        };
+        let settled = at.duration_since(*since).as_millis();
+        let early = !self.clocks_are_wrong && settled < i128::from(group.settle_seconds * 1000);
+        early.then(|| format!("{settled} ms after {} was complete there", group.name))
+    }
+
+    /// A pod was bound to a node.
+    fn landed(&self, key: &Key, name: &str, at: Timestamp) -> Vec<Violation> {
+        let (Some(pod), Some(node)) = (self.pods.get(key), self.nodes.get(name)) else { return Vec::new() };
+        let mut found = Vec::new();
+        for (place, rule, _) in self.rules() {
+            let Some(position) = rule.group_of(&key.name, &pod.tier) else { continue };
+            // Whom we did not let go, or for a sequence that is gone, lands where it likes.
+            let ours = pod.let_go.get(&place).is_some_and(|uid| self.sequences.get(&place) == Some(uid));
+            let robbed = [rule.node_key(position), names::UNSEEN_LABEL.to_owned()];
+            if !ours || robbed.iter().any(|key| node.robbed.contains(key)) {
+                continue;
+            }
+            let why = self.too_early(node, (place, position), at);
+            found.extend(why.map(|why| broken("S1", format!("pod {} landed on {name} {why}", key.name))));
+        }
+        found
+    }
+
+    /// A pod was let go by one of our controllers.
+    pub fn released(&mut self, change: &Change, process: usize) -> Vec<Violation> {
+        let (key, object) = (&change.key, &change.object);
+        let (mut found, pinned) = (Vec::new(), pinned_to(object));
+        for (place, rule, guard) in self.rules() {
+            let Some(position) = rule.group_of(&key.name, world::tier(object)) else { continue };
+            let Some(uid) = self.sequences.get(&place).filter(|uid| self.seen.knew(process, uid)).cloned()
+            else {
+                continue;
+            };
+            let why = match pinned {
+                Some(name) => {
+                    self.nodes.get(name).and_then(|node| self.too_early(node, (place, position), change.at))
+                }
+                None => position
+                    .checked_sub(1)
+                    .filter(|earlier| !self.ever.contains(&(place, *earlier)))
+                    .map(|_| "before any node was open for it".to_owned()),
+            };
+            found.extend(why.map(|why| broken("S1", format!("pod {} was released {why}", key.name))));
+            let missing = if pinned.is_none() { unsteered(rule, guard, position, object) } else { None };
+            found.extend(
+                missing.map(|what| broken("S2", format!("pod {} was released without {what}", key.name))),
+            );
+            if let Some(pod) = self.pods.get_mut(key) {
+                pod.let_go.insert(place, uid);
+            }
+        }
+        found
+    }
+}
+
+fn broken(invariant: &'static str, detail: String) -> Violation {
+    Violation { invariant, detail }
+}
+
+/// The keys of ours that keep a node closed.
+fn closed_by(node: &Value) -> BTreeSet<String> {
+    let labels = node["metadata"]["labels"].as_object().into_iter().flatten().map(|(key, _)| key.as_str());
+    let taints = node["spec"]["taints"].as_array().into_iter().flatten();
+    let taints = taints.filter_map(|taint| taint["key"].as_str());
+    labels.chain(taints).filter(|key| closes(key)).map(str::to_owned).collect()
+}
+
+fn terms(pod: &Value) -> &[Value] {
+    let affinity = &pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    affinity["nodeSelectorTerms"].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// The one node that a pod of a DaemonSet can run on.
+fn pinned_to(pod: &Value) -> Option<&str> {
+    terms(pod).first()?["matchFields"][0]["values"][0].as_str()
+}
+
+/// What a pod that could land anywhere is not told: to stay off nodes that are closed to it, and not to mind those that are
+/// closed only to others.
+fn unsteered(rule: &Rule, guard: Guard, position: usize, pod: &Value) -> Option<String> {
+    let avoids = |key: &str| {
+        let absent = |item: &Value| item["key"] == key && item["operator"] == "DoesNotExist";
+        let term =
+            |term: &Value| term["matchExpressions"].as_array().is_some_and(|all| all.iter().any(absent));
+        !terms(pod).is_empty() && terms(pod).iter().all(term)
+    };
+    let own = (guard == Guard::Labels).then(|| rule.node_key(position));
+    let mut avoided = own.into_iter().chain([names::UNSEEN_LABEL.to_owned()]);
+    if let Some(key) = avoided.find(|key| !avoids(key)) {
+        return Some(format!("affinity to nodes without {key}"));
+    }
+    let tolerates = |key: &String| {
+        let tolerations = pod["spec"]["tolerations"].as_array().into_iter().flatten();
+        tolerations.into_iter().any(|is| is["key"] == key.as_str() && is["operator"] == "Exists")
+    };
+    let later = (position + 1..rule.groups.len()).filter(|later| rule.groups[*later].agents.is_none());
+    let mut later = later.filter(|_| guard == Guard::Taints).map(|later| rule.node_key(later));
+    later.find(|key| !tolerates(key)).map(|key| format!("toleration of {key}"))
+}

@@ -1,0 +1,149 @@
+//! What our controllers must leave as it is, byte for byte and in its order.
+
+use super::world::{OURS, World};
+use rollcall_api::names;
+use serde_json::{Value, json};
+
+/// Whether two states of a pod are the same but for what a release changes: our gate goes, and, where sequences go by nodes, it
+/// is told which nodes to avoid and what to tolerate.
+pub fn but_for_a_release(before: &Value, after: &Value, by_nodes: bool) -> bool {
+    let (metadata, spec): (_, &[&str]) = (
+        &["resourceVersion", "generation", "managedFields"],
+        if by_nodes { &["schedulingGates", "affinity", "tolerations"] } else { &["schedulingGates"] },
+    );
+    without(before, &["metadata", "spec"]).eq(without(after, &["metadata", "spec"]))
+        && without(&before["metadata"], metadata).eq(without(&after["metadata"], metadata))
+        && without(&before["spec"], spec).eq(without(&after["spec"], spec))
+        && foreign_gates(before).eq(foreign_gates(after))
+        && (!by_nodes || tolerates_only_more(before, after) && avoids_only_more(before, after))
+}
+
+fn without<'a>(object: &'a Value, names: &'a [&str]) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    let fields = object.as_object().into_iter().flatten();
+    fields.filter(|(name, _)| !names.contains(&name.as_str()))
+}
+
+fn list<'a>(object: &'a Value, path: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+    object.pointer(path).and_then(Value::as_array).into_iter().flatten()
+}
+
+fn foreign_gates(pod: &Value) -> impl Iterator<Item = &Value> {
+    list(pod, "/spec/schedulingGates").filter(|gate| gate["name"] != names::SEQUENCE_GATE)
+}
+
+fn is_ours(item: &Value) -> bool {
+    item["key"].as_str().is_some_and(|key| key.starts_with(OURS))
+}
+
+/// New tolerations stand behind the others, and are for taints of ours.
+fn tolerates_only_more(before: &Value, after: &Value) -> bool {
+    let (mut old, mut new) = (list(before, "/spec/tolerations"), list(after, "/spec/tolerations"));
+    let kept = old.all(|is| new.next() == Some(is));
+    kept && new.all(|is| is_ours(is) && is["operator"] == "Exists" && is["effect"] == "NoSchedule")
+}
+
+/// Requirements of ours apart, the affinity is the same.
+fn avoids_only_more(before: &Value, after: &Value) -> bool {
+    foreign_affinity(before) == foreign_affinity(after)
+}
+
+fn foreign_affinity(pod: &Value) -> Value {
+    let mut affinity = pod["spec"]["affinity"].clone();
+    let terms = "/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+    for term in affinity.pointer_mut(terms).and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(all) = term["matchExpressions"].as_array_mut() {
+            all.retain(|item| !(is_ours(item) && item["operator"] == "DoesNotExist"));
+        }
+    }
+    pruned(affinity)
+}
+
+/// Nothing that is empty.
+fn pruned(value: Value) -> Value {
+    let is_something = |value: &Value| !matches!(value, Value::Null);
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.into_iter().map(|(name, value)| (name, pruned(value)));
+            let fields: serde_json::Map<_, _> = fields.filter(|(_, value)| is_something(value)).collect();
+            if fields.is_empty() { Value::Null } else { fields.into() }
+        }
+        Value::Array(items) => {
+            let items: Vec<Value> = items.into_iter().map(pruned).filter(is_something).collect();
+            if items.is_empty() { Value::Null } else { items.into() }
+        }
+        other => other,
+    }
+}
+
+/// What of a node is different that is not ours.
+pub fn foreign_change(before: &Value, after: &Value) -> Option<&'static str> {
+    let metadata: &[&str] = &["resourceVersion", "managedFields", "labels", "annotations"];
+    let foreign = |object: &Value, map: &str| -> Vec<(String, Value)> {
+        let all = object["metadata"][map].as_object().into_iter().flatten();
+        let all = all.filter(|(key, _)| !key.starts_with(OURS));
+        all.map(|(key, value)| (key.clone(), value.clone())).collect()
+    };
+    let taints = |object: &Value| -> Vec<Value> {
+        list(object, "/spec/taints").filter(|taint| !is_ours(taint)).cloned().collect()
+    };
+    let differs = [
+        ("a label", foreign(before, "labels") != foreign(after, "labels")),
+        ("an annotation", foreign(before, "annotations") != foreign(after, "annotations")),
+        ("a taint", taints(before) != taints(after)),
+        ("the spec", !without(&before["spec"], &["taints"]).eq(without(&after["spec"], &["taints"]))),
+        ("the metadata", !without(&before["metadata"], metadata).eq(without(&after["metadata"], metadata))),
+        ("the status", before["status"] != after["status"]),
+    ];
+    differs.into_iter().find(|(_, differs)| *differs).map(|(what, _)| what)
+}
+
+/// A group that was written down to have been complete on a node and is still written of, but not that.
+pub fn forgotten_on_node(before: &Value, after: &Value) -> Option<String> {
+    let journals = before["metadata"]["annotations"].as_object().into_iter().flatten();
+    journals.filter(|(key, _)| key.starts_with(names::JOURNAL_PREFIX)).find_map(|(key, old)| {
+        let (old, new) = (journal(old), journal(after["metadata"]["annotations"].get(key)?));
+        let complete = old.as_object()?.iter().filter(|(_, times)| times["completedAt"].is_number());
+        let mut lost =
+            complete.filter(|(group, _)| new.get(group).is_some_and(|now| now["completedAt"].is_null()));
+        lost.next().map(|(group, _)| group.clone())
+    })
+}
+
+/// The groups in what is written down on a node.
+pub fn journal(text: &Value) -> Value {
+    let journal: Option<Value> = text.as_str().and_then(|text| serde_json::from_str(text).ok());
+    journal.map(|mut journal| journal["groups"].take()).unwrap_or_default()
+}
+
+/// The keys on a node that look like ours, and are of no sequence of this world that goes by nodes.
+pub fn unknown_marks(world: &World, node: &Value) -> Option<String> {
+    let rules = world.rules.iter().filter(|rule| rule.guard.is_some());
+    let known: Vec<String> =
+        rules.map(|rule| format!("{OURS}{}.{}.", rule.namespace, rule.sequence)).collect();
+    let is_known = |key: &str| {
+        key == names::UNSEEN_LABEL
+            || key.starts_with(names::JOURNAL_PREFIX)
+            || known.iter().any(|start| key.starts_with(start)) && key.ends_with("-blocked")
+    };
+    ours(node).into_iter().find(|key| !is_known(key))
+}
+
+/// All that is ours on a node, by its keys.
+pub fn ours(node: &Value) -> Vec<String> {
+    let maps = ["labels", "annotations"].into_iter().filter_map(|map| node["metadata"][map].as_object());
+    let keys = maps.flatten().map(|(key, _)| key.as_str());
+    let taints = list(node, "/spec/taints").filter_map(|taint| taint["key"].as_str());
+    keys.chain(taints).filter(|key| key.starts_with(OURS)).map(str::to_owned).collect()
+}
+
+/// A node for people: what is ours on it, its taints, its uid.
+pub fn told(node: &Value) -> String {
+    let all = node["metadata"]["annotations"].as_object().into_iter().flatten();
+    let journals: Vec<&Value> =
+        all.filter(|(key, _)| key.starts_with(names::JOURNAL_PREFIX)).map(|(_, journal)| journal).collect();
+    let labels = node["metadata"]["labels"].as_object().into_iter().flatten();
+    let labels: Vec<&String> = labels.map(|(key, _)| key).filter(|key| key.starts_with(OURS)).collect();
+    let taints: Vec<&Value> = list(node, "/spec/taints").map(|taint| &taint["key"]).collect();
+    json!({ "labels": labels, "taints": taints, "journals": journals, "uid": node["metadata"]["uid"] })
+        .to_string()
+}

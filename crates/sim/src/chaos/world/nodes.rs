@@ -1,0 +1,187 @@
+//! Sequences that go by nodes: agents on each of them, then what lands there, kept off by labels or by taints; a node that joins
+//! later; a sequence that is deleted in the middle.
+
+use super::super::fault::Fault;
+use super::{
+    AGENTS_LABEL, Agents, DRIVER, End, Group, Guard, NAMESPACE, READY_AFTER, Rule, Step, When, World,
+    create_node, has_note, sequence, template,
+};
+use crate::cluster::Cluster;
+use crate::kinds::Kind;
+use crate::store::Key;
+use rollcall_api::names;
+use serde_json::{Value, json};
+
+/// Joins while the others are on their way.
+const LATE: &str = "node-3";
+/// Nodes at first and in the end.
+const AT_FIRST: usize = 2;
+const FINALLY: usize = 3;
+
+const fn agents(name: &'static str, agents: Agents) -> Group {
+    Group { finally: FINALLY, agents: Some(agents), ..Group::tier(name, AT_FIRST) }
+}
+
+const fn by_nodes(sequence: &'static str, groups: &'static [Group], end: End, guard: Guard) -> Rule {
+    let guard = Some(guard);
+    Rule { namespace: NAMESPACE, sequence, groups, end, permitted: true, lets_go: true, guard }
+}
+
+static BY_LABELS: Rule = by_nodes(
+    "labels",
+    &[
+        agents("agent", Agents { labelled: false, driver: true }),
+        agents("log", Agents { labelled: true, driver: false }),
+        Group::tier("web", 3),
+    ],
+    End::Completed,
+    Guard::Labels,
+);
+
+static BY_TAINTS: Rule = by_nodes(
+    "taints",
+    &[
+        Group { settle_seconds: 1, ..agents("agent", Agents { labelled: false, driver: false }) },
+        Group::tier("store", 2),
+        Group::tier("web", 2),
+    ],
+    End::Completed,
+    Guard::Taints,
+);
+
+static RULES: [Rule; 2] = [
+    by_nodes(
+        "stays",
+        &[agents("agent", Agents { labelled: true, driver: true }), Group::tier("web", 2)],
+        End::Completed,
+        Guard::Labels,
+    ),
+    // Deleted before any node is open for its last group: what it held goes, and what it wrote on nodes.
+    by_nodes(
+        "gone",
+        &[
+            Group { settle_seconds: 3600, ..agents("early", Agents { labelled: false, driver: false }) },
+            Group::tier("late", 2),
+        ],
+        End::Deleted,
+        Guard::Taints,
+    ),
+];
+
+const JOINS: Step = Step { when: When::At(2_500), deed: join };
+
+pub static LABELS: World = World {
+    name: "nodes by labels",
+    full: true,
+    rules: std::slice::from_ref(&BY_LABELS),
+    manifests: || manifests(std::slice::from_ref(&BY_LABELS)),
+    script: &[JOINS],
+    held: &[],
+    spared: &[],
+};
+
+pub static TAINTS: World = World {
+    name: "nodes by taints",
+    full: true,
+    rules: std::slice::from_ref(&BY_TAINTS),
+    manifests: || manifests(std::slice::from_ref(&BY_TAINTS)),
+    script: &[JOINS],
+    held: &[],
+    spared: &[],
+};
+
+pub static FAREWELL: World = World {
+    name: "nodes, farewell",
+    full: true,
+    rules: &RULES,
+    manifests: || manifests(&RULES),
+    script: &[
+        Step { when: When::Once(2_500, is_noted), deed: delete },
+        Step { when: When::Finished, deed: join },
+    ],
+    held: &[],
+    // As in the other farewell: without a note nobody knows what was deleted while they were away. And a pod that is made while
+    // nobody hears of pods, for a sequence that is deleted just then, stays held: the note is gone before anybody knows of it.
+    spared: &[
+        Fault::Forbidden,
+        Fault::ListForbidden,
+        Fault::Quota,
+        Fault::NamespaceGone,
+        Fault::Hang,
+        Fault::Silence,
+        Fault::Behind,
+        Fault::Unseen,
+        Fault::ServerRestart,
+    ],
+};
+
+/// Our admission, in a namespace that wants it and permits taints.
+pub fn install(cluster: &mut Cluster) {
+    cluster.admission.installed = true;
+    let _ = cluster.update(&Key::new(Kind::Namespace, "", NAMESPACE), |there| {
+        there["metadata"]["labels"][names::ENABLED_LABEL] = names::ENABLED_VALUE.into();
+        there["metadata"]["annotations"][names::ALLOW_NODE_TAINTS] = "true".into();
+    });
+}
+
+fn manifests(rules: &[Rule]) -> Vec<(Kind, Value)> {
+    let mut all = Vec::new();
+    for rule in rules {
+        let guard = if rule.guard == Some(Guard::Taints) { "Taints" } else { "Labels" };
+        let groups: Vec<Value> = rule.groups.iter().map(group).collect();
+        all.push(sequence(rule, json!({ "scope": "Node", "nodeGuard": guard, "podGroups": groups })));
+        all.extend(rule.groups.iter().map(|group| workload(rule, group)));
+    }
+    all
+}
+
+fn selector(group: &Group) -> Value {
+    json!({ "matchLabels": { "tier": group.name } })
+}
+
+fn group(group: &Group) -> Value {
+    let mut spec = json!({ "name": group.name, "podSelector": selector(group) });
+    if group.settle_seconds > 0 {
+        spec["waitDuration"] = format!("{}s", group.settle_seconds).into();
+    }
+    if group.agents.is_some_and(|agents| agents.driver) {
+        spec["nodeReady"] = json!({ "csiDriver": DRIVER });
+    }
+    spec
+}
+
+/// Agents take a while, and their templates have no gate: admission gives it. What outlives its sequence has none either: it
+/// would be held for ever.
+fn workload(rule: &Rule, group: &Group) -> (Kind, Value) {
+    let metadata = json!({ "name": group.name, "namespace": NAMESPACE });
+    let mut template = template(group.name, "Always");
+    if group.agents.is_some() || rule.end == End::Deleted {
+        template["spec"]["schedulingGates"] = json!([]);
+    }
+    let Some(agents) = group.agents else {
+        let spec = json!({ "replicas": group.required, "selector": selector(group), "template": template });
+        return (Kind::Deployment, json!({ "metadata": metadata, "spec": spec }));
+    };
+    template["spec"]["tolerations"] = json!([{ "operator": "Exists" }]);
+    template["metadata"]["annotations"] = json!({ READY_AFTER: "700ms" });
+    if agents.labelled {
+        template["spec"]["nodeSelector"] = json!({ AGENTS_LABEL: "yes" });
+    }
+    if agents.driver {
+        template["metadata"]["annotations"]["testbed.rollcall.dev/csi-driver"] = DRIVER.into();
+    }
+    let spec = json!({ "selector": selector(group), "template": template });
+    (Kind::DaemonSet, json!({ "metadata": metadata, "spec": spec }))
+}
+
+fn join(cluster: &mut Cluster) {
+    create_node(cluster, LATE);
+}
+
+fn is_noted(cluster: &Cluster) -> bool {
+    has_note(cluster, &RULES[1])
+}
+
+fn delete(cluster: &mut Cluster) {
+    let _ = cluster.delete(&RULES[1].key());
+}

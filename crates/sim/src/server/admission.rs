@@ -1,0 +1,88 @@
+//! What our own admission does to new pods and nodes, in clusters in which it is installed: `config/admission`, or the
+//! webhook, which gives the same. It is the webhook's own review that is asked here, with who claims pods as it is stored
+//! at this moment.
+
+use super::patch::{self, Style};
+use crate::cluster::Cluster;
+use crate::kinds::Kind;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use rollcall_api::names;
+use rollcall_api::sequence::SequenceObject;
+use rollcall_api::watch::NamespaceObject;
+use rollcall_core::index::{Index, Object};
+use rollcall_core::roster::Roster;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+#[derive(Default)]
+pub struct Admission {
+    pub installed: bool,
+    roster: Roster,
+    /// What the roster was made of: how many sequences and namespaces, and the newest version of any.
+    made_of: (usize, u64),
+}
+
+/// Changes a new object as our admission would. `generated`: the API server makes up its name only afterwards.
+pub fn review(cluster: &mut Cluster, kind: Kind, object: &mut Value, generated: bool) {
+    let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+    let concerned = match kind {
+        Kind::Pod => is_enabled(cluster, &namespace),
+        Kind::Node => true,
+        _ => false,
+    };
+    if !cluster.admission.installed || !concerned {
+        return;
+    }
+    if kind == Kind::Pod {
+        cluster.refresh_roster();
+    }
+    let mut seen = object.clone();
+    if let (true, Some(metadata)) = (generated, seen["metadata"].as_object_mut()) {
+        metadata.remove("name");
+    }
+    let request = json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "request": {
+            "uid": object["metadata"]["uid"], "operation": "CREATE", "namespace": namespace, "object": seen,
+            "resource": { "group": kind.info().group, "version": kind.info().version, "resource": kind.info().plural },
+        },
+    });
+    let answer = rollcall_webhook::review(&request, &cluster.admission.roster);
+    let Some(encoded) = answer["response"]["patch"].as_str() else { return };
+    let patch = STANDARD.decode(encoded).expect("our own answer is base64");
+    patch::apply(Style::Json, object, &patch).expect("our own patch fits what it was made for");
+}
+
+/// As the policies and the webhook are bound: only where somebody asked for it.
+fn is_enabled(cluster: &Cluster, namespace: &str) -> bool {
+    let there = cluster.store.find(Kind::Namespace, "", namespace);
+    there.is_some_and(|there| there["metadata"]["labels"][names::ENABLED_LABEL] == names::ENABLED_VALUE)
+}
+
+impl Cluster {
+    /// Who claims pods, as of now.
+    fn refresh_roster(&mut self) {
+        let all =
+            || [Kind::Namespace, Kind::PodSequence].into_iter().flat_map(|kind| self.store.list(kind, None));
+        let made_of = (all().count(), all().map(|(_, object)| object.version).max().unwrap_or_default());
+        if self.admission.made_of == made_of {
+            return;
+        }
+        let (mut index, mut roster) = (Index::of_full_mode(), Roster::default());
+        for (_, namespace) in self.store.list(Kind::Namespace, None) {
+            if let Ok(namespace) = NamespaceObject::deserialize(&namespace.value) {
+                index.apply(Object::Namespace(namespace.facts()));
+            }
+        }
+        for (_, sequence) in self.store.list(Kind::PodSequence, None) {
+            if let Ok(sequence) = SequenceObject::deserialize(&sequence.value) {
+                let facts = sequence.facts();
+                let uid = facts.uid;
+                index.apply(Object::Sequence(facts));
+                roster.update(&index, uid);
+            }
+        }
+        roster.completed();
+        self.admission = Admission { roster, made_of, ..std::mem::take(&mut self.admission) };
+    }
+}
