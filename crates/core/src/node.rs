@@ -38,6 +38,8 @@ pub struct Journal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drivers {
     pub node: Arc<str>,
+    /// Which node of that name, where it says so: what one has left behind says nothing about the next.
+    pub of: Option<Uid>,
     pub version: u64,
     pub names: BTreeSet<Arc<str>>,
 }

@@ -154,7 +154,7 @@ impl Run {
             Changes { node, becomes } => self.change_node(*node, *becomes),
             Drivers { node, registered } => {
                 let names = registered.then(|| Arc::from("csi")).into_iter().collect();
-                let drivers = self::Drivers { node: node_name(*node).into(), version: 0, names };
+                let drivers = self::Drivers { node: node_name(*node).into(), of: None, version: 0, names };
                 self.world.apply(Object::Drivers(drivers));
             }
             DaemonSet { app, there, only_ssd } => self.daemon_set(*app, *there, *only_ssd),

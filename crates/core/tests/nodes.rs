@@ -2,6 +2,7 @@
 
 mod support;
 
+use rollcall_core::Uid;
 use rollcall_core::facts::{Namespace, OwnerKind, Pin, Pod, PodPhase, Wishes};
 use rollcall_core::index::{Kind, Object};
 use rollcall_core::node::{Drivers, Effect, Node, Placement, Taint, Toleration};
@@ -268,10 +269,14 @@ fn a_ready_pod_is_not_yet_a_registered_driver() {
     assert_eq!(scene.closed(), ["a"]);
     let message = &scene.status().message;
     assert!(message.contains("csi.example.com is not registered on a"), "{message}");
-    let names = ["csi.example.com".into()].into();
-    scene.world.apply(Object::Drivers(Drivers { node: "a".into(), version: 0, names }));
-    scene.settle();
-    assert_eq!(scene.closed(), Vec::<&str>::new());
+    let mut registered_on = |uid: Uid| {
+        let names = ["csi.example.com".into()].into();
+        scene.world.apply(Object::Drivers(Drivers { node: "a".into(), of: Some(uid), version: 0, names }));
+        scene.settle();
+        scene.closed().len()
+    };
+    assert_eq!(registered_on(Uid::digest("an older a")), 1, "left behind by another node of that name");
+    assert_eq!(registered_on(node("a").uid), 0);
 }
 
 #[test]

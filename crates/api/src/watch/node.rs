@@ -151,8 +151,10 @@ struct Driver {
 impl CsiNodeObject {
     pub fn facts(&self) -> Drivers {
         let drivers = self.spec.drivers.iter().flatten();
+        let owners = self.metadata.owner_references.iter().flatten();
         Drivers {
             node: self.metadata.name.as_str().into(),
+            of: owners.filter(|owner| owner.kind == "Node").map(|owner| Uid::new(&owner.uid)).next(),
             version: self.metadata.version(),
             names: drivers.map(|driver| driver.name.as_str().into()).collect(),
         }
@@ -163,6 +165,22 @@ impl CsiNodeObject {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn drivers_are_those_of_the_node_that_owns_the_object() {
+        let mut drivers = json!({
+            "metadata": { "name": "n", "uid": "c", "resourceVersion": "7" },
+            "spec": { "drivers": [{ "name": "csi.example.com", "nodeID": "n" }] },
+        });
+        let facts = |object: &serde_json::Value| {
+            serde_json::from_value::<CsiNodeObject>(object.clone()).expect("a CSINode").facts()
+        };
+        assert_eq!(facts(&drivers).of, None);
+        drivers["metadata"]["ownerReferences"] =
+            json!([{ "apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u" }]);
+        let facts = facts(&drivers);
+        assert_eq!((facts.of, facts.names.len()), (Some(Uid::new("u")), 1));
+    }
 
     #[test]
     fn what_is_written_down_is_read_back() {

@@ -101,8 +101,10 @@ impl Index {
     }
 
     /// Whether a CSI driver is registered on a node.
-    pub fn has_driver(&self, node: &str, driver: &str) -> bool {
-        self.nodes.drivers.get(node).is_some_and(|drivers| drivers.names.contains(driver))
+    pub fn has_driver(&self, node: &Node, driver: &str) -> bool {
+        let of_this_one = |drivers: &&Drivers| drivers.of.is_none_or(|uid| uid == node.uid);
+        let drivers = self.nodes.drivers.get(&node.name).filter(of_this_one);
+        drivers.is_some_and(|drivers| drivers.names.contains(driver))
     }
 
     /// The node that a pod belongs to, if there is only one.
@@ -218,7 +220,7 @@ impl Index {
         if known.is_some_and(|known| known.version >= drivers.version) {
             return;
         }
-        let same = known.is_some_and(|known| known.names == drivers.names);
+        let same = known.is_some_and(|known| known.names == drivers.names && known.of == drivers.of);
         let name = drivers.node.clone();
         self.nodes.drivers.insert(name.clone(), drivers);
         if !same {

@@ -186,7 +186,7 @@ fn wants_daemon_on(index: &Index, owner: Uid, node: &Node) -> bool {
 
 fn shows(index: &Index, node: &Node, wanted: &NodeReady) -> bool {
     match wanted {
-        NodeReady::CsiDriver(driver) => index.has_driver(&node.name, driver),
+        NodeReady::CsiDriver(driver) => index.has_driver(node, driver),
         NodeReady::Allocatable(resource) => node.resources.contains(resource),
         NodeReady::Condition(condition) => node.conditions.contains(condition),
     }
