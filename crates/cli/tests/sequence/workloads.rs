@@ -9,11 +9,13 @@ use crate::common::*;
 async fn a_quota_holds_pods_back_and_with_them_the_next_group() -> Result<()> {
     let mut scene = Scene::new("quota").await?;
     scene.expect("s", "web", 3);
-    scene.pods(&["late"]).await?;
     let quota = json!({
         "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": {"hard": {"pods": "2"}},
     });
     scene.create(quota).await?;
+    // Pods that come later are counted at admission; those before it by a controller that may have heard of none yet.
+    scene.until("ResourceQuota", "few", "in force", |quota| quota["status"]["hard"]["pods"] == "2").await?;
+    scene.pods(&["late"]).await?;
     scene.until("ResourceQuota", "few", "counted", |quota| quota["status"]["used"]["pods"] == "1").await?;
     scene.sequence("s", &[selected("web", "web"), named("late", &["late"])]).await?;
     scene.create(deployment("web", 3)).await?;
