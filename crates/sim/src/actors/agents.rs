@@ -7,6 +7,7 @@
 //! [`crate::habits::Habits::agents_show_what_is_asked`] says so, what the sequences ask of the group that it is in.
 
 use super::bound::Bound;
+use super::common::pods::{is_over, is_ready};
 use super::kubelet::{STOPPED, behaviour};
 use super::{Actor, Agenda};
 use crate::cluster::Cluster;
@@ -78,9 +79,8 @@ impl Agents {
     fn heard_of_pod(&mut self, change: &Change) {
         self.pods.heard(change);
         let Some(node) = change.object["spec"]["nodeName"].as_str() else { return };
-        let over = || matches!(change.object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
         let news = match self.ready.contains_key(&change.key) {
-            true => change.deleted || over(),
+            true => change.deleted || is_over(&change.object),
             false => !change.deleted && is_ready(&change.object),
         };
         if news {
@@ -117,11 +117,6 @@ impl Agents {
         }
         self.shown.insert(key.name.clone(), (node.uid().to_owned(), wanted));
     }
-}
-
-fn is_ready(pod: &Value) -> bool {
-    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.any(|is| is["type"] == "Ready" && is["status"] == "True")
 }
 
 /// The CSINode as it is to be; one of an earlier node of that name goes by itself, and is heard of.
