@@ -59,8 +59,8 @@ bench: ## Measure, on a throw-away Kubernetes (ARGS=… for one benchmark)
 	$(CARGO) build --locked --release -p rollcall-cli -p rollcall-testbed -p rollcall-bench
 	$(CARGO) run --locked --release -q -p rollcall-bench -- $(ARGS)
 
-chaos: ## The controller through faults, in virtual time (RUNS=1000 SEED=1, FAULTS=crash-after@7,410@3 for one plan)
-	$(CARGO) run --locked --release -q -p rollcall-sim --bin chaos -- "$(RUNS)" "$(SEED)" "$(FAULTS)"
+chaos: ## The controller through faults, in virtual time (RUNS=1000 SEED=1, FAULTS=crash-after@7,410@3 for one plan, HASHES=file)
+	$(CARGO) run --locked --release -q -p rollcall-sim --bin chaos -- "$(RUNS)" "$(SEED)" "$(FAULTS)" "$(HASHES)"
 
 mutants: ## Change the core in small ways and see whether its tests notice (ARGS=… for cargo-mutants; about two hours on two cores)
 	@scripts/mutants.sh $(ARGS)

@@ -136,6 +136,54 @@ fn every_node_opens_on_its_own() {
 }
 
 #[test]
+fn a_member_on_a_node_that_is_gone_does_not_count() {
+    let mut scene = Scene::new(&["a", "b"]).begin();
+    for node in ["a", "b"] {
+        scene.driver_on(node);
+        scene.ready_on(&format!("driver-{node}"), node);
+    }
+    scene.app("app-1");
+    scene.ready_on("app-1", "a");
+    assert_eq!(scene.status().phase, Phase::Completed);
+    // The node goes first; its pods are collected much later, and are not ready until then.
+    let gone = scene.world.truth.nodes["b"].clone();
+    scene.world.delete(Object::Node(gone.clone()));
+    scene.change("driver-b", |pod| pod.ready = false);
+    let status = scene.status().clone();
+    assert_eq!((status.phase, status.summary_ready.as_str()), (Phase::Completed, "2/2"));
+    assert_eq!((status.blocked_by.len(), status.groups[0].present, status.groups[0].released), (0, 1, 1));
+    // Nor does it keep a sequence that has not been complete yet from going on.
+    scene.spec.enforcement = Enforcement::Continuous;
+    scene.apply_sequence();
+    scene.settle();
+    let status = scene.status().clone();
+    assert_eq!(status.phase, Phase::Completed, "{}", status.message);
+    assert!(!status.processed_pods.iter().any(|name| **name == *"driver-b"), "{:?}", status.processed_pods);
+    // The node comes back, and with it what it has not got.
+    scene.world.apply(Object::Node(Node { uid: Uid::digest("again"), ..gone }));
+    scene.settle();
+    let status = scene.status().clone();
+    assert_eq!(status.phase, Phase::InProgress);
+    assert!(status.message.contains("driver-b is not ready"), "{}", status.message);
+}
+
+#[test]
+fn a_pod_pinned_to_a_node_that_does_not_exist_is_waited_for() {
+    let mut scene = Scene::new(&["a"]).begin();
+    scene.driver_on("a");
+    scene.ready_on("driver-a", "a");
+    let mut pod = pod(HOME, "app-1", "app-1", "app=app", scene.world.now);
+    pod.wishes = wishes(Pin::Name("later".into()));
+    scene.world.apply(Object::Pod(pod));
+    scene.settle();
+    assert!(scene.is_held("app-1"));
+    assert_eq!(scene.status().phase, Phase::InProgress, "its node may come");
+    scene.world.apply(Object::Node(node("later")));
+    scene.settle();
+    assert!(scene.is_held("app-1"), "there the driver is missing");
+}
+
+#[test]
 fn nobody_goes_before_every_closed_node_is_marked() {
     let mut scene = Scene::new(&["a", "b"]).begin();
     scene.driver_on("a");

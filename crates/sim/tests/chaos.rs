@@ -50,7 +50,8 @@ fn many_faults_at_random() {
 fn the_same_seed_gives_the_same_history_alone_in_a_batch_and_in_another_process() {
     let last = Plan::random(BATCH);
     let alone = run(&last).hash;
-    assert_eq!(batch(1..BATCH + 1, cores(), Plan::random, |_| {}).last_hash, alone, "{}", last.command());
+    let hashes = batch(1..BATCH + 1, cores(), Plan::random, |_| {}).hashes;
+    assert_eq!(hashes[&BATCH], alone, "{}", last.command());
     let faults: Vec<String> = last.faults.iter().map(Planned::to_string).collect();
     let elsewhere = Command::new(env!("CARGO_BIN_EXE_chaos"))
         .args(["1", &BATCH.to_string(), &faults.join(",")])

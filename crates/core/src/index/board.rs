@@ -8,9 +8,9 @@
 //!
 //! So an event on one node costs the judgement of that node, however many there are.
 
-use super::Cell;
+use super::{Cell, Standing};
 use crate::{
-    Timestamp,
+    Timestamp, Uid,
     sequence::{
         evaluate::GroupView,
         views::{Common, Judged, Judgements, List, Moment},
@@ -24,6 +24,8 @@ pub struct Board {
     groups: usize,
     nodes: BTreeMap<Arc<str>, OnNode>,
     stale: BTreeSet<Arc<str>>,
+    /// Names of nodes that have members here and do not exist, or not any more. Hardly ever any.
+    missing: BTreeSet<Arc<str>>,
     /// What all judgements rest on; if that has changed, or is not known, none of them holds.
     common: Option<Arc<Common>>,
     tally: Tally,
@@ -75,7 +77,23 @@ impl Board {
         &self.tally
     }
 
-    pub(super) fn change_cell(&mut self, node: &Arc<str>, group: u32, change: impl FnOnce(&mut Cell)) {
+    /// The members of a group on nodes that do not exist.
+    pub fn members_on_missing_nodes(&self, group: usize) -> impl Iterator<Item = (Standing, Uid)> {
+        let cells = self.missing.iter().filter_map(move |node| self.cell(node, group));
+        cells.flat_map(|cell| {
+            let standings = Standing::ALL.into_iter();
+            standings.flat_map(|standing| cell.members(standing).map(move |(_, uid)| (standing, uid)))
+        })
+    }
+
+    /// `exists`: whether there is such a node.
+    pub(super) fn change_cell(
+        &mut self,
+        node: &Arc<str>,
+        exists: bool,
+        group: u32,
+        change: impl FnOnce(&mut Cell),
+    ) {
         let groups = self.groups;
         let new = || OnNode { cells: super::no_cells(groups), judged: None };
         let there = self.nodes.entry(node.clone()).or_insert_with(new);
@@ -83,23 +101,34 @@ impl Board {
         if there.is_deserted() {
             self.nodes.remove(node);
         }
+        self.set_missing(node, exists);
         self.stale.insert(node.clone());
     }
 
     /// Something about a node has changed.
     pub(super) fn look_again(&mut self, node: &Arc<str>) {
+        self.set_missing(node, true);
         self.stale.insert(node.clone());
+    }
+
+    fn set_missing(&mut self, node: &Arc<str>, exists: bool) {
+        match !exists && self.nodes.contains_key(node) {
+            true => self.missing.insert(node.clone()),
+            false => self.missing.remove(node),
+        };
     }
 
     /// A node is gone, or another one has its name: what was judged about it is void.
     pub(super) fn forget(&mut self, node: &Arc<str>) {
         self.stale.remove(node);
+        self.set_missing(node, false);
         let Some(there) = self.nodes.get_mut(node) else { return };
         if let Some(old) = there.judged.take() {
             self.tally.take_off(node, &old);
         }
         if there.is_deserted() {
             self.nodes.remove(node);
+            self.missing.remove(node);
         }
     }
 

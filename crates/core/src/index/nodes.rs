@@ -44,6 +44,11 @@ impl Nodes {
         }
     }
 
+    /// Whether there is a node of this name that is not going away.
+    pub(super) fn takes_part(&self, name: &str) -> bool {
+        self.by_name.get(name).is_some_and(|node| !node.terminating)
+    }
+
     /// Keeps up who has left something where, when a node takes the place of what was known under its name.
     fn note_marks(&mut self, old: Option<&Node>, new: Option<&Node>) {
         let (was, is) = (old.map(marked_by).unwrap_or_default(), new.map(marked_by).unwrap_or_default());
@@ -82,6 +87,11 @@ impl Index {
     /// All nodes, by name; those that are going away do not take part any more.
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
         self.nodes.by_name.values().filter(|node| !node.terminating)
+    }
+
+    /// Whether there is a node of this name that is not going away.
+    pub fn takes_part(&self, name: &str) -> bool {
+        self.nodes.takes_part(name)
     }
 
     /// The same in another order, which begins somewhere else for each `from`.
@@ -205,7 +215,7 @@ impl Index {
 
     /// Every sequence that goes by nodes has to look at this one again. What was decided about another one of that name is void.
     fn node_changed(&mut self, name: &Arc<str>, another: bool) {
-        let there = self.nodes.by_name.get(name).is_some_and(|node| !node.terminating);
+        let there = self.nodes.takes_part(name);
         for uid in &self.node_scoped {
             if let Some(entry) = self.sequences.get_mut(uid) {
                 self.touched.insert(*uid);

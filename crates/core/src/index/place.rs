@@ -64,7 +64,8 @@ impl Index {
             count(sequence.cell_mut(claim.group), root_facts);
             if spec.scope == Scope::Node {
                 // How many a workload wants in all says nothing about one node.
-                sequence.change_cell_at(node.as_ref(), claim.group, |cell| count(cell, None));
+                let node = node.as_ref().map(|node| (node, self.nodes.takes_part(node)));
+                sequence.change_cell_at(node, claim.group, |cell| count(cell, None));
             }
         }
     }

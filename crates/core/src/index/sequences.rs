@@ -117,12 +117,12 @@ impl SequenceEntry {
 
     pub(super) fn change_cell_at(
         &mut self,
-        node: Option<&Arc<str>>,
+        node: Option<(&Arc<str>, bool)>,
         group: u32,
         change: impl FnOnce(&mut Cell),
     ) {
         match node {
-            Some(node) => self.board.change_cell(node, group, change),
+            Some((node, exists)) => self.board.change_cell(node, exists, group, change),
             None => change(&mut self.floating[group as usize]),
         }
     }
@@ -414,9 +414,8 @@ impl Index {
     /// Keeps what was judged about nodes.
     pub fn remember_nodes(&mut self, uid: Uid, judgements: Judgements) {
         let nodes = &self.nodes;
-        let takes_part = |name: &Arc<str>| nodes.by_name.get(name).is_some_and(|node| !node.terminating);
         if let Some(entry) = self.sequences.get_mut(&uid) {
-            entry.board.remember(judgements, takes_part);
+            entry.board.remember(judgements, |name| nodes.takes_part(name));
         }
     }
 

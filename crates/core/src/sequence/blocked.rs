@@ -3,6 +3,7 @@
 use super::{
     decide::held_by_another,
     evaluate::{Evaluation, GroupView},
+    nodes::is_on_gone_node,
     reason::Reason,
     spec::{Members, Spec, Until},
 };
@@ -38,8 +39,9 @@ pub fn of_open_group(
     most: usize,
 ) -> Vec<Blocker> {
     let (group, cell) = (&spec.groups[position], entry.cell(position));
+    let counts = |pod: &&Pod| !is_on_gone_node(index, spec, pod);
     let failed = cell.members(Standing::Failed).filter_map(|(_, uid)| {
-        let pod = index.pod(uid)?;
+        let pod = index.pod(uid).filter(counts)?;
         Some(Blocker { reason: of_failed_pod(pod), since: Some(pod.since) })
     });
     let absent = absent_members(index, entry, spec, position, &evaluation.groups[position]);
@@ -47,11 +49,12 @@ pub fn of_open_group(
     let held = held.filter_map(|(_, uid)| held_by_another(index, entry, uid, evaluation.now));
     let held = held.map(|(_, reason)| Blocker::from(reason));
     let starting = cell.waiting().filter_map(|(since, uid)| {
-        let reason = of_starting_pod(index.pod(uid)?, Some(&spec.gate), group.until);
+        let reason = of_starting_pod(index.pod(uid).filter(counts)?, Some(&spec.gate), group.until);
         Some(Blocker { reason, since: Some(since) })
     });
     let outdated = cell
         .members(Standing::Outdated)
+        .filter(|(_, uid)| index.pod(*uid).is_some_and(|pod| counts(&pod)))
         .map(|(name, _)| Blocker::from(Reason::OldReplicaSet { pod: name.clone() }));
     failed.chain(absent).chain(held).chain(starting).chain(outdated).take(most).collect()
 }
@@ -95,7 +98,8 @@ fn absent_members<'a>(
                 cell.is_empty().then(|| Reason::NothingMatches { selector: selector.to_string() }.into());
             // Workloads there are, and none of them wants a pod: a group of nothing is never complete.
             let sum = cell.sum();
-            let idle = (!cell.is_empty() && sum.expected == 0 && sum.unknown == 0).then(|| too_few(1));
+            let idle = present == 0 && !cell.is_empty() && sum.expected == 0 && sum.unknown == 0;
+            let idle = idle.then(|| too_few(1));
             let owners = cell.owners().filter_map(move |uid| of_owner(index, uid, cell, group.until));
             let first = nothing.into_iter().chain(idle).chain(wanting);
             Box::new(first.chain(owners.map(Blocker::from)))

@@ -114,7 +114,7 @@ pub fn evaluate<'a>(index: &Index, entry: &'a SequenceEntry, now: Timestamp) -> 
         Scope::Cluster => (Views::none(), Judge::new(index, entry, spec, None, now, resumed_at).all()),
         Scope::Node => {
             let nodes = nodes::judge(index, entry, spec, now, resumed_at);
-            let together = nodes::together(entry, spec, &nodes, now);
+            let together = nodes::together(index, entry, spec, &nodes, now);
             (nodes, together)
         }
     };

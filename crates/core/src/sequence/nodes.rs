@@ -12,12 +12,12 @@ use super::{
     keys,
     marks::marks_of,
     reason::Reason,
-    spec::{Enforcement, GroupId, Members, NodeGuard, NodeReady, RecordedGroup, Spec},
+    spec::{Enforcement, GroupId, Members, NodeGuard, NodeReady, RecordedGroup, Scope, Spec},
     views::{Common, CommonGroup, Here, Judged, Judgements, Moment, Views},
 };
 use crate::{
     Timestamp, Uid,
-    facts::OwnerKind,
+    facts::{OwnerKind, Pod},
     index::{Index, SequenceEntry, Standing},
     node::{Effect, Node, Taint, is_part_of},
     planted::{Bug, is},
@@ -193,19 +193,24 @@ fn shows(index: &Index, node: &Node, wanted: &NodeReady) -> bool {
 }
 
 /// What all nodes make of each group: open where it is open anywhere, complete where it is so everywhere.
-pub(super) fn together(entry: &SequenceEntry, spec: &Spec, nodes: &Views, now: Timestamp) -> NodeView {
+pub(super) fn together(
+    index: &Index,
+    entry: &SequenceEntry,
+    spec: &Spec,
+    nodes: &Views,
+    now: Timestamp,
+) -> NodeView {
     let groups = spec.groups.iter().enumerate().map(|(position, group)| {
         let recorded = entry.recorded().groups.get(&group.id).copied().unwrap_or_default();
         let (count, floating) = (nodes.count(position), entry.floating(position).present());
         let open = count.open > 0;
         // A node that holds no member is complete, so all may be before any member has landed. For the sequence as a whole
         // that is not the end: those that there are have to arrive, once.
-        let cell = entry.cell(position);
-        let arrived = cell.number(Standing::Arrived) + cell.number(Standing::Outdated);
+        let members = Counted::new(index, entry, position);
         let been_complete = spec.enforcement == Enforcement::Bootstrap && recorded.completed_at.is_some();
         let complete = nodes.number() > 0
             && count.complete == nodes.number()
-            && (been_complete || arrived >= required(group, cell.present()));
+            && (been_complete || members.arrived + members.outdated >= required(group, members.present));
         GroupView {
             open,
             complete,
@@ -214,15 +219,48 @@ pub(super) fn together(entry: &SequenceEntry, spec: &Spec, nodes: &Views, now: T
             settles_at: nodes.first(Moment::Settled(position as u32)),
             expected: count.expected.with(floating),
             required: count.required.with(floating),
-            present: cell.present(),
-            released: cell.present() - cell.number(Standing::Held),
-            arrived: cell.number(Standing::Arrived),
+            present: members.present,
+            released: members.present - members.held,
+            arrived: members.arrived,
             opened_at: recorded.opened_at.or(open.then_some(now)),
             completed_at: recorded.completed_at.filter(|_| complete).or(complete.then_some(now)),
             ..GroupView::default()
         }
     });
     NodeView { groups: groups.collect(), wake_at: nodes.first(Moment::Wake) }
+}
+
+/// How many members a group has, without those that are bound to a node that is gone.
+struct Counted {
+    present: u32,
+    held: u32,
+    arrived: u32,
+    outdated: u32,
+}
+
+impl Counted {
+    fn new(index: &Index, entry: &SequenceEntry, position: usize) -> Counted {
+        let cell = entry.cell(position);
+        let mut counted = Counted {
+            present: cell.present(),
+            held: cell.number(Standing::Held),
+            arrived: cell.number(Standing::Arrived),
+            outdated: cell.number(Standing::Outdated),
+        };
+        for (standing, uid) in entry.board().members_on_missing_nodes(position) {
+            if index.pod(uid).is_some_and(|pod| pod.is_bound()) {
+                counted.present -= 1;
+                counted.arrived -= u32::from(standing == Standing::Arrived);
+                counted.outdated -= u32::from(standing == Standing::Outdated);
+            }
+        }
+        counted
+    }
+}
+
+/// Whether a member does not count, because it is bound to a node that is gone.
+pub fn is_on_gone_node(index: &Index, spec: &Spec, pod: &Pod) -> bool {
+    spec.scope == Scope::Node && pod.node.as_ref().is_some_and(|node| !index.takes_part(node))
 }
 
 /// A DaemonSet of a group whose template does not tolerate what keeps nodes closed for a later one.

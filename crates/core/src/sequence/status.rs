@@ -4,12 +4,13 @@
 use super::{
     blocked::{self, Blocker},
     evaluate::{Evaluation, GroupView, NodeView},
+    nodes::is_on_gone_node,
     reason::{Reason, of},
     spec::{GroupId, RecordedGroup, Scope, Spec},
     views::List,
 };
 use crate::{
-    Timestamp,
+    Timestamp, Uid,
     index::{Index, SequenceEntry, Standing},
 };
 use std::collections::BTreeSet;
@@ -325,11 +326,17 @@ impl Report<'_> {
         let cell = self.entry.cell(position);
         let mut names: Vec<Arc<str>> = Vec::new();
         for standing in standings {
-            names.extend(cell.members(*standing).take(most).map(|(name, _)| name.clone()));
+            let members = cell.members(*standing).filter(|(_, uid)| self.counts(*uid));
+            names.extend(members.take(most).map(|(name, _)| name.clone()));
         }
         names.sort();
         names.truncate(most);
         names
+    }
+
+    fn counts(&self, pod: Uid) -> bool {
+        let (Some(spec), Some(pod)) = (self.entry.spec(), self.index.pod(pod)) else { return true };
+        !is_on_gone_node(self.index, spec, pod)
     }
 
     fn processed(&self) -> Vec<Arc<str>> {

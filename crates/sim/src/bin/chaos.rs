@@ -1,13 +1,17 @@
 //! Runs the controller through faults: one plan, or as many random ones as are asked for. Called by `make chaos`.
 //!
 //! ```text
-//! chaos [RUNS] [SEED] [FAULTS]
+//! chaos [RUNS] [SEED] [FAULTS] [HASHES]
 //! ```
+//!
+//! With HASHES, the hash of each run's history goes into that file, a line each: a change that is to change nothing leaves them
+//! all as they were.
 
 use anyhow::{Context, Result, bail};
 use rollcall_sim::chaos::batch::{Calm, batch, cores};
 use rollcall_sim::chaos::plan::Plan;
 use rollcall_sim::chaos::run::run_aloud;
+use std::path::Path;
 
 /// Runs between two words about how far it is.
 const SOMETIMES: u64 = 1000;
@@ -22,7 +26,7 @@ fn main() -> Result<()> {
     let (runs, seed) = (number(0, 1000)?, number(1, 1)?);
     match given(2) {
         Some(faults) => one(&Plan::given(seed, faults).map_err(anyhow::Error::msg)?),
-        None => many(runs, seed),
+        None => many(runs, seed, given(3).map(Path::new)),
     }
 }
 
@@ -48,7 +52,7 @@ fn one(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-fn many(runs: u64, seed: u64) -> Result<()> {
+fn many(runs: u64, seed: u64, hashes: Option<&Path>) -> Result<()> {
     let begun = std::time::Instant::now();
     let seeds = seed..seed.saturating_add(runs);
     let report = batch(seeds, cores(), Plan::random, |done| {
@@ -57,6 +61,11 @@ fn many(runs: u64, seed: u64) -> Result<()> {
         }
     });
     println!("{report}");
+    if let Some(file) = hashes {
+        let lines: String =
+            report.hashes.iter().map(|(seed, hash)| format!("{seed} {hash:016x}\n")).collect();
+        std::fs::write(file, lines).with_context(|| format!("cannot write {}", file.display()))?;
+    }
     if report.broken > 0 {
         bail!("the commands above repeat them");
     }

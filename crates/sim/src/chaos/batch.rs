@@ -6,6 +6,7 @@ use super::plan::Plan;
 use super::run::{Outcome, run};
 use super::verdict::compare;
 use super::world;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -51,8 +52,8 @@ pub struct Report {
     pub counts: Counts,
     /// The first ones that were broken, by their number.
     pub failures: Vec<(u64, Plan, Vec<Violation>)>,
-    /// Of the last plan.
-    pub last_hash: u64,
+    /// The hash of each run's history, by its number.
+    pub hashes: BTreeMap<u64, u64>,
 }
 
 impl Report {
@@ -63,6 +64,7 @@ impl Report {
 
     fn add(&mut self, number: u64, plan: Plan, outcome: &Outcome, violations: Vec<Violation>) {
         self.runs += 1;
+        self.hashes.insert(number, outcome.hash);
         for (fault, struck) in &outcome.counts {
             *self.counts.entry(*fault).or_default() += struck;
         }
@@ -109,9 +111,6 @@ pub fn batch(
             let outcome = run(&plan);
             let violations = calm.broken(&plan, &outcome);
             let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
-            if number + 1 == numbers.end {
-                report.last_hash = outcome.hash;
-            }
             report.add(number, plan, &outcome, violations);
             done(report.runs);
         }
