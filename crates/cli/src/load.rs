@@ -31,7 +31,7 @@ impl Loaded {
     /// The pod of this name, or an error that says which there are.
     pub fn pod(&self, name: &str) -> Result<&Pod> {
         let namespace = &self.namespace;
-        self.index.pod_named(namespace, name).ok_or_else(|| {
+        self.index.cluster.pod_named(namespace, name).ok_or_else(|| {
             let names = self.pod_names.iter().map(String::as_str);
             anyhow!("no pod {name} in namespace {namespace}{}", suggestion(name, names))
         })
@@ -48,7 +48,7 @@ impl Sequences {
     pub async fn load(connection: &Connection, namespace: &str) -> Result<Sequences> {
         match list(connection, &sequences_path(None), &ListParams::default()).await {
             Ok(objects) => Ok(Sequences { objects, gap: None }),
-            Err(error) if is(&error, 403) => {
+            Err(error) if has_code(&error, 403) => {
                 let objects = in_namespace(connection, namespace).await?;
                 let gap = format!(
                     "not allowed to list podsequences of all namespaces: sequences elsewhere that claim pods of namespace {namespace} are not seen"
@@ -90,7 +90,7 @@ pub fn sequences_path(namespace: Option<&str>) -> String {
 }
 
 fn unlisted(connection: &Connection, error: kube::Error, place: &str) -> anyhow::Error {
-    if is(&error, 404) {
+    if has_code(&error, 404) {
         let install = format!("{} install | kubectl apply -f -", crate::cli::program());
         return anyhow!("the cluster at {} does not know PodSequences; {install}", connection.server);
     }
@@ -110,7 +110,7 @@ pub async fn load(connection: &Connection, namespace: &str, sequences: &Sequence
         let path = format!("/apis/{group}/namespaces/{namespace}/{plural}");
         match list::<OwnerObject>(connection, &path, &ListParams::default()).await {
             Ok(owners) => owners.iter().for_each(|owner| index.apply(Object::Owner(owner.facts(kind)))),
-            Err(error) if is(&error, 403) => closed.push(plural),
+            Err(error) if has_code(&error, 403) => closed.push(plural),
             Err(error) => return Err(connection.explained(error, &format!("list {plural}"))),
         }
     }
@@ -123,7 +123,7 @@ pub async fn load(connection: &Connection, namespace: &str, sequences: &Sequence
     let get = Request::new("/api/v1/namespaces").get(namespace, &GetParams::default());
     match connection.client.request::<NamespaceObject>(get.map_err(kube::Error::BuildRequest)?).await {
         Ok(object) => index.apply(Object::Namespace(object.facts())),
-        Err(error) if is(&error, 403) => gaps.push(format!(
+        Err(error) if has_code(&error, 403) => gaps.push(format!(
             "not allowed to get namespace {namespace}: whether it permits sequences from elsewhere is not known"
         )),
         Err(error) => return Err(connection.explained(error, &format!("get namespace {namespace}"))),
@@ -150,7 +150,7 @@ async fn with_nodes(connection: &Connection, sequences: &Sequences, gaps: &mut V
     let mut index = Index::of_full_mode();
     match list::<NodeObject>(connection, "/api/v1/nodes", &ListParams::default()).await {
         Ok(nodes) => nodes.iter().for_each(|node| index.apply(Object::Node(node.facts()))),
-        Err(error) if is(&error, 403) => gaps.push(
+        Err(error) if has_code(&error, 403) => gaps.push(
             "not allowed to list nodes: what sequences of scope Node wait for can only be read from their status".into(),
         ),
         Err(error) => return Err(connection.explained(error, "list nodes")),
@@ -158,7 +158,7 @@ async fn with_nodes(connection: &Connection, sequences: &Sequences, gaps: &mut V
     match list::<CsiNodeObject>(connection, "/apis/storage.k8s.io/v1/csinodes", &ListParams::default()).await
     {
         Ok(nodes) => nodes.iter().for_each(|node| index.apply(Object::Drivers(node.facts()))),
-        Err(error) if is(&error, 403) => {
+        Err(error) if has_code(&error, 403) => {
             gaps.push("not allowed to list csinodes: which CSI drivers are registered is not known".into());
         }
         Err(error) => return Err(connection.explained(error, "list csinodes")),
@@ -174,7 +174,7 @@ pub async fn load_pod(connection: &Connection, name: &str, sequences: &Sequences
     let pods: Vec<PodObject> = match connection.client.request(get).await {
         Ok(pod) => vec![pod],
         // For the names that are there instead.
-        Err(error) if is(&error, 404) => {
+        Err(error) if has_code(&error, 404) => {
             list(connection, &path, &ListParams::default()).await.unwrap_or_default()
         }
         Err(error) => {
@@ -225,6 +225,6 @@ pub async fn list<T: DeserializeOwned + Clone>(
 }
 
 /// Whether the API server answered with this code.
-pub fn is(error: &kube::Error, code: u16) -> bool {
+pub fn has_code(error: &kube::Error, code: u16) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == code)
 }

@@ -1,16 +1,16 @@
-//! Events, gathered: at most one a second per sequence, so that a thousand groups do not make a thousand events.
+//! Events, gathered: at most one a second per object, so that a thousand groups do not make a thousand events.
 
 use rollcall_core::Uid;
-use rollcall_core::sequence::{Event, EventKind};
+use rollcall_core::decision::{Event, EventKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::Instant;
 
-const GATHER: Duration = Duration::from_secs(1);
+const GATHER_FOR: Duration = Duration::from_secs(1);
 /// Kubernetes refuses a longer note.
-const NOTE: usize = 1000;
-/// More news than this about one sequence in one event is not read by anybody.
-const MOST: usize = 20;
+const LONGEST_MESSAGE: usize = 1000;
+/// More news than this about one object in one event is not read by anybody.
+const EVENTS_PER_MESSAGE: usize = 20;
 
 #[derive(Default)]
 pub struct Announcer {
@@ -20,19 +20,22 @@ pub struct Announcer {
 }
 
 impl Announcer {
-    pub fn add(&mut self, uid: Uid, events: Vec<Event>, now: Instant) {
-        if events.is_empty() {
-            return;
+    pub fn add(&mut self, events: Vec<Event>, now: Instant) {
+        for event in events {
+            self.add_one(event, now);
         }
+    }
+
+    fn add_one(&mut self, event: Event, now: Instant) {
+        let uid = event.about.uid;
         let pending = self.pending.entry(uid).or_default();
         if pending.is_empty() {
-            let at = self.sent.get(&uid).map_or(now, |sent| (*sent + GATHER).max(now));
+            let at = self.sent.get(&uid).map_or(now, |sent| (*sent + GATHER_FOR).max(now));
             self.due.insert((at, uid));
         }
-        pending.extend(events);
-        if pending.len() > MOST {
-            let surplus = pending.len() - MOST;
-            pending.drain(..surplus);
+        pending.push(event);
+        if pending.len() > EVENTS_PER_MESSAGE {
+            pending.remove(0);
         }
     }
 
@@ -40,13 +43,13 @@ impl Announcer {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// The next event to be written now: all the news of one sequence in one.
-    pub fn pop(&mut self, now: Instant) -> Option<(Uid, Event)> {
+    /// The next event to be written now: all the news about one object in one.
+    pub fn pop(&mut self, now: Instant) -> Option<Event> {
         let (at, uid) = self.due.first().copied().filter(|(at, _)| *at <= now)?;
         self.due.remove(&(at, uid));
         self.sent.insert(uid, now);
         let events = self.pending.remove(&uid)?;
-        Some((uid, gathered(events)))
+        Some(gathered(events))
     }
 
     pub fn forget(&mut self, uid: Uid) {
@@ -58,40 +61,47 @@ impl Announcer {
 
 /// One event out of several: a warning gives it its name, else the last one does.
 fn gathered(mut events: Vec<Event>) -> Event {
-    let last = events.last().map(|event| (event.kind, event.reason));
-    let warning = events.iter().rev().find(|event| event.kind == EventKind::Warning);
-    let named = warning.map(|event| (event.kind, event.reason)).or(last);
     if events.len() == 1 {
         return events.remove(0);
     }
+    let last = events.last().map(|event| (event.kind, event.reason));
+    let warning = events.iter().rev().find(|event| event.kind == EventKind::Warning);
+    let named = warning.map(|event| (event.kind, event.reason)).or(last);
+    let about = events[0].about.clone();
     let (kind, reason) = named.unwrap_or((EventKind::Normal, "Progress"));
     let mut message = events.into_iter().map(|event| event.message).collect::<Vec<_>>().join("; ");
-    if message.len() > NOTE {
-        let cut = (0..=NOTE - 3).rev().find(|cut| message.is_char_boundary(*cut)).unwrap_or(0);
+    if message.len() > LONGEST_MESSAGE {
+        let cut = (0..=LONGEST_MESSAGE - 3).rev().find(|cut| message.is_char_boundary(*cut)).unwrap_or(0);
         message.truncate(cut);
         message.push('…');
     }
-    Event { kind, reason, message }
+    Event { about, kind, reason, message }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rollcall_core::decision::Subject;
+    use rollcall_core::kind::Kind;
+
+    fn about() -> Subject {
+        Subject { kind: Kind::Sequence, namespace: "n".into(), name: "s".into(), uid: Uid::digest("s") }
+    }
 
     fn news(reason: &'static str, kind: EventKind) -> Event {
-        Event { kind, reason, message: format!("about {reason}") }
+        Event { about: about(), kind, reason, message: format!("about {reason}") }
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_first_goes_at_once_and_the_rest_together() {
         let mut announcer = Announcer::default();
-        let (uid, now) = (Uid::digest("s"), Instant::now());
-        announcer.add(uid, vec![news("GroupOpened", EventKind::Normal)], now);
-        assert_eq!(announcer.pop(now).unwrap().1.reason, "GroupOpened");
-        announcer.add(uid, vec![news("Timeout", EventKind::Warning)], now);
-        announcer.add(uid, vec![news("Completed", EventKind::Normal)], now);
+        let now = Instant::now();
+        announcer.add(vec![news("GroupOpened", EventKind::Normal)], now);
+        assert_eq!(announcer.pop(now).unwrap().reason, "GroupOpened");
+        announcer.add(vec![news("Timeout", EventKind::Warning)], now);
+        announcer.add(vec![news("Completed", EventKind::Normal)], now);
         assert_eq!(announcer.pop(now), None);
-        let (_, event) = announcer.pop(now + GATHER).unwrap();
+        let event = announcer.pop(now + GATHER_FOR).unwrap();
         assert_eq!((event.kind, event.reason), (EventKind::Warning, "Timeout"));
         assert_eq!(event.message, "about Timeout; about Completed");
         assert_eq!(announcer.next_moment(), None);
@@ -100,11 +110,12 @@ mod tests {
     #[test]
     fn a_long_story_is_cut_at_a_character() {
         let events = (0..15).map(|_| Event {
+            about: about(),
             kind: EventKind::Normal,
             reason: "GroupOpened",
             message: "\"Schicht für Übergänge\" is open".repeat(5),
         });
         let event = gathered(events.collect());
-        assert!(event.message.len() <= NOTE && event.message.ends_with('…'));
+        assert!(event.message.len() <= LONGEST_MESSAGE && event.message.ends_with('…'));
     }
 }

@@ -9,9 +9,6 @@ use std::time::Duration;
 /// An answer that takes longer is not waited for; whether the request was carried out is then unknown.
 pub const TIMEOUT: Duration = Duration::from_secs(15);
 
-pub const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
-pub const MERGE: &str = "application/merge-patch+json";
-pub const JSON_PATCH: &str = "application/json-patch+json";
 pub const JSON: &str = "application/json";
 
 /// A request that did not succeed.

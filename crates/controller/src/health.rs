@@ -1,21 +1,21 @@
 //! `/livez`, `/readyz` and `/metrics`. No silent death: a watch without a sign of life, or a loop that does not
 //! turn, makes `/livez` fail, and Kubernetes restarts us.
 
-use crate::metrics::{ByKind, Metrics};
+use crate::metrics::ByKind;
+use crate::shared::Shared;
 use crate::watch::WATCH_SECONDS;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
-use rollcall_core::index::Kind;
-use rollcall_core::planted::{Bug, is};
-use rollcall_core::roster::Roster;
+use rollcall_core::kind::Kind;
+use rollcall_core::planted::{Bug, planted};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
@@ -26,11 +26,8 @@ const DEAD_WATCH: Duration = Duration::from_secs(2 * WATCH_SECONDS);
 pub const HEARTBEAT: Duration = Duration::from_secs(5);
 const DEAD_LOOP: Duration = Duration::from_secs(60);
 
-/// What the loop lets the outside know.
+/// Whether the loop and its watches live.
 pub struct Health {
-    pub metrics: Metrics,
-    /// In Full mode: who claims pods where, for the webhook.
-    roster: RwLock<Roster>,
     synced: AtomicBool,
     beats: Mutex<Beats>,
 }
@@ -43,29 +40,16 @@ struct Beats {
 impl Health {
     pub fn new() -> Health {
         let now = Instant::now();
-        let watches = Kind::of_lite().iter().map(|kind| (*kind, now)).collect();
-        Health {
-            metrics: Metrics::new(),
-            roster: RwLock::default(),
-            synced: AtomicBool::new(false),
-            beats: Mutex::new(Beats { turned: now, watches }),
-        }
+        let watches = Kind::of_mode(false).into_iter().map(|kind| (kind, now)).collect();
+        Health { synced: AtomicBool::new(false), beats: Mutex::new(Beats { turned: now, watches }) }
     }
 
     pub fn turned(&self, synced: bool) {
         self.synced.store(synced, Ordering::Relaxed);
         self.beats().turned = Instant::now();
-        if is(Bug::AliveForEver) {
-            Kind::of_lite().iter().for_each(|kind| self.heard(*kind));
+        if planted(Bug::AliveForEver) {
+            Kind::of_mode(false).into_iter().for_each(|kind| self.heard(kind));
         }
-    }
-
-    pub fn roster(&self) -> RwLockReadGuard<'_, Roster> {
-        self.roster.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub fn roster_mut(&self) -> RwLockWriteGuard<'_, Roster> {
-        self.roster.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// These kinds are watched from now on.
@@ -97,13 +81,17 @@ impl Health {
         self.synced.load(Ordering::Relaxed)
     }
 
-    fn scrape(&self) -> String {
-        for (kind, heard) in &self.beats().watches {
-            let age = self.metrics.watch_age.get_or_create(&ByKind { kind: kind.as_str() });
-            age.set(heard.elapsed().as_secs_f64());
-        }
-        self.metrics.encode()
+    /// Since when each watch has said nothing.
+    fn ages(&self) -> Vec<(Kind, Duration)> {
+        self.beats().watches.iter().map(|(kind, heard)| (*kind, heard.elapsed())).collect()
     }
+}
+
+fn scrape(shared: &Shared) -> String {
+    for (kind, age) in shared.health.ages() {
+        shared.metrics.watch_age.get_or_create(&ByKind { kind: kind.as_str() }).set(age.as_secs_f64());
+    }
+    shared.metrics.encode()
 }
 
 impl Default for Health {
@@ -112,35 +100,35 @@ impl Default for Health {
     }
 }
 
-async fn livez(State(health): State<Arc<Health>>) -> (StatusCode, String) {
-    match health.dead() {
+async fn livez(State(shared): State<Arc<Shared>>) -> (StatusCode, String) {
+    match shared.health.dead() {
         None => (StatusCode::OK, "ok\n".into()),
         Some(what) => (StatusCode::SERVICE_UNAVAILABLE, what + "\n"),
     }
 }
 
-async fn readyz(State(health): State<Arc<Health>>) -> (StatusCode, &'static str) {
-    match health.is_synced() {
+async fn readyz(State(shared): State<Arc<Shared>>) -> (StatusCode, &'static str) {
+    match shared.health.is_synced() {
         true => (StatusCode::OK, "ok\n"),
         false => (StatusCode::SERVICE_UNAVAILABLE, "not every kind has been listed yet\n"),
     }
 }
 
-async fn metrics(State(health): State<Arc<Health>>) -> impl IntoResponse {
+async fn metrics(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
     let content = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, content)], health.scrape())
+    ([(header::CONTENT_TYPE, content)], scrape(&shared))
 }
 
-pub fn probes(health: Arc<Health>) -> Router {
+pub fn probes(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/livez", get(livez))
         .route("/healthz", get(livez))
         .route("/readyz", get(readyz))
-        .with_state(health)
+        .with_state(shared)
 }
 
-pub fn scrapes(health: Arc<Health>) -> Router {
-    Router::new().route("/metrics", get(metrics)).with_state(health)
+pub fn scrapes(shared: Arc<Shared>) -> Router {
+    Router::new().route("/metrics", get(metrics)).with_state(shared)
 }
 
 /// Serves `router` for as long as the answer is polled: probes are answered until the loop has drained. An address
@@ -164,7 +152,7 @@ mod tests {
         tokio::time::advance(DEAD_WATCH + Duration::from_secs(1)).await;
         health.turned(true);
         assert!(health.dead().is_some_and(|what| what.contains("watch of")));
-        health.watching(Kind::of_lite());
+        health.watching(&Kind::of_mode(false));
         assert_eq!(health.dead(), None);
         tokio::time::advance(DEAD_LOOP + Duration::from_secs(1)).await;
         assert!(health.dead().is_some_and(|what| what.contains("loop")));

@@ -6,6 +6,7 @@ use crate::clock::Clock;
 use futures::stream::{self, BoxStream, StreamExt};
 use kube::Client;
 use rollcall_api::names;
+use rollcall_api::patch::Style;
 use rollcall_core::lease::{Candidate, Record, Step, Terms};
 use serde::Deserialize;
 use serde_json::json;
@@ -205,8 +206,11 @@ async fn patch(
         { "op": "add", "path": "/spec", "value": spec },
     ]);
     let path = format!("{leases}/{}", names::LEASE);
-    client::send(client, request("PATCH", &path, Some(client::JSON_PATCH), body.to_string().into_bytes()))
-        .await
+    client::send(
+        client,
+        request("PATCH", &path, Some(Style::Json.content_type()), body.to_string().into_bytes()),
+    )
+    .await
 }
 
 /// Gives the lease back, so that the next one need not wait for it to expire.

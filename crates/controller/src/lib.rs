@@ -2,10 +2,11 @@
 //! news and carries out what it decided.
 //!
 //! Where to look:
-//! - [`engine`]: the loop.
+//! - [`engine`]: the loop. It knows keys, actions and objects; what only one feature needs of it is in that feature's folder:
+//!   [`sequence`].
 //! - [`watch`]: list and watch, per kind. [`act`]: the writes. [`client`]: what answers mean.
-//! - [`queue`], [`statuses`], [`announce`]: what is to be decided, reported, announced, and when.
-//! - [`lease`]: the leader lease. [`health`], [`metrics`]: what is seen from outside.
+//! - [`queue`], [`slots`], [`statuses`], [`announce`]: what is to be decided, sent, reported, announced, and when.
+//! - [`lease`]: the leader lease. [`shared`], [`health`], [`metrics`]: what is seen from outside.
 
 pub mod act;
 pub mod announce;
@@ -18,14 +19,17 @@ pub mod lease;
 pub mod memory;
 pub mod metrics;
 pub mod queue;
+pub mod sequence;
+pub mod shared;
+pub mod slots;
 pub mod statuses;
 pub mod watch;
 
 use clock::Clock;
 use engine::Engine;
 use futures::stream::{self, StreamExt};
-use health::Health;
 use rollcall_core::lease::Terms;
+use shared::Shared;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,19 +69,19 @@ pub async fn run(
     clock: Clock,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    run_with(client, config, clock, Arc::new(Health::new()), stop).await
+    run_with(client, config, clock, Arc::new(Shared::default()), stop).await
 }
 
-/// The same, with a state of health that others look at, too.
+/// The same, with a state that others look at, too.
 pub async fn run_with(
     client: kube::Client,
     config: Config,
     clock: Clock,
-    health: Arc<Health>,
+    shared: Arc<Shared>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let probes = serve(config.health_probe_bind_address, health::probes(health.clone())).await?;
-    let scrapes = serve(config.metrics_bind_address, health::scrapes(health.clone())).await?;
+    let probes = serve(config.health_probe_bind_address, health::probes(shared.clone())).await?;
+    let scrapes = serve(config.metrics_bind_address, health::scrapes(shared.clone())).await?;
     // A dry run writes nothing, the lease included, and does no harm beside a leader.
     let config = Config { leader_elect: config.leader_elect && !config.dry_run, ..config };
     let news = match config.leader_elect {
@@ -87,7 +91,7 @@ pub async fn run_with(
         }
         false => stream::pending().boxed(),
     };
-    let engine = Engine::new(client, config, clock, health).run(news, stop);
+    let engine = Engine::new(client, config, clock, shared).run(news, stop);
     tokio::pin!(engine, probes, scrapes);
     tokio::select! {
         biased;

@@ -1,8 +1,9 @@
-//! Which sequences need a decision: an ordered set of dirty keys, taken in turn, and a heap of wake-ups.
+//! Which keys need a decision: a lane per feature, in it an ordered set of dirty keys, taken in turn; and a heap of wake-ups.
 
 use crate::backoff::Jitter;
-use rollcall_core::Uid;
+use rollcall_core::key::{Feature, Key};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -10,45 +11,46 @@ use tokio::time::Instant;
 const FIRST_WAIT: Duration = Duration::from_millis(10);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
+/// What is decided about, and in which lane it waits. A lane is a queue of its own: thousands of keys in one lane do not keep
+/// a key of another lane waiting.
+pub trait Laned: Copy + Ord {
+    const LANES: usize;
+    fn lane(self) -> usize;
+}
+
+impl Laned for Key {
+    const LANES: usize = Feature::ALL.len();
+
+    fn lane(self) -> usize {
+        self.feature() as usize
+    }
+}
+
 #[derive(Debug)]
-pub struct Queue {
-    /// Since when each dirty key is dirty.
-    dirty: BTreeMap<Uid, Instant>,
-    /// The key decided last: the next one is the first behind it, so that no key waits for ever.
-    cursor: Option<Uid>,
-    wakes: BTreeSet<(Instant, Uid)>,
-    wake_of: BTreeMap<Uid, Instant>,
+pub struct Queue<K> {
+    lanes: Vec<Lane<K>>,
+    /// The lane whose turn it is.
+    next_lane: usize,
+    wakes: BTreeSet<(Instant, K)>,
+    wake_of: BTreeMap<K, Instant>,
     /// Keys whose last action failed: how often in a row, and until when they are left alone.
-    failing: BTreeMap<Uid, (u32, Instant)>,
+    failing: BTreeMap<K, (u32, Instant)>,
     jitter: Jitter,
 }
 
-impl Queue {
-    pub fn new(seed: u64) -> Queue {
-        Queue {
-            dirty: BTreeMap::new(),
-            cursor: None,
-            wakes: BTreeSet::new(),
-            wake_of: BTreeMap::new(),
-            failing: BTreeMap::new(),
-            jitter: Jitter::seeded(seed),
-        }
-    }
+#[derive(Clone, Debug)]
+struct Lane<K> {
+    /// Since when each dirty key is dirty.
+    dirty: BTreeMap<K, Instant>,
+    /// The key decided last: the next one is the first behind it, so that no key waits for ever.
+    cursor: Option<K>,
+}
 
-    pub fn add(&mut self, key: Uid, now: Instant) {
-        self.dirty.entry(key).or_insert(now);
-    }
-
-    pub fn depth(&self) -> usize {
-        self.dirty.len()
-    }
-
-    /// The next dirty key that is not left alone, and since when it is dirty.
-    pub fn pop(&mut self, now: Instant) -> Option<(Uid, Instant)> {
-        let ready =
-            |(key, _): &(&Uid, &Instant)| self.failing.get(key).is_none_or(|(_, until)| *until <= now);
-        let behind =
-            self.cursor.map(|cursor| (std::ops::Bound::Excluded(cursor), std::ops::Bound::Unbounded));
+impl<K: Copy + Ord> Lane<K> {
+    /// The next key for which `ready` holds, and since when it is dirty.
+    fn pop(&mut self, ready: impl Fn(&K) -> bool) -> Option<(K, Instant)> {
+        let ready = |(key, _): &(&K, &Instant)| ready(key);
+        let behind = self.cursor.map(|cursor| (Bound::Excluded(cursor), Bound::Unbounded));
         let next = behind.and_then(|range| self.dirty.range(range).find(ready));
         let (key, since) =
             next.or_else(|| self.dirty.iter().find(ready)).map(|(key, since)| (*key, *since))?;
@@ -56,9 +58,44 @@ impl Queue {
         self.cursor = Some(key);
         Some((key, since))
     }
+}
+
+impl<K: Laned> Queue<K> {
+    pub fn new(seed: u64) -> Queue<K> {
+        Queue {
+            lanes: vec![Lane { dirty: BTreeMap::new(), cursor: None }; K::LANES],
+            next_lane: 0,
+            wakes: BTreeSet::new(),
+            wake_of: BTreeMap::new(),
+            failing: BTreeMap::new(),
+            jitter: Jitter::seeded(seed),
+        }
+    }
+
+    pub fn add(&mut self, key: K, now: Instant) {
+        self.lanes[key.lane()].dirty.entry(key).or_insert(now);
+    }
+
+    pub fn depth(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.dirty.len()).sum()
+    }
+
+    /// The next dirty key that is not left alone, and since when it is dirty. Lanes take turns, and then the keys of a lane;
+    /// lanes that have no room for a write are passed over.
+    pub fn pop(&mut self, now: Instant, has_room: impl Fn(usize) -> bool) -> Option<(K, Instant)> {
+        let ready = |key: &K| self.failing.get(key).is_none_or(|(_, until)| *until <= now);
+        let turns = (0..K::LANES).map(|turn| (self.next_lane + turn) % K::LANES);
+        for lane in turns.filter(|lane| has_room(*lane)) {
+            if let Some(next) = self.lanes[lane].pop(ready) {
+                self.next_lane = (lane + 1) % K::LANES;
+                return Some(next);
+            }
+        }
+        None
+    }
 
     /// Sets, moves or cancels the wake-up of a key.
-    pub fn wake_at(&mut self, key: Uid, at: Option<Instant>) {
+    pub fn wake_at(&mut self, key: K, at: Option<Instant>) {
         if let Some(old) = self.wake_of.remove(&key) {
             self.wakes.remove(&(old, key));
         }
@@ -80,13 +117,14 @@ impl Queue {
     /// The next moment at which something is to be done, as far as it is known now.
     pub fn next_moment(&self) -> Option<Instant> {
         let wake = self.wakes.first().map(|(at, _)| *at);
-        let retry = self.dirty.keys().filter_map(|key| self.failing.get(key)).map(|(_, until)| *until).min();
+        let dirty = self.lanes.iter().flat_map(|lane| lane.dirty.keys());
+        let retry = dirty.filter_map(|key| self.failing.get(key)).map(|(_, until)| *until).min();
         wake.into_iter().chain(retry).min()
     }
 
     /// An action for this key failed: leave it alone for a while, longer each time. What fails while it is left
     /// alone was sent before that: eight actions that fail together are one failure.
-    pub fn failed(&mut self, key: Uid, now: Instant) {
+    pub fn failed(&mut self, key: K, now: Instant) {
         self.add(key, now);
         let (attempt, until) = self.failing.get(&key).copied().unwrap_or((0, now));
         if attempt > 0 && now < until {
@@ -96,12 +134,12 @@ impl Queue {
         self.failing.insert(key, (attempt + 1, now + wait));
     }
 
-    pub fn succeeded(&mut self, key: Uid) {
+    pub fn succeeded(&mut self, key: K) {
         self.failing.remove(&key);
     }
 
-    pub fn forget(&mut self, key: Uid) {
-        self.dirty.remove(&key);
+    pub fn forget(&mut self, key: K) {
+        self.lanes[key.lane()].dirty.remove(&key);
         self.failing.remove(&key);
         self.wake_at(key, None);
     }
@@ -111,8 +149,36 @@ impl Queue {
 mod tests {
     use super::*;
 
-    fn key(name: &str) -> Uid {
-        Uid::digest(name)
+    /// A key of the first or of the second of two lanes.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    struct TestKey(usize, u32);
+
+    impl Laned for TestKey {
+        const LANES: usize = 2;
+
+        fn lane(self) -> usize {
+            self.0
+        }
+    }
+
+    fn key(name: &str) -> TestKey {
+        TestKey(0, name.bytes().map(u32::from).sum())
+    }
+
+    fn anywhere(_: usize) -> bool {
+        true
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_full_lane_does_not_keep_the_other_waiting() {
+        let (mut queue, now) = (Queue::new(1), Instant::now());
+        (0..1000).for_each(|number| queue.add(TestKey(0, number), now));
+        queue.add(TestKey(1, 7), now);
+        let first: Vec<TestKey> = (0..3).filter_map(|_| Some(queue.pop(now, anywhere)?.0)).collect();
+        assert!(first.contains(&TestKey(1, 7)), "{first:?}");
+        queue.add(TestKey(1, 8), now);
+        assert_eq!(queue.pop(now, |lane| lane == 1).map(|(key, _)| key), Some(TestKey(1, 8)));
+        assert_eq!(queue.pop(now, |lane| lane == 1), None, "the other one has no room");
     }
 
     #[tokio::test(start_paused = true)]
@@ -124,7 +190,7 @@ mod tests {
             queue.add(key(name), now);
         }
         for _ in 0..6 {
-            let (next, _) = queue.pop(now).unwrap();
+            let (next, _) = queue.pop(now, anywhere).unwrap();
             order.push(next);
             queue.add(next, now);
         }
@@ -136,20 +202,20 @@ mod tests {
     async fn a_failing_key_is_left_alone_and_comes_back() {
         let mut queue = Queue::new(1);
         queue.failed(key("a"), Instant::now());
-        assert_eq!(queue.pop(Instant::now()), None);
+        assert_eq!(queue.pop(Instant::now(), anywhere), None);
         let next = queue.next_moment().expect("it is to be tried again");
         tokio::time::sleep_until(next).await;
-        assert!(queue.pop(Instant::now()).is_some());
+        assert!(queue.pop(Instant::now(), anywhere).is_some());
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_fails_together_is_one_failure() {
-        let mut queue = Queue::new(1);
+        let mut queue = Queue::<TestKey>::new(1);
         let now = Instant::now();
         (0..64).for_each(|_| queue.failed(key("a"), now));
         let next = queue.next_moment().expect("it is to be tried again");
         assert!(next <= now + FIRST_WAIT);
-        assert!(queue.pop(next).is_some());
+        assert!(queue.pop(next, anywhere).is_some());
         queue.failed(key("a"), next);
         assert!(queue.next_moment().unwrap() > next + FIRST_WAIT / 2, "the second time it is longer");
     }

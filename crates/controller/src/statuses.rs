@@ -5,7 +5,7 @@ use crate::watch::Written;
 use jiff::Timestamp;
 use rollcall_api::sequence::{PodSequenceStatus, report};
 use rollcall_core::Uid;
-use rollcall_core::planted::{Bug, is};
+use rollcall_core::planted::{Bug, planted};
 use rollcall_core::sequence::Status;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -30,16 +30,16 @@ const FORGIVEN: Duration = Duration::from_secs(120);
 
 #[derive(Default)]
 pub struct Statuses {
-    books: BTreeMap<Uid, Book>,
+    states: BTreeMap<Uid, StatusState>,
     due: BTreeSet<(Instant, Uid)>,
     /// The same of what can wait.
     due_in_turn: BTreeSet<(Instant, Uid)>,
     /// When the next one of those may be written.
-    turn: Option<Instant>,
+    next_slot: Option<Instant>,
 }
 
 #[derive(Default)]
-struct Book {
+struct StatusState {
     wanted: Option<Status>,
     written: Option<Written>,
     due: Option<Due>,
@@ -76,7 +76,7 @@ struct Due {
 }
 
 /// A status that differs from the one the object has.
-pub struct Overdue {
+pub struct DueWrite {
     pub uid: Uid,
     pub resource_version: String,
     pub status: PodSequenceStatus,
@@ -90,7 +90,7 @@ impl Due {
     }
 }
 
-impl Book {
+impl StatusState {
     /// Who waits for an edit to be seen waits for `observedGeneration`.
     fn is_of_older_spec(&self) -> bool {
         let wanted = self.wanted.as_ref().map(|wanted| wanted.observed_generation);
@@ -100,7 +100,7 @@ impl Book {
 
     /// What is urgent goes at once; but who is contradicted, by another controller that sees things differently, does not answer
     /// at once for ever.
-    fn patience(&self, now: Instant) -> Duration {
+    fn contradiction_backoff(&self, now: Instant) -> Duration {
         match self.contradicted {
             times if times > 0 && self.is_contradicted_still(now) => {
                 RETRY.saturating_mul(1 << (times - 1).min(8)).min(LONGEST_RETRY)
@@ -131,83 +131,84 @@ impl Book {
 impl Statuses {
     /// The object was seen, with what its status says.
     pub fn observed(&mut self, uid: Uid, written: Written) {
-        let book = self.books.entry(uid).or_default();
-        let other = book.written.as_ref().is_some_and(|known| known.status != written.status);
+        let state = self.states.entry(uid).or_default();
+        let other = state.written.as_ref().is_some_and(|known| known.status != written.status);
         // Our own writes come back, too, and other fields change: that contradicts nobody.
-        if other && std::mem::take(&mut book.ours) && !is(Bug::StatusFight) {
+        if other && std::mem::take(&mut state.ours) && !planted(Bug::StatusFight) {
             let now = Instant::now();
-            book.contradicted = if book.is_contradicted_still(now) { book.contradicted + 1 } else { 1 };
-            book.contradicted_at = Some(now);
+            state.contradicted = if state.is_contradicted_still(now) { state.contradicted + 1 } else { 1 };
+            state.contradicted_at = Some(now);
         }
-        book.written = Some(written);
-        if std::mem::take(&mut book.moved) {
-            (book.refused, book.not_before) = (0, None);
-            let due = book.due.zip(book.sent).map(|(due, sent)| Due { at: sent, ..due });
+        state.written = Some(written);
+        if std::mem::take(&mut state.moved) {
+            (state.refused, state.not_before) = (0, None);
+            let due = state.due.zip(state.sent).map(|(due, sent)| Due { at: sent, ..due });
             self.set_due(uid, due);
         }
     }
 
     pub fn resource_version(&self, uid: Uid) -> Option<&str> {
-        Some(&self.books.get(&uid)?.written.as_ref()?.resource_version)
+        Some(&self.states.get(&uid)?.written.as_ref()?.resource_version)
     }
 
     pub fn want(&mut self, uid: Uid, status: Status, urgent: bool, now: Instant) {
-        let book = self.books.entry(uid).or_default();
-        let same = book.wanted.as_ref() == Some(&status);
-        book.wanted = Some(status);
-        if same && book.due.is_some() && !urgent {
+        let state = self.states.entry(uid).or_default();
+        let same = state.wanted.as_ref() == Some(&status);
+        state.wanted = Some(status);
+        if same && state.due.is_some() && !urgent {
             return;
         }
-        let urgent = urgent || book.is_of_older_spec();
-        let apart = match (urgent, book.has_progress()) {
-            (true, _) => book.patience(now),
-            (false, true) => book.progress_apart(),
+        let urgent = urgent || state.is_of_older_spec();
+        let apart = match (urgent, state.has_progress()) {
+            (true, _) => state.contradiction_backoff(now),
+            (false, true) => state.progress_apart(),
             (false, false) => COALESCE,
         };
-        let at = book.sent.map_or(now, |sent| (sent + apart).max(now));
-        let at = book.not_before.map_or(at, |not_before| not_before.max(at));
-        let due = Due { at, in_turn: !urgent }.or_earlier(book.due);
+        let at = state.sent.map_or(now, |sent| (sent + apart).max(now));
+        let at = state.not_before.map_or(at, |not_before| not_before.max(at));
+        let due = Due { at, in_turn: !urgent }.or_earlier(state.due);
         self.set_due(uid, Some(due));
     }
 
     fn set_due(&mut self, uid: Uid, due: Option<Due>) {
-        let Some(book) = self.books.get_mut(&uid) else { return };
-        if let Some(old) = std::mem::replace(&mut book.due, due) {
-            self.lane(old).remove(&(old.at, uid));
+        let Some(state) = self.states.get_mut(&uid) else { return };
+        if let Some(old) = std::mem::replace(&mut state.due, due) {
+            self.due_set(old).remove(&(old.at, uid));
         }
         if let Some(due) = due {
-            self.lane(due).insert((due.at, uid));
+            self.due_set(due).insert((due.at, uid));
         }
     }
 
-    fn lane(&mut self, due: Due) -> &mut BTreeSet<(Instant, Uid)> {
+    fn due_set(&mut self, due: Due) -> &mut BTreeSet<(Instant, Uid)> {
         if due.in_turn { &mut self.due_in_turn } else { &mut self.due }
     }
 
     pub fn next_moment(&self) -> Option<Instant> {
         let urgent = self.due.first().map(|(at, _)| *at);
-        let in_turn = self.due_in_turn.first().map(|(at, _)| self.turn.map_or(*at, |turn| turn.max(*at)));
+        let in_turn =
+            self.due_in_turn.first().map(|(at, _)| self.next_slot.map_or(*at, |slot| slot.max(*at)));
         urgent.into_iter().chain(in_turn).min()
     }
 
     /// Whose status is due now.
     fn next_due(&self, now: Instant) -> Option<(Uid, bool)> {
         let first =
-            |lane: &BTreeSet<(Instant, Uid)>| lane.first().filter(|(at, _)| *at <= now).map(|(_, uid)| *uid);
-        let my_turn = self.turn.is_none_or(|turn| turn <= now);
+            |due: &BTreeSet<(Instant, Uid)>| due.first().filter(|(at, _)| *at <= now).map(|(_, uid)| *uid);
+        let my_turn = self.next_slot.is_none_or(|slot| slot <= now);
         let in_turn = || first(&self.due_in_turn).filter(|_| my_turn).map(|uid| (uid, true));
         first(&self.due).map(|uid| (uid, false)).or_else(in_turn)
     }
 
     /// The next status to be written now. What turned out to change nothing is dropped on the way.
-    pub fn pop(&mut self, now: Instant, wall: Timestamp) -> Option<Overdue> {
+    pub fn pop(&mut self, now: Instant, wall: Timestamp) -> Option<DueWrite> {
         while let Some((uid, in_turn)) = self.next_due(now) {
             self.set_due(uid, None);
-            let Some(book) = self.books.get_mut(&uid) else { continue };
-            if book.in_flight {
+            let Some(state) = self.states.get_mut(&uid) else { continue };
+            if state.in_flight {
                 continue; // it is looked at again when the answer is there
             }
-            let (Some(wanted), Some(written)) = (&book.wanted, &book.written) else { continue };
+            let (Some(wanted), Some(written)) = (&state.wanted, &state.written) else { continue };
             // The decision about the newer spec comes with a status of its own; this one would take its place.
             if wanted.observed_generation < written.generation {
                 continue;
@@ -216,45 +217,45 @@ impl Statuses {
             if written.status.as_ref() == Some(&status) {
                 continue;
             }
-            book.in_flight = true;
-            book.sent = Some(now);
+            state.in_flight = true;
+            state.sent = Some(now);
             // The watch may show it before the answer is there.
-            book.ours = false;
+            state.ours = false;
             if in_turn {
-                self.turn = Some(now + BETWEEN_TWO);
+                self.next_slot = Some(now + BETWEEN_TWO);
             }
-            return Some(Overdue { uid, resource_version: written.resource_version.clone(), status });
+            return Some(DueWrite { uid, resource_version: written.resource_version.clone(), status });
         }
         None
     }
 
     pub fn answered(&mut self, uid: Uid, outcome: Outcome, now: Instant) {
-        let Some(book) = self.books.get_mut(&uid) else { return };
-        book.in_flight = false;
-        book.ours = outcome == Outcome::Done;
-        if outcome == Outcome::Failed && is(Bug::StatusNotRetried) {
+        let Some(state) = self.states.get_mut(&uid) else { return };
+        state.in_flight = false;
+        state.ours = outcome == Outcome::Done;
+        if outcome == Outcome::Failed && planted(Bug::StatusNotRetried) {
             return;
         }
-        (book.refused, book.not_before) = match outcome {
+        (state.refused, state.not_before) = match outcome {
             Outcome::Done => (0, None),
             Outcome::Moved | Outcome::Failed => {
-                let wait = RETRY.saturating_mul(1 << book.refused.min(8)).min(LONGEST_RETRY);
-                (book.refused + 1, Some(now + wait))
+                let wait = RETRY.saturating_mul(1 << state.refused.min(8)).min(LONGEST_RETRY);
+                (state.refused + 1, Some(now + wait))
             }
         };
-        book.moved = outcome == Outcome::Moved;
+        state.moved = outcome == Outcome::Moved;
         let at = match outcome {
-            Outcome::Done => book.sent.map_or(now, |sent| sent + COALESCE),
-            Outcome::Moved | Outcome::Failed => book.not_before.unwrap_or(now + RETRY),
+            Outcome::Done => state.sent.map_or(now, |sent| sent + COALESCE),
+            Outcome::Moved | Outcome::Failed => state.not_before.unwrap_or(now + RETRY),
         };
-        let mut due = Due { at, in_turn: outcome == Outcome::Done }.or_earlier(book.due);
-        due.at = due.at.max(book.not_before.unwrap_or(now));
+        let mut due = Due { at, in_turn: outcome == Outcome::Done }.or_earlier(state.due);
+        due.at = due.at.max(state.not_before.unwrap_or(now));
         self.set_due(uid, Some(due));
     }
 
     pub fn forget(&mut self, uid: Uid) {
         self.set_due(uid, None);
-        self.books.remove(&uid);
+        self.states.remove(&uid);
     }
 }
 
@@ -283,11 +284,16 @@ mod tests {
     }
 
     fn written(status: PodSequenceStatus, version: &str) -> Written {
-        Written { status: Some(status), resource_version: version.into(), generation: 1 }
+        Written { status: Some(status), resource_version: version.into(), ..unwritten(1) }
+    }
+
+    fn unwritten(generation: i64) -> Written {
+        let (uid, version) = (Uid::digest("s"), 1);
+        Written { uid, version, status: None, resource_version: "1".into(), generation }
     }
 
     fn seen(statuses: &mut Statuses, uid: Uid) {
-        statuses.observed(uid, Written { status: None, resource_version: "1".into(), generation: 1 });
+        statuses.observed(uid, unwritten(1));
     }
 
     #[tokio::test(start_paused = true)]
@@ -327,7 +333,7 @@ mod tests {
         assert_eq!(written, 26, "one at once, then five a second for five seconds");
         let now = begin + Duration::from_millis(5001);
         statuses.want(uids[99], status("second"), true, now);
-        assert_eq!(statuses.pop(now, wall).map(|overdue| overdue.uid), Some(uids[99]));
+        assert_eq!(statuses.pop(now, wall).map(|due_write| due_write.uid), Some(uids[99]));
         assert!(statuses.pop(now, wall).is_none());
         assert_eq!(statuses.next_moment(), Some(begin + Duration::from_millis(5200)));
     }
@@ -338,10 +344,13 @@ mod tests {
         let now = Instant::now();
         seen(&mut statuses, uid);
         statuses.want(uid, status("of the first spec"), true, now);
-        statuses.observed(uid, Written { status: None, resource_version: "2".into(), generation: 2 });
+        statuses.observed(uid, unwritten(2));
         assert!(statuses.pop(now, wall).is_none());
         statuses.want(uid, Status { observed_generation: 2, ..status("of the second") }, false, now);
-        assert_eq!(statuses.pop(now, wall).and_then(|overdue| overdue.status.observed_generation), Some(2));
+        assert_eq!(
+            statuses.pop(now, wall).and_then(|due_write| due_write.status.observed_generation),
+            Some(2)
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -368,9 +377,9 @@ mod tests {
         for tenths in 0..600 {
             let now = begin + Duration::from_millis(100 * tenths);
             statuses.want(uid, status("ours"), true, now);
-            if let Some(overdue) = statuses.pop(now, wall) {
+            if let Some(due_write) = statuses.pop(now, wall) {
                 attempts += 1;
-                let ours = written(overdue.status, "2");
+                let ours = written(due_write.status, "2");
                 statuses.observed(uid, ours.clone());
                 statuses.answered(uid, Outcome::Done, now);
                 // The watch tells it, too, and then the other one writes its own over it, at once.
@@ -388,8 +397,8 @@ mod tests {
         seen(&mut statuses, uid);
         for message in ["one", "two", "three"] {
             statuses.want(uid, status(message), true, now);
-            let overdue = statuses.pop(now, wall).expect("what is urgent goes at once");
-            let ours = written(overdue.status, message);
+            let due_write = statuses.pop(now, wall).expect("what is urgent goes at once");
+            let ours = written(due_write.status, message);
             statuses.observed(uid, ours.clone());
             statuses.observed(uid, ours);
             statuses.answered(uid, Outcome::Done, now);

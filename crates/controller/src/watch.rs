@@ -10,14 +10,15 @@ use futures::stream::{self, BoxStream, StreamExt};
 use kube::Client;
 use kube::core::WatchEvent;
 use rollcall_api::names;
+use rollcall_api::resource::Resource;
 use rollcall_api::sequence::{KnownSpec, PodSequenceStatus, SequenceObject, note::NoteObject};
 use rollcall_api::watch::{
     CsiNodeObject, ListMeta, ListOf, NamespaceObject, NodeObject, OwnerObject, PodFacts, version,
 };
 use rollcall_core::Uid;
-use rollcall_core::facts::OwnerKind;
-use rollcall_core::index::{Kind, Object};
-use rollcall_core::planted::{Bug, is};
+use rollcall_core::index::Object;
+use rollcall_core::kind::Kind;
+use rollcall_core::planted::{Bug, planted};
 use rollcall_core::sequence::Sequence;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -72,6 +73,8 @@ pub struct Item {
 /// What a `PodSequence` has in its status now.
 #[derive(Clone, Debug)]
 pub struct Written {
+    pub uid: Uid,
+    pub version: u64,
     pub status: Option<PodSequenceStatus>,
     pub resource_version: String,
     pub generation: i64,
@@ -99,8 +102,14 @@ impl Specs {
     }
 }
 
+impl Item {
+    pub fn plain(object: Object) -> Item {
+        Item { object, written: None }
+    }
+}
+
 fn plain(object: Object) -> Option<Item> {
-    Some(Item { object, written: None })
+    Some(Item::plain(object))
 }
 
 /// What every object has that is kept as it came.
@@ -137,17 +146,7 @@ impl Watched for NamespaceObject {
 impl Watched for OwnerObject {
     by_metadata!();
     fn item(self, kind: Kind, _: &mut Specs) -> Option<Item> {
-        let kind = match kind {
-            Kind::Deployment => OwnerKind::Deployment,
-            Kind::ReplicaSet => OwnerKind::ReplicaSet,
-            Kind::StatefulSet => OwnerKind::StatefulSet,
-            Kind::DaemonSet => OwnerKind::DaemonSet,
-            Kind::Job => OwnerKind::Job,
-            Kind::Pod | Kind::Namespace | Kind::Sequence | Kind::Note | Kind::Node | Kind::CsiNode => {
-                return None;
-            }
-        };
-        plain(Object::Owner(self.facts(kind)))
+        plain(Object::Owner(self.facts(kind.owner()?)))
     }
 }
 
@@ -175,6 +174,8 @@ impl Watched for SequenceObject {
 
 pub fn of_sequence(object: &SequenceObject, facts: Sequence) -> Item {
     let written = Written {
+        uid: facts.uid,
+        version: facts.version,
         status: object.status(),
         resource_version: object.metadata.resource_version.clone(),
         generation: object.metadata.generation.unwrap_or_default(),
@@ -196,13 +197,11 @@ pub fn all(
     own_namespace: &str,
     seed: u64,
 ) -> Vec<(Kind, BoxStream<'static, Message>)> {
-    let notes = format!("/api/v1/namespaces/{own_namespace}/configmaps");
-    let sequences = format!("/apis/{}/{}", names::SEQUENCE_API_VERSION, names::SEQUENCE_PLURAL);
     let start = |kind: Kind| {
-        let watch = |path: &str| Watch {
+        let watch = Watch {
             client: client.clone(),
             kind,
-            path: path.to_owned(),
+            path: Resource::of(kind).path((kind == Kind::Note).then_some(own_namespace)),
             labels: (kind == Kind::Note)
                 .then(|| format!("{}={}", names::NOTE_LABEL, names::NOTE_LABEL_VALUE)),
             jitter: Jitter::seeded(seed.wrapping_add(kind as u64 + 1)),
@@ -211,17 +210,15 @@ pub fn all(
             specs: Specs::default(),
         };
         match kind {
-            Kind::Pod => watch("/api/v1/pods").stream::<PodFacts>(),
-            Kind::Deployment => watch("/apis/apps/v1/deployments").stream::<OwnerObject>(),
-            Kind::ReplicaSet => watch("/apis/apps/v1/replicasets").stream::<OwnerObject>(),
-            Kind::StatefulSet => watch("/apis/apps/v1/statefulsets").stream::<OwnerObject>(),
-            Kind::DaemonSet => watch("/apis/apps/v1/daemonsets").stream::<OwnerObject>(),
-            Kind::Job => watch("/apis/batch/v1/jobs").stream::<OwnerObject>(),
-            Kind::Namespace => watch("/api/v1/namespaces").stream::<NamespaceObject>(),
-            Kind::Sequence => watch(&sequences).stream::<SequenceObject>(),
-            Kind::Note => watch(&notes).stream::<NoteObject>(),
-            Kind::Node => watch("/api/v1/nodes").stream::<NodeObject>(),
-            Kind::CsiNode => watch("/apis/storage.k8s.io/v1/csinodes").stream::<CsiNodeObject>(),
+            Kind::Pod => watch.stream::<PodFacts>(),
+            Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet | Kind::DaemonSet | Kind::Job => {
+                watch.stream::<OwnerObject>()
+            }
+            Kind::Namespace => watch.stream::<NamespaceObject>(),
+            Kind::Sequence => watch.stream::<SequenceObject>(),
+            Kind::Note => watch.stream::<NoteObject>(),
+            Kind::Node => watch.stream::<NodeObject>(),
+            Kind::CsiNode => watch.stream::<CsiNodeObject>(),
         }
     };
     kinds.iter().map(|kind| (*kind, start(*kind))).collect()
@@ -291,7 +288,7 @@ impl Watch {
                             let next = next.filter(|token| !token.is_empty());
                             return (Message::Page { items }, State::Listed { version, first: None, next });
                         }
-                        Err(failure) if failure.is_gone() && is(Bug::TokenEndsList) => {
+                        Err(failure) if failure.is_gone() && planted(Bug::TokenEndsList) => {
                             return (Message::Ended, State::Watch { version });
                         }
                         // An expired continue token, or whatever else: the list is begun again.
@@ -310,7 +307,7 @@ impl Watch {
                     (Some(message), next) => return (message, next),
                     (None, next) => next,
                 },
-                State::Failed { .. } if is(Bug::WatchDies) => std::future::pending().await,
+                State::Failed { .. } if planted(Bug::WatchDies) => std::future::pending().await,
                 State::Failed { then } => {
                     let wait = self.jitter.wait(self.failures, FIRST_WAIT, LONGEST_WAIT);
                     self.failures += 1;
@@ -339,14 +336,14 @@ impl Watch {
         query.extend(token.map(|token| ("continue", token.to_owned())));
         query.extend(self.labels.clone().map(|labels| ("labelSelector", labels)));
         let answer = client::get(&self.client, &client::with_query(&self.path, &query)).await;
-        if is(Bug::AbsentIsEmpty) && matches!(&answer, Err(Failure { code: Some(404), .. })) {
+        if planted(Bug::AbsentIsEmpty) && matches!(&answer, Err(Failure { code: Some(404), .. })) {
             let metadata = ListMeta { resource_version: u32::MAX.to_string(), continue_token: None };
             return Ok(ListOf { metadata, items: Vec::new() });
         }
         let page: ListOf<T> = answer?;
         // Whatever answered, it was no API server; to take it for an empty list would be to see everything deleted.
         match version(&page.metadata.resource_version) {
-            0 if !is(Bug::GarbageIsEmpty) => {
+            0 if !planted(Bug::GarbageIsEmpty) => {
                 Err(Failure { code: None, message: "the answer is no list: it has no version".into() })
             }
             _ => Ok(page),
@@ -379,7 +376,7 @@ impl Watch {
         let event = match tokio::time::timeout(SILENCE, events.next()).await {
             Ok(Some(Ok(event))) => event,
             // The server ends each watch after a while, and a silent one is as good as ended.
-            Ok(None) if is(Bug::EventsSkipped) => {
+            Ok(None) if planted(Bug::EventsSkipped) => {
                 let version = (self::version(&version) + 5).to_string();
                 return (None, self.again(State::Watch { version }));
             }
@@ -411,7 +408,7 @@ impl Watch {
 
     /// What is too old to be resumed has to be listed.
     fn after_gone<T>(&self, version: String) -> State<T> {
-        if is(Bug::GoneNotListed) { State::Watch { version } } else { State::List }
+        if planted(Bug::GoneNotListed) { State::Watch { version } } else { State::List }
     }
 
     /// A watch broke off in the middle.

@@ -5,7 +5,7 @@ use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use kube::Client;
 use rollcall_controller::watch::{self, Message};
-use rollcall_core::index::Kind;
+use rollcall_core::kind::Kind;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -34,7 +34,7 @@ async fn watched(
         async move { Ok::<Response<Full<axum::body::Bytes>>, Infallible>(answer.expect("a response")) }
     });
     let client = Client::new(service, "default");
-    let (_, stream) = watch::all(&client, Kind::of_lite(), "own", 7)
+    let (_, stream) = watch::all(&client, &Kind::of_mode(false), "own", 7)
         .into_iter()
         .find(|(kind, _)| *kind == Kind::Pod)
         .expect("pods");

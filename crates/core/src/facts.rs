@@ -1,6 +1,6 @@
 //! What is known about the objects of a cluster: only the fields that a decision or a message uses.
 
-use crate::planted::{Bug, is};
+use crate::planted::{Bug, planted};
 use crate::{Timestamp, Uid, labels::Labels, node::Placement};
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub struct Pod {
     /// The node it is bound to: the scheduler has let it through.
     pub node: Option<Arc<str>>,
     /// What it says itself about its node; hardly any pod does, but for those of DaemonSets.
-    pub wishes: Option<Box<Wishes>>,
+    pub constraints: Option<Box<NodeConstraints>>,
     pub phase: PodPhase,
     pub ready: bool,
     /// Running, and every container has started.
@@ -42,13 +42,13 @@ impl Pod {
     }
 
     pub fn pin(&self) -> Option<&Pin> {
-        self.wishes.as_ref()?.pin.as_ref()
+        self.constraints.as_ref()?.pin.as_ref()
     }
 }
 
 /// On which nodes a pod wants to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wishes {
+pub struct NodeConstraints {
     /// The only node it can run on.
     pub pin: Option<Pin>,
     /// The terms of its required node affinity: only what is needed to add to them.
@@ -62,10 +62,10 @@ pub struct Wishes {
     pub has_node_affinity: bool,
 }
 
-impl Wishes {
+impl NodeConstraints {
     /// To be kept, or nothing if there are none.
-    pub fn kept(self) -> Option<Box<Wishes>> {
-        (self != Wishes::default()).then(|| Box::new(self))
+    pub fn kept(self) -> Option<Box<NodeConstraints>> {
+        (self != NodeConstraints::default()).then(|| Box::new(self))
     }
 }
 
@@ -123,6 +123,15 @@ pub enum OwnerKind {
 }
 
 impl OwnerKind {
+    pub const ALL: [OwnerKind; 6] = [
+        OwnerKind::Deployment,
+        OwnerKind::ReplicaSet,
+        OwnerKind::StatefulSet,
+        OwnerKind::DaemonSet,
+        OwnerKind::Job,
+        OwnerKind::Other,
+    ];
+
     pub fn as_str(self) -> &'static str {
         match self {
             OwnerKind::Deployment => "Deployment",
@@ -181,7 +190,7 @@ pub struct Namespace {
 impl Namespace {
     /// Whether sequences of namespace `from` may act here.
     pub fn allows(&self, from: &str) -> bool {
-        if is(Bug::PermissionIgnored) {
+        if planted(Bug::PermissionIgnored) {
             return true;
         }
         let list = self.allow_from.as_deref().unwrap_or("");

@@ -1,7 +1,7 @@
 //! The leader lease as a step function. A holder's lease has expired when *we* have seen its record unchanged
 //! for its duration on our own monotonic clock: nobody's wall clock is trusted.
 
-use crate::planted::{Bug, is};
+use crate::planted::{Bug, planted};
 use std::time::Duration;
 
 /// The lease object as last read.
@@ -91,7 +91,7 @@ impl Candidate {
                     return Step::Lost;
                 }
                 let expires = *seen_at + record.duration;
-                match now >= expires || is(Bug::LeaseTakenEarly) {
+                match now >= expires || planted(Bug::LeaseTakenEarly) {
                     true => Step::Take { version },
                     false => Step::Wait { again: (expires - now).min(terms.renew_every()) },
                 }

@@ -17,10 +17,17 @@
 //! - [`lease`]: the leader lease as a step function. [`quantity`]: amounts such as `1.5Gi`. [`schedule`]: when something
 //!   recurs. [`planted`]: bugs on purpose, for tests only.
 
+pub mod cluster;
+pub mod decision;
+pub mod dispatch;
 pub mod facts;
+pub mod freshness;
 pub mod hash;
 pub mod index;
 pub mod intern;
+pub mod journal;
+pub mod key;
+pub mod kind;
 pub mod labels;
 pub mod lease;
 pub mod node;

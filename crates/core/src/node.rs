@@ -1,7 +1,6 @@
 //! Nodes, and which of them a pod may run on, as the scheduler and the DaemonSet controller see it.
 
-use crate::sequence::spec::{GroupId, RecordedGroup};
-use crate::{Uid, labels::Labels, selector};
+use crate::{Uid, journal::Journal, labels::Labels, selector};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -26,12 +25,6 @@ pub struct Node {
     /// What each sequence wrote down about it.
     pub journals: BTreeMap<Uid, Journal>,
     pub terminating: bool,
-}
-
-/// What a sequence has written down about a node: the times of its groups there. None means never seen, so closed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Journal {
-    pub groups: BTreeMap<GroupId, RecordedGroup>,
 }
 
 /// The CSI drivers that are registered on a node: its CSINode.

@@ -1,5 +1,5 @@
 //! Bugs that are built in on purpose, to show that the tests of reliability find them. They exist only with the feature
-//! `planted`, and then one at a time, chosen for the thread that runs a simulation. Without the feature [`is`] is a
+//! `planted`, and then one at a time, chosen for the thread that runs a simulation. Without the feature [`planted`] is a
 //! constant, and nothing of them is left in the code.
 
 macro_rules! bugs {
@@ -103,17 +103,17 @@ mod chosen {
     }
 
     /// Whether this bug is planted here.
-    pub fn is(bug: Bug) -> bool {
+    pub fn planted(bug: Bug) -> bool {
         CHOSEN.get() == Some(bug)
     }
 }
 
 #[cfg(feature = "planted")]
-pub use chosen::{is, plant};
+pub use chosen::{plant, planted};
 
 /// Whether this bug is planted here: never.
 #[cfg(not(feature = "planted"))]
 #[inline(always)]
-pub const fn is(_: Bug) -> bool {
+pub const fn planted(_: Bug) -> bool {
     false
 }

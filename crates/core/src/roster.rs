@@ -1,8 +1,10 @@
 //! The sequences as admission sees them: whom a new pod belongs to, and what it gets for that.
 
 use crate::Uid;
-use crate::index::{BELONGS, Index, own_word};
+use crate::facts::Namespace;
 use crate::labels::Labels;
+use crate::sequence::Facts;
+use crate::sequence::index::{MEMBERSHIP_KEY, membership_value};
 use crate::sequence::keys::keys;
 use crate::sequence::spec::{Members, NodeGuard, Scope, Sequence, Spec};
 use std::collections::BTreeMap;
@@ -31,13 +33,13 @@ impl Claimant {
 
     /// The first group that claims a pod of its namespace: by its name, by its labels, or because it says so itself.
     pub fn group_of(&self, name: &str, labels: &Labels) -> Option<usize> {
-        let word = labels.get(BELONGS).filter(|_| self.namespace == self.spec.target);
+        let word = labels.get(MEMBERSHIP_KEY).filter(|_| self.namespace == self.spec.pod_namespace);
         self.spec.groups.iter().enumerate().position(|(position, group)| {
             let listed = match &group.members {
                 Members::Names(names) => names.contains(name),
                 Members::Selector(selector) => selector.matches(labels),
             };
-            listed || word.is_some_and(|word| *word == own_word(&self.name, position))
+            listed || word.is_some_and(|word| *word == membership_value(&self.name, position))
         })
     }
 
@@ -64,8 +66,8 @@ pub struct Roster {
 impl Roster {
     /// Takes in what is known about a sequence now. This is asked whenever anything about it has changed, a pod too, so it
     /// looks first whether there is something to do.
-    pub fn update(&mut self, index: &Index, uid: Uid) {
-        let now = index.claiming(uid);
+    pub fn update(&mut self, facts: Facts<'_>, uid: Uid) {
+        let now = claiming(facts, uid);
         let known = self.targets.get(&uid).and_then(|target| self.by_target.get(target)?.get(&uid));
         let same = match (known, now) {
             (None, None) => true,
@@ -76,7 +78,7 @@ impl Roster {
             (_, _) => false,
         };
         if !same {
-            let prefix = index.taint_prefix();
+            let prefix = facts.sequences.mode().taint_prefix;
             self.set(uid, now.and_then(|(sequence, may_taint)| Claimant::of(sequence, may_taint, prefix)));
         }
     }
@@ -91,7 +93,7 @@ impl Roster {
             }
         }
         if let Some(claimant) = claimant {
-            let target = claimant.spec.target.clone();
+            let target = claimant.spec.pod_namespace.clone();
             self.targets.insert(uid, target.clone());
             self.by_target.entry(target).or_default().insert(uid, claimant);
         }
@@ -113,16 +115,17 @@ impl Roster {
     }
 }
 
-impl Index {
-    /// A living sequence that may claim pods where it looks for them, and whether it may taint nodes.
-    fn claiming(&self, uid: Uid) -> Option<(&Sequence, bool)> {
-        let entry = self.sequence(uid).filter(|entry| !entry.ghost)?;
-        let (sequence, spec) = (&entry.sequence, entry.spec()?);
-        let invited = || self.namespace(&spec.target).is_some_and(|there| there.allows(&sequence.namespace));
-        let home = self.namespace(&sequence.namespace);
-        let may_taint = home.is_some_and(|home| home.allow_node_taints);
-        (spec.target == sequence.namespace || invited()).then_some((sequence, may_taint))
-    }
+/// A living sequence that may claim pods where it looks for them, and whether it may taint nodes.
+fn claiming(facts: Facts<'_>, uid: Uid) -> Option<(&Sequence, bool)> {
+    let Facts { cluster, sequences } = facts;
+    let entry = sequences.get(uid).filter(|entry| !entry.ghost)?;
+    let (sequence, spec) = (&entry.sequence, entry.spec()?);
+    let permitted = |there: &Namespace| there.allows(&sequence.namespace);
+    let home = cluster.namespace(&sequence.namespace);
+    let may_taint = home.is_some_and(|home| home.allow_node_taints);
+    let may_claim = spec.pod_namespace == sequence.namespace
+        || cluster.namespace(&spec.pod_namespace).is_some_and(permitted);
+    may_claim.then_some((sequence, may_taint))
 }
 
 #[cfg(test)]
@@ -133,7 +136,7 @@ mod tests {
 
     fn sequence(name: &str, target: &str) -> Sequence {
         let spec = crate::sequence::spec::Spec {
-            target: target.into(),
+            pod_namespace: target.into(),
             gate: "gate".into(),
             scope: Scope::Cluster,
             enforcement: crate::sequence::spec::Enforcement::Bootstrap,

@@ -4,15 +4,18 @@ mod support;
 
 use rollcall_core::{
     Uid,
+    decision::{Action, Decision, DropGate, PodPatch, Violation},
+    dispatch::{check, decide},
+    facts::NodeConstraints,
     facts::{Namespace, PodPhase},
     index::Object,
-    sequence::{Action, Decision, Spec, Violation, check},
+    key::Key,
+    sequence::Spec,
 };
-use std::sync::Arc;
 use std::time::Duration;
 use support::{
     build::{self, GATE, HOME, at},
-    world::World,
+    world::{World, release_sent},
 };
 
 /// Two groups of one pod each, `a` and `b`, and a decision about them that was right.
@@ -51,13 +54,13 @@ impl Scene {
     fn violations(&self, actions: Vec<Action>) -> Vec<Violation> {
         let mut decision = Decision { actions, ..self.nothing() };
         decision.status = None;
-        check(&self.world.index, self.sequence, &decision, self.world.now)
+        check(&self.world.index, Key::Sequence(self.sequence), &decision, self.world.now)
     }
 
     fn nothing(&self) -> Decision {
         let stranger = Uid::digest("nobody");
         let settings = self.world.settings;
-        rollcall_core::sequence::decide(&self.world.index, stranger, settings, self.world.now, 0)
+        decide(&self.world.index, Key::Sequence(stranger), settings, self.world.now, 0)
     }
 
     fn assert_violated(&self, invariant: &str, part: &str, actions: Vec<Action>) {
@@ -73,14 +76,15 @@ fn release(pod: &str) -> Action {
 }
 
 fn release_of(uid: &str, name: &str, namespace: &str, gate: &str) -> Action {
-    Action::Release {
-        pod: Uid::digest(uid),
+    Action::PatchPod(PodPatch {
+        uid: Uid::digest(uid),
         namespace: namespace.into(),
         name: name.into(),
-        gate: gate.into(),
+        drop_gate: Some(DropGate { name: gate.into(), place: Some(0) }),
         avoid: Vec::new(),
         tolerate: Vec::new(),
-    }
+        constraints: NodeConstraints::default(),
+    })
 }
 
 #[test]
@@ -136,7 +140,7 @@ fn another_gate() {
 fn twice() {
     let mut scene = Scene::new(|_| {});
     scene.assert_violated("S7", "twice", vec![release("a"), release("a")]);
-    scene.world.index.release_sent(Uid::digest("a"), &Arc::from(GATE));
+    release_sent(&mut scene.world.index, Uid::digest("a"), GATE);
     scene.assert_violated("S7", "in flight", vec![release("a")]);
 }
 

@@ -5,10 +5,15 @@ mod support;
 use jiff::Timestamp;
 use rollcall_core::{
     Uid,
+    decision::{Action, Decision, Keep},
+    dispatch::{decide, keep},
     facts::Pod,
-    index::{Answer, Index, Kind, Listed, Note, Object},
+    index::{Answer, Index, Listed, Object},
+    key::Key,
+    kind::Kind,
+    sequence::index::Note,
     sequence::{
-        Action, Decision, Phase, Sequence, Settings, Spec, decide,
+        Phase, Sequence, Settings, Spec,
         explain::{explain_pod, explain_sequence},
         spec::Recorded,
     },
@@ -17,7 +22,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use support::{
     build::{self, GATE, HOME, start},
-    world::list_all,
+    world::{list_all, release_sent},
 };
 
 const SETTINGS: Settings = Settings { notes: true };
@@ -60,15 +65,15 @@ fn list(index: &mut Index, kind: Kind, version: u64, objects: &[Object]) {
 }
 
 fn decided(index: &Index, uid: Uid) -> Decision {
-    decide(index, uid, SETTINGS, now(), 100)
+    decide(index, Key::Sequence(uid), SETTINGS, now(), 100)
 }
 
 fn released(index: &Index, uid: Uid) -> Vec<String> {
     let actions = decided(index, uid).actions.into_iter();
     actions
         .filter_map(|action| match action {
-            Action::Release { name, .. } => Some(name.to_string()),
-            Action::WriteNote { .. } | Action::DropNote { .. } | Action::Mark { .. } => None,
+            Action::PatchPod(patch) => Some(patch.name.to_string()),
+            Action::WriteNote { .. } | Action::DropNote { .. } | Action::PatchNode(_) => None,
         })
         .collect()
 }
@@ -78,7 +83,7 @@ fn an_older_view_of_a_pod_changes_nothing() {
     let mut index = index(&[Object::Pod(pod("a", "a", 10))], 10);
     index.apply(Object::Pod(Pod { ready: true, ..pod("a", "a", 9) }));
     index.apply(Object::Pod(Pod { ready: true, ..pod("a", "a", 10) }));
-    assert!(!index.pod(Uid::digest("a")).expect("known").ready);
+    assert!(!index.cluster.pod(Uid::digest("a")).expect("known").ready);
 }
 
 #[test]
@@ -86,8 +91,8 @@ fn a_deleted_pod_does_not_come_back() {
     let mut index = index(&[Object::Pod(pod("a", "a", 10))], 10);
     index.delete(Object::Pod(pod("a", "a", 11)));
     index.apply(Object::Pod(pod("a", "a", 12)));
-    index.release_answered(Uid::digest("a"), Answer::Done(Box::new(pod("a", "a", 13))));
-    assert_eq!(index.pod_count(), 0);
+    index.pod_write_answered(Uid::digest("a"), Answer::Done(Box::new(pod("a", "a", 13))));
+    assert_eq!(index.cluster.pods().count(), 0);
 }
 
 #[test]
@@ -97,8 +102,8 @@ fn of_two_pods_of_one_name_the_newer_lives() {
         let mut index = index(&[], 5);
         index.apply(of(first));
         index.apply(of(second));
-        assert_eq!(index.pod_named(HOME, "a").expect("one lives").uid, Uid::digest("new"));
-        assert_eq!(index.pod_count(), 1);
+        assert_eq!(index.cluster.pod_named(HOME, "a").expect("one lives").uid, Uid::digest("new"));
+        assert_eq!(index.cluster.pods().count(), 1);
     }
 }
 
@@ -107,8 +112,11 @@ fn a_relist_derives_what_was_deleted() {
     let mut index = index(&[Object::Pod(pod("a", "a", 10)), Object::Pod(pod("b", "b", 11))], 12);
     index.apply(Object::Pod(pod("b", "b", 30)));
     list(&mut index, Kind::Pod, 20, &[]);
-    assert!(index.pod(Uid::digest("a")).is_none());
-    assert!(index.pod(Uid::digest("b")).is_none(), "20 is below 30: a restored cluster, which lacks it");
+    assert!(index.cluster.pod(Uid::digest("a")).is_none());
+    assert!(
+        index.cluster.pod(Uid::digest("b")).is_none(),
+        "20 is below 30: a restored cluster, which lacks it"
+    );
 }
 
 #[test]
@@ -118,7 +126,7 @@ fn a_note_written_while_the_notes_are_listed_is_kept() {
     index.list_begins(Kind::Note, 25);
     index.note_written(note_of(&sequence, 26));
     index.list_ended(Kind::Note, &BTreeSet::new());
-    assert!(index.note(sequence.uid).is_some());
+    assert!(index.sequences.note(sequence.uid).is_some());
     assert!(
         !decided(&index, sequence.uid)
             .actions
@@ -130,7 +138,7 @@ fn a_note_written_while_the_notes_are_listed_is_kept() {
 #[test]
 fn no_decision_before_everything_is_listed() {
     let mut index = Index::default();
-    for kind in Kind::of_lite().iter().copied() {
+    for kind in Kind::of_mode(false) {
         assert!(!index.is_synced());
         list(&mut index, kind, 1, &[]);
     }
@@ -149,17 +157,17 @@ fn a_restored_cluster_is_believed_and_nobody_in_it_is_let_go() {
     let mut index = index(&all, 50);
     // From a backup of before `new`: it was never deleted, so its pods stay held.
     list(&mut index, Kind::Sequence, 20, &[Object::Sequence(old.clone())]);
-    assert!(index.sequence(new.uid).is_none());
+    assert!(index.sequences.get(new.uid).is_none());
     assert_eq!(released(&index, new.uid), [""; 0]);
     // If it was only an API server that lags, it comes again.
     index.apply(Object::Sequence(new.clone()));
-    assert!(index.sequence(new.uid).is_some_and(|entry| !entry.ghost));
+    assert!(index.sequences.get(new.uid).is_some_and(|entry| !entry.ghost));
     // Pods older than what was known, and one that is gone and comes again.
     let before: Vec<Object> = ["a", "b"].map(|name| Object::Pod(pod(name, name, 15))).to_vec();
     list(&mut index, Kind::Pod, 20, &before);
-    assert_eq!(index.pod(Uid::digest("a")).map(|pod| pod.version), Some(15));
+    assert_eq!(index.cluster.pod(Uid::digest("a")).map(|pod| pod.version), Some(15));
     index.apply(Object::Pod(pod("c", "c", 30)));
-    assert!(index.pod(Uid::digest("c")).is_some());
+    assert!(index.cluster.pod(Uid::digest("c")).is_some());
 }
 
 /// Its answer comes after the watch has told that somebody removed it.
@@ -170,9 +178,9 @@ fn a_note_that_is_gone_already_is_written_again() {
     index.apply(Object::Note(note_of(&sequence, 21)));
     index.delete(Object::Note(note_of(&sequence, 25)));
     index.note_written(note_of(&sequence, 21));
-    assert!(index.note(sequence.uid).is_none());
+    assert!(index.sequences.note(sequence.uid).is_none());
     index.note_written(note_of(&sequence, 26));
-    assert!(index.note(sequence.uid).is_some(), "written after that");
+    assert!(index.sequences.note(sequence.uid).is_some(), "written after that");
 }
 
 /// Two that lead and have heard different things would correct each other for ever.
@@ -195,10 +203,10 @@ fn a_note_seen_before_its_sequence_raises_no_ghost() {
     let mut index = index(&pods, 50);
     // Another controller has written it; our watch of the sequences is a little behind.
     index.apply(Object::Note(note_of(&sequence, 61)));
-    assert!(index.sequence(sequence.uid).is_none());
+    assert!(index.sequences.get(sequence.uid).is_none());
     assert_eq!(released(&index, sequence.uid), [""; 0]);
     index.apply(Object::Sequence(sequence.clone()));
-    assert!(index.sequence(sequence.uid).is_some_and(|entry| !entry.ghost && entry.is_noted()));
+    assert!(index.sequences.get(sequence.uid).is_some_and(|entry| !entry.ghost && entry.is_noted()));
 }
 
 #[test]
@@ -208,7 +216,7 @@ fn a_note_is_carried_out_when_a_later_list_lacks_its_sequence() {
     let mut index = index(&pods, 50);
     index.apply(Object::Note(note_of(&sequence, 61)));
     list(&mut index, Kind::Sequence, 70, &[]);
-    assert!(index.sequence(sequence.uid).is_some_and(|entry| entry.ghost));
+    assert!(index.sequences.get(sequence.uid).is_some_and(|entry| entry.ghost));
     assert_eq!(released(&index, sequence.uid), ["a", "b"]);
 }
 
@@ -218,9 +226,9 @@ fn a_ghost_laid_to_rest_is_not_raised_again_by_its_note() {
     let other = build::sequence(HOME, "other", spec(&["x"]));
     let mut index = index(&[Object::Note(note_of(&sequence, 11))], 50);
     assert!(decided(&index, sequence.uid).finished);
-    index.lay_to_rest(sequence.uid);
+    index.remove_finished_ghost(sequence.uid);
     index.apply(Object::Note(note_of(&other, 60)));
-    assert!(index.sequence(sequence.uid).is_none());
+    assert!(index.sequences.get(sequence.uid).is_none());
     assert_eq!(decided(&index, sequence.uid).actions, [Action::DropNote { sequence: sequence.uid }]);
 }
 
@@ -231,16 +239,16 @@ fn that_the_kind_is_missing_says_nothing_about_its_objects() {
     let mut all = pods.to_vec();
     all.push(Object::Note(note_of(&sequence, 11)));
     let mut index = Index::default();
-    for kind in Kind::of_lite().iter().copied() {
+    for kind in Kind::of_mode(false) {
         let of_kind: Vec<Object> =
             all.iter().filter(|object| support::world::kind_of(object) == kind).cloned().collect();
         match kind {
-            Kind::Sequence => index.without(kind),
+            Kind::Sequence => index.kind_is_unavailable(kind),
             _ => list(&mut index, kind, 50, &of_kind),
         }
     }
     assert!(index.is_synced());
-    assert!(index.sequence(sequence.uid).is_none());
+    assert!(index.sequences.get(sequence.uid).is_none());
     assert_eq!(released(&index, sequence.uid), [""; 0]);
 }
 
@@ -251,8 +259,8 @@ fn a_terminating_pod_of_a_group_that_was_edited_away_can_still_be_explained() {
     let objects = [Object::Sequence(sequence(10, &["a", "b", "c"])), Object::Pod(last)];
     let mut index = index(&objects, 20);
     index.apply(Object::Sequence(sequence(21, &["a"])));
-    let pod = index.pod(Uid::digest("c")).expect("known");
-    assert!(explain_pod(&index, pod, now()).text.contains("no PodSequence here claims it"));
+    let pod = index.cluster.pod(Uid::digest("c")).expect("known");
+    assert!(explain_pod(index.facts(), pod, now()).text.contains("no PodSequence here claims it"));
 }
 
 #[test]
@@ -261,7 +269,7 @@ fn what_another_controller_began_has_begun() {
     let mut index = index(&[Object::Sequence(first.clone())], 20);
     let decision = decided(&index, first.uid);
     assert_eq!(decision.status.expect("of a living one").phase, Phase::Pending);
-    index.remember(first.uid, decision.recorded.expect("of a living one"));
+    keep(&mut index, Key::Sequence(first.uid), decision.keep);
     let recorded = Recorded { phase: Some(Phase::InProgress), ..first.recorded.clone() };
     index.apply(Object::Sequence(Sequence { version: 30, recorded, ..first.clone() }));
     assert_eq!(decided(&index, first.uid).status.expect("of a living one").phase, Phase::InProgress);
@@ -272,7 +280,8 @@ fn times_are_decided_as_they_are_written() {
     let sequence = sequence(10, &["a"]);
     let index = index(&[Object::Sequence(sequence.clone())], 20);
     let late = now() + jiff::SignedDuration::from_nanos(1_234_567);
-    let recorded = decide(&index, sequence.uid, SETTINGS, late, 1).recorded.expect("of a living one");
+    let kept = decide(&index, Key::Sequence(sequence.uid), SETTINGS, late, 1).keep;
+    let Keep::Sequence { recorded, .. } = kept else { panic!("it lives") };
     let opened: Vec<_> = recorded.groups.values().filter_map(|group| group.opened_at).collect();
     assert_eq!(opened, [now() + jiff::SignedDuration::from_millis(1)]);
 }
@@ -288,9 +297,9 @@ fn explaining_a_dense_graph_takes_no_time() {
     }
     let sequence = Sequence { version: 10, spec: Ok(Arc::new(spec)), ..sequence(10, &["a"]) };
     let index = index(&[Object::Sequence(sequence.clone()), Object::Pod(pod("p59", "p59", 11))], 20);
-    let line = explain_sequence(&index, index.sequence(sequence.uid).expect("known"), now());
+    let line = explain_sequence(index.facts(), index.sequences.get(sequence.uid).expect("known"), now());
     assert_eq!(line.below.len(), 60);
-    let held = explain_pod(&index, index.pod(Uid::digest("p59")).expect("known"), now());
+    let held = explain_pod(index.facts(), index.cluster.pod(Uid::digest("p59")).expect("known"), now());
     assert_eq!(held.below.len(), 59);
 }
 
@@ -300,9 +309,9 @@ fn a_gate_in_flight_survives_views_that_still_show_it() {
     let note = Object::Note(note_of(&sequence, 11));
     let mut index = index(&[Object::Sequence(sequence.clone()), note, Object::Pod(pod("a", "a", 12))], 20);
     assert_eq!(released(&index, sequence.uid), ["a"]);
-    index.release_sent(Uid::digest("a"), &Arc::from(GATE));
+    release_sent(&mut index, Uid::digest("a"), GATE);
     index.apply(Object::Pod(pod("a", "a", 21)));
     assert_eq!(released(&index, sequence.uid), [""; 0]);
     index.apply(Object::Pod(Pod { gates: Vec::new(), ..pod("a", "a", 22) }));
-    assert!(!index.in_flight(Uid::digest("a")));
+    assert!(!index.cluster.is_writing_pod(Uid::digest("a")));
 }

@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 use rollcall_core::Uid;
-use rollcall_core::facts::{Owner, OwnerKind, OwnerRef, Pin, Pod, PodPhase, Wishes};
+use rollcall_core::facts::{NodeConstraints, Owner, OwnerKind, OwnerRef, Pin, Pod, PodPhase};
 use rollcall_core::index::Object;
 use rollcall_core::node::{Drivers, Effect, Node, Placement, Taint};
 use rollcall_core::sequence::keys::{self, is_key};
@@ -266,7 +266,7 @@ impl Run {
         self.created += 1;
         let uid = format!("{name} {}", self.created);
         let mut new = pod(HOME, name, &uid, &format!("app=a{app}"), self.world.now);
-        new.wishes = Wishes { pin, ..Wishes::default() }.kept();
+        new.constraints = NodeConstraints { pin, ..NodeConstraints::default() }.kept();
         if !gated {
             new.gates.clear();
         }
@@ -315,10 +315,11 @@ impl Run {
         (fresh.now, fresh.version) = (self.world.now, self.world.version);
         support::world::list_all(&mut fresh.index, &self.world.truth.objects(), self.world.version);
         for sequence in self.world.truth.sequences.values() {
-            let (kept, new) = (self.world.index.sequence(sequence.uid), fresh.index.sequence(sequence.uid));
+            let (kept, new) =
+                (self.world.index.sequences.get(sequence.uid), fresh.index.sequences.get(sequence.uid));
             let (kept, new) = (kept.expect("told"), new.expect("told"));
-            let kept = evaluate(&self.world.index, kept, self.world.now);
-            let new = evaluate(&fresh.index, new, self.world.now);
+            let kept = evaluate(self.world.index.facts(), kept, self.world.now);
+            let new = evaluate(fresh.index.facts(), new, self.world.now);
             for node in self.world.truth.nodes.values().filter(|node| !node.terminating) {
                 let views = (kept.nodes.get(&node.name), new.nodes.get(&node.name));
                 assert_eq!(

@@ -5,11 +5,14 @@
 mod support;
 
 use rollcall_core::Uid;
-use rollcall_core::facts::{OwnerKind, Pin, PodPhase, Wishes};
+use rollcall_core::decision::{Action, Keep, NodePatch};
+use rollcall_core::dispatch::{check, decide, keep};
+use rollcall_core::facts::{NodeConstraints, OwnerKind, Pin, PodPhase};
 use rollcall_core::index::{Answer, Index, Object};
+use rollcall_core::key::Key;
 use rollcall_core::node::Node;
 use rollcall_core::sequence::spec::{Members, Scope, Spec};
-use rollcall_core::sequence::{Action, Phase, Settings, check, decide};
+use rollcall_core::sequence::{Phase, Settings};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use support::build::{HOME, group, node, owner, owner_ref, pod, selector, sequence, spec, start};
@@ -71,8 +74,11 @@ impl Loop {
                 let pod_name = format!("{set}-{}", name(at));
                 let mut pod = pod(HOME, &pod_name, &pod_name, &labels, start());
                 pod.owner = Some(owner_ref(OwnerKind::DaemonSet, HOME, set));
-                pod.wishes =
-                    Wishes { pin: Some(Pin::Name(name(at).as_str().into())), ..Wishes::default() }.kept();
+                pod.constraints = NodeConstraints {
+                    pin: Some(Pin::Name(name(at).as_str().into())),
+                    ..NodeConstraints::default()
+                }
+                .kept();
                 objects.push(Object::Pod(pod));
             }
         }
@@ -95,15 +101,17 @@ impl Loop {
     fn settle(&mut self) -> Phase {
         let mut phase = Phase::Pending;
         let mut more = false;
-        while more || self.index.take_touched().contains(&self.uid) {
-            let decision = decide(&self.index, self.uid, Settings { notes: false }, start(), BUDGET);
-            assert_eq!(check(&self.index, self.uid, &decision, start()), []);
+        let key = Key::Sequence(self.uid);
+        while more || self.index.take_touched().contains(&key) {
+            let decision = decide(&self.index, key, Settings { notes: false }, start(), BUDGET);
+            assert_eq!(check(&self.index, key, &decision, start()), []);
             self.cost.decisions += 1;
-            self.cost.judgements += decision.nodes.nodes.len();
+            if let Keep::Sequence { nodes, .. } = &decision.keep {
+                self.cost.judgements += nodes.nodes.len();
+            }
             more = decision.more;
             phase = decision.status.as_ref().expect("it lives").phase;
-            decision.recorded.into_iter().for_each(|recorded| self.index.remember(self.uid, recorded));
-            self.index.remember_nodes(self.uid, decision.nodes);
+            keep(&mut self.index, key, decision.keep);
             decision.actions.into_iter().for_each(|action| self.act(action));
         }
         phase
@@ -112,10 +120,10 @@ impl Loop {
     fn act(&mut self, action: Action) {
         let version = self.next_version();
         match action {
-            Action::Mark { sequence, name, marks, .. } => {
+            Action::PatchNode(NodePatch { sequence, name, marks, .. }) => {
                 self.cost.marks += 1;
-                self.index.mark_sent(sequence, &name);
-                let mut node: Node = self.index.node(&name).expect("it is there").clone();
+                self.index.sequences.mark_sent(sequence, &name);
+                let mut node: Node = self.index.cluster.node(&name).expect("it is there").clone();
                 let kept = node.labels.iter().filter(|(key, _)| !marks.labels.contains_key(key));
                 let added =
                     marks.labels.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?)));
@@ -126,18 +134,18 @@ impl Loop {
                 }
                 self.index.mark_answered(sequence, &name, Some(node));
             }
-            Action::Release { pod, gate, .. } => {
-                self.index.release_sent(pod, &gate);
-                let mut pod = self.index.pod(pod).expect("it is there").clone();
+            Action::PatchPod(patch) => {
+                self.index.pod_write_sent(&patch.target(), patch.effect());
+                let mut pod = self.index.cluster.pod(patch.uid).expect("it is there").clone();
                 (pod.version, pod.gates) = (version, Vec::new());
-                self.index.release_answered(pod.uid, Answer::Done(Box::new(pod)));
+                self.index.pod_write_answered(pod.uid, Answer::Done(Box::new(pod)));
             }
             Action::WriteNote { .. } | Action::DropNote { .. } => {}
         }
     }
 
     fn ready(&mut self, pod: &str, node: &str) {
-        let mut pod = self.index.pod_named(HOME, pod).expect("it is there").clone();
+        let mut pod = self.index.cluster.pod_named(HOME, pod).expect("it is there").clone();
         pod.version = self.next_version();
         (pod.phase, pod.ready, pod.started) = (PodPhase::Running, true, true);
         pod.node = Some(node.into());

@@ -3,8 +3,9 @@
 mod support;
 
 use rollcall_core::Uid;
-use rollcall_core::facts::{Namespace, OwnerKind, Pin, Pod, PodPhase, Wishes};
-use rollcall_core::index::{Kind, Object};
+use rollcall_core::facts::{Namespace, NodeConstraints, OwnerKind, Pin, Pod, PodPhase};
+use rollcall_core::index::Object;
+use rollcall_core::kind::Kind;
 use rollcall_core::node::{Drivers, Effect, Node, Placement, Taint, Toleration};
 use rollcall_core::sequence::spec::{
     DeletionPolicy, Enforcement, Members, NodeGuard, NodeReady, Scope, Spec,
@@ -62,7 +63,7 @@ impl Scene {
         let name = format!("driver-{node}");
         let mut pod = pod(HOME, &name, &name, "app=driver", self.world.now);
         pod.owner = Some(owner_ref(OwnerKind::DaemonSet, HOME, "driver"));
-        pod.wishes = wishes(Pin::Name(node.into()));
+        pod.constraints = constraints(Pin::Name(node.into()));
         self.world.apply(Object::Pod(pod));
         self.settle();
     }
@@ -109,8 +110,8 @@ impl Scene {
     }
 }
 
-fn wishes(pin: Pin) -> Option<Box<Wishes>> {
-    Wishes { pin: Some(pin), ..Wishes::default() }.kept()
+fn constraints(pin: Pin) -> Option<Box<NodeConstraints>> {
+    NodeConstraints { pin: Some(pin), ..NodeConstraints::default() }.kept()
 }
 
 #[test]
@@ -173,7 +174,7 @@ fn a_pod_pinned_to_a_node_that_does_not_exist_is_waited_for() {
     scene.driver_on("a");
     scene.ready_on("driver-a", "a");
     let mut pod = pod(HOME, "app-1", "app-1", "app=app", scene.world.now);
-    pod.wishes = wishes(Pin::Name("later".into()));
+    pod.constraints = constraints(Pin::Name("later".into()));
     scene.world.apply(Object::Pod(pod));
     scene.settle();
     assert!(scene.is_held("app-1"));
@@ -203,7 +204,7 @@ fn a_pod_that_names_its_node_waits_for_that_node_alone() {
     let mut scene = Scene::new(&["a", "b"]).begin();
     for (name, host) in [("app-a", "a"), ("app-b", "host-b")] {
         let mut pod = pod(HOME, name, name, "app=app", scene.world.now);
-        pod.wishes = wishes(Pin::Hostname(host.into()));
+        pod.constraints = constraints(Pin::Hostname(host.into()));
         scene.world.apply(Object::Pod(pod));
     }
     scene.change_node("b", |node| node.labels = labels("kubernetes.io/hostname=host-b"));
@@ -223,12 +224,12 @@ fn a_pod_of_two_sequences_goes_when_its_node_is_open_for_both() {
     let monitoring = Spec { scope: Scope::Node, ..spec(monitoring) };
     scene.world.apply(Object::Sequence(sequence(HOME, "monitoring", monitoring)));
     let mut app = pod(HOME, "app-b", "app-b", "app=app", scene.world.now);
-    app.wishes = wishes(Pin::Name("b".into()));
+    app.constraints = constraints(Pin::Name("b".into()));
     scene.world.apply(Object::Pod(app));
     for node in ["a", "b"] {
         let name = format!("monitor-{node}");
         let mut monitor = pod(HOME, &name, &name, "app=monitor", scene.world.now);
-        monitor.wishes = wishes(Pin::Name(node.into()));
+        monitor.constraints = constraints(Pin::Name(node.into()));
         scene.world.apply(Object::Pod(monitor));
     }
     scene.driver_on("b");
@@ -470,7 +471,7 @@ fn the_first_members_and_a_group_opened_by_hand_are_seen_on_nodes_where_nothing_
     scene.spec.groups.push(group(2, Some("last"), Members::Selector(selector("app=last"))));
     let mut scene = scene.begin();
     let mut last = pod(HOME, "last", "last", "app=last", scene.world.now);
-    last.wishes = wishes(Pin::Name("a".into()));
+    last.constraints = constraints(Pin::Name("a".into()));
     scene.world.apply(Object::Pod(last));
     scene.settle();
     assert!(scene.is_held("last"));
@@ -491,7 +492,7 @@ fn no_more_start_at_a_time_than_allowed_however_many_nodes_are_open() {
     ["a", "b", "c"].iter().for_each(|node| {
         let name = format!("driver-{node}");
         let mut pod = pod(HOME, &name, &name, "app=driver", scene.world.now);
-        pod.wishes = wishes(Pin::Name((*node).into()));
+        pod.constraints = constraints(Pin::Name((*node).into()));
         scene.world.apply(Object::Pod(pod));
     });
     scene.settle();

@@ -2,14 +2,16 @@
 
 mod support;
 
-use rollcall_core::index::{BELONGS, Object, own_word};
+use rollcall_core::index::Object;
 use rollcall_core::sequence::Phase;
+use rollcall_core::sequence::index::MEMBERSHIP_KEY;
+use rollcall_core::sequence::index::membership_value;
 use support::build::{HOME, group, names, pod, sequence, spec};
 use support::world::World;
 
 fn with_word(world: &World, name: &str, sequence: &str, position: usize) -> Object {
     let mut pod = pod(HOME, name, name, "", world.now);
-    pod.labels = [(BELONGS, &*own_word(sequence, position))].into_iter().collect();
+    pod.labels = [(MEMBERSHIP_KEY, &*membership_value(sequence, position))].into_iter().collect();
     Object::Pod(pod)
 }
 

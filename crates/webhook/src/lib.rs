@@ -19,7 +19,6 @@
 pub mod certificates;
 mod json;
 mod node;
-mod patch;
 mod pod;
 mod review;
 pub mod server;
@@ -32,7 +31,7 @@ use certificates::plan::Terms;
 use rollcall_api::names;
 use rollcall_controller::backoff::Jitter;
 use rollcall_controller::clock::Clock;
-use rollcall_controller::health::Health;
+use rollcall_controller::shared::Shared;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,7 +65,7 @@ pub async fn run(
     client: kube::Client,
     settings: Settings,
     clock: Clock,
-    health: Arc<Health>,
+    shared: Arc<Shared>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let Settings { namespace, address, lifetime, dry_run, seed } = settings;
@@ -79,7 +78,7 @@ pub async fn run(
         clock,
         jitter: Jitter::seeded(seed),
         dry_run,
-        health: health.clone(),
+        shared: shared.clone(),
         served: served.clone(),
         configured: configure,
         serving: None,
@@ -88,7 +87,7 @@ pub async fn run(
     let ending = CancellationToken::new();
     let server = async {
         let listener = listen(configured.clone(), address, Jitter::seeded(seed.wrapping_add(1))).await;
-        server::serve(listener, served, health, ending.clone()).await
+        server::serve(listener, served, shared, ending.clone()).await
     };
     let linger = async {
         stop.cancelled().await;

@@ -2,8 +2,9 @@
 //! tolerations for the taints that keep nodes closed only for later groups.
 
 use crate::json::{Fields, Malformed};
-use crate::patch::{Patch, append};
 use rollcall_api::names::{POD_SEQUENCE_GROUP, POD_SEQUENCE_NAME};
+use rollcall_api::patch::json::{Operations, append};
+use rollcall_api::patch::toleration;
 use rollcall_api::watch;
 use rollcall_core::labels::Labels;
 use rollcall_core::roster::Claimant;
@@ -13,11 +14,11 @@ use std::collections::BTreeSet;
 pub fn claimed<'s>(
     pod: Fields<'_>,
     claimants: impl Iterator<Item = &'s Claimant>,
-) -> Result<Patch, Malformed> {
+) -> Result<Operations, Malformed> {
     let spec = pod.object("spec", "object.spec")?;
     // It passes by the scheduler, and Kubernetes refuses it together with a gate.
     if !spec.text("nodeName")?.is_empty() {
-        return Ok(Patch::new());
+        return Ok(Operations::new());
     }
     let (gates, tolerations) = (spec.list("schedulingGates")?, spec.list("tolerations")?);
     let (present, tolerated) =
@@ -34,7 +35,6 @@ pub fn claimed<'s>(
     }
     let missing = wanted.into_iter().filter(|gate| !present.contains(gate));
     let missing = missing.map(|gate| json!({ "name": gate })).collect();
-    let toleration = |key: &str| json!({ "key": key, "operator": "Exists", "effect": "NoSchedule" });
     let lacking = |key: &&str| !tolerated.contains(key) && !tolerated.contains("");
     let untolerated = keys.into_iter().filter(lacking).map(toleration).collect();
     let mut patch = append("/spec/schedulingGates", gates.is_some(), missing);

@@ -1,10 +1,10 @@
 //! One `AdmissionReview` in, one out.
 
 use crate::json::{Fields, Malformed};
-use crate::patch::Patch;
 use crate::{node, pod};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rollcall_api::names::OWN_NAMESPACE;
+use rollcall_api::patch::json::Operations;
 use rollcall_core::roster::Roster;
 use serde_json::{Map, Value, json};
 
@@ -41,7 +41,7 @@ pub fn review(review: &Value, roster: &Roster) -> Value {
     json!({ "apiVersion": API_VERSION, "kind": KIND, "response": response })
 }
 
-fn changes(review: &Value, roster: &Roster) -> Result<Patch, Malformed> {
+fn changes(review: &Value, roster: &Roster) -> Result<Operations, Malformed> {
     let review = Fields::of(review, "the review")?;
     if review.text("apiVersion")? != API_VERSION || review.text("kind")? != KIND {
         let expected = "an AdmissionReview of admission.k8s.io/v1";
@@ -53,10 +53,10 @@ fn changes(review: &Value, roster: &Roster) -> Result<Patch, Malformed> {
     let resource = (resource.text("group")?, resource.text("resource")?);
     let namespace = request.text("namespace")?;
     match resource {
-        _ if !is_new => Ok(Patch::new()),
-        ("", "pods") if UNTOUCHED.contains(&namespace) => Ok(Patch::new()),
+        _ if !is_new => Ok(Operations::new()),
+        ("", "pods") if UNTOUCHED.contains(&namespace) => Ok(Operations::new()),
         ("", "pods") => pod::claimed(request.object("object", "object")?, roster.of(namespace)),
         ("", "nodes") => node::mark_unseen(request.object("object", "object")?),
-        _ => Ok(Patch::new()),
+        _ => Ok(Operations::new()),
     }
 }

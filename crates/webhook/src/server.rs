@@ -9,8 +9,8 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rollcall_controller::health::Health;
 use rollcall_controller::metrics::ByOutcome;
+use rollcall_controller::shared::Shared;
 use rustls::ServerConfig;
 use serde_json::Value;
 use std::convert::Infallible;
@@ -43,7 +43,7 @@ const DRAIN: Duration = Duration::from_secs(2);
 pub async fn serve(
     listener: TcpListener,
     served: Arc<Served>,
-    health: Arc<Health>,
+    shared: Arc<Shared>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -59,8 +59,8 @@ pub async fn serve(
             Some(_) = connections.join_next() => {}
             accepted = listener.accept(), if connections.len() < CONNECTIONS => match accepted {
                 Ok((stream, _)) => {
-                    let (acceptor, health, stop) = (acceptor.clone(), health.clone(), stop.clone());
-                    connections.spawn(connection(stream, acceptor, health, stop));
+                    let (acceptor, shared, stop) = (acceptor.clone(), shared.clone(), stop.clone());
+                    connections.spawn(connection(stream, acceptor, shared, stop));
                 }
                 Err(error) => refused(&error).await,
             },
@@ -77,14 +77,14 @@ async fn refused(error: &io::Error) {
     tokio::time::sleep(Duration::from_millis(100)).await;
 }
 
-async fn connection(stream: TcpStream, acceptor: TlsAcceptor, health: Arc<Health>, stop: CancellationToken) {
+async fn connection(stream: TcpStream, acceptor: TlsAcceptor, shared: Arc<Shared>, stop: CancellationToken) {
     let _ = stream.set_nodelay(true);
     let stream = match timeout(HANDSHAKE, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return tracing::debug!(%error, "no TLS with a caller of the webhook"),
         Err(_) => return,
     };
-    let service = service_fn(|request| answer(request, &health));
+    let service = service_fn(|request| answer(request, &shared));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(IDLE)
@@ -103,9 +103,9 @@ async fn connection(stream: TcpStream, acceptor: TlsAcceptor, health: Arc<Health
     }
 }
 
-async fn answer(request: Request<Incoming>, health: &Health) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(request: Request<Incoming>, shared: &Shared) -> Result<Response<Full<Bytes>>, Infallible> {
     let (status, body) = match (request.uri().path(), request.method()) {
-        (PATH, &Method::POST) => reviewed(request, health).await,
+        (PATH, &Method::POST) => reviewed(request, shared).await,
         (PATH, _) => (StatusCode::METHOD_NOT_ALLOWED, Bytes::from_static(b"reviews are sent with POST\n")),
         (_, _) => (StatusCode::NOT_FOUND, Bytes::from_static(b"reviews are sent to /mutate\n")),
     };
@@ -114,26 +114,26 @@ async fn answer(request: Request<Incoming>, health: &Health) -> Result<Response<
     Ok(response.body(Full::new(body)).expect("a response of constants"))
 }
 
-async fn reviewed(request: Request<Incoming>, health: &Health) -> (StatusCode, Bytes) {
+async fn reviewed(request: Request<Incoming>, shared: &Shared) -> (StatusCode, Bytes) {
     let body = timeout(BODY, Limited::new(request.into_body(), LARGEST_BODY).collect());
     let body = match body.await {
         Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(error)) => return counted(health, "unreadable", StatusCode::BAD_REQUEST, error.to_string()),
-        Err(_) => return counted(health, "unreadable", StatusCode::REQUEST_TIMEOUT, "no body".into()),
+        Ok(Err(error)) => return counted(shared, "unreadable", StatusCode::BAD_REQUEST, error.to_string()),
+        Err(_) => return counted(shared, "unreadable", StatusCode::REQUEST_TIMEOUT, "no body".into()),
     };
     let begun = Instant::now();
     let sent: Value = match serde_json::from_slice(&body) {
         Ok(sent) => sent,
-        Err(error) => return counted(health, "unreadable", StatusCode::BAD_REQUEST, error.to_string()),
+        Err(error) => return counted(shared, "unreadable", StatusCode::BAD_REQUEST, error.to_string()),
     };
     let answer = {
-        let roster = health.roster();
+        let roster = shared.roster();
         roster.is_complete().then(|| review(&sent, &roster))
     };
     // Who does not know the sequences cannot say that none of them claims the pod.
     let Some(answer) = answer else {
         return counted(
-            health,
+            shared,
             "unready",
             StatusCode::SERVICE_UNAVAILABLE,
             "not every kind has been listed yet".into(),
@@ -145,11 +145,11 @@ async fn reviewed(request: Request<Incoming>, health: &Health) -> (StatusCode, B
         (None, Some(_)) => "unreadable",
         (None, None) => "unchanged",
     };
-    health.metrics.review_time.observe(begun.elapsed().as_secs_f64());
-    counted(health, outcome, StatusCode::OK, answer.to_string())
+    shared.metrics.review_time.observe(begun.elapsed().as_secs_f64());
+    counted(shared, outcome, StatusCode::OK, answer.to_string())
 }
 
-fn counted(health: &Health, outcome: &'static str, status: StatusCode, body: String) -> (StatusCode, Bytes) {
-    health.metrics.reviews.get_or_create(&ByOutcome { outcome }).inc();
+fn counted(shared: &Shared, outcome: &'static str, status: StatusCode, body: String) -> (StatusCode, Bytes) {
+    shared.metrics.reviews.get_or_create(&ByOutcome { outcome }).inc();
     (status, Bytes::from(body))
 }

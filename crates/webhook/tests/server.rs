@@ -5,7 +5,7 @@ mod common;
 
 use anyhow::{Context, Result};
 use common::{facts, request, review_of, roster};
-use rollcall_controller::health::Health;
+use rollcall_controller::shared::Shared;
 use rollcall_webhook::certificates::Served;
 use rollcall_webhook::certificates::make::{Made, make};
 use rollcall_webhook::certificates::read::certificates;
@@ -26,7 +26,7 @@ const NAMESPACE: &str = "shop";
 
 struct Server {
     address: SocketAddr,
-    health: Arc<Health>,
+    shared: Arc<Shared>,
     served: Arc<Served>,
     stop: CancellationToken,
     task: JoinHandle<Result<()>>,
@@ -40,11 +40,11 @@ fn certificate() -> Made {
 async fn start(made: &Made) -> Result<Server> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
-    let (health, served, stop) =
-        (Arc::new(Health::new()), Arc::new(Served::default()), CancellationToken::new());
+    let (shared, served, stop) =
+        (Arc::new(Shared::default()), Arc::new(Served::default()), CancellationToken::new());
     served.serve(made.pair.certified()?);
-    let task = tokio::spawn(serve(listener, served.clone(), health.clone(), stop.clone()));
-    Ok(Server { address, health, served, stop, task })
+    let task = tokio::spawn(serve(listener, served.clone(), shared.clone(), stop.clone()));
+    Ok(Server { address, shared, served, stop, task })
 }
 
 impl Server {
@@ -53,7 +53,7 @@ impl Server {
         let spec = json!({ "podGroups": [{ "pods": ["held"] }] });
         let mut known = roster(&facts(&[cases::sequence(NAMESPACE, "s", spec)]));
         known.completed();
-        *self.health.roster_mut() = known;
+        *self.shared.roster_mut() = known;
     }
 
     async fn connect(&self, authority: &str) -> Result<TlsStream<TcpStream>> {

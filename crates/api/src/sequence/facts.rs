@@ -114,7 +114,7 @@ pub fn spec_facts(spec: &PodSequenceSpec, namespace: &str) -> Result<core::Spec,
         groups.push(resolved);
     }
     Ok(core::Spec {
-        target: target.as_deref().unwrap_or(namespace).into(),
+        pod_namespace: target.as_deref().unwrap_or(namespace).into(),
         gate: scheduling_gate_name.as_str().into(),
         scope: match scope {
             Scope::Cluster => core::Scope::Cluster,
@@ -217,7 +217,7 @@ fn group_id(group: &PodGroup, members: &Members, earlier: &[core::Group]) -> Gro
     match &group.name {
         Some(name) => GroupId::named(name),
         None => {
-            let id = GroupId::unnamed(members);
+            let id = members.id();
             let again = earlier.iter().filter(|other| other.id.as_str().starts_with(id.as_str())).count();
             if again == 0 { id } else { id.again(again + 1) }
         }

@@ -6,9 +6,9 @@ use super::{LabelSelector, facts::selector_facts};
 use crate::{names, watch::Meta};
 use rollcall_core::{
     Uid,
-    index::Note,
     selector::{Operator, Selector},
-    sequence::spec::{self as core, DeletionPolicy, Enforcement, GroupId, Members, NodeGuard, Scope, Spec},
+    sequence::index::Note,
+    sequence::spec::{self as core, DeletionPolicy, Enforcement, Members, NodeGuard, Scope, Spec},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -72,7 +72,7 @@ impl NoteObject {
 /// A spec that only says whom it holds: all that a ghost needs.
 fn bare_spec(target: &str, gate: &str, members: Vec<Members>) -> Spec {
     let group = |(position, members): (usize, Members)| core::Group {
-        id: GroupId::unnamed(&members),
+        id: members.id(),
         title: format!("Group {}", position + 1).into(),
         members,
         expected: None,
@@ -87,7 +87,7 @@ fn bare_spec(target: &str, gate: &str, members: Vec<Members>) -> Spec {
         node_ready: None,
     };
     Spec {
-        target: target.into(),
+        pod_namespace: target.into(),
         gate: gate.into(),
         scope: Scope::Cluster,
         enforcement: Enforcement::Bootstrap,
@@ -115,7 +115,7 @@ pub fn config_map(note: &Note, namespace: &str) -> Option<Value> {
         namespace: note.namespace.to_string(),
         name: note.name.to_string(),
         generation: note.generation,
-        pod_namespace: spec.target.to_string(),
+        pod_namespace: spec.pod_namespace.to_string(),
         gate: spec.gate.to_string(),
         policy: "Release".into(),
         members: members.collect(),

@@ -6,7 +6,7 @@ use super::{
 use crate::time::MilliTime;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use rollcall_core::planted::{Bug, is};
+use rollcall_core::planted::{Bug, planted};
 use rollcall_core::sequence::status::{self as core, Status};
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub fn report(status: &Status, written: Option<&PodSequenceStatus>, now: Timesta
         current_group_pods: owned(current_group_pods),
         ready_pods_in_current_group: Some(*ready_pods_in_current_group),
         processed_pods: owned(processed_pods),
-        message: Some(if is(Bug::StatusLoop) { format!("{message} ({now})") } else { message.clone() }),
+        message: Some(if planted(Bug::StatusLoop) { format!("{message} ({now})") } else { message.clone() }),
         summary: Some(Summary { group: summary_group.clone(), ready: summary_ready.clone() }),
         groups: groups.iter().map(group).collect(),
         blocked_by: blocked_by.iter().map(blocked).collect(),

@@ -1,7 +1,7 @@
 //! On which nodes pods want to run: selectors, required affinity, tolerations.
 
 use super::node::effect;
-use rollcall_core::facts::{Pin, TermShape, Wishes};
+use rollcall_core::facts::{NodeConstraints, Pin, TermShape};
 use rollcall_core::labels::Labels;
 use rollcall_core::node::{HOSTNAME, Operator, Placement, Requirement, Term, Toleration};
 use rollcall_core::selector;
@@ -103,13 +103,13 @@ impl AffinityObject {
 }
 
 /// What a pod says about its node.
-pub(super) fn wishes(
+pub(super) fn constraints(
     selector: Option<&BTreeMap<String, String>>,
     affinity: Option<&AffinityObject>,
     tolerations: &[TolerationObject],
-) -> Wishes {
+) -> NodeConstraints {
     let ours = tolerations.iter().filter(|toleration| toleration.is_of_ours());
-    Wishes {
+    NodeConstraints {
         no_tolerations: tolerations.is_empty(),
         tolerated: ours.map(|toleration| toleration.key.as_str().into()).collect(),
         has_affinity: affinity.is_some(),

@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use rollcall_core::{
     Uid,
     facts::{OwnerKind, OwnerRef},
-    index::{BELONGS, own_word},
     labels::Labels,
+    sequence::index::{MEMBERSHIP_KEY, membership_value},
 };
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -126,10 +126,10 @@ pub fn labels<'a>(
     group: Option<&str>,
 ) -> Labels {
     let index = group.and_then(|text| text.parse().ok().filter(|index: &usize| index.to_string() == text));
-    let word = sequence.zip(index).map(|(sequence, index)| own_word(sequence, index));
+    let word = sequence.zip(index).map(|(sequence, index)| membership_value(sequence, index));
     // Not chained as they are: what is made here does not live as long as what is given.
     let labels = labels.into_iter().map(|(key, value)| (key, Cow::Borrowed(value)));
-    labels.chain(word.iter().map(|word| (BELONGS, Cow::Owned(word.to_string())))).collect()
+    labels.chain(word.iter().map(|word| (MEMBERSHIP_KEY, Cow::Owned(word.to_string())))).collect()
 }
 
 impl OwnerReference {
@@ -152,7 +152,8 @@ mod tests {
 
     #[test]
     fn an_index_is_written_in_one_way() {
-        let word = |text: &str| labels([("app", "web")], Some("shop"), Some(text)).get(BELONGS).cloned();
+        let word =
+            |text: &str| labels([("app", "web")], Some("shop"), Some(text)).get(MEMBERSHIP_KEY).cloned();
         for (text, expected) in [("0", "shop/0"), ("7", "shop/7"), ("999", "shop/999")] {
             assert_eq!(word(text).as_deref(), Some(expected));
         }

@@ -4,7 +4,7 @@ use super::Meta;
 use super::affinity::{self, AffinityObject, TolerationObject};
 use crate::names;
 use jiff::Timestamp;
-use rollcall_core::facts::{Pod, PodPhase, Trouble, Wishes};
+use rollcall_core::facts::{NodeConstraints, Pod, PodPhase, Trouble};
 use rollcall_core::node::Placement;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
@@ -158,7 +158,7 @@ impl PodObject {
             owner: metadata.controller(),
             gates: gates.map(|gate| gate.name.as_str().into()).collect(),
             node: spec.node_name.as_deref().filter(|node| !node.is_empty()).map(Into::into),
-            wishes: self.wishes().kept(),
+            constraints: self.constraints().kept(),
             phase: self.phase(),
             ready: is_ready,
             started: self.started(),
@@ -171,10 +171,10 @@ impl PodObject {
         }
     }
 
-    fn wishes(&self) -> Wishes {
+    fn constraints(&self) -> NodeConstraints {
         let PodSpec { node_selector, affinity, tolerations, .. } = &self.spec;
         let tolerations = tolerations.as_deref().unwrap_or_default();
-        affinity::wishes(node_selector.as_ref(), affinity.as_ref(), tolerations)
+        affinity::constraints(node_selector.as_ref(), affinity.as_ref(), tolerations)
     }
 
     fn phase(&self) -> PodPhase {

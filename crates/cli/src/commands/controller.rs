@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use clap::builder::PossibleValuesParser;
 use rollcall_api::{duration::GoDuration, names};
-use rollcall_controller::{Config, clock::Clock, health::Health};
+use rollcall_controller::{Config, clock::Clock, shared::Shared};
 use rollcall_core::sequence::keys::{PREFIX, TAINT_PREFIXES};
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
@@ -125,12 +125,12 @@ async fn together(
     clock: Clock,
     stop: CancellationToken,
 ) -> Result<()> {
-    let health = Arc::new(Health::new());
+    let shared = Arc::new(Shared::default());
     let controller =
-        rollcall_controller::run_with(client.clone(), config, clock, health.clone(), stop.clone());
+        rollcall_controller::run_with(client.clone(), config, clock, shared.clone(), stop.clone());
     let Some(webhook) = webhook else { return controller.await };
     // A task of its own: a decision about ten thousand pods must not hold up an answer.
-    let webhook = rollcall_webhook::run(client, webhook, clock, health, stop);
+    let webhook = rollcall_webhook::run(client, webhook, clock, shared, stop);
     let mut task = JoinSet::new();
     task.spawn(webhook);
     let webhook = async { task.join_next().await.unwrap_or(Ok(Ok(())))? };

@@ -41,15 +41,15 @@ async fn permission_is_needed_used_and_withdrawn() -> Result<()> {
     there.ready("b").await?;
     there.stays_held(&["c"]).await?;
     let guest = |since, until| Guest { namespace: home.namespace.clone(), since, until };
-    there.rules.guests.push(guest(since, until));
+    there.rules.cross_namespace.push(guest(since, until));
     there.verify().await?;
 
     let since = allow(&there, Some("*")).await?;
     home.phase("guest", "Completed").await?;
-    there.rules.guests.push(guest(since, u64::MAX));
+    there.rules.cross_namespace.push(guest(since, u64::MAX));
     // The verifier would have seen a gate taken without permission.
     let mut strict = there.rules.clone();
-    strict.guests.clear();
+    strict.cross_namespace.clear();
     let found = verify(&there.lab.audited(&there.namespace)?, &strict);
     assert!(found.iter().any(|violation| violation.invariant == "S6"), "{found:?}");
     there.done().await?;

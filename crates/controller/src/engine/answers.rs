@@ -1,14 +1,15 @@
-//! What the answers to our writes mean.
+//! What the answers to our requests mean.
 
-use super::{Done, Engine, LOOK_AFTER, NOTE_AGAIN, NOTES_AGAIN, NOTES_AGAIN_AT_MOST};
+use super::{Done, Engine, LOOK_AFTER, Verb};
 use crate::client::{Failure, Meaning};
 use crate::metrics::ByKind;
 use crate::statuses::Outcome;
+use crate::watch::Item;
 use rollcall_core::Uid;
 use rollcall_core::facts::Pod;
-use rollcall_core::index::{Answer, Note};
-use rollcall_core::node::Node;
-use rollcall_core::planted::{Bug, is};
+use rollcall_core::index::{Answer, Object};
+use rollcall_core::key::Key;
+use rollcall_core::planted::{Bug, planted};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -16,43 +17,33 @@ use tokio::time::Instant;
 impl Engine {
     pub(super) fn answered(&mut self, done: Done) {
         let now = Instant::now();
-        match done {
-            Done::Released { pod, key, since, answer } => self.released(pod, key, since, answer, now),
-            Done::Looked { pod, answer } => self.looked(pod, answer, now),
-            Done::Noted { key, answer } => self.noted(key, answer, now),
-            Done::NoteDropped { key, answer } => {
-                self.noting.remove(&key);
-                match self.outcome("note", answer) {
-                    Ok(()) => {
-                        self.index.delete_note(key);
-                        self.queue.succeeded(key);
-                    }
-                    Err(_) => self.queue.failed(key, now),
-                }
+        let Done { key, verb, target, since, answer } = done;
+        self.slots.give_back(verb.lane(key));
+        let answer = self.outcome(verb, answer);
+        match (verb, key, target.uid) {
+            (Verb::PatchPod, Some(key), Some(pod)) => self.pod_patched(pod, key, since, answer, now),
+            (Verb::GetPod, _, Some(pod)) => self.got_pod(pod, answer, now),
+            (Verb::PatchNode, Some(key), _) => self.node_patched(key, &target.name, answer, now),
+            (Verb::WriteNote, _, Some(sequence)) => {
+                self.index.cluster.in_flight.end(&target);
+                let answer = answer.and_then(|item| item.map(|item| item.object).ok_or_else(no_object));
+                self.note_written(sequence, answer, now);
             }
-            Done::StatusWritten { key, answer } => {
-                let outcome = match self.outcome("status", answer) {
-                    Ok(item) => {
-                        self.take_answer(item);
-                        Outcome::Done
-                    }
-                    Err(failure) if failure.meaning() == Meaning::Moved => Outcome::Moved,
-                    Err(_) => Outcome::Failed,
-                };
-                self.statuses.answered(key, outcome, now);
+            (Verb::DropNote, _, Some(sequence)) => {
+                self.index.cluster.in_flight.end(&target);
+                self.note_dropped(sequence, answer.is_ok(), now);
             }
+            (Verb::WriteStatus, Some(key), _) => self.status_written(key, answer, now),
             // An event that cannot be written is dropped: the status says the same and stays.
-            Done::Announced { answer } => drop(self.outcome("event", answer)),
-            Done::Marked { key, node, answer } => self.marked(key, &node, answer, now),
+            (Verb::WriteEvent, ..) => {}
+            (verb, key, uid) => {
+                unreachable!("{verb:?} is sent with a key and a uid, not {key:?} and {uid:?}")
+            }
         }
     }
 
-    pub(super) fn outcome<T>(
-        &mut self,
-        action: &'static str,
-        answer: Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        let metrics = &self.health.metrics;
+    fn outcome<T>(&mut self, verb: Verb, answer: Result<T, Failure>) -> Result<T, Failure> {
+        let (metrics, action) = (&self.shared.metrics, verb.as_str());
         match &answer {
             Ok(_) => metrics.wrote(action, "done"),
             Err(failure) => {
@@ -67,124 +58,102 @@ impl Engine {
         answer
     }
 
-    pub(super) fn released(
+    fn pod_patched(
         &mut self,
         pod: Uid,
-        key: Uid,
+        key: Key,
         since: Instant,
-        answer: Result<Pod, Failure>,
+        answer: Result<Option<Item>, Failure>,
         now: Instant,
     ) {
-        match self.outcome("release", answer) {
-            Ok(facts) => {
-                let held = self.clock.now().duration_since(facts.created);
-                let held = Duration::try_from(held).unwrap_or_default();
-                self.health.metrics.release_answered(now.duration_since(since), held);
-                tracing::debug!(namespace = %facts.namespace, name = %facts.name, "released");
-                self.index.release_answered(pod, Answer::Done(Box::new(facts)));
+        match answer {
+            Ok(item) => {
+                if let Some(facts) = item.and_then(pod_of) {
+                    let held = self.clock.now().duration_since(facts.created);
+                    let held = Duration::try_from(held).unwrap_or_default();
+                    self.shared.metrics.release_answered(now.duration_since(since), held);
+                    tracing::debug!(namespace = %facts.namespace, name = %facts.name, "released");
+                    self.index.pod_write_answered(pod, Answer::Done(Box::new(facts)));
+                }
                 self.queue.succeeded(key);
             }
             Err(failure) => match failure.meaning() {
                 // The watch will tell that it is gone. Until then it is left alone, and not taken for gone: should the
                 // answer be wrong, nobody would ever look at the pod again.
                 Meaning::Moved if failure.code == Some(404) => {
-                    self.unsure.insert((now + LOOK_AFTER, pod));
+                    self.unknown_outcome.insert((now + LOOK_AFTER, pod));
                 }
-                Meaning::Refused if is(Bug::RefusedForgotten) => {}
-                Meaning::Unknown if is(Bug::UnsureForgotten) => {}
+                Meaning::Refused if planted(Bug::RefusedForgotten) => {}
+                Meaning::Unknown if planted(Bug::UnsureForgotten) => {}
                 Meaning::Moved | Meaning::Refused => {
-                    self.index.release_answered(pod, Answer::NotDone);
+                    self.index.pod_write_answered(pod, Answer::NotDone);
                     self.queue.failed(key, now);
                 }
                 Meaning::Unknown => {
-                    self.unsure.insert((now + LOOK_AFTER, pod));
+                    self.unknown_outcome.insert((now + LOOK_AFTER, pod));
                     self.queue.failed(key, now);
                 }
             },
         }
     }
 
-    pub(super) fn looked(&mut self, pod: Uid, answer: Result<Pod, Failure>, now: Instant) {
-        match self.outcome("look", answer) {
+    fn got_pod(&mut self, pod: Uid, answer: Result<Option<Item>, Failure>, now: Instant) {
+        match answer.map(|item| item.and_then(pod_of)) {
             // Done or not, the pod as it is now tells.
-            Ok(facts) if facts.uid == pod => self.index.release_answered(pod, Answer::Done(Box::new(facts))),
-            Ok(_) => self.index.release_answered(pod, Answer::Gone),
-            Err(failure) if failure.code == Some(404) => self.index.release_answered(pod, Answer::NotDone),
+            Ok(Some(facts)) if facts.uid == pod => {
+                self.index.pod_write_answered(pod, Answer::Done(Box::new(facts)));
+            }
+            Ok(_) => self.index.pod_write_answered(pod, Answer::Gone),
+            Err(failure) if failure.code == Some(404) => {
+                self.index.pod_write_answered(pod, Answer::NotDone);
+            }
             Err(_) => {
-                self.unsure.insert((now + LOOK_AFTER, pod));
+                self.unknown_outcome.insert((now + LOOK_AFTER, pod));
             }
         }
     }
 
     /// A node has been written to, or not. To do so again does no harm, so what is not known need not be found out.
-    fn marked(&mut self, key: Uid, node: &Arc<str>, answer: Result<Node, Failure>, now: Instant) {
-        let answer = self.outcome("mark", answer);
+    fn node_patched(
+        &mut self,
+        key: Key,
+        node: &Arc<str>,
+        answer: Result<Option<Item>, Failure>,
+        now: Instant,
+    ) {
         match &answer {
             Ok(_) => self.queue.succeeded(key),
             Err(_) => self.queue.failed(key, now),
         }
-        self.index.mark_answered(key, node, answer.ok());
+        let facts = answer.ok().flatten().and_then(|item| match item.object {
+            Object::Node(node) => Some(node),
+            _ => None,
+        });
+        self.index.mark_answered(key.uid(), node, facts);
     }
 
-    pub(super) fn noted(&mut self, key: Uid, answer: Result<Note, Failure>, now: Instant) {
-        self.noting.remove(&key);
-        match self.outcome("note", answer) {
-            Ok(note) => {
-                self.index.note_written(note);
-                self.notes_failed = 0;
-                self.queue.succeeded(key);
-                // Its sequence may be gone by now: then the note can be removed only from here on.
-                self.queue.add(key, now);
+    fn status_written(&mut self, key: Key, answer: Result<Option<Item>, Failure>, now: Instant) {
+        let outcome = match answer {
+            Ok(item) => {
+                if let Some(item) = item {
+                    self.apply_answer(item);
+                }
+                Outcome::Done
             }
-            Err(failure) => match failure.code {
-                // There is no namespace of ours, or no right in it: better without notes than not at all.
-                Some(403 | 404) => {
-                    tracing::warn!(%failure, "notes cannot be written: sequences deleted while the controller is away will leave their pods held");
-                    self.without_notes(now);
-                    self.queue.add(key, now);
-                }
-                Some(400 | 413 | 422) => {
-                    tracing::warn!(%failure, sequence = %key, "this sequence can have no note: deleted while the controller is away it will leave its pods held");
-                    let generation = self.index.sequence(key).map(|entry| entry.sequence.generation);
-                    self.unnotable.extend(generation.map(|generation| (key, generation)));
-                    self.queue.add(key, now);
-                }
-                Some(_) | None => self.queue.failed(key, now),
-            },
-        }
+            Err(failure) if failure.meaning() == Meaning::Moved => Outcome::Moved,
+            Err(_) => Outcome::Failed,
+        };
+        self.statuses.answered(key.uid(), outcome, now);
     }
+}
 
-    /// Somebody removed a note.
-    pub(super) fn note_lost(&mut self, key: Uid) {
-        let Some(entry) = self.index.sequence(key).filter(|entry| !entry.ghost) else { return };
-        let lost = self.notes_lost.entry(key).or_default();
-        *lost += 1;
-        if *lost > NOTE_AGAIN {
-            tracing::warn!(sequence = %key, "the note of this sequence is removed again and again and not written any more: deleted while the controller is away it will leave its pods held");
-            self.unnotable.insert(key, entry.sequence.generation);
-        }
+fn pod_of(item: Item) -> Option<Pod> {
+    match item.object {
+        Object::Pod(pod) => Some(pod),
+        _ => None,
     }
+}
 
-    /// No notes for a while, longer each time.
-    pub(super) fn without_notes(&mut self, now: Instant) {
-        if self.notes_off.is_none() {
-            let wait = NOTES_AGAIN.saturating_mul(1 << self.notes_failed.min(8)).min(NOTES_AGAIN_AT_MOST);
-            self.notes_off = Some(now + wait);
-            self.notes_failed += 1;
-        }
-    }
-
-    /// After a while without notes they are tried again.
-    pub(super) fn try_notes_again(&mut self, now: Instant) {
-        if self.notes_off.is_some_and(|at| at <= now) {
-            self.notes_off = None;
-            self.ask_for_notes(now);
-        }
-    }
-
-    /// Every sequence that has no note is looked at again.
-    pub(super) fn ask_for_notes(&mut self, now: Instant) {
-        let lacking = self.index.sequences().filter(|entry| !entry.ghost && !entry.is_noted());
-        lacking.for_each(|entry| self.queue.add(entry.sequence.uid, now));
-    }
+fn no_object() -> Failure {
+    Failure { code: None, message: "the answer has no object".into() }
 }

@@ -7,32 +7,39 @@
 //! ```
 //!
 //! Releases come before statuses and statuses before events, so that what a person sees never holds up what they
-//! wait for; every [`SHARE`]th write is kept for them, so that they are not held up for ever either.
+//! wait for; every [`REPORT_EVERY_NTH_WRITE`]th write is kept for them, so that they are not held up for ever either.
 
 mod answers;
+mod features;
 mod news;
 mod send;
 
+use crate::act;
 use crate::announce::Announcer;
-use crate::client::Failure;
 use crate::clock::Clock;
-use crate::health::{HEARTBEAT, Health};
+use crate::health::HEARTBEAT;
 use crate::lease::News;
 use crate::metrics::ByInvariant;
-use crate::queue::Queue;
+use crate::queue::{Laned, Queue};
+use crate::sequence::{Gauges, Notes};
+use crate::shared::Shared;
+use crate::slots::{Lane, Slots};
 use crate::statuses::Statuses;
-use crate::watch::{self, Item, Message};
+use crate::watch::{self, Message};
 use crate::{Config, LeaseLost};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, FuturesUnordered, SelectAll, StreamExt};
 use kube::Client;
 use rollcall_core::Uid;
-use rollcall_core::facts::Pod;
-use rollcall_core::index::{Index, Kind, Listed, Note};
-use rollcall_core::node::Node;
-use rollcall_core::planted::{Bug, is};
-use rollcall_core::sequence::{Action, Decision, Settings, check, decide};
+use rollcall_core::cluster::Target;
+use rollcall_core::decision::{Action, Decision};
+use rollcall_core::dispatch::{check, decide, keep};
+use rollcall_core::index::{Index, Listed};
+use rollcall_core::key::{Feature, Key};
+use rollcall_core::kind::Kind;
+use rollcall_core::planted::{Bug, planted};
+use rollcall_core::sequence::index::Mode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::task::Poll;
@@ -40,87 +47,106 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// One write in so many may go to statuses and events while releases wait.
-const SHARE: u32 = 32;
+/// While decisions have something to send, one write in so many may still be a status or an event.
+const REPORT_EVERY_NTH_WRITE: u32 = 32;
 /// News taken in before the next decisions: enough to see a burst as one, little enough to stay prompt.
 const BURST: usize = 256;
-/// How long a release without a known outcome is left to the watch before the pod is looked at.
+/// How long a write to a pod without a known outcome is left to the watch before the pod is looked at.
 const LOOK_AFTER: Duration = Duration::from_secs(2);
-/// After how long notes are tried again that were forbidden or had no namespace, at first and at most.
-const NOTES_AGAIN: Duration = Duration::from_secs(5);
-const NOTES_AGAIN_AT_MOST: Duration = Duration::from_secs(600);
-/// How often a note is written again that somebody removes: a person does so once, but another controller that has not heard
-/// of the sequence would do so for ever.
-const NOTE_AGAIN: u32 = 3;
 /// How long a stop waits for writes that are under way.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// A write that was answered.
-enum Done {
-    Released { pod: Uid, key: Uid, since: Instant, answer: Result<Pod, Failure> },
-    Looked { pod: Uid, answer: Result<Pod, Failure> },
-    Noted { key: Uid, answer: Result<Note, Failure> },
-    NoteDropped { key: Uid, answer: Result<(), Failure> },
-    StatusWritten { key: Uid, answer: Result<Item, Failure> },
-    Announced { answer: Result<(), Failure> },
-    Marked { key: Uid, node: Arc<str>, answer: Result<Node, Failure> },
+/// A request that was answered.
+struct Done {
+    /// The key for which it was sent; `None` for what no decision waits for.
+    key: Option<Key>,
+    verb: Verb,
+    target: Target,
+    /// When the news came that made it possible.
+    since: Instant,
+    answer: act::Answer,
+}
+
+/// What was asked of the API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verb {
+    PatchPod,
+    GetPod,
+    PatchNode,
+    WriteNote,
+    DropNote,
+    WriteStatus,
+    WriteEvent,
+}
+
+impl Verb {
+    /// The word of the metric `rollcall_writes_total`.
+    fn as_str(self) -> &'static str {
+        match self {
+            Verb::PatchPod => "release",
+            Verb::GetPod => "look",
+            Verb::PatchNode => "mark",
+            Verb::WriteNote | Verb::DropNote => "note",
+            Verb::WriteStatus => "status",
+            Verb::WriteEvent => "event",
+        }
+    }
+
+    /// Who pays for it: the feature that decided it, or nobody in particular.
+    fn lane(self, key: Option<Key>) -> Lane {
+        match self {
+            Verb::PatchPod | Verb::PatchNode | Verb::WriteNote | Verb::DropNote => key.map(Key::lane),
+            Verb::GetPod | Verb::WriteStatus | Verb::WriteEvent => None,
+        }
+    }
 }
 
 pub struct Engine {
     client: Client,
-    config: Config,
-    clock: Clock,
-    health: Arc<Health>,
-    index: Index,
-    queue: Queue,
-    statuses: Statuses,
-    announcer: Announcer,
+    pub(crate) config: Config,
+    pub(crate) clock: Clock,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) index: Index,
+    pub(crate) queue: Queue<Key>,
+    pub(crate) statuses: Statuses,
+    pub(crate) announcer: Announcer,
+    pub(crate) notes: Notes,
+    pub(crate) gauges: Gauges,
     in_flight: FuturesUnordered<BoxFuture<'static, Done>>,
+    slots: Slots,
     /// What each list under way has named so far.
     listing: BTreeMap<Kind, BTreeSet<Listed>>,
-    /// Releases whose outcome is unknown, by when to look at the pod.
-    unsure: BTreeSet<(Instant, Uid)>,
-    /// Notes that are being written or removed.
-    noting: BTreeSet<Uid>,
-    /// While notes cannot be written at all: when to try again; and how often they could not be in a row.
-    notes_off: Option<Instant>,
-    notes_failed: u32,
-    /// Sequences whose note is not accepted, or not left alone, with the generation it was made of.
-    unnotable: BTreeMap<Uid, i64>,
-    /// How often the note of a living sequence was removed by somebody.
-    notes_lost: BTreeMap<Uid, u32>,
+    /// Pods with a write whose outcome is unknown, by when to look at them.
+    unknown_outcome: BTreeSet<(Instant, Uid)>,
     leading_until: Option<Instant>,
     lease_version: Option<String>,
     sent: u32,
-    counted: BTreeMap<Uid, [i64; 3]>,
-    would: BTreeSet<Uid>,
+    /// Pods of which a dry run has said what it would do.
+    logged_in_dry_run: BTreeSet<Uid>,
 }
 
 impl Engine {
-    pub fn new(client: Client, config: Config, clock: Clock, health: Arc<Health>) -> Engine {
+    pub fn new(client: Client, config: Config, clock: Clock, shared: Arc<Shared>) -> Engine {
+        let kept: Vec<usize> = Feature::ALL.iter().map(|feature| feature.kept_slots()).collect();
         Engine {
             client,
             clock,
-            health,
-            index: if config.full { Index::of_full_mode() } else { Index::default() }
-                .with_taint_prefix(config.taint_prefix),
+            shared,
+            index: Index::new(Mode { full: config.full, taint_prefix: config.taint_prefix }),
             queue: Queue::new(config.seed),
             statuses: Statuses::default(),
             announcer: Announcer::default(),
+            notes: Notes::default(),
+            gauges: Gauges::default(),
             in_flight: FuturesUnordered::new(),
+            slots: Slots::new(config.max_in_flight, &kept),
             listing: BTreeMap::new(),
-            unsure: BTreeSet::new(),
-            noting: BTreeSet::new(),
-            notes_off: None,
-            notes_failed: 0,
-            unnotable: BTreeMap::new(),
-            notes_lost: BTreeMap::new(),
+            unknown_outcome: BTreeSet::new(),
             // Without an election everybody leads, for ever.
             leading_until: None,
             lease_version: None,
             sent: 0,
-            counted: BTreeMap::new(),
-            would: BTreeSet::new(),
+            logged_in_dry_run: BTreeSet::new(),
             config,
         }
     }
@@ -133,8 +159,8 @@ impl Engine {
     ) -> Result<(), LeaseLost> {
         let mut news = news.fuse();
         let kinds = self.index.kinds();
-        self.health.watching(kinds);
-        let watches = watch::all(&self.client, kinds, &self.config.namespace, self.config.seed);
+        self.shared.health.watching(&kinds);
+        let watches = watch::all(&self.client, &kinds, &self.config.namespace, self.config.seed);
         let tagged =
             |(kind, stream): (Kind, BoxStream<'static, Message>)| stream.map(move |m| (kind, m)).boxed();
         let mut watches: SelectAll<BoxStream<'static, (Kind, Message)>> =
@@ -202,7 +228,7 @@ impl Engine {
                 self.lease_version = Some(version);
             }
             News::Following => {}
-            News::Lost if is(Bug::ActsWithoutLease) => {}
+            News::Lost if planted(Bug::ActsWithoutLease) => {}
             News::Lost => return Err(LeaseLost),
         }
         Ok(())
@@ -210,29 +236,28 @@ impl Engine {
 
     /// Whether this replica may act now.
     fn leads(&self, now: Instant) -> bool {
-        let late = is(Bug::ActsWithoutLease);
+        let late = planted(Bug::ActsWithoutLease);
         !self.config.leader_elect || self.leading_until.is_some_and(|until| now < until || late)
     }
 
     fn next_moment(&self) -> Instant {
         let idle = Instant::now() + HEARTBEAT;
-        if !self.index.is_synced() || !self.leads(Instant::now()) || self.room() == 0 {
+        if !self.index.is_synced() || !self.leads(Instant::now()) || self.is_full() {
             return idle;
         }
-        let unsure = self.unsure.first().map(|(at, _)| *at);
-        let notes = self.notes_off;
         let moments = [
             self.queue.next_moment(),
             self.statuses.next_moment(),
             self.announcer.next_moment(),
-            unsure,
-            notes,
+            self.unknown_outcome.first().map(|(at, _)| *at),
+            self.notes.next_moment(),
         ];
         moments.into_iter().flatten().chain([idle]).min().unwrap_or(idle)
     }
 
-    fn room(&self) -> usize {
-        self.config.max_in_flight.saturating_sub(self.in_flight.len())
+    /// Nothing more can be sent, for whomever.
+    fn is_full(&self) -> bool {
+        self.slots.in_use() >= self.config.max_in_flight
     }
 
     /// Everything that can be done now without waiting.
@@ -240,58 +265,47 @@ impl Engine {
         let now = Instant::now();
         let (touched, synced) = (self.index.take_touched(), self.index.is_synced());
         if self.config.full {
-            self.call_the_roll(&touched, synced);
+            self.update_admission_roster(&touched, synced);
         }
         for key in touched {
             self.queue.add(key, now);
         }
-        self.health.turned(synced);
+        self.shared.health.turned(synced);
         let leads = self.leads(now);
-        self.health.metrics.leader.set(i64::from(leads));
-        self.health.metrics.queue_depth.set(self.queue.depth() as i64);
+        self.shared.metrics.leader.set(i64::from(leads));
+        self.shared.metrics.queue_depth.set(self.queue.depth() as i64);
         if !synced || !leads {
             return;
         }
         self.queue.wake(now);
         self.try_notes_again(now);
-        self.look_at_unsure(now);
-        while self.room() > 0 {
-            let share = self.sent % SHARE == SHARE - 1;
-            if share && self.report_one(now) {
+        self.look_at_unknown_outcomes(now);
+        loop {
+            let report = self.sent % REPORT_EVERY_NTH_WRITE == REPORT_EVERY_NTH_WRITE - 1;
+            if report && self.report_one(now) {
                 continue;
             }
-            match self.queue.pop(now) {
+            let slots = &self.slots;
+            match self.queue.pop(now, |lane| slots.free_for(Some(lane)) > 0) {
                 Some((key, since)) => self.decide(key, since, now),
                 None => break,
             }
         }
-        while self.room() > 0 && self.report_one(now) {}
-        self.health.metrics.in_flight.set(self.in_flight.len() as i64);
+        while self.report_one(now) {}
+        self.shared.metrics.in_flight.set(self.in_flight.len() as i64);
     }
 
-    /// Tells the webhook what has changed. Every replica does so, leading or not.
-    fn call_the_roll(&self, touched: &BTreeSet<Uid>, synced: bool) {
-        let lacking = synced && !self.health.roster().is_complete();
-        if !touched.is_empty() || lacking {
-            let mut roster = self.health.roster_mut();
-            touched.iter().for_each(|key| roster.update(&self.index, *key));
-            if lacking {
-                roster.completed();
-            }
-        }
-    }
-
-    fn decide(&mut self, key: Uid, since: Instant, now: Instant) {
+    fn decide(&mut self, key: Key, since: Instant, now: Instant) {
         let at = self.clock.now();
-        let settings = Settings { notes: self.can_note(key) };
-        let budget = if self.config.dry_run { usize::MAX } else { self.room() };
-        let decision = decide(&self.index, key, settings, at, budget);
-        self.health.metrics.decisions.inc();
+        let free = self.slots.free_for(Some(key.lane()));
+        let budget = if self.config.dry_run { usize::MAX } else { free };
+        let decision = decide(&self.index, key, self.settings(key), at, budget);
+        self.shared.metrics.decisions.inc();
         let violations = check(&self.index, key, &decision, at);
         if !violations.is_empty() {
             for violation in &violations {
                 let invariant = ByInvariant { invariant: violation.invariant };
-                self.health.metrics.violations.get_or_create(&invariant).inc();
+                self.shared.metrics.violations.get_or_create(&invariant).inc();
                 tracing::error!(
                     invariant = violation.invariant,
                     detail = violation.detail,
@@ -300,28 +314,14 @@ impl Engine {
             }
             return self.queue.failed(key, now);
         }
-        self.follow(key, decision, since, now);
-    }
-
-    /// Whether there can be a note of this sequence.
-    fn can_note(&self, key: Uid) -> bool {
-        let generation = self.index.sequence(key).map(|entry| entry.sequence.generation);
-        let refused = self.unnotable.get(&key).copied();
-        // A dry run writes none, so its releases must not wait for one.
-        !self.config.dry_run
-            && self.notes_off.is_none()
-            && (refused.is_none() || refused != generation)
-            && self.index.namespace(&self.config.namespace).is_some()
+        self.carry_out(key, decision, since, now);
     }
 
     /// Does what was decided.
-    fn follow(&mut self, key: Uid, decision: Decision, since: Instant, now: Instant) {
-        let Decision { actions, more, status, urgent, recorded, events, nodes, wake_at, finished } = decision;
-        if let Some(recorded) = recorded {
-            self.index.remember(key, recorded);
-        }
-        self.index.remember_nodes(key, nodes);
-        let wake_at = wake_at.filter(|_| !is(Bug::WakeForgotten));
+    fn carry_out(&mut self, key: Key, decision: Decision, since: Instant, now: Instant) {
+        let Decision { actions, more, status, urgent, events, wake_at, keep: kept, finished } = decision;
+        keep(&mut self.index, key, kept);
+        let wake_at = wake_at.filter(|_| !planted(Bug::WakeForgotten));
         self.queue.wake_at(key, wake_at.map(|at| self.clock.instant_of(at)));
         if more {
             self.queue.add(key, since);
@@ -332,21 +332,11 @@ impl Engine {
             self.send(key, action, since);
         }
         if let Some(status) = status {
-            self.count(key, &status);
-            // While its note is being written nothing is released; the next decision has more to say.
-            if !noting && !self.config.dry_run {
-                self.statuses.want(key, status, urgent, now);
-            }
+            self.want_status(key.uid(), status, urgent, noting, now);
         }
         if !self.config.dry_run {
-            self.announcer.add(key, events, now);
+            self.announcer.add(events, now);
         }
-        if finished {
-            self.index.lay_to_rest(key);
-            self.forget(key);
-        } else if self.index.sequence(key).is_none() {
-            // Its end was not told but found out, by a list.
-            self.forget_reports(key);
-        }
+        self.decided(key, finished);
     }
 }

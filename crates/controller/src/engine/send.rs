@@ -1,145 +1,152 @@
-//! Sending what was decided: releases and notes at once, statuses and events when they are due.
+//! Sending what was decided: writes at once, statuses and events when they are due.
 
-use super::{Done, Engine};
-use crate::act::{self, EventWrite, Release, StatusWrite};
+use super::{Done, Engine, Verb};
+use crate::act::{self, Answer, EventWrite};
 use futures::FutureExt;
-use rollcall_api::sequence::KnownSpec;
-use rollcall_core::Uid;
-use rollcall_core::planted::{Bug, is};
-use rollcall_core::sequence::Action;
+use rollcall_core::cluster::{Effect, Target};
+use rollcall_core::decision::{Action, NodePatch, PodPatch};
+use rollcall_core::key::Key;
+use rollcall_core::kind::Kind;
+use rollcall_core::planted::{Bug, planted};
 use tokio::time::Instant;
 
 impl Engine {
-    pub(super) fn send(&mut self, key: Uid, action: Action, since: Instant) {
+    pub(super) fn send(&mut self, key: Key, action: Action, since: Instant) {
         if self.config.dry_run {
-            return self.say(key, &action);
+            return self.log_dry_run(key, &action);
         }
-        let client = self.client.clone();
         match action {
-            Action::Release { pod, namespace, name, gate, avoid, tolerate } => {
-                let known = self.index.pod(pod);
-                let release = Release {
-                    wishes: known.and_then(|known| known.wishes.as_deref().cloned()).unwrap_or_default(),
-                    place: known.and_then(|known| known.gates.iter().position(|held| *held == gate)),
-                    pod,
-                    namespace,
-                    name,
-                    gate: gate.clone(),
-                    avoid,
-                    tolerate,
-                };
-                if !is(Bug::SentAgain) {
-                    self.index.release_sent(pod, &gate);
-                }
-                self.push(async move {
-                    let answer = act::release(&client, &release).await;
-                    Done::Released { pod, key, since, answer }
-                });
-            }
+            Action::PatchPod(patch) => self.patch_pod(key, patch, since),
+            Action::PatchNode(patch) => self.patch_node(key, patch, since),
             Action::WriteNote { note } => {
-                if self.noting.insert(key) {
-                    let (own, known) = (self.config.namespace.clone(), self.index.note(key).is_some());
-                    self.push(async move {
-                        let answer = act::write_note(&client, &own, &note, known).await;
-                        Done::Noted { key, answer }
-                    });
-                }
-            }
-            Action::Mark { sequence, node, name, marks } => {
-                self.index.mark_sent(sequence, &name);
-                self.push(async move {
-                    let answer = act::mark(&client, sequence, node, &name, &marks).await;
-                    Done::Marked { key: sequence, node: name, answer }
-                });
+                let target = self.note_target(note.sequence);
+                let known = self.index.sequences.note(note.sequence).is_some();
+                let (client, own) = (self.client.clone(), self.config.namespace.clone());
+                let write = async move { act::write_note(&client, &own, &note, known).await };
+                self.push_once(key, Verb::WriteNote, target, since, write);
             }
             Action::DropNote { sequence } => {
-                if self.noting.insert(key) {
-                    let own = self.config.namespace.clone();
-                    self.push(async move {
-                        let answer = act::drop_note(&client, &own, sequence).await;
-                        Done::NoteDropped { key, answer }
-                    });
-                }
+                let target = self.note_target(sequence);
+                let (client, own) = (self.client.clone(), self.config.namespace.clone());
+                let write = async move { act::drop_note(&client, &own, sequence).await };
+                self.push_once(key, Verb::DropNote, target, since, write);
             }
         }
     }
 
+    fn patch_pod(&mut self, key: Key, patch: PodPatch, since: Instant) {
+        let (client, target) = (self.client.clone(), patch.target());
+        if !planted(Bug::SentAgain) {
+            self.index.pod_write_sent(&target, patch.effect());
+        }
+        let write = async move { act::patch_pod(&client, &patch).await };
+        self.push(Some(key), Verb::PatchPod, target, since, write);
+    }
+
+    fn patch_node(&mut self, key: Key, patch: NodePatch, since: Instant) {
+        self.index.sequences.mark_sent(patch.sequence, &patch.name);
+        let (namespace, name, uid) = ("".into(), patch.name.clone(), Some(patch.node));
+        let target = Target { kind: Kind::Node, namespace, name, uid };
+        let client = self.client.clone();
+        let write = async move { act::patch_node(&client, &patch).await };
+        self.push(Some(key), Verb::PatchNode, target, since, write);
+    }
+
     /// What would be done, once for each pod.
-    pub(super) fn say(&mut self, key: Uid, action: &Action) {
+    fn log_dry_run(&mut self, key: Key, action: &Action) {
         match action {
-            Action::Mark { name, .. } => {
-                tracing::debug!(sequence = %key, node = %name, "dry run: would write to the node");
+            Action::PatchNode(NodePatch { name, .. }) => {
+                tracing::debug!(key = %key.uid(), node = %name, "dry run: would write to the node");
             }
-            Action::Release { pod, namespace, name, gate, .. } => {
-                if self.would.insert(*pod) {
+            Action::PatchPod(PodPatch { uid, namespace, name, drop_gate, .. }) => {
+                let gate = drop_gate.as_ref().map_or("", |gate| &gate.name);
+                if self.logged_in_dry_run.insert(*uid) {
                     tracing::info!(%namespace, %name, %gate, "dry run: would release");
                 }
             }
             Action::WriteNote { .. } | Action::DropNote { .. } => {
-                tracing::debug!(sequence = %key, "dry run: would write or remove the note");
+                tracing::debug!(key = %key.uid(), "dry run: would write or remove the note");
             }
         }
     }
 
-    pub(super) fn push(&mut self, write: impl Future<Output = Done> + Send + 'static) {
-        self.sent = self.sent.wrapping_add(1);
-        self.in_flight.push(write.boxed());
+    /// Sends a write unless one to the same object is under way.
+    fn push_once(
+        &mut self,
+        key: Key,
+        verb: Verb,
+        target: Target,
+        since: Instant,
+        write: impl Future<Output = Answer> + Send + 'static,
+    ) {
+        if !self.index.cluster.in_flight.is_writing(&target) {
+            self.index.cluster.in_flight.begin(&target, Effect::default());
+            self.push(Some(key), verb, target, since, write);
+        }
     }
 
-    /// Writes one status or one event that is due; says whether there was one.
+    fn push(
+        &mut self,
+        key: Option<Key>,
+        verb: Verb,
+        target: Target,
+        since: Instant,
+        request: impl Future<Output = Answer> + Send + 'static,
+    ) {
+        self.sent = self.sent.wrapping_add(1);
+        self.slots.take(verb.lane(key));
+        let done = request.map(move |answer| Done { key, verb, target, since, answer });
+        self.in_flight.push(done.boxed());
+    }
+
+    /// Writes one status or one event that is due and for which there is room; says whether there was one.
     pub(super) fn report_one(&mut self, now: Instant) -> bool {
-        if self.config.dry_run {
+        if self.config.dry_run || self.slots.free_for(None) == 0 {
             return false;
         }
-        if let Some(due) = self.statuses.pop(now, self.clock.now()) {
-            let Some(entry) = self.index.sequence(due.uid).filter(|entry| !entry.ghost) else { return true };
-            let write = StatusWrite {
-                uid: due.uid,
-                namespace: entry.sequence.namespace.to_string(),
-                name: entry.sequence.name.to_string(),
-                resource_version: due.resource_version,
-                status: due.status,
-                spec: KnownSpec::from(&entry.sequence),
-            };
-            let client = self.client.clone();
-            let key = due.uid;
-            self.push(
-                async move { Done::StatusWritten { key, answer: act::write_status(&client, write).await } },
-            );
+        let client = self.client.clone();
+        if let Some(due) = self.next_status(now) {
+            if let Some(write) = due {
+                let (key, target) = (Key::Sequence(write.uid), write.target.clone());
+                let write = async move { act::write_status(&client, write).await };
+                self.push(Some(key), Verb::WriteStatus, target, now, write);
+            }
             return true;
         }
-        let Some((uid, event)) = self.announcer.pop(now) else { return false };
-        let Some(entry) = self.index.sequence(uid).filter(|entry| !entry.ghost) else { return true };
-        let write = EventWrite {
-            uid,
-            namespace: entry.sequence.namespace.to_string(),
-            name: entry.sequence.name.to_string(),
-            resource_version: self.statuses.resource_version(uid).unwrap_or_default().to_owned(),
-            event,
-            at: self.clock.now(),
-            instance: self.config.identity.clone(),
+        let Some(event) = self.announcer.pop(now) else { return false };
+        // What is gone is not spoken about any more.
+        let Some(version) = self.index.version_of(&event.about) else { return true };
+        let about = &event.about;
+        let target = Target {
+            kind: about.kind,
+            namespace: about.namespace.clone(),
+            name: about.name.clone(),
+            uid: Some(about.uid),
         };
-        let client = self.client.clone();
-        self.push(async move { Done::Announced { answer: act::write_event(&client, write).await } });
+        let (at, instance) = (self.clock.now(), self.config.identity.clone());
+        let action = event.about.action();
+        let write = EventWrite { event, version, action, at, instance };
+        let write = async move { act::write_event(&client, write).await };
+        self.push(None, Verb::WriteEvent, target, now, write);
         true
     }
 
-    /// Asks about pods whose release has no known outcome, one GET each.
-    pub(super) fn look_at_unsure(&mut self, now: Instant) {
-        while self.room() > 0 {
-            let Some((at, pod)) = self.unsure.first().copied().filter(|(at, _)| *at <= now) else { return };
-            self.unsure.remove(&(at, pod));
+    /// Asks about pods with a write whose outcome is not known, one GET each.
+    pub(super) fn look_at_unknown_outcomes(&mut self, now: Instant) {
+        while self.slots.free_for(None) > 0 {
+            let due = self.unknown_outcome.first().copied().filter(|(at, _)| *at <= now);
+            let Some((at, uid)) = due else { return };
+            self.unknown_outcome.remove(&(at, uid));
             // The watch has told in the meantime.
-            if !self.index.in_flight(pod) {
+            if !self.index.cluster.is_writing_pod(uid) {
                 continue;
             }
-            let Some(known) = self.index.pod(pod) else { continue };
-            let (client, namespace, name) =
-                (self.client.clone(), known.namespace.clone(), known.name.clone());
-            self.push(async move {
-                let answer = act::look(&client, &namespace, &name).await;
-                Done::Looked { pod, answer }
-            });
+            let Some(pod) = self.index.cluster.pod(uid) else { continue };
+            let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
+            let target = Target { kind: Kind::Pod, namespace, name, uid: Some(uid) };
+            let (client, asked) = (self.client.clone(), target.clone());
+            let get = async move { act::get_pod(&client, &asked).await };
+            self.push(None, Verb::GetPod, target, now, get);
         }
     }
 }

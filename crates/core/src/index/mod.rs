@@ -1,108 +1,34 @@
-//! The index: all facts, counted. Synchronous; takes one changed object at a time and says which sequences are
-//! touched by it.
+//! The index: the facts of the cluster, and of every feature what it counts on them. Synchronous; takes one changed object at a
+//! time and says which keys are touched by it.
 //!
 //! ```text
-//! pods ──owner──▶ owners ──parent──▶ owners        (who wants how many)
-//!   │ claims
-//!   ▼
-//! sequences ──▶ groups ──▶ cells                   (who is where on its way)
+//! changed object ──▶ freshness ──▶ cluster (facts) ──▶ sequences (counts) ──▶ touched keys
 //! ```
 //!
-//! One rule keeps the counts right: whoever changes a fact that a count depends on takes the pod out of its
-//! cells first ([`Index::unplace`]) and puts it back afterwards ([`Index::place`]).
+//! One rule keeps the counts right: whoever changes a fact lets the pod leave the features first and enter them afterwards
+//! ([`Index::pod_leaves`], [`Index::pod_enters`]).
 
-mod board;
-mod cell;
-mod claims;
-mod labelled;
 mod nodes;
 mod owners;
-mod place;
 mod pods;
-mod sequences;
 
-pub use board::{Board, Count, Counts};
-pub use cell::{Cell, Standing, Sum};
-pub use claims::{BELONGS, Claim, own_word};
 pub use pods::Answer;
-pub use sequences::{Note, SequenceEntry};
 
 use crate::{
     Uid,
-    facts::{Namespace, Owner, OwnerKind, Pod},
-    intern::Interner,
+    cluster::Cluster,
+    decision::Subject,
+    facts::{Namespace, Owner, Pod},
+    key::{Key, Touched},
+    kind::Kind,
     node::{Drivers, Node},
-    sequence::keys,
+    sequence::{
+        self, Facts,
+        index::{Mode, Note, Sequences},
+    },
 };
-use claims::Claims;
-use labelled::Labelled;
-use nodes::Nodes;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// The kinds of objects the index is fed with, each by a watch of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    Pod,
-    Deployment,
-    ReplicaSet,
-    StatefulSet,
-    DaemonSet,
-    Job,
-    Namespace,
-    Sequence,
-    Note,
-    Node,
-    CsiNode,
-}
-
-impl Kind {
-    pub const ALL: [Kind; 11] = [
-        Kind::Pod,
-        Kind::Deployment,
-        Kind::ReplicaSet,
-        Kind::StatefulSet,
-        Kind::DaemonSet,
-        Kind::Job,
-        Kind::Namespace,
-        Kind::Sequence,
-        Kind::Note,
-        Kind::Node,
-        Kind::CsiNode,
-    ];
-
-    /// What Cluster scope alone needs: nothing about nodes, and no right to see them.
-    pub fn of_lite() -> &'static [Kind] {
-        &Kind::ALL[..9]
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Kind::Pod => "pods",
-            Kind::Deployment => "deployments",
-            Kind::ReplicaSet => "replicasets",
-            Kind::StatefulSet => "statefulsets",
-            Kind::DaemonSet => "daemonsets",
-            Kind::Job => "jobs",
-            Kind::Namespace => "namespaces",
-            Kind::Sequence => "podsequences",
-            Kind::Note => "notes",
-            Kind::Node => "nodes",
-            Kind::CsiNode => "csinodes",
-        }
-    }
-
-    fn of_owner(kind: OwnerKind) -> Option<Kind> {
-        match kind {
-            OwnerKind::Deployment => Some(Kind::Deployment),
-            OwnerKind::ReplicaSet => Some(Kind::ReplicaSet),
-            OwnerKind::StatefulSet => Some(Kind::StatefulSet),
-            OwnerKind::DaemonSet => Some(Kind::DaemonSet),
-            OwnerKind::Job => Some(Kind::Job),
-            OwnerKind::Other => None,
-        }
-    }
-}
 
 /// An object as it was last seen.
 #[derive(Clone, Debug)]
@@ -110,104 +36,34 @@ pub enum Object {
     Pod(Pod),
     Owner(Owner),
     Namespace(Namespace),
-    Sequence(crate::sequence::Sequence),
+    Sequence(sequence::Sequence),
     Note(Note),
     Node(Node),
     Drivers(Drivers),
 }
 
-/// Deleted uids that are remembered, so that a late view of one does not bring it back. Late views come from
-/// answers in flight and from watches that reconnect, so a few hundred would do; 16 bytes each.
-const TOMBSTONES: usize = 4096;
-
 #[derive(Debug, Default)]
 pub struct Index {
-    /// Boxed: a third of the places in the nodes of a map are empty, and an entry is large.
-    pods: BTreeMap<Uid, Box<PodEntry>>,
-    pod_names: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Uid>>,
-    pod_labels: Labelled,
-    pods_of: BTreeMap<Uid, BTreeSet<Uid>>,
-
-    owners: BTreeMap<Uid, OwnerEntry>,
-    children_of: BTreeMap<Uid, BTreeSet<Uid>>,
-    template_labels: Labelled,
-
-    namespaces: BTreeMap<Arc<str>, Namespace>,
-
-    mode: Mode,
-    nodes: Nodes,
-    /// The sequences that go by nodes.
-    node_scoped: BTreeSet<Uid>,
-    /// Counts their comings and goings.
-    node_scoped_since: u64,
-
-    sequences: BTreeMap<Uid, SequenceEntry>,
-    /// Sequences that act in a namespace other than their own, by that namespace.
-    guests: BTreeMap<Arc<str>, BTreeSet<Uid>>,
-    claims: Claims,
-    notes: BTreeMap<Uid, Note>,
-    /// Sequences seen deleted whose note may still be there.
-    settled: BTreeSet<Uid>,
-    /// Notes of sequences that are not known here.
-    orphans: BTreeSet<Uid>,
-    /// Of those, and of the ones that left something on a node, those that the last list of sequences began after, and lacked.
-    asked_for: BTreeSet<Uid>,
-
-    synced: BTreeSet<Kind>,
-    lists: BTreeMap<Kind, List>,
-    newest: BTreeMap<Kind, u64>,
-    tombstones: BTreeSet<Uid>,
-    tombstone_order: VecDeque<Uid>,
-    /// How often a workload came that wants its pods elsewhere than before.
-    placements: u64,
-    touched: BTreeSet<Uid>,
-    interner: Interner,
-}
-
-/// What is the same for all sequences.
-#[derive(Clone, Copy, Debug)]
-struct Mode {
-    /// Whether nodes are watched, so that Node scope can be acted on (Full mode).
-    full: bool,
-    taint_prefix: &'static str,
-}
-
-impl Default for Mode {
-    fn default() -> Mode {
-        Mode { full: false, taint_prefix: keys::PREFIX }
-    }
-}
-
-/// The last list of a kind.
-#[derive(Clone, Copy, Debug)]
-struct List {
-    version: u64,
-    /// Below what was seen before it: of a cluster restored from a backup.
-    restored: bool,
-}
-
-#[derive(Debug)]
-struct PodEntry {
-    pod: Pod,
-    /// All claims, sorted; the first one of each sequence wins.
-    claims: Box<[Claim]>,
-    /// The gate that is being taken away: sent, not answered.
-    releasing: Option<Arc<str>>,
-    root: Option<Uid>,
-    /// Not of a ReplicaSet that its Deployment has replaced.
-    current: bool,
-}
-
-#[derive(Debug)]
-struct OwnerEntry {
-    owner: Owner,
-    /// Changes when it wants its pods on other nodes.
-    placement_since: u64,
-    /// Groups whose selector matches its template, the first one of each sequence.
-    claims: Box<[Claim]>,
+    pub cluster: Cluster,
+    pub sequences: Sequences,
+    touched: Touched,
 }
 
 impl Index {
+    pub fn new(mode: Mode) -> Index {
+        Index { sequences: Sequences::new(mode), ..Index::default() }
+    }
+
+    /// An index that counts by node, too.
+    pub fn of_full_mode() -> Index {
+        Index::new(Mode { full: true, ..Mode::default() })
+    }
+
+    /// What decisions about sequences rest on.
+    pub fn facts(&self) -> Facts<'_> {
+        Facts { cluster: &self.cluster, sequences: &self.sequences }
+    }
+
     /// Takes in one object as it is now. An older view than the one known is dropped.
     pub fn apply(&mut self, object: Object) {
         match object {
@@ -221,12 +77,12 @@ impl Index {
         }
     }
 
-    /// Takes in the answer to a write of our own. It does not tell how far the watch has come: a list that was taken
-    /// before the write and arrives after its answer is older than it, and of no restored cluster for that.
+    /// Takes in the answer to a write of our own. It does not tell how far the watch has come: a list that was taken before the
+    /// write may arrive after its answer. Such a list is merely old; it does not mean that the cluster was restored.
     pub fn apply_answer(&mut self, object: Object) {
-        let newest = self.newest.clone();
+        let newest = self.cluster.freshness.all_newest();
         self.apply(object);
-        self.newest = newest;
+        self.cluster.freshness.set_newest(newest);
     }
 
     /// An object is gone. For a namespace the uid is not looked at: its name is its identity here.
@@ -237,12 +93,12 @@ impl Index {
             Object::Namespace(namespace) => self.delete_namespace(&namespace.name),
             Object::Sequence(sequence) => self.delete_sequence(sequence.uid),
             Object::Note(note) => {
-                self.saw(Kind::Note, note.version);
+                self.cluster.freshness.advance_newest(Kind::Note, note.version);
                 self.delete_note(note.sequence);
             }
             Object::Node(node) => {
                 // A late word about one that was re-created under its name since then.
-                if self.node(&node.name).is_some_and(|known| known.uid == node.uid) {
+                if self.cluster.node(&node.name).is_some_and(|known| known.uid == node.uid) {
                     self.delete_node(&node.name);
                 }
             }
@@ -252,7 +108,7 @@ impl Index {
 
     /// A watch has come this far: nothing of its kind has changed up to this version but what was told.
     pub fn heard_until(&mut self, kind: Kind, version: u64) {
-        self.saw(kind, version);
+        self.cluster.freshness.advance_newest(kind, version);
         if kind == Kind::Sequence {
             self.sweep();
         }
@@ -261,31 +117,44 @@ impl Index {
     /// A list of one kind begins: until it has ended, no decision is taken. `version` is the list's. Below
     /// what was seen before it means a cluster restored from a backup: then what we know is not newer.
     pub fn list_begins(&mut self, kind: Kind, version: u64) {
-        self.synced.remove(&kind);
-        let restored = self.newest.get(&kind).is_some_and(|seen| version < *seen);
-        if restored {
+        if self.cluster.freshness.list_begins(kind, version) {
             self.forget_versions(kind);
         }
         if kind == Kind::Sequence {
-            self.asked_for = self.orphans.clone();
-            self.asked_for.extend(self.strangers());
+            self.sequences.list_begins();
         }
-        self.newest.insert(kind, version);
-        self.lists.insert(kind, List { version, restored });
+    }
+
+    fn forget_versions(&mut self, kind: Kind) {
+        match kind {
+            Kind::Sequence => self.sequences.forget_versions(),
+            Kind::Note => self.sequences.forget_note_versions(),
+            Kind::Pod
+            | Kind::Namespace
+            | Kind::Node
+            | Kind::CsiNode
+            | Kind::Deployment
+            | Kind::ReplicaSet
+            | Kind::StatefulSet
+            | Kind::DaemonSet
+            | Kind::Job => self.cluster.forget_versions(kind),
+        }
     }
 
     /// A list of one kind has been applied whole; what it did not name is gone, unless it was seen newer than the
     /// list (in an answer to a write of our own).
     pub fn list_ended(&mut self, kind: Kind, listed: &BTreeSet<Listed>) {
-        let unknown = List { version: u64::MAX, restored: false };
-        let List { version, restored } = self.lists.get(&kind).copied().unwrap_or(unknown);
+        let list = self.cluster.freshness.last_list(kind);
+        let (version, restored) = list.map_or((u64::MAX, false), |list| (list.version, list.restored));
         let known = self.known(kind).into_iter();
         for (gone, _) in known.filter(|(known, seen)| *seen <= version && !listed.contains(known)) {
             match (kind, gone, restored) {
                 (Kind::Pod, Listed::Uid(uid), false) => self.delete_pod(uid),
                 (Kind::Pod, Listed::Uid(uid), true) => self.forget_pod(uid),
                 (Kind::Sequence, Listed::Uid(uid), false) => self.delete_sequence(uid),
-                (Kind::Sequence, Listed::Uid(uid), true) => self.forget_sequence(uid),
+                (Kind::Sequence, Listed::Uid(uid), true) => {
+                    self.sequences.forget(&mut self.cluster, uid, &mut self.touched);
+                }
                 (Kind::Note, Listed::Uid(uid), _) => self.delete_note(uid),
                 (Kind::Namespace, Listed::Name(name), _) => self.delete_namespace(&name),
                 (Kind::Node, Listed::Name(name), _) => self.delete_node(&name),
@@ -295,204 +164,118 @@ impl Index {
                 (_, Listed::Name(_), _) => {}
             }
         }
-        self.listed(kind);
+        self.set_synced(kind);
     }
 
-    fn listed(&mut self, kind: Kind) {
-        self.synced.insert(kind);
-        self.adopt_notes();
+    fn set_synced(&mut self, kind: Kind) {
+        self.cluster.freshness.set_synced(kind);
+        self.sequences.adopt_notes(&mut self.cluster, &mut self.touched);
         self.sweep();
         if self.is_synced() {
-            self.touched.extend(self.sequences.keys().copied());
+            self.touched.sequences(self.sequences.iter().map(|entry| entry.sequence.uid));
         }
     }
 
-    /// An index that counts by node, too.
-    pub fn of_full_mode() -> Index {
-        Index { mode: Mode { full: true, ..Mode::default() }, ..Index::default() }
-    }
-
-    /// One of [`keys::TAINT_PREFIXES`], for the taints of `nodeGuard: Taints`.
-    pub fn with_taint_prefix(self, prefix: &'static str) -> Index {
-        Index { mode: Mode { taint_prefix: prefix, ..self.mode }, ..self }
-    }
-
-    /// What taints begin with.
-    pub fn taint_prefix(&self) -> &'static str {
-        self.mode.taint_prefix
-    }
-
-    /// Whether it counts by node (Full mode).
-    pub fn counts_nodes(&self) -> bool {
-        self.mode.full
-    }
-
     /// The kinds it has to be told about.
-    pub fn kinds(&self) -> &'static [Kind] {
-        if self.mode.full { &Kind::ALL } else { Kind::of_lite() }
+    pub fn kinds(&self) -> Vec<Kind> {
+        Kind::of_mode(self.sequences.mode().full)
     }
 
     /// Every kind has been listed: decisions may be taken.
     pub fn is_synced(&self) -> bool {
-        self.kinds().iter().all(|kind| self.synced.contains(kind))
+        let full = self.sequences.mode().full;
+        Kind::ALL.iter().all(|kind| !kind.is_watched(full) || self.cluster.freshness.is_synced(*kind))
     }
 
-    /// A kind that is not there to be watched counts as listed and empty. But not the sequences: that their kind
-    /// is missing does not say that they were deleted, and who is deleted lets go of its pods.
-    pub fn without(&mut self, kind: Kind) {
+    /// A kind that cannot be watched counts as listed and empty. But not the sequences: a missing CRD is no proof of deletion,
+    /// and a deletion would release pods.
+    pub fn kind_is_unavailable(&mut self, kind: Kind) {
         if kind != Kind::Sequence {
-            self.lists.remove(&kind);
+            self.cluster.freshness.forget_list(kind);
             self.list_ended(kind, &BTreeSet::new());
         }
-        self.listed(kind);
+        self.set_synced(kind);
     }
 
-    /// The sequences touched since the last call.
-    pub fn take_touched(&mut self) -> BTreeSet<Uid> {
-        std::mem::take(&mut self.touched)
-    }
-
-    pub fn pod(&self, uid: Uid) -> Option<&Pod> {
-        self.pods.get(&uid).map(|entry| &entry.pod)
-    }
-
-    pub fn pod_named(&self, namespace: &str, name: &str) -> Option<&Pod> {
-        let uid = self.pod_names.get(namespace)?.get(name)?;
-        self.pod(*uid)
-    }
-
-    pub fn pod_count(&self) -> usize {
-        self.pods.len()
-    }
-
-    pub fn owner(&self, uid: Uid) -> Option<&Owner> {
-        self.owners.get(&uid).map(|entry| &entry.owner)
-    }
-
-    /// For a workload that says which nodes it wants its pods on: a number that is another one when it says something else.
-    pub fn placement_since(&self, uid: Uid) -> Option<u64> {
-        let entry = self.owners.get(&uid).filter(|entry| entry.owner.placement.is_some())?;
-        Some(entry.placement_since)
-    }
-
-    pub fn namespace(&self, name: &str) -> Option<&Namespace> {
-        self.namespaces.get(name)
-    }
-
-    pub fn sequence(&self, uid: Uid) -> Option<&SequenceEntry> {
-        self.sequences.get(&uid)
-    }
-
-    pub fn sequences(&self) -> impl Iterator<Item = &SequenceEntry> {
-        self.sequences.values()
-    }
-
-    /// How many there are, ghosts included.
-    pub fn sequence_count(&self) -> usize {
-        self.sequences.len()
-    }
-
-    pub fn note(&self, sequence: Uid) -> Option<&Note> {
-        self.notes.get(&sequence)
-    }
-
-    /// The claims that count on a pod: of each sequence its first group.
-    pub fn claims_on(&self, pod: Uid) -> impl Iterator<Item = Claim> {
-        self.pods.get(&pod).into_iter().flat_map(|entry| winners(&entry.claims))
-    }
-
-    /// Whether an action on this pod is sent and not answered.
-    pub fn in_flight(&self, pod: Uid) -> bool {
-        self.pods.get(&pod).is_some_and(|entry| entry.releasing.is_some())
+    /// The keys touched since the last call.
+    pub fn take_touched(&mut self) -> BTreeSet<Key> {
+        self.touched.take()
     }
 
     fn apply_namespace(&mut self, namespace: Namespace) {
-        self.saw(Kind::Namespace, namespace.version);
-        let known = self.namespaces.get(&namespace.name);
-        if known.is_some_and(|known| known.version >= namespace.version) {
+        let known = self.cluster.namespace(&namespace.name).map(|known| known.version);
+        if !self.cluster.freshness.admits(Kind::Namespace, None, known, namespace.version) {
             return;
         }
-        if known.is_none_or(|known| known.allow_from != namespace.allow_from) {
-            self.touch_guests(&namespace.name);
-        }
-        let known = self.namespaces.get(&namespace.name);
-        if known.is_none_or(|known| known.allow_node_taints != namespace.allow_node_taints) {
-            let live = |uid: &&Uid| {
-                self.sequences.get(uid).is_some_and(|entry| entry.sequence.namespace == namespace.name)
-            };
-            self.touched.extend(self.node_scoped.iter().filter(live));
-        }
-        self.namespaces.insert(namespace.name.clone(), namespace);
+        let name = namespace.name.clone();
+        let before = self.cluster.put_namespace(namespace);
+        let after = self.cluster.namespace(&name);
+        self.sequences.namespace_changed(&name, before.as_ref(), after, &mut self.touched);
     }
 
     fn delete_namespace(&mut self, name: &Arc<str>) {
-        self.namespaces.remove(name);
-        self.touch_guests(name);
+        let before = self.cluster.remove_namespace(name);
+        self.sequences.namespace_changed(name, before.as_ref(), None, &mut self.touched);
     }
 
-    /// The permission for guests changed. What they held back there, others may now let go.
-    fn touch_guests(&mut self, namespace: &Arc<str>) {
-        if self.guests.get(namespace).is_some_and(|guests| !guests.is_empty()) {
-            self.touched.extend(self.guests.get(namespace).into_iter().flatten());
-            self.touched.extend(self.claims.sequences_in(namespace));
+    fn apply_sequence(&mut self, sequence: sequence::Sequence) {
+        // The entry itself compares versions: a ghost gives way to any view of a sequence that lives.
+        if self.cluster.freshness.admits(Kind::Sequence, Some(sequence.uid), None, sequence.version) {
+            self.sequences.apply(&mut self.cluster, sequence, &mut self.touched);
         }
     }
 
-    fn saw(&mut self, kind: Kind, version: u64) {
-        let newest = self.newest.entry(kind).or_default();
-        *newest = version.max(*newest);
+    fn delete_sequence(&mut self, uid: Uid) {
+        self.cluster.freshness.add_tombstone(uid);
+        self.sequences.delete(&mut self.cluster, uid, &mut self.touched);
     }
 
-    fn bury(&mut self, uid: Uid) {
-        if self.tombstones.insert(uid) {
-            self.tombstone_order.push_back(uid);
+    pub fn remove_finished_ghost(&mut self, uid: Uid) {
+        self.sequences.remove_finished_ghost(&mut self.cluster, uid, &mut self.touched);
+    }
+
+    fn apply_note(&mut self, note: Note) {
+        let known = self.sequences.note(note.sequence).map(|known| known.version);
+        if self.cluster.freshness.admits(Kind::Note, None, known, note.version) {
+            self.sequences.apply_note(&mut self.cluster, note, &mut self.touched);
         }
-        if self.tombstone_order.len() > TOMBSTONES {
-            let oldest = self.tombstone_order.pop_front();
-            oldest.map(|uid| self.tombstones.remove(&uid));
+    }
+
+    /// A note has been written; this is what it says now. If the watch is further than that and knows of no such note, it has
+    /// been removed since.
+    pub fn note_written(&mut self, note: Note) {
+        let seen = self.cluster.freshness.newest(Kind::Note).is_some_and(|newest| note.version <= newest);
+        if !seen || self.sequences.note(note.sequence).is_some() {
+            self.apply_answer(Object::Note(note));
         }
+    }
+
+    pub fn delete_note(&mut self, sequence: Uid) {
+        self.sequences.delete_note(sequence, &mut self.touched);
+    }
+
+    fn sweep(&mut self) {
+        self.sequences.sweep(&self.cluster.freshness, &mut self.touched);
     }
 
     /// Everything known of a kind, with its version.
     fn known(&self, kind: Kind) -> Vec<(Listed, u64)> {
         let uid = |uid: Uid, version: u64| (Listed::Uid(uid), version);
+        let name = |name: &Arc<str>, version: u64| (Listed::Name(name.clone()), version);
         match kind {
-            Kind::Pod => self.pods.values().map(|entry| uid(entry.pod.uid, entry.pod.version)).collect(),
-            Kind::Sequence => self.live_sequences().map(|live| uid(live.uid, live.version)).collect(),
-            Kind::Note => self.notes.values().map(|note| uid(note.sequence, note.version)).collect(),
-            Kind::Namespace => self
-                .namespaces
-                .values()
-                .map(|there| (Listed::Name(there.name.clone()), there.version))
-                .collect(),
-            Kind::Node => {
-                let name = |node: &Node| (Listed::Name(node.name.clone()), node.version);
-                self.nodes.by_name.values().map(name).collect()
+            Kind::Pod => self.cluster.pods().map(|pod| uid(pod.uid, pod.version)).collect(),
+            Kind::Sequence => self.sequences.live().map(|live| uid(live.uid, live.version)).collect(),
+            Kind::Note => self.sequences.notes().map(|note| uid(note.sequence, note.version)).collect(),
+            Kind::Namespace => {
+                self.cluster.namespaces().map(|there| name(&there.name, there.version)).collect()
             }
+            Kind::Node => self.cluster.all_nodes().map(|node| name(&node.name, node.version)).collect(),
             Kind::CsiNode => {
-                let name = |drivers: &Drivers| (Listed::Name(drivers.node.clone()), drivers.version);
-                self.nodes.drivers.values().map(name).collect()
+                self.cluster.drivers().map(|drivers| name(&drivers.node, drivers.version)).collect()
             }
             Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet | Kind::DaemonSet | Kind::Job => {
-                let owners = self.owners.values().map(|entry| &entry.owner);
-                let of_kind = owners.filter(|owner| Kind::of_owner(owner.kind) == Some(kind));
-                of_kind.map(|owner| uid(owner.uid, owner.version)).collect()
-            }
-        }
-    }
-
-    fn forget_versions(&mut self, kind: Kind) {
-        self.tombstones.clear();
-        self.tombstone_order.clear();
-        match kind {
-            Kind::Pod => self.pods.values_mut().for_each(|entry| entry.pod.version = 0),
-            Kind::Sequence => self.sequences.values_mut().for_each(|entry| entry.sequence.version = 0),
-            Kind::Note => self.notes.values_mut().for_each(|note| note.version = 0),
-            Kind::Namespace => self.namespaces.values_mut().for_each(|namespace| namespace.version = 0),
-            Kind::Node => self.nodes.by_name.values_mut().for_each(|node| node.version = 0),
-            Kind::CsiNode => self.nodes.drivers.values_mut().for_each(|drivers| drivers.version = 0),
-            Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet | Kind::DaemonSet | Kind::Job => {
-                self.owners.values_mut().for_each(|entry| entry.owner.version = 0);
+                let of_kind = |owner: &&Owner| Kind::of_owner(owner.kind) == Some(kind);
+                self.cluster.owners().filter(of_kind).map(|owner| uid(owner.uid, owner.version)).collect()
             }
         }
     }
@@ -503,6 +286,27 @@ impl Index {
 pub enum Listed {
     Uid(Uid),
     Name(Arc<str>),
+}
+
+impl Index {
+    /// The version of an object that people are told about; nothing if it is gone.
+    pub fn version_of(&self, subject: &Subject) -> Option<u64> {
+        let Subject { kind, uid, .. } = subject;
+        match kind {
+            Kind::Sequence => {
+                let entry = self.sequences.get(*uid).filter(|entry| !entry.ghost)?;
+                Some(entry.sequence.version)
+            }
+            Kind::Pod => self.cluster.pod(*uid).map(|pod| pod.version),
+            Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet | Kind::DaemonSet | Kind::Job => {
+                self.cluster.owner(*uid).map(|owner| owner.version)
+            }
+            Kind::Namespace => self.cluster.namespace(&subject.name).map(|there| there.version),
+            Kind::Node => self.cluster.node(&subject.name).map(|node| node.version),
+            Kind::CsiNode => self.cluster.drivers_on(&subject.name).map(|drivers| drivers.version),
+            Kind::Note => self.sequences.note(*uid).map(|note| note.version),
+        }
+    }
 }
 
 impl Object {
@@ -517,14 +321,4 @@ impl Object {
             Object::Drivers(drivers) => Listed::Name(drivers.node.clone()),
         }
     }
-}
-
-fn no_cells(groups: usize) -> Vec<Cell> {
-    std::iter::repeat_with(Cell::default).take(groups).collect()
-}
-
-/// Of claims sorted by sequence and group, the first of each sequence.
-fn winners(claims: &[Claim]) -> impl Iterator<Item = Claim> {
-    let mut last = None;
-    claims.iter().copied().filter(move |claim| last.replace(claim.sequence) != Some(claim.sequence))
 }

@@ -1,8 +1,10 @@
 //! What a group waits for, found in its cell: the first few reasons, the worst first.
 
 use super::{
+    Facts,
     decide::held_by_another,
     evaluate::{Evaluation, GroupView},
+    index::{Cell, SequenceEntry, Standing},
     nodes::is_on_gone_node,
     reason::Reason,
     spec::{Members, Spec, Until},
@@ -10,7 +12,6 @@ use super::{
 use crate::{
     Timestamp, Uid,
     facts::{Owner, OwnerKind, Pod, PodPhase, Trouble},
-    index::{Cell, Index, SequenceEntry, Standing},
 };
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ impl From<Reason> for Blocker {
 /// by itself; then what does not exist; then what is held elsewhere; then what is starting, the longest waiting
 /// first.
 pub fn of_open_group(
-    index: &Index,
+    facts: Facts<'_>,
     entry: &SequenceEntry,
     spec: &Spec,
     position: usize,
@@ -39,22 +40,22 @@ pub fn of_open_group(
     most: usize,
 ) -> Vec<Blocker> {
     let (group, cell) = (&spec.groups[position], entry.cell(position));
-    let counts = |pod: &&Pod| !is_on_gone_node(index, spec, pod);
+    let counts = |pod: &&Pod| !is_on_gone_node(facts, spec, pod);
     let failed = cell.members(Standing::Failed).filter_map(|(_, uid)| {
-        let pod = index.pod(uid).filter(counts)?;
+        let pod = facts.cluster.pod(uid).filter(counts)?;
         Some(Blocker { reason: of_failed_pod(pod), since: Some(pod.since) })
     });
-    let absent = absent_members(index, entry, spec, position, &evaluation.groups[position]);
+    let absent = absent_members(facts, entry, spec, position, &evaluation.groups[position]);
     let held = cell.members(Standing::Held).take(most);
-    let held = held.filter_map(|(_, uid)| held_by_another(index, entry, uid, evaluation.now));
+    let held = held.filter_map(|(_, uid)| held_by_another(facts, entry, uid, evaluation.now));
     let held = held.map(|(_, reason)| Blocker::from(reason));
     let starting = cell.waiting().filter_map(|(since, uid)| {
-        let reason = of_starting_pod(index.pod(uid).filter(counts)?, Some(&spec.gate), group.until);
+        let reason = of_starting_pod(facts.cluster.pod(uid).filter(counts)?, Some(&spec.gate), group.until);
         Some(Blocker { reason, since: Some(since) })
     });
     let outdated = cell
         .members(Standing::Outdated)
-        .filter(|(_, uid)| index.pod(*uid).is_some_and(|pod| counts(&pod)))
+        .filter(|(_, uid)| facts.cluster.pod(*uid).is_some_and(|pod| counts(&pod)))
         .map(|(name, _)| Blocker::from(Reason::OldReplicaSet { pod: name.clone() }));
     failed.chain(absent).chain(held).chain(starting).chain(outdated).take(most).collect()
 }
@@ -63,7 +64,7 @@ pub fn of_open_group(
 const LOOKED_UP: usize = 300;
 
 fn absent_members<'a>(
-    index: &'a Index,
+    facts: Facts<'a>,
     entry: &'a SequenceEntry,
     spec: &'a Spec,
     position: usize,
@@ -79,10 +80,12 @@ fn absent_members<'a>(
     };
     match (&group.members, group.expected) {
         (Members::Names(names), None) => {
-            let listed = present - entry.unlisted(position).min(present);
-            let missing = (names.len() as u32).saturating_sub(listed + entry.lost(position));
-            let exists =
-                |name: &&Arc<str>| index.pod_named(&spec.target, name).is_some_and(|pod| !pod.terminating);
+            let listed = present - entry.members_by_annotation(position).min(present);
+            let missing =
+                (names.len() as u32).saturating_sub(listed + entry.claimed_by_earlier_group(position));
+            let exists = |name: &&Arc<str>| {
+                facts.cluster.pod_named(&spec.pod_namespace, name).is_some_and(|pod| !pod.terminating)
+            };
             let looked_up = names.iter().take(if missing > 0 { LOOKED_UP } else { 0 });
             let absent = looked_up.filter(move |name| !exists(name)).take(missing as usize);
             let elsewhere = (missing > 0 && names.len() > LOOKED_UP).then(|| too_few(names.len() as u32));
@@ -100,15 +103,15 @@ fn absent_members<'a>(
             let sum = cell.sum();
             let idle = present == 0 && !cell.is_empty() && sum.expected == 0 && sum.unknown == 0;
             let idle = idle.then(|| too_few(1));
-            let owners = cell.owners().filter_map(move |uid| of_owner(index, uid, cell, group.until));
+            let owners = cell.owners().filter_map(move |uid| of_owner(facts, uid, cell, group.until));
             let first = nothing.into_iter().chain(idle).chain(wanting);
             Box::new(first.chain(owners.map(Blocker::from)))
         }
     }
 }
 
-fn of_owner(index: &Index, uid: Uid, cell: &Cell, until: Until) -> Option<Reason> {
-    let Some(owner) = index.owner(uid) else {
+fn of_owner(facts: Facts<'_>, uid: Uid, cell: &Cell, until: Until) -> Option<Reason> {
+    let Some(owner) = facts.cluster.owner(uid) else {
         return Some(Reason::NumberUnknown { owner: format!("the owner {uid}") });
     };
     if let Some(job) = owner.job.filter(|job| until.resolve(job.runs_to_completion) == Until::Succeeded) {
@@ -163,7 +166,7 @@ pub fn of_starting_pod(pod: &Pod, ours: Option<&Arc<str>>, until: Until) -> Reas
 
 /// Members of a closed group that nothing of ours holds: at most `most`. Nobody but the pod's author can help.
 pub fn unheld<'a>(
-    index: &'a Index,
+    facts: Facts<'a>,
     cell: &'a Cell,
     spec: &'a Spec,
     most: usize,
@@ -171,7 +174,7 @@ pub fn unheld<'a>(
     // Those that certainly run come first.
     let standings = [Standing::Arrived, Standing::Outdated, Standing::Failed, Standing::Starting];
     let members = standings.into_iter().flat_map(move |standing| cell.members(standing));
-    let pods = members.filter_map(move |(_, uid)| index.pod(uid));
+    let pods = members.filter_map(move |(_, uid)| facts.cluster.pod(uid));
     pods.filter(move |pod| !pod.released_by_hand && !pod.gates.contains(&spec.gate)).take(most)
 }
 

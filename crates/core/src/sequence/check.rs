@@ -2,17 +2,17 @@
 //! in production it is counted and the decision is not acted on.
 
 use super::{
-    decide::{Action, Decision},
+    Facts,
     evaluate::later,
+    index::{MEMBERSHIP_KEY, SequenceEntry, Standing},
     keys,
-    marks::Marks,
     nodes::carries,
     spec::{Enforcement, Group, Members, NodeGuard, OnTimeout, Scope, Spec, Until},
 };
 use crate::{
     Timestamp, Uid,
+    decision::{Action, Decision, NodePatch, PodPatch, Violation},
     facts::{Job, Owner, OwnerKind, Pod, PodPhase},
-    index::{BELONGS, Index, SequenceEntry, Standing},
     node::{Node, Placement, is_part_of},
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,37 +21,29 @@ use std::sync::Arc;
 /// Nodes looked at for one pod that may land anywhere.
 const NODES: usize = 64;
 
-/// An invariant that a decision breaks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// `S1`, `S7` …, as the reliability page of the docs numbers them.
-    pub invariant: &'static str,
-    pub detail: String,
-}
-
 /// All violations of a decision about one sequence.
-pub fn check(index: &Index, uid: Uid, decision: &Decision, now: Timestamp) -> Vec<Violation> {
-    let Some(entry) = index.sequence(uid) else { return Vec::new() };
-    let mut audit = Audit { index, entry, now, found: Vec::new(), opened: BTreeSet::new() };
+pub fn check(facts: Facts<'_>, uid: Uid, decision: &Decision, now: Timestamp) -> Vec<Violation> {
+    let Some(entry) = facts.sequences.get(uid) else { return Vec::new() };
+    let mut audit = Audit { facts, entry, now, found: Vec::new(), opened: BTreeSet::new() };
     let mut once = BTreeSet::new();
     for action in &decision.actions {
         match action {
-            Action::Release { pod, namespace, name, gate, avoid, tolerate } => {
-                if !once.insert(*pod) {
-                    audit.violation("S7", format!("{name} is released twice in one decision"));
+            Action::PatchPod(patch) => {
+                if !once.insert(patch.uid) {
+                    audit.violation("S7", format!("{} is released twice in one decision", patch.name));
                 }
-                audit.release(*pod, namespace, name, gate);
-                audit.landing(*pod, avoid, tolerate);
+                audit.release(patch);
+                audit.check_kept_off_closed_nodes(patch);
             }
             Action::WriteNote { .. } | Action::DropNote { .. } => {}
-            Action::Mark { sequence, node, name, marks } => audit.mark(*sequence, *node, name, marks),
+            Action::PatchNode(patch) => audit.mark(patch),
         }
     }
     audit.found
 }
 
 struct Audit<'a> {
-    index: &'a Index,
+    facts: Facts<'a>,
     entry: &'a SequenceEntry,
     now: Timestamp,
     found: Vec<Violation>,
@@ -65,27 +57,30 @@ impl<'a> Audit<'a> {
         self.found.push(Violation { invariant, detail });
     }
 
-    fn release(&mut self, uid: Uid, namespace: &str, name: &str, gate: &str) {
+    fn release(&mut self, patch: &PodPatch) {
+        let PodPatch { uid, namespace, name, drop_gate, .. } = patch;
+        let (uid, gate) = (*uid, drop_gate.as_ref().map_or("no gate", |gate| &*gate.name));
         let Some(spec) = self.entry.spec() else {
             return self.violation("S6", format!("{name} is released by a sequence that cannot act"));
         };
-        let Some(pod) = self.index.pod(uid).filter(|pod| *pod.name == *name && *pod.namespace == *namespace)
+        let Some(pod) =
+            self.facts.cluster.pod(uid).filter(|pod| pod.name == *name && pod.namespace == *namespace)
         else {
             return self.violation("S7", format!("{namespace}/{name} does not have the uid {uid}"));
         };
         if *spec.gate != *gate || !pod.gates.iter().any(|held| **held == *gate) {
             self.violation("S2", format!("{name} does not carry {gate}, or it is not ours"));
         }
-        let home = *self.entry.sequence.namespace == *namespace;
+        let home = self.entry.sequence.namespace == *namespace;
         let allowed = |there: &crate::facts::Namespace| there.allows(&self.entry.sequence.namespace);
-        if !home && !self.index.namespace(namespace).is_some_and(allowed) {
+        if !home && !self.facts.cluster.namespace(namespace).is_some_and(allowed) {
             self.violation("S6", format!("{namespace} does not permit {}", self.entry.sequence.namespace));
         }
-        if self.index.in_flight(uid) {
+        if self.facts.cluster.is_writing_pod(uid) {
             self.violation("S7", format!("{name} is in flight already"));
         }
         for (entry, spec) in self.claimants(pod) {
-            self.let_go_rightly(entry, spec, pod);
+            self.check_release(entry, spec, pod);
         }
         if !self.entry.ghost && group_of(self.entry, spec, pod).is_none() {
             self.violation("S1", format!("{name} belongs to no group"));
@@ -98,41 +93,43 @@ impl<'a> Audit<'a> {
         let permitted = |entry: &SequenceEntry| {
             *entry.sequence.namespace == *pod.namespace
                 || self
-                    .index
+                    .facts
+                    .cluster
                     .namespace(&pod.namespace)
                     .is_some_and(|there| there.allows(&entry.sequence.namespace))
         };
-        let living = self.index.claims_on(pod.uid).filter_map(|claim| self.index.sequence(claim.sequence));
+        let living =
+            self.facts.claims_on(pod.uid).filter_map(|claim| self.facts.sequences.get(claim.sequence));
         let living = living.filter(|entry| !entry.ghost && permitted(entry));
         living.filter_map(|entry| Some((entry, entry.spec().filter(|spec| spec.gate == *gate)?))).collect()
     }
 
-    fn let_go_rightly(&mut self, entry: &'a SequenceEntry, spec: &Spec, pod: &Pod) {
+    fn check_release(&mut self, entry: &'a SequenceEntry, spec: &Spec, pod: &Pod) {
         let Some(position) = group_of(entry, spec, pod) else { return };
         if spec.suspend {
             let (name, sequence) = (&pod.name, &entry.sequence.name);
             return self.violation("S1", format!("{name} is released while {sequence} is suspended"));
         }
         match spec.scope {
-            Scope::Cluster => self.opened_rightly(entry, spec, position),
-            Scope::Node => self.opened_rightly_on_nodes(entry, spec, pod, position),
+            Scope::Cluster => self.check_group_open(entry, spec, position),
+            Scope::Node => self.check_group_open_on_nodes(entry, spec, pod, position),
         }
     }
 
     /// S1 in Node scope: on the node of the pod, or, if it has none yet, on every node that it is not kept off.
-    fn opened_rightly_on_nodes(&mut self, entry: &SequenceEntry, spec: &Spec, pod: &Pod, position: usize) {
+    fn check_group_open_on_nodes(&mut self, entry: &SequenceEntry, spec: &Spec, pod: &Pod, position: usize) {
         let group = &spec.groups[position];
         if entry.sequence.opened_by_hand.contains(&group.title) {
             return;
         }
-        let own = self.index.node_of(pod);
+        let own = self.facts.cluster.node_of(pod);
         if !self.opened.insert((entry.sequence.uid, position, own.clone())) {
             return;
         }
         let closed =
             |node: &Node| carries(node, entry.key(position)) || node.labels.get(keys::UNSEEN).is_some();
         let nodes: Vec<&Node> = match &own {
-            Some(own) => self.index.node(own).filter(|node| !node.terminating).into_iter().collect(),
+            Some(own) => self.facts.cluster.node(own).filter(|node| !node.terminating).into_iter().collect(),
             None => self.some_nodes(pod).filter(|node| !closed(node)).collect(),
         };
         for node in nodes {
@@ -146,7 +143,7 @@ impl<'a> Audit<'a> {
     /// All nodes where there are few, else a part that depends on the pod: who may land anywhere must not cost a look at
     /// thousands of nodes, and a few releases later all have been looked at.
     fn some_nodes(&self, pod: &Pod) -> impl Iterator<Item = &'a Node> + use<'a> {
-        self.index.nodes_from(pod.uid).take(NODES)
+        self.facts.cluster.nodes_from(pod.uid).take(NODES)
     }
 
     /// Whether what a group waits for has arrived on a node, or, in Bootstrap, was written down there to have.
@@ -176,15 +173,19 @@ impl<'a> Audit<'a> {
             if elsewhere || late || bootstrap && written(group).is_some() {
                 continue;
             }
-            let count = Count { index: self.index, entry, spec, now: self.now, position: *earlier };
+            let count = Count { facts: self.facts, entry, spec, now: self.now, position: *earlier };
             count.arrived_on(group, node).map_err(|why| format!("\"{}\" {why}", group.title))?;
         }
         Ok(())
     }
 
     /// Who could land anywhere has to be kept off the nodes that are closed.
-    fn landing(&mut self, uid: Uid, avoid: &[Arc<str>], tolerate: &[Arc<str>]) {
-        let Some(pod) = self.index.pod(uid).filter(|pod| self.index.node_of(pod).is_none()) else { return };
+    fn check_kept_off_closed_nodes(&mut self, patch: &PodPatch) {
+        let PodPatch { uid, avoid, tolerate, .. } = patch;
+        let Some(pod) = self.facts.cluster.pod(*uid).filter(|pod| self.facts.cluster.node_of(pod).is_none())
+        else {
+            return;
+        };
         for (entry, spec) in self.claimants(pod).into_iter().filter(|(_, spec)| spec.scope == Scope::Node) {
             let Some(position) = group_of(entry, spec, pod) else { continue };
             let kept_off = match spec.guard {
@@ -198,8 +199,9 @@ impl<'a> Audit<'a> {
     }
 
     /// S3, S7: nothing but our own keys, and on the node it was decided for.
-    fn mark(&mut self, sequence: Uid, node: Uid, name: &str, marks: &Marks) {
-        let Some(there) = self.index.node(name).filter(|there| there.uid == node) else {
+    fn mark(&mut self, patch: &NodePatch) {
+        let NodePatch { sequence, node, name, marks } = patch;
+        let Some(there) = self.facts.cluster.node(name).filter(|there| there.uid == *node) else {
             return self.violation("S7", format!("node {name} does not have the uid {node}"));
         };
         for (place, key) in &marks.taints.remove {
@@ -221,7 +223,7 @@ impl<'a> Audit<'a> {
     }
 
     /// S1: the groups a group waits for have, or have had, what they need.
-    fn opened_rightly(&mut self, entry: &'a SequenceEntry, spec: &Spec, position: usize) {
+    fn check_group_open(&mut self, entry: &'a SequenceEntry, spec: &Spec, position: usize) {
         if !self.opened.insert((entry.sequence.uid, position, None)) {
             return;
         }
@@ -232,7 +234,7 @@ impl<'a> Audit<'a> {
             return;
         }
         for earlier in &group.after {
-            let count = Count { index: self.index, entry, spec, now: self.now, position: *earlier };
+            let count = Count { facts: self.facts, entry, spec, now: self.now, position: *earlier };
             if let Err(why) = count.condition_held() {
                 let (this, that) = (&group.title, &spec.groups[*earlier].title);
                 self.violation("S1", format!("\"{this}\" is released before \"{that}\": {why}"));
@@ -243,7 +245,7 @@ impl<'a> Audit<'a> {
 
 /// One group, counted anew, pod by pod.
 struct Count<'a> {
-    index: &'a Index,
+    facts: Facts<'a>,
     entry: &'a SequenceEntry,
     spec: &'a Spec,
     now: Timestamp,
@@ -283,11 +285,11 @@ impl Count<'_> {
         let there = self.entry.cell_on(&node.name, self.position).into_iter();
         let members =
             there.flat_map(|cell| Standing::ALL.into_iter().flat_map(|standing| cell.members(standing)));
-        let here = members.filter_map(|(_, uid)| self.index.pod(uid));
+        let here = members.filter_map(|(_, uid)| self.facts.cluster.pod(uid));
         let here: Vec<&Pod> =
-            here.filter(|pod| self.index.node_of(pod).as_ref() == Some(&node.name)).collect();
+            here.filter(|pod| self.facts.cluster.node_of(pod).as_ref() == Some(&node.name)).collect();
         let arrived = here.iter().filter(|pod| self.has_arrived(group, pod)).count() as u32;
-        let daemons = cell.owners().filter_map(|uid| self.index.owner(uid));
+        let daemons = cell.owners().filter_map(|uid| self.facts.cluster.owner(uid));
         let wanting = daemons.filter(|owner| !owner.terminating).filter(|owner| {
             let wants = |placement: &Placement| placement.wants_daemon_on(node, keys::is_key);
             owner.placement.as_deref().is_some_and(wants)
@@ -303,20 +305,20 @@ impl Count<'_> {
     fn recount(&self, group: &Group) -> Result<(), String> {
         let cell = self.entry.cell(self.position);
         let members = Standing::ALL.into_iter().flat_map(|standing| cell.members(standing));
-        let pods: Vec<&Pod> = members.filter_map(|(_, uid)| self.index.pod(uid)).collect();
+        let pods: Vec<&Pod> = members.filter_map(|(_, uid)| self.facts.cluster.pod(uid)).collect();
         let total = |which: &dyn Fn(&Pod) -> bool| {
             pods.iter().filter(|pod| self.has_arrived(group, pod) && which(pod)).count() as u32
         };
         let (expected, arrived) = match (&group.members, group.expected) {
             (_, Some(expected)) => (expected, total(&|pod| self.is_current(pod))),
             (Members::Names(names), None) => {
-                let lost = self.entry.lost(self.position);
+                let lost = self.entry.claimed_by_earlier_group(self.position);
                 let unlisted = pods.iter().filter(|pod| !names.contains(&pod.name)).count() as u32;
                 ((names.len() as u32).saturating_sub(lost) + unlisted, total(&|_| true))
             }
             (Members::Selector(_), None) => self.recount_by_owner(group, &pods)?,
         };
-        let required = match self.entry.lost(self.position) {
+        let required = match self.entry.claimed_by_earlier_group(self.position) {
             0 => group.min_ready.of(expected),
             _ => group.min_ready.of(expected).min(expected),
         };
@@ -338,7 +340,7 @@ impl Count<'_> {
             }
         }
         for (top, ready) in ready_of {
-            let owner = self.index.owner(top).ok_or("an owner is not known")?;
+            let owner = self.facts.cluster.owner(top).ok_or("an owner is not known")?;
             if owner.terminating {
                 continue;
             }
@@ -356,13 +358,13 @@ impl Count<'_> {
     }
 
     fn has_arrived(&self, group: &Group, pod: &Pod) -> bool {
-        let held = pod.gates.contains(&self.spec.gate) || self.index.in_flight(pod.uid);
+        let held = pod.gates.contains(&self.spec.gate) || self.facts.cluster.is_writing_pod(pod.uid);
         !held && pod.phase != PodPhase::Failed && group.until.arrived(pod)
     }
 
     fn top_owner(&self, pod: &Pod) -> Option<Uid> {
         let direct = pod.owner.filter(|owner| owner.kind != OwnerKind::Other)?.uid;
-        match self.index.owner(direct).and_then(|owner| owner.parent) {
+        match self.facts.cluster.owner(direct).and_then(|owner| owner.parent) {
             Some(parent) if parent.kind == OwnerKind::Deployment => Some(parent.uid),
             Some(_) | None => Some(direct),
         }
@@ -370,12 +372,13 @@ impl Count<'_> {
 
     /// Whether a pod of a Deployment is of its newest revision; other pods have none.
     fn is_current(&self, pod: &Pod) -> bool {
-        let replica_set = pod.owner.and_then(|owner| self.index.owner(owner.uid));
+        let replica_set = pod.owner.and_then(|owner| self.facts.cluster.owner(owner.uid));
         let parent = replica_set.and_then(|made_by| made_by.parent);
         match parent.filter(|parent| parent.kind == OwnerKind::Deployment) {
             None => true,
             Some(parent) => {
-                let newest = self.index.owner(parent.uid).and_then(|deployment| deployment.revision.as_ref());
+                let newest =
+                    self.facts.cluster.owner(parent.uid).and_then(|deployment| deployment.revision.as_ref());
                 newest.is_some() && newest == replica_set.and_then(|made_by| made_by.revision.as_ref())
             }
         }
@@ -396,8 +399,8 @@ fn of_job(group: &Group, owner: &Owner, job: Job, ready: u32) -> (Option<u32>, u
 
 /// The first group that claims a pod: by its name, by its labels, or because it says so itself.
 fn group_of(entry: &SequenceEntry, spec: &Spec, pod: &Pod) -> Option<usize> {
-    let at_home = spec.target == entry.sequence.namespace;
-    let word = pod.labels.get(BELONGS).filter(|_| at_home).and_then(|word| word.rsplit_once('/'));
+    let at_home = spec.pod_namespace == entry.sequence.namespace;
+    let word = pod.labels.get(MEMBERSHIP_KEY).filter(|_| at_home).and_then(|word| word.rsplit_once('/'));
     let own =
         word.filter(|(name, _)| *name == &*entry.sequence.name).and_then(|(_, group)| group.parse().ok());
     spec.groups.iter().enumerate().position(|(position, group)| {

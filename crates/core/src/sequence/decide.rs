@@ -1,20 +1,22 @@
 //! What to do about a sequence: a function of the facts and of `now`. Same input, same decision.
 
 use super::{
-    evaluate::{Evaluation, evaluate, standing_in_the_way},
-    events::{Event, events, recorded},
-    marks::{self, Marks},
-    nodes,
+    Facts,
+    evaluate::{Evaluation, actionable_spec, evaluate},
+    events::{events, recorded},
+    index::{Cell, Note, SequenceEntry, Standing},
+    marks, nodes,
     reason::Reason,
     spec::{DeletionPolicy, Group, Recorded, Scope, Spec, Until},
-    status::{Status, status},
-    views::{Judgements, List},
+    status::status,
+    views::NodeSet,
 };
 use crate::{
     Timestamp, Uid,
+    cluster::Claim,
+    decision::{Action, Decision, DropGate, Keep, PodPatch},
     facts::{OwnerKind, PodPhase},
-    index::{Cell, Claim, Index, Note, SequenceEntry, Standing},
-    planted::{Bug, is},
+    planted::{Bug, planted},
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,109 +28,45 @@ pub struct Settings {
     pub notes: bool,
 }
 
-/// One thing to do, so specific that nothing is left to choose.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Action {
-    /// Take `gate` from the pod of this uid.
-    Release {
-        pod: Uid,
-        namespace: Arc<str>,
-        name: Arc<str>,
-        gate: Arc<str>,
-        /// Labels of nodes that it must not land on; in the same patch.
-        avoid: Vec<Arc<str>>,
-        /// Taints that keep nodes closed for others, and not for it.
-        tolerate: Vec<Arc<str>>,
-    },
-    WriteNote {
-        note: Box<Note>,
-    },
-    DropNote {
-        sequence: Uid,
-    },
-    /// Write on the node of this uid what `sequence` has to say about it.
-    Mark {
-        sequence: Uid,
-        node: Uid,
-        name: Arc<str>,
-        marks: Box<Marks>,
-    },
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct Decision {
-    pub actions: Vec<Action>,
-    /// There is more to release than the budget allowed; ask again when there is room.
-    pub more: bool,
-    /// `None` for ghosts: there is no object to write it to.
-    pub status: Option<Status>,
-    /// The status has something that must not wait: a phase, or a time that a later decision needs.
-    pub urgent: bool,
-    pub recorded: Option<Recorded>,
-    pub events: Vec<Event>,
-    /// In Node scope: what was judged anew about nodes.
-    pub nodes: Judgements,
-    /// When to decide again if nothing happens.
-    pub wake_at: Option<Timestamp>,
-    /// A ghost that has nothing left to do.
-    pub finished: bool,
-}
-
-impl Decision {
-    fn nothing() -> Decision {
-        Decision {
-            actions: Vec::new(),
-            more: false,
-            status: None,
-            urgent: false,
-            recorded: None,
-            events: Vec::new(),
-            nodes: Judgements::default(),
-            wake_at: None,
-            finished: false,
-        }
-    }
-}
-
 /// Decides about one sequence, with at most `budget` releases. Costs O(groups + releases).
-pub fn decide(index: &Index, uid: Uid, settings: Settings, now: Timestamp, budget: usize) -> Decision {
-    match index.sequence(uid) {
-        Some(entry) if entry.ghost => of_ghost(index, entry, now, budget),
-        Some(entry) => of_live(index, entry, settings, now, budget),
+pub fn decide(facts: Facts<'_>, uid: Uid, settings: Settings, now: Timestamp, budget: usize) -> Decision {
+    match facts.sequences.get(uid) {
+        Some(entry) if entry.ghost => of_ghost(facts, entry, now, budget),
+        Some(entry) => of_live(facts, entry, settings, now, budget),
         None => {
-            let note = index.note(uid).map(|_| Action::DropNote { sequence: uid });
-            let left = index.is_gone(uid).then(|| marks::unmark(index, uid).take(budget));
+            let note = facts.sequences.note(uid).map(|_| Action::DropNote { sequence: uid });
+            let left = facts.is_gone(uid).then(|| marks::unmark(facts, uid).take(budget));
             Decision { actions: left.into_iter().flatten().chain(note).collect(), ..Decision::nothing() }
         }
     }
 }
 
 fn of_live(
-    index: &Index,
+    facts: Facts<'_>,
     entry: &SequenceEntry,
     settings: Settings,
     now: Timestamp,
     budget: usize,
 ) -> Decision {
-    let evaluation = evaluate(index, entry, now);
-    let decision = of_judged(index, entry, &evaluation, settings, budget);
-    Decision { nodes: evaluation.nodes.into_judgements(), ..decision }
+    let evaluation = evaluate(facts, entry, now);
+    let (decision, recorded) = of_judged(facts, entry, &evaluation, settings, budget);
+    let nodes = evaluation.nodes.into_judgements();
+    Decision { keep: Keep::Sequence { recorded: Box::new(recorded), nodes }, ..decision }
 }
 
 fn of_judged(
-    index: &Index,
+    facts: Facts<'_>,
     entry: &SequenceEntry,
     evaluation: &Evaluation,
     settings: Settings,
     budget: usize,
-) -> Decision {
-    let status = status(index, entry, evaluation);
+) -> (Decision, Recorded) {
+    let status = status(facts, entry, evaluation);
     let recorded = recorded(entry, evaluation, &status);
-    let events = events(index, entry, evaluation, &status, entry.recorded(), &recorded);
+    let events = events(facts, entry, evaluation, &status, entry.recorded(), &recorded);
     let mut decision = Decision {
-        urgent: urgent(index, entry, &recorded),
+        urgent: urgent(facts, entry, &recorded),
         status: Some(status),
-        recorded: Some(recorded),
         events,
         wake_at: evaluation.wake_at,
         ..Decision::nothing()
@@ -139,20 +77,20 @@ fn of_judged(
             matches!(stall, Reason::TaintsNotPermitted { .. } | Reason::TemplateLacksToleration { .. })
         };
         if evaluation.stall.as_ref().is_some_and(taints_are_wrong) {
-            decision.actions.extend(marks::untaint(index, entry.sequence.uid).take(budget));
+            decision.actions.extend(marks::untaint(facts, entry.sequence.uid).take(budget));
         }
-        return decision;
+        return (decision, recorded);
     };
     if spec.scope == Scope::Node {
-        decision.actions.extend(marks::marks(index, entry, spec, evaluation).take(budget));
+        decision.actions.extend(marks::marks(facts, entry, spec, evaluation).take(budget));
         decision.more = decision.actions.len() >= budget;
     }
     let budget = budget - decision.actions.len();
-    decision.actions.extend(note_action(index, entry, spec, settings));
+    decision.actions.extend(note_action(facts, entry, spec, settings));
     // The note comes first: if we vanish after a release, it says what is left to do.
     let noted = !decision.actions.iter().any(|action| matches!(action, Action::WriteNote { .. }));
-    if noted && (!spec.suspend || is(Bug::SuspendIgnored)) {
-        let mut releases = Releases::new(index, entry, spec, evaluation.now, budget);
+    if noted && (!spec.suspend || planted(Bug::SuspendIgnored)) {
+        let mut releases = Releases::new(facts, entry, spec, evaluation.now, budget);
         for (position, view) in evaluation.groups.iter().enumerate() {
             match spec.scope {
                 Scope::Cluster if view.open => releases.of_cells(position, [entry.cell(position)]),
@@ -163,18 +101,19 @@ fn of_judged(
         decision.more |= releases.more;
         decision.actions.append(&mut releases.actions);
     }
-    decision
+    (decision, recorded)
 }
 
 /// A deleted sequence takes its gate from all it still holds, in no order, unless a living one holds it too.
-fn of_ghost(index: &Index, entry: &SequenceEntry, now: Timestamp, budget: usize) -> Decision {
+fn of_ghost(facts: Facts<'_>, entry: &SequenceEntry, now: Timestamp, budget: usize) -> Decision {
     let mut decision = Decision::nothing();
     let uid = entry.sequence.uid;
-    let permitted = standing_in_the_way(index, entry).is_ok_and(|spec| !spec.groups.is_empty());
+    let permitted = actionable_spec(facts, entry).is_ok_and(|spec| !spec.groups.is_empty());
     let mut in_flight = false;
-    let holds = |spec: &&Arc<Spec>| spec.deletion_policy == DeletionPolicy::Hold && !is(Bug::HoldIgnored);
+    let holds =
+        |spec: &&Arc<Spec>| spec.deletion_policy == DeletionPolicy::Hold && !planted(Bug::HoldIgnored);
     if let Some(spec) = entry.spec().filter(|spec| permitted && !holds(spec)) {
-        let mut releases = Releases::new(index, entry, spec, now, budget);
+        let mut releases = Releases::new(facts, entry, spec, now, budget);
         for position in 0..spec.groups.len() {
             releases.of_cells(position, [entry.cell(position)]);
             in_flight |= entry.cell(position).number(Standing::Releasing) > 0;
@@ -183,18 +122,23 @@ fn of_ghost(index: &Index, entry: &SequenceEntry, now: Timestamp, budget: usize)
         in_flight |= releases.busy;
         decision.actions = releases.actions;
     }
-    decision.actions.extend(marks::unmark(index, uid).take(budget));
-    in_flight |= index.is_marking_any(uid) || index.marked_for(uid).next().is_some();
+    decision.actions.extend(marks::unmark(facts, uid).take(budget));
+    in_flight |= facts.sequences.is_marking_any(uid) || facts.marked_for(uid).next().is_some();
     if decision.actions.is_empty() && !decision.more && !in_flight {
-        decision.actions.extend(index.note(uid).map(|_| Action::DropNote { sequence: uid }));
+        decision.actions.extend(facts.sequences.note(uid).map(|_| Action::DropNote { sequence: uid }));
         decision.finished = true;
     }
     decision
 }
 
-fn note_action(index: &Index, entry: &SequenceEntry, spec: &Arc<Spec>, settings: Settings) -> Option<Action> {
+fn note_action(
+    facts: Facts<'_>,
+    entry: &SequenceEntry,
+    spec: &Arc<Spec>,
+    settings: Settings,
+) -> Option<Action> {
     let sequence = &entry.sequence;
-    let known = index.note(sequence.uid);
+    let known = facts.sequences.note(sequence.uid);
     match (spec.deletion_policy, settings.notes) {
         (DeletionPolicy::Hold, _) => known.map(|_| Action::DropNote { sequence: sequence.uid }),
         (DeletionPolicy::Release, false) => None,
@@ -209,7 +153,7 @@ fn note_action(index: &Index, entry: &SequenceEntry, spec: &Arc<Spec>, settings:
 }
 
 /// Whether the status as the API server has it lacks something that must not be lost or late.
-fn urgent(index: &Index, entry: &SequenceEntry, new: &Recorded) -> bool {
+fn urgent(facts: Facts<'_>, entry: &SequenceEntry, new: &Recorded) -> bool {
     let written = &entry.sequence.recorded;
     let times_missing = entry.spec().is_some_and(|spec| {
         spec.groups.iter().enumerate().any(|(position, group)| {
@@ -217,7 +161,7 @@ fn urgent(index: &Index, entry: &SequenceEntry, new: &Recorded) -> bool {
             let (new, written) = (new.copied().unwrap_or_default(), written.copied().unwrap_or_default());
             group.timeout.is_some() && new.opened_at != written.opened_at
                 || new.completed_at != written.completed_at
-                    && (!group.wait.is_zero() || may_vanish(index, entry, group, position))
+                    && (!group.wait.is_zero() || may_vanish(facts, entry, group, position))
         })
     });
     times_missing
@@ -229,10 +173,10 @@ fn urgent(index: &Index, entry: &SequenceEntry, new: &Recorded) -> bool {
 
 /// Whether the members of a group that has arrived may be cleaned up, after which nobody could tell any more that
 /// it has been complete: what runs to completion is.
-fn may_vanish(index: &Index, entry: &SequenceEntry, group: &Group, position: usize) -> bool {
+fn may_vanish(facts: Facts<'_>, entry: &SequenceEntry, group: &Group, position: usize) -> bool {
     let cell = entry.cell(position);
-    let finished = |uid| index.pod(uid).is_some_and(|pod| pod.phase == PodPhase::Succeeded);
-    let is_job = |uid| index.owner(uid).is_some_and(|owner| owner.kind == OwnerKind::Job);
+    let finished = |uid| facts.cluster.pod(uid).is_some_and(|pod| pod.phase == PodPhase::Succeeded);
+    let is_job = |uid| facts.cluster.owner(uid).is_some_and(|owner| owner.kind == OwnerKind::Job);
     group.until == Until::Succeeded
         || cell.members(Standing::Arrived).next().is_some_and(|(_, uid)| finished(uid))
         || cell.owners().next().is_some_and(is_job)
@@ -240,7 +184,7 @@ fn may_vanish(index: &Index, entry: &SequenceEntry, group: &Group, position: usi
 
 /// Collects releases within the budget.
 struct Releases<'a> {
-    index: &'a Index,
+    facts: Facts<'a>,
     entry: &'a SequenceEntry,
     spec: &'a Spec,
     now: Timestamp,
@@ -257,14 +201,14 @@ struct Releases<'a> {
 
 impl<'a> Releases<'a> {
     fn new(
-        index: &'a Index,
+        facts: Facts<'a>,
         entry: &'a SequenceEntry,
         spec: &'a Spec,
         now: Timestamp,
         budget: usize,
     ) -> Releases<'a> {
         Releases {
-            index,
+            facts,
             entry,
             spec,
             now,
@@ -281,7 +225,7 @@ impl<'a> Releases<'a> {
     /// node has and the others are kept closed.
     fn of_nodes(&mut self, position: usize, evaluation: &Evaluation) {
         let entry = self.entry;
-        let reached = evaluation.nodes.of(List::Releasable(position as u32));
+        let reached = evaluation.nodes.of(NodeSet::Releasable(position as u32));
         let cells = reached.filter_map(|(node, _)| entry.cell_on(node, position));
         let goes = evaluation.groups[position].open && nodes::is_guarded(evaluation, position);
         self.of_cells(position, cells.chain(goes.then(|| entry.floating(position))));
@@ -296,7 +240,7 @@ impl<'a> Releases<'a> {
             if room == 0 {
                 return;
             }
-            if self.index.in_flight(uid) {
+            if self.facts.cluster.is_writing_pod(uid) {
                 self.busy = true;
                 continue;
             }
@@ -308,27 +252,42 @@ impl<'a> Releases<'a> {
                 return;
             }
             room -= 1;
-            self.note_start(uid);
-            let (namespace, gate) = (self.spec.target.clone(), self.spec.gate.clone());
-            let (avoid, tolerate) = self.steering(uid, position);
-            let name = name.clone();
-            self.actions.push(Action::Release { pod: uid, namespace, name, gate, avoid, tolerate });
+            self.count_start(uid);
+            self.actions.push(Action::PatchPod(self.release(uid, name, position)));
+        }
+    }
+
+    fn release(&self, uid: Uid, name: &Arc<str>, position: usize) -> PodPatch {
+        let (avoid, tolerate) = self.node_constraints(uid, position);
+        let pod = self.facts.cluster.pod(uid);
+        let adds = !avoid.is_empty() || !tolerate.is_empty();
+        let constraints = pod.and_then(|pod| pod.constraints.as_deref()).filter(|_| adds);
+        let gate = &self.spec.gate;
+        let place = pod.and_then(|pod| pod.gates.iter().position(|held| held == gate));
+        PodPatch {
+            uid,
+            namespace: self.spec.pod_namespace.clone(),
+            name: name.clone(),
+            drop_gate: Some(DropGate { name: gate.clone(), place }),
+            avoid,
+            tolerate,
+            constraints: constraints.cloned().unwrap_or_default(),
         }
     }
 
     /// A pod that several sequences claim through the same gate goes when all of them let it.
     fn others_allow(&mut self, pod: Uid) -> bool {
-        if is(Bug::SharedPodOneVote) {
+        if planted(Bug::SharedPodOneVote) {
             return true;
         }
-        let (index, now) = (self.index, self.now);
-        for (claim, other, spec) in rivals(index, self.entry, pod) {
-            let judged = self.others.entry(claim.sequence).or_insert_with(|| evaluate(index, other, now));
+        let (facts, now) = (self.facts, self.now);
+        for (claim, other, spec) in other_claims(facts, self.entry, pod) {
+            let judged = self.others.entry(claim.sequence).or_insert_with(|| evaluate(facts, other, now));
             // No groups: it may not act here at all, so it has no say.
             let Some(view) = judged.groups.get(claim.group as usize) else { continue };
             let open = match spec.scope {
                 Scope::Cluster => view.open,
-                Scope::Node => nodes::lets_go(index, judged, pod, claim.group as usize),
+                Scope::Node => nodes::may_release(facts, judged, pod, claim.group as usize),
             };
             let started = self.started.get(&claim).copied().unwrap_or_default();
             if !open || spec.suspend || room_to_start(other, spec, claim.group as usize) <= started {
@@ -340,40 +299,42 @@ impl<'a> Releases<'a> {
 
     /// For every sequence that goes by nodes and claims a pod: what it must not land on, if it could land anywhere, and what it
     /// has to tolerate.
-    fn steering(&self, pod: Uid, position: usize) -> (Vec<Arc<str>>, Vec<Arc<str>>) {
+    fn node_constraints(&self, pod: Uid, position: usize) -> (Vec<Arc<str>>, Vec<Arc<str>>) {
         let (mut avoid, mut tolerate) = (BTreeSet::new(), BTreeSet::new());
         if self.entry.ghost {
             return Default::default();
         }
-        let floats = self.index.pod(pod).is_some_and(|pod| self.index.node_of(pod).is_none());
+        let floats = self.facts.cluster.pod(pod).is_some_and(|pod| self.facts.cluster.node_of(pod).is_none());
         let own = Claim { sequence: self.entry.sequence.uid, group: position as u32 };
         let own = self.entry.spec().map(|spec| (own, self.entry, spec));
-        let all = own.into_iter().chain(rivals(self.index, self.entry, pod));
+        let all = own.into_iter().chain(other_claims(self.facts, self.entry, pod));
         for (claim, entry, spec) in all.filter(|(_, _, spec)| spec.scope == Scope::Node) {
             let position = claim.group as usize;
-            avoid.extend(nodes::avoided(entry, spec, position).filter(|_| floats && !is(Bug::NotSteered)));
-            tolerate.extend(nodes::tolerated(self.index, entry, spec, position));
+            avoid.extend(
+                nodes::avoided(entry, spec, position).filter(|_| floats && !planted(Bug::NotSteered)),
+            );
+            tolerate.extend(nodes::tolerated(self.facts, entry, spec, position));
         }
         (avoid.into_iter().collect(), tolerate.into_iter().collect())
     }
 
-    fn note_start(&mut self, pod: Uid) {
-        for (claim, _, _) in rivals(self.index, self.entry, pod) {
+    fn count_start(&mut self, pod: Uid) {
+        for (claim, _, _) in other_claims(self.facts, self.entry, pod) {
             *self.started.entry(claim).or_default() += 1;
         }
     }
 }
 
 /// The claims on a pod of other living sequences through the same gate.
-fn rivals<'a>(
-    index: &'a Index,
+fn other_claims<'a>(
+    facts: Facts<'a>,
     entry: &'a SequenceEntry,
     pod: Uid,
 ) -> impl Iterator<Item = (Claim, &'a SequenceEntry, &'a Arc<Spec>)> {
     let gate = entry.spec().map(|spec| &spec.gate);
-    let others = index.claims_on(pod).filter(|claim| claim.sequence != entry.sequence.uid);
+    let others = facts.claims_on(pod).filter(|claim| claim.sequence != entry.sequence.uid);
     others.filter_map(move |claim| {
-        let other = index.sequence(claim.sequence).filter(|other| !other.ghost)?;
+        let other = facts.sequences.get(claim.sequence).filter(|other| !other.ghost)?;
         let spec = other.spec().filter(|spec| Some(&spec.gate) == gate)?;
         Some((claim, other, spec))
     })
@@ -383,30 +344,30 @@ fn rivals<'a>(
 pub fn room_to_start(entry: &SequenceEntry, spec: &Spec, position: usize) -> u32 {
     let cell = entry.cell(position);
     let starting = cell.number(Standing::Releasing) + cell.number(Standing::Starting);
-    let limit = spec.groups[position].max_concurrent_starts.filter(|_| !is(Bug::AllAtOnce));
+    let limit = spec.groups[position].max_concurrent_starts.filter(|_| !planted(Bug::AllAtOnce));
     let limit = limit.unwrap_or(u32::MAX);
     limit.saturating_sub(starting)
 }
 
 /// Which living sequence, if any, holds this pod back through the same gate.
 pub fn held_by_another<'a>(
-    index: &'a Index,
+    facts: Facts<'a>,
     entry: &'a SequenceEntry,
     pod: Uid,
     now: Timestamp,
 ) -> Option<(&'a SequenceEntry, Reason)> {
-    rivals(index, entry, pod).find_map(|(claim, other, spec)| {
-        let judged = evaluate(index, other, now);
+    other_claims(facts, entry, pod).find_map(|(claim, other, spec)| {
+        let judged = evaluate(facts, other, now);
         let view = judged.groups.get(claim.group as usize)?;
         let full = room_to_start(other, spec, claim.group as usize) == 0;
         let open = match spec.scope {
             Scope::Cluster => view.open,
-            Scope::Node => nodes::lets_go(index, &judged, pod, claim.group as usize),
+            Scope::Node => nodes::may_release(facts, &judged, pod, claim.group as usize),
         };
         (!open || spec.suspend || full).then(|| {
             let (group, sequence) =
                 (spec.groups[claim.group as usize].title.clone(), other.sequence.name.to_string());
-            let pod = index.pod(pod).map_or_else(|| "a pod".into(), |pod| pod.name.clone());
+            let pod = facts.cluster.pod(pod).map_or_else(|| "a pod".into(), |pod| pod.name.clone());
             (other, Reason::OtherSequence { pod, sequence, group })
         })
     })

@@ -1,6 +1,8 @@
 //! Which groups of a sequence are open, complete or timed out: a function of the facts and of `now`.
 
 use super::{
+    Facts,
+    index::{SequenceEntry, Standing},
     nodes,
     reason::Reason,
     spec::{
@@ -11,9 +13,8 @@ use super::{
 };
 use crate::{
     Timestamp,
-    index::{Index, SequenceEntry, Standing},
     node::Node,
-    planted::{Bug, is},
+    planted::{Bug, planted},
 };
 use jiff::SignedDuration;
 use std::collections::BTreeMap;
@@ -94,10 +95,10 @@ impl GroupView {
 }
 
 /// Judges a sequence. Costs O(groups), and in Node scope as much for each node to which something has happened.
-pub fn evaluate<'a>(index: &Index, entry: &'a SequenceEntry, now: Timestamp) -> Evaluation<'a> {
+pub fn evaluate<'a>(facts: Facts<'_>, entry: &'a SequenceEntry, now: Timestamp) -> Evaluation<'a> {
     let now = whole_millis(now);
     let resumed_at = resumed_at(entry, now);
-    let spec = match standing_in_the_way(index, entry) {
+    let spec = match actionable_spec(facts, entry) {
         Ok(spec) => spec,
         Err(stall) => {
             return Evaluation {
@@ -111,11 +112,11 @@ pub fn evaluate<'a>(index: &Index, entry: &'a SequenceEntry, now: Timestamp) -> 
         }
     };
     let (nodes, NodeView { groups, wake_at }) = match spec.scope {
-        Scope::Cluster => (Views::none(), Judge::new(index, entry, spec, None, now, resumed_at).all()),
+        Scope::Cluster => (Views::none(), Judge::new(facts, entry, spec, None, now, resumed_at).all()),
         Scope::Node => {
-            let nodes = nodes::judge(index, entry, spec, now, resumed_at);
-            let together = nodes::together(index, entry, spec, &nodes, now);
-            (nodes, together)
+            let nodes = nodes::judge(facts, entry, spec, now, resumed_at);
+            let aggregate = nodes::aggregate(facts, entry, spec, &nodes, now);
+            (nodes, aggregate)
         }
     };
     let failed = spec
@@ -133,29 +134,31 @@ pub fn evaluate<'a>(index: &Index, entry: &'a SequenceEntry, now: Timestamp) -> 
 }
 
 /// What keeps a sequence from being looked at at all.
-pub(super) fn standing_in_the_way<'a>(
-    index: &Index,
+pub(super) fn actionable_spec<'a>(
+    facts: Facts<'_>,
     entry: &'a SequenceEntry,
 ) -> Result<&'a Arc<Spec>, Reason> {
     let sequence = &entry.sequence;
     let spec =
         sequence.spec.as_ref().map_err(|invalid| Reason::InvalidSpec { problem: invalid.to_string() })?;
-    if spec.scope == Scope::Node && !index.counts_nodes() {
+    if spec.scope == Scope::Node && !facts.sequences.mode().full {
         return Err(Reason::NodeScopeNeedsFullMode);
     }
     if spec.scope == Scope::Node && spec.guard == NodeGuard::Taints {
-        let allowed = index.namespace(&sequence.namespace).is_some_and(|home| home.allow_node_taints);
+        let allowed = facts.cluster.namespace(&sequence.namespace).is_some_and(|home| home.allow_node_taints);
         if !allowed {
             return Err(Reason::TaintsNotPermitted { namespace: sequence.namespace.clone() });
         }
-        if let Some(lacking) = nodes::lacking_toleration(index, entry, spec) {
+        if let Some(lacking) = nodes::lacking_toleration(facts, entry, spec) {
             return Err(lacking);
         }
     }
-    let at_home = spec.target == sequence.namespace;
-    let invited = || index.namespace(&spec.target).is_some_and(|there| there.allows(&sequence.namespace));
+    let at_home = spec.pod_namespace == sequence.namespace;
+    let invited = || {
+        facts.cluster.namespace(&spec.pod_namespace).is_some_and(|there| there.allows(&sequence.namespace))
+    };
     if !at_home && !invited() {
-        let (namespace, from) = (spec.target.clone(), sequence.namespace.clone());
+        let (namespace, from) = (spec.pod_namespace.clone(), sequence.namespace.clone());
         return Err(Reason::NotPermitted { namespace, from });
     }
     Ok(spec)
@@ -171,7 +174,7 @@ fn resumed_at(entry: &SequenceEntry, now: Timestamp) -> Option<Timestamp> {
 }
 
 pub(super) struct Judge<'a> {
-    index: &'a Index,
+    facts: Facts<'a>,
     entry: &'a SequenceEntry,
     spec: &'a Spec,
     /// In Node scope: the node that is judged.
@@ -186,7 +189,7 @@ pub(super) struct Judge<'a> {
 
 impl<'a> Judge<'a> {
     pub(super) fn new(
-        index: &'a Index,
+        facts: Facts<'a>,
         entry: &'a SequenceEntry,
         spec: &'a Spec,
         node: Option<(&'a Node, &'a BTreeMap<GroupId, RecordedGroup>)>,
@@ -197,7 +200,7 @@ impl<'a> Judge<'a> {
             Some((node, recorded)) => (Some(node), recorded),
             None => (None, &entry.recorded().groups),
         };
-        Judge { index, entry, spec, node, recorded, now, resumed_at, groups: Vec::new(), wake_at: None }
+        Judge { facts, entry, spec, node, recorded, now, resumed_at, groups: Vec::new(), wake_at: None }
     }
 
     /// Judges all groups, one after the other.
@@ -216,16 +219,16 @@ impl<'a> Judge<'a> {
         let mut view = self.count(position);
         (view.opened_ahead, view.completed_ahead) = (recorded.opened_ahead, recorded.completed_ahead);
         view.open = self.may_open(group, recorded);
-        self.date(group, recorded, &mut view);
+        self.set_times(group, recorded, &mut view);
         view.open_since = self.open_since(group, recorded, &view);
-        self.time_out(group, &mut view);
-        self.pass(group, recorded, &mut view);
+        self.set_timed_out(group, &mut view);
+        self.set_passed(group, recorded, &mut view);
         view
     }
 
     fn count(&self, position: usize) -> GroupView {
         if let Some(node) = self.node {
-            return nodes::count(self.index, self.entry, self.spec, node, position);
+            return nodes::count(self.facts, self.entry, self.spec, node, position);
         }
         let group = &self.spec.groups[position];
         let cell = self.entry.cell(position);
@@ -233,8 +236,9 @@ impl<'a> Judge<'a> {
         let (expected, arrived) = match (&group.members, group.expected) {
             (_, Some(expected)) => (Some(expected), cell.number(Standing::Arrived)),
             (Members::Names(names), None) => {
-                let listed = (names.len() as u32).saturating_sub(self.entry.lost(position));
-                let expected = listed + self.entry.unlisted(position);
+                let listed =
+                    (names.len() as u32).saturating_sub(self.entry.claimed_by_earlier_group(position));
+                let expected = listed + self.entry.members_by_annotation(position);
                 (Some(expected), cell.number(Standing::Arrived) + outdated)
             }
             (Members::Selector(_), None) => {
@@ -257,7 +261,7 @@ impl<'a> Judge<'a> {
     fn required(&self, position: usize, expected: u32) -> u32 {
         let required = required(&self.spec.groups[position], expected);
         // What belongs to an earlier group is not waited for twice, however many are asked for.
-        if self.entry.lost(position) > 0 { required.min(expected) } else { required }
+        if self.entry.claimed_by_earlier_group(position) > 0 { required.min(expected) } else { required }
     }
 
     fn may_open(&self, group: &Group, recorded: RecordedGroup) -> bool {
@@ -268,15 +272,15 @@ impl<'a> Judge<'a> {
         let waited = group.after.iter().all(|earlier| self.groups[*earlier].passed);
         let opens = been_complete || by_hand || waited;
         // A suspended sequence opens nothing new.
-        opens && (!self.spec.suspend || recorded.opened_at.is_some() || is(Bug::SuspendIgnored))
+        opens && (!self.spec.suspend || recorded.opened_at.is_some() || planted(Bug::SuspendIgnored))
     }
 
     /// Settles since when the group is open and complete. A time that was not recorded is now: we may wait
     /// longer than asked for, never shorter.
-    fn date(&self, group: &Group, recorded: RecordedGroup, view: &mut GroupView) {
+    fn set_times(&self, group: &Group, recorded: RecordedGroup, view: &mut GroupView) {
         let enough = matches!(view.required, Some(required) if view.arrived >= required)
             && view.lacks.is_none()
-            || is(Bug::CompleteWhenOpened);
+            || planted(Bug::CompleteWhenOpened);
         view.opened_at = recorded.opened_at.or(view.open.then_some(self.now));
         match self.spec.enforcement {
             Enforcement::Bootstrap => {
@@ -325,7 +329,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn time_out(&mut self, group: &Group, view: &mut GroupView) {
+    fn set_timed_out(&mut self, group: &Group, view: &mut GroupView) {
         let Some(due) = self.timeout_due(group, view) else { return };
         if view.complete || self.spec.suspend {
             return;
@@ -342,11 +346,11 @@ impl<'a> Judge<'a> {
         Some(later(since, timeout))
     }
 
-    fn pass(&mut self, group: &Group, recorded: RecordedGroup, view: &mut GroupView) {
+    fn set_passed(&mut self, group: &Group, recorded: RecordedGroup, view: &mut GroupView) {
         let gone_by = self.timeout_due(group, view).filter(|_| group.on_timeout == OnTimeout::Continue);
         if let (true, Some(completed_at)) = (view.complete, view.completed_at) {
             let completed_at = recorded.completed_here(completed_at, self.now);
-            let wait = if is(Bug::SettleIgnored) { Duration::ZERO } else { group.wait };
+            let wait = if planted(Bug::SettleIgnored) { Duration::ZERO } else { group.wait };
             let settled = later(completed_at, wait);
             // Who was passed for being late is not waited for again when it arrives after all.
             let passed_late = gone_by.filter(|due| *due <= completed_at);
@@ -373,7 +377,7 @@ impl<'a> Judge<'a> {
 /// How many of `expected` must have arrived.
 pub(super) fn required(group: &Group, expected: u32) -> u32 {
     let required = group.min_ready.of(expected);
-    if is(Bug::OneShort) { required.saturating_sub(1) } else { required }
+    if planted(Bug::OneShort) { required.saturating_sub(1) } else { required }
 }
 
 /// Times are journaled in whole milliseconds; one that is decided on must be the one that is written.

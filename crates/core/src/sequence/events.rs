@@ -1,26 +1,19 @@
 //! What is worth announcing: the differences between what was recorded last and what is decided now.
 
 use super::{
+    Facts,
     evaluate::{Evaluation, GroupView},
+    index::SequenceEntry,
     reason::{Reason, of},
     spec::{Enforcement, OnTimeout, Recorded, RecordedGroup, Spec},
     status::{Condition, ConditionKind, Phase, Status},
 };
-use crate::{index::Index, index::SequenceEntry};
+
+use crate::{
+    decision::{Event, EventKind, Subject},
+    kind::Kind,
+};
 use std::sync::Arc;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum EventKind {
-    Normal,
-    Warning,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
-    pub kind: EventKind,
-    pub reason: &'static str,
-    pub message: String,
-}
 
 /// What this decision leaves to be recorded.
 pub fn recorded(entry: &SequenceEntry, evaluation: &Evaluation, status: &Status) -> Recorded {
@@ -56,50 +49,71 @@ fn of_view(view: &GroupView) -> RecordedGroup {
 
 /// The events of the step from `before` to `after`.
 pub fn events(
-    index: &Index,
+    facts: Facts<'_>,
     entry: &SequenceEntry,
     evaluation: &Evaluation,
     status: &Status,
     before: &Recorded,
     after: &Recorded,
 ) -> Vec<Event> {
-    let mut events = Vec::new();
+    let mut events = Events { about: subject(entry), list: Vec::new() };
     if let Some(spec) = entry.spec().filter(|_| !evaluation.groups.is_empty()) {
         of_groups(spec, evaluation, before, &mut events);
-        of_duplicates(index, entry, spec, before, after, &mut events);
+        of_duplicates(facts, entry, spec, before, after, &mut events);
     }
     if after.out_of_order && !before.out_of_order {
         let disorder = status.conditions.iter().find(|condition| condition.kind == ConditionKind::OutOfOrder);
         let message = disorder.map_or(String::new(), |condition| condition.message.clone());
-        events.push(Event { kind: EventKind::Warning, reason: "OutOfOrder", message });
+        events.push(EventKind::Warning, "OutOfOrder", message);
     }
     if let Some(stall) = evaluation.stall.as_ref().filter(|_| after.stalled != before.stalled) {
-        events.push(Event { kind: EventKind::Warning, reason: stall.code(), message: stall.sentence() });
+        events.push(EventKind::Warning, stall.code(), stall.sentence());
     }
     if after.suspended != before.suspended {
         let (reason, message) = match after.suspended {
             true => ("Suspended", "nothing is released until spec.suspend is false again"),
             false => ("Resumed", "the sequence goes on; timeouts start anew"),
         };
-        events.push(Event { kind: EventKind::Normal, reason, message: message.into() });
+        events.push(EventKind::Normal, reason, message.into());
     }
     if after.phase != before.phase && status.phase == Phase::Completed {
-        events.push(Event { kind: EventKind::Normal, reason: "Completed", message: status.message.clone() });
+        events.push(EventKind::Normal, "Completed", status.message.clone());
     }
-    events
+    events.list
 }
 
-fn of_groups(spec: &Spec, evaluation: &Evaluation, before: &Recorded, events: &mut Vec<Event>) {
+struct Events {
+    about: Subject,
+    list: Vec<Event>,
+}
+
+impl Events {
+    fn push(&mut self, kind: EventKind, reason: &'static str, message: String) {
+        self.list.push(Event { about: self.about.clone(), kind, reason, message });
+    }
+}
+
+fn subject(entry: &SequenceEntry) -> Subject {
+    let sequence = &entry.sequence;
+    Subject {
+        kind: Kind::Sequence,
+        namespace: sequence.namespace.clone(),
+        name: sequence.name.clone(),
+        uid: sequence.uid,
+    }
+}
+
+fn of_groups(spec: &Spec, evaluation: &Evaluation, before: &Recorded, events: &mut Events) {
     for (group, view) in spec.groups.iter().zip(&evaluation.groups) {
         let was = before.groups.get(&group.id).copied().unwrap_or_default();
         let title = &group.title;
         if view.opened_at.is_some() && was.opened_at.is_none() {
             let message = format!("\"{title}\" is open, {} of its pods exist", view.present);
-            events.push(Event { kind: EventKind::Normal, reason: "GroupOpened", message });
+            events.push(EventKind::Normal, "GroupOpened", message);
         }
         if view.completed_at.is_some() && was.completed_at.is_none() {
             let message = format!("\"{title}\" is complete: {} arrived", of(view.arrived, view.required));
-            events.push(Event { kind: EventKind::Normal, reason: "GroupComplete", message });
+            events.push(EventKind::Normal, "GroupComplete", message);
         }
         if spec.enforcement == Enforcement::Continuous
             && view.completed_at.is_none()
@@ -107,32 +121,32 @@ fn of_groups(spec: &Spec, evaluation: &Evaluation, before: &Recorded, events: &m
         {
             let message =
                 format!("\"{title}\" is not complete any more: {} arrived", of(view.arrived, view.required));
-            events.push(Event { kind: EventKind::Normal, reason: "GroupIncomplete", message });
+            events.push(EventKind::Normal, "GroupIncomplete", message);
         }
         if view.timed_out && !was.timed_out && group.on_timeout == OnTimeout::Continue {
             let after = group.timeout.unwrap_or_default();
             let (arrived, required) = (view.arrived, view.required);
             let timeout = Reason::Timeout { group: title.clone(), after, arrived, required };
             let message = format!("{}; the sequence goes on (onTimeout: Continue)", timeout.sentence());
-            events.push(Event { kind: EventKind::Warning, reason: "Timeout", message });
+            events.push(EventKind::Warning, "Timeout", message);
         }
     }
 }
 
 fn of_duplicates(
-    index: &Index,
+    facts: Facts<'_>,
     entry: &SequenceEntry,
     spec: &Spec,
     before: &Recorded,
     after: &Recorded,
-    events: &mut Vec<Event>,
+    events: &mut Events,
 ) {
     if !after.duplicates || before.duplicates {
         return;
     }
     let Some((position, pod)) = entry.duplicates().next() else { return };
-    let first = index.claims_on(pod).find(|claim| claim.sequence == entry.sequence.uid);
-    let (Some(first), Some(pod)) = (first, index.pod(pod)) else { return };
+    let first = facts.claims_on(pod).find(|claim| claim.sequence == entry.sequence.uid);
+    let (Some(first), Some(pod)) = (first, facts.cluster.pod(pod)) else { return };
     let message = format!(
         "{} is in \"{}\" and in \"{}\"; it belongs to \"{}\", which comes first",
         pod.name,
@@ -140,5 +154,5 @@ fn of_duplicates(
         spec.groups[position].title,
         spec.groups[first.group as usize].title,
     );
-    events.push(Event { kind: EventKind::Warning, reason: "DuplicateMember", message });
+    events.push(EventKind::Warning, "DuplicateMember", message);
 }

@@ -1,19 +1,20 @@
 //! Why something waits, as a tree: from the pod or the sequence down to the container that is not ready.
 
 use super::{
+    Facts,
     blocked::{self, Blocker},
     decide::{held_by_another, room_to_start},
     evaluate::{Evaluation, NodeView, evaluate},
+    index::{SequenceEntry, Standing},
     nodes,
     reason::{Reason, human, of},
     spec::{Scope, Spec, Until},
     status::{GroupState, Phase, status},
-    views::List,
+    views::NodeSet,
 };
 use crate::{
     Timestamp,
     facts::{Pod, PodPhase},
-    index::{Index, SequenceEntry, Standing},
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -73,21 +74,21 @@ impl Line {
 }
 
 /// Why a pod waits, or that it does not.
-pub fn explain_pod(index: &Index, pod: &Pod, now: Timestamp) -> Line {
+pub fn explain_pod(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Line {
     let name = &pod.name;
-    let claims: Vec<_> = index.claims_on(pod.uid).collect();
+    let claims: Vec<_> = facts.claims_on(pod.uid).collect();
     let mut held = Vec::new();
     let mut free = Vec::new();
     for claim in claims {
-        let Some(entry) = index.sequence(claim.sequence).filter(|entry| !entry.ghost) else { continue };
+        let Some(entry) = facts.sequences.get(claim.sequence).filter(|entry| !entry.ghost) else { continue };
         let Some(spec) = entry.spec() else { continue };
         let position = claim.group as usize;
         let place = place(entry, spec, position);
         match pod.gates.contains(&spec.gate) {
             true => {
                 let text = format!("{name} is held by {place} for {}", elapsed(pod.created, now));
-                let evaluation = &evaluate(index, entry, now);
-                let moment = Moment { index, entry, spec, evaluation };
+                let evaluation = &evaluate(facts, entry, now);
+                let moment = Moment { facts, entry, spec, evaluation };
                 let mut line = Line::new(text).with(moment.why_held(position, pod));
                 line.hint = Some(format!("release it anyway: rollcall release pod/{name}"));
                 held.push(line);
@@ -100,7 +101,7 @@ pub fn explain_pod(index: &Index, pod: &Pod, now: Timestamp) -> Line {
         (0, _) => {
             let mut line = free.remove(0);
             line.below = free;
-            line.below.push(own_state(index, pod, now));
+            line.below.push(own_state(facts, pod, now));
             line
         }
         (1, 0) => held.remove(0),
@@ -126,10 +127,12 @@ fn unclaimed(pod: &Pod, now: Timestamp) -> Line {
     }
 }
 
-fn own_state(index: &Index, pod: &Pod, now: Timestamp) -> Line {
-    let until = index
+fn own_state(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Line {
+    let until = facts
         .claims_on(pod.uid)
-        .find_map(|claim| Some(index.sequence(claim.sequence)?.spec()?.groups[claim.group as usize].until))
+        .find_map(|claim| {
+            Some(facts.sequences.get(claim.sequence)?.spec()?.groups[claim.group as usize].until)
+        })
         .unwrap_or(Until::Auto);
     let rule = rule(pod, until);
     match until.arrived(pod) {
@@ -166,7 +169,7 @@ fn trouble(pod: &Pod, until: Until, now: Timestamp) -> Vec<Line> {
 
 /// A sequence with its groups, at the moment of the question.
 struct Moment<'a> {
-    index: &'a Index,
+    facts: Facts<'a>,
     entry: &'a SequenceEntry,
     spec: &'a Spec,
     evaluation: &'a Evaluation<'a>,
@@ -178,7 +181,7 @@ impl Moment<'_> {
     }
 
     fn why_held(&self, position: usize, pod: &Pod) -> Vec<Line> {
-        let Moment { index, entry, spec, evaluation } = self;
+        let Moment { facts, entry, spec, evaluation } = self;
         let Some(view) = evaluation.groups.get(position) else {
             return evaluation.stall.iter().map(|stall| self.line(stall.clone())).collect();
         };
@@ -193,7 +196,7 @@ impl Moment<'_> {
         if !waits.is_empty() {
             return waits;
         }
-        if let Some((_, reason)) = held_by_another(index, entry, pod.uid, evaluation.now) {
+        if let Some((_, reason)) = held_by_another(*facts, entry, pod.uid, evaluation.now) {
             return vec![self.line(reason)];
         }
         if room_to_start(entry, spec, position) == 0 {
@@ -207,9 +210,9 @@ impl Moment<'_> {
 
     /// The node of a pod that has not reached its group; or, if it could land anywhere, why it may land nowhere yet.
     fn waits_for_nodes(&self, position: usize, pod: &Pod) -> Vec<Line> {
-        let Moment { index, entry: _, spec, evaluation } = self;
+        let Moment { facts, entry: _, spec, evaluation } = self;
         let title = &spec.groups[position].title;
-        if let Some(node) = index.node_of(pod) {
+        if let Some(node) = facts.cluster.node_of(pod) {
             return match evaluation.nodes.get(&node) {
                 Some(there) if there.view.groups[position].open => Vec::new(),
                 Some(there) => vec![self.node_line(&node, &there.view)],
@@ -232,9 +235,9 @@ impl Moment<'_> {
     /// The first nodes that are not complete, and what each of them waits for.
     fn waiting_nodes(&self) -> Vec<Line> {
         let nodes = &self.evaluation.nodes;
-        let first = nodes.of(List::Waiting).take(BLOCKERS);
+        let first = nodes.of(NodeSet::Waiting).take(BLOCKERS);
         let mut lines: Vec<Line> = first.map(|(node, there)| self.node_line(node, &there.view)).collect();
-        let more = nodes.number_in(List::Waiting) as usize - lines.len();
+        let more = nodes.number_in(NodeSet::Waiting) as usize - lines.len();
         if more > 0 {
             lines.push(Line::new(format!("and {more} more nodes")));
         }
@@ -255,7 +258,7 @@ impl Moment<'_> {
         let lacks = there.lacks.clone().map(|what| self.line(Reason::NodeLacks { node: node.clone(), what }));
         let cell = self.entry.cell_on(node, position);
         let starting = cell.into_iter().flat_map(|cell| cell.waiting()).take(BLOCKERS);
-        let pods = starting.filter_map(|(_, uid)| self.index.pod(uid));
+        let pods = starting.filter_map(|(_, uid)| self.facts.cluster.pod(uid));
         let troubles = pods.flat_map(|pod| trouble(pod, group.until, now));
         Line::new(text).with(troubles.chain(lacks).collect())
     }
@@ -312,9 +315,9 @@ impl Moment<'_> {
     }
 
     fn blockers(&self, position: usize) -> Vec<Line> {
-        let Moment { index, entry, spec, evaluation } = self;
+        let Moment { facts, entry, spec, evaluation } = self;
         let view = &evaluation.groups[position];
-        let found = blocked::of_open_group(index, entry, spec, position, evaluation, BLOCKERS);
+        let found = blocked::of_open_group(*facts, entry, spec, position, evaluation, BLOCKERS);
         let mut lines: Vec<Line> = found.iter().map(|blocker| Line::of(blocker, evaluation.now)).collect();
         let missing = view.required.unwrap_or_default().saturating_sub(view.arrived) as usize;
         if missing > lines.len() && lines.len() == BLOCKERS {
@@ -326,15 +329,15 @@ impl Moment<'_> {
     fn starting(&self, position: usize) -> Vec<Line> {
         let until = self.spec.groups[position].until;
         let waiting = self.entry.cell(position).waiting().take(BLOCKERS);
-        let pods = waiting.filter_map(|(_, uid)| self.index.pod(uid));
+        let pods = waiting.filter_map(|(_, uid)| self.facts.cluster.pod(uid));
         pods.flat_map(|pod| trouble(pod, until, self.evaluation.now)).collect()
     }
 }
 
 /// Where a whole sequence stands and what each unfinished group waits for.
-pub fn explain_sequence(index: &Index, entry: &SequenceEntry, now: Timestamp) -> Line {
-    let evaluation = evaluate(index, entry, now);
-    let status = status(index, entry, &evaluation);
+pub fn explain_sequence(facts: Facts<'_>, entry: &SequenceEntry, now: Timestamp) -> Line {
+    let evaluation = evaluate(facts, entry, now);
+    let status = status(facts, entry, &evaluation);
     let name = &entry.sequence.name;
     let head = match status.phase {
         Phase::Completed => format!("PodSequence {name} is complete: {}", status.message),
@@ -347,7 +350,7 @@ pub fn explain_sequence(index: &Index, entry: &SequenceEntry, now: Timestamp) ->
         lines.push(line(stall.clone(), now));
     }
     let Some(spec) = entry.spec() else { return Line::new(head).with(lines) };
-    let moment = Moment { index, entry, spec, evaluation: &evaluation };
+    let moment = Moment { facts, entry, spec, evaluation: &evaluation };
     for (position, view) in evaluation.groups.iter().enumerate() {
         let title = &spec.groups[position].title;
         let held = entry.cell(position).number(Standing::Held);

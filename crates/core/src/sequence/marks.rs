@@ -1,17 +1,19 @@
 //! What has to be written on nodes, so that nobody lands where it is too early, and so that it survives a restart.
 
 use super::{
-    decide::Action,
+    Facts,
     evaluate::{Evaluation, GroupView, NodeView},
+    index::SequenceEntry,
     keys,
     spec::{Enforcement, GroupId, NodeGuard, RecordedGroup, Spec},
-    views::{Common, List},
+    views::{Common, NodeSet},
 };
 use crate::{
     Uid,
-    index::{Index, SequenceEntry},
-    node::{Journal, Node, Taint},
-    planted::{Bug, is},
+    decision::{Action, NodePatch},
+    journal::Journal,
+    node::{Node, Taint},
+    planted::{Bug, planted},
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -67,25 +69,27 @@ fn taints(node: &Node, uid: &str, wanted: &BTreeSet<Arc<str>>) -> Taints {
 
 /// What has to be written on the nodes as they are judged now. What is being written already waits for its answer.
 pub fn marks<'a>(
-    index: &'a Index,
+    facts: Facts<'a>,
     entry: &'a SequenceEntry,
     spec: &'a Spec,
     evaluation: &'a Evaluation<'a>,
 ) -> impl Iterator<Item = Action> + 'a {
     let uid = entry.sequence.uid;
     let common = evaluation.nodes.common();
-    let unwritten =
-        evaluation.nodes.of(List::Unwritten).filter(move |(name, _)| !index.is_marking(uid, name));
+    let unwritten = evaluation
+        .nodes
+        .of(NodeSet::Unwritten)
+        .filter(move |(name, _)| !facts.sequences.is_marking(uid, name));
     unwritten.filter_map(move |(name, judged)| {
-        let node = index.node(name)?;
-        let marks = marks_of(index, entry, spec, common?, node, &judged.view);
+        let node = facts.cluster.node(name)?;
+        let marks = marks_of(facts, entry, spec, common?, node, &judged.view);
         let (node, name, marks) = (node.uid, name.clone(), Box::new(marks));
-        (!marks.is_nothing()).then_some(Action::Mark { sequence: uid, node, name, marks })
+        (!marks.is_nothing()).then_some(Action::PatchNode(NodePatch { sequence: uid, node, name, marks }))
     })
 }
 
 pub(super) fn marks_of(
-    index: &Index,
+    facts: Facts<'_>,
     entry: &SequenceEntry,
     spec: &Spec,
     common: &Common,
@@ -115,8 +119,8 @@ pub(super) fn marks_of(
     let journal = Journal { groups: journaled(spec, view) };
     let written = node.journals.get(&entry.sequence.uid);
     if node.labels.get(keys::UNSEEN).is_some()
-        && others_have_seen(index, entry, node)
-        && !is(Bug::UnseenNotTaken)
+        && others_have_seen(facts, entry, node)
+        && !planted(Bug::UnseenNotTaken)
     {
         labels.insert(keys::UNSEEN.into(), None);
     }
@@ -134,9 +138,9 @@ fn is_closed(spec: &Spec, view: &GroupView) -> bool {
 }
 
 /// A node is unseen until every sequence has put its keys on it; the last one to do so says that it is seen.
-fn others_have_seen(index: &Index, entry: &SequenceEntry, node: &Node) -> bool {
-    let others = index.node_scoped().filter(|uid| *uid != entry.sequence.uid);
-    let mut others = others.filter(|uid| index.sequence(*uid).is_some_and(|other| !other.ghost));
+fn others_have_seen(facts: Facts<'_>, entry: &SequenceEntry, node: &Node) -> bool {
+    let others = facts.sequences.node_scoped().filter(|uid| *uid != entry.sequence.uid);
+    let mut others = others.filter(|uid| facts.sequences.get(*uid).is_some_and(|other| !other.ghost));
     others.all(|uid| node.journals.contains_key(&uid))
 }
 
@@ -155,34 +159,42 @@ fn journaled(spec: &Spec, view: &NodeView) -> BTreeMap<GroupId, RecordedGroup> {
 }
 
 /// Takes everything off the nodes that a sequence has left there.
-pub fn unmark(index: &Index, sequence: Uid) -> impl Iterator<Item = Action> {
+pub fn unmark(facts: Facts<'_>, sequence: Uid) -> impl Iterator<Item = Action> {
     let uid: Arc<str> = sequence.to_string().into();
-    let nodes = index.marked_for(sequence).filter(move |node| !index.is_marking(sequence, &node.name));
-    nodes.filter(|_| !is(Bug::MarksStay)).filter_map(move |node| {
+    let nodes =
+        facts.marked_for(sequence).filter(move |node| !facts.sequences.is_marking(sequence, &node.name));
+    nodes.filter(|_| !planted(Bug::MarksStay)).filter_map(move |node| {
         let ours = node.labels.iter().filter(|(key, value)| keys::is_key(key) && *value == uid);
         // A living namesake writes its own value over it; taken away meanwhile, the node would be open for a moment.
-        let left = ours.filter(|(key, _)| !is_of_another(index, sequence, key));
+        let left = ours.filter(|(key, _)| !is_of_another(facts, sequence, key));
         let labels = left.map(|(key, _)| (key.clone(), None)).collect();
         let journal = node.journals.contains_key(&sequence).then_some(None);
         let taints = taints(node, &uid, &BTreeSet::new());
         let (node, name, marks) = (node.uid, node.name.clone(), Marks { labels, journal, taints });
-        (!marks.is_nothing()).then(|| Action::Mark { sequence, node, name, marks: Box::new(marks) })
+        let patch = |marks| NodePatch { sequence, node, name, marks: Box::new(marks) };
+        (!marks.is_nothing()).then(|| Action::PatchNode(patch(marks)))
     })
 }
 
 /// Whether a living sequence closes nodes by this key.
-fn is_of_another(index: &Index, sequence: Uid, key: &Arc<str>) -> bool {
-    let others = index.node_scoped().filter(|uid| *uid != sequence).filter_map(|uid| index.sequence(uid));
+fn is_of_another(facts: Facts<'_>, sequence: Uid, key: &Arc<str>) -> bool {
+    let others = facts
+        .sequences
+        .node_scoped()
+        .filter(|uid| *uid != sequence)
+        .filter_map(|uid| facts.sequences.get(uid));
     others.filter(|other| !other.ghost).any(|other| other.keys().contains(key))
 }
 
 /// Takes the taints of a sequence off the nodes, and nothing else.
-pub fn untaint(index: &Index, sequence: Uid) -> impl Iterator<Item = Action> {
-    unmark(index, sequence).filter_map(|action| match action {
-        Action::Mark { sequence, node, name, marks } if !marks.taints.is_nothing() => {
-            let marks = Box::new(Marks { taints: marks.taints, ..Marks::default() });
-            Some(Action::Mark { sequence, node, name, marks })
+pub fn untaint(facts: Facts<'_>, sequence: Uid) -> impl Iterator<Item = Action> {
+    unmark(facts, sequence).filter_map(|action| match action {
+        Action::PatchNode(patch) if !patch.marks.taints.is_nothing() => {
+            let marks = Box::new(Marks { taints: patch.marks.taints, ..Marks::default() });
+            Some(Action::PatchNode(NodePatch { marks, ..patch }))
         }
-        _ => None,
+        Action::PatchNode(_) | Action::PatchPod(_) | Action::WriteNote { .. } | Action::DropNote { .. } => {
+            None
+        }
     })
 }

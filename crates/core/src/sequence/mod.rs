@@ -13,6 +13,7 @@ pub mod decide;
 pub mod evaluate;
 pub mod events;
 pub mod explain;
+pub mod index;
 pub mod keys;
 pub mod marks;
 pub mod nodes;
@@ -21,10 +22,40 @@ pub mod spec;
 pub mod status;
 pub mod views;
 
-pub use check::{Violation, check};
-pub use decide::{Action, Decision, Settings, decide};
+pub use check::check;
+pub use decide::{Settings, decide};
 pub use evaluate::{Evaluation, GroupView, NodeView, evaluate};
-pub use events::{Event, EventKind};
 pub use reason::Reason;
 pub use spec::{Group, Sequence, Spec};
 pub use status::{GroupState, Phase, Status};
+
+use crate::{
+    Uid,
+    cluster::{Claim, Cluster},
+    node::Node,
+};
+use index::Sequences;
+
+/// What decisions about sequences rest on.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    pub cluster: &'a Cluster,
+    pub sequences: &'a Sequences,
+}
+
+impl<'a> Facts<'a> {
+    /// The claims that count on a pod: of each sequence its first group.
+    pub fn claims_on(self, pod: Uid) -> impl Iterator<Item = Claim> + use<'a> {
+        self.cluster.pod_entry(pod).into_iter().flat_map(|entry| index::winners(&entry.claims))
+    }
+
+    /// The nodes that carry anything of a sequence.
+    pub fn marked_for(self, sequence: Uid) -> impl Iterator<Item = &'a Node> {
+        self.sequences.marked_nodes(sequence).filter_map(move |name| self.cluster.node(name))
+    }
+
+    /// Whether it is proved that a sequence does not exist any more.
+    pub fn is_gone(self, sequence: Uid) -> bool {
+        self.sequences.is_gone(&self.cluster.freshness, sequence)
+    }
+}

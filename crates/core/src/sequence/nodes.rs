@@ -7,20 +7,20 @@
 //! ```
 
 use super::{
-    blocked,
+    Facts, blocked,
     evaluate::{Evaluation, GroupView, Judge, NodeView, required},
+    index::{SequenceEntry, Standing},
     keys,
     marks::marks_of,
     reason::Reason,
     spec::{Enforcement, GroupId, Members, NodeGuard, NodeReady, RecordedGroup, Scope, Spec},
-    views::{Common, CommonGroup, Here, Judged, Judgements, Moment, Views},
+    views::{Common, CommonGroup, Judged, Judgements, NodeGroupFlags, NodeTimer, Views},
 };
 use crate::{
     Timestamp, Uid,
     facts::{OwnerKind, Pod},
-    index::{Index, SequenceEntry, Standing},
     node::{Effect, Node, Taint, is_part_of},
-    planted::{Bug, is},
+    planted::{Bug, planted},
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,47 +29,50 @@ pub use super::marks::{Marks, Taints};
 
 /// Judges the nodes to which something has happened since they were judged last, or all if what that rested on has changed.
 pub fn judge<'a>(
-    index: &Index,
+    facts: Facts<'_>,
     entry: &'a SequenceEntry,
     spec: &Spec,
     now: Timestamp,
     resumed_at: Option<Timestamp>,
 ) -> Views<'a> {
-    let common = common(index, entry, spec, resumed_at);
-    let kept = Some(entry.board()).filter(|board| board.rests_on(&common));
+    let common = common(facts, entry, spec, resumed_at);
+    let kept = Some(entry.node_results()).filter(|results| results.rests_on(&common));
     let one = |node: &Node| {
         let recorded = recorded(entry, spec, node);
-        let view = Judge::new(index, entry, spec, Some((node, &recorded)), now, resumed_at).all();
-        (node.name.clone(), Arc::new(judged(index, entry, spec, &common, node, view)))
+        let view = Judge::new(facts, entry, spec, Some((node, &recorded)), now, resumed_at).all();
+        (node.name.clone(), Arc::new(judged(facts, entry, spec, &common, node, view)))
     };
     let nodes = match kept {
-        Some(board) => {
-            let due = board.due(now).filter_map(|name| index.node(name));
+        Some(results) => {
+            let due = results.due(now).filter_map(|name| facts.cluster.node(name));
             due.filter(|node| !node.terminating).map(one).collect()
         }
-        None => index.nodes().map(one).collect(),
+        None => facts.cluster.nodes().map(one).collect(),
     };
     Views::new(kept, spec.groups.len(), Judgements { common: Some(Arc::new(common)), nodes })
 }
 
 /// What the judgement of every node rests on.
-fn common(index: &Index, entry: &SequenceEntry, spec: &Spec, resumed_at: Option<Timestamp>) -> Common {
+fn common(facts: Facts<'_>, entry: &SequenceEntry, spec: &Spec, resumed_at: Option<Timestamp>) -> Common {
     let groups = (0..spec.groups.len()).map(|position| {
         let cell = entry.cell(position);
         CommonGroup {
             empty: cell.is_empty(),
             all_placed: all_placed(entry, spec, position),
-            needs_key: needs_key(index, entry, spec, position),
-            daemons: cell.owners().filter_map(|uid| Some((uid, index.placement_since(uid)?))).collect(),
+            needs_key: needs_key(facts, entry, spec, position),
+            daemons: cell
+                .owners()
+                .filter_map(|uid| Some((uid, facts.cluster.placement_since(uid)?)))
+                .collect(),
         }
     });
     let (groups, opened_by_hand) = (groups.collect(), entry.sequence.opened_by_hand.clone());
-    Common { resumed_at, opened_by_hand, groups, sequences: index.node_scoped_since() }
+    Common { resumed_at, opened_by_hand, groups, sequences: facts.sequences.node_scoped_since() }
 }
 
 /// What a judgement leaves to be done on a node.
 fn judged(
-    index: &Index,
+    facts: Facts<'_>,
     entry: &SequenceEntry,
     spec: &Spec,
     common: &Common,
@@ -79,37 +82,33 @@ fn judged(
     let unseen = node.labels.get(keys::UNSEEN).is_some();
     let here = view.groups.iter().enumerate().map(|(position, view)| {
         let cell = entry.cell_on(&node.name, position);
-        let unheld = || cell.into_iter().flat_map(|cell| blocked::unheld(index, cell, spec, usize::MAX));
-        Here {
+        let unheld = || cell.into_iter().flat_map(|cell| blocked::unheld(facts, cell, spec, usize::MAX));
+        NodeGroupFlags {
             exposed: !view.open && !unseen && !carries(node, entry.key(position)),
             releasable: view.open && cell.is_some_and(|cell| cell.number(Standing::Held) > 0),
             early: view.opened_at.is_none() && unheld().any(blocked::runs),
         }
     });
     let here = here.collect();
-    let unwritten = !marks_of(index, entry, spec, common, node, &view).is_nothing();
+    let unwritten = !marks_of(facts, entry, spec, common, node, &view).is_nothing();
     Judged { view, unwritten, here }
 }
 
 /// The times of the groups on a node: as decided last, else as written down there. Another controller that acts at the same time
 /// may have written down others: the later ones hold for both, or each would write its own over the other's for ever.
 fn recorded(entry: &SequenceEntry, spec: &Spec, node: &Node) -> BTreeMap<GroupId, RecordedGroup> {
-    if is(Bug::OneNodeOpensAll) {
+    if planted(Bug::OneNodeOpensAll) {
         return entry.recorded().groups.clone();
     }
     let written = node.journals.get(&entry.sequence.uid).map(|journal| journal.groups.clone());
     let written = written.unwrap_or_default();
     let Some(view) = entry.view_of(&node.name) else { return written };
     let bootstrap = spec.enforcement == Enforcement::Bootstrap;
-    let later = |ours: Option<Timestamp>, theirs: Option<Timestamp>| match ours {
-        None if !bootstrap => None,
-        ours => ours.max(theirs),
-    };
     let mut times = times(spec, view);
     for (id, ours) in &mut times {
-        let Some(theirs) = written.get(id) else { continue };
-        ours.opened_at = later(ours.opened_at, theirs.opened_at);
-        ours.completed_at = later(ours.completed_at, theirs.completed_at);
+        if let Some(theirs) = written.get(id) {
+            ours.agree_with(theirs, bootstrap);
+        }
     }
     times
 }
@@ -127,7 +126,7 @@ fn times(spec: &Spec, view: &NodeView) -> BTreeMap<GroupId, RecordedGroup> {
 
 /// Counts the members of a group that belong to a node, and what is expected there.
 pub(super) fn count(
-    index: &Index,
+    facts: Facts<'_>,
     entry: &SequenceEntry,
     spec: &Spec,
     node: &Node,
@@ -146,7 +145,7 @@ pub(super) fn count(
         _ if group.expected.is_some() => group.expected,
         // Where the pods will be that do not exist yet, or are not bound, nobody knows.
         Members::Names(_) => (present > 0 || all_placed(entry, spec, position)).then_some(present),
-        Members::Selector(_) => Some(present + missing_daemons(index, entry, node, position)),
+        Members::Selector(_) => Some(present + missing_daemons(facts, entry, node, position)),
     };
     GroupView {
         expected,
@@ -157,7 +156,7 @@ pub(super) fn count(
         lacks: group
             .node_ready
             .clone()
-            .filter(|wanted| !shows(index, node, wanted) && !is(Bug::NodeReadyIgnored)),
+            .filter(|wanted| !shows(facts, node, wanted) && !planted(Bug::NodeReadyIgnored)),
         ..GroupView::default()
     }
 }
@@ -166,35 +165,36 @@ pub(super) fn count(
 fn all_placed(entry: &SequenceEntry, spec: &Spec, position: usize) -> bool {
     let Members::Names(names) = &spec.groups[position].members else { return true };
     let placed = entry.cell(position).present() - entry.floating(position).present();
-    placed + entry.lost(position) >= names.len() as u32 + entry.unlisted(position)
+    placed + entry.claimed_by_earlier_group(position)
+        >= names.len() as u32 + entry.members_by_annotation(position)
 }
 
 /// DaemonSets of a group that want a pod on a node and have none there.
-fn missing_daemons(index: &Index, entry: &SequenceEntry, node: &Node, position: usize) -> u32 {
+fn missing_daemons(facts: Facts<'_>, entry: &SequenceEntry, node: &Node, position: usize) -> u32 {
     let here = entry.cell_on(&node.name, position);
     let has_none = |uid: &Uid| here.is_none_or(|cell| cell.pods_of(*uid) == 0);
     let wanting =
-        entry.cell(position).owners().filter(has_none).filter(|uid| wants_daemon_on(index, *uid, node));
+        entry.cell(position).owners().filter(has_none).filter(|uid| wants_daemon_on(facts, *uid, node));
     wanting.count() as u32
 }
 
-fn wants_daemon_on(index: &Index, owner: Uid, node: &Node) -> bool {
-    let owner = index.owner(owner).filter(|owner| !owner.terminating);
+fn wants_daemon_on(facts: Facts<'_>, owner: Uid, node: &Node) -> bool {
+    let owner = facts.cluster.owner(owner).filter(|owner| !owner.terminating);
     let placement = owner.and_then(|owner| owner.placement.as_ref());
     placement.is_some_and(|placement| placement.wants_daemon_on(node, keys::is_key))
 }
 
-fn shows(index: &Index, node: &Node, wanted: &NodeReady) -> bool {
+fn shows(facts: Facts<'_>, node: &Node, wanted: &NodeReady) -> bool {
     match wanted {
-        NodeReady::CsiDriver(driver) => index.has_driver(node, driver),
+        NodeReady::CsiDriver(driver) => facts.cluster.has_driver(node, driver),
         NodeReady::Allocatable(resource) => node.resources.contains(resource),
         NodeReady::Condition(condition) => node.conditions.contains(condition),
     }
 }
 
 /// What all nodes make of each group: open where it is open anywhere, complete where it is so everywhere.
-pub(super) fn together(
-    index: &Index,
+pub(super) fn aggregate(
+    facts: Facts<'_>,
     entry: &SequenceEntry,
     spec: &Spec,
     nodes: &Views,
@@ -206,7 +206,7 @@ pub(super) fn together(
         let open = count.open > 0;
         // A node that holds no member is complete, so all may be before any member has landed. For the sequence as a whole
         // that is not the end: those that there are have to arrive, once.
-        let members = Counted::new(index, entry, position);
+        let members = Counted::new(facts, entry, position);
         let been_complete = spec.enforcement == Enforcement::Bootstrap && recorded.completed_at.is_some();
         let complete = nodes.number() > 0
             && count.complete == nodes.number()
@@ -216,7 +216,7 @@ pub(super) fn together(
             complete,
             passed: complete,
             timed_out: count.timed_out > 0,
-            settles_at: nodes.first(Moment::Settled(position as u32)),
+            settles_at: nodes.first(NodeTimer::Settled(position as u32)),
             expected: count.expected.with(floating),
             required: count.required.with(floating),
             present: members.present,
@@ -227,7 +227,7 @@ pub(super) fn together(
             ..GroupView::default()
         }
     });
-    NodeView { groups: groups.collect(), wake_at: nodes.first(Moment::Wake) }
+    NodeView { groups: groups.collect(), wake_at: nodes.first(NodeTimer::Wake) }
 }
 
 /// How many members a group has, without those that are bound to a node that is gone.
@@ -239,7 +239,7 @@ struct Counted {
 }
 
 impl Counted {
-    fn new(index: &Index, entry: &SequenceEntry, position: usize) -> Counted {
+    fn new(facts: Facts<'_>, entry: &SequenceEntry, position: usize) -> Counted {
         let cell = entry.cell(position);
         let mut counted = Counted {
             present: cell.present(),
@@ -247,8 +247,8 @@ impl Counted {
             arrived: cell.number(Standing::Arrived),
             outdated: cell.number(Standing::Outdated),
         };
-        for (standing, uid) in entry.board().members_on_missing_nodes(position) {
-            if index.pod(uid).is_some_and(|pod| pod.is_bound()) {
+        for (standing, uid) in entry.node_results().members_on_missing_nodes(position) {
+            if facts.cluster.pod(uid).is_some_and(|pod| pod.is_bound()) {
                 counted.present -= 1;
                 counted.arrived -= u32::from(standing == Standing::Arrived);
                 counted.outdated -= u32::from(standing == Standing::Outdated);
@@ -259,17 +259,17 @@ impl Counted {
 }
 
 /// Whether a member does not count, because it is bound to a node that is gone.
-pub fn is_on_gone_node(index: &Index, spec: &Spec, pod: &Pod) -> bool {
-    spec.scope == Scope::Node && pod.node.as_ref().is_some_and(|node| !index.takes_part(node))
+pub fn is_on_gone_node(facts: Facts<'_>, spec: &Spec, pod: &Pod) -> bool {
+    spec.scope == Scope::Node && pod.node.as_ref().is_some_and(|node| !facts.cluster.takes_part(node))
 }
 
 /// A DaemonSet of a group whose template does not tolerate what keeps nodes closed for a later one.
-pub(super) fn lacking_toleration(index: &Index, entry: &SequenceEntry, spec: &Spec) -> Option<Reason> {
+pub(super) fn lacking_toleration(facts: Facts<'_>, entry: &SequenceEntry, spec: &Spec) -> Option<Reason> {
     (0..spec.groups.len()).find_map(|position| {
-        let mut daemons = entry.cell(position).owners().filter_map(|uid| index.owner(uid));
+        let mut daemons = entry.cell(position).owners().filter_map(|uid| facts.cluster.owner(uid));
         daemons.find_map(|owner| {
             let placement = owner.placement.as_ref()?;
-            let key = tolerated(index, entry, spec, position).into_iter().find(|key| {
+            let key = tolerated(facts, entry, spec, position).into_iter().find(|key| {
                 let (value, effect) = (entry.sequence.uid.to_string().into(), Effect::NoSchedule);
                 !placement.tolerates(&Taint { key: key.clone(), value, effect })
             })?;
@@ -279,12 +279,12 @@ pub(super) fn lacking_toleration(index: &Index, entry: &SequenceEntry, spec: &Sp
 }
 
 /// With taints: what the members of a group must tolerate, because it keeps nodes closed only for those who come later.
-pub fn tolerated(index: &Index, entry: &SequenceEntry, spec: &Spec, position: usize) -> Vec<Arc<str>> {
+pub fn tolerated(facts: Facts<'_>, entry: &SequenceEntry, spec: &Spec, position: usize) -> Vec<Arc<str>> {
     if spec.guard != NodeGuard::Taints {
         return Vec::new();
     }
     let later = position + 1..spec.groups.len();
-    let later = later.filter(|later| needs_key(index, entry, spec, *later));
+    let later = later.filter(|later| needs_key(facts, entry, spec, *later));
     later.map(|later| entry.key(later).clone()).collect()
 }
 
@@ -300,17 +300,17 @@ pub fn carries(node: &Node, key: &str) -> bool {
 }
 
 /// Whether a group may let a pod go.
-pub fn lets_go(index: &Index, evaluation: &Evaluation, pod: Uid, position: usize) -> bool {
-    let Some(pod) = index.pod(pod) else { return false };
-    match index.node_of(pod) {
+pub fn may_release(facts: Facts<'_>, evaluation: &Evaluation, pod: Uid, position: usize) -> bool {
+    let Some(pod) = facts.cluster.pod(pod) else { return false };
+    match facts.cluster.node_of(pod) {
         Some(node) => evaluation.nodes.get(&node).is_some_and(|there| there.view.groups[position].open),
         None => evaluation.groups[position].open && is_guarded(evaluation, position),
     }
 }
 
 /// Whether a group can have members that are not bound to a node from the beginning.
-pub(super) fn needs_key(index: &Index, entry: &SequenceEntry, spec: &Spec, position: usize) -> bool {
-    let is_daemon = |uid| index.owner(uid).is_some_and(|owner| owner.kind == OwnerKind::DaemonSet);
+pub(super) fn needs_key(facts: Facts<'_>, entry: &SequenceEntry, spec: &Spec, position: usize) -> bool {
+    let is_daemon = |uid| facts.cluster.owner(uid).is_some_and(|owner| owner.kind == OwnerKind::DaemonSet);
     !spec.groups[position].after.is_empty() && !entry.cell(position).is_all_of(is_daemon)
 }
 

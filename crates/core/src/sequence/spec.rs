@@ -1,9 +1,9 @@
 //! A `PodSequence` as the core sees it: parsed, resolved, with every default applied.
 
-use crate::planted::{Bug, is};
+pub use crate::journal::{GroupId, RecordedGroup};
+use crate::planted::{Bug, planted};
 use crate::{Timestamp, Uid, facts::Pod, hash::fnv1a64, labels::Labels, selector::Selector};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub struct Invalid {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
     /// The namespace of its pods.
-    pub target: Arc<str>,
+    pub pod_namespace: Arc<str>,
     pub gate: Arc<str>,
     pub scope: Scope,
     pub enforcement: Enforcement,
@@ -112,6 +112,19 @@ pub enum Members {
     Selector(Selector),
 }
 
+impl Members {
+    /// What an unnamed group is recognised by: what it selects.
+    pub fn id(&self) -> GroupId {
+        let text = match self {
+            Members::Names(names) => {
+                names.iter().fold(String::from("names"), |text, name| text + "\u{0}" + name)
+            }
+            Members::Selector(selector) => format!("selector\u{0}{selector}"),
+        };
+        GroupId::hashed(fnv1a64(text.as_bytes()))
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MinReady {
     Count(u32),
@@ -153,7 +166,9 @@ impl Until {
         use crate::facts::PodPhase::Succeeded;
         match self.resolve(pod.runs_to_completion) {
             Until::Auto => unreachable!("resolve never returns Auto"),
-            Until::Ready => pod.ready || pod.phase == Succeeded || is(Bug::StartedIsReady) && pod.started,
+            Until::Ready => {
+                pod.ready || pod.phase == Succeeded || planted(Bug::StartedIsReady) && pod.started
+            }
             Until::Started => pod.started || pod.phase == Succeeded,
             Until::Succeeded => pod.phase == Succeeded,
         }
@@ -164,49 +179,6 @@ impl Until {
 pub enum OnTimeout {
     Fail,
     Continue,
-}
-
-/// What a group is recognised by when the list around it is edited: its name, or what it selects.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct GroupId(Arc<str>);
-
-impl GroupId {
-    pub fn named(name: &str) -> GroupId {
-        GroupId(Arc::from(format!("={name}")))
-    }
-
-    pub fn unnamed(members: &Members) -> GroupId {
-        let text = match members {
-            Members::Names(names) => {
-                names.iter().fold(String::from("names"), |text, name| text + "\u{0}" + name)
-            }
-            Members::Selector(selector) => format!("selector\u{0}{selector}"),
-        };
-        GroupId(Arc::from(format!("#{:016x}", fnv1a64(text.as_bytes()))))
-    }
-
-    /// Of two unnamed groups that select the same, the later one.
-    pub fn again(&self, occurrence: usize) -> GroupId {
-        GroupId(Arc::from(format!("{}-{occurrence}", self.0)))
-    }
-
-    pub fn from_text(text: &str) -> GroupId {
-        GroupId(Arc::from(text))
-    }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    pub fn is_named(&self) -> bool {
-        self.0.starts_with('=')
-    }
-}
-
-impl fmt::Display for GroupId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
 }
 
 /// What the status said when it was last seen. Only the times are input to a decision; the rest keeps a
@@ -220,48 +192,6 @@ pub struct Recorded {
     pub out_of_order: bool,
     pub duplicates: bool,
     pub stalled: Option<Arc<str>>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RecordedGroup {
-    pub opened_at: Option<Timestamp>,
-    pub completed_at: Option<Timestamp>,
-    pub timed_out: bool,
-    /// If such a time was ahead of our clock: when, by our clock, it was first seen. Not journaled, and one for each of them:
-    /// a group that opened by another clock may be complete by ours.
-    pub opened_ahead: Option<Timestamp>,
-    pub completed_ahead: Option<Timestamp>,
-}
-
-impl RecordedGroup {
-    /// With a note of which times are ahead of our clock.
-    pub fn seen(self, now: Timestamp) -> RecordedGroup {
-        let mark = |journaled: Option<Timestamp>, known: Option<Timestamp>| {
-            known.or(journaled.filter(|journaled| *journaled > now).map(|_| now))
-        };
-        let opened_ahead = mark(self.opened_at, self.opened_ahead);
-        let completed_ahead = mark(self.completed_at, self.completed_ahead);
-        RecordedGroup { opened_ahead, completed_ahead, ..self }
-    }
-
-    /// The time it opened, as waits count from it.
-    pub fn opened_here(&self, opened_at: Timestamp, now: Timestamp) -> Timestamp {
-        here(opened_at, self.opened_ahead, now)
-    }
-
-    /// The time it was complete, as waits count from it.
-    pub fn completed_here(&self, completed_at: Timestamp, now: Timestamp) -> Timestamp {
-        here(completed_at, self.completed_ahead, now)
-    }
-}
-
-/// A time that was written by a clock ahead of ours counts from when it was first seen here: longer than asked for, but not
-/// until our clock has caught up, which could take hours.
-fn here(journaled: Timestamp, ahead_since: Option<Timestamp>, now: Timestamp) -> Timestamp {
-    if is(Bug::TrustsClocks) {
-        return journaled;
-    }
-    journaled.min(ahead_since.unwrap_or(now))
 }
 
 #[cfg(test)]
@@ -288,9 +218,9 @@ mod tests {
     #[test]
     fn unnamed_groups_are_known_by_what_they_select() {
         let names = |list: &[&str]| Members::Names(list.iter().map(|n| Arc::from(*n)).collect());
-        assert_eq!(GroupId::unnamed(&names(&["a", "b"])), GroupId::unnamed(&names(&["b", "a"])));
-        assert_ne!(GroupId::unnamed(&names(&["a", "b"])), GroupId::unnamed(&names(&["ab"])));
-        assert!(!GroupId::unnamed(&names(&["a"])).is_named());
+        assert_eq!(names(&["a", "b"]).id(), names(&["b", "a"]).id());
+        assert_ne!(names(&["a", "b"]).id(), names(&["ab"]).id());
+        assert!(!names(&["a"]).id().is_named());
         assert!(GroupId::named("#1").is_named());
     }
 }

@@ -2,17 +2,16 @@
 //! it changes, and is written, only when something happened.
 
 use super::{
+    Facts,
     blocked::{self, Blocker},
     evaluate::{Evaluation, GroupView, NodeView},
+    index::{SequenceEntry, Standing},
     nodes::is_on_gone_node,
     reason::{Reason, of},
     spec::{GroupId, RecordedGroup, Scope, Spec},
-    views::List,
+    views::NodeSet,
 };
-use crate::{
-    Timestamp, Uid,
-    index::{Index, SequenceEntry, Standing},
-};
+use crate::{Timestamp, Uid};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -137,10 +136,10 @@ impl ConditionKind {
     }
 }
 
-pub fn status(index: &Index, entry: &SequenceEntry, evaluation: &Evaluation) -> Status {
+pub fn status(facts: Facts<'_>, entry: &SequenceEntry, evaluation: &Evaluation) -> Status {
     let judged = entry.spec().filter(|_| !evaluation.groups.is_empty());
-    let out_of_order = judged.map_or(Vec::new(), |spec| out_of_order(index, entry, spec, evaluation));
-    let report = Report { index, entry, evaluation, out_of_order };
+    let out_of_order = judged.map_or(Vec::new(), |spec| out_of_order(facts, entry, spec, evaluation));
+    let report = Report { facts, entry, evaluation, out_of_order };
     match judged {
         Some(spec) => report.of_judged(spec),
         None => report.of_unjudged(),
@@ -149,7 +148,7 @@ pub fn status(index: &Index, entry: &SequenceEntry, evaluation: &Evaluation) -> 
 
 /// Pods of groups that were never opened (in Node scope: not on their node), running without ever having been released.
 pub fn out_of_order(
-    index: &Index,
+    facts: Facts<'_>,
     entry: &SequenceEntry,
     spec: &Spec,
     evaluation: &Evaluation,
@@ -158,9 +157,9 @@ pub fn out_of_order(
     let pods = groups.flat_map(|(position, (group, view))| {
         let closed = view.opened_at.is_none() && spec.scope == Scope::Cluster;
         let cell = closed.then(|| entry.cell(position));
-        let nodes = evaluation.nodes.of(List::Early(position as u32)).take(BLOCKERS);
+        let nodes = evaluation.nodes.of(NodeSet::Early(position as u32)).take(BLOCKERS);
         let cells = nodes.filter_map(move |(node, _)| entry.cell_on(node, position)).chain(cell);
-        let unheld = cells.flat_map(|cell| blocked::unheld(index, cell, spec, NAMES));
+        let unheld = cells.flat_map(|cell| blocked::unheld(facts, cell, spec, NAMES));
         let running = unheld.filter(|pod| blocked::runs(pod));
         running.map(|pod| Reason::OutOfOrder { pod: pod.name.clone(), group: group.title.clone() })
     });
@@ -168,7 +167,7 @@ pub fn out_of_order(
 }
 
 struct Report<'a> {
-    index: &'a Index,
+    facts: Facts<'a>,
     entry: &'a SequenceEntry,
     evaluation: &'a Evaluation<'a>,
     out_of_order: Vec<Reason>,
@@ -266,9 +265,9 @@ impl Report<'_> {
 
     fn nodes(&self, spec: &Spec) -> NodesStatus {
         let nodes = &self.evaluation.nodes;
-        let listed = nodes.of(List::Waiting).chain(nodes.of(List::Complete)).take(NAMES);
+        let listed = nodes.of(NodeSet::Waiting).chain(nodes.of(NodeSet::Complete)).take(NAMES);
         let list = listed.map(|(name, judged)| self.of_node(spec, name, &judged.view)).collect();
-        NodesStatus { total: nodes.number(), complete: nodes.number_in(List::Complete), list }
+        NodesStatus { total: nodes.number(), complete: nodes.number_in(NodeSet::Complete), list }
     }
 
     fn of_node(&self, spec: &Spec, name: &Arc<str>, view: &NodeView) -> NodeStatus {
@@ -299,11 +298,11 @@ impl Report<'_> {
     /// What the first of the nodes that are not complete waits for.
     fn message_of_nodes(&self, spec: &Spec, because: &str) -> Option<String> {
         let nodes = &self.evaluation.nodes;
-        let (total, complete) = (nodes.number(), nodes.number_in(List::Complete));
+        let (total, complete) = (nodes.number(), nodes.number_in(NodeSet::Complete));
         if total == 0 {
             return Some("there is no node".into());
         }
-        let (name, judged) = nodes.of(List::Waiting).next()?;
+        let (name, judged) = nodes.of(NodeSet::Waiting).next()?;
         let message = self.of_node(spec, name, &judged.view).message;
         Some(format!("{complete} of {total} nodes are complete; {name}: {message}{because}"))
     }
@@ -335,8 +334,8 @@ impl Report<'_> {
     }
 
     fn counts(&self, pod: Uid) -> bool {
-        let (Some(spec), Some(pod)) = (self.entry.spec(), self.index.pod(pod)) else { return true };
-        !is_on_gone_node(self.index, spec, pod)
+        let (Some(spec), Some(pod)) = (self.entry.spec(), self.facts.cluster.pod(pod)) else { return true };
+        !is_on_gone_node(self.facts, spec, pod)
     }
 
     fn processed(&self) -> Vec<Arc<str>> {
@@ -364,7 +363,7 @@ impl Report<'_> {
                 continue;
             }
             let blockers = match view.open {
-                true => blocked::of_open_group(self.index, self.entry, spec, position, self.evaluation, room),
+                true => blocked::of_open_group(self.facts, self.entry, spec, position, self.evaluation, room),
                 false => self.unheld(spec, position, view, room),
             };
             let group = &spec.groups[position].title;
@@ -378,7 +377,7 @@ impl Report<'_> {
         if view.opened_at.is_some() {
             return Vec::new();
         }
-        let pods = blocked::unheld(self.index, self.entry.cell(position), spec, most);
+        let pods = blocked::unheld(self.facts, self.entry.cell(position), spec, most);
         pods.map(|pod| {
             let (name, group) = (pod.name.clone(), spec.groups[position].title.clone());
             let reason = match (blocked::runs(pod), pod.gates.first()) {

@@ -1,10 +1,8 @@
 //! All nodes as they are judged at one moment: what was judged before, and over it those to which something has happened since.
 
 use super::evaluate::NodeView;
-use crate::{
-    Timestamp, Uid,
-    index::{Board, Count, Counts},
-};
+use super::index::{Count, Counts, NodeResults};
+use crate::{Timestamp, Uid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -15,12 +13,12 @@ pub struct Judged {
     /// Something is to be written on it.
     pub unwritten: bool,
     /// For each group.
-    pub here: Vec<Here>,
+    pub here: Vec<NodeGroupFlags>,
 }
 
 /// How a node stands with a group, besides what is judged about the group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Here {
+pub struct NodeGroupFlags {
     /// Neither open for the group nor kept closed.
     pub exposed: bool,
     /// Open, and members are held that belong there.
@@ -31,7 +29,7 @@ pub struct Here {
 
 /// What nodes are listed by, so that nobody has to look for them among all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum List {
+pub enum NodeSet {
     Waiting,
     Complete,
     Unwritten,
@@ -41,7 +39,7 @@ pub enum List {
 
 /// Moments that nodes name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Moment {
+pub enum NodeTimer {
     /// When time alone changes the judgement.
     Wake,
     /// When a group has settled there.
@@ -49,28 +47,28 @@ pub enum Moment {
 }
 
 impl Judged {
-    pub fn is_in(&self, list: List) -> bool {
+    pub fn is_in(&self, list: NodeSet) -> bool {
         match list {
-            List::Waiting => self.view.current().is_some(),
-            List::Complete => self.view.current().is_none(),
-            List::Unwritten => self.unwritten,
-            List::Releasable(group) => self.here[group as usize].releasable,
-            List::Early(group) => self.here[group as usize].early,
+            NodeSet::Waiting => self.view.current().is_some(),
+            NodeSet::Complete => self.view.current().is_none(),
+            NodeSet::Unwritten => self.unwritten,
+            NodeSet::Releasable(group) => self.here[group as usize].releasable,
+            NodeSet::Early(group) => self.here[group as usize].early,
         }
     }
 
-    pub fn lists(&self) -> impl Iterator<Item = List> {
+    pub fn lists(&self) -> impl Iterator<Item = NodeSet> {
         let groups = 0..self.here.len() as u32;
-        let of_groups = groups.flat_map(|group| [List::Releasable(group), List::Early(group)]);
-        let all = [List::Waiting, List::Complete, List::Unwritten].into_iter().chain(of_groups);
+        let of_groups = groups.flat_map(|group| [NodeSet::Releasable(group), NodeSet::Early(group)]);
+        let all = [NodeSet::Waiting, NodeSet::Complete, NodeSet::Unwritten].into_iter().chain(of_groups);
         all.filter(|list| self.is_in(*list))
     }
 
-    pub fn times(&self) -> impl Iterator<Item = (Moment, Timestamp)> {
-        let wake = self.view.wake_at.map(|at| (Moment::Wake, at));
+    pub fn times(&self) -> impl Iterator<Item = (NodeTimer, Timestamp)> {
+        let wake = self.view.wake_at.map(|at| (NodeTimer::Wake, at));
         let groups = self.view.groups.iter().enumerate();
         let settled =
-            groups.filter_map(|(group, view)| Some((Moment::Settled(group as u32), view.settles_at?)));
+            groups.filter_map(|(group, view)| Some((NodeTimer::Settled(group as u32), view.settles_at?)));
         wake.into_iter().chain(settled)
     }
 }
@@ -107,7 +105,7 @@ pub struct Judgements {
 #[derive(Clone, Debug)]
 pub struct Views<'a> {
     /// What was judged before and still holds but for what is judged anew.
-    kept: Option<&'a Board>,
+    kept: Option<&'a NodeResults>,
     anew: Judgements,
     counts: Counts,
 }
@@ -118,13 +116,13 @@ impl<'a> Views<'a> {
     }
 
     /// `kept` is `None` if nothing that was judged before holds.
-    pub fn new(kept: Option<&'a Board>, groups: usize, anew: Judgements) -> Views<'a> {
-        let mut counts = kept.map_or_else(|| Counts::none(groups), |kept| kept.tally().counts.clone());
+    pub fn new(kept: Option<&'a NodeResults>, groups: usize, anew: Judgements) -> Views<'a> {
+        let mut counts = kept.map_or_else(|| Counts::none(groups), |kept| kept.totals().counts.clone());
         for (name, judged) in &anew.nodes {
             if let Some(old) = kept.and_then(|kept| kept.judged(name)) {
-                counts.take_off(old);
+                counts.subtract(old);
             }
-            counts.put_on(judged);
+            counts.add(judged);
         }
         Views { kept, anew, counts }
     }
@@ -152,19 +150,19 @@ impl<'a> Views<'a> {
     }
 
     /// How many are in a list. Costs as much as was judged anew.
-    pub fn number_in(&self, list: List) -> u32 {
+    pub fn number_in(&self, list: NodeSet) -> u32 {
         let kept = self.kept_in(list);
         let replaced = self.anew.nodes.keys().filter(|name| kept.is_some_and(|kept| kept.contains(*name)));
         let anew = self.anew.nodes.values().filter(|judged| judged.is_in(list));
         (kept.map_or(0, BTreeSet::len) - replaced.count() + anew.count()) as u32
     }
 
-    fn kept_in(&self, list: List) -> Option<&BTreeSet<Arc<str>>> {
-        self.kept.and_then(|kept| kept.tally().lists.get(&list))
+    fn kept_in(&self, list: NodeSet) -> Option<&BTreeSet<Arc<str>>> {
+        self.kept.and_then(|kept| kept.totals().lists.get(&list))
     }
 
     /// The nodes of a list, by name.
-    pub fn of(&self, list: List) -> impl Iterator<Item = (&Arc<str>, &Judged)> {
+    pub fn of(&self, list: NodeSet) -> impl Iterator<Item = (&Arc<str>, &Judged)> {
         let kept = self.kept_in(list).into_iter().flatten();
         let kept = kept.filter(|name| !self.anew.nodes.contains_key(*name));
         let anew = self.anew.nodes.iter().filter(move |(_, judged)| judged.is_in(list)).map(|(name, _)| name);
@@ -172,8 +170,8 @@ impl<'a> Views<'a> {
     }
 
     /// The first of these moments on any node.
-    pub fn first(&self, moment: Moment) -> Option<Timestamp> {
-        let times = self.kept.map(|kept| &kept.tally().times);
+    pub fn first(&self, moment: NodeTimer) -> Option<Timestamp> {
+        let times = self.kept.map(|kept| &kept.totals().times);
         let from = (moment, Timestamp::MIN, Arc::from(""));
         let kept = times.into_iter().flat_map(|times| times.range(from.clone()..));
         let mut kept = kept.take_while(|(other, _, _)| *other == moment);

@@ -3,7 +3,7 @@
 use super::{APPS, Happening, Plan, oracle::View};
 use crate::support::{
     build::{self, HOME},
-    world::{Answers, Change, World, deliver, list_all},
+    world::{Answers, Change, World, deliver, list_all, release_sent},
 };
 use jiff::SignedDuration;
 use rollcall_core::{
@@ -169,7 +169,7 @@ impl Run {
         for released in self.world.take_done().released {
             self.released_in_order(&before, &live, released.by, released.pod);
             // What was answered: the pod without its gate, or that it is gone.
-            let told = match self.world.index.pod(released.pod) {
+            let told = match self.world.index.cluster.pod(released.pod) {
                 Some(pod) => Change::Applied(Object::Pod(pod.clone())),
                 None => Change::Deleted(Object::Pod(before.pods[&released.pod].clone())),
             };
@@ -180,7 +180,7 @@ impl Run {
     }
 
     fn live(&self) -> Vec<(Uid, Arc<Spec>)> {
-        let live = self.world.index.sequences().filter(|entry| !entry.ghost);
+        let live = self.world.index.sequences.iter().filter(|entry| !entry.ghost);
         live.filter_map(|entry| Some((entry.sequence.uid, entry.spec()?.clone()))).collect()
     }
 
@@ -193,7 +193,7 @@ impl Run {
         };
         for (uid, spec) in live.iter().filter(|(_, spec)| spec.gate == own.gate) {
             let Some(position) = View::group_of(spec, pod) else { continue };
-            let entry = self.world.index.sequence(*uid).expect("it lives");
+            let entry = self.world.index.sequences.get(*uid).expect("it lives");
             assert!(!spec.suspend, "{} released while suspended", pod.name);
             let group = &spec.groups[position];
             let bootstrap = spec.enforcement == Enforcement::Bootstrap;
@@ -220,16 +220,18 @@ impl Run {
     fn counts_are_fresh(&self) {
         let mut fresh = Index::default();
         let kept = &self.world.index;
-        let sequences = kept.sequences().filter(|entry| !entry.ghost).map(|entry| entry.sequence.clone());
+        let sequences =
+            kept.sequences.iter().filter(|entry| !entry.ghost).map(|entry| entry.sequence.clone());
         let pods = self.view.pods.values().cloned().map(Object::Pod);
         let owners = self.view.owners.values().cloned().map(Object::Owner);
         let objects: Vec<Object> = sequences.map(Object::Sequence).chain(pods).chain(owners).collect();
         list_all(&mut fresh, &objects, self.world.version);
-        for (uid, gate) in self.world.in_flight.iter().filter(|(uid, _)| kept.in_flight(**uid)) {
-            fresh.release_sent(*uid, gate);
+        for (uid, gate) in self.world.in_flight.iter().filter(|(uid, _)| kept.cluster.is_writing_pod(**uid)) {
+            release_sent(&mut fresh, *uid, gate);
         }
         for (uid, spec) in self.live() {
-            let (kept, fresh) = (kept.sequence(uid).expect("lives"), fresh.sequence(uid).expect("applied"));
+            let (kept, fresh) =
+                (kept.sequences.get(uid).expect("lives"), fresh.sequences.get(uid).expect("applied"));
             for position in 0..spec.groups.len() {
                 let (kept_cell, fresh_cell) = (kept.cell(position), fresh.cell(position));
                 assert_eq!(
@@ -238,22 +240,22 @@ impl Run {
                     "{:?}",
                     spec.groups[position]
                 );
-                assert_eq!(kept.lost(position), fresh.lost(position));
+                assert_eq!(kept.claimed_by_earlier_group(position), fresh.claimed_by_earlier_group(position));
             }
         }
     }
 
     fn every_wait_has_a_reason(&self) {
         let index = &self.world.index;
-        for entry in index.sequences().filter(|entry| !entry.ghost) {
+        for entry in index.sequences.iter().filter(|entry| !entry.ghost) {
             let Some(spec) = entry.spec().filter(|spec| !spec.suspend) else { continue };
-            let evaluation = evaluate(index, entry, self.world.now);
+            let evaluation = evaluate(index.facts(), entry, self.world.now);
             for (position, view) in evaluation.groups.iter().enumerate() {
                 if view.complete || !view.open {
                     continue;
                 }
-                let busy = self.world.in_flight.keys().any(|uid| index.in_flight(*uid));
-                let reasons = blocked::of_open_group(index, entry, spec, position, &evaluation, 5);
+                let busy = self.world.in_flight.keys().any(|uid| index.cluster.is_writing_pod(*uid));
+                let reasons = blocked::of_open_group(index.facts(), entry, spec, position, &evaluation, 5);
                 assert!(busy || !reasons.is_empty(), "{:?} waits for nothing", spec.groups[position]);
             }
         }

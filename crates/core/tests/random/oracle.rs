@@ -65,7 +65,7 @@ impl View {
     }
 
     fn counted(&self, spec: &Spec) -> impl Iterator<Item = &Pod> {
-        self.pods.values().filter(|pod| !pod.terminating && pod.namespace == spec.target)
+        self.pods.values().filter(|pod| !pod.terminating && pod.namespace == spec.pod_namespace)
     }
 
     /// Whether a group has what it needs, as far as was told.

@@ -10,7 +10,8 @@ use jiff::SignedDuration;
 use rollcall_core::{
     Uid,
     facts::{Owner, OwnerKind, Pod, PodPhase},
-    index::{Index, Kind, Object},
+    index::{Index, Object},
+    kind::Kind,
     sequence::{GroupState, Sequence, decide, evaluate, spec::Members},
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -137,8 +138,8 @@ impl Run {
     fn unfinished(&self) -> Option<String> {
         let sequence = self.sequence(0)?;
         let spec = sequence.spec.as_ref().expect("valid");
-        let entry = self.world.index.sequence(sequence.uid).expect("told");
-        let evaluation = evaluate(&self.world.index, entry, self.world.now);
+        let entry = self.world.index.sequences.get(sequence.uid).expect("told");
+        let evaluation = evaluate(self.world.index.facts(), entry, self.world.now);
         let mut groups = spec.groups.iter().zip(&evaluation.groups);
         if let Some((group, view)) = groups.find(|(_, view)| view.state() != GroupState::Complete) {
             return Some(format!("{group:?} {view:?}"));
@@ -175,13 +176,14 @@ impl Run {
             }
             let mut index = Index::default();
             shuffled.into_iter().for_each(|object| index.apply(object));
-            for kind in Kind::of_lite().iter().copied() {
+            for kind in Kind::of_mode(false) {
                 index.list_begins(kind, self.world.version);
                 index.list_ended(kind, &listed);
             }
-            let uids: Vec<Uid> = index.sequences().map(|entry| entry.sequence.uid).collect();
-            let decided =
-                uids.into_iter().map(|uid| decide(&index, uid, self.world.settings, self.world.now, 7));
+            let uids: Vec<Uid> = index.sequences.iter().map(|entry| entry.sequence.uid).collect();
+            let decided = uids
+                .into_iter()
+                .map(|uid| decide(index.facts(), uid, self.world.settings, self.world.now, 7));
             decisions.push(decided.collect::<Vec<_>>());
         }
         assert_eq!(decisions[0], decisions[1]);

@@ -4,8 +4,9 @@ use super::Step;
 use crate::support::{build, world::World};
 use rollcall_core::{
     Uid,
+    decision::Decision,
     sequence::{
-        Decision, Status,
+        Status,
         explain::{Line, explain_pod, explain_sequence},
         status::Condition,
     },
@@ -110,13 +111,13 @@ fn drawn_group(group: &rollcall_core::sequence::status::GroupStatus, counted: bo
 fn explained(world: &World, subject: &str) -> Result<Line, String> {
     match subject.split_once('/') {
         Some(("pod", name)) => {
-            let pod = world.index.pod_named(build::HOME, name).ok_or(format!("no pod {name}"))?;
-            Ok(explain_pod(&world.index, pod, world.now))
+            let pod = world.index.cluster.pod_named(build::HOME, name).ok_or(format!("no pod {name}"))?;
+            Ok(explain_pod(world.index.facts(), pod, world.now))
         }
         Some(("sequence", name)) => {
             let uid = uid_of(world, name).ok_or(format!("no sequence {name}"))?;
-            let entry = world.index.sequence(uid).ok_or(format!("{name} is not known"))?;
-            Ok(explain_sequence(&world.index, entry, world.now))
+            let entry = world.index.sequences.get(uid).ok_or(format!("{name} is not known"))?;
+            Ok(explain_sequence(world.index.facts(), entry, world.now))
         }
         _ => Err(format!("explain what? {subject}")),
     }

@@ -92,7 +92,7 @@ impl Given {
             groups.push(group);
         }
         Ok(Spec {
-            target: self.namespace.as_ref().unwrap_or(&self.home).as_str().into(),
+            pod_namespace: self.namespace.as_ref().unwrap_or(&self.home).as_str().into(),
             gate: self.gate.as_str().into(),
             scope: if self.node_scope { Scope::Node } else { Scope::Cluster },
             enforcement: if self.continuous { Enforcement::Continuous } else { Enforcement::Bootstrap },

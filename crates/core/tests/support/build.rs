@@ -45,7 +45,7 @@ pub fn pod(namespace: &str, name: &str, uid: &str, labels_text: &str, now: Times
         owner: None,
         gates: vec![GATE.into()],
         node: None,
-        wishes: None,
+        constraints: None,
         phase: PodPhase::Pending,
         ready: false,
         started: false,
@@ -129,7 +129,7 @@ pub fn names(list: &[&str]) -> Members {
 /// A group with every default.
 pub fn group(position: usize, name: Option<&str>, members: Members) -> Group {
     Group {
-        id: name.map_or_else(|| GroupId::unnamed(&members), GroupId::named),
+        id: name.map_or_else(|| members.id(), GroupId::named),
         title: name.map_or_else(|| format!("Group {}", position + 1), str::to_owned).into(),
         members,
         expected: None,
@@ -147,7 +147,7 @@ pub fn group(position: usize, name: Option<&str>, members: Members) -> Group {
 
 pub fn spec(groups: Vec<Group>) -> Spec {
     Spec {
-        target: HOME.into(),
+        pod_namespace: HOME.into(),
         gate: GATE.into(),
         scope: Scope::Cluster,
         enforcement: Enforcement::Bootstrap,

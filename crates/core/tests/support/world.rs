@@ -5,11 +5,17 @@ use jiff::Timestamp;
 use rollcall_core::sequence::keys::PREFIX;
 use rollcall_core::{
     Uid,
+    cluster::{self, Target},
+    decision::{Action, Decision, Keep, NodePatch, PodPatch},
+    dispatch::{check, decide, keep},
     facts::{Namespace, Owner, Pod},
-    index::{Answer, Index, Kind, Listed, Note, Object},
+    index::{Answer, Index, Listed, Object},
+    key::Key,
+    kind::Kind,
     node::{Drivers, Effect, Node, Taint},
+    sequence::index::{Mode, Note},
     sequence::nodes::Marks,
-    sequence::{Action, Decision, Sequence, Settings, check, decide, spec::Recorded},
+    sequence::{Sequence, Settings, spec::Recorded},
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -241,8 +247,7 @@ impl World {
 
     /// The controller starts anew: it knows what the cluster has, and nothing else.
     pub fn restart(&mut self) {
-        self.index = if self.full { Index::of_full_mode() } else { Index::default() }
-            .with_taint_prefix(self.taint_prefix);
+        self.index = Index::new(Mode { full: self.full, taint_prefix: self.taint_prefix });
         self.untold.clear();
         self.wakes.clear();
         self.decisions.clear();
@@ -268,13 +273,13 @@ impl World {
 
     fn round(&mut self) -> bool {
         let mut keys = self.index.take_touched();
-        let due = self.wakes.iter().filter(|(_, at)| **at <= self.now).map(|(uid, _)| *uid);
+        let due = self.wakes.iter().filter(|(_, at)| **at <= self.now).map(|(uid, _)| Key::Sequence(*uid));
         keys.extend(due.collect::<Vec<_>>());
         if !self.index.is_synced() {
             return false;
         }
-        for uid in &keys {
-            self.decide(*uid);
+        for key in &keys {
+            self.decide(key.uid());
         }
         !keys.is_empty()
     }
@@ -282,11 +287,12 @@ impl World {
     /// One decision, audited, and all it asks for done.
     pub fn decide(&mut self, uid: Uid) {
         self.wakes.remove(&uid);
-        let decision = decide(&self.index, uid, self.settings, self.now, self.budget);
-        let again = decide(&self.index, uid, self.settings, self.now, self.budget);
+        let key = Key::Sequence(uid);
+        let decision = decide(&self.index, key, self.settings, self.now, self.budget);
+        let again = decide(&self.index, key, self.settings, self.now, self.budget);
         assert_eq!(decision, again, "same facts, another decision");
         self.nothing_is_kept_wrongly(uid, &decision);
-        assert_eq!(check(&self.index, uid, &decision, self.now), [], "{decision:#?}");
+        assert_eq!(check(&self.index, key, &decision, self.now), [], "{decision:#?}");
         self.done.urgent |= decision.urgent;
         self.wakes.extend(decision.wake_at.map(|at| (uid, at)));
         for event in &decision.events {
@@ -294,30 +300,39 @@ impl World {
             let about = title.map_or(String::new(), |(title, _)| format!(" {title}"));
             self.done.events.push((uid, format!("{}{about}", event.reason)));
         }
-        if let Some(recorded) = decision.recorded.clone() {
-            self.index.remember(uid, recorded.clone());
-            self.write_status(uid, recorded, decision.urgent);
+        keep(&mut self.index, key, decision.keep.clone());
+        if let Keep::Sequence { recorded, .. } = decision.keep.clone() {
+            self.write_status(uid, *recorded, decision.urgent);
         }
-        self.index.remember_nodes(uid, decision.nodes.clone());
         for action in decision.actions.clone() {
             self.act(uid, action);
         }
         if decision.finished {
-            self.index.lay_to_rest(uid);
+            self.index.remove_finished_ghost(uid);
         }
         self.decisions.insert(uid, decision);
     }
 
     /// A decision that takes nothing for granted that was judged before is the same one.
     fn nothing_is_kept_wrongly(&mut self, uid: Uid, decision: &Decision) {
-        let kept = |index: &Index, name: &str| index.sequence(uid)?.board().judged(name).cloned();
-        self.index.doubt(uid);
-        let anew = decide(&self.index, uid, self.settings, self.now, self.budget);
-        for (name, judged) in &anew.nodes.nodes {
-            let known = decision.nodes.nodes.get(name).cloned().or_else(|| kept(&self.index, name));
-            assert_eq!(known.as_ref(), Some(judged), "{name}");
+        let kept = |index: &Index, name: &str| index.sequences.get(uid)?.node_results().judged(name).cloned();
+        let key = Key::Sequence(uid);
+        self.index.sequences.invalidate_node_results(uid);
+        let anew = decide(&self.index, key, self.settings, self.now, self.budget);
+        if let (Keep::Sequence { nodes: before, .. }, Keep::Sequence { nodes: anew, .. }) =
+            (&decision.keep, &anew.keep)
+        {
+            for (name, judged) in &anew.nodes {
+                let known = before.nodes.get(name).cloned().or_else(|| kept(&self.index, name));
+                assert_eq!(known.as_ref(), Some(judged), "{name}");
+            }
         }
-        assert_eq!(*decision, Decision { nodes: decision.nodes.clone(), ..anew });
+        let recorded = |decision: &Decision| match &decision.keep {
+            Keep::Sequence { recorded, .. } => Some(recorded.clone()),
+            Keep::Nothing => None,
+        };
+        assert_eq!(recorded(decision), recorded(&anew));
+        assert_eq!(*decision, Decision { keep: decision.keep.clone(), ..anew });
     }
 
     /// As the API keeps it: not everything that is remembered stands in the status.
@@ -345,18 +360,21 @@ impl World {
                 self.next_version();
                 self.index.delete_note(sequence);
             }
-            Action::Mark { sequence, node, name, marks } => {
+            Action::PatchNode(NodePatch { sequence, node, name, marks }) => {
                 self.done.marked += 1;
-                self.index.mark_sent(sequence, &name);
+                self.index.sequences.mark_sent(sequence, &name);
                 let known = self.truth.nodes.get(&name).filter(|known| known.uid == node).cloned();
                 let answer = known.map(|known| self.mark(sequence, known, &marks));
                 self.index.mark_answered(sequence, &name, answer);
             }
-            Action::Release { pod, namespace: _, name, gate, avoid, tolerate } => {
+            Action::PatchPod(patch) => {
+                let (target, effect) = (patch.target(), patch.effect());
+                let PodPatch { uid: pod, name, drop_gate, avoid, tolerate, .. } = patch;
+                let gate = drop_gate.expect("sequences only release").name;
                 self.done.tolerated.insert(name.clone(), tolerate);
                 self.done.avoided.insert(name.clone(), avoid);
                 self.done.released.push(Released { by: uid, pod, name });
-                self.index.release_sent(pod, &gate);
+                self.index.pod_write_sent(&target, effect);
                 self.release(pod, &gate);
             }
         }
@@ -386,7 +404,7 @@ impl World {
 
     fn release(&mut self, uid: Uid, gate: &Arc<str>) {
         let Some(known) = self.truth.pods.get(&uid).cloned() else {
-            return self.index.release_answered(uid, Answer::Gone);
+            return self.index.pod_write_answered(uid, Answer::Gone);
         };
         let mut pod = known;
         match self.answers {
@@ -395,7 +413,7 @@ impl World {
                 pod.version = self.next_version();
                 self.truth.pods.insert(uid, pod.clone());
                 if self.answers == Answers::Prompt {
-                    return self.index.release_answered(uid, Answer::Done(Box::new(pod)));
+                    return self.index.pod_write_answered(uid, Answer::Done(Box::new(pod)));
                 }
                 self.in_flight.insert(uid, gate.clone());
                 self.untold.push(Change::Applied(Object::Pod(pod)));
@@ -403,11 +421,11 @@ impl World {
             Answers::Refused => {
                 // Once; a controller would back off before it tries again.
                 self.answers = Answers::Prompt;
-                self.index.release_answered(uid, Answer::NotDone);
+                self.index.pod_write_answered(uid, Answer::NotDone);
             }
             Answers::Gone => {
                 self.truth.pods.remove(&uid);
-                self.index.release_answered(uid, Answer::Gone);
+                self.index.pod_write_answered(uid, Answer::Gone);
             }
         }
     }
@@ -426,6 +444,14 @@ pub fn deliver(index: &mut Index, change: Change) {
         Change::Applied(object) => index.apply(object),
         Change::Deleted(object) => index.delete(object),
     }
+}
+
+/// The gate of a pod is being removed: sent, not answered.
+pub fn release_sent(index: &mut Index, pod: Uid, gate: &str) {
+    let Some(known) = index.cluster.pod(pod) else { return };
+    let (namespace, name) = (known.namespace.clone(), known.name.clone());
+    let target = Target { kind: Kind::Pod, namespace, name, uid: Some(pod) };
+    index.pod_write_sent(&target, cluster::Effect { drops_gate: Some(gate.into()) });
 }
 
 /// Lists every kind, as a controller does at its start or after its watches broke.

@@ -200,8 +200,9 @@ fn asked_of(cluster: &Cluster, pod: &Value) -> Vec<Shown> {
         let sequence = SequenceObject::deserialize(&sequence.value).ok()?.facts();
         let spec = sequence.spec.as_ref().ok().filter(|spec| spec.scope == Scope::Node)?;
         let claimant = Claimant::of(&sequence, false, keys::PREFIX)?;
-        let group =
-            claimant.group_of(&facts.name, &facts.labels).filter(|_| spec.target == facts.namespace)?;
+        let group = claimant
+            .group_of(&facts.name, &facts.labels)
+            .filter(|_| spec.pod_namespace == facts.namespace)?;
         Some(match spec.groups[group].node_ready.as_ref()? {
             NodeReady::CsiDriver(name) => Shown::Driver(name.to_string()),
             NodeReady::Allocatable(resource) => Shown::Devices(resource.to_string(), DEVICES.into()),

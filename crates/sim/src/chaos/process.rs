@@ -6,7 +6,7 @@ use super::seen::Seen;
 use crate::server::Shared;
 use jiff::SignedDuration;
 use rollcall_controller::clock::Clock;
-use rollcall_controller::health::Health;
+use rollcall_controller::shared::Shared as Controller;
 use rollcall_controller::{Config, run_with};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,7 +47,7 @@ struct Inside {
     /// How much later than usual it is started again.
     away: Duration,
     /// What it says of itself, one for each of its lives.
-    healths: Vec<Arc<Health>>,
+    controllers: Vec<Arc<Controller>>,
 }
 
 impl Handle {
@@ -74,8 +74,8 @@ impl Handle {
         self.crash.now();
     }
 
-    pub fn healths(&self) -> Vec<Arc<Health>> {
-        self.inside().healths.clone()
+    pub fn controllers(&self) -> Vec<Arc<Controller>> {
+        self.inside().controllers.clone()
     }
 }
 
@@ -103,31 +103,31 @@ impl Process {
         let Process { number, shared, faults, seen, config, clock, handle } = self;
         faults.begins(*number);
         seen.begins(*number);
-        let (stop, health) = (CancellationToken::new(), Arc::new(Health::new()));
+        let (stop, controller) = (CancellationToken::new(), Arc::<Controller>::default());
         let skew = {
             let mut inside = handle.inside();
             inside.stop = stop.clone();
-            inside.healths.push(health.clone());
+            inside.controllers.push(controller.clone());
             SignedDuration::from_millis(inside.skew)
         };
         let own_clock = Clock::starting_at(clock.now().checked_add(skew).unwrap_or(clock.now()));
         let way = Faulty::new(*number, shared.clone(), faults.clone(), seen.clone(), handle.crash.clone());
         let client = kube::Client::new(way, "default");
-        let inner = Box::pin(run_with(client, config.clone(), own_clock, health.clone(), stop));
+        let inner = Box::pin(run_with(client, config.clone(), own_clock, controller.clone(), stop));
         tokio::select! {
             biased;
             () = handle.crash.0.notified() => {}
-            () = found_dead(&health) => {}
+            () = found_dead(&controller) => {}
             _ended = Frozen { freeze: handle.freeze.clone(), inner } => {}
         }
     }
 }
 
 /// Ends when `/livez` fails.
-async fn found_dead(health: &Health) {
+async fn found_dead(controller: &Controller) {
     loop {
         tokio::time::sleep(PROBE).await;
-        if health.dead().is_some() {
+        if controller.health.dead().is_some() {
             return;
         }
     }

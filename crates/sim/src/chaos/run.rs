@@ -9,7 +9,7 @@ use super::process::Handle;
 use super::world::{self, When};
 use crate::chance::Chance;
 use jiff::Timestamp;
-use rollcall_controller::health::Health;
+use rollcall_controller::shared::Shared as Controller;
 use rollcall_controller::metrics::ByInvariant;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -170,11 +170,11 @@ async fn follow_script(lab: &Lab, over: &AtomicBool, scripted: &AtomicBool) {
 
 /// What the controller's own check refused to do: nothing wrong was done, but something wrong was decided.
 fn audited(handle: &Handle) -> Vec<Violation> {
-    let healths = handle.healths();
+    let controllers = handle.controllers();
     let refused = |invariant: &'static str| {
         let count =
-            |health: &Arc<Health>| health.metrics.violations.get_or_create(&ByInvariant { invariant }).get();
-        let number: u64 = healths.iter().map(count).sum();
+            |controller: &Arc<Controller>| controller.metrics.violations.get_or_create(&ByInvariant { invariant }).get();
+        let number: u64 = controllers.iter().map(count).sum();
         let detail = format!("{number} decisions had to be refused");
         (number > 0).then_some(Violation { invariant, detail })
     };

@@ -79,7 +79,7 @@ impl Cluster {
                 let facts = sequence.facts();
                 let uid = facts.uid;
                 index.apply(Object::Sequence(facts));
-                roster.update(&index, uid);
+                roster.update(index.facts(), uid);
             }
         }
         roster.completed();

@@ -172,7 +172,7 @@ impl Shared {
         }
         let Some(name) = &route.name else {
             return match *method {
-                Method::GET if query.is("watch") => {
+                Method::GET if query.is_set("watch") => {
                     watch::open(self, cluster, &route, query).map(Answer::Watch)
                 }
                 Method::GET => read::list(cluster, &route, query).map(|list| Answer::Whole(200, list)),

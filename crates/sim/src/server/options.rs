@@ -41,7 +41,7 @@ pub fn refusal(name: &str, wrong: &[Wrong]) -> Refusal {
 /// What a list or a watch may ask for.
 pub fn check_list(query: &Query) -> Result<(), Refusal> {
     let (version, of) = (query.get("resourceVersion"), query.get("resourceVersionMatch"));
-    let (watch, initial) = (query.is("watch"), query.get("sendInitialEvents"));
+    let (watch, initial) = (query.is_set("watch"), query.get("sendInitialEvents"));
     let mut wrong = Vec::new();
     let mut forbid = |field: &str, why: &str| wrong.push(Wrong::forbidden(field, why));
     if watch {

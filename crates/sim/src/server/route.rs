@@ -81,7 +81,7 @@ impl Query {
         self.0.iter().find(|(is, _)| is == name).map_or("", |(_, value)| value)
     }
 
-    pub fn is(&self, name: &str) -> bool {
+    pub fn is_set(&self, name: &str) -> bool {
         matches!(self.get(name), "true" | "1")
     }
 }
@@ -130,6 +130,9 @@ mod tests {
     #[test]
     fn queries() {
         let query = Query::parse("labelSelector=a%3Db%2Cc&watch=true&x=1+2");
-        assert_eq!((query.get("labelSelector"), query.is("watch"), query.get("x")), ("a=b,c", true, "1 2"));
+        assert_eq!(
+            (query.get("labelSelector"), query.is_set("watch"), query.get("x")),
+            ("a=b,c", true, "1 2")
+        );
     }
 }

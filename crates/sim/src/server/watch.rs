@@ -40,7 +40,7 @@ pub fn open(
                 }
             }
             // Who gets all there is and may be told is told where it ends.
-            if query.is("allowWatchBookmarks") {
+            if query.is_set("allowWatchBookmarks") {
                 let all = json!({ "annotations": { "k8s.io/initial-events-end": "true" } });
                 let _ = sender.send(bookmark(route.kind, cluster.store.version(), all));
             }
@@ -69,7 +69,7 @@ pub fn open(
     let lasts = query.get("timeoutSeconds").parse().unwrap_or(LASTS);
     let now = Instant::now();
     let ends = now + Duration::from_secs(lasts);
-    let bookmark = query.is("allowWatchBookmarks").then(|| next_bookmark(now, ends)).flatten();
+    let bookmark = query.is_set("allowWatchBookmarks").then(|| next_bookmark(now, ends)).flatten();
     let open = Open { shared: shared.clone(), route: route.clone(), receiver, ends, bookmark };
     Ok(stream::unfold(open, Open::next).boxed())
 }

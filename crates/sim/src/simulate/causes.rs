@@ -29,7 +29,7 @@ pub struct Causes<'a> {
 
 impl Causes<'_> {
     pub fn of_pod(&self, pod: &Pod) -> Why {
-        let line = explain_pod(self.index, pod, self.now);
+        let line = explain_pod(self.index.facts(), pod, self.now);
         self.first(&line, &pod.namespace).unwrap_or_else(|| Why {
             code: "NotClaimed".into(),
             sentence: line.text.clone(),
@@ -121,8 +121,8 @@ impl Causes<'_> {
 
     /// The sequence that holds what this one wants to start.
     fn waits_for(&self, sequence: &str) -> Option<String> {
-        let entry = self.index.sequences().find(|entry| *entry.sequence.name == *sequence)?;
-        let lines = explain_sequence(self.index, entry, self.now).below;
+        let entry = self.index.sequences.iter().find(|entry| *entry.sequence.name == *sequence)?;
+        let lines = explain_sequence(self.index.facts(), entry, self.now).below;
         lines.iter().flat_map(|line| &line.below).find_map(|line| match &line.reason {
             Some(Reason::OtherSequence { sequence, .. }) => Some(sequence.clone()),
             _ => None,

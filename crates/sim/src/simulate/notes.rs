@@ -6,9 +6,9 @@ use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::report::SequenceReport;
 use crate::store::{Key, Stored};
-use rollcall_core::index::SequenceEntry;
 use rollcall_core::labels::Labels;
 use rollcall_core::sequence::evaluate;
+use rollcall_core::sequence::index::SequenceEntry;
 use rollcall_core::sequence::spec::Members;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,9 +54,11 @@ pub fn awaits_a_cron_job(cluster: &Cluster) -> bool {
         let labels = labels.as_object().into_iter().flatten();
         let labels: Labels =
             labels.filter_map(|(name, value)| Some((name.as_str(), value.as_str()?))).collect();
-        index.sequences().any(|entry| {
-            let Some(spec) = entry.spec().filter(|spec| spec.target == key.namespace) else { return false };
-            let views = evaluate(&index, entry, cluster.now()).groups;
+        index.sequences.iter().any(|entry| {
+            let Some(spec) = entry.spec().filter(|spec| spec.pod_namespace == key.namespace) else {
+                return false;
+            };
+            let views = evaluate(index.facts(), entry, cluster.now()).groups;
             spec.groups.iter().zip(&views).any(|(group, view)| match &group.members {
                 Members::Selector(selector) => !view.complete && selector.matches(&labels),
                 Members::Names(_) => false,

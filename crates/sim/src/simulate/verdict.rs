@@ -10,8 +10,8 @@ use crate::plan::Plan;
 use crate::report::{GroupReport, Never, Outcome, PodReport, Report, SequenceReport};
 use jiff::Timestamp;
 use rollcall_core::facts::Pod;
-use rollcall_core::index::SequenceEntry;
 use rollcall_core::sequence::explain::{Line, explain_sequence};
+use rollcall_core::sequence::index::SequenceEntry;
 use rollcall_core::sequence::spec::{Group, Members, Scope, Spec};
 use rollcall_core::sequence::{GroupView, evaluate};
 use serde_json::Value;
@@ -28,8 +28,8 @@ pub fn report(
     let causes = Causes { plan, cluster, index: &index, now: cluster.now() };
     let lives = timeline.lives();
     let verdict = Verdict { causes, timeline, lives: &lives };
-    let seen: Vec<Seen> = index.sequences().map(|entry| verdict.sequence(entry)).collect();
-    for (entry, seen) in index.sequences().zip(&seen) {
+    let seen: Vec<Seen> = index.sequences.iter().map(|entry| verdict.sequence(entry)).collect();
+    for (entry, seen) in index.sequences.iter().zip(&seen) {
         notes.extend(notes::without_gate(entry, &seen.report, &lives));
     }
     notes.extend(notes::not_run(cluster));
@@ -77,16 +77,16 @@ impl Verdict<'_> {
         let stored = cluster.store.find(Kind::PodSequence, &namespace, &name);
         let status = stored.map(|stored| &stored["status"]).unwrap_or(&Value::Null);
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let lines = explain_sequence(index, entry, now).below;
+        let lines = explain_sequence(index.facts(), entry, now).below;
         let (of_groups, of_all): (Vec<&Line>, Vec<&Line>) =
             lines.iter().partition(|line| line.reason.is_none());
         let stall = of_all.first().and_then(|line| self.causes.first(line, &namespace));
         let mut members = self.members(entry);
         let groups = entry.spec().map(|spec| spec.groups.as_slice()).unwrap_or_default();
-        let evaluation = evaluate(index, entry, now);
+        let evaluation = evaluate(index.facts(), entry, now);
         let groups = groups.iter().enumerate().map(|(at, group)| {
             let pods = members.remove(&at).unwrap_or_default();
-            let target = entry.spec().map_or(&entry.sequence.namespace, |spec| &spec.target);
+            let target = entry.spec().map_or(&entry.sequence.namespace, |spec| &spec.pod_namespace);
             self.group(
                 group,
                 evaluation.groups.get(at),
@@ -113,7 +113,7 @@ impl Verdict<'_> {
         let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         let Some(spec) = entry.spec() else { return members };
         for (place, life) in self.lives.iter().enumerate() {
-            let mut claims = self.causes.index.claims_on(life.facts.uid);
+            let mut claims = self.causes.index.facts().claims_on(life.facts.uid);
             let claim = claims.find(|claim| claim.sequence == entry.sequence.uid);
             let group = match life.deleted {
                 // Who is gone is claimed by nobody any more.
@@ -161,7 +161,7 @@ impl Verdict<'_> {
     }
 
     fn pod(&self, life: &Life) -> PodReport {
-        let known = self.causes.index.pod(life.facts.uid);
+        let known = self.causes.index.cluster.pod(life.facts.uid);
         PodReport {
             namespace: life.namespace.clone(),
             name: life.name.clone(),
@@ -185,7 +185,7 @@ impl Verdict<'_> {
 }
 
 fn was_member(spec: &Spec, group: &Group, pod: &Pod) -> bool {
-    spec.target == pod.namespace
+    spec.pod_namespace == pod.namespace
         && match &group.members {
             Members::Names(names) => names.contains(&pod.name),
             Members::Selector(selector) => selector.matches(&pod.labels),

@@ -14,10 +14,11 @@ use jiff::Timestamp;
 use kube::Client;
 use kube::core::WatchEvent;
 use rollcall_api::names;
+use rollcall_api::patch::Style;
 use rollcall_controller::backoff::Jitter;
 use rollcall_controller::client::{self, Failure, Meaning, request, with_query};
 use rollcall_controller::clock::Clock;
-use rollcall_controller::health::Health;
+use rollcall_controller::shared::Shared;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Value, json};
@@ -44,7 +45,7 @@ pub struct Keeper {
     pub jitter: Jitter,
     /// Write nothing; serve what there is.
     pub dry_run: bool,
-    pub health: Arc<Health>,
+    pub shared: Arc<Shared>,
     pub served: Arc<Served>,
     /// There is a configuration that sends us requests.
     pub configured: watch::Sender<bool>,
@@ -192,7 +193,7 @@ impl Keeper {
         match pair.certified().and_then(|certificate| Ok((certificate, pair.facts()?))) {
             Ok((certificate, facts)) => {
                 self.served.serve(certificate);
-                self.health.metrics.certificate_expires.set(facts.expires.as_second());
+                self.shared.metrics.certificate_expires.set(facts.expires.as_second());
                 let (expires, managed) = (facts.expires, held.managed);
                 tracing::info!(%expires, managed, "serving the webhook with this certificate");
                 if facts.expires <= self.clock.now() {
@@ -241,7 +242,7 @@ impl Keeper {
             Some(secret) => {
                 body["metadata"]["resourceVersion"] = secret.metadata.resource_version.as_str().into();
                 let path = with_query(&format!("{collection}/{}", names::WEBHOOK_SECRET), &field_manager);
-                request("PATCH", &path, Some(client::MERGE), body.to_string().into_bytes())
+                request("PATCH", &path, Some(Style::Merge.content_type()), body.to_string().into_bytes())
             }
             None => {
                 body["apiVersion"] = "v1".into();
@@ -263,7 +264,7 @@ impl Keeper {
         let path = format!("{CONFIGURATIONS}/{}", names::WEBHOOK_CONFIGURATION);
         let path = with_query(&path, &[("fieldManager", names::FIELD_MANAGER.to_owned())]);
         let body = Value::from(operations).to_string().into_bytes();
-        let patch = request("PATCH", &path, Some(client::JSON_PATCH), body);
+        let patch = request("PATCH", &path, Some(Style::Json.content_type()), body);
         client::send::<IgnoredAny>(&self.client, patch).await?;
         tracing::info!(configuration = names::WEBHOOK_CONFIGURATION, "published the webhook's authorities");
         Ok(true)

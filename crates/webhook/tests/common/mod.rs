@@ -22,7 +22,7 @@ pub fn roster(sequences: &[Sequence]) -> Roster {
     let mut roster = Roster::default();
     for (number, sequence) in sequences.iter().enumerate() {
         let claimant = Claimant::of(sequence, true, PREFIX);
-        let at_home = sequence.spec.as_ref().is_ok_and(|spec| spec.target == sequence.namespace);
+        let at_home = sequence.spec.as_ref().is_ok_and(|spec| spec.pod_namespace == sequence.namespace);
         roster.set(Uid::digest(&number.to_string()), claimant.filter(|_| at_home));
     }
     roster

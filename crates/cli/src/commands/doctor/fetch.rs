@@ -4,7 +4,7 @@ use super::rights::{Right, needed};
 use super::seen::{Installed, Look, Probe, Seen, Version};
 use crate::commands::install::{Admission, Mode, id, objects};
 use crate::connect::Connection;
-use crate::load::{is, list, sequences_path};
+use crate::load::{has_code, list, sequences_path};
 use anyhow::Result;
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
@@ -131,9 +131,9 @@ impl Ask<'_> {
     fn look<T>(&self, answer: Result<T, Error>, doing: impl Fn() -> String) -> Result<Look<T>> {
         match answer {
             Ok(value) => Ok(Look::There(value)),
-            Err(error) if is(&error, 404) => Ok(Look::Absent),
-            Err(error) if is(&error, 403) => Ok(Look::Closed(format!("not allowed to {}", doing()))),
-            Err(error) if matches!(error, Error::Service(_)) || is(&error, 401) => {
+            Err(error) if has_code(&error, 404) => Ok(Look::Absent),
+            Err(error) if has_code(&error, 403) => Ok(Look::Closed(format!("not allowed to {}", doing()))),
+            Err(error) if matches!(error, Error::Service(_)) || has_code(&error, 401) => {
                 Err(self.connection.explained(error, &doing()))
             }
             Err(Error::Api(status)) => Ok(Look::Closed(format!("cannot {}: {}", doing(), status.message))),
@@ -210,7 +210,7 @@ fn claimant(seen: &Seen) -> Option<(String, String, String)> {
         seen.namespaces.there()?.iter().filter(enabled).map(|object| object.metadata.name.as_str()).collect();
     seen.sequences.there()?.iter().map(SequenceObject::facts).find_map(|sequence| {
         let spec = sequence.spec.ok()?;
-        let here = spec.target == sequence.namespace && namespaces.contains(&&*sequence.namespace);
+        let here = spec.pod_namespace == sequence.namespace && namespaces.contains(&&*sequence.namespace);
         here.then(|| (sequence.namespace.to_string(), sequence.name.to_string(), spec.gate.to_string()))
     })
 }

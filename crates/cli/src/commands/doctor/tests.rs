@@ -13,7 +13,7 @@ use crate::testing;
 use rollcall_api::names;
 use rollcall_api::watch::{journal_key, journal_text};
 use rollcall_core::Uid;
-use rollcall_core::node::Journal;
+use rollcall_core::journal::Journal;
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use super::node::Node;
 use crate::connect::Connection;
-use crate::load::{self, Loaded, is};
+use crate::load::{self, Loaded, has_code};
 use jiff::Timestamp;
 use kube::api::ListParams;
 use rollcall_core::Uid;
@@ -62,7 +62,9 @@ pub async fn add(
     blamed(node, &mut pods);
     let mut found = BTreeMap::new();
     for pod in pods.into_iter().take(PODS) {
-        let Some(uid) = loaded.index.pod_named(&loaded.namespace, &pod).map(|pod| pod.uid) else { continue };
+        let Some(uid) = loaded.index.cluster.pod_named(&loaded.namespace, &pod).map(|pod| pod.uid) else {
+            continue;
+        };
         let path = format!("/api/v1/namespaces/{}/events", loaded.namespace);
         let params = ListParams::default().fields(&format!("involvedObject.name={pod},type=Warning"));
         match load::list::<Event>(connection, &path, &params).await {
@@ -70,7 +72,7 @@ pub async fn add(
                 last_warning(&events, uid).map(|event| found.insert(pod, event.line(now)));
             }
             // The answer stands without them, whatever the cause.
-            Err(error) if is(&error, 403) => {
+            Err(error) if has_code(&error, 403) => {
                 return Some(format!("not allowed to list events in namespace {}", loaded.namespace));
             }
             Err(error) => return Some(connection.explained(error, "list events").to_string()),

@@ -41,16 +41,18 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
         Target::Pod(name) => {
             let loaded = load(&connection, &connection.namespace, &sequences).await?;
             let pod = loaded.pod(&name)?;
-            let line = explain_pod(&loaded.index, pod, now);
+            let line = explain_pod(loaded.index.facts(), pod, now);
             (loaded, line)
         }
         Target::Sequence(name) => {
             let object = sequences.named(&connection.namespace, &name)?;
             let facts = object.facts();
-            let target = facts.spec.as_ref().map_or(facts.namespace.clone(), |spec| spec.target.clone());
+            let target =
+                facts.spec.as_ref().map_or(facts.namespace.clone(), |spec| spec.pod_namespace.clone());
             let loaded = load(&connection, &target, &sequences).await?;
-            let entry = loaded.index.sequence(facts.uid).context("the sequence is gone; run it again")?;
-            let line = explain_sequence(&loaded.index, entry, now);
+            let entry =
+                loaded.index.sequences.get(facts.uid).context("the sequence is gone; run it again")?;
+            let line = explain_sequence(loaded.index.facts(), entry, now);
             unseen(object);
             (loaded, line)
         }
@@ -68,7 +70,7 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
 
 /// Why a pod waits, as a person reads it.
 pub fn pod(loaded: &Loaded, name: &str, voice: &Voice, now: Timestamp) -> Result<String> {
-    let line = explain_pod(&loaded.index, loaded.pod(name)?, now);
+    let line = explain_pod(loaded.index.facts(), loaded.pod(name)?, now);
     Ok(render::text(&Node::new(line, loaded, voice)))
 }
 

@@ -81,6 +81,6 @@ impl Node {
 }
 
 fn troubled_container(loaded: &Loaded, pod: &str) -> Option<String> {
-    let pod = loaded.index.pod_named(&loaded.namespace, pod)?;
+    let pod = loaded.index.cluster.pod_named(&loaded.namespace, pod)?;
     pod.trouble.as_ref()?.container.as_ref().map(|container| container.to_string())
 }

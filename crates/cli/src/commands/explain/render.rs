@@ -84,8 +84,8 @@ mod tests {
     }
 
     fn of_pod(loaded: &Loaded, name: &str, voice: &Voice) -> String {
-        let pod = loaded.index.pod_named("default", name).expect(name);
-        let node = Node::new(explain_pod(&loaded.index, pod, testing::now()), loaded, voice);
+        let pod = loaded.index.cluster.pod_named("default", name).expect(name);
+        let node = Node::new(explain_pod(loaded.index.facts(), pod, testing::now()), loaded, voice);
         anstream::adapter::strip_str(&text(&node)).to_string()
     }
 
@@ -120,8 +120,8 @@ mod tests {
     fn a_sequence() {
         let loaded = shop();
         let uid = testing::sequence(testing::shop()).facts().uid;
-        let entry = loaded.index.sequence(uid).expect("the shop");
-        let line = explain_sequence(&loaded.index, entry, testing::now());
+        let entry = loaded.index.sequences.get(uid).expect("the shop");
+        let line = explain_sequence(loaded.index.facts(), entry, testing::now());
         let node = Node::new(line, &loaded, &Voice::plain());
         insta::assert_snapshot!(anstream::adapter::strip_str(&text(&node)).to_string());
         insta::assert_snapshot!(json!(node)["below"][1].to_string());

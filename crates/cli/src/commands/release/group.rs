@@ -1,7 +1,7 @@
 //! Groups of a sequence: noted on it as opened by hand.
 
 use crate::connect::Connection;
-use crate::load::{self, is};
+use crate::load::{self, has_code};
 use crate::outcome::Outcome;
 use crate::{cli, output, similar};
 use anyhow::{Result, anyhow, bail};
@@ -40,7 +40,7 @@ pub async fn open(connection: &Connection, name: &str, groups: &[String]) -> Res
                 output::data(&format!("podsequence/{name} opened by hand: {}\n", list(&new)))?;
                 return Ok(Outcome::Done);
             }
-            Err(error) if is(&error, 409) => {}
+            Err(error) if has_code(&error, 409) => {}
             Err(error) => return Err(connection.explained(error, &format!("patch podsequence {name}"))),
         }
     }

@@ -1,7 +1,7 @@
 //! One pod: its gate goes, and it says who took it and why.
 
 use crate::connect::Connection;
-use crate::load::{Loaded, Sequences, is, load_pod};
+use crate::load::{Loaded, Sequences, has_code, load_pod};
 use crate::outcome::Outcome;
 use crate::{cli, output};
 use anyhow::{Result, anyhow, bail};
@@ -51,7 +51,7 @@ pub async fn release(
     let params = PatchParams { field_manager: Some(names::FIELD_MANAGER.into()), ..Default::default() };
     match pods.patch(name, &params, &Patch::Strategic(body)).await {
         Ok(_) => {}
-        Err(error) if is(&error, 404) || is(&error, 409) => {
+        Err(error) if has_code(&error, 404) || has_code(&error, 409) => {
             return Err(anyhow!("pod {name} was replaced while we looked at it; look again and repeat"));
         }
         Err(error) => {
@@ -68,8 +68,8 @@ pub async fn release(
 
 /// The gates of the sequences that claim it, as far as it carries them; of a pod that none claims, the usual one.
 fn ours(loaded: &Loaded, pod: &Pod) -> Vec<Arc<str>> {
-    let claims = loaded.index.claims_on(pod.uid);
-    let specs = claims.filter_map(|claim| loaded.index.sequence(claim.sequence)?.spec());
+    let claims = loaded.index.facts().claims_on(pod.uid);
+    let specs = claims.filter_map(|claim| loaded.index.sequences.get(claim.sequence)?.spec());
     let mut gates: BTreeSet<Arc<str>> = specs.map(|spec| spec.gate.clone()).collect();
     gates.insert(names::SEQUENCE_GATE.into());
     pod.gates.iter().filter(|gate| gates.contains(*gate)).cloned().collect()

@@ -3,7 +3,7 @@
 use super::screen::Screen;
 use super::view::View;
 use crate::connect::Connection;
-use crate::load::{self, is, sequences_path};
+use crate::load::{self, has_code, sequences_path};
 use crate::outcome::Outcome;
 use crate::output::{self, Format};
 use crate::{cli, similar};
@@ -85,7 +85,7 @@ async fn get(connection: &Connection, name: &str) -> Result<(View, String)> {
     let request = Request::new(sequences_path(Some(namespace))).list(&params)?;
     let list: ListOf<SequenceObject> = match connection.client.request(request).await {
         Ok(list) => list,
-        Err(error) if is(&error, 404) => bail!(
+        Err(error) if has_code(&error, 404) => bail!(
             "the cluster at {} does not know PodSequences; {} install | kubectl apply -f -",
             connection.server,
             cli::program()

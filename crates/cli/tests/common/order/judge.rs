@@ -158,7 +158,7 @@ impl Judge<'_> {
         let from = &sequence.life.namespace;
         let invited =
             |guest: &super::Guest| guest.namespace == *from && (guest.since..guest.until).contains(&rv);
-        *from == self.rules.namespace || self.rules.guests.iter().any(invited)
+        *from == self.rules.namespace || self.rules.cross_namespace.iter().any(invited)
     }
 
     fn in_order(&self, sequence: &Standing, pod: &Value, rv: u64) -> Result<(), String> {

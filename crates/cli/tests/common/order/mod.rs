@@ -44,7 +44,7 @@ pub struct Rules {
     /// for. Without a number, all that there are must have arrived, and at least one.
     pub expected: BTreeMap<(String, String), u64>,
     /// Other namespaces whose sequences are allowed here.
-    pub guests: Vec<Guest>,
+    pub cross_namespace: Vec<Guest>,
     /// The controller follows sequences of Node scope. Where their pods land is judged by [`Placed`]; here is seen to it that
     /// nothing but the gate and our own requirements on nodes has changed.
     pub by_node: bool,
@@ -64,7 +64,7 @@ impl Rules {
             account: account.to_owned(),
             namespace: namespace.to_owned(),
             expected: BTreeMap::new(),
-            guests: Vec::new(),
+            cross_namespace: Vec::new(),
             by_node: false,
         }
     }

@@ -67,8 +67,9 @@ fn pods(case: &Case<'_>, sequences: &[SequenceObject]) -> Vec<Finding> {
 /// A gate of ours on a pod that no sequence will take away. The gate of launch order is not a sequence's.
 fn unclaimed(index: &Index, pod: &Pod) -> Option<Arc<str>> {
     let claims: Vec<Arc<str>> = index
+        .facts()
         .claims_on(pod.uid)
-        .filter_map(|claim| Some(index.sequence(claim.sequence)?.spec()?.gate.clone()))
+        .filter_map(|claim| Some(index.sequences.get(claim.sequence)?.spec()?.gate.clone()))
         .collect();
     let ours = |gate: &&Arc<str>| gate.starts_with(names::PREFIX) && ***gate != *names::LAUNCH_GATE;
     pod.gates.iter().filter(ours).find(|gate| !claims.contains(gate)).cloned()

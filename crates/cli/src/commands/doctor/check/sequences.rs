@@ -62,11 +62,11 @@ fn permissions(case: &Case<'_>, valid: &[(&Sequence, &Spec)]) -> Vec<Finding> {
     };
     let mut findings = Vec::new();
     for (sequence, spec) in valid {
-        let Some(target) = namespaces.get(&*spec.target) else {
+        let Some(target) = namespaces.get(&*spec.pod_namespace) else {
             let who = format!("PodSequence {}/{}", sequence.namespace, sequence.name);
             findings.push(
                 Check::Sequences
-                    .note(format!("{who} is about namespace {}, which does not exist", spec.target)),
+                    .note(format!("{who} is about namespace {}, which does not exist", spec.pod_namespace)),
             );
             continue;
         };
@@ -90,12 +90,12 @@ fn annotate(case: &Case<'_>, namespace: &NamespaceObject, key: &str, value: &str
 
 fn guest(case: &Case<'_>, sequence: &Sequence, spec: &Spec, target: &NamespaceObject) -> Option<Finding> {
     let (home, name) = (&sequence.namespace, &sequence.name);
-    if spec.target == *home || target.facts().allows(home) {
+    if spec.pod_namespace == *home || target.facts().allows(home) {
         return None;
     }
     let text = format!(
         "PodSequence {home}/{name} is about pods of namespace {}, which does not permit it ({})",
-        spec.target,
+        spec.pod_namespace,
         names::ALLOW_FROM
     );
     Some(Check::Sequences.problem(text).fix(annotate(case, target, names::ALLOW_FROM, home)))
@@ -130,7 +130,7 @@ fn gate(case: &Case<'_>, sequence: &Sequence, spec: &Spec, target: &NamespaceObj
         sequence.namespace,
         sequence.name,
         spec.gate,
-        spec.target,
+        spec.pod_namespace,
         names::ALLOW_GATES
     );
     Some(Check::Sequences.problem(text).fix(annotate(case, target, names::ALLOW_GATES, &spec.gate)))

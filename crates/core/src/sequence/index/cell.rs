@@ -9,7 +9,7 @@
 use crate::{
     Timestamp, Uid,
     facts::{Owner, OwnerKind, Pod, PodPhase},
-    planted::{Bug, is},
+    planted::{Bug, planted},
     sequence::spec::Until,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,7 +42,7 @@ impl Standing {
 
     /// Where `pod` stands with regard to one gate and one rule of arrival.
     pub fn of(pod: &Pod, gate: &str, until: Until, releasing: bool, current: bool) -> Standing {
-        if releasing && is(Bug::InFlightIsDone) {
+        if releasing && planted(Bug::InFlightIsDone) {
             return Standing::Arrived;
         }
         if releasing {
@@ -160,7 +160,7 @@ impl Cell {
         let old = unit.contribution;
         let gone = unit.present == 0 && !unit.by_template;
         unit.contribution = if gone { Sum::default() } else { contribution(unit.arrived, owner, until) };
-        if is(Bug::OwnersNotAsked) {
+        if planted(Bug::OwnersNotAsked) {
             unit.contribution = Sum { expected: unit.present, arrived: unit.arrived, unknown: 0 };
         }
         let new = unit.contribution;

@@ -1,9 +1,9 @@
 //! What a sequence that goes by nodes knows of each of them: who is there, and what was judged about it last.
 //!
 //! ```text
-//! Board ─┬─ nodes: per node a cell for each group, and the last judgement
+//! NodeResults ─┬─ nodes: per node a cell for each group, and the last judgement
 //!        ├─ stale: those to which something has happened since then
-//!        └─ tally: what all judgements make together, kept up on every change
+//!        └─ totals: what all judgements make together, kept up on every change
 //! ```
 //!
 //! So an event on one node costs the judgement of that node, however many there are.
@@ -13,14 +13,14 @@ use crate::{
     Timestamp, Uid,
     sequence::{
         evaluate::GroupView,
-        views::{Common, Judged, Judgements, List, Moment},
+        views::{Common, Judged, Judgements, NodeSet, NodeTimer},
     },
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 #[derive(Debug, Default)]
-pub struct Board {
+pub struct NodeResults {
     groups: usize,
     nodes: BTreeMap<Arc<str>, OnNode>,
     stale: BTreeSet<Arc<str>>,
@@ -28,7 +28,7 @@ pub struct Board {
     missing: BTreeSet<Arc<str>>,
     /// What all judgements rest on; if that has changed, or is not known, none of them holds.
     common: Option<Arc<Common>>,
-    tally: Tally,
+    totals: Totals,
 }
 
 /// One node, as a sequence sees it.
@@ -44,10 +44,10 @@ impl OnNode {
     }
 }
 
-impl Board {
-    pub(super) fn new(groups: usize) -> Board {
-        let tally = Tally { counts: Counts::none(groups), ..Tally::default() };
-        Board { groups, tally, ..Board::default() }
+impl NodeResults {
+    pub(super) fn new(groups: usize) -> NodeResults {
+        let totals = Totals { counts: Counts::none(groups), ..Totals::default() };
+        NodeResults { groups, totals, ..NodeResults::default() }
     }
 
     /// The members of a group that belong to a node; `None` if there are none of any group.
@@ -67,14 +67,14 @@ impl Board {
 
     /// The nodes that have to be judged again: something has happened there, or time has come.
     pub fn due(&self, now: Timestamp) -> impl Iterator<Item = &Arc<str>> {
-        let wakes = self.tally.times.range((Moment::Wake, Timestamp::MIN, Arc::from(""))..);
-        let woken = wakes.take_while(move |(moment, at, _)| *moment == Moment::Wake && *at <= now);
+        let wakes = self.totals.times.range((NodeTimer::Wake, Timestamp::MIN, Arc::from(""))..);
+        let woken = wakes.take_while(move |(moment, at, _)| *moment == NodeTimer::Wake && *at <= now);
         let asleep = |name: &&Arc<str>| !self.stale.contains(*name);
         self.stale.iter().chain(woken.map(|(_, _, name)| name).filter(asleep))
     }
 
-    pub fn tally(&self) -> &Tally {
-        &self.tally
+    pub fn totals(&self) -> &Totals {
+        &self.totals
     }
 
     /// The members of a group on nodes that do not exist.
@@ -124,7 +124,7 @@ impl Board {
         self.set_missing(node, false);
         let Some(there) = self.nodes.get_mut(node) else { return };
         if let Some(old) = there.judged.take() {
-            self.tally.take_off(node, &old);
+            self.totals.subtract(node, &old);
         }
         if there.is_deserted() {
             self.nodes.remove(node);
@@ -133,7 +133,7 @@ impl Board {
     }
 
     /// Nothing that was judged is taken for granted any more.
-    pub(super) fn doubt(&mut self) {
+    pub(super) fn invalidate(&mut self) {
         self.common = None;
     }
 
@@ -148,32 +148,32 @@ impl Board {
             let new = || OnNode { cells: super::no_cells(groups), judged: None };
             let there = self.nodes.entry(name.clone()).or_insert_with(new);
             if let Some(old) = there.judged.replace(judged.clone()) {
-                self.tally.take_off(&name, &old);
+                self.totals.subtract(&name, &old);
             }
-            self.tally.put_on(&name, &judged);
+            self.totals.add(&name, &judged);
         }
     }
 }
 
 /// What judgements make together.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct Totals {
     pub counts: Counts,
-    pub lists: BTreeMap<List, BTreeSet<Arc<str>>>,
-    pub times: BTreeSet<(Moment, Timestamp, Arc<str>)>,
+    pub lists: BTreeMap<NodeSet, BTreeSet<Arc<str>>>,
+    pub times: BTreeSet<(NodeTimer, Timestamp, Arc<str>)>,
 }
 
-impl Tally {
-    fn put_on(&mut self, node: &Arc<str>, judged: &Judged) {
-        self.counts.put_on(judged);
+impl Totals {
+    fn add(&mut self, node: &Arc<str>, judged: &Judged) {
+        self.counts.add(judged);
         for list in judged.lists() {
             self.lists.entry(list).or_default().insert(node.clone());
         }
         self.times.extend(judged.times().map(|(moment, at)| (moment, at, node.clone())));
     }
 
-    fn take_off(&mut self, node: &Arc<str>, judged: &Judged) {
-        self.counts.take_off(judged);
+    fn subtract(&mut self, node: &Arc<str>, judged: &Judged) {
+        self.counts.subtract(judged);
         for list in judged.lists() {
             let names = self.lists.entry(list).or_default();
             names.remove(node);
@@ -234,11 +234,11 @@ impl Counts {
         Counts { nodes: 0, groups: vec![Count::default(); groups] }
     }
 
-    pub fn put_on(&mut self, judged: &Judged) {
+    pub fn add(&mut self, judged: &Judged) {
         self.change(judged, true);
     }
 
-    pub fn take_off(&mut self, judged: &Judged) {
+    pub fn subtract(&mut self, judged: &Judged) {
         self.change(judged, false);
     }
 

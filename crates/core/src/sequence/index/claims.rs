@@ -5,6 +5,7 @@
 
 use crate::{
     Uid,
+    cluster::Claim,
     labels::Labels,
     selector::Selector,
     sequence::spec::{Group, Members, Spec},
@@ -12,18 +13,11 @@ use crate::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A group of a sequence, as the claimant of a pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Claim {
-    pub sequence: Uid,
-    pub group: u32,
-}
-
 type Pair = (Arc<str>, Arc<str>);
 
 /// Under this key stands, among the labels of a pod or a template, where it says itself that it belongs: `<sequence>/<group>`,
 /// the group counted from 0. No label can have this key, so no selector means it.
-pub const BELONGS: &str = "podsequence.example.com/belongs to";
+pub const MEMBERSHIP_KEY: &str = "podsequence.example.com/belongs to";
 
 #[derive(Debug, Default)]
 pub struct Claims {
@@ -36,21 +30,21 @@ struct InNamespace {
     by_pair: BTreeMap<Pair, Vec<(Claim, Arc<Spec>)>>,
     others: Vec<(Claim, Arc<Spec>)>,
     /// By what pods say themselves; only sequences of the same namespace can be meant.
-    by_own_word: BTreeMap<Arc<str>, Claim>,
+    by_annotation: BTreeMap<Arc<str>, Claim>,
 }
 
 /// How a pod says that it belongs to a group.
-pub fn own_word(sequence: &str, group: usize) -> Arc<str> {
+pub fn membership_value(sequence: &str, group: usize) -> Arc<str> {
     format!("{sequence}/{group}").into()
 }
 
 impl Claims {
-    pub fn insert(&mut self, sequence: Uid, spec: &Arc<Spec>, name_at_home: Option<&str>) {
-        let here = self.namespaces.entry(spec.target.clone()).or_default();
+    pub fn insert(&mut self, sequence: Uid, spec: &Arc<Spec>, name_if_own_namespace: Option<&str>) {
+        let here = self.namespaces.entry(spec.pod_namespace.clone()).or_default();
         for (group, Group { members, .. }) in spec.groups.iter().enumerate() {
             let claim = Claim { sequence, group: group as u32 };
-            if let Some(name) = name_at_home {
-                here.by_own_word.insert(own_word(name, group), claim);
+            if let Some(name) = name_if_own_namespace {
+                here.by_annotation.insert(membership_value(name, group), claim);
             }
             match members {
                 Members::Names(names) => {
@@ -71,7 +65,7 @@ impl Claims {
     }
 
     pub fn remove(&mut self, sequence: Uid, spec: &Arc<Spec>) {
-        let Some(here) = self.namespaces.get_mut(&spec.target) else { return };
+        let Some(here) = self.namespaces.get_mut(&spec.pod_namespace) else { return };
         for Group { members, .. } in &spec.groups {
             match members {
                 Members::Names(names) => {
@@ -87,19 +81,19 @@ impl Claims {
             }
         }
         here.others.retain(|(claim, _)| claim.sequence != sequence);
-        here.by_own_word.retain(|_, claim| claim.sequence != sequence);
-        if here.by_own_word.is_empty()
+        here.by_annotation.retain(|_, claim| claim.sequence != sequence);
+        if here.by_annotation.is_empty()
             && here.by_name.is_empty()
             && here.by_pair.is_empty()
             && here.others.is_empty()
         {
-            self.namespaces.remove(&spec.target);
+            self.namespaces.remove(&spec.pod_namespace);
         }
     }
 
     /// The sequences that claim anything in a namespace.
     pub fn sequences_in(&self, namespace: &str) -> BTreeSet<Uid> {
-        let Some(InNamespace { by_name, by_pair, others, by_own_word: _ }) = self.namespaces.get(namespace)
+        let Some(InNamespace { by_name, by_pair, others, by_annotation: _ }) = self.namespaces.get(namespace)
         else {
             return BTreeSet::new();
         };
@@ -130,7 +124,7 @@ impl Claims {
 
 impl InNamespace {
     fn by_labels(&self, labels: &Labels, claims: &mut Vec<Claim>) {
-        claims.extend(labels.get(BELONGS).and_then(|word| self.by_own_word.get(word)));
+        claims.extend(labels.get(MEMBERSHIP_KEY).and_then(|word| self.by_annotation.get(word)));
         let filed = labels.iter().filter_map(|pair| self.by_pair.get(pair)).flatten();
         for (claim, spec) in filed.chain(&self.others) {
             match &spec.groups[claim.group as usize].members {

@@ -1,0 +1,103 @@
+//! What a sequence writes on a node: labels or taints that keep it closed, and the journal.
+
+use super::json::{add, append, escape, remove, test};
+use super::{Body, Style};
+use crate::watch::{journal_key, journal_text};
+use rollcall_core::decision::NodePatch;
+use rollcall_core::planted::{Bug, planted};
+use rollcall_core::sequence::marks::Marks;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Labels and annotations merge by their keys, and the uid makes the API server refuse the patch for another node of that name.
+pub fn node(patch: &NodePatch) -> Body {
+    let NodePatch { sequence, node, name: _, marks } = patch;
+    if !marks.taints.is_nothing() {
+        return Body { style: Style::Json, value: with_taints(patch) };
+    }
+    let mut metadata = json!({ "uid": node.to_string() });
+    if !marks.labels.is_empty() {
+        metadata["labels"] = json!(marks.labels);
+    }
+    if let Some(journal) = &marks.journal {
+        metadata["annotations"] = json!({ journal_key(*sequence): journal.as_ref().map(journal_text) });
+    }
+    Body { style: Style::Merge, value: json!({ "metadata": metadata }) }
+}
+
+/// The taints of a node are one list: it has to be as it was seen, and what is not ours is not touched. What is written down goes
+/// into the same patch.
+fn with_taints(patch: &NodePatch) -> Value {
+    let NodePatch { sequence, node, name: _, marks } = patch;
+    let Marks { labels, journal, taints } = &**marks;
+    let mut operations = vec![
+        test("/metadata/uid", node.to_string()),
+        test("/metadata/resourceVersion", taints.version.to_string()),
+    ];
+    for (place, key) in taints.remove.iter().filter(|_| !planted(Bug::TaintsReplaced)) {
+        let at = format!("/spec/taints/{place}");
+        operations.push(test(&format!("{at}/key"), &**key));
+        operations.push(remove(&at));
+    }
+    let new = |key: &Arc<str>| json!({ "key": key, "value": sequence.to_string(), "effect": "NoSchedule" });
+    let had_any = taints.had_any && !planted(Bug::TaintsReplaced);
+    operations.extend(append("/spec/taints", had_any, taints.add.iter().map(new).collect()));
+    let mut set = |path: String, value: Option<Value>| {
+        operations.push(match value {
+            Some(value) => add(&path, value),
+            None => remove(&path),
+        });
+    };
+    for (key, value) in labels {
+        set(format!("/metadata/labels/{}", escape(key)), value.as_ref().map(|value| json!(value)));
+    }
+    if let Some(journal) = journal {
+        let (key, text) = (journal_key(*sequence), journal.as_ref().map(journal_text));
+        match taints.annotated {
+            true => set(format!("/metadata/annotations/{}", escape(&key)), text.map(Value::from)),
+            false => set("/metadata/annotations".into(), Some(json!({ key: text }))),
+        }
+    }
+    operations.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rollcall_core::Uid;
+    use rollcall_core::sequence::marks::Taints;
+
+    #[test]
+    fn taints_of_others_stay_where_they_are() {
+        let (sequence, uid) = (Uid::digest("s"), Uid::digest("n"));
+        let journal = Some(Some(Default::default()));
+        for annotated in [true, false] {
+            let taints = Taints {
+                version: 7,
+                had_any: true,
+                annotated,
+                remove: vec![(1, "old".into())],
+                add: vec!["new".into()],
+            };
+            let marks = Marks { labels: [("l/1".into(), None)].into(), journal: journal.clone(), taints };
+            let mut node = json!({
+                "metadata": { "uid": uid.to_string(), "resourceVersion": "7", "labels": { "l/1": "x", "k": "v" } },
+                "spec": { "taints": [{ "key": "a", "timeAdded": "t" }, { "key": "old" }, { "key": "b" }] },
+            });
+            if annotated {
+                node["metadata"]["annotations"] = json!({ "theirs": "1" });
+            }
+            let patch = NodePatch { sequence, node: uid, name: "n".into(), marks: Box::new(marks) };
+            let patch = super::node(&patch).value;
+            let patch: json_patch::Patch = serde_json::from_value(patch).expect("a JSON patch");
+            json_patch::patch(&mut node, &patch).expect("it fits");
+            let new = json!({ "key": "new", "value": sequence.to_string(), "effect": "NoSchedule" });
+            let expected = json!([{ "key": "a", "timeAdded": "t" }, { "key": "b" }, new]);
+            assert_eq!(node["spec"]["taints"], expected);
+            assert_eq!(node["metadata"]["labels"], json!({ "k": "v" }));
+            let annotations = node["metadata"]["annotations"].as_object().expect("there are some");
+            assert!(annotations.contains_key(&journal_key(sequence)));
+            assert_eq!(annotations.contains_key("theirs"), annotated);
+        }
+    }
+}

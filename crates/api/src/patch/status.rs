@@ -1,0 +1,16 @@
+//! A status: written to this uid, and only if the object is still as it was when the status was decided.
+
+use super::json::{add, test};
+use super::{Body, Style};
+use crate::sequence::PodSequenceStatus;
+use rollcall_core::Uid;
+use rollcall_core::planted::{Bug, planted};
+use serde_json::json;
+
+pub fn status(uid: Uid, resource_version: &str, status: &PodSequenceStatus) -> Body {
+    let guards =
+        [test("/metadata/uid", uid.to_string()), test("/metadata/resourceVersion", resource_version)];
+    let guards = guards.into_iter().filter(|_| !planted(Bug::NoTestInStatus));
+    let operations = guards.chain([add("/status", json!(status))]).collect();
+    Body { style: Style::Json, value: operations }
+}

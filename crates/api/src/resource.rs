@@ -1,0 +1,52 @@
+//! Where the API server keeps each kind of object, one row each.
+
+use crate::names;
+use rollcall_core::kind::Kind;
+
+/// How a kind is called in the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resource {
+    pub api_version: &'static str,
+    pub kind: &'static str,
+    pub plural: &'static str,
+}
+
+impl Resource {
+    pub fn of(kind: Kind) -> Resource {
+        let (api_version, kind, plural) = match kind {
+            Kind::Pod => ("v1", "Pod", "pods"),
+            Kind::Deployment => ("apps/v1", "Deployment", "deployments"),
+            Kind::ReplicaSet => ("apps/v1", "ReplicaSet", "replicasets"),
+            Kind::StatefulSet => ("apps/v1", "StatefulSet", "statefulsets"),
+            Kind::DaemonSet => ("apps/v1", "DaemonSet", "daemonsets"),
+            Kind::Job => ("batch/v1", "Job", "jobs"),
+            Kind::Namespace => ("v1", "Namespace", "namespaces"),
+            Kind::Sequence => (names::SEQUENCE_API_VERSION, names::SEQUENCE_KIND, names::SEQUENCE_PLURAL),
+            Kind::Note => ("v1", "ConfigMap", "configmaps"),
+            Kind::Node => ("v1", "Node", "nodes"),
+            Kind::CsiNode => ("storage.k8s.io/v1", "CSINode", "csinodes"),
+        };
+        Resource { api_version, kind, plural }
+    }
+
+    /// The path of all its objects, in one namespace or in all.
+    pub fn path(self, namespace: Option<&str>) -> String {
+        let Resource { api_version, plural, .. } = self;
+        let root = if api_version.contains('/') { "/apis" } else { "/api" };
+        match namespace {
+            Some(namespace) => format!("{root}/{api_version}/namespaces/{namespace}/{plural}"),
+            None => format!("{root}/{api_version}/{plural}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_as_the_api_server_has_them() {
+        assert_eq!(Resource::of(Kind::Pod).path(None), "/api/v1/pods");
+        assert_eq!(Resource::of(Kind::Job).path(Some("shop")), "/apis/batch/v1/namespaces/shop/jobs");
+    }
+}

@@ -1,0 +1,103 @@
+//! Where the loop meets the features: what each of them wants to know besides decisions. Every function goes through the
+//! features; what they do is in their own folders.
+
+use super::Engine;
+use crate::client::Failure;
+use crate::watch::Written;
+use rollcall_core::index::Object;
+use rollcall_core::key::Key;
+use rollcall_core::kind::Kind;
+use rollcall_core::sequence::Settings;
+use std::collections::BTreeSet;
+use tokio::time::Instant;
+
+impl Engine {
+    /// What a decision has to know of the process.
+    pub(super) fn settings(&self, key: Key) -> Settings {
+        match key {
+            Key::Sequence(uid) => Settings { notes: self.can_note(uid) },
+        }
+    }
+
+    /// A decision has been carried out; `finished` if nothing is left to do for its key.
+    pub(super) fn decided(&mut self, key: Key, finished: bool) {
+        match key {
+            Key::Sequence(uid) if finished => {
+                self.index.remove_finished_ghost(uid);
+                self.queue.forget(key);
+                self.forget_reports(uid);
+            }
+            // Its end was not told but found out, by a list.
+            Key::Sequence(uid) if self.index.sequences.get(uid).is_none() => self.forget_reports(uid),
+            Key::Sequence(_) => {}
+        }
+    }
+
+    /// Tells the webhook what has changed. Every replica does so, leading or not.
+    pub(super) fn update_admission_roster(&self, touched: &BTreeSet<Key>, synced: bool) {
+        let lacking = synced && !self.shared.roster().is_complete();
+        if !touched.is_empty() || lacking {
+            let mut roster = self.shared.roster_mut();
+            for Key::Sequence(uid) in touched {
+                roster.update(self.index.facts(), *uid);
+            }
+            if lacking {
+                roster.completed();
+            }
+        }
+    }
+
+    /// An object was seen whose status is ours to write.
+    pub(super) fn seen_with_status(&mut self, written: Written) {
+        self.sequence_seen(written);
+    }
+
+    /// An object is about to be forgotten, because it was deleted.
+    pub(super) fn deleted(&mut self, object: &Object) {
+        if let Object::Sequence(sequence) = object {
+            self.queue.forget(Key::Sequence(sequence.uid));
+            self.forget_reports(sequence.uid);
+        }
+        if let Object::Note(note) = object {
+            self.note_lost(note.sequence);
+        }
+    }
+
+    /// A kind has been listed.
+    pub(super) fn listed(&mut self, kind: Kind) {
+        if kind == Kind::Note {
+            self.notes_listed();
+        }
+    }
+
+    /// A kind cannot be read. Some kinds can be done without.
+    pub(super) fn unreadable(&mut self, kind: Kind, failure: &Failure) {
+        if !matches!(failure.code, Some(403 | 404)) {
+            return;
+        }
+        match kind {
+            // Whoever asks for no CSI driver need not let us see them.
+            Kind::CsiNode => {
+                self.shared.health.heard(kind);
+                if !self.index.is_synced() {
+                    self.index.kind_is_unavailable(kind);
+                }
+            }
+            Kind::Note => {
+                self.shared.health.heard(kind);
+                if !self.index.is_synced() {
+                    self.notes_unreadable(Instant::now());
+                }
+            }
+            Kind::Pod
+            | Kind::Deployment
+            | Kind::ReplicaSet
+            | Kind::StatefulSet
+            | Kind::DaemonSet
+            | Kind::Job
+            | Kind::Namespace
+            | Kind::Sequence
+            | Kind::Node => {}
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What was sent to the API server and not answered, by object. It is a fact like others: nothing more is sent to an object
+//! while a write to it is under way, and a pod whose gate is being removed counts as released.
+
+use crate::{Uid, kind::Kind};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The object of a write. One that is to be created has no uid yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    pub kind: Kind,
+    pub namespace: Arc<str>,
+    pub name: Arc<str>,
+    pub uid: Option<Uid>,
+}
+
+/// By its uid where it has one: an object re-created under the same name is another object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Identity {
+    Uid(Uid),
+    Name(Arc<str>, Arc<str>),
+}
+
+/// What a write does that counts before it is answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Effect {
+    /// The gate that it removes from a pod.
+    pub drops_gate: Option<Arc<str>>,
+}
+
+#[derive(Debug, Default)]
+pub struct InFlight {
+    writes: BTreeMap<(Kind, Identity), Effect>,
+}
+
+impl Target {
+    fn identity(&self) -> (Kind, Identity) {
+        let name = || Identity::Name(self.namespace.clone(), self.name.clone());
+        (self.kind, self.uid.map_or_else(name, Identity::Uid))
+    }
+}
+
+impl InFlight {
+    /// Says whether nothing was under way before: two writes to one object at a time would race with each other.
+    pub fn begin(&mut self, target: &Target, effect: Effect) -> bool {
+        self.writes.insert(target.identity(), effect).is_none()
+    }
+
+    pub fn end(&mut self, target: &Target) {
+        self.writes.remove(&target.identity());
+    }
+
+    pub fn end_of(&mut self, kind: Kind, uid: Uid) {
+        self.writes.remove(&(kind, Identity::Uid(uid)));
+    }
+
+    pub fn is_writing(&self, target: &Target) -> bool {
+        self.writes.contains_key(&target.identity())
+    }
+
+    /// The write to an object that is under way.
+    pub fn on(&self, kind: Kind, uid: Uid) -> Option<&Effect> {
+        self.writes.get(&(kind, Identity::Uid(uid)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(uid: Option<&str>) -> Target {
+        Target { kind: Kind::Pod, namespace: "shop".into(), name: "web".into(), uid: uid.map(Uid::digest) }
+    }
+
+    #[test]
+    fn one_write_per_object_and_a_namesake_is_another_object() {
+        let mut in_flight = InFlight::default();
+        let (old, new, created) = (target(Some("old")), target(Some("new")), target(None));
+        assert!(in_flight.begin(&old, Effect { drops_gate: Some("gate".into()) }));
+        assert!(!in_flight.begin(&old, Effect::default()));
+        assert!(in_flight.begin(&new, Effect::default()) && in_flight.begin(&created, Effect::default()));
+        assert!(!in_flight.begin(&created, Effect::default()), "by its name while it has no uid");
+        in_flight.end(&old);
+        assert!(!in_flight.is_writing(&old) && in_flight.is_writing(&new) && in_flight.is_writing(&created));
+        in_flight.end_of(Kind::Pod, Uid::digest("new"));
+        assert!(in_flight.on(Kind::Pod, Uid::digest("new")).is_none());
+    }
+}

@@ -1,0 +1,121 @@
+//! What is known of a cluster: facts about pods, workloads, namespaces and nodes, how new they are, and what we are writing.
+//! No feature is known here. The features count and decide on these facts; the index tells them what has changed.
+//!
+//! ```text
+//! pods ──owner──▶ owners ──parent──▶ owners        (who wants how many)
+//!   └────node──▶ nodes
+//! ```
+
+mod in_flight;
+mod labelled;
+mod nodes;
+mod owners;
+mod pods;
+
+pub use in_flight::{Effect, InFlight, Target};
+pub use pods::Change;
+
+use crate::{
+    Uid,
+    facts::{Namespace, Owner, Pod},
+    freshness::Freshness,
+    intern::Interner,
+    kind::Kind,
+    selector::Selector,
+};
+use labelled::Labelled;
+use nodes::Nodes;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+#[derive(Debug, Default)]
+pub struct Cluster {
+    /// Boxed: a third of the places in the nodes of a map are empty, and an entry is large.
+    pods: BTreeMap<Uid, Box<PodEntry>>,
+    pod_names: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Uid>>,
+    pod_labels: Labelled,
+    pods_of: BTreeMap<Uid, BTreeSet<Uid>>,
+
+    owners: BTreeMap<Uid, OwnerEntry>,
+    children_of: BTreeMap<Uid, BTreeSet<Uid>>,
+    template_labels: Labelled,
+    /// How often a workload came that wants its pods elsewhere than before.
+    placements: u64,
+
+    namespaces: BTreeMap<Arc<str>, Namespace>,
+    nodes: Nodes,
+
+    pub freshness: Freshness,
+    pub in_flight: InFlight,
+    interner: Interner,
+}
+
+/// A group that claims a pod. It is kept with the pod: a map of its own would cost 50 bytes for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Claim {
+    /// The uid of the object that has the group.
+    pub sequence: Uid,
+    pub group: u32,
+}
+
+/// A pod, and what was found out about it.
+#[derive(Debug)]
+pub struct PodEntry {
+    pub pod: Pod,
+    /// All claims, sorted; the first one of each claimant wins.
+    pub claims: Box<[Claim]>,
+    /// The workload that it belongs to at the top, if that is of a kind that is watched.
+    pub root: Option<Uid>,
+    /// Not of a ReplicaSet that its Deployment has replaced.
+    pub current: bool,
+}
+
+#[derive(Debug)]
+struct OwnerEntry {
+    owner: Owner,
+    /// Changes when it wants its pods on other nodes.
+    placement_since: u64,
+}
+
+impl Cluster {
+    pub fn namespace(&self, name: &str) -> Option<&Namespace> {
+        self.namespaces.get(name)
+    }
+
+    pub fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
+        self.namespaces.values()
+    }
+
+    /// Returns what was known before.
+    pub fn put_namespace(&mut self, namespace: Namespace) -> Option<Namespace> {
+        self.namespaces.insert(namespace.name.clone(), namespace)
+    }
+
+    pub fn remove_namespace(&mut self, name: &str) -> Option<Namespace> {
+        self.namespaces.remove(name)
+    }
+
+    /// A superset of the pods that a selector matches.
+    pub fn pods_to_match(&self, namespace: &str, selector: &Selector) -> Vec<Uid> {
+        self.pod_labels.candidates(namespace, selector)
+    }
+
+    /// A superset of the workloads whose template a selector matches.
+    pub fn owners_to_match(&self, namespace: &str, selector: &Selector) -> Vec<Uid> {
+        self.template_labels.candidates(namespace, selector)
+    }
+
+    /// What is known of a kind comes from another time than the list that begins: every view counts as newer.
+    pub fn forget_versions(&mut self, kind: Kind) {
+        match kind {
+            Kind::Pod => self.pods.values_mut().for_each(|entry| entry.pod.version = 0),
+            Kind::Namespace => self.namespaces.values_mut().for_each(|namespace| namespace.version = 0),
+            Kind::Node => self.nodes.by_name.values_mut().for_each(|node| node.version = 0),
+            Kind::CsiNode => self.nodes.drivers.values_mut().for_each(|drivers| drivers.version = 0),
+            Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet | Kind::DaemonSet | Kind::Job => {
+                self.owners.values_mut().for_each(|entry| entry.owner.version = 0);
+            }
+            Kind::Sequence | Kind::Note => {}
+        }
+    }
+}

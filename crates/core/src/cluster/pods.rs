@@ -1,0 +1,192 @@
+//! Pods, by uid, name, labels and owner.
+
+use super::{Claim, Cluster, PodEntry};
+use crate::{
+    Uid,
+    facts::{OwnerKind, Pin, Pod},
+    kind::Kind,
+};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What is new about a pod, so that what rests on it can be found out again.
+#[derive(Clone, Copy, Debug)]
+pub struct Change {
+    pub labels: bool,
+}
+
+impl Cluster {
+    pub fn pod(&self, uid: Uid) -> Option<&Pod> {
+        self.pods.get(&uid).map(|entry| &entry.pod)
+    }
+
+    pub fn pod_named(&self, namespace: &str, name: &str) -> Option<&Pod> {
+        let uid = self.pod_names.get(namespace)?.get(name)?;
+        self.pod(*uid)
+    }
+
+    pub fn pods(&self) -> impl Iterator<Item = &Pod> {
+        self.pods.values().map(|entry| &entry.pod)
+    }
+
+    pub fn pod_entry(&self, uid: Uid) -> Option<&PodEntry> {
+        self.pods.get(&uid).map(|entry| &**entry)
+    }
+
+    pub fn set_claims(&mut self, uid: Uid, claims: Box<[Claim]>) {
+        if let Some(entry) = self.pods.get_mut(&uid) {
+            entry.claims = claims;
+        }
+    }
+
+    /// Whether a write to this pod is sent and not answered.
+    pub fn is_writing_pod(&self, uid: Uid) -> bool {
+        self.in_flight.on(Kind::Pod, uid).is_some()
+    }
+
+    /// The gate that is being removed from a pod.
+    pub fn gate_being_dropped(&self, uid: Uid) -> Option<&Arc<str>> {
+        self.in_flight.on(Kind::Pod, uid)?.drops_gate.as_ref()
+    }
+
+    /// Takes in a pod, new or changed.
+    pub fn put_pod(&mut self, mut pod: Pod) -> Change {
+        self.share(&mut pod);
+        match self.pods.remove(&pod.uid) {
+            Some(known) => self.update_pod(known, pod),
+            None => self.insert_pod(pod),
+        }
+    }
+
+    fn insert_pod(&mut self, pod: Pod) -> Change {
+        let uid = pod.uid;
+        self.pod_names.entry(pod.namespace.clone()).or_default().insert(pod.name.clone(), uid);
+        self.pod_labels.insert(&pod.namespace, &pod.labels, uid);
+        if let Some(owner) = pod.owner {
+            self.pods_of.entry(owner.uid).or_default().insert(uid);
+        }
+        self.index_pin(&pod, true);
+        let entry = PodEntry { pod, claims: Box::default(), root: None, current: true };
+        self.pods.insert(uid, Box::new(entry));
+        self.resolve_root(uid);
+        Change { labels: true }
+    }
+
+    fn update_pod(&mut self, mut entry: Box<PodEntry>, pod: Pod) -> Change {
+        let uid = pod.uid;
+        let relabelled = entry.pod.labels != pod.labels;
+        let adopted = entry.pod.owner != pod.owner;
+        if relabelled {
+            self.pod_labels.remove(&pod.namespace, &entry.pod.labels, uid);
+            self.pod_labels.insert(&pod.namespace, &pod.labels, uid);
+        }
+        if adopted {
+            self.leave_owner(&entry.pod);
+            if let Some(owner) = pod.owner {
+                self.pods_of.entry(owner.uid).or_default().insert(uid);
+            }
+        }
+        // The watch tells that the write is done, before its answer or instead of it.
+        if self.gate_being_dropped(uid).is_some_and(|gate| !pod.gates.contains(gate)) {
+            self.in_flight.end_of(Kind::Pod, uid);
+        }
+        if entry.pod.pin() != pod.pin() {
+            self.index_pin(&entry.pod, false);
+            self.index_pin(&pod, true);
+        }
+        entry.pod = pod;
+        self.pods.insert(uid, entry);
+        if adopted {
+            self.resolve_root(uid);
+        }
+        Change { labels: relabelled }
+    }
+
+    pub fn remove_pod(&mut self, uid: Uid) {
+        let Some(PodEntry { pod, .. }) = self.pods.remove(&uid).map(|entry| *entry) else { return };
+        self.in_flight.end_of(Kind::Pod, uid);
+        self.pod_labels.remove(&pod.namespace, &pod.labels, uid);
+        self.leave_owner(&pod);
+        self.index_pin(&pod, false);
+        if let Some(names) = self.pod_names.get_mut(&pod.namespace) {
+            if names.get(&pod.name) == Some(&uid) {
+                names.remove(&pod.name);
+            }
+            if names.is_empty() {
+                self.pod_names.remove(&pod.namespace);
+            }
+        }
+    }
+
+    /// Finds out whose pod this is, at the top, and whether it is of the newest revision.
+    pub fn resolve_root(&mut self, uid: Uid) {
+        let Some(entry) = self.pods.get(&uid) else { return };
+        let (root, current) = match entry.pod.owner {
+            None => (None, true),
+            Some(owner) => match owner.kind {
+                OwnerKind::Other => (None, true),
+                OwnerKind::Deployment | OwnerKind::StatefulSet | OwnerKind::DaemonSet | OwnerKind::Job => {
+                    (Some(owner.uid), true)
+                }
+                OwnerKind::ReplicaSet => self.root_of_replica_set(owner.uid),
+            },
+        };
+        let entry = self.pods.get_mut(&uid).expect("looked up above");
+        (entry.root, entry.current) = (root, current);
+    }
+
+    fn root_of_replica_set(&self, uid: Uid) -> (Option<Uid>, bool) {
+        // Not seen yet: counted under its own uid, of which nothing is known, until it is.
+        let Some(replica_set) = self.owner(uid) else { return (Some(uid), true) };
+        match replica_set.parent {
+            Some(parent) if parent.kind == OwnerKind::Deployment => {
+                let newest = self.owner(parent.uid).and_then(|deployment| deployment.revision.as_ref());
+                (Some(parent.uid), newest.is_some() && newest == replica_set.revision.as_ref())
+            }
+            Some(_) | None => (Some(uid), true),
+        }
+    }
+
+    /// All pods of a workload, through its ReplicaSets if it has them.
+    pub fn pods_below(&self, owner: Uid) -> BTreeSet<Uid> {
+        let children = self.children_of.get(&owner).into_iter().flatten();
+        let makers = std::iter::once(&owner).chain(children);
+        makers.filter_map(|maker| self.pods_of.get(maker)).flatten().copied().collect()
+    }
+
+    fn index_pin(&mut self, pod: &Pod, there: bool) {
+        let Some(Pin::Hostname(host)) = pod.pin() else { return };
+        let pods = self.nodes.pinned.entry(host.clone()).or_default();
+        match there {
+            true => pods.insert(pod.uid),
+            false => pods.remove(&pod.uid),
+        };
+        if pods.is_empty() {
+            self.nodes.pinned.remove(host);
+        }
+    }
+
+    fn leave_owner(&mut self, pod: &Pod) {
+        let Some(owner) = pod.owner else { return };
+        if let Some(pods) = self.pods_of.get_mut(&owner.uid) {
+            pods.remove(&pod.uid);
+            if pods.is_empty() {
+                self.pods_of.remove(&owner.uid);
+            }
+        }
+    }
+
+    fn share(&mut self, pod: &mut Pod) {
+        pod.namespace = self.interner.shared(&pod.namespace);
+        pod.node = pod.node.as_ref().map(|node| self.interner.shared(node));
+        pod.labels = self.interner.labels(&pod.labels);
+        for gate in &mut pod.gates {
+            *gate = self.interner.shared(gate);
+        }
+        pod.gates.shrink_to_fit();
+        if let Some(trouble) = &mut pod.trouble {
+            trouble.what = self.interner.shared(&trouble.what);
+            trouble.container = trouble.container.as_ref().map(|name| self.interner.shared(name));
+        }
+    }
+}

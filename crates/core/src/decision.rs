@@ -1,0 +1,150 @@
+//! What was decided: actions named by the object that they write, and what people are told. A decision is so specific that
+//! nothing is left to choose for whoever carries it out.
+
+use crate::{
+    Timestamp, Uid,
+    cluster::{Effect, Target},
+    facts::NodeConstraints,
+    kind::Kind,
+    sequence::{Status, index::Note, marks::Marks, spec::Recorded, views::Judgements},
+};
+use std::sync::Arc;
+
+/// One write.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    PatchPod(PodPatch),
+    PatchNode(NodePatch),
+    WriteNote { note: Box<Note> },
+    DropNote { sequence: Uid },
+}
+
+/// A change of the pod of this uid.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodPatch {
+    pub uid: Uid,
+    pub namespace: Arc<str>,
+    pub name: Arc<str>,
+    /// The scheduling gate that goes.
+    pub drop_gate: Option<DropGate>,
+    /// Labels of nodes that the pod must not land on.
+    pub avoid: Vec<Arc<str>>,
+    /// Taints that keep nodes closed for others, and not for this pod.
+    pub tolerate: Vec<Arc<str>>,
+    /// What the pod asks of its node, as it was seen: what is added must fit to it. Empty where nothing is added.
+    pub constraints: NodeConstraints,
+}
+
+impl PodPatch {
+    pub fn target(&self) -> Target {
+        let (namespace, name) = (self.namespace.clone(), self.name.clone());
+        Target { kind: Kind::Pod, namespace, name, uid: Some(self.uid) }
+    }
+
+    /// What counts as soon as it is sent.
+    pub fn effect(&self) -> Effect {
+        Effect { drops_gate: self.drop_gate.as_ref().map(|gate| gate.name.clone()) }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DropGate {
+    pub name: Arc<str>,
+    /// Its place in the list of gates, as it was seen.
+    pub place: Option<usize>,
+}
+
+/// What a sequence has to say about the node of this uid.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodePatch {
+    pub sequence: Uid,
+    pub node: Uid,
+    pub name: Arc<str>,
+    pub marks: Box<Marks>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    pub actions: Vec<Action>,
+    /// There is more to do than the budget allowed; ask again when there is room.
+    pub more: bool,
+    /// `None` where there is no object to write it to, as for the ghost of a deleted sequence.
+    pub status: Option<Status>,
+    /// The status has something that must not wait: a phase, or a time that a later decision needs.
+    pub urgent: bool,
+    pub events: Vec<Event>,
+    /// When to decide again if nothing happens.
+    pub wake_at: Option<Timestamp>,
+    pub keep: Keep,
+    /// Nothing is left to do, ever: what stands for the key can be forgotten.
+    pub finished: bool,
+}
+
+/// What the next decision about the same key is to know.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Keep {
+    #[default]
+    Nothing,
+    Sequence {
+        /// The times that were decided, until the status has them.
+        recorded: Box<Recorded>,
+        /// In Node scope: what was judged anew about nodes.
+        nodes: Judgements,
+    },
+}
+
+impl Decision {
+    pub fn nothing() -> Decision {
+        Decision {
+            actions: Vec::new(),
+            more: false,
+            status: None,
+            urgent: false,
+            events: Vec::new(),
+            wake_at: None,
+            keep: Keep::Nothing,
+            finished: false,
+        }
+    }
+}
+
+/// An object that people are told about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    pub kind: Kind,
+    pub namespace: Arc<str>,
+    pub name: Arc<str>,
+    pub uid: Uid,
+}
+
+impl Subject {
+    /// What we do to objects of this kind, in one word: the `action` of an event.
+    pub fn action(&self) -> &'static str {
+        match self.kind {
+            Kind::Sequence => "Sequence",
+            _ => "Start",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EventKind {
+    Normal,
+    Warning,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub about: Subject,
+    pub kind: EventKind,
+    pub reason: &'static str,
+    pub message: String,
+}
+
+/// An invariant that a decision breaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// `S1`, `S7` …, as the reliability page of the docs numbers them.
+    pub invariant: &'static str,
+    pub detail: String,
+}

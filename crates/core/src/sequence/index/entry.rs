@@ -1,0 +1,216 @@
+//! A sequence with its counts.
+
+use super::{Cell, Mode, NodeResults, no_cells};
+use crate::{
+    Uid,
+    cluster::Claim,
+    facts::Owner,
+    journal::later_of,
+    planted::{Bug, planted},
+    sequence::{
+        NodeView, Sequence,
+        keys::{keys, prefix},
+        spec::{Enforcement, Recorded, Scope, Spec},
+        status::Phase,
+    },
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A sequence with its counts.
+#[derive(Debug)]
+pub struct SequenceEntry {
+    pub sequence: Sequence,
+    /// Deleted; what is left of it takes its gate from the pods it still holds.
+    pub ghost: bool,
+    cells: Vec<Cell>,
+    /// Pods that a group of this sequence claims and an earlier one has, by group.
+    claimed_by_earlier_group: BTreeMap<u32, BTreeSet<Uid>>,
+    members_by_annotation: BTreeMap<u32, u32>,
+    /// What was decided last, newer than what the status has recorded.
+    pub(super) remembered: Option<Recorded>,
+    /// Its note tells all that would have to be done for its spec. Kept here, because a decision must not
+    /// compare thousands of names each time.
+    pub(super) noted: bool,
+    mode: Mode,
+    /// In Node scope: what is counted and was judged, per node, and of the pods that belong to none yet.
+    pub(super) node_results: NodeResults,
+    floating: Vec<Cell>,
+    /// In Node scope: the key of each group.
+    keys: Vec<Arc<str>>,
+}
+
+impl SequenceEntry {
+    pub(super) fn new(sequence: Sequence, ghost: bool, mode: Mode) -> SequenceEntry {
+        let groups = sequence.spec.as_ref().map_or(0, |spec| spec.groups.len());
+        let keys = match &sequence.spec {
+            Ok(spec) if spec.scope == Scope::Node => {
+                let prefix = prefix(spec.guard, mode.taint_prefix);
+                keys(prefix, &sequence.namespace, &sequence.name, &spec.groups)
+            }
+            Ok(_) | Err(_) => Vec::new(),
+        };
+        SequenceEntry {
+            sequence,
+            ghost,
+            cells: no_cells(groups),
+            claimed_by_earlier_group: BTreeMap::new(),
+            members_by_annotation: BTreeMap::new(),
+            remembered: None,
+            noted: false,
+            mode,
+            node_results: NodeResults::new(groups),
+            floating: no_cells(groups),
+            keys,
+        }
+    }
+
+    /// Its name, if its pods are in its own namespace: only those can name it.
+    pub(super) fn name_if_own_namespace(&self) -> Option<&str> {
+        let spec = self.spec()?;
+        (spec.pod_namespace == self.sequence.namespace).then_some(&*self.sequence.name)
+    }
+
+    /// In Node scope: what keeps a node closed for a group.
+    pub fn key(&self, group: usize) -> &Arc<str> {
+        &self.keys[group]
+    }
+
+    pub fn keys(&self) -> &[Arc<str>] {
+        &self.keys
+    }
+
+    /// The members of a group that belong to a node; `None` if there are none of any group.
+    pub fn cell_on(&self, node: &str, group: usize) -> Option<&Cell> {
+        self.node_results.cell(node, group)
+    }
+
+    /// The members of a group that belong to no node yet.
+    pub fn floating(&self, group: usize) -> &Cell {
+        &self.floating[group]
+    }
+
+    pub(super) fn change_cell_at(
+        &mut self,
+        node: Option<(&Arc<str>, bool)>,
+        group: u32,
+        change: impl FnOnce(&mut Cell),
+    ) {
+        match node {
+            Some((node, exists)) => self.node_results.change_cell(node, exists, group, change),
+            None => change(&mut self.floating[group as usize]),
+        }
+    }
+
+    /// What is known of each node.
+    pub fn node_results(&self) -> &NodeResults {
+        &self.node_results
+    }
+
+    /// Something about a node has changed. If it is gone, or another one has its name, what was decided about it is void.
+    pub(super) fn look_again(&mut self, node: &Arc<str>, there: bool, another: bool) {
+        if (another || !there) && !planted(Bug::NodeNameNotUid) {
+            self.node_results.forget(node);
+        }
+        if there {
+            self.node_results.look_again(node);
+        }
+    }
+
+    /// What was decided last about a node.
+    pub fn view_of(&self, node: &str) -> Option<&NodeView> {
+        self.node_results.judged(node).map(|judged| &judged.view)
+    }
+
+    /// Whether its note tells all that would have to be done.
+    pub fn is_noted(&self) -> bool {
+        self.noted
+    }
+
+    /// Whether `spec.suspend` is set; a spec that cannot be understood leaves that as it was.
+    pub fn is_suspended(&self) -> bool {
+        self.sequence.spec.as_ref().map_or(self.recorded().suspended, |spec| spec.suspend)
+    }
+
+    /// Its spec, if it can be acted on: valid, and of a scope this index counts.
+    pub fn spec(&self) -> Option<&Arc<Spec>> {
+        self.sequence.spec.as_ref().ok().filter(|spec| spec.scope == Scope::Cluster || self.mode.full)
+    }
+
+    pub fn cell(&self, group: usize) -> &Cell {
+        &self.cells[group]
+    }
+
+    pub(super) fn cell_mut(&mut self, group: u32) -> &mut Cell {
+        &mut self.cells[group as usize]
+    }
+
+    /// A workload wants another number of pods; says whether any of its are members.
+    pub(super) fn recount(&mut self, owner: &Owner) -> bool {
+        let Some(spec) = self.spec().cloned() else { return false };
+        let mut concerned = false;
+        for (group, cell) in spec.groups.iter().zip(&mut self.cells) {
+            if cell.is_of(owner.uid) {
+                cell.recount(owner.uid, Some(owner), group.until);
+                concerned = true;
+            }
+        }
+        concerned
+    }
+
+    /// Pods of a group that its list does not name: they say themselves that they belong to it.
+    pub fn members_by_annotation(&self, group: usize) -> u32 {
+        self.members_by_annotation.get(&(group as u32)).copied().unwrap_or_default()
+    }
+
+    pub(super) fn count_member_by_annotation(&mut self, group: u32, add: bool) {
+        let number = self.members_by_annotation.entry(group).or_default();
+        *number = if add { *number + 1 } else { number.saturating_sub(1) };
+    }
+
+    /// How many pods a group lists or selects that belong to an earlier group.
+    pub fn claimed_by_earlier_group(&self, group: usize) -> u32 {
+        self.claimed_by_earlier_group.get(&(group as u32)).map_or(0, |pods| pods.len() as u32)
+    }
+
+    /// The pods that two groups of this sequence claim.
+    pub fn duplicates(&self) -> impl Iterator<Item = (usize, Uid)> {
+        self.claimed_by_earlier_group
+            .iter()
+            .flat_map(|(group, pods)| pods.iter().map(move |pod| (*group as usize, *pod)))
+    }
+
+    pub(super) fn set_claimed_by_earlier_group(&mut self, claim: Claim, pod: Uid, lost: bool) {
+        let pods = self.claimed_by_earlier_group.entry(claim.group).or_default();
+        match lost {
+            true => pods.insert(pod),
+            false => pods.remove(&pod),
+        };
+        if pods.is_empty() {
+            self.claimed_by_earlier_group.remove(&claim.group);
+        }
+    }
+
+    /// Takes over the times that another controller, which acts at the same time, has journaled for the same steps.
+    pub(super) fn agree_with(&mut self, seen: &Sequence) {
+        let Some(remembered) = &mut self.remembered else { return };
+        // What has begun has begun, whoever began it.
+        if remembered.phase == Some(Phase::Pending)
+            && matches!(seen.recorded.phase, Some(Phase::InProgress | Phase::Completed))
+        {
+            remembered.phase = seen.recorded.phase;
+        }
+        let bootstrap = seen.spec.as_ref().is_ok_and(|spec| spec.enforcement == Enforcement::Bootstrap);
+        for (id, ours) in &mut remembered.groups {
+            if let Some(theirs) = seen.recorded.groups.get(id) {
+                ours.agree_with(theirs, bootstrap);
+            }
+        }
+        remembered.resumed_at = later_of(remembered.resumed_at, seen.recorded.resumed_at, bootstrap);
+    }
+
+    /// The times that decisions go by: what was decided last, else what the status has recorded.
+    pub fn recorded(&self) -> &Recorded {
+        self.remembered.as_ref().unwrap_or(&self.sequence.recorded)
+    }
+}

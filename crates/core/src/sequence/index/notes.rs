@@ -1,0 +1,155 @@
+//! The notes that sequences leave, and the ghosts that are raised from them. See docs/decisions/0001.
+
+use super::{Mode, SequenceEntry, Sequences};
+use crate::{
+    Uid,
+    cluster::Cluster,
+    freshness::Freshness,
+    key::Touched,
+    kind::Kind,
+    sequence::{
+        Sequence,
+        spec::{Recorded, Spec},
+    },
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What must still be done if a sequence is deleted while nobody watches. Says everything a ghost needs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Note {
+    /// The uid of the sequence it speaks of.
+    pub sequence: Uid,
+    pub version: u64,
+    pub namespace: Arc<str>,
+    pub name: Arc<str>,
+    /// Of the sequence, when this was written.
+    pub generation: i64,
+    pub spec: Arc<Spec>,
+}
+
+impl Note {
+    /// Whether it tells all that would have to be done for `spec`.
+    pub fn says(&self, spec: &Spec) -> bool {
+        let members = self.spec.groups.iter().map(|group| &group.members);
+        self.spec.pod_namespace == spec.pod_namespace
+            && self.spec.gate == spec.gate
+            && members.eq(spec.groups.iter().map(|group| &group.members))
+    }
+
+    pub(super) fn ghost(self, mode: Mode) -> SequenceEntry {
+        let Note { sequence: uid, version, namespace, name, generation, spec } = self;
+        let (spec, opened_by_hand, recorded) = (Ok(spec), BTreeSet::new(), Recorded::default());
+        let sequence = Sequence { uid, namespace, name, version, generation, spec, opened_by_hand, recorded };
+        SequenceEntry::new(sequence, true, mode)
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Notes {
+    by_sequence: BTreeMap<Uid, Note>,
+    /// Sequences seen deleted whose note may still be there.
+    deleted_with_note: BTreeSet<Uid>,
+    /// Notes of sequences that are not known here.
+    orphan_notes: BTreeSet<Uid>,
+    /// Uids that were known before the last list of sequences began and are missing from it: proven deleted. They are known
+    /// from a note, or from what a sequence has left on a node.
+    absent_from_last_list: BTreeSet<Uid>,
+}
+
+impl Notes {
+    pub fn get(&self, sequence: Uid) -> Option<&Note> {
+        self.by_sequence.get(&sequence)
+    }
+
+    /// The end of a sequence was seen, so what is to be done is known here; its note is only waiting to be removed.
+    pub(super) fn set_deleted(&mut self, sequence: Uid) {
+        if self.by_sequence.contains_key(&sequence) {
+            self.deleted_with_note.insert(sequence);
+        }
+    }
+}
+
+impl Sequences {
+    pub fn note(&self, sequence: Uid) -> Option<&Note> {
+        self.notes.get(sequence)
+    }
+
+    pub fn notes(&self) -> impl Iterator<Item = &Note> {
+        self.notes.by_sequence.values()
+    }
+
+    pub fn apply_note(&mut self, cluster: &mut Cluster, note: Note, touched: &mut Touched) {
+        let uid = note.sequence;
+        self.notes.by_sequence.insert(uid, note);
+        touched.sequence(uid);
+        self.compare_note(uid);
+        self.adopt_notes(cluster, touched);
+    }
+
+    pub fn delete_note(&mut self, sequence: Uid, touched: &mut Touched) {
+        self.notes.by_sequence.remove(&sequence);
+        self.notes.deleted_with_note.remove(&sequence);
+        touched.sequence(sequence);
+        self.compare_note(sequence);
+    }
+
+    /// What is known comes from another time than the list that begins: every view counts as newer.
+    pub fn forget_note_versions(&mut self) {
+        self.notes.by_sequence.values_mut().for_each(|note| note.version = 0);
+    }
+
+    /// A list of sequences begins: whoever is not known now, and is missing from it, is gone.
+    pub fn list_begins(&mut self) {
+        self.notes.absent_from_last_list = self.notes.orphan_notes.clone();
+        self.notes.absent_from_last_list.extend(self.unknown_sequences_on_nodes());
+    }
+
+    pub(super) fn is_absent_from_last_list(&self, sequence: Uid) -> bool {
+        self.notes.absent_from_last_list.contains(&sequence)
+    }
+
+    /// Settles whether a note tells what its sequence needs, or has no sequence that is known.
+    pub(super) fn compare_note(&mut self, uid: Uid) {
+        let (note, entry) = (self.notes.by_sequence.get(&uid), self.entries.get_mut(&uid));
+        let orphaned = note.is_some() && entry.is_none() && !self.notes.deleted_with_note.contains(&uid);
+        if let Some(entry) = entry {
+            entry.noted = match (note, entry.sequence.spec.as_ref()) {
+                // One of a newer generation was written by somebody who has heard more, and is not ours to correct.
+                (Some(note), Ok(spec)) => note.says(spec) || note.generation > entry.sequence.generation,
+                (_, _) => false,
+            };
+        }
+        match orphaned {
+            true => self.notes.orphan_notes.insert(uid),
+            false => self.notes.orphan_notes.remove(&uid),
+        };
+    }
+
+    /// Raises a ghost for every note whose sequence is gone. That the sequence is not known here proves nothing: its note may
+    /// be seen before it is. Either its end was seen, or a list of sequences taken after the note was written lacks it: by its
+    /// version, which one cluster counts for all kinds, or by the order of events here.
+    pub fn adopt_notes(&mut self, cluster: &mut Cluster, touched: &mut Touched) {
+        let freshness = &cluster.freshness;
+        if self.notes.orphan_notes.is_empty()
+            || !freshness.is_synced(Kind::Sequence)
+            || !freshness.is_synced(Kind::Note)
+        {
+            return;
+        }
+        let orphans = self.notes.orphan_notes.iter().filter_map(|uid| self.notes.get(*uid));
+        let orphans: Vec<Note> = orphans.filter(|note| self.is_orphan(freshness, note)).cloned().collect();
+        for note in orphans {
+            let uid = note.sequence;
+            touched.sequence(uid);
+            self.change(cluster, uid, Some(note.ghost(self.mode)), touched);
+        }
+    }
+
+    fn is_orphan(&self, freshness: &Freshness, note: &Note) -> bool {
+        let listed = freshness.last_list(Kind::Sequence).map(|list| list.version);
+        freshness.is_deleted(note.sequence)
+            || self.is_absent_from_last_list(note.sequence)
+            || listed.is_some_and(|listed| note.version <= listed)
+    }
+}
