@@ -20,6 +20,7 @@ impl Resource {
             Kind::StatefulSet => ("apps/v1", "StatefulSet", "statefulsets"),
             Kind::DaemonSet => ("apps/v1", "DaemonSet", "daemonsets"),
             Kind::Job => ("batch/v1", "Job", "jobs"),
+            Kind::CronJob => ("batch/v1", "CronJob", "cronjobs"),
             Kind::Namespace => ("v1", "Namespace", "namespaces"),
             Kind::Sequence => (names::SEQUENCE_API_VERSION, names::SEQUENCE_KIND, names::SEQUENCE_PLURAL),
             Kind::Note => ("v1", "ConfigMap", "configmaps"),

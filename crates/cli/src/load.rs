@@ -197,12 +197,13 @@ pub async fn load_pod(connection: &Connection, name: &str, sequences: &Sequences
 }
 
 /// The kinds whose number of pods counts, in the order in which they own each other.
-const OWNERS: [(OwnerKind, &str, &str); 5] = [
+const OWNERS: [(OwnerKind, &str, &str); 6] = [
     (OwnerKind::Deployment, "apps/v1", "deployments"),
     (OwnerKind::ReplicaSet, "apps/v1", "replicasets"),
     (OwnerKind::StatefulSet, "apps/v1", "statefulsets"),
     (OwnerKind::DaemonSet, "apps/v1", "daemonsets"),
     (OwnerKind::Job, "batch/v1", "jobs"),
+    (OwnerKind::CronJob, "batch/v1", "cronjobs"),
 ];
 
 /// All objects of a list, page by page.

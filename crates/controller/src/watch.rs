@@ -211,9 +211,12 @@ pub fn all(
         };
         match kind {
             Kind::Pod => watch.stream::<PodFacts>(),
-            Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet | Kind::DaemonSet | Kind::Job => {
-                watch.stream::<OwnerObject>()
-            }
+            Kind::Deployment
+            | Kind::ReplicaSet
+            | Kind::StatefulSet
+            | Kind::DaemonSet
+            | Kind::Job
+            | Kind::CronJob => watch.stream::<OwnerObject>(),
             Kind::Namespace => watch.stream::<NamespaceObject>(),
             Kind::Sequence => watch.stream::<SequenceObject>(),
             Kind::Note => watch.stream::<NoteObject>(),

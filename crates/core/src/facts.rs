@@ -118,17 +118,19 @@ pub enum OwnerKind {
     StatefulSet,
     DaemonSet,
     Job,
-    /// A kind that is not watched (an operator's, a CronJob): its pods count as themselves.
+    CronJob,
+    /// A kind that is not watched (an operator's): its pods count as themselves.
     Other,
 }
 
 impl OwnerKind {
-    pub const ALL: [OwnerKind; 6] = [
+    pub const ALL: [OwnerKind; 7] = [
         OwnerKind::Deployment,
         OwnerKind::ReplicaSet,
         OwnerKind::StatefulSet,
         OwnerKind::DaemonSet,
         OwnerKind::Job,
+        OwnerKind::CronJob,
         OwnerKind::Other,
     ];
 
@@ -144,6 +146,7 @@ impl OwnerKind {
             OwnerKind::StatefulSet => "StatefulSet",
             OwnerKind::DaemonSet => "DaemonSet",
             OwnerKind::Job => "Job",
+            OwnerKind::CronJob => "CronJob",
             OwnerKind::Other => "owner",
         }
     }
@@ -158,6 +161,7 @@ pub struct Owner {
     pub name: Arc<str>,
     pub version: u64,
     pub parent: Option<OwnerRef>,
+    pub created: Timestamp,
     pub template_labels: Labels,
     /// How many pods it wants. `None` while its controller has not seen its newest generation: then the number
     /// is unknown, which is never the same as 0.

@@ -37,6 +37,7 @@ kinds! {
     StatefulSet = "statefulsets", Always;
     DaemonSet = "daemonsets", Always;
     Job = "jobs", Always;
+    CronJob = "cronjobs", Always;
     Namespace = "namespaces", Always;
     Sequence = "podsequences", Always;
     Note = "notes", Always;
@@ -64,6 +65,7 @@ impl Kind {
             OwnerKind::StatefulSet => Some(Kind::StatefulSet),
             OwnerKind::DaemonSet => Some(Kind::DaemonSet),
             OwnerKind::Job => Some(Kind::Job),
+            OwnerKind::CronJob => Some(Kind::CronJob),
             OwnerKind::Other => None,
         }
     }

@@ -1,13 +1,14 @@
 //! The sequences as admission sees them: whom a new pod belongs to, and what it gets for that.
 
 use crate::Uid;
-use crate::facts::Namespace;
+use crate::cluster::Cluster;
+use crate::facts::{Namespace, Owner, OwnerKind};
 use crate::labels::Labels;
 use crate::sequence::Facts;
 use crate::sequence::index::{MEMBERSHIP_KEY, membership_value};
 use crate::sequence::keys::keys;
-use crate::sequence::spec::{Members, NodeGuard, Scope, Sequence, Spec};
-use std::collections::BTreeMap;
+use crate::sequence::spec::{Members, NodeGuard, Scope, Sequence, Spec, WorkloadRef};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A sequence that may claim pods of the namespace it names.
@@ -19,6 +20,91 @@ pub struct Claimant {
     may_taint: bool,
     /// With `nodeGuard: Taints`, where that is permitted: the key of each group.
     taints: Vec<Arc<str>>,
+    makers: Makers,
+}
+
+/// A pod as it is created: nobody has seen it yet.
+#[derive(Clone, Copy, Debug)]
+pub struct NewPod<'a> {
+    /// Empty while it is to be generated.
+    pub name: &'a str,
+    pub labels: &'a Labels,
+    pub owner: Option<PodOwner<'a>>,
+}
+
+/// The controlling owner that a new pod names.
+#[derive(Clone, Copy, Debug)]
+pub struct PodOwner<'a> {
+    pub kind: OwnerKind,
+    pub name: &'a str,
+    pub uid: Uid,
+}
+
+/// The ReplicaSets and Jobs that make the pods of the Deployments and CronJobs that groups name, as far as they have been seen.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Makers {
+    /// Which state of the workloads this is.
+    as_of: u64,
+    /// By group.
+    own: BTreeMap<usize, BTreeSet<Uid>>,
+    /// Those that are called alike, and belong to others.
+    of_others: BTreeSet<Uid>,
+}
+
+impl Makers {
+    fn new(cluster: &Cluster, spec: &Spec) -> Makers {
+        let mut makers = Makers { as_of: cluster.owner_changes(), ..Makers::default() };
+        for (position, group) in spec.groups.iter().enumerate() {
+            let Members::Workload(workload) = &group.members else { continue };
+            let Some(kind) = made_by(workload.kind) else { continue };
+            let is_alike = |owner: &&Owner| owner.name.starts_with(&*workload.name);
+            for maker in cluster.owners_in(&spec.pod_namespace, kind).filter(is_alike) {
+                let above = cluster.parent_of(maker);
+                match above.is_some_and(|above| above.kind == workload.kind && above.name == workload.name) {
+                    true => makers.own.entry(position).or_default().insert(maker.uid),
+                    false => makers.of_others.insert(maker.uid),
+                };
+            }
+        }
+        makers
+    }
+
+    /// Whether an owner makes pods for the workload that a group names. One that has not been seen yet is known by its name.
+    fn include(&self, position: usize, workload: &WorkloadRef, owner: PodOwner<'_>, labels: &Labels) -> bool {
+        if made_by(workload.kind) != Some(owner.kind) || self.of_others.contains(&owner.uid) {
+            return false;
+        }
+        let seen = self.own.get(&position).is_some_and(|own| own.contains(&owner.uid));
+        let rest = owner.name.strip_prefix(&*workload.name).and_then(|rest| rest.strip_prefix('-'));
+        seen || rest.is_some_and(|rest| match workload.kind {
+            // The Deployment controller gives it to its ReplicaSets and their pods, and to nobody else.
+            OwnerKind::Deployment => labels.get("pod-template-hash").is_some_and(|hash| **hash == *rest),
+            // The CronJob controller adds the minute of the run.
+            _ => !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()),
+        })
+    }
+}
+
+/// What makes the pods of a workload, if it does not make them itself.
+fn made_by(kind: OwnerKind) -> Option<OwnerKind> {
+    match kind {
+        OwnerKind::Deployment => Some(OwnerKind::ReplicaSet),
+        OwnerKind::CronJob => Some(OwnerKind::Job),
+        OwnerKind::ReplicaSet
+        | OwnerKind::StatefulSet
+        | OwnerKind::DaemonSet
+        | OwnerKind::Job
+        | OwnerKind::Other => None,
+    }
+}
+
+/// Whether who makes pods has to be looked up for any group.
+fn needs_makers(spec: &Spec) -> bool {
+    let kinds = spec.groups.iter().filter_map(|group| match &group.members {
+        Members::Workload(workload) => made_by(workload.kind),
+        Members::Names(_) | Members::Selector(_) => None,
+    });
+    kinds.count() > 0
 }
 
 impl Claimant {
@@ -28,19 +114,34 @@ impl Claimant {
         let taints = may_taint && spec.scope == Scope::Node && spec.guard == NodeGuard::Taints;
         let (namespace, name) = (sequence.namespace.clone(), sequence.name.clone());
         let taints = if taints { keys(taint_prefix, &namespace, &name, &spec.groups) } else { Vec::new() };
-        Some(Claimant { namespace, name, spec, may_taint, taints })
+        Some(Claimant { namespace, name, spec, may_taint, taints, makers: Makers::default() })
     }
 
-    /// The first group that claims a pod of its namespace: by its name, by its labels, or because it says so itself.
-    pub fn group_of(&self, name: &str, labels: &Labels) -> Option<usize> {
+    /// The first group that claims a pod of its namespace: by its name, by its labels, by its owner, or because the pod says so
+    /// itself.
+    pub fn group_of(&self, pod: NewPod<'_>) -> Option<usize> {
+        let NewPod { name, labels, owner } = pod;
         let word = labels.get(MEMBERSHIP_KEY).filter(|_| self.namespace == self.spec.pod_namespace);
         self.spec.groups.iter().enumerate().position(|(position, group)| {
             let listed = match &group.members {
                 Members::Names(names) => names.contains(name),
                 Members::Selector(selector) => selector.matches(labels),
+                Members::Workload(workload) => {
+                    return owner.is_some_and(|owner| {
+                        owner.kind == workload.kind && *owner.name == *workload.name
+                            || self.makers.include(position, workload, owner, labels)
+                    });
+                }
             };
             listed || word.is_some_and(|word| *word == membership_value(&self.name, position))
         })
+    }
+
+    fn with_makers(self, cluster: &Cluster) -> Claimant {
+        match needs_makers(&self.spec) {
+            true => Claimant { makers: Makers::new(cluster, &self.spec), ..self },
+            false => self,
+        }
     }
 
     pub fn gate(&self) -> &str {
@@ -72,14 +173,17 @@ impl Roster {
         let same = match (known, now) {
             (None, None) => true,
             (Some(known), Some((sequence, may_taint))) => {
+                let as_of = || known.makers.as_of == facts.cluster.owner_changes();
                 known.may_taint == may_taint
+                    && (!needs_makers(&known.spec) || as_of())
                     && sequence.spec.as_ref().is_ok_and(|spec| Arc::ptr_eq(spec, &known.spec))
             }
             (_, _) => false,
         };
         if !same {
             let prefix = facts.sequences.mode().taint_prefix;
-            self.set(uid, now.and_then(|(sequence, may_taint)| Claimant::of(sequence, may_taint, prefix)));
+            let claimant = now.and_then(|(sequence, may_taint)| Claimant::of(sequence, may_taint, prefix));
+            self.set(uid, claimant.map(|claimant| claimant.with_makers(facts.cluster)));
         }
     }
 
@@ -132,7 +236,6 @@ fn claiming(facts: Facts<'_>, uid: Uid) -> Option<(&Sequence, bool)> {
 mod tests {
     use super::*;
     use crate::sequence::spec::Recorded;
-    use std::collections::BTreeSet;
 
     fn sequence(name: &str, target: &str) -> Sequence {
         let spec = crate::sequence::spec::Spec {

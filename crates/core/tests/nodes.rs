@@ -3,12 +3,12 @@
 mod support;
 
 use rollcall_core::Uid;
-use rollcall_core::facts::{Namespace, NodeConstraints, OwnerKind, Pin, Pod, PodPhase};
+use rollcall_core::facts::{Namespace, NodeConstraints, Owner, OwnerKind, Pin, Pod, PodPhase};
 use rollcall_core::index::Object;
 use rollcall_core::kind::Kind;
 use rollcall_core::node::{Drivers, Effect, Node, Placement, Taint, Toleration};
 use rollcall_core::sequence::spec::{
-    DeletionPolicy, Enforcement, Members, NodeGuard, NodeReady, Scope, Spec,
+    DeletionPolicy, Enforcement, Members, NodeGuard, NodeReady, Scope, Spec, WorkloadRef,
 };
 use rollcall_core::sequence::status::ConditionKind;
 use rollcall_core::sequence::{Phase, Sequence, Status, keys};
@@ -134,6 +134,70 @@ fn every_node_opens_on_its_own() {
     scene.ready_on("app-1", "a");
     let nodes = scene.status().nodes.as_ref().expect("of Node scope");
     assert_eq!((nodes.total, nodes.complete, scene.status().phase), (2, 2, Phase::Completed));
+}
+
+fn named(kind: OwnerKind, name: &str) -> Members {
+    Members::Workload(WorkloadRef { kind, name: name.into() })
+}
+
+#[test]
+fn members_by_reference_go_by_nodes_too() {
+    let mut scene = Scene::new(&["a", "b"]);
+    scene.spec.groups[0].members = named(OwnerKind::DaemonSet, "driver");
+    scene.spec.groups[1].members = named(OwnerKind::Deployment, "app");
+    let mut scene = scene.begin();
+    assert_eq!(scene.closed(), ["a", "b"]);
+    scene.world.apply(Object::Owner(owner(OwnerKind::Deployment, HOME, "app", "", 1)));
+    scene.world.apply(Object::Owner(Owner {
+        parent: Some(owner_ref(OwnerKind::Deployment, HOME, "app")),
+        ..owner(OwnerKind::ReplicaSet, HOME, "app-1", "", 1)
+    }));
+    let mut app = pod(HOME, "app-1", "app-1", "", scene.world.now);
+    app.owner = Some(owner_ref(OwnerKind::ReplicaSet, HOME, "app-1"));
+    scene.world.apply(Object::Pod(app));
+    scene.settle();
+    scene.driver_on("a");
+    scene.ready_on("driver-a", "a");
+    assert_eq!(scene.closed(), ["b"]);
+    assert!(!scene.is_held("app-1"));
+    scene.driver_on("b");
+    scene.ready_on("driver-b", "b");
+    scene.ready_on("app-1", "a");
+    assert_eq!(scene.status().phase, Phase::Completed);
+}
+
+#[test]
+fn a_workload_that_is_missing_is_complete_on_no_node() {
+    let mut scene = Scene::new(&["a"]);
+    scene.spec.groups[0].members = named(OwnerKind::DaemonSet, "other");
+    let mut scene = scene.begin();
+    scene.app("app-1");
+    assert!(scene.is_held("app-1"));
+    assert_eq!(scene.closed(), ["a"]);
+    let status = scene.status().clone();
+    assert_eq!(status.blocked_by[0].blocker.reason.code(), "WorkloadMissing", "{}", status.message);
+    // It comes, and wants no pod on this node.
+    let mut other = owner(OwnerKind::DaemonSet, HOME, "other", "", 0);
+    let node_selector = labels("disk=ssd");
+    other.placement = Some(Box::new(Placement { node_selector, ..Placement::default() }));
+    scene.world.apply(Object::Owner(other));
+    scene.settle();
+    assert!(!scene.is_held("app-1"), "{}", scene.status().message);
+}
+
+#[test]
+fn an_optional_group_that_is_absent_is_passed_on_every_node() {
+    let mut scene = Scene::new(&["a"]);
+    scene.spec.groups[0].members = named(OwnerKind::DaemonSet, "other");
+    scene.spec.groups[0].optional = true;
+    let mut scene = scene.begin();
+    scene.app("app-1");
+    assert!(scene.is_held("app-1"), "it may come in a moment");
+    scene.world.now = at(3);
+    scene.settle();
+    assert!(!scene.is_held("app-1"));
+    scene.ready_on("app-1", "a");
+    assert_eq!((scene.status().phase, scene.status().groups[0].expected), (Phase::Completed, Some(0)));
 }
 
 #[test]

@@ -27,6 +27,7 @@ fn every_reason() -> Vec<Reason> {
         Reason::Settling { group: group.clone(), until },
         Reason::NotCreated { pod: pod.clone() },
         Reason::WorkloadMissing { workload: "deployment/db".into(), similar: vec!["deployment/db2".into()] },
+        Reason::NoRunYet { cron_job: "nightly".into() },
         Reason::OwnGate {
             pod: pod.clone(),
             gate: "podsequence.example.com/launch-gate".into(),

@@ -6,8 +6,9 @@ use rollcall_api::names::{POD_SEQUENCE_GROUP, POD_SEQUENCE_NAME};
 use rollcall_api::patch::json::{Operations, append};
 use rollcall_api::patch::toleration;
 use rollcall_api::watch;
+use rollcall_core::Uid;
 use rollcall_core::labels::Labels;
-use rollcall_core::roster::Claimant;
+use rollcall_core::roster::{Claimant, NewPod, PodOwner};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -25,10 +26,10 @@ pub fn claimed<'s>(
         (names(gates.unwrap_or_default())?, tolerated(tolerations.unwrap_or_default())?);
     let metadata = pod.object("metadata", "object.metadata")?;
     // Empty while it is to be generated.
-    let (name, labels) = (metadata.text("name")?, labels(metadata)?);
+    let (name, labels, owner) = (metadata.text("name")?, labels(metadata)?, owner(metadata)?);
     let (mut wanted, mut keys) = (BTreeSet::new(), BTreeSet::new());
     for claimant in claimants {
-        if let Some(group) = claimant.group_of(name, &labels) {
+        if let Some(group) = claimant.group_of(NewPod { name, labels: &labels, owner }) {
             wanted.insert(claimant.gate());
             keys.extend(claimant.tolerated(group).map(|key| &**key));
         }
@@ -57,6 +58,20 @@ fn tolerated(tolerations: &[Value]) -> Result<BTreeSet<&str>, Malformed> {
         }
     }
     Ok(keys)
+}
+
+/// The owner that controls it, if any.
+fn owner(metadata: Fields<'_>) -> Result<Option<PodOwner<'_>>, Malformed> {
+    for owner in metadata.list("ownerReferences")?.unwrap_or_default() {
+        let controls = owner["controller"] == true;
+        let owner = Fields::of(owner, "object.metadata.ownerReferences[]")?;
+        if controls {
+            let kind = watch::owner_kind(owner.text("apiVersion")?, owner.text("kind")?);
+            let (name, uid) = (owner.text("name")?, Uid::new(owner.text("uid")?));
+            return Ok(Some(PodOwner { kind, name, uid }));
+        }
+    }
+    Ok(None)
 }
 
 /// The labels of a pod, and where it says itself that it belongs.

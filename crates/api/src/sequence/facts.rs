@@ -110,7 +110,7 @@ pub fn spec_facts(spec: &PodSequenceSpec, namespace: &str) -> Result<core::Spec,
     let mut groups: Vec<core::Group> = Vec::with_capacity(pod_groups.len());
     let mut positions = BTreeMap::new();
     for (position, group) in pod_groups.iter().enumerate() {
-        let resolved = group_facts(group, position, &positions, *scope, &groups)?;
+        let resolved = group_facts(group, position, &positions, &groups)?;
         positions.insert(resolved.title.clone(), position);
         groups.push(resolved);
     }
@@ -142,7 +142,6 @@ fn group_facts(
     group: &PodGroup,
     position: usize,
     positions: &BTreeMap<Arc<str>, usize>,
-    scope: Scope,
     earlier: &[core::Group],
 ) -> Result<core::Group, Invalid> {
     let field = |name: &str| format!("spec.podGroups[{position}].{name}");
@@ -151,15 +150,10 @@ fn group_facts(
             Members::Names(names.iter().map(|name| name.as_str().into()).collect())
         }
         Some(GroupMembers::Selector(selector)) => Members::Selector(selector_facts(selector)),
-        // Node scope as a whole is answered by the mode; what its groups hold does not matter then.
-        Some(GroupMembers::Workload(_)) if scope == Scope::Node => Members::Names(BTreeSet::new()),
-        Some(GroupMembers::Workload(workload)) => {
-            let problem = format!(
-                "{} {} cannot be followed by this version yet; use podSelector with the labels of its pods",
-                workload.kind, workload.name
-            );
-            return Err(Invalid { field: field("workloadRef"), problem });
-        }
+        Some(GroupMembers::Workload(workload)) => Members::Workload(core::WorkloadRef {
+            kind: workload.kind.owner(),
+            name: workload.name.as_str().into(),
+        }),
         None => {
             let problem = "exactly one of pods, podSelector and workloadRef must be given".into();
             return Err(Invalid { field: format!("spec.podGroups[{position}]"), problem });
@@ -182,6 +176,7 @@ fn group_facts(
         id: group_id(group, &members, earlier),
         title: group.title(position).into(),
         members,
+        optional: group.optional,
         expected: group.expected,
         min_ready: match group.min_ready.unwrap_or_default() {
             MinReady::Count(count) => core::MinReady::Count(count),

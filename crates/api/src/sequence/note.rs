@@ -6,6 +6,7 @@ use super::{LabelSelector, facts::selector_facts};
 use crate::{names, watch::Meta};
 use rollcall_core::{
     Uid,
+    facts::OwnerKind,
     selector::{Operator, Selector},
     sequence::index::Note,
     sequence::spec::{self as core, DeletionPolicy, Enforcement, Members, NodeGuard, Scope, Spec},
@@ -40,6 +41,7 @@ struct Content {
 enum Member {
     Pods(Vec<String>),
     PodSelector(LabelSelector),
+    Workload(String),
 }
 
 /// A ConfigMap that may be a note.
@@ -55,16 +57,24 @@ impl NoteObject {
     pub fn facts(&self) -> Option<Note> {
         let content: Content = serde_json::from_str(self.data.get(KEY)?).ok()?;
         let members = content.members.iter().map(|member| match member {
-            Member::Pods(names) => Members::Names(names.iter().map(|name| name.as_str().into()).collect()),
-            Member::PodSelector(selector) => Members::Selector(selector_facts(selector)),
+            Member::Pods(names) => {
+                Some(Members::Names(names.iter().map(|name| name.as_str().into()).collect()))
+            }
+            Member::PodSelector(selector) => Some(Members::Selector(selector_facts(selector))),
+            Member::Workload(workload) => {
+                let (kind, name) = workload.split_once('/')?;
+                let kind = OwnerKind::of_word(kind)?;
+                Some(Members::Workload(core::WorkloadRef { kind, name: name.into() }))
+            }
         });
+        let members = members.collect::<Option<Vec<Members>>>()?;
         Some(Note {
             sequence: Uid::new(&content.uid),
             version: self.metadata.version(),
             namespace: content.namespace.as_str().into(),
             name: content.name.as_str().into(),
             generation: content.generation,
-            spec: Arc::new(bare_spec(&content.pod_namespace, &content.gate, members.collect())),
+            spec: Arc::new(bare_spec(&content.pod_namespace, &content.gate, members)),
         })
     }
 }
@@ -75,6 +85,7 @@ fn bare_spec(target: &str, gate: &str, members: Vec<Members>) -> Spec {
         id: members.id(),
         title: format!("Group {}", position + 1).into(),
         members,
+        optional: false,
         expected: None,
         min_ready: core::MinReady::Percent(100),
         until: core::Until::Auto,
@@ -109,6 +120,7 @@ pub fn config_map(note: &Note, namespace: &str) -> Option<Value> {
     let members = spec.groups.iter().map(|group| match &group.members {
         Members::Names(names) => Member::Pods(names.iter().map(|name| name.to_string()).collect()),
         Members::Selector(selector) => Member::PodSelector(label_selector(selector)),
+        Members::Workload(workload) => Member::Workload(workload.to_string()),
     });
     let content = Content {
         uid: note.sequence.to_string(),

@@ -152,9 +152,15 @@ pub struct PodGroup {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_selector: Option<LabelSelector>,
 
-    /// The workload whose pods they are.
+    /// The workload whose pods they are, at any depth: those of the ReplicaSets of a Deployment, those of the latest run of a
+    /// CronJob. A workload that does not exist is waited for; one of size 0 is complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workload_ref: Option<WorkloadRef>,
+
+    /// Whether the group may be absent. If it has neither pods nor a workload when its turn comes, it is passed; if it has, it
+    /// is waited for like any other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
 
     /// How many pods there must be, if it cannot be known otherwise. Without it, it is the number of names in pods,
     /// or what the owners of the pods ask for: the replicas of a Deployment, ReplicaSet or StatefulSet, the nodes of

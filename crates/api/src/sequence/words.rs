@@ -1,5 +1,6 @@
 //! The fields that take one of a few words.
 
+use rollcall_core::facts::OwnerKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -73,6 +74,17 @@ words! {
 }
 
 impl WorkloadKind {
+    pub fn owner(self) -> OwnerKind {
+        match self {
+            WorkloadKind::Deployment => OwnerKind::Deployment,
+            WorkloadKind::StatefulSet => OwnerKind::StatefulSet,
+            WorkloadKind::DaemonSet => OwnerKind::DaemonSet,
+            WorkloadKind::ReplicaSet => OwnerKind::ReplicaSet,
+            WorkloadKind::Job => OwnerKind::Job,
+            WorkloadKind::CronJob => OwnerKind::CronJob,
+        }
+    }
+
     /// The one `apiVersion` in which there is this kind.
     pub fn api_version(self) -> WorkloadApiVersion {
         match self {

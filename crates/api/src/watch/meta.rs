@@ -134,15 +134,21 @@ pub fn labels<'a>(
 
 impl OwnerReference {
     fn known_kind(&self) -> OwnerKind {
-        let group = self.api_version.split_once('/').map_or("", |(group, _)| group);
-        match (group, self.kind.as_str()) {
-            ("apps", "Deployment") => OwnerKind::Deployment,
-            ("apps", "ReplicaSet") => OwnerKind::ReplicaSet,
-            ("apps", "StatefulSet") => OwnerKind::StatefulSet,
-            ("apps", "DaemonSet") => OwnerKind::DaemonSet,
-            ("batch", "Job") => OwnerKind::Job,
-            _ => OwnerKind::Other,
-        }
+        owner_kind(&self.api_version, &self.kind)
+    }
+}
+
+/// The kind of an owner, as a reference to it says.
+pub fn owner_kind(api_version: &str, kind: &str) -> OwnerKind {
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    match (group, kind) {
+        ("apps", "Deployment") => OwnerKind::Deployment,
+        ("apps", "ReplicaSet") => OwnerKind::ReplicaSet,
+        ("apps", "StatefulSet") => OwnerKind::StatefulSet,
+        ("apps", "DaemonSet") => OwnerKind::DaemonSet,
+        ("batch", "Job") => OwnerKind::Job,
+        ("batch", "CronJob") => OwnerKind::CronJob,
+        _ => OwnerKind::Other,
     }
 }
 

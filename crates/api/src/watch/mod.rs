@@ -8,7 +8,7 @@ mod node;
 mod owner;
 mod pod;
 
-pub use meta::{Meta, labels};
+pub use meta::{Meta, labels, owner_kind};
 pub use namespace::NamespaceObject;
 pub use node::{CsiNodeObject, NodeObject, journal_key, journal_text};
 pub use owner::OwnerObject;

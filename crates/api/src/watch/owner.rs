@@ -69,6 +69,7 @@ impl OwnerObject {
             name: metadata.name.as_str().into(),
             version: metadata.version(),
             parent: metadata.controller(),
+            created: metadata.created(),
             template_labels: spec.template.metadata.labels(),
             desired: self.desired(kind),
             revision: metadata.annotation(REVISION).map(Into::into),
@@ -98,7 +99,8 @@ impl OwnerObject {
                 let parallelism = self.spec.parallelism.unwrap_or(1);
                 Some(self.spec.completions.map_or(parallelism, |completions| parallelism.min(completions)))
             }
-            OwnerKind::Other => None,
+            // Its runs count for it.
+            OwnerKind::CronJob | OwnerKind::Other => None,
         }
     }
 

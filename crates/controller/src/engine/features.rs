@@ -76,8 +76,8 @@ impl Engine {
             return;
         }
         match kind {
-            // Whoever asks for no CSI driver need not let us see them.
-            Kind::CsiNode => {
+            // Whoever asks for no CSI driver, or names no CronJob, need not let us see them.
+            Kind::CsiNode | Kind::CronJob => {
                 self.shared.health.heard(kind);
                 if !self.index.is_synced() {
                     self.index.kind_is_unavailable(kind);

@@ -17,7 +17,7 @@ pub use pods::Change;
 
 use crate::{
     Uid,
-    facts::{Namespace, Owner, Pod},
+    facts::{Namespace, Owner, OwnerKind, Pod},
     freshness::Freshness,
     intern::Interner,
     kind::Kind,
@@ -37,10 +37,11 @@ pub struct Cluster {
     pods_of: BTreeMap<Uid, BTreeSet<Uid>>,
 
     owners: BTreeMap<Uid, OwnerEntry>,
+    owner_names: BTreeMap<(Arc<str>, OwnerKind, Arc<str>), Uid>,
     children_of: BTreeMap<Uid, BTreeSet<Uid>>,
     template_labels: Labelled,
-    /// How often a workload came that wants its pods elsewhere than before.
-    placements: u64,
+    /// How often a workload came, went or changed in more than its number.
+    owner_changes: u64,
 
     namespaces: BTreeMap<Arc<str>, Namespace>,
     nodes: Nodes,
@@ -112,7 +113,12 @@ impl Cluster {
             Kind::Namespace => self.namespaces.values_mut().for_each(|namespace| namespace.version = 0),
             Kind::Node => self.nodes.by_name.values_mut().for_each(|node| node.version = 0),
             Kind::CsiNode => self.nodes.drivers.values_mut().for_each(|drivers| drivers.version = 0),
-            Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet | Kind::DaemonSet | Kind::Job => {
+            Kind::Deployment
+            | Kind::ReplicaSet
+            | Kind::StatefulSet
+            | Kind::DaemonSet
+            | Kind::Job
+            | Kind::CronJob => {
                 self.owners.values_mut().for_each(|entry| entry.owner.version = 0);
             }
             Kind::Sequence | Kind::Note => {}

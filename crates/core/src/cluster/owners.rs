@@ -1,7 +1,11 @@
 //! Workloads: what makes pods, or makes what makes pods.
 
 use super::{Cluster, OwnerEntry};
-use crate::{Uid, facts::Owner};
+use crate::{
+    Uid,
+    facts::{Owner, OwnerKind},
+};
+use std::sync::Arc;
 
 impl Cluster {
     pub fn owner(&self, uid: Uid) -> Option<&Owner> {
@@ -10,6 +14,52 @@ impl Cluster {
 
     pub fn owners(&self) -> impl Iterator<Item = &Owner> {
         self.owners.values().map(|entry| &entry.owner)
+    }
+
+    pub fn owner_named(&self, namespace: &Arc<str>, kind: OwnerKind, name: &Arc<str>) -> Option<&Owner> {
+        let uid = self.owner_names.get(&(namespace.clone(), kind, name.clone()))?;
+        self.owner(*uid)
+    }
+
+    /// The workloads of one kind in a namespace, by name.
+    pub fn owners_in(&self, namespace: &Arc<str>, kind: OwnerKind) -> impl Iterator<Item = &Owner> {
+        let all = self.owner_names.range((namespace.clone(), kind, Arc::from(""))..);
+        let namespace = namespace.clone();
+        let here = all.take_while(move |((there, other, _), _)| *there == namespace && *other == kind);
+        here.filter_map(|(_, uid)| self.owner(*uid))
+    }
+
+    /// What a workload has made besides pods: ReplicaSets, Jobs.
+    pub fn children_of(&self, owner: Uid) -> impl Iterator<Item = Uid> {
+        self.children_of.get(&owner).into_iter().flatten().copied()
+    }
+
+    /// The newest Job of a CronJob: by its time of creation, then by its name.
+    pub fn latest_run(&self, cron_job: Uid) -> Option<&Owner> {
+        self.owner(cron_job).filter(|owner| owner.kind == OwnerKind::CronJob)?;
+        let runs = self.children_of(cron_job).filter_map(|uid| self.owner(uid));
+        runs.max_by_key(|run| (run.created, run.name.clone()))
+    }
+
+    /// The workload that a workload belongs to: a ReplicaSet to its Deployment, the latest run to its CronJob.
+    pub fn parent_of(&self, owner: &Owner) -> Option<&Owner> {
+        let parent = self.owner(owner.parent?.uid)?;
+        match parent.kind {
+            OwnerKind::CronJob => {
+                self.latest_run(parent.uid).filter(|run| run.uid == owner.uid).map(|_| parent)
+            }
+            OwnerKind::Deployment
+            | OwnerKind::ReplicaSet
+            | OwnerKind::StatefulSet
+            | OwnerKind::DaemonSet
+            | OwnerKind::Job
+            | OwnerKind::Other => Some(parent),
+        }
+    }
+
+    /// A number that is another one when a workload has come, gone or changed in more than its number of pods.
+    pub fn owner_changes(&self) -> u64 {
+        self.owner_changes
     }
 
     /// For a workload that says which nodes it wants its pods on: a number that is another one when it says something else.
@@ -28,6 +78,7 @@ impl Cluster {
     /// Replaces what is known of a workload, by nothing if it is gone.
     pub fn set_owner(&mut self, uid: Uid, owner: Option<Owner>) {
         self.unlink(uid);
+        self.owner_changes += 1;
         match owner {
             Some(owner) => self.link(owner),
             None => drop(self.owners.remove(&uid)),
@@ -41,14 +92,19 @@ impl Cluster {
             self.children_of.entry(parent.uid).or_default().insert(owner.uid);
         }
         self.template_labels.insert(&owner.namespace, &owner.template_labels, owner.uid);
-        self.placements += 1;
-        let placement_since = self.placements;
+        let name = (owner.namespace.clone(), owner.kind, owner.name.clone());
+        self.owner_names.insert(name, owner.uid);
+        let placement_since = self.owner_changes;
         self.owners.insert(owner.uid, OwnerEntry { owner, placement_since });
     }
 
     fn unlink(&mut self, uid: Uid) {
         let Some(OwnerEntry { owner, .. }) = self.owners.get(&uid) else { return };
         self.template_labels.remove(&owner.namespace, &owner.template_labels, uid);
+        let name = (owner.namespace.clone(), owner.kind, owner.name.clone());
+        if self.owner_names.get(&name) == Some(&uid) {
+            self.owner_names.remove(&name);
+        }
         if let Some(parent) = owner.parent
             && let Some(children) = self.children_of.get_mut(&parent.uid)
         {

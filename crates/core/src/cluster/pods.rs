@@ -3,7 +3,7 @@
 use super::{Claim, Cluster, PodEntry};
 use crate::{
     Uid,
-    facts::{OwnerKind, Pin, Pod},
+    facts::{Owner, OwnerKind, Pin, Pod},
     kind::Kind,
 };
 use std::collections::BTreeSet;
@@ -13,6 +13,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug)]
 pub struct Change {
     pub labels: bool,
+    pub owner: bool,
 }
 
 impl Cluster {
@@ -69,7 +70,7 @@ impl Cluster {
         let entry = PodEntry { pod, claims: Box::default(), root: None, current: true };
         self.pods.insert(uid, Box::new(entry));
         self.resolve_root(uid);
-        Change { labels: true }
+        Change { labels: true, owner: true }
     }
 
     fn update_pod(&mut self, mut entry: Box<PodEntry>, pod: Pod) -> Change {
@@ -99,7 +100,7 @@ impl Cluster {
         if adopted {
             self.resolve_root(uid);
         }
-        Change { labels: relabelled }
+        Change { labels: relabelled, owner: adopted }
     }
 
     pub fn remove_pod(&mut self, uid: Uid) {
@@ -124,7 +125,7 @@ impl Cluster {
         let (root, current) = match entry.pod.owner {
             None => (None, true),
             Some(owner) => match owner.kind {
-                OwnerKind::Other => (None, true),
+                OwnerKind::Other | OwnerKind::CronJob => (None, true),
                 OwnerKind::Deployment | OwnerKind::StatefulSet | OwnerKind::DaemonSet | OwnerKind::Job => {
                     (Some(owner.uid), true)
                 }
@@ -147,11 +148,20 @@ impl Cluster {
         }
     }
 
-    /// All pods of a workload, through its ReplicaSets if it has them.
+    /// All pods of a workload, through its ReplicaSets or Jobs if it has them.
     pub fn pods_below(&self, owner: Uid) -> BTreeSet<Uid> {
-        let children = self.children_of.get(&owner).into_iter().flatten();
-        let makers = std::iter::once(&owner).chain(children);
-        makers.filter_map(|maker| self.pods_of.get(maker)).flatten().copied().collect()
+        let makers = std::iter::once(owner).chain(self.children_of(owner));
+        makers.filter_map(|maker| self.pods_of.get(&maker)).flatten().copied().collect()
+    }
+
+    /// The workloads that a pod belongs to, from its own owner up. Of a CronJob only the latest run counts.
+    pub fn workloads_of(&self, pod: &Pod) -> impl Iterator<Item = &Owner> {
+        let mut next = pod.owner.and_then(|owner| self.owner(owner.uid));
+        std::iter::from_fn(move || {
+            let owner = next.take()?;
+            next = self.parent_of(owner);
+            Some(owner)
+        })
     }
 
     fn index_pin(&mut self, pod: &Pod, there: bool) {

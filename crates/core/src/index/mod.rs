@@ -137,7 +137,8 @@ impl Index {
             | Kind::ReplicaSet
             | Kind::StatefulSet
             | Kind::DaemonSet
-            | Kind::Job => self.cluster.forget_versions(kind),
+            | Kind::Job
+            | Kind::CronJob => self.cluster.forget_versions(kind),
         }
     }
 
@@ -273,7 +274,12 @@ impl Index {
             Kind::CsiNode => {
                 self.cluster.drivers().map(|drivers| name(&drivers.node, drivers.version)).collect()
             }
-            Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet | Kind::DaemonSet | Kind::Job => {
+            Kind::Deployment
+            | Kind::ReplicaSet
+            | Kind::StatefulSet
+            | Kind::DaemonSet
+            | Kind::Job
+            | Kind::CronJob => {
                 let of_kind = |owner: &&Owner| Kind::of_owner(owner.kind) == Some(kind);
                 self.cluster.owners().filter(of_kind).map(|owner| uid(owner.uid, owner.version)).collect()
             }
@@ -298,9 +304,12 @@ impl Index {
                 Some(entry.sequence.version)
             }
             Kind::Pod => self.cluster.pod(*uid).map(|pod| pod.version),
-            Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet | Kind::DaemonSet | Kind::Job => {
-                self.cluster.owner(*uid).map(|owner| owner.version)
-            }
+            Kind::Deployment
+            | Kind::ReplicaSet
+            | Kind::StatefulSet
+            | Kind::DaemonSet
+            | Kind::Job
+            | Kind::CronJob => self.cluster.owner(*uid).map(|owner| owner.version),
             Kind::Namespace => self.cluster.namespace(&subject.name).map(|there| there.version),
             Kind::Node => self.cluster.node(&subject.name).map(|node| node.version),
             Kind::CsiNode => self.cluster.drivers_on(&subject.name).map(|drivers| drivers.version),

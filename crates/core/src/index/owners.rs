@@ -45,16 +45,39 @@ impl Index {
     }
 
     fn change_owner(&mut self, uid: Uid, owner: Option<Owner>) {
-        let affected = self.cluster.pods_below(uid);
+        let namespace = owner.as_ref().or(self.cluster.owner(uid)).map(|owner| owner.namespace.clone());
+        let related = self.related_to(uid, owner.as_ref());
+        let affected = self.pods_of_all(&related);
         affected.iter().for_each(|pod| self.pod_leaves(*pod));
-        self.sequences.owner_leaves(&self.cluster, uid, &mut self.touched);
+        for owner in &related {
+            self.sequences.owner_leaves(&self.cluster, *owner, &mut self.touched);
+        }
         self.cluster.set_owner(uid, owner);
-        self.sequences.owner_enters(&self.cluster, uid, &mut self.touched);
+        for owner in &related {
+            self.sequences.owner_enters(&self.cluster, *owner, &mut self.touched);
+        }
+        let by_owner = namespace.is_some_and(|namespace| self.sequences.claims_by_owner(&namespace));
         // A ReplicaSet seen for the first time moves its pods to its Deployment's count.
-        let affected: BTreeSet<Uid> = affected.union(&self.cluster.pods_below(uid)).copied().collect();
+        let affected: BTreeSet<Uid> = affected.union(&self.pods_of_all(&related)).copied().collect();
         for pod in affected {
             self.cluster.resolve_root(pod);
+            if by_owner {
+                self.sequences.resolve_claims(&mut self.cluster, pod);
+            }
             self.pod_enters(pod);
         }
+    }
+
+    /// The workloads whose counts a change of one of them concerns: it alone, or, of a run of a CronJob, the CronJob and all its
+    /// runs, because another one may be the latest now.
+    fn related_to(&self, uid: Uid, new: Option<&Owner>) -> BTreeSet<Uid> {
+        let parents = [self.cluster.owner(uid), new].into_iter().flatten().filter_map(|owner| owner.parent);
+        let cron_jobs = parents.filter(|parent| parent.kind == OwnerKind::CronJob);
+        let related = cron_jobs.flat_map(|parent| self.cluster.children_of(parent.uid).chain([parent.uid]));
+        related.chain([uid]).collect()
+    }
+
+    fn pods_of_all(&self, owners: &BTreeSet<Uid>) -> BTreeSet<Uid> {
+        owners.iter().flat_map(|owner| self.cluster.pods_below(*owner)).collect()
     }
 }

@@ -47,7 +47,7 @@ impl Index {
         self.pod_leaves(uid);
         let (new, synced) = (self.cluster.pod(uid).is_none(), self.is_synced());
         let change = self.cluster.put_pod(pod);
-        if change.labels && !(new && synced && planted(Bug::LatePodForgotten)) {
+        if (change.labels || change.owner) && !(new && synced && planted(Bug::LatePodForgotten)) {
             self.sequences.resolve_claims(&mut self.cluster, uid);
         }
         self.pod_enters(uid);

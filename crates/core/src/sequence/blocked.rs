@@ -7,10 +7,11 @@ use super::{
     index::{Cell, SequenceEntry, Standing},
     nodes::is_on_gone_node,
     reason::Reason,
-    spec::{Members, Spec, Until},
+    spec::{Members, Spec, Until, WorkloadRef},
 };
 use crate::{
     Timestamp, Uid,
+    cluster::Cluster,
     facts::{Owner, OwnerKind, Pod, PodPhase, Trouble},
     gates,
 };
@@ -93,9 +94,18 @@ fn absent_members<'a>(
             let absent = absent.map(|name| Reason::NotCreated { pod: name.clone() }.into());
             Box::new(wanting.into_iter().chain(absent).chain(elsewhere))
         }
-        (Members::Names(_) | Members::Selector(_), Some(expected)) => {
+        (Members::Workload(workload), _) if !cell.has_workload() => {
+            let similar = similar(facts.cluster, &spec.pod_namespace, workload);
+            let missing = Reason::WorkloadMissing { workload: workload.to_string(), similar };
+            Box::new(std::iter::once(missing.into()))
+        }
+        (Members::Names(_) | Members::Selector(_) | Members::Workload(_), Some(expected)) => {
             let required = group.min_ready.of(expected);
             Box::new((present < required).then(|| too_few(required)).into_iter())
+        }
+        (Members::Workload(_), None) => {
+            let owners = cell.owners().filter_map(move |uid| of_owner(facts, uid, cell, group.until));
+            Box::new(wanting.into_iter().chain(owners.map(Blocker::from)))
         }
         (Members::Selector(selector), None) => {
             let nothing =
@@ -126,6 +136,10 @@ fn of_owner(facts: Facts<'_>, uid: Uid, cell: &Cell, until: Until) -> Option<Rea
             }
         };
     }
+    if owner.kind == OwnerKind::CronJob {
+        let has_run = facts.cluster.latest_run(uid).is_some();
+        return (!has_run).then(|| Reason::NoRunYet { cron_job: owner.name.clone() });
+    }
     let (title, present) = (title(owner), cell.pods_of(uid));
     let suspended = owner.job.is_some_and(|job| job.suspended);
     match owner.desired {
@@ -136,6 +150,41 @@ fn of_owner(facts: Facts<'_>, uid: Uid, cell: &Cell, until: Until) -> Option<Rea
         Some(expected) if present < expected => Some(Reason::TooFewPods { owner: title, present, expected }),
         Some(_) => None,
     }
+}
+
+/// Names of workloads that are compared at most with one that is missing.
+const COMPARED: usize = 200;
+/// Names that are proposed instead of it.
+const PROPOSED: usize = 3;
+
+/// What may have been meant instead of a workload that does not exist: the same name of another kind, or a name like it.
+fn similar(cluster: &Cluster, namespace: &Arc<str>, wanted: &WorkloadRef) -> Vec<String> {
+    let text = |owner: &Owner| WorkloadRef { kind: owner.kind, name: owner.name.clone() }.to_string();
+    let namesakes = OwnerKind::ALL.into_iter().filter(|kind| *kind != wanted.kind);
+    let namesakes = namesakes.filter_map(|kind| cluster.owner_named(namespace, kind, &wanted.name));
+    let near = cluster.owners_in(namespace, wanted.kind).take(COMPARED);
+    let near = near.filter(|owner| is_near(&owner.name, &wanted.name));
+    let there = namesakes.chain(near).filter(|owner| !owner.terminating);
+    there.take(PROPOSED).map(text).collect()
+}
+
+/// Whether at most two characters have to be typed otherwise, and most of the name is right.
+fn is_near(one: &str, other: &str) -> bool {
+    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
+    let most = 2.min(other.len().div_ceil(3));
+    if one.len().abs_diff(other.len()) > most {
+        return false;
+    }
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, a) in one.iter().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, b) in other.iter().enumerate() {
+            let replaced = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[other.len()] <= most
 }
 
 /// Why a pod that is not started again has not arrived.
@@ -199,7 +248,8 @@ pub fn title(owner: &Owner) -> String {
         | OwnerKind::ReplicaSet
         | OwnerKind::StatefulSet
         | OwnerKind::DaemonSet
-        | OwnerKind::Job => format!("{} {}", owner.kind.as_str(), owner.name),
+        | OwnerKind::Job
+        | OwnerKind::CronJob => format!("{} {}", owner.kind.as_str(), owner.name),
     }
 }
 

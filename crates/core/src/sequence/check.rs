@@ -7,7 +7,7 @@ use super::{
     index::{MEMBERSHIP_KEY, SequenceEntry, Standing},
     keys,
     nodes::carries,
-    spec::{Enforcement, Group, Members, NodeGuard, OnTimeout, Scope, Spec, Until},
+    spec::{Enforcement, Group, Members, NodeGuard, OnTimeout, Scope, Spec, Until, WorkloadRef},
 };
 use crate::{
     Timestamp, Uid,
@@ -82,7 +82,7 @@ impl<'a> Audit<'a> {
         for (entry, spec) in self.claimants(pod) {
             self.check_release(entry, spec, pod);
         }
-        if !self.entry.ghost && group_of(self.entry, spec, pod).is_none() {
+        if !self.entry.ghost && group_of(self.facts, self.entry, spec, pod).is_none() {
             self.violation("S1", format!("{name} belongs to no group"));
         }
     }
@@ -105,7 +105,7 @@ impl<'a> Audit<'a> {
     }
 
     fn check_release(&mut self, entry: &'a SequenceEntry, spec: &Spec, pod: &Pod) {
-        let Some(position) = group_of(entry, spec, pod) else { return };
+        let Some(position) = group_of(self.facts, entry, spec, pod) else { return };
         if spec.suspend {
             let (name, sequence) = (&pod.name, &entry.sequence.name);
             return self.violation("S1", format!("{name} is released while {sequence} is suspended"));
@@ -187,7 +187,7 @@ impl<'a> Audit<'a> {
             return;
         };
         for (entry, spec) in self.claimants(pod).into_iter().filter(|(_, spec)| spec.scope == Scope::Node) {
-            let Some(position) = group_of(entry, spec, pod) else { continue };
+            let Some(position) = group_of(self.facts, entry, spec, pod) else { continue };
             let kept_off = match spec.guard {
                 NodeGuard::Labels => avoid.contains(entry.key(position)),
                 NodeGuard::Taints => !tolerate.contains(entry.key(position)),
@@ -278,8 +278,10 @@ impl Count<'_> {
     /// In Node scope: whether all that belong to a node have arrived, and none is wanting there.
     fn arrived_on(&self, group: &Group, node: &Node) -> Result<(), String> {
         let cell = self.entry.cell(self.position);
-        if cell.is_empty() {
-            return Err("has no members".into());
+        match cell.is_empty() {
+            true if group.optional => return Ok(()),
+            true => return Err("has no members".into()),
+            false => {}
         }
         // Who is there, from the list of that node; a member that is missing in it is wanted there, if it is of a DaemonSet.
         let there = self.entry.cell_on(&node.name, self.position).into_iter();
@@ -306,17 +308,29 @@ impl Count<'_> {
         let cell = self.entry.cell(self.position);
         let members = Standing::ALL.into_iter().flat_map(|standing| cell.members(standing));
         let pods: Vec<&Pod> = members.filter_map(|(_, uid)| self.facts.cluster.pod(uid)).collect();
+        if group.optional && pods.is_empty() && cell.owners().next().is_none() {
+            return Ok(());
+        }
         let total = |which: &dyn Fn(&Pod) -> bool| {
             pods.iter().filter(|pod| self.has_arrived(group, pod) && which(pod)).count() as u32
         };
         let (expected, arrived) = match (&group.members, group.expected) {
-            (_, Some(expected)) => (expected, total(&|pod| self.is_current(pod))),
+            (_, Some(expected)) => (expected, total(&|pod| names_replica_set(group) || self.is_current(pod))),
             (Members::Names(names), None) => {
                 let lost = self.entry.claimed_by_earlier_group(self.position);
                 let unlisted = pods.iter().filter(|pod| !names.contains(&pod.name)).count() as u32;
                 ((names.len() as u32).saturating_sub(lost) + unlisted, total(&|_| true))
             }
-            (Members::Selector(_), None) => self.recount_by_owner(group, &pods)?,
+            (Members::Selector(_), None) => match self.recount_by_owner(group, &pods)? {
+                (0, _) => return Err("it has no members".into()),
+                counted => counted,
+            },
+            (Members::Workload(workload), None) => {
+                let WorkloadRef { kind, name } = workload;
+                let owner = self.facts.cluster.owner_named(&self.spec.pod_namespace, *kind, name);
+                owner.filter(|owner| !owner.terminating).ok_or(format!("{workload} does not exist"))?;
+                self.recount_by_owner(group, &pods)?
+            }
         };
         let required = match self.entry.claimed_by_earlier_group(self.position) {
             0 => group.min_ready.of(expected),
@@ -333,26 +347,25 @@ impl Count<'_> {
             self.entry.cell(self.position).owners().map(|uid| (uid, 0)).collect();
         let (mut expected, mut arrived) = (0, 0);
         for pod in pods {
-            let ready = u32::from(self.has_arrived(group, pod) && self.is_current(pod));
-            match self.top_owner(pod) {
+            let current = names_replica_set(group) || self.is_current(pod);
+            let ready = u32::from(self.has_arrived(group, pod) && current);
+            match self.top_owner(group, pod) {
                 Some(top) => *ready_of.entry(top).or_default() += ready,
                 None => (expected, arrived) = (expected + 1, arrived + ready),
             }
         }
         for (top, ready) in ready_of {
             let owner = self.facts.cluster.owner(top).ok_or("an owner is not known")?;
-            if owner.terminating {
+            let mut runs = self.facts.cluster.children_of(top);
+            if owner.terminating || owner.kind == OwnerKind::CronJob && runs.next().is_some() {
                 continue;
             }
             let (wants, has) = match owner.job {
                 Some(job) => of_job(group, owner, job, ready),
                 None => (owner.desired, ready),
             };
-            let wants = wants.ok_or(format!("{} is behind", owner.name))?;
+            let wants = wants.ok_or(format!("{} is behind, or has not run", owner.name))?;
             (expected, arrived) = (expected + wants, arrived + has.min(wants));
-        }
-        if expected == 0 {
-            return Err("it has no members".into());
         }
         Ok((expected, arrived))
     }
@@ -362,8 +375,11 @@ impl Count<'_> {
         !held && pod.phase != PodPhase::Failed && group.until.arrived(pod)
     }
 
-    fn top_owner(&self, pod: &Pod) -> Option<Uid> {
+    fn top_owner(&self, group: &Group, pod: &Pod) -> Option<Uid> {
         let direct = pod.owner.filter(|owner| owner.kind != OwnerKind::Other)?.uid;
+        if names_replica_set(group) {
+            return Some(direct);
+        }
         match self.facts.cluster.owner(direct).and_then(|owner| owner.parent) {
             Some(parent) if parent.kind == OwnerKind::Deployment => Some(parent.uid),
             Some(_) | None => Some(direct),
@@ -398,7 +414,7 @@ fn of_job(group: &Group, owner: &Owner, job: Job, ready: u32) -> (Option<u32>, u
 }
 
 /// The first group that claims a pod: by its name, by its labels, or because it says so itself.
-fn group_of(entry: &SequenceEntry, spec: &Spec, pod: &Pod) -> Option<usize> {
+fn group_of(facts: Facts<'_>, entry: &SequenceEntry, spec: &Spec, pod: &Pod) -> Option<usize> {
     let at_home = spec.pod_namespace == entry.sequence.namespace;
     let word = pod.labels.get(MEMBERSHIP_KEY).filter(|_| at_home).and_then(|word| word.rsplit_once('/'));
     let own =
@@ -408,6 +424,19 @@ fn group_of(entry: &SequenceEntry, spec: &Spec, pod: &Pod) -> Option<usize> {
             || match &group.members {
                 Members::Names(names) => names.contains(&pod.name),
                 Members::Selector(selector) => selector.matches(&pod.labels),
+                Members::Workload(workload) => is_owned_by(facts, pod, workload),
             }
     })
+}
+
+/// Whether a workload of this name owns a pod, itself or through what it has made.
+fn is_owned_by(facts: Facts<'_>, pod: &Pod, workload: &WorkloadRef) -> bool {
+    let is_named = |owner: &&Owner| owner.kind == workload.kind && owner.name == workload.name;
+    let direct = pod.owner.and_then(|owner| facts.cluster.owner(owner.uid));
+    let above = direct.and_then(|direct| facts.cluster.owner(direct.parent?.uid));
+    direct.filter(is_named).or(above.filter(is_named)).is_some()
+}
+
+fn names_replica_set(group: &Group) -> bool {
+    matches!(&group.members, Members::Workload(workload) if workload.kind == OwnerKind::ReplicaSet)
 }

@@ -21,6 +21,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How long after its creation a sequence waits for members of an optional group that is open: two seconds, and one because the
+/// time of creation is written without its fraction.
+const ABSENT_AFTER: Duration = Duration::from_secs(3);
+
 /// A sequence, judged at one moment.
 #[derive(Clone, Debug)]
 pub struct Evaluation<'a> {
@@ -219,6 +223,7 @@ impl<'a> Judge<'a> {
         let mut view = self.count(position);
         (view.opened_ahead, view.completed_ahead) = (recorded.opened_ahead, recorded.completed_ahead);
         view.open = self.may_open(group, recorded);
+        self.pass_by_if_absent(group, recorded, &mut view);
         self.set_times(group, recorded, &mut view);
         view.open_since = self.open_since(group, recorded, &view);
         self.set_timed_out(group, &mut view);
@@ -244,6 +249,12 @@ impl<'a> Judge<'a> {
             (Members::Selector(_), None) => {
                 let sum = cell.sum();
                 let known = sum.unknown == 0 && sum.expected > 0;
+                (known.then_some(sum.expected), sum.arrived)
+            }
+            // A workload that does not exist is not one of size 0, which is complete.
+            (Members::Workload(_), None) => {
+                let sum = cell.sum();
+                let known = sum.unknown == 0 && cell.has_workload();
                 (known.then_some(sum.expected), sum.arrived)
             }
         };
@@ -273,6 +284,20 @@ impl<'a> Judge<'a> {
         let opens = been_complete || by_hand || waited;
         // A suspended sequence opens nothing new.
         opens && (!self.spec.suspend || recorded.opened_at.is_some() || planted(Bug::SuspendIgnored))
+    }
+
+    /// A group that may be absent needs nobody if nobody is there when its turn comes. Whoever creates the sequence together with
+    /// its workloads gets a moment to do so.
+    fn pass_by_if_absent(&mut self, group: &Group, recorded: RecordedGroup, view: &mut GroupView) {
+        if !view.open || !is_absent(self.entry, group, self.groups.len()) {
+            return;
+        }
+        let opened = recorded.opened_here(recorded.opened_at.unwrap_or(self.now), self.now);
+        let due = later(self.entry.sequence.created.min(opened), ABSENT_AFTER);
+        match self.now >= due {
+            true => (view.expected, view.required, view.lacks) = (Some(0), Some(0), None),
+            false => self.wake_at(due),
+        }
     }
 
     /// Settles since when the group is open and complete. A time that was not recorded is now: we may wait
@@ -318,7 +343,7 @@ impl<'a> Judge<'a> {
         let position = self.groups.len();
         match (&group.members, group.expected) {
             (Members::Names(_), None) => 0,
-            (Members::Names(_) | Members::Selector(_), _) => {
+            (Members::Names(_) | Members::Selector(_) | Members::Workload(_), _) => {
                 let room = view.expected.unwrap_or_default().saturating_sub(view.arrived);
                 let cell = match self.node {
                     Some(node) => self.entry.cell_on(&node.name, position),
@@ -372,6 +397,11 @@ impl<'a> Judge<'a> {
     fn wake_at(&mut self, at: Timestamp) {
         self.wake_at = Some(self.wake_at.map_or(at, |earliest| earliest.min(at)));
     }
+}
+
+/// Whether a group may be absent, and is: it has neither pods nor a workload.
+pub fn is_absent(entry: &SequenceEntry, group: &Group, position: usize) -> bool {
+    group.optional && entry.cell(position).is_empty()
 }
 
 /// How many of `expected` must have arrived.

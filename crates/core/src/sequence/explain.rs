@@ -4,7 +4,7 @@ use super::{
     Facts,
     blocked::{self, Blocker},
     decide::{held_by_another, room_to_start},
-    evaluate::{Evaluation, NodeView, evaluate},
+    evaluate::{Evaluation, NodeView, evaluate, is_absent},
     index::{SequenceEntry, Standing},
     nodes,
     reason::{Reason, of},
@@ -208,6 +208,7 @@ impl About<'_> {
             Reason::JobNotComplete { job, .. } | Reason::JobSuspended { job } | Reason::JobFailed { job } => {
                 self.workload(&format!("Job {job}"))
             }
+            Reason::NoRunYet { cron_job } => self.workload(&format!("CronJob {cron_job}")),
             Reason::WorkloadMissing { workload, .. } => {
                 let (kind, name) = workload.split_once('/').unwrap_or(("", workload));
                 let kind = OwnerKind::of_word(kind).and_then(Kind::of_owner).unwrap_or(Kind::Deployment);
@@ -259,6 +260,14 @@ impl About<'_> {
             Reason::NotStarted { pod, .. } => vec![describe(pod)],
             Reason::JobNotComplete { job, .. } | Reason::JobFailed { job } => {
                 vec![Hint::kubectl("describe job", namespace, &**job)]
+            }
+            Reason::NoRunYet { cron_job } => {
+                let run = format!("job {cron_job}-now --from=cronjob/{cron_job}");
+                vec![Hint::kubectl("create", namespace, run).to("run it now")]
+            }
+            Reason::WorkloadMissing { workload, .. } => {
+                let kind = workload.split_once('/').map_or("deployment", |(kind, _)| kind);
+                vec![Hint::kubectl("get", namespace, kind), advice(reason.hint())]
             }
             Reason::JobSuspended { job } => {
                 let patch = format!("job/{job} -p '{{\"spec\":{{\"suspend\":false}}}}'");
@@ -528,7 +537,10 @@ pub fn explain_sequence(facts: Facts<'_>, entry: &SequenceEntry, now: Timestamp)
         let held = entry.cell(position).number(Standing::Held);
         let numbers = format!("{} arrived", of(view.arrived, view.required));
         let line = |code, state: &str, since| {
-            let text = format!("group {} \"{title}\" {state}: {numbers}, {held} held", position + 1);
+            let absent = is_absent(entry, &spec.groups[position], position);
+            let optional = if absent { " (optional, and nobody is there)" } else { "" };
+            let text =
+                format!("group {} \"{title}\" {state}: {numbers}, {held} held{optional}", position + 1);
             asked.said(code, text, since)
         };
         lines.push(match view.state() {

@@ -8,12 +8,12 @@
 
 use super::{
     Facts, blocked,
-    evaluate::{Evaluation, GroupView, Judge, NodeView, required},
+    evaluate::{Evaluation, GroupView, Judge, NodeView, is_absent, required},
     index::{SequenceEntry, Standing},
     keys,
     marks::marks_of,
     reason::Reason,
-    spec::{Enforcement, GroupId, Members, NodeGuard, NodeReady, RecordedGroup, Scope, Spec},
+    spec::{Enforcement, GroupId, Members, NodeGuard, NodeReady, RecordedGroup, Scope, Spec, WorkloadRef},
     views::{Common, CommonGroup, Judged, Judgements, NodeGroupFlags, NodeTimer, Views},
 };
 use crate::{
@@ -57,7 +57,8 @@ fn common(facts: Facts<'_>, entry: &SequenceEntry, spec: &Spec, resumed_at: Opti
     let groups = (0..spec.groups.len()).map(|position| {
         let cell = entry.cell(position);
         CommonGroup {
-            empty: cell.is_empty(),
+            empty: cell.is_empty() || lacks_workload(facts, entry, spec, position),
+            absent: is_absent(entry, &spec.groups[position], position),
             all_placed: all_placed(entry, spec, position),
             needs_key: needs_key(facts, entry, spec, position),
             daemons: cell
@@ -141,11 +142,13 @@ pub(super) fn count(
     let number = |standing| cell.map_or(0, |cell| cell.number(standing));
     let present = cell.map_or(0, |cell| cell.present());
     let expected = match &group.members {
-        _ if entry.cell(position).is_empty() => None,
+        _ if entry.cell(position).is_empty() || lacks_workload(facts, entry, spec, position) => None,
         _ if group.expected.is_some() => group.expected,
         // Where the pods will be that do not exist yet, or are not bound, nobody knows.
         Members::Names(_) => (present > 0 || all_placed(entry, spec, position)).then_some(present),
-        Members::Selector(_) => Some(present + missing_daemons(facts, entry, node, position)),
+        Members::Selector(_) | Members::Workload(_) => {
+            Some(present + missing_daemons(facts, entry, node, position))
+        }
     };
     GroupView {
         expected,
@@ -159,6 +162,15 @@ pub(super) fn count(
             .filter(|wanted| !shows(facts, node, wanted) && !planted(Bug::NodeReadyIgnored)),
         ..GroupView::default()
     }
+}
+
+/// Whether the workload that a group names does not exist, or is a CronJob that has not run: then nobody knows where it will have
+/// pods.
+fn lacks_workload(facts: Facts<'_>, entry: &SequenceEntry, spec: &Spec, position: usize) -> bool {
+    let Members::Workload(WorkloadRef { kind, name }) = &spec.groups[position].members else { return false };
+    let owner = facts.cluster.owner_named(&spec.pod_namespace, *kind, name);
+    let awaits_run = |uid| *kind == OwnerKind::CronJob && facts.cluster.latest_run(uid).is_none();
+    !entry.cell(position).has_workload() || owner.is_some_and(|owner| awaits_run(owner.uid))
 }
 
 /// Whether all pods that a group lists belong to nodes.
@@ -210,7 +222,9 @@ pub(super) fn aggregate(
         let been_complete = spec.enforcement == Enforcement::Bootstrap && recorded.completed_at.is_some();
         let complete = nodes.number() > 0
             && count.complete == nodes.number()
-            && (been_complete || members.arrived + members.outdated >= required(group, members.present));
+            && (been_complete
+                || is_absent(entry, group, position)
+                || members.arrived + members.outdated >= required(group, members.present));
         GroupView {
             open,
             complete,

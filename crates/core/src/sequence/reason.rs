@@ -64,6 +64,9 @@ reasons! {
     WorkloadMissing { workload: String, similar: Vec<String> }
         "The workload that a group names in `workloadRef` does not exist.",
         "create the workload, or correct the name; `optional: true` if the group may be absent";
+    NoRunYet { cron_job: Arc<str> }
+        "A group names a CronJob, which has not made a Job yet.",
+        "wait for its time, or run it now: kubectl create job --from=cronjob/NAME NAME-now";
     NothingMatches { selector: String }
         "No pod and no workload's template matches the selector. A group of nothing is never complete.",
         "compare the selector with the labels of the pods: kubectl get pods --show-labels";
@@ -168,6 +171,7 @@ impl Reason {
             | Reason::Settling { .. }
             | Reason::NothingMatches { .. }
             | Reason::WorkloadMissing { .. }
+            | Reason::NoRunYet { .. }
             | Reason::NumberUnknown { .. }
             | Reason::TooFewPods { .. }
             | Reason::TooFewMembers { .. }
@@ -227,6 +231,7 @@ impl Reason {
                 true => format!("{workload} does not exist"),
                 false => format!("{workload} does not exist; there is {}", similar.join(", ")),
             },
+            Reason::NoRunYet { cron_job } => format!("CronJob {cron_job} has not run yet"),
             Reason::OwnGate { pod, gate, feature } => {
                 format!("{pod} is held by {gate}, the gate of {feature}")
             }

@@ -2,8 +2,15 @@
 
 pub use crate::journal::{GroupId, RecordedGroup};
 use crate::planted::{Bug, planted};
-use crate::{Timestamp, Uid, facts::Pod, hash::fnv1a64, labels::Labels, selector::Selector};
+use crate::{
+    Timestamp, Uid,
+    facts::{OwnerKind, Pod},
+    hash::fnv1a64,
+    labels::Labels,
+    selector::Selector,
+};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -92,6 +99,8 @@ pub struct Group {
     /// Its name, or `Group N`.
     pub title: Arc<str>,
     pub members: Members,
+    /// It is passed if nobody belongs to it when its turn comes.
+    pub optional: bool,
     pub expected: Option<u32>,
     pub min_ready: MinReady,
     pub until: Until,
@@ -111,6 +120,22 @@ pub struct Group {
 pub enum Members {
     Names(BTreeSet<Arc<str>>),
     Selector(Selector),
+    /// The pods that a workload owns, at any depth.
+    Workload(WorkloadRef),
+}
+
+/// A workload in the namespace of the pods, by its name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WorkloadRef {
+    pub kind: OwnerKind,
+    pub name: Arc<str>,
+}
+
+/// As kubectl takes it: `deployment/web`.
+impl fmt::Display for WorkloadRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.kind.as_str().to_lowercase(), self.name)
+    }
 }
 
 impl Members {
@@ -121,6 +146,7 @@ impl Members {
                 names.iter().fold(String::from("names"), |text, name| text + "\u{0}" + name)
             }
             Members::Selector(selector) => format!("selector\u{0}{selector}"),
+            Members::Workload(workload) => format!("workload\u{0}{workload}"),
         };
         GroupId::hashed(fnv1a64(text.as_bytes()))
     }

@@ -87,6 +87,8 @@ pub struct Common {
 pub struct CommonGroup {
     /// Nobody belongs to it: it is complete nowhere.
     pub empty: bool,
+    /// Nobody belongs to it, and nobody has to: it is passed everywhere.
+    pub absent: bool,
     /// All that it lists belong to nodes.
     pub all_placed: bool,
     pub needs_key: bool,

@@ -5,7 +5,7 @@
 //! pod NAME [KEY=VALUE …] [of KIND/NAME] [in NAMESPACE] [nogate] [gate:NAME …] [exits]
 //! NAME becomes ready | unready | running | started | succeeded | failed | terminating | gone | ungated | byhand
 //! NAME labels KEY=VALUE,…
-//! deployment | replicaset | statefulset | daemonset | job NAME COUNT [KEY=VALUE …] [of NAME] [rev:N] [behind]
+//! deployment | replicaset | statefulset | daemonset | job | cronjob NAME COUNT [KEY=VALUE …] [of NAME] [rev:N] [behind]
 //!     jobs also: [completions:N] [succeeded:N] [complete] [failed] [suspended] [exits]
 //! gone KIND/NAME                           a workload is deleted
 //! namespace NAME [allow:LIST]
@@ -160,6 +160,11 @@ fn workload(kind: &str, name: &str, count: &str, rest: &[&str], world: &mut Worl
     let kind = owner_kind(kind)?;
     let desired = count.parse().map_err(|_| "how many?")?;
     let mut owner = build::owner(kind, HOME, name, "", desired);
+    let known = world.truth.owners.get(&owner.uid);
+    owner.created = known.map_or(world.now, |known| known.created);
+    if kind == OwnerKind::CronJob {
+        owner.desired = None;
+    }
     let number = |text: &str| text.parse::<u32>().map_err(|_| format!("{text} is not a number"));
     let mut job = Job {
         completions: None,
@@ -180,8 +185,9 @@ fn workload(kind: &str, name: &str, count: &str, rest: &[&str], world: &mut Worl
             ("failed", _, _) => job.failed = true,
             ("suspended", _, _) => job.suspended = true,
             ("of", _, _) => {
-                let deployment = words.next().ok_or("of what?")?;
-                owner.parent = Some(build::owner_ref(OwnerKind::Deployment, HOME, deployment));
+                let parent = words.next().ok_or("of what?")?;
+                let above = if kind == OwnerKind::Job { OwnerKind::CronJob } else { OwnerKind::Deployment };
+                owner.parent = Some(build::owner_ref(above, HOME, parent));
             }
             (_, Some(pair), _) => pairs.push(pair),
             (_, _, Some(("rev", revision))) => owner.revision = Some(revision.into()),
@@ -203,6 +209,7 @@ fn owner_kind(word: &str) -> Result<OwnerKind, String> {
         "statefulset" => Ok(OwnerKind::StatefulSet),
         "daemonset" => Ok(OwnerKind::DaemonSet),
         "job" => Ok(OwnerKind::Job),
+        "cronjob" => Ok(OwnerKind::CronJob),
         "other" => Ok(OwnerKind::Other),
         word => Err(format!("{word} is not a workload")),
     }

@@ -5,10 +5,14 @@ use crate::support::{
     world::World,
 };
 use rollcall_core::{
+    facts::OwnerKind,
     index::Object,
     sequence::{
         Sequence, Spec,
-        spec::{DeletionPolicy, Enforcement, Group, Invalid, Members, MinReady, OnTimeout, Scope, Until},
+        spec::{
+            DeletionPolicy, Enforcement, Group, Invalid, Members, MinReady, OnTimeout, Scope, Until,
+            WorkloadRef,
+        },
     },
 };
 use serde::Deserialize;
@@ -57,6 +61,9 @@ pub struct GivenGroup {
     name: Option<String>,
     pods: Option<String>,
     select: Option<String>,
+    /// `KIND/NAME`
+    workload: Option<String>,
+    optional: bool,
     expected: Option<u32>,
     min_ready: Option<String>,
     until: Option<String>,
@@ -106,10 +113,15 @@ impl Given {
 
 impl GivenGroup {
     fn group(&self, position: usize, earlier: &[Group]) -> Result<Group, String> {
-        let members = match (&self.pods, &self.select) {
-            (Some(pods), None) => Members::Names(pods.split_whitespace().map(Into::into).collect()),
-            (None, Some(selector)) => Members::Selector(build::selector(selector)),
-            _ => return Err("a group needs pods or select".into()),
+        let members = match (&self.pods, &self.select, &self.workload) {
+            (Some(pods), None, None) => Members::Names(pods.split_whitespace().map(Into::into).collect()),
+            (None, Some(selector), None) => Members::Selector(build::selector(selector)),
+            (None, None, Some(workload)) => {
+                let (kind, name) = workload.split_once('/').ok_or("KIND/NAME")?;
+                let kind = OwnerKind::of_word(kind).ok_or(format!("{kind} is not a workload"))?;
+                Members::Workload(WorkloadRef { kind, name: name.into() })
+            }
+            _ => return Err("a group needs pods, select or workload".into()),
         };
         let named = |name: &String| {
             let position = earlier.iter().position(|group| *group.title == **name);
@@ -123,6 +135,7 @@ impl GivenGroup {
             group.after.clear();
         }
         group.expected = self.expected;
+        group.optional = self.optional;
         group.min_ready = match self.min_ready.as_deref().map(|text| (text.strip_suffix('%'), text)) {
             None => MinReady::Percent(100),
             Some((Some(percent), _)) => MinReady::Percent(percent.parse().map_err(|_| "minReady")?),

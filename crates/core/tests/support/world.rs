@@ -71,7 +71,6 @@ impl Truth {
 }
 
 pub fn kind_of(object: &Object) -> Kind {
-    use rollcall_core::facts::OwnerKind;
     match object {
         Object::Pod(_) => Kind::Pod,
         Object::Namespace(_) => Kind::Namespace,
@@ -79,14 +78,7 @@ pub fn kind_of(object: &Object) -> Kind {
         Object::Note(_) => Kind::Note,
         Object::Node(_) => Kind::Node,
         Object::Drivers(_) => Kind::CsiNode,
-        Object::Owner(owner) => match owner.kind {
-            OwnerKind::Deployment => Kind::Deployment,
-            OwnerKind::ReplicaSet => Kind::ReplicaSet,
-            OwnerKind::StatefulSet => Kind::StatefulSet,
-            OwnerKind::DaemonSet => Kind::DaemonSet,
-            OwnerKind::Job => Kind::Job,
-            OwnerKind::Other => panic!("not watched"),
-        },
+        Object::Owner(owner) => Kind::of_owner(owner.kind).expect("watched"),
     }
 }
 

@@ -16,8 +16,9 @@ use crate::server::pods::set_condition;
 use crate::store::{Change, Key};
 use jiff::Timestamp;
 use rollcall_api::sequence::SequenceObject;
-use rollcall_api::watch::PodFacts;
-use rollcall_core::roster::Claimant;
+use rollcall_api::watch::{PodFacts, owner_kind};
+use rollcall_core::Uid;
+use rollcall_core::roster::{Claimant, NewPod, PodOwner};
 use rollcall_core::sequence::keys;
 use rollcall_core::sequence::spec::{NodeReady, Scope};
 use serde::Deserialize;
@@ -194,15 +195,20 @@ fn registrar_of(pod: &Value) -> Option<String> {
 /// What sequences wait for, beyond its pods, where this pod is in the group.
 fn asked_of(cluster: &Cluster, pod: &Value) -> Vec<Shown> {
     let Ok(PodFacts(facts)) = PodFacts::deserialize(pod) else { return Vec::new() };
+    let owners = pod["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    let owner = owners.filter(|owner| owner["controller"] == true).find_map(|owner| {
+        let text = |field: &str| owner[field].as_str();
+        let kind = owner_kind(text("apiVersion")?, text("kind")?);
+        Some(PodOwner { kind, name: text("name")?, uid: Uid::new(text("uid")?) })
+    });
     let sequences = cluster.store.list(Kind::PodSequence, None);
     let sequences = sequences.filter(|(_, sequence)| sequence["spec"]["scope"] == "Node");
     let asked = sequences.filter_map(|(_, sequence)| {
         let sequence = SequenceObject::deserialize(&sequence.value).ok()?.facts();
         let spec = sequence.spec.as_ref().ok().filter(|spec| spec.scope == Scope::Node)?;
         let claimant = Claimant::of(&sequence, false, keys::PREFIX)?;
-        let group = claimant
-            .group_of(&facts.name, &facts.labels)
-            .filter(|_| spec.pod_namespace == facts.namespace)?;
+        let pod = NewPod { name: &facts.name, labels: &facts.labels, owner };
+        let group = claimant.group_of(pod).filter(|_| spec.pod_namespace == facts.namespace)?;
         Some(match spec.groups[group].node_ready.as_ref()? {
             NodeReady::CsiDriver(name) => Shown::Driver(name.to_string()),
             NodeReady::Allocatable(resource) => Shown::Devices(resource.to_string(), DEVICES.into()),

@@ -10,12 +10,13 @@ use rollcall_core::sequence::Sequence;
 use rollcall_core::sequence::spec::Scope;
 use serde::de::DeserializeOwned;
 
-const OWNERS: [(Kind, OwnerKind); 5] = [
+const OWNERS: [(Kind, OwnerKind); 6] = [
     (Kind::Deployment, OwnerKind::Deployment),
     (Kind::ReplicaSet, OwnerKind::ReplicaSet),
     (Kind::StatefulSet, OwnerKind::StatefulSet),
     (Kind::DaemonSet, OwnerKind::DaemonSet),
     (Kind::Job, OwnerKind::Job),
+    (Kind::CronJob, OwnerKind::CronJob),
 ];
 
 pub fn of(cluster: &Cluster) -> Index {

@@ -6,6 +6,7 @@ use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::report::SequenceReport;
 use crate::store::{Key, Stored};
+use rollcall_core::facts::OwnerKind;
 use rollcall_core::labels::Labels;
 use rollcall_core::sequence::evaluate;
 use rollcall_core::sequence::index::SequenceEntry;
@@ -61,6 +62,10 @@ pub fn awaits_a_cron_job(cluster: &Cluster) -> bool {
             let views = evaluate(index.facts(), entry, cluster.now()).groups;
             spec.groups.iter().zip(&views).any(|(group, view)| match &group.members {
                 Members::Selector(selector) => !view.complete && selector.matches(&labels),
+                Members::Workload(workload) => {
+                    let named = workload.kind == OwnerKind::CronJob && workload.name == key.name;
+                    !view.complete && named
+                }
                 Members::Names(_) => false,
             })
         })

@@ -10,6 +10,7 @@ use crate::plan::Plan;
 use crate::report::{GroupReport, Never, Outcome, PodReport, Report, SequenceReport};
 use jiff::Timestamp;
 use rollcall_core::facts::Pod;
+use rollcall_core::index::Index;
 use rollcall_core::line::Line;
 use rollcall_core::sequence::explain::explain_sequence;
 use rollcall_core::sequence::index::SequenceEntry;
@@ -118,7 +119,10 @@ impl Verdict<'_> {
             let claim = claims.find(|claim| claim.sequence == entry.sequence.uid);
             let group = match life.deleted {
                 // Who is gone is claimed by nobody any more.
-                Some(_) => spec.groups.iter().position(|group| was_member(spec, group, &life.facts)),
+                Some(_) => spec
+                    .groups
+                    .iter()
+                    .position(|group| was_member(self.causes.index, spec, group, &life.facts)),
                 None => claim.map(|claim| claim.group as usize),
             };
             if let Some(group) = group {
@@ -185,10 +189,14 @@ impl Verdict<'_> {
     }
 }
 
-fn was_member(spec: &Spec, group: &Group, pod: &Pod) -> bool {
+fn was_member(index: &Index, spec: &Spec, group: &Group, pod: &Pod) -> bool {
     spec.pod_namespace == pod.namespace
         && match &group.members {
             Members::Names(names) => names.contains(&pod.name),
             Members::Selector(selector) => selector.matches(&pod.labels),
+            Members::Workload(workload) => {
+                let mut owners = index.cluster.workloads_of(pod);
+                owners.any(|owner| owner.kind == workload.kind && owner.name == workload.name)
+            }
         }
 }

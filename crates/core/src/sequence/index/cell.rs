@@ -91,6 +91,8 @@ struct Unit {
     arrived: u32,
     /// Found by the labels of its template, so it counts even before it has pods.
     by_template: bool,
+    /// Of a CronJob: there is a run, which counts for it.
+    has_runs: bool,
     contribution: Sum,
 }
 
@@ -148,9 +150,18 @@ impl Cell {
         }
     }
 
-    /// A workload is, or is no longer, a member by the labels of its template.
-    pub fn by_template(&mut self, root: Uid, found: bool, owner: Option<&Owner>, until: Until) {
-        self.units.entry(root).or_default().by_template = found;
+    /// A workload is, or is no longer, a member by the labels of its template or by its name. `has_runs`: of a CronJob, whether it
+    /// has run.
+    pub fn by_template(
+        &mut self,
+        root: Uid,
+        found: bool,
+        owner: Option<&Owner>,
+        until: Until,
+        has_runs: bool,
+    ) {
+        let unit = self.units.entry(root).or_default();
+        (unit.by_template, unit.has_runs) = (found, has_runs);
         self.recount(root, owner, until);
     }
 
@@ -159,7 +170,10 @@ impl Cell {
         let Some(unit) = self.units.get_mut(&root) else { return };
         let old = unit.contribution;
         let gone = unit.present == 0 && !unit.by_template;
-        unit.contribution = if gone { Sum::default() } else { contribution(unit.arrived, owner, until) };
+        unit.contribution = match (gone, unit.has_runs) {
+            (true, _) | (_, true) => Sum::default(),
+            (false, false) => contribution(unit.arrived, owner, until),
+        };
         if planted(Bug::OwnersNotAsked) {
             unit.contribution = Sum { expected: unit.present, arrived: unit.arrived, unknown: 0 };
         }
@@ -192,6 +206,11 @@ impl Cell {
     /// The workloads with members here.
     pub fn owners(&self) -> impl Iterator<Item = Uid> {
         self.units.keys().copied()
+    }
+
+    /// Whether there is a workload whose template or name the group asks for, with or without pods.
+    pub fn has_workload(&self) -> bool {
+        self.units.values().any(|unit| unit.by_template)
     }
 
     /// Whether a workload has members here, or would have.

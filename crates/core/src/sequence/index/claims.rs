@@ -1,4 +1,4 @@
-//! Which groups claim a pod: by its name, or by its labels.
+//! Which groups claim a pod: by its name, by its labels, or by the workload that owns it.
 //!
 //! A selector is filed under one label pair it insists on, so that a pod is compared with the few selectors
 //! that could match it, not with all of them. Selectors that insist on no value are in a short list aside.
@@ -6,9 +6,10 @@
 use crate::{
     Uid,
     cluster::Claim,
+    facts::{Owner, OwnerKind, Pod},
     labels::Labels,
     selector::Selector,
-    sequence::spec::{Group, Members, Spec},
+    sequence::spec::{Group, Members, Spec, WorkloadRef},
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,6 +30,7 @@ struct InNamespace {
     by_name: BTreeMap<Arc<str>, Vec<Claim>>,
     by_pair: BTreeMap<Pair, Vec<(Claim, Arc<Spec>)>>,
     others: Vec<(Claim, Arc<Spec>)>,
+    by_workload: BTreeMap<WorkloadRef, Vec<Claim>>,
     /// By what pods say themselves; only sequences of the same namespace can be meant.
     by_annotation: BTreeMap<Arc<str>, Claim>,
 }
@@ -43,7 +45,8 @@ impl Claims {
         let here = self.namespaces.entry(spec.pod_namespace.clone()).or_default();
         for (group, Group { members, .. }) in spec.groups.iter().enumerate() {
             let claim = Claim { sequence, group: group as u32 };
-            if let Some(name) = name_if_own_namespace {
+            let names_itself = matches!(members, Members::Workload(_));
+            if let Some(name) = name_if_own_namespace.filter(|_| !names_itself) {
                 here.by_annotation.insert(membership_value(name, group), claim);
             }
             match members {
@@ -60,6 +63,9 @@ impl Claims {
                     }
                     None => here.others.push((claim, spec.clone())),
                 },
+                Members::Workload(workload) => {
+                    here.by_workload.entry(workload.clone()).or_default().push(claim);
+                }
             }
         }
     }
@@ -78,6 +84,9 @@ impl Claims {
                         drop_claims(&mut here.by_pair, &pair, |(claim, _)| claim.sequence != sequence);
                     }
                 }
+                Members::Workload(workload) => {
+                    drop_claims(&mut here.by_workload, workload, |claim| claim.sequence != sequence);
+                }
             }
         }
         here.others.retain(|(claim, _)| claim.sequence != sequence);
@@ -85,6 +94,7 @@ impl Claims {
         if here.by_annotation.is_empty()
             && here.by_name.is_empty()
             && here.by_pair.is_empty()
+            && here.by_workload.is_empty()
             && here.others.is_empty()
         {
             self.namespaces.remove(&spec.pod_namespace);
@@ -93,29 +103,75 @@ impl Claims {
 
     /// The sequences that claim anything in a namespace.
     pub fn sequences_in(&self, namespace: &str) -> BTreeSet<Uid> {
-        let Some(InNamespace { by_name, by_pair, others, by_annotation: _ }) = self.namespaces.get(namespace)
+        let Some(InNamespace { by_name, by_pair, others, by_workload, by_annotation: _ }) =
+            self.namespaces.get(namespace)
         else {
             return BTreeSet::new();
         };
         let by_selector = by_pair.values().flatten().chain(others).map(|(claim, _)| claim);
-        by_name.values().flatten().chain(by_selector).map(|claim| claim.sequence).collect()
+        let named = by_name.values().flatten().chain(by_workload.values().flatten());
+        named.chain(by_selector).map(|claim| claim.sequence).collect()
     }
 
-    /// All claims on a pod of that name and labels, sorted, each once.
-    pub fn on_pod(&self, namespace: &str, name: &str, labels: &Labels) -> Vec<Claim> {
-        let Some(here) = self.namespaces.get(namespace) else { return Vec::new() };
-        let mut claims = here.by_name.get(name).cloned().unwrap_or_default();
-        here.by_labels(labels, &mut claims);
+    /// Whether anybody names a workload there, so that claims depend on who owns a pod.
+    pub fn has_workloads(&self, namespace: &str) -> bool {
+        self.namespaces.get(namespace).is_some_and(|here| !here.by_workload.is_empty())
+    }
+
+    /// All claims on a workload by its name.
+    pub fn on_workload(&self, owner: &Owner) -> &[Claim] {
+        let Some(here) = self.namespaces.get(&owner.namespace) else { return &[] };
+        if here.by_workload.is_empty() {
+            return &[];
+        }
+        let workload = WorkloadRef { kind: owner.kind, name: owner.name.clone() };
+        here.by_workload.get(&workload).map_or(&[], Vec::as_slice)
+    }
+
+    /// The claims on a Deployment or CronJob after which a ReplicaSet or Job is called: `web` of `web-7d9c5`.
+    pub fn on_namesake(&self, owner: &Owner) -> impl Iterator<Item = &Claim> {
+        let here = self.namespaces.get(&owner.namespace).filter(|here| !here.by_workload.is_empty());
+        let kind = match owner.kind {
+            OwnerKind::ReplicaSet => Some(OwnerKind::Deployment),
+            OwnerKind::Job => Some(OwnerKind::CronJob),
+            OwnerKind::Deployment
+            | OwnerKind::StatefulSet
+            | OwnerKind::DaemonSet
+            | OwnerKind::CronJob
+            | OwnerKind::Other => None,
+        };
+        let name = owner.name.rsplit_once('-').map(|(name, _)| name);
+        let claims = here
+            .zip(kind)
+            .zip(name)
+            .and_then(|((here, kind), name)| here.by_workload.get(&WorkloadRef { kind, name: name.into() }));
+        claims.into_iter().flatten()
+    }
+
+    /// All claims on a pod of that name, labels and owners, sorted, each once.
+    pub fn on_pod<'o>(&self, pod: &Pod, owners: impl Iterator<Item = &'o Owner>) -> Vec<Claim> {
+        let Some(here) = self.namespaces.get(&pod.namespace) else { return Vec::new() };
+        let mut claims = here.by_name.get(&pod.name).cloned().unwrap_or_default();
+        here.by_labels(&pod.labels, &mut claims);
+        if !here.by_workload.is_empty() {
+            owners.for_each(|owner| claims.extend(self.on_workload(owner)));
+        }
         claims.sort_unstable();
         claims.dedup();
         claims
     }
 
-    /// All claims by selectors on what carries those labels: a workload's template.
-    pub fn on_labels(&self, namespace: &str, labels: &Labels) -> Vec<Claim> {
-        let Some(here) = self.namespaces.get(namespace) else { return Vec::new() };
-        let mut claims = Vec::new();
-        here.by_labels(labels, &mut claims);
+    /// All claims on a workload: by the labels of its template, if it counts for itself, and by its name. A run of a CronJob is
+    /// claimed by the CronJob's name, too.
+    pub fn on_owner(&self, owner: &Owner, parent: Option<&Owner>, counts_itself: bool) -> Vec<Claim> {
+        let Some(here) = self.namespaces.get(&owner.namespace) else { return Vec::new() };
+        let mut claims = self.on_workload(owner).to_vec();
+        if counts_itself {
+            here.by_labels(&owner.template_labels, &mut claims);
+        }
+        if let Some(cron_job) = parent.filter(|parent| parent.kind == OwnerKind::CronJob) {
+            claims.extend(self.on_workload(cron_job));
+        }
         claims.sort_unstable();
         claims.dedup();
         claims
@@ -129,7 +185,7 @@ impl InNamespace {
         for (claim, spec) in filed.chain(&self.others) {
             match &spec.groups[claim.group as usize].members {
                 Members::Selector(selector) if selector.matches(labels) => claims.push(*claim),
-                Members::Selector(_) | Members::Names(_) => {}
+                Members::Selector(_) | Members::Names(_) | Members::Workload(_) => {}
             }
         }
     }

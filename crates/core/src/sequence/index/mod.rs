@@ -23,7 +23,7 @@ pub use notes::Note;
 
 use super::{
     Sequence, keys,
-    spec::{DeletionPolicy, Members, Recorded, Scope, Spec},
+    spec::{DeletionPolicy, Members, Recorded, Scope, Spec, WorkloadRef},
     views::Judgements,
 };
 use crate::{
@@ -321,6 +321,12 @@ fn find_members(
             Members::Selector(selector) => {
                 pods.extend(cluster.pods_to_match(namespace, selector));
                 templates.extend(cluster.owners_to_match(namespace, selector));
+            }
+            Members::Workload(WorkloadRef { kind, name }) => {
+                let Some(owner) = cluster.owner_named(namespace, *kind, name) else { continue };
+                pods.extend(cluster.pods_below(owner.uid));
+                templates.insert(owner.uid);
+                templates.extend(cluster.children_of(owner.uid));
             }
         }
     }

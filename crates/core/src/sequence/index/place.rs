@@ -1,20 +1,32 @@
 //! Putting pods and workloads into the cells of the groups that claim them, and taking them out again.
 
 use super::{Cell, Sequences, Standing, cell::Member, winners};
+use crate::cluster::PodEntry;
 use crate::planted::{Bug, planted};
 use crate::{
     Uid,
     cluster::Cluster,
     facts::{Owner, OwnerKind},
     key::Touched,
-    sequence::spec::{Members, Scope},
+    sequence::spec::{Group, Members, Scope, WorkloadRef},
 };
 
 /// Whether a group that lists its pods lists this one; one that selects them lists none.
 fn is_listed(members: &Members, name: &str) -> bool {
     match members {
         Members::Names(names) => names.contains(name),
-        Members::Selector(_) => true,
+        Members::Selector(_) | Members::Workload(_) => true,
+    }
+}
+
+/// The workload by which a member is counted, and whether the pod is of its newest revision. A ReplicaSet that a group names
+/// stands for itself, also under a Deployment.
+fn unit_of(entry: &PodEntry, group: &Group) -> (Option<Uid>, bool) {
+    match &group.members {
+        Members::Workload(WorkloadRef { kind: OwnerKind::ReplicaSet, .. }) => {
+            (entry.pod.owner.map(|owner| owner.uid), true)
+        }
+        Members::Workload(_) | Members::Names(_) | Members::Selector(_) => (entry.root, entry.current),
     }
 }
 
@@ -36,7 +48,6 @@ impl Sequences {
             return;
         }
         let node = if self.node_scoped.is_empty() { None } else { cluster.node_of(&entry.pod) };
-        let root_facts = entry.root.and_then(|root| cluster.owner(root));
         let dropped = cluster.gate_being_dropped(uid);
         let mut winner = None;
         for claim in entry.claims.iter() {
@@ -49,12 +60,15 @@ impl Sequences {
             let Some(spec) = sequence.spec().cloned() else { continue };
             let until = spec.groups[claim.group as usize].until;
             let releasing = dropped == Some(&spec.gate);
+            let group = &spec.groups[claim.group as usize];
+            let (root, current) = unit_of(entry, group);
+            let root_facts = root.and_then(|root| cluster.owner(root));
             let member = Member {
                 name: entry.pod.name.clone(),
                 uid,
-                standing: Standing::of(&entry.pod, &spec.gate, until, releasing, entry.current),
+                standing: Standing::of(&entry.pod, &spec.gate, until, releasing, current),
                 since: entry.pod.since,
-                root: entry.root,
+                root,
             };
             let count = |cell: &mut Cell, owner: Option<&Owner>| match add {
                 true => cell.insert(&member, owner, until),
@@ -72,19 +86,31 @@ impl Sequences {
         }
     }
 
-    /// Looks up who claims a pod. Needed when its labels or the sequences change.
+    /// Looks up who claims a pod. Needed when its labels, its owners or the sequences change.
     pub fn resolve_claims(&self, cluster: &mut Cluster, uid: Uid) {
         let Some(pod) = cluster.pod(uid) else { return };
-        let claims = self.claims.on_pod(&pod.namespace, &pod.name, &pod.labels).into();
+        let claims = self.claims.on_pod(pod, cluster.workloads_of(pod)).into();
         cluster.set_claims(uid, claims);
     }
 
-    /// Counts a workload where the labels of its template are claimed.
+    /// Whether claims in a namespace depend on who owns a pod.
+    pub fn claims_by_owner(&self, namespace: &str) -> bool {
+        self.claims.has_workloads(namespace)
+    }
+
+    /// Counts a workload where the labels of its template are claimed, or its name is.
     pub fn owner_enters(&mut self, cluster: &Cluster, uid: Uid, touched: &mut Touched) {
         let Some(owner) = cluster.owner(uid) else { return };
-        let counts_itself = owner.parent.is_none_or(|parent| parent.kind != OwnerKind::Deployment);
-        if counts_itself && !owner.terminating {
-            let claims = self.claims.on_labels(&owner.namespace, &owner.template_labels);
+        let parent = cluster.parent_of(owner);
+        // Admission has to know who makes the pods of a workload that somebody names, and who is only called so.
+        let named = self
+            .claims
+            .on_namesake(owner)
+            .chain(parent.into_iter().flat_map(|parent| self.claims.on_workload(parent)));
+        touched.sequences(named.map(|claim| claim.sequence));
+        if !owner.terminating {
+            let counts_itself = owner.parent.is_none_or(|parent| parent.kind != OwnerKind::Deployment);
+            let claims = self.claims.on_owner(owner, parent, counts_itself);
             let claims: Box<[_]> = winners(&claims).collect();
             if !claims.is_empty() {
                 self.templates.insert(uid, claims);
@@ -106,7 +132,8 @@ impl Sequences {
             let Some(sequence) = self.entries.get_mut(&claim.sequence) else { continue };
             let Some(spec) = sequence.spec().cloned() else { continue };
             let until = spec.groups[claim.group as usize].until;
-            sequence.cell_mut(claim.group).by_template(uid, found, cluster.owner(uid), until);
+            let has_runs = cluster.latest_run(uid).is_some();
+            sequence.cell_mut(claim.group).by_template(uid, found, cluster.owner(uid), until, has_runs);
         }
     }
 
