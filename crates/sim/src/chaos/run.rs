@@ -9,8 +9,8 @@ use super::process::Handle;
 use super::world::{self, When};
 use crate::chance::Chance;
 use jiff::Timestamp;
-use rollcall_controller::shared::Shared as Controller;
 use rollcall_controller::metrics::ByInvariant;
+use rollcall_controller::shared::Shared as Controller;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -172,8 +172,9 @@ async fn follow_script(lab: &Lab, over: &AtomicBool, scripted: &AtomicBool) {
 fn audited(handle: &Handle) -> Vec<Violation> {
     let controllers = handle.controllers();
     let refused = |invariant: &'static str| {
-        let count =
-            |controller: &Arc<Controller>| controller.metrics.violations.get_or_create(&ByInvariant { invariant }).get();
+        let count = |controller: &Arc<Controller>| {
+            controller.metrics.violations.get_or_create(&ByInvariant { invariant }).get()
+        };
         let number: u64 = controllers.iter().map(count).sum();
         let detail = format!("{number} decisions had to be refused");
         (number > 0).then_some(Violation { invariant, detail })

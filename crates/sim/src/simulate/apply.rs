@@ -1,9 +1,9 @@
 //! The objects of a plan, as a person applies them to an empty cluster.
 
 use crate::cluster::Cluster;
-use crate::habits::{Habits, Rule, Which};
 use crate::kinds::Kind;
 use crate::plan::{Given, Nodes, Plan, USUAL_NODES};
+use crate::program_behaviour::{BehaviourRule, PodFilter, ProgramBehaviour};
 use anyhow::{Result, anyhow};
 use jiff::SignedDuration;
 use rollcall_api::names;
@@ -12,21 +12,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// How the pods behave. In a plan the last rule that fits counts, here the first.
-pub fn habits(plan: &Plan) -> Habits {
+pub fn program_behaviour(plan: &Plan) -> ProgramBehaviour {
     let duration = |time: Duration| SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
-    let ready = plan.ready_after.iter().map(|rule| Rule {
-        pods: Which::Chosen(rule.pods.clone()),
+    let ready = plan.ready_after.iter().map(|rule| BehaviourRule {
+        pods: PodFilter::Selected(rule.pods.clone()),
         ready_after: Some(duration(rule.after)),
-        ..Rule::default()
+        ..BehaviourRule::default()
     });
-    let fail = plan.fail.iter().map(|rule| Rule {
-        pods: Which::Chosen(rule.pods.clone()),
+    let fail = plan.fail.iter().map(|rule| BehaviourRule {
+        pods: PodFilter::Selected(rule.pods.clone()),
         fail_after: Some(duration(rule.after.unwrap_or_default())),
-        ..Rule::default()
+        ..BehaviourRule::default()
     });
-    let mut rules: Vec<Rule> = ready.chain(fail).collect();
+    let mut rules: Vec<BehaviourRule> = ready.chain(fail).collect();
     rules.reverse();
-    Habits { rules, unprobed_pods_end: true, agents_show_what_is_asked: true, ..Habits::default() }
+    ProgramBehaviour {
+        rules,
+        unprobed_pods_end: true,
+        agents_show_what_is_asked: true,
+        ..ProgramBehaviour::default()
+    }
 }
 
 /// Creates nodes, namespaces and objects. Says what was left out.

@@ -3,9 +3,9 @@
 
 use crate::actors::kubelet::missing_volume;
 use crate::cluster::Cluster;
-use crate::habits::Which;
 use crate::kinds::Kind;
 use crate::plan::Plan;
+use crate::program_behaviour::PodFilter;
 use crate::report::Why;
 use crate::store::Key;
 use jiff::Timestamp;
@@ -131,7 +131,8 @@ impl Causes<'_> {
 
     /// By whom a pod was told to fail.
     fn told(&self, pod: &Value) -> Option<String> {
-        let fail = self.plan.fail.iter().rfind(|fail| Which::Chosen(fail.pods.clone()).includes(pod))?;
+        let fail =
+            self.plan.fail.iter().rfind(|fail| PodFilter::Selected(fail.pods.clone()).includes(pod))?;
         Some(format!("it was told to by --fail '{}'", fail.pods))
     }
 

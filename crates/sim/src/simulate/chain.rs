@@ -1,13 +1,13 @@
 //! The critical chain: which pods the end had to wait for.
 
 use super::timeline::Life;
-use crate::report::{SequenceReport, Step};
+use crate::report::{CriticalStep, SequenceReport};
 
 /// How long after an arrival a pod may be created and still have waited for it.
 const AT_ONCE: u64 = 1_000;
 
 /// From the first pod to the one that arrived last.
-pub fn critical(lives: &[Life], sequences: &[SequenceReport]) -> Vec<Step> {
+pub fn critical(lives: &[Life], sequences: &[SequenceReport]) -> Vec<CriticalStep> {
     let arrived = |place: &usize| lives[*place].arrived;
     let Some(last) =
         (0..lives.len()).filter(|place| arrived(place).is_some()).max_by_key(|place| arrived(place))
@@ -19,7 +19,7 @@ pub fn critical(lives: &[Life], sequences: &[SequenceReport]) -> Vec<Step> {
     while let Some(place) = next.filter(|_| chain.len() < lives.len()) {
         let life = &lives[place];
         let (from, to) = (life.let_go(), life.arrived.unwrap_or_default());
-        chain.push(Step { pod: place, from, to });
+        chain.push(CriticalStep { pod: place, from, to });
         next =
             waited_for(place, lives, sequences).filter(|earlier| arrived(earlier).is_some_and(|at| at < to));
     }

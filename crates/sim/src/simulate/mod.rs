@@ -95,7 +95,7 @@ async fn run(plan: Plan, looking: Option<Looking<'_>>) -> Result<Report> {
         let mut cluster = shared.lock();
         cluster.store.observe(Box::new(timeline.clone()));
         cluster.store.author = Author::User;
-        cluster.habits = apply::habits(&plan);
+        cluster.programs = apply::program_behaviour(&plan);
         cluster.admission.installed = full;
         let notes = apply::everything(&mut cluster, &plan)?;
         cluster.store.author = Author::Cluster;
