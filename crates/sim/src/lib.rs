@@ -20,4 +20,4 @@ pub mod server;
 pub mod simulate;
 pub mod store;
 
-pub use simulate::{Moment, simulate, simulate_for};
+pub use simulate::{Snapshot, simulate, simulate_for};

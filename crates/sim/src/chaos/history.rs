@@ -1,9 +1,9 @@
 //! What is checked of every commit, by rules written for this and for nothing else.
 
-use super::order::Order;
-use super::places::Places;
-use super::same;
+use super::node_order::NodeOrder;
+use super::release_order::ReleaseOrder;
 use super::seen::Seen;
+use super::unchanged;
 use super::world::{self, World};
 use crate::embedded::LEASE;
 use crate::kinds::Kind;
@@ -34,8 +34,8 @@ pub struct State {
     pub disturbed: u64,
     /// When one of our controllers last committed something but a lease.
     pub last_write: Option<Timestamp>,
-    pub order: Order,
-    pub places: Places,
+    pub release_order: ReleaseOrder,
+    pub node_order: NodeOrder,
     /// Writes are carried out long after they were sent in this run: then a node may be told again what was so before, until
     /// the next write.
     pub writes_come_late: bool,
@@ -63,8 +63,8 @@ impl History {
             written: 0,
             disturbed: 0,
             last_write: None,
-            order: Order::new(world, seen.clone()),
-            places: Places::new(world, seen.clone()),
+            release_order: ReleaseOrder::new(world, seen.clone()),
+            node_order: NodeOrder::new(world, seen.clone()),
             writes_come_late: false,
             world,
             log: None,
@@ -96,13 +96,13 @@ impl Observer for History {
         }
         match change.key.kind {
             Kind::Pod => {
-                state.order.pod(change);
-                let found = state.places.pod(change);
+                state.release_order.pod(change);
+                let found = state.node_order.pod(change);
                 state.violations.extend(found);
             }
-            Kind::Node => state.places.node(change),
-            Kind::CsiNode => state.places.csi_node(change),
-            Kind::Job => state.order.job(change),
+            Kind::Node => state.node_order.node(change),
+            Kind::CsiNode => state.node_order.csi_node(change),
+            Kind::Job => state.release_order.job(change),
             Kind::PodSequence => state.sequence(change),
             Kind::Lease => state.lease(change),
             _ => {}
@@ -147,7 +147,7 @@ impl State {
             let detail = format!("{} wrote {}, and {holder} leads", identity(number), key.name);
             self.broken("S8", detail);
         }
-        let of_sequences = self.order.has_sequences(&key.namespace);
+        let of_sequences = self.release_order.has_sequences(&key.namespace);
         match (key.kind, &*key.namespace) {
             (Kind::Pod, world::NAMESPACE) => self.released(change, number),
             (Kind::PodSequence, _) if of_sequences => self.reported(change, number),
@@ -167,16 +167,16 @@ impl State {
         if change.deleted {
             return self.broken("S6", format!("deleted pod {name}"));
         }
-        if !same::but_for_a_release(before, &change.object, self.world.full) {
+        if !unchanged::unchanged_except_release(before, &change.object, self.world.full) {
             self.broken("S2", format!("more than the gate of pod {name} changed"));
         }
         if !self.seen.knew(number, change.object.uid()) {
             self.broken("S7", format!("{} does not know this pod {name}", identity(number)));
         }
         if world::is_held(before) && !world::is_held(&change.object) {
-            let found = self.order.released(change, number);
+            let found = self.release_order.released(change, number);
             self.violations.extend(found);
-            let found = self.places.released(change, number);
+            let found = self.node_order.released(change, number);
             self.violations.extend(found);
         } else {
             self.broken("S2", format!("pod {name} was changed, and its gate was not taken"));
@@ -188,14 +188,15 @@ impl State {
         let name = &*change.key.name;
         let before = change.before.as_ref().filter(|_| !change.deleted);
         let Some(before) = before else { return self.broken("S6", format!("made or deleted node {name}")) };
-        if let Some(what) = same::foreign_change(before, &change.object) {
+        if let Some(what) = unchanged::changed_foreign_field(before, &change.object) {
             self.broken("S3", format!("{what} of node {name} changed"));
         }
-        let forgotten = same::forgotten_on_node(before, &change.object).filter(|_| !self.writes_come_late);
+        let forgotten =
+            unchanged::lost_completion_on_node(before, &change.object).filter(|_| !self.writes_come_late);
         if let Some(group) = forgotten {
             self.broken("S9", format!("node {name} forgot when {group} was complete"));
         }
-        if let Some(key) = same::unknown_marks(self.world, &change.object) {
+        if let Some(key) = unchanged::unknown_mark(self.world, &change.object) {
             self.broken("S3", format!("{key} on node {name} belongs to no sequence that goes by nodes"));
         }
         if !self.seen.knew(number, change.object.uid()) {
@@ -221,8 +222,8 @@ impl State {
     }
 
     fn sequence(&mut self, change: &Change) {
-        self.places.sequence(change);
-        let found = self.order.sequence(change);
+        self.node_order.sequence(change);
+        let found = self.release_order.sequence(change);
         self.violations.extend(found);
         if change.deleted {
             return;
@@ -274,7 +275,7 @@ fn line(change: &Change) -> String {
         }
         Kind::Pod if world::is_held(object) => "held".into(),
         Kind::Pod => format!("{} {}", object["status"]["phase"], object["spec"]["nodeName"]),
-        Kind::Node => same::told(object),
+        Kind::Node => unchanged::describe_node(object),
         Kind::CsiNode => object["spec"]["drivers"].to_string(),
         Kind::Event => format!("{} {}", object["reason"], object["note"]),
         _ => String::new(),

@@ -33,10 +33,10 @@ pub struct Mischief {
 }
 
 /// Does something as a user of the cluster, and lets the actors know.
-pub fn act<T>(shared: &Arc<Shared>, deed: impl FnOnce(&mut Cluster) -> T) -> T {
+pub fn act<T>(shared: &Arc<Shared>, action: impl FnOnce(&mut Cluster) -> T) -> T {
     let mut cluster = shared.lock();
     let others = std::mem::replace(&mut cluster.store.author, Author::User);
-    let done = deed(&mut cluster);
+    let done = action(&mut cluster);
     cluster.store.author = others;
     drop(cluster);
     shared.notify();
@@ -90,8 +90,8 @@ impl Mischief {
         }
     }
 
-    pub(super) fn act<T>(&self, deed: impl FnOnce(&mut Cluster) -> T) -> T {
-        act(&self.shared, deed)
+    pub(super) fn act<T>(&self, action: impl FnOnce(&mut Cluster) -> T) -> T {
+        act(&self.shared, action)
     }
 
     /// A pod of the sequence that faults strike.

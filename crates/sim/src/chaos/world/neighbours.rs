@@ -2,7 +2,8 @@
 //! permits nothing.
 
 use super::{
-    CLOSED, End, Group, NAMESPACE, Rule, Step, When, World, namespace, pod, pod_key, pods, sequence,
+    CLOSED, End, Group, NAMESPACE, SequenceRule, UserAction, When, World, namespace, pod, pod_key, pods,
+    sequence,
 };
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
@@ -15,8 +16,8 @@ const DB: &[&str] = &["db-0"];
 const APP: &[&str] = &["app-0", "app-1"];
 const FOREIGN_GATE: &str = "example.com/licence";
 
-static RULES: [Rule; 4] = [
-    Rule {
+static RULES: [SequenceRule; 4] = [
+    SequenceRule {
         namespace: NAMESPACE,
         sequence: "shop",
         groups: &[
@@ -30,7 +31,7 @@ static RULES: [Rule; 4] = [
         guard: None,
     },
     // Shares app-0 with the first, and lets it go later.
-    Rule {
+    SequenceRule {
         namespace: NAMESPACE,
         sequence: "night",
         groups: &[
@@ -43,7 +44,7 @@ static RULES: [Rule; 4] = [
         guard: None,
     },
     // From another namespace, with its permission.
-    Rule {
+    SequenceRule {
         namespace: OPS,
         sequence: "guest",
         groups: &[Group::named("db", DB), Group::named("backup", &["backup-0"])],
@@ -53,7 +54,7 @@ static RULES: [Rule; 4] = [
         guard: None,
     },
     // Without one: it neither acts nor holds anything back.
-    Rule {
+    SequenceRule {
         namespace: OPS,
         sequence: "stranger",
         groups: &[Group::named("secret", &["secret-0"])],
@@ -70,9 +71,9 @@ pub static WORLD: World = World {
     rules: &RULES,
     manifests,
     script: &[
-        Step { when: When::At(1_000), deed: permit },
-        Step { when: When::At(5_000), deed: take_foreign_gate },
-        Step { when: When::Finished, deed: come_late },
+        UserAction { when: When::At(1_000), act: permit },
+        UserAction { when: When::At(5_000), act: take_foreign_gate },
+        UserAction { when: When::Finished, act: come_late },
     ],
     held: &["secret-0"],
     spared: &[],

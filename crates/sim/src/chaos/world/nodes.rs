@@ -3,8 +3,8 @@
 
 use super::super::fault::Fault;
 use super::{
-    AGENTS_LABEL, Agents, DRIVER, End, Group, Guard, NAMESPACE, READY_AFTER, Rule, Step, When, World,
-    create_node, has_note, sequence, template,
+    AGENTS_LABEL, Agents, DRIVER, End, Group, Guard, NAMESPACE, READY_AFTER, SequenceRule, UserAction, When,
+    World, create_node, has_note, sequence, template,
 };
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
@@ -22,12 +22,12 @@ const fn agents(name: &'static str, agents: Agents) -> Group {
     Group { finally: FINALLY, agents: Some(agents), ..Group::tier(name, AT_FIRST) }
 }
 
-const fn by_nodes(sequence: &'static str, groups: &'static [Group], end: End, guard: Guard) -> Rule {
+const fn by_nodes(sequence: &'static str, groups: &'static [Group], end: End, guard: Guard) -> SequenceRule {
     let guard = Some(guard);
-    Rule { namespace: NAMESPACE, sequence, groups, end, permitted: true, lets_go: true, guard }
+    SequenceRule { namespace: NAMESPACE, sequence, groups, end, permitted: true, lets_go: true, guard }
 }
 
-static BY_LABELS: Rule = by_nodes(
+static BY_LABELS: SequenceRule = by_nodes(
     "labels",
     &[
         agents("agent", Agents { labelled: false, driver: true }),
@@ -38,7 +38,7 @@ static BY_LABELS: Rule = by_nodes(
     Guard::Labels,
 );
 
-static BY_TAINTS: Rule = by_nodes(
+static BY_TAINTS: SequenceRule = by_nodes(
     "taints",
     &[
         Group { settle_seconds: 1, ..agents("agent", Agents { labelled: false, driver: false }) },
@@ -49,7 +49,7 @@ static BY_TAINTS: Rule = by_nodes(
     Guard::Taints,
 );
 
-static RULES: [Rule; 2] = [
+static RULES: [SequenceRule; 2] = [
     by_nodes(
         "stays",
         &[agents("agent", Agents { labelled: true, driver: true }), Group::tier("web", 2)],
@@ -68,7 +68,7 @@ static RULES: [Rule; 2] = [
     ),
 ];
 
-const JOINS: Step = Step { when: When::At(2_500), deed: join };
+const JOINS: UserAction = UserAction { when: When::At(2_500), act: join };
 
 pub static LABELS: World = World {
     name: "nodes by labels",
@@ -90,18 +90,18 @@ pub static TAINTS: World = World {
     spared: &[],
 };
 
-pub static FAREWELL: World = World {
+pub static DELETION: World = World {
     name: "nodes, farewell",
     full: true,
     rules: &RULES,
     manifests: || manifests(&RULES),
     script: &[
-        Step { when: When::Once(2_500, is_noted), deed: delete },
-        Step { when: When::Finished, deed: join },
+        UserAction { when: When::Once(2_500, is_noted), act: delete },
+        UserAction { when: When::Finished, act: join },
     ],
     held: &[],
-    // As in the other farewell: without a note nobody knows what was deleted while they were away. And a pod that is made while
-    // nobody hears of pods, for a sequence that is deleted just then, stays held: the note is gone before anybody knows of it.
+    // The first four: as in `deletion`. The others stop news of pods. A pod of a sequence that is deleted meanwhile stays held:
+    // the note is gone before the controller hears of the pod.
     spared: &[
         Fault::Forbidden,
         Fault::ListForbidden,
@@ -124,7 +124,7 @@ pub fn install(cluster: &mut Cluster) {
     });
 }
 
-fn manifests(rules: &[Rule]) -> Vec<(Kind, Value)> {
+fn manifests(rules: &[SequenceRule]) -> Vec<(Kind, Value)> {
     let mut all = Vec::new();
     for rule in rules {
         let guard = if rule.guard == Some(Guard::Taints) { "Taints" } else { "Labels" };
@@ -152,7 +152,7 @@ fn group(group: &Group) -> Value {
 
 /// Agents take a while, and their templates have no gate: admission gives it. What outlives its sequence has none either: it
 /// would be held for ever.
-fn workload(rule: &Rule, group: &Group) -> (Kind, Value) {
+fn workload(rule: &SequenceRule, group: &Group) -> (Kind, Value) {
     let metadata = json!({ "name": group.name, "namespace": NAMESPACE });
     let mut template = template(group.name, "Always");
     if group.agents.is_some() || rule.end == End::Deleted {

@@ -1,7 +1,7 @@
 //! Sequences that are deleted, held and suspended while others go on.
 
 use super::super::fault::Fault;
-use super::{End, Group, NAMESPACE, Rule, Step, When, World, has_note, pods, sequence};
+use super::{End, Group, NAMESPACE, SequenceRule, UserAction, When, World, has_note, pods, sequence};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use serde_json::{Value, json};
@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 const DB: &[&str] = &["db-0"];
 const APP: &[&str] = &["app-0"];
 
-static RULES: [Rule; 4] = [
-    Rule {
+static RULES: [SequenceRule; 4] = [
+    SequenceRule {
         namespace: NAMESPACE,
         sequence: "shop",
         groups: &[Group::named("db", DB), Group::named("app", APP)],
@@ -19,8 +19,8 @@ static RULES: [Rule; 4] = [
         lets_go: true,
         guard: None,
     },
-    // Deleted when its first group is on its way; what it still holds is let go.
-    Rule {
+    // Deleted while its first group starts; the pods that it still holds are released.
+    SequenceRule {
         namespace: NAMESPACE,
         sequence: "gone",
         groups: &[
@@ -33,8 +33,8 @@ static RULES: [Rule; 4] = [
         lets_go: true,
         guard: None,
     },
-    // Deleted, and what it holds stays held.
-    Rule {
+    // Deleted, and the pods that it holds stay held.
+    SequenceRule {
         namespace: NAMESPACE,
         sequence: "kept",
         groups: &[Group::named("never", &["not-there"]), Group::named("kept", &["kept-0"])],
@@ -43,7 +43,7 @@ static RULES: [Rule; 4] = [
         lets_go: false,
         guard: None,
     },
-    Rule {
+    SequenceRule {
         namespace: NAMESPACE,
         sequence: "paused",
         groups: &[Group::named("one", &["paused-0"]), Group::named("two", &["paused-1"])],
@@ -60,11 +60,11 @@ pub static WORLD: World = World {
     rules: &RULES,
     manifests,
     script: &[
-        Step { when: When::Once(2_500, is_noted), deed: delete },
-        Step { when: When::At(4_000), deed: resume },
+        UserAction { when: When::Once(2_500, is_noted), act: delete },
+        UserAction { when: When::At(4_000), act: resume },
     ],
     held: &["kept-0"],
-    // Without a note nobody knows what was deleted while they were away; the guide says so.
+    // With these a note may be missing, and without it no controller learns of a deletion that it missed; the guide says so.
     spared: &[Fault::Forbidden, Fault::ListForbidden, Fault::Quota, Fault::NamespaceGone],
 };
 
@@ -88,7 +88,7 @@ fn manifests() -> Vec<(Kind, Value)> {
     all
 }
 
-/// Whether there is a note of the one that lets its pods go. Until then nothing is promised about a deletion that nobody sees.
+/// Whether the sequence `gone` has a note. Until then nothing is promised about a deletion that nobody sees.
 fn is_noted(cluster: &Cluster) -> bool {
     has_note(cluster, &RULES[1])
 }
