@@ -5,7 +5,7 @@ mod kind;
 mod object;
 mod options;
 mod page;
-mod places;
+mod source_spans;
 mod sources;
 #[cfg(test)]
 mod testing;
