@@ -68,7 +68,7 @@ impl Service<Request<Body>> for Faulty {
             if request.method() != Method::GET {
                 way.faults.wrote(request.uri().path());
             }
-            if let Some(answer) = way.out_of_order(&request) {
+            if let Some(answer) = way.outage_answer(&request) {
                 return answer;
             }
             if way.faults.hangs(way.process, request.uri().path()) {
@@ -88,7 +88,7 @@ impl Service<Request<Body>> for Faulty {
 
 impl Faulty {
     /// What is answered while something does not work at all.
-    fn out_of_order(&self, request: &Request<Body>) -> Option<Answer> {
+    fn outage_answer(&self, request: &Request<Body>) -> Option<Answer> {
         let path = request.uri().path();
         if self.faults.is_out(Outage::Server) {
             return Some(Err("connection refused".into()));
@@ -191,7 +191,7 @@ impl Faulty {
         let now = body.collect().await?.to_bytes();
         let first = self.faults.first_list(path.clone(), &now);
         let shown = if fault == Some(Fault::OlderList) { first } else { now };
-        if is_judged(&path) {
+        if is_tracked(&path) {
             self.seen.show(self.process, &shown);
         }
         Ok(Response::from_parts(parts, whole(shown)))
@@ -213,7 +213,7 @@ impl Faulty {
         if self.faults.breaks_connections {
             frames = frames.take_until(self.faults.breaks().boxed()).boxed();
         }
-        if is_judged(&path) {
+        if is_tracked(&path) {
             let (seen, process) = (self.seen.clone(), self.process);
             frames = frames.inspect_ok(move |frame| seen.show(process, frame)).boxed();
         }
@@ -222,7 +222,7 @@ impl Faulty {
 }
 
 /// Whether it matters who has seen these objects.
-fn is_judged(path: &str) -> bool {
+fn is_tracked(path: &str) -> bool {
     path.contains("/pods") || path.contains("/nodes") || path.contains(names::SEQUENCE_PLURAL)
 }
 

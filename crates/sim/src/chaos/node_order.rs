@@ -1,7 +1,7 @@
 //! Whether pods of sequences that go by nodes landed only on nodes that were open for their group.
 
 use super::history::Violation;
-use super::node_mischief::closes;
+use super::node_mischief::is_closing_key;
 use super::seen::Seen;
 use super::world::{self, Guard, SequenceRule, World};
 use crate::store::{Author, Change, Key};
@@ -233,7 +233,7 @@ fn closing_keys(node: &Value) -> BTreeSet<String> {
     let labels = node["metadata"]["labels"].as_object().into_iter().flatten().map(|(key, _)| key.as_str());
     let taints = node["spec"]["taints"].as_array().into_iter().flatten();
     let taints = taints.filter_map(|taint| taint["key"].as_str());
-    labels.chain(taints).filter(|key| closes(key)).map(str::to_owned).collect()
+    labels.chain(taints).filter(|key| is_closing_key(key)).map(str::to_owned).collect()
 }
 
 fn terms(pod: &Value) -> &[Value] {

@@ -35,7 +35,7 @@ const POD_NEWS_LATE: [Fault; 5] =
 const AUDITED: [&str; 5] = ["S1", "S2", "S3", "S6", "S7"];
 
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct RunOutcome {
     pub violations: Vec<Violation>,
     pub hash: u64,
     /// Everything that was committed, by whomever.
@@ -57,21 +57,21 @@ pub struct Outcome {
 }
 
 /// Runs a plan to its end, on a runtime of its own under virtual time.
-pub fn run(plan: &Plan) -> Outcome {
+pub fn run(plan: &Plan) -> RunOutcome {
     run_on_own_runtime(plan, false).0
 }
 
 /// The same, with every commit in a line.
-pub fn run_logged(plan: &Plan) -> (Outcome, Vec<String>) {
+pub fn run_logged(plan: &Plan) -> (RunOutcome, Vec<String>) {
     run_on_own_runtime(plan, true)
 }
 
-fn run_on_own_runtime(plan: &Plan, logged: bool) -> (Outcome, Vec<String>) {
+fn run_on_own_runtime(plan: &Plan, logged: bool) -> (RunOutcome, Vec<String>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime without sockets needs nothing").block_on(run_once(plan, logged))
 }
 
-async fn run_once(plan: &Plan, logged: bool) -> (Outcome, Vec<String>) {
+async fn run_once(plan: &Plan, logged: bool) -> (RunOutcome, Vec<String>) {
     let (lab, embedded) = Lab::new(plan);
     lab.history.state().log = logged.then(Vec::new);
     // Two that both believe to lead, or two that agree who does.
@@ -87,7 +87,7 @@ async fn run_once(plan: &Plan, logged: bool) -> (Outcome, Vec<String>) {
     }
     let second = async {
         match both_lead || elect {
-            true => lab.process(1, elect).live().await,
+            true => lab.process(1, elect).run_for_ever().await,
             false => std::future::pending().await,
         }
     };
@@ -100,7 +100,7 @@ async fn run_once(plan: &Plan, logged: bool) -> (Outcome, Vec<String>) {
     };
     let (over, scripted) = (AtomicBool::new(false), AtomicBool::new(false));
     let mischief = async {
-        mischief.make(plan.faults.clone()).await;
+        mischief.run(plan.faults.clone()).await;
         over.store(true, Ordering::Relaxed);
     };
     let convergence = ConvergenceWait { plan, lab: &lab, over: &over, scripted: &scripted };
@@ -108,7 +108,7 @@ async fn run_once(plan: &Plan, logged: bool) -> (Outcome, Vec<String>) {
         biased;
         ended = convergence.wait() => ended,
         () = embedded.run() => unreachable!("the cluster runs for ever"),
-        () = lab.process(0, elect).live() => unreachable!("it is started again for ever"),
+        () = lab.process(0, elect).run_for_ever() => unreachable!("it is started again for ever"),
         () = second => unreachable!("it is started again for ever"),
         () = then_never_end(mischief) => unreachable!("it waits for ever"),
         () = then_never_end(follow_script(&lab, &over, &scripted)) => unreachable!("it waits for ever"),
@@ -121,7 +121,7 @@ async fn run_once(plan: &Plan, logged: bool) -> (Outcome, Vec<String>) {
     violations.extend(ended.violation);
     let processes = 1 + u64::from(both_lead || elect);
     let struck: u64 = faults.counts().values().sum();
-    let outcome = Outcome {
+    let outcome = RunOutcome {
         violations,
         hash: state.hash,
         commits: state.commits,

@@ -3,7 +3,7 @@
 use super::fault::Fault;
 use super::history::Violation;
 use super::plan::Plan;
-use super::run::Outcome;
+use super::run::RunOutcome;
 
 /// Faults after which a controller gets no news, or gets them late.
 const NEWS_LOST: [Fault; 3] = [Fault::Hang, Fault::Silence, Fault::Behind];
@@ -21,7 +21,7 @@ const NODES: u64 = 3;
 const TRIES_WHILE_OUT: u64 = 10;
 
 /// The violations of a run, and whether it ends like the calm run of its world and writes not much more.
-pub fn compare(plan: &Plan, outcome: &Outcome, calm: &Outcome) -> Vec<Violation> {
+pub fn compare(plan: &Plan, outcome: &RunOutcome, calm: &RunOutcome) -> Vec<Violation> {
     let mut violations = outcome.violations.clone();
     if violations.is_empty() && outcome.end_state != calm.end_state {
         let differing = outcome.end_state.iter().zip(&calm.end_state).find(|(is, was)| is != was);
@@ -53,7 +53,7 @@ pub fn compare(plan: &Plan, outcome: &Outcome, calm: &Outcome) -> Vec<Violation>
 /// ```
 ///
 /// A disturbance is a fault that struck, a restart of a process, or a write of somebody else.
-fn too_many_writes(plan: &Plan, outcome: &Outcome, calm: &Outcome) -> Option<Violation> {
+fn too_many_writes(plan: &Plan, outcome: &RunOutcome, calm: &RunOutcome) -> Option<Violation> {
     let leaders = if plan.has(Fault::TwoLeaders) { 3 } else { 1 };
     let count =
         |among: &[Fault]| plan.faults.iter().filter(|plan| among.contains(&plan.fault)).count() as u64;

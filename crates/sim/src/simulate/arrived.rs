@@ -18,7 +18,7 @@ pub fn has_everything(cluster: &Cluster, timeline: &Timeline) -> bool {
         Some("Succeeded") => true,
         // Its owner has replaced it, or has failed itself.
         Some("Failed") => is_owned(pod),
-        _ => holds(pod, "Ready"),
+        _ => has_condition(pod, "Ready"),
     };
     cluster.store.list(Kind::PodSequence, None).all(|(_, sequence)| complete(sequence))
         && lacking_workloads(cluster).next().is_none()
@@ -35,7 +35,7 @@ pub fn lacking_workloads(cluster: &Cluster) -> impl Iterator<Item = (&Key, Strin
 fn lacks(kind: Kind, object: &Arc<Stored>) -> Option<String> {
     let (spec, status) = (&object["spec"], &object["status"]);
     let (has, wants, updated) = match kind {
-        Kind::Job if holds(object, "Complete") || spec["suspend"] == true => return None,
+        Kind::Job if has_condition(object, "Complete") || spec["suspend"] == true => return None,
         Kind::Job => (number(&status["succeeded"]), spec["completions"].as_i64().unwrap_or(1), true),
         Kind::DaemonSet => (number(&status["numberReady"]), number(&status["desiredNumberScheduled"]), true),
         Kind::ReplicaSet if is_owned(object) => return None,
@@ -67,7 +67,7 @@ fn is_owned(object: &Stored) -> bool {
     object["metadata"]["ownerReferences"].as_array().is_some_and(|owners| !owners.is_empty())
 }
 
-fn holds(object: &Stored, condition: &str) -> bool {
+fn has_condition(object: &Stored, condition: &str) -> bool {
     let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
     conditions.into_iter().any(|is| is["type"] == condition && is["status"] == "True")
 }

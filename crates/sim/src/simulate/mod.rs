@@ -12,11 +12,11 @@ mod causes;
 mod chain;
 mod closed_nodes;
 mod facts;
-mod meanwhile;
 mod never;
 mod notes;
 mod snapshot;
 mod timeline;
+mod user_actions;
 mod verdict;
 
 pub use snapshot::Snapshot;
@@ -96,27 +96,27 @@ async fn run(plan: Plan, callback: Option<SnapshotCallback<'_>>) -> Result<Repor
         cluster.store.author = Author::User;
         cluster.programs = apply::program_behaviour(&plan);
         cluster.admission.installed = full;
-        let notes = apply::everything(&mut cluster, &plan)?;
+        let notes = apply::create_objects(&mut cluster, &plan)?;
         cluster.store.author = Author::Cluster;
         notes
     };
     let config = Config { full, ..embedded::config("simulation", plan.seed) };
     let client = embedded.client(Author::Controller(0));
     let controller = rollcall_controller::run(client, config, clock, CancellationToken::new());
-    let over = tokio::select! {
+    let outcome = tokio::select! {
         biased;
-        over = over(&plan, &shared, &timeline) => over,
-        failed = meanwhile::happen(&plan.at, &shared) => return Err(failed),
+        outcome = wait_for_outcome(&plan, &shared, &timeline) => outcome,
+        failed = user_actions::perform(&plan.at, &shared) => return Err(failed),
         failed = snapshot::call_periodically(callback, clock, &shared) => return Err(failed),
         () = embedded.run() => anyhow::bail!("the embedded cluster ended"),
         ended = controller => anyhow::bail!("the controller ended: {ended:?}"),
     };
     let cluster = shared.lock();
-    Ok(verdict::report(&plan, &cluster, &timeline, over, notes))
+    Ok(verdict::report(&plan, &cluster, &timeline, outcome, notes))
 }
 
 /// Waits until everything has arrived, or the time is over.
-async fn over(plan: &Plan, shared: &Arc<Shared>, timeline: &Timeline) -> Outcome {
+async fn wait_for_outcome(plan: &Plan, shared: &Arc<Shared>, timeline: &Timeline) -> Outcome {
     let begun = Instant::now();
     let last_action = plan.at.iter().map(|at| at.time).max().unwrap_or_default();
     let mut arrived_since: Option<Instant> = None;

@@ -33,7 +33,7 @@ impl Snapshot<'_> {
 
     /// All objects, indexed as the controller does it.
     pub fn index(&self) -> Index {
-        facts::of(self.cluster)
+        facts::index(self.cluster)
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// A pod's life, in milliseconds since the beginning.
 #[derive(Clone, Debug)]
-pub struct Life {
+pub struct PodLife {
     pub namespace: String,
     pub name: String,
     pub node: Option<String>,
@@ -29,9 +29,9 @@ pub struct Life {
     pub arrived: Option<u64>,
 }
 
-impl Life {
+impl PodLife {
     /// When it was let go, or created if nothing held it.
-    pub fn let_go(&self) -> u64 {
+    pub fn released_at(&self) -> u64 {
         let after = self.spans.iter().find(|span| span.state != PodState::Held);
         after.map_or(self.created, |span| span.from)
     }
@@ -54,7 +54,7 @@ impl Life {
 
 #[derive(Default)]
 struct State {
-    lives: Vec<Life>,
+    lives: Vec<PodLife>,
     by_uid: BTreeMap<String, usize>,
     last_progress: u64,
     /// Owners of ReplicaSets and Jobs, by uid.
@@ -78,12 +78,12 @@ impl Timeline {
     }
 
     /// In the order in which they were created.
-    pub fn lives(&self) -> Vec<Life> {
+    pub fn lives(&self) -> Vec<PodLife> {
         self.state().lives.clone()
     }
 
     pub fn all_arrived(&self) -> bool {
-        self.state().lives.iter().all(Life::is_settled)
+        self.state().lives.iter().all(PodLife::is_settled)
     }
 
     /// When something last came closer to the end.
@@ -131,7 +131,7 @@ impl State {
                     Some(parent) => parent.clone(),
                     None => (kind, name),
                 });
-                self.lives.push(Life {
+                self.lives.push(PodLife {
                     namespace: change.key.namespace.to_string(),
                     name: change.key.name.to_string(),
                     node: None,

@@ -2,7 +2,7 @@
 
 use super::causes::Causes;
 use super::never::{LackingWorkload, never};
-use super::timeline::{Life, Timeline};
+use super::timeline::{PodLife, Timeline};
 use super::{arrived, chain, facts, notes};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
@@ -24,7 +24,7 @@ pub fn report(
     outcome: Outcome,
     mut notes: Vec<String>,
 ) -> Report {
-    let index = facts::of(cluster);
+    let index = facts::index(cluster);
     let causes = Causes { plan, cluster, index: &index, now: cluster.now() };
     let lives = timeline.lives();
     let reporter = Reporter { causes, timeline, lives: &lives };
@@ -64,7 +64,7 @@ pub fn report(
 struct Reporter<'a> {
     causes: Causes<'a>,
     timeline: &'a Timeline,
-    lives: &'a [Life],
+    lives: &'a [PodLife],
 }
 
 /// The report on a sequence, and why it is stuck for a reason of its own.
@@ -163,7 +163,7 @@ impl Reporter<'_> {
         }
     }
 
-    fn pod(&self, life: &Life) -> PodReport {
+    fn pod(&self, life: &PodLife) -> PodReport {
         let known = self.causes.index.cluster.pod(life.facts.uid);
         PodReport {
             namespace: life.namespace.clone(),

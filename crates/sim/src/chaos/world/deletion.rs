@@ -1,7 +1,7 @@
 //! Sequences that are deleted, held and suspended while others go on.
 
 use super::super::fault::Fault;
-use super::{End, Group, NAMESPACE, SequenceRule, UserAction, When, World, has_note, pods, sequence};
+use super::{Group, NAMESPACE, SequenceEnd, SequenceRule, UserAction, When, World, has_note, pods, sequence};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ static RULES: [SequenceRule; 4] = [
         namespace: NAMESPACE,
         sequence: "shop",
         groups: &[Group::named("db", DB), Group::named("app", APP)],
-        end: End::Completed,
+        end: SequenceEnd::Completed,
         permitted: true,
         lets_go: true,
         guard: None,
@@ -28,7 +28,7 @@ static RULES: [SequenceRule; 4] = [
             Group { settle_seconds: 3600, ..Group::named("two", &["gone-1"]) },
             Group::named("three", &["gone-2"]),
         ],
-        end: End::Deleted,
+        end: SequenceEnd::Deleted,
         permitted: true,
         lets_go: true,
         guard: None,
@@ -38,7 +38,7 @@ static RULES: [SequenceRule; 4] = [
         namespace: NAMESPACE,
         sequence: "kept",
         groups: &[Group::named("never", &["not-there"]), Group::named("kept", &["kept-0"])],
-        end: End::Deleted,
+        end: SequenceEnd::Deleted,
         permitted: true,
         lets_go: false,
         guard: None,
@@ -47,7 +47,7 @@ static RULES: [SequenceRule; 4] = [
         namespace: NAMESPACE,
         sequence: "paused",
         groups: &[Group::named("one", &["paused-0"]), Group::named("two", &["paused-1"])],
-        end: End::Completed,
+        end: SequenceEnd::Completed,
         permitted: true,
         lets_go: true,
         guard: None,
@@ -60,7 +60,7 @@ pub static WORLD: World = World {
     rules: &RULES,
     manifests,
     script: &[
-        UserAction { when: When::Once(2_500, is_noted), act: delete },
+        UserAction { when: When::Once(2_500, has_note_of_gone), act: delete },
         UserAction { when: When::At(4_000), act: resume },
     ],
     held: &["kept-0"],
@@ -89,7 +89,7 @@ fn manifests() -> Vec<(Kind, Value)> {
 }
 
 /// Whether the sequence `gone` has a note. Until then nothing is promised about a deletion that nobody sees.
-fn is_noted(cluster: &Cluster) -> bool {
+fn has_note_of_gone(cluster: &Cluster) -> bool {
     has_note(cluster, &RULES[1])
 }
 

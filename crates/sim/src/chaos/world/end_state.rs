@@ -1,6 +1,6 @@
 //! The end of a run: what is not yet as it should be, and what is compared with a run without faults.
 
-use super::{End, Group, Members, OURS, SequenceRule, World, has_arrived, is_held, tier};
+use super::{Group, Members, OURS, SequenceEnd, SequenceRule, World, has_arrived, is_held, tier};
 use crate::chaos::unchanged;
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
@@ -40,11 +40,11 @@ fn of_sequence(rule: &SequenceRule, cluster: &Cluster, scripted: bool) -> Option
     let (name, found) = (rule.sequence, cluster.store.get(&rule.key()));
     let missing = rule.groups.iter().find_map(|group| of_group(group, cluster, scripted));
     let phase = match rule.end {
-        End::Deleted if found.is_some() => return Some(format!("{name} is there")),
-        End::Deleted => return None,
-        End::Failed => "Failed",
-        End::Completed if missing.is_some() => return missing,
-        End::Completed => "Completed",
+        SequenceEnd::Deleted if found.is_some() => return Some(format!("{name} is there")),
+        SequenceEnd::Deleted => return None,
+        SequenceEnd::Failed => "Failed",
+        SequenceEnd::Completed if missing.is_some() => return missing,
+        SequenceEnd::Completed => "Completed",
     };
     let Some(sequence) = found else { return Some(format!("there is no {name}")) };
     let status = &sequence["status"];
@@ -54,7 +54,7 @@ fn of_sequence(rule: &SequenceRule, cluster: &Cluster, scripted: bool) -> Option
     if status["observedGeneration"] != sequence["metadata"]["generation"] {
         return Some(format!("the status of {name} is of generation {}", status["observedGeneration"]));
     }
-    let groups = rule.groups.iter().filter(|_| rule.end == End::Completed);
+    let groups = rule.groups.iter().filter(|_| rule.end == SequenceEnd::Completed);
     groups.enumerate().find_map(|(position, group)| {
         let (told, there) = (&status["groups"][position]["present"], count_pods(group, cluster));
         (told != there)

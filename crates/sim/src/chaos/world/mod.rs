@@ -55,7 +55,7 @@ pub struct SequenceRule {
     pub namespace: &'static str,
     pub sequence: &'static str,
     pub groups: &'static [Group],
-    pub end: End,
+    pub end: SequenceEnd,
     /// Whether it may do anything where its pods are.
     pub permitted: bool,
     /// Whether its deletion releases the pods that it holds.
@@ -72,7 +72,7 @@ pub enum Guard {
 
 /// What becomes of a sequence.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum SequenceEnd {
     Completed,
     Failed,
     Deleted,
@@ -91,12 +91,12 @@ pub struct Group {
     /// How many may start at the same time.
     pub at_once: usize,
     /// One on each node, and not wherever there is room.
-    pub agents: Option<Agents>,
+    pub agents: Option<AgentTraits>,
 }
 
 /// What is to be known of a DaemonSet. It tolerates everything.
 #[derive(Clone, Copy)]
-pub struct Agents {
+pub struct AgentTraits {
     /// Only on nodes with the label [`AGENTS_LABEL`].
     pub labelled: bool,
     /// It brings [`DRIVER`], and the group waits for that, too.
@@ -139,9 +139,9 @@ pub static ALL: [&World; 8] = [
     &nodes::DELETION,
 ];
 
-/// The world of a run, by its place: of seed 0 the first one, of the others these in turn. The small shop is the one in which
+/// The index of the world of a run: of seed 0 the first one, of the others these in turn. The small shop is the one in which
 /// most goes on per second.
-pub fn place(seed: u64) -> usize {
+pub fn index_of(seed: u64) -> usize {
     let turn = (seed.wrapping_sub(1) % IN_TURN.len() as u64) as usize;
     if seed == 0 { 0 } else { IN_TURN[turn] }
 }
@@ -150,7 +150,7 @@ const IN_TURN: [usize; 10] = [1, 2, 1, 3, 1, 4, 1, 5, 6, 7];
 
 /// A seed for each world, in their order.
 pub fn seeds() -> impl Iterator<Item = u64> {
-    (0..ALL.len()).filter_map(|wanted| (0..=IN_TURN.len() as u64).find(|seed| place(*seed) == wanted))
+    (0..ALL.len()).filter_map(|wanted| (0..=IN_TURN.len() as u64).find(|seed| index_of(*seed) == wanted))
 }
 
 impl SequenceRule {
@@ -222,7 +222,7 @@ impl World {
         let name = old["metadata"]["name"].as_str().unwrap_or_default();
         let (kind, mut new) = pod(name, tier(old));
         let claims = |rule: &&SequenceRule| rule.group_of(name, tier(old)).is_some();
-        if self.rules.iter().find(claims).is_some_and(|rule| rule.end == End::Deleted) {
+        if self.rules.iter().find(claims).is_some_and(|rule| rule.end == SequenceEnd::Deleted) {
             new["spec"]["schedulingGates"] = json!([]);
         }
         let _ = cluster.create(kind, new);

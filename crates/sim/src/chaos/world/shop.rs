@@ -1,6 +1,6 @@
 //! Three groups of four pods each, by name and by label; and the same with half as many.
 
-use super::{End, Group, NAMESPACE, SequenceRule, World, pods, sequence};
+use super::{Group, NAMESPACE, SequenceEnd, SequenceRule, World, pods, sequence};
 use crate::kinds::Kind;
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ const APP: &[&str] = &["app-0", "app-1", "app-2", "app-3"];
 const WEB: &[&str] = &["web-0", "web-1", "web-2", "web-3"];
 
 const fn shop(groups: &'static [Group]) -> SequenceRule {
-    let (end, permitted, lets_go, guard) = (End::Completed, true, true, None);
+    let (end, permitted, lets_go, guard) = (SequenceEnd::Completed, true, true, None);
     SequenceRule { namespace: NAMESPACE, sequence: "shop", groups, end, permitted, lets_go, guard }
 }
 

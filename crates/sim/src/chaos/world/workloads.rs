@@ -1,6 +1,8 @@
 //! What makes pods itself: a Job that is cleaned up in the end, a StatefulSet, a Deployment that is scaled up later.
 
-use super::{End, Group, Members, NAMESPACE, SequenceRule, UserAction, When, World, sequence, template};
+use super::{
+    Group, Members, NAMESPACE, SequenceEnd, SequenceRule, UserAction, When, World, sequence, template,
+};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::store::Key;
@@ -18,7 +20,7 @@ static SHOP: SequenceRule = SequenceRule {
         Group { settle_seconds: 1, ..Group::tier("store", 2) },
         Group { finally: MORE_REPLICAS, ..Group::tier("web", REPLICAS) },
     ],
-    end: End::Completed,
+    end: SequenceEnd::Completed,
     permitted: true,
     lets_go: true,
     guard: None,
