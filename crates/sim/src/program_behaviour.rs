@@ -17,8 +17,8 @@ pub struct ProgramBehaviour {
     pub init: SignedDuration,
     /// How long after its pod is ready the work of a Job is done.
     pub job: SignedDuration,
-    /// Whether pods that nobody restarts and nobody asks whether they are ready end like those of Jobs. People write such
-    /// pods for what is to be done once; kwok lets them run for ever.
+    /// Whether pods without restarts and without readiness probes end like those of Jobs. People write such pods for work that
+    /// is done once; kwok lets them run for ever.
     pub unprobed_pods_end: bool,
     /// How long a container takes to end when it is asked to.
     pub stop: SignedDuration,
@@ -28,7 +28,7 @@ pub struct ProgramBehaviour {
     pub agents_show_what_is_asked: bool,
     /// Whether nodes renew their leases. A write per node in ten seconds, for nothing that most want to see.
     pub heartbeats: bool,
-    /// What is different for some pods. Where several rules say something, the first one counts.
+    /// Exceptions for some pods. Of several rules that set the same value, the first one counts.
     pub rules: Vec<BehaviourRule>,
 }
 

@@ -4,7 +4,8 @@
 //! a ready pod is not yet a registered driver, and goes when the pod goes.
 //!
 //! Which pod shows what: its annotations say it, or its container `node-driver-registrar`; or, where
-//! [`crate::program_behaviour::ProgramBehaviour::agents_show_what_is_asked`] says so, what the sequences ask of the group that it is in.
+//! [`crate::program_behaviour::ProgramBehaviour::agents_show_what_is_asked`] says so, what the sequences ask of the group that it
+//! is in.
 
 use super::bound::Bound;
 use super::common::pods::{is_over, is_ready};

@@ -24,11 +24,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tower::Service;
 
-/// How late a late answer is: later than anybody waits for some, soon enough for others.
+/// How late a late answer is, in milliseconds: some come within the timeout of a request, some after it.
 const SLOW: [u64; 3] = [40, 3_000, 20_000];
-/// What some machine on the way answers in place of the server.
+/// An answer to a list that is no list, as from a proxy.
 const NO_LIST: &[u8] = br#"{"kind":"Status","metadata":{},"status":"Success"}"#;
-/// Who writes more than this in one run writes for ever, and is not answered any more.
+/// A run that sends more writes than this would never end: further writes get no answer.
 const STORM: u64 = 3000;
 /// Objects on a small page.
 const SMALL_PAGE: &str = "limit=3";
@@ -87,7 +87,7 @@ impl Service<Request<Body>> for Faulty {
 }
 
 impl Faulty {
-    /// What is answered while something does not work at all.
+    /// The answer to a request during an outage.
     fn outage_answer(&self, request: &Request<Body>) -> Option<Answer> {
         let path = request.uri().path();
         if self.faults.is_out(Outage::Server) {
@@ -129,7 +129,7 @@ impl Faulty {
                 answer
             }
             Fault::SlowCommit => {
-                // It is under way, and comes to its end whatever becomes of who sent it.
+                // The request is carried out even if its sender ends meanwhile.
                 let mut way = self.clone();
                 let under_way = async move {
                     tokio::time::sleep(slow).await;
@@ -167,7 +167,7 @@ impl Faulty {
         }
     }
 
-    /// The server does what was sent then.
+    /// The server carries out a request that was sent at this moment.
     async fn carry_out(&mut self, request: Request<Body>, sent: u64) -> Answer {
         self.seen.carry_out(sent);
         self.server.call(request).await
@@ -221,7 +221,7 @@ impl Faulty {
     }
 }
 
-/// Whether it matters who has seen these objects.
+/// Whether [`Seen`] records who was shown these objects.
 fn is_tracked(path: &str) -> bool {
     path.contains("/pods") || path.contains("/nodes") || path.contains(names::SEQUENCE_PLURAL)
 }

@@ -1,4 +1,4 @@
-//! What is checked of every commit, by rules written for this and for nothing else.
+//! Checks every commit against the invariants, with rules of its own that no other code uses.
 
 use super::node_order::NodeOrder;
 use super::release_order::ReleaseOrder;
@@ -36,7 +36,8 @@ pub struct State {
     pub last_write: Option<Timestamp>,
     pub release_order: ReleaseOrder,
     pub node_order: NodeOrder,
-    /// Writes are carried out long after they were sent in this run. Then a node may get an old journal back, until the next write.
+    /// Writes are carried out long after they were sent in this run. Then a node may get an old journal back until the next
+    /// write.
     pub writes_come_late: bool,
     /// Every commit in a line, if somebody wants to read it.
     pub log: Option<Vec<String>>,
@@ -45,8 +46,8 @@ pub struct State {
     generations: BTreeMap<String, i64>,
     /// Who leads, and since which number of [`Seen::moment`].
     holder: Option<(String, u64)>,
-    /// A leader whose lease somebody deleted, and until when it may still believe to lead. Another one can begin at once: it finds
-    /// no lease.
+    /// A leader whose lease somebody deleted, and until when it may still believe to lead. Another one can begin at once: it
+    /// finds no lease.
     unaware: Option<(String, Timestamp)>,
 }
 

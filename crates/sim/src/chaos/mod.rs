@@ -5,7 +5,8 @@
 //! - [`world`]: the objects of a run, and what has to become of them. [`seen`]: what each controller was shown.
 //! - [`history`]: what is checked of every commit. `release_order`: when pods were released. `node_order`: where they landed.
 //!   `unchanged`: what must not be touched.
-//! - [`plan`], [`lab`], [`run`]: one run, from its seed. [`verdict`]: a run compared with one without faults. [`batch`]: many runs.
+//! - [`plan`], [`lab`], [`run`]: one run, from its seed. [`verdict`]: compares it with a run without faults.
+//!   [`batch`]: many runs.
 
 pub mod batch;
 mod disturbed;

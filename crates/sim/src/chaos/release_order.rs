@@ -174,7 +174,7 @@ impl ReleaseOrder {
         if matches!(&*before, "InProgress" | "Completed") && now == "Pending" && sequence.released > 0 {
             return broken(format!("{} went from {before} to Pending", rule.sequence));
         }
-        // What goes by nodes is judged by nodes.
+        // A sequence in Node scope is checked by `node_order`.
         if now == "Completed" && before != "Completed" && rule.guard.is_none() {
             let complete = |position: &usize| self.complete.contains_key(&(place, *position));
             let late: Vec<usize> = (0..rule.groups.len()).filter(|position| !complete(position)).collect();

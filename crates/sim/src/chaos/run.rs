@@ -45,11 +45,11 @@ pub struct RunOutcome {
     pub writes: u64,
     /// The same, leases apart.
     pub requests: u64,
-    /// What was committed of them.
+    /// How many of these were committed.
     pub written: u64,
     /// How often a controller was started.
     pub starts: u64,
-    /// What happened that the controllers have to do something about.
+    /// Events that the controllers have to react to.
     pub disturbances: u64,
     pub end_state: Vec<String>,
     /// Milliseconds until everything was as it should be.
@@ -74,7 +74,7 @@ fn run_on_own_runtime(plan: &Plan, logged: bool) -> (RunOutcome, Vec<String>) {
 async fn run_once(plan: &Plan, logged: bool) -> (RunOutcome, Vec<String>) {
     let (lab, embedded) = Lab::new(plan);
     lab.history.state().log = logged.then(Vec::new);
-    // Two that both believe to lead, or two that agree who does.
+    // A second process: both believe to lead, or they elect a leader.
     let both_lead = plan.has(Fault::TwoLeaders);
     let elect = plan.has(Fault::Pause) && !both_lead;
     {

@@ -1,5 +1,5 @@
-//! Why something has not arrived. The reason is the core's; what is behind it, and what to do about it, in words for
-//! somebody who has manifests and no cluster: there is nothing here that kubectl could ask.
+//! Why something has not arrived. The reason is the core's. Details and hints are added here, for a reader who has manifests and
+//! no cluster: hints do not use kubectl.
 
 use crate::actors::kubelet::missing_volume;
 use crate::cluster::Cluster;

@@ -43,7 +43,7 @@ use tokio_util::sync::CancellationToken;
 const BEGINNING: i64 = 1_767_225_600;
 /// How often it is looked whether everything has arrived.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// What has arrived has to stay so for this long, so that what follows at the same moment is seen.
+/// How long everything has to stay arrived, so that later effects of the last arrival are seen.
 const STAYS: Duration = Duration::from_secs(2);
 /// Nothing new for so long, at the end of the time: it will not come any more.
 const STUCK_AFTER: Duration = Duration::from_secs(600);

@@ -1,4 +1,4 @@
-//! What is worth knowing though it keeps nothing from starting.
+//! Notes of a report: worth knowing, but nothing waits for them.
 
 use super::facts;
 use super::timeline::PodLife;

@@ -63,7 +63,7 @@ fn act(cluster: &mut Cluster, action: &Action) -> Result<()> {
     }
 }
 
-/// What is there is changed as `kubectl apply` would, the rest is created.
+/// Changes an object that exists, as `kubectl apply` would; else creates it.
 fn replace_or_create(cluster: &mut Cluster, kind: Kind, given: &crate::plan::Given) -> Result<()> {
     let namespace = match given.value["metadata"]["namespace"].as_str() {
         _ if !kind.info().namespaced => "",

@@ -1,4 +1,4 @@
-//! Asks the cluster for all that is judged. What may not be seen is remembered as that; nothing is written.
+//! Reads everything that is checked. An object that may not be read is kept as [`Fetched::Forbidden`]; nothing is written.
 
 use super::fetched::{ClusterView, Fetched, Installed, Probe, Version};
 use super::rights::{Right, needed};
@@ -242,7 +242,7 @@ fn pod_on_trial(sequence: &str) -> Value {
     })
 }
 
-/// Where an object is; `None` for what is not judged.
+/// The path of an object; `None` for a kind that is not checked.
 fn path(object: &Value) -> Option<String> {
     let kind = object["kind"].as_str()?;
     if matches!(kind, "Namespace" | "ResourceQuota" | "ServiceAccount" | "PodDisruptionBudget") {

@@ -80,7 +80,7 @@ fn of_group(group: &Group, cluster: &Cluster, scripted: bool) -> Option<String> 
     }
 }
 
-/// What has to be the same in the end whatever went wrong: no times, no uids, no versions, no generated names.
+/// The end of a run, without times, uids, versions and generated names. Faults must not change it.
 pub fn end_state(world: &World, cluster: &Cluster) -> Vec<String> {
     let mut lines = Vec::new();
     if world.full {

@@ -94,7 +94,7 @@ pub struct Group {
     pub agents: Option<AgentTraits>,
 }
 
-/// What is to be known of a DaemonSet. It tolerates everything.
+/// The DaemonSet of a group. It tolerates every taint.
 #[derive(Clone, Copy)]
 pub struct AgentTraits {
     /// Only on nodes with the label [`AGENTS_LABEL`].

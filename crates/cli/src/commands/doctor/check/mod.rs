@@ -1,4 +1,4 @@
-//! The judgement: what was seen → findings. Pure, one file per check.
+//! The checks: [`ClusterView`] → findings. Pure, one file per check.
 
 mod admission;
 mod certificates;
