@@ -1,6 +1,8 @@
 //! Every name by which Rollcall is known in a cluster, in one place: API groups, gates, labels, annotations,
 //! objects. They are part of the interface; changing one breaks manifests that people have written.
 
+use rollcall_core::gates;
+
 /// API group of `PodSequence`.
 pub const SEQUENCE_GROUP: &str = "scheduling.example.com";
 /// Version of `PodSequence`.
@@ -16,11 +18,11 @@ pub const SEQUENCE_PLURAL: &str = "podsequences";
 pub const PREFIX: &str = rollcall_core::sequence::keys::PREFIX;
 
 /// The gate that a sequence manages unless its `schedulingGateName` names another one.
-pub const SEQUENCE_GATE: &str = "podsequence.example.com/sequence-gate";
+pub const SEQUENCE_GATE: &str = gates::SEQUENCE;
 /// Holds a pod until its container-launch barrier exists.
-pub const LAUNCH_GATE: &str = "podsequence.example.com/launch-gate";
+pub const LAUNCH_GATE: &str = gates::LAUNCH;
 /// Holds a pod until its reserved room is handed over.
-pub const TICKET_GATE: &str = "korder.dev/ticket-gate";
+pub const TICKET_GATE: &str = gates::TICKET;
 
 /// On a Namespace: which other namespaces may sequence its pods, `<ns>[,<ns>…]` or `*`.
 pub const ALLOW_FROM: &str = "podsequence.example.com/allow-from";

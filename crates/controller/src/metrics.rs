@@ -69,7 +69,7 @@ pub const ALL: &[(&str, &str)] = &[
     ("rollcall_pods", "gauge by state (held, released, arrived): members of all sequences"),
     ("rollcall_pods_released_total", "counter: gates removed"),
     ("rollcall_decisions_total", "counter: decisions taken"),
-    ("rollcall_writes_total", "counter by action (release, status, event, note, lease, look) and outcome"),
+    ("rollcall_writes_total", "counter by action (release, status, event, note, mark, look) and outcome"),
     ("rollcall_api_errors_total", "counter by kind: failed requests"),
     ("rollcall_watch_failures_total", "counter by kind: watches that failed and were tried again"),
     ("rollcall_watch_age_seconds", "gauge by kind: since the watch last gave a sign of life"),

@@ -18,7 +18,7 @@ impl Slots {
     /// At most half of all slots are kept for lanes, so that the others can work, too.
     pub fn new(limit: usize, kept: &[usize]) -> Slots {
         let all: usize = kept.iter().sum();
-        let fit = |kept: &usize| if all == 0 { 0 } else { (*kept).min(*kept * (limit / 2) / all) };
+        let fit = |kept: &usize| (*kept).min((*kept * (limit / 2)).checked_div(all).unwrap_or_default());
         Slots { limit, kept: kept.iter().map(fit).collect(), used: vec![0; kept.len()], used_by_none: 0 }
     }
 

@@ -2,11 +2,17 @@
 
 use crate::{
     Timestamp,
+    cluster::Target,
     decision::{Decision, Keep, Violation},
+    facts::Pod,
+    gates,
     index::Index,
     key::Key,
-    sequence::{self, Settings},
+    kind::Kind,
+    line::{Hint, Line, elapsed},
+    sequence::{self, Facts, Settings},
 };
+use std::sync::Arc;
 
 /// Decides about one key, with at most `budget` writes. A function of the facts and of `now`: same input, same decision.
 pub fn decide(index: &Index, key: Key, settings: Settings, now: Timestamp, budget: usize) -> Decision {
@@ -31,4 +37,63 @@ pub fn keep(index: &mut Index, key: Key, keep: Keep) {
             index.sequences.remember_nodes(&index.cluster, uid, nodes);
         }
     }
+}
+
+/// Why a pod waits, gate by gate, or that it does not. Every feature is asked about its own gates.
+pub fn explain_pod(index: &Index, pod: &Pod, now: Timestamp) -> Line {
+    let facts = index.facts();
+    let held = pod.gates.iter().flat_map(|gate| explain_gate(facts, pod, gate, now));
+    let mut lines: Vec<Line> = held.collect();
+    let mut released = sequence::explain::explain_released(facts, pod, now);
+    let name = &pod.name;
+    match (lines.len(), released.len()) {
+        (0, 0) => {
+            let text = format!("{name} carries no gate and no PodSequence claims it");
+            let below = sequence::explain::explain_unclaimed(facts, pod, now);
+            Line::new("NotHeld", text, pod.since, target(pod)).with(below)
+        }
+        (1, 0) => lines.remove(0),
+        (0, 1) => released.remove(0),
+        (gates, claims) => {
+            let by_sequences = lines.iter().all(|line| line.code == "Held");
+            let text = match by_sequences {
+                true => format!("{name} is claimed by {} sequences", gates + claims),
+                false => format!("{name} is held by {} gates", pod.gates.len()),
+            };
+            lines.append(&mut released);
+            Line::new("SeveralGates", text, pod.created, target(pod)).with(lines)
+        }
+    }
+}
+
+fn explain_gate(facts: Facts<'_>, pod: &Pod, gate: &Arc<str>, now: Timestamp) -> Vec<Line> {
+    let held = sequence::explain::explain_gate(facts, pod, gate, now);
+    if !held.is_empty() {
+        return held;
+    }
+    let (name, object, time) = (&pod.name, target(pod), elapsed(pod.created, now));
+    let line = |code, text: String| vec![Line::new(code, text, pod.created, object)];
+    if let Some(feature) = gates::feature(gate) {
+        let doctor = Hint::Advice(
+            "see whether that feature is installed and its controller runs: rollcall doctor".into(),
+        );
+        let text = format!("{name} is held by {gate}, the gate of {feature}, for {time}");
+        return line("OwnGate", text).into_iter().map(|line| line.hint(doctor.clone())).collect();
+    }
+    if sequence::explain::is_sequence_gate(facts, gate) {
+        let create = Hint::Advice("create a PodSequence that lists or selects it".into());
+        let release =
+            Hint::rollcall("release", &pod.namespace, format!("pod/{name}")).to("or remove the gate");
+        let text = format!("{name} is held by the gate {gate} for {time}, and no PodSequence here claims it");
+        let lines = line("NotClaimed", text).into_iter();
+        return lines.map(|line| line.hint(create.clone()).hint(release.clone())).collect();
+    }
+    let owner = Hint::Advice(format!("ask the owner of the gate {gate}"));
+    let text = format!("{name} is held by the gate {gate}, which is not ours, for {time}");
+    line("ForeignGate", text).into_iter().map(|line| line.hint(owner.clone())).collect()
+}
+
+fn target(pod: &Pod) -> Target {
+    let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
+    Target { kind: Kind::Pod, namespace, name, uid: Some(pod.uid) }
 }

@@ -132,6 +132,11 @@ impl OwnerKind {
         OwnerKind::Other,
     ];
 
+    /// The kind of this name, however it is written: `deployment`, `DaemonSet`.
+    pub fn of_word(word: &str) -> Option<OwnerKind> {
+        OwnerKind::ALL.into_iter().find(|kind| kind.as_str().eq_ignore_ascii_case(word))
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             OwnerKind::Deployment => "Deployment",

@@ -151,6 +151,7 @@ mod tests {
             name: name.into(),
             version: 1,
             generation: 1,
+            created: crate::Timestamp::UNIX_EPOCH,
             spec: Ok(Arc::new(spec)),
             opened_by_hand: BTreeSet::new(),
             recorded: Recorded::default(),

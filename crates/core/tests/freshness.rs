@@ -6,17 +6,13 @@ use jiff::Timestamp;
 use rollcall_core::{
     Uid,
     decision::{Action, Decision, Keep},
-    dispatch::{decide, keep},
+    dispatch::{decide, explain_pod, keep},
     facts::Pod,
     index::{Answer, Index, Listed, Object},
     key::Key,
     kind::Kind,
     sequence::index::Note,
-    sequence::{
-        Phase, Sequence, Settings, Spec,
-        explain::{explain_pod, explain_sequence},
-        spec::Recorded,
-    },
+    sequence::{Phase, Sequence, Settings, Spec, explain::explain_sequence, spec::Recorded},
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -260,7 +256,7 @@ fn a_terminating_pod_of_a_group_that_was_edited_away_can_still_be_explained() {
     let mut index = index(&objects, 20);
     index.apply(Object::Sequence(sequence(21, &["a"])));
     let pod = index.cluster.pod(Uid::digest("c")).expect("known");
-    assert!(explain_pod(index.facts(), pod, now()).text.contains("no PodSequence here claims it"));
+    assert!(explain_pod(&index, pod, now()).text.contains("no PodSequence here claims it"));
 }
 
 #[test]
@@ -299,7 +295,7 @@ fn explaining_a_dense_graph_takes_no_time() {
     let index = index(&[Object::Sequence(sequence.clone()), Object::Pod(pod("p59", "p59", 11))], 20);
     let line = explain_sequence(index.facts(), index.sequences.get(sequence.uid).expect("known"), now());
     assert_eq!(line.below.len(), 60);
-    let held = explain_pod(index.facts(), index.cluster.pod(Uid::digest("p59")).expect("known"), now());
+    let held = explain_pod(&index, index.cluster.pod(Uid::digest("p59")).expect("known"), now());
     assert_eq!(held.below.len(), 59);
 }
 

@@ -60,6 +60,7 @@ impl SequenceObject {
             name: meta.name.as_str().into(),
             version: meta.version(),
             generation: meta.generation.unwrap_or_default(),
+            created: self.metadata.created(),
             spec: same.map_or_else(|| read().map(Arc::new), |known| known.spec.clone()),
             opened_by_hand: meta.annotation(names::OPEN_GROUPS).map(open_groups).unwrap_or_default(),
             recorded: self.status().map(|status| recorded(&status)).unwrap_or_default(),

@@ -113,7 +113,7 @@ fn blocked(entry: &core::BlockedBy) -> BlockedBy {
     let reason = &entry.blocker.reason;
     BlockedBy {
         group: entry.group.to_string(),
-        pod: reason.pod().map(|pod| pod.to_string()),
+        pod: reason.blamed().map(str::to_owned),
         reason: reason.code().into(),
         since: entry.blocker.since.map(MilliTime::new),
     }

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     Timestamp, Uid,
     facts::{Owner, OwnerKind, Pod, PodPhase, Trouble},
+    gates,
 };
 use std::sync::Arc;
 
@@ -142,6 +143,14 @@ pub fn of_failed_pod(pod: &Pod) -> Reason {
     Reason::PodFailed { pod: pod.name.clone(), trouble: pod.trouble.as_ref().map(spoken) }
 }
 
+/// A gate other than that of the sequence holds a pod: one of ours, or a foreign one.
+pub fn of_gate(pod: Arc<str>, gate: &Arc<str>) -> Reason {
+    match gates::feature(gate) {
+        Some(feature) => Reason::OwnGate { pod, gate: gate.clone(), feature },
+        None => Reason::ForeignGate { pod, gate: gate.clone() },
+    }
+}
+
 /// Why a pod that is out of our gate has not arrived.
 ///
 /// `ours` is the gate of the sequence that asks: it is still there while its removal is on the way.
@@ -149,7 +158,7 @@ pub fn of_starting_pod(pod: &Pod, ours: Option<&Arc<str>>, until: Until) -> Reas
     let name = pod.name.clone();
     let foreign = pod.gates.iter().find(|gate| Some(*gate) != ours);
     if let (Some(gate), false) = (foreign, pod.is_bound()) {
-        return Reason::ForeignGate { pod: name, gate: gate.clone() };
+        return of_gate(name, gate);
     }
     let trouble = pod.trouble.as_ref().map(spoken);
     match until.resolve(pod.runs_to_completion) {

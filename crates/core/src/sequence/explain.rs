@@ -7,137 +7,120 @@ use super::{
     evaluate::{Evaluation, NodeView, evaluate},
     index::{SequenceEntry, Standing},
     nodes,
-    reason::{Reason, human, of},
-    spec::{Scope, Spec, Until},
+    reason::{Reason, of},
+    spec::{NodeReady, Scope, Spec, Until},
     status::{GroupState, Phase, status},
     views::NodeSet,
 };
 use crate::{
     Timestamp,
-    facts::{Pod, PodPhase},
+    cluster::{Claim, Target},
+    facts::{OwnerKind, Pod, PodPhase},
+    kind::Kind,
+    line::{Hint, Line, elapsed},
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Blockers shown of one group.
 const BLOCKERS: usize = 5;
 
-/// One line of the answer, with what it rests on below it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
-    pub text: String,
-    /// If the line is one: the same without elapsed times.
-    pub reason: Option<Reason>,
-    pub hint: Option<String>,
-    /// The pod that the line blames, in the namespace of the sequence's pods: whoever can look further may.
-    pub pod: Option<Arc<str>>,
-    pub below: Vec<Line>,
-}
-
-impl Line {
-    fn new(text: impl Into<String>) -> Line {
-        Line { text: text.into(), reason: None, hint: None, pod: None, below: Vec::new() }
-    }
-
-    fn of(blocker: &Blocker, now: Timestamp) -> Line {
-        let reason = &blocker.reason;
-        let hint = match (reason, reason.pod()) {
-            (Reason::NotReady { .. } | Reason::NotSucceeded { .. } | Reason::PodFailed { .. }, Some(pod)) => {
-                format!("kubectl logs {pod}  ·  kubectl describe pod {pod}")
-            }
-            (Reason::NotStarted { .. }, Some(pod)) => format!("kubectl describe pod {pod}"),
-            (Reason::JobNotComplete { job, .. }, _) => format!("kubectl describe job {job}"),
-            (Reason::JobSuspended { job }, _) => {
-                format!("kubectl patch job/{job} -p '{{\"spec\":{{\"suspend\":false}}}}'")
-            }
-            (_, _) => reason.hint().to_string(),
-        };
-        Line {
-            text: dated(reason, blocker.since, now),
-            hint: Some(hint),
-            pod: reason.pod().cloned(),
-            reason: Some(reason.clone()),
-            below: Vec::new(),
-        }
-    }
-
-    /// The code of the reason.
-    pub fn code(&self) -> Option<&'static str> {
-        self.reason.as_ref().map(Reason::code)
-    }
-
-    fn with(mut self, below: Vec<Line>) -> Line {
-        self.below = below;
-        self
-    }
-}
-
-/// Why a pod waits, or that it does not.
-pub fn explain_pod(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Line {
-    let name = &pod.name;
-    let claims: Vec<_> = facts.claims_on(pod.uid).collect();
-    let mut held = Vec::new();
-    let mut free = Vec::new();
-    for claim in claims {
-        let Some(entry) = facts.sequences.get(claim.sequence).filter(|entry| !entry.ghost) else { continue };
-        let Some(spec) = entry.spec() else { continue };
-        let position = claim.group as usize;
+/// What sequences say about a gate of a pod: nothing if none of them holds the pod through it.
+pub fn explain_gate(facts: Facts<'_>, pod: &Pod, gate: &Arc<str>, now: Timestamp) -> Vec<Line> {
+    let claims = living_claims(facts, pod).filter(|(_, _, spec)| spec.gate == *gate);
+    let lines = claims.map(|(claim, entry, spec)| {
+        let (name, position) = (&pod.name, claim.group as usize);
         let place = place(entry, spec, position);
-        match pod.gates.contains(&spec.gate) {
-            true => {
-                let text = format!("{name} is held by {place} for {}", elapsed(pod.created, now));
-                let evaluation = &evaluate(facts, entry, now);
-                let moment = Moment { facts, entry, spec, evaluation };
-                let mut line = Line::new(text).with(moment.why_held(position, pod));
-                line.hint = Some(format!("release it anyway: rollcall release pod/{name}"));
-                held.push(line);
-            }
-            false => free.push(Line::new(format!("{name} belongs to {place}, and its gate is gone"))),
-        }
-    }
-    match (held.len(), free.len()) {
-        (0, 0) => unclaimed(pod, now),
-        (0, _) => {
-            let mut line = free.remove(0);
-            line.below = free;
-            line.below.push(own_state(facts, pod, now));
-            line
-        }
-        (1, 0) => held.remove(0),
-        (_, _) => Line::new(format!("{name} is claimed by {} sequences", held.len() + free.len()))
-            .with(held.into_iter().chain(free).collect()),
-    }
+        let text = format!("{name} is held by {place} for {}", elapsed(pod.created, now));
+        let evaluation = &evaluate(facts, entry, now);
+        let asked = Question { facts, entry, spec, evaluation };
+        let release = Hint::rollcall("release", &pod.namespace, format!("pod/{name}"));
+        Line::new("Held", text, pod.created, pod_target(pod))
+            .with(asked.why_held(position, pod))
+            .hint(release.to("release it anyway"))
+    });
+    lines.collect()
 }
 
-fn unclaimed(pod: &Pod, now: Timestamp) -> Line {
-    let name = &pod.name;
-    match pod.gates.first() {
-        Some(gate) => {
-            let text = format!("{name} is held by the gate {gate}, and no PodSequence here claims it");
-            let hint =
-                "create a PodSequence that lists or selects it, or remove the gate: rollcall release pod/";
-            Line { hint: Some(format!("{hint}{name}")), ..Line::new(text) }
+/// What sequences say about a pod that they claim and do not hold any more.
+pub fn explain_released(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Vec<Line> {
+    let claims = living_claims(facts, pod).filter(|(_, _, spec)| !pod.gates.contains(&spec.gate));
+    let lines = claims.map(|(claim, entry, spec)| {
+        let position = claim.group as usize;
+        let (name, place) = (&pod.name, place(entry, spec, position));
+        if let Some(early) = explain_early(facts, entry, spec, position, pod, now) {
+            return early;
         }
-        None => Line::new(format!("{name} carries no gate and no PodSequence claims it")).with(trouble(
-            pod,
-            Until::Auto,
-            now,
-        )),
-    }
+        let until = spec.groups[position].until;
+        let state = own_state(facts, spec, pod, until, now);
+        let text = format!("{name} belongs to {place}, and its gate is gone");
+        Line::new("Released", text, pod.since, pod_target(pod)).with(vec![state])
+    });
+    lines.collect()
 }
 
-fn own_state(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Line {
-    let until = facts
-        .claims_on(pod.uid)
-        .find_map(|claim| {
-            Some(facts.sequences.get(claim.sequence)?.spec()?.groups[claim.group as usize].until)
-        })
-        .unwrap_or(Until::Auto);
+/// A pod of a group that was never open, which nothing of ours holds.
+fn explain_early(
+    facts: Facts<'_>,
+    entry: &SequenceEntry,
+    spec: &Spec,
+    position: usize,
+    pod: &Pod,
+    now: Timestamp,
+) -> Option<Line> {
+    let evaluation = evaluate(facts, entry, now);
+    let view = match facts.cluster.node_of(pod).filter(|_| spec.scope == Scope::Node) {
+        Some(node) => evaluation.nodes.get(&node)?.view.groups.get(position)?.clone(),
+        None => evaluation.groups.get(position)?.clone(),
+    };
+    if view.opened_at.is_some() || pod.released_by_hand {
+        return None;
+    }
+    let (name, group) = (pod.name.clone(), spec.groups[position].title.clone());
+    let reason = match blocked::runs(pod) {
+        true => Reason::OutOfOrder { pod: name, group },
+        false if !pod.gates.is_empty() => return None,
+        false => Reason::NoGate { pod: name, gate: spec.gate.clone() },
+    };
+    let asked = Question { facts, entry, spec, evaluation: &evaluation };
+    let place = asked.said("Released", format!("it belongs to {}", place(entry, spec, position)), None);
+    let line = asked.about().line(&Blocker { reason, since: Some(pod.since) }, pod.since);
+    Some(line.with(vec![place]))
+}
+
+/// Whether a gate is one by which sequences hold pods, as far as they can be seen.
+pub fn is_sequence_gate(facts: Facts<'_>, gate: &str) -> bool {
+    let mut specs = facts.sequences.live().filter_map(|sequence| sequence.spec.as_ref().ok());
+    gate == crate::gates::SEQUENCE || specs.any(|spec| *spec.gate == *gate)
+}
+
+/// What keeps a pod from arriving that nobody holds and nobody claims.
+pub fn explain_unclaimed(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Vec<Line> {
+    trouble(facts, pod, Until::Auto, now)
+}
+
+fn living_claims<'a>(
+    facts: Facts<'a>,
+    pod: &Pod,
+) -> impl Iterator<Item = (Claim, &'a SequenceEntry, &'a Arc<Spec>)> {
+    facts.claims_on(pod.uid).filter_map(move |claim| {
+        let entry = facts.sequences.get(claim.sequence).filter(|entry| !entry.ghost)?;
+        Some((claim, entry, entry.spec()?))
+    })
+}
+
+fn own_state(facts: Facts<'_>, spec: &Spec, pod: &Pod, until: Until, now: Timestamp) -> Line {
     let rule = rule(pod, until);
+    let line = |code, text| Line::new(code, text, pod.since, pod_target(pod));
     match until.arrived(pod) {
-        true => Line::new(format!("it has arrived ({rule})")),
-        false => Line::new(format!("it has not arrived ({rule})")).with(trouble(pod, until, now)),
+        true => line("Arrived", format!("it has arrived ({rule})")),
+        false if nodes::is_on_gone_node(facts, spec, pod) => {
+            let node = pod.node.as_deref().unwrap_or_default();
+            line("NotArrived", format!("its node {node} is gone, so it does not count"))
+        }
+        false => {
+            line("NotArrived", format!("it has not arrived ({rule})")).with(trouble(facts, pod, until, now))
+        }
     }
 }
 
@@ -154,7 +137,7 @@ fn rule(pod: &Pod, until: Until) -> String {
     }
 }
 
-fn trouble(pod: &Pod, until: Until, now: Timestamp) -> Vec<Line> {
+fn trouble(facts: Facts<'_>, pod: &Pod, until: Until, now: Timestamp) -> Vec<Line> {
     if until.arrived(pod) {
         return Vec::new();
     }
@@ -164,24 +147,197 @@ fn trouble(pod: &Pod, until: Until, now: Timestamp) -> Vec<Line> {
             blocked::of_starting_pod(pod, None, until)
         }
     };
-    vec![Line::of(&Blocker { reason, since: Some(pod.since) }, now)]
+    let about = About { facts, namespace: &pod.namespace, sequence: None, now };
+    vec![about.line(&Blocker { reason, since: Some(pod.since) }, pod.since)]
+}
+
+fn pod_target(pod: &Pod) -> Target {
+    let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
+    Target { kind: Kind::Pod, namespace, name, uid: Some(pod.uid) }
+}
+
+fn sequence_target(entry: &SequenceEntry) -> Target {
+    let sequence = &entry.sequence;
+    let (namespace, name) = (sequence.namespace.clone(), sequence.name.clone());
+    Target { kind: Kind::Sequence, namespace, name, uid: Some(sequence.uid) }
+}
+
+/// Where reasons are looked up, to name their objects and what to do about them.
+struct About<'a> {
+    facts: Facts<'a>,
+    /// Where the pods are.
+    namespace: &'a Arc<str>,
+    /// The sequence that is asked about, if it is one.
+    sequence: Option<&'a SequenceEntry>,
+    now: Timestamp,
+}
+
+impl About<'_> {
+    /// A reason as a line. Where the reason does not know since when it holds, it does so at least since `since`.
+    fn line(&self, blocker: &Blocker, since: Timestamp) -> Line {
+        let reason = &blocker.reason;
+        let text = match blocker.since {
+            Some(since) => reason.dated(&elapsed(since, self.now)),
+            None => reason.sentence(),
+        };
+        Line {
+            code: reason.code(),
+            text,
+            since: blocker.since.unwrap_or(since),
+            object: self.object(reason),
+            hints: self.hints(reason),
+            reason: Some(reason.clone()),
+            below: Vec::new(),
+        }
+    }
+
+    fn object(&self, reason: &Reason) -> Target {
+        let here = |kind: Kind, name: &str| Target {
+            kind,
+            namespace: self.namespace.clone(),
+            name: name.into(),
+            uid: None,
+        };
+        let cluster_wide = |kind: Kind, name: &str| Target { namespace: "".into(), ..here(kind, name) };
+        if let Some(pod) = reason.pod() {
+            let known = self.facts.cluster.pod_named(self.namespace, pod);
+            return known.map_or_else(|| here(Kind::Pod, pod), pod_target);
+        }
+        match reason {
+            Reason::NumberUnknown { owner } | Reason::TooFewPods { owner, .. } => self.workload(owner),
+            Reason::JobNotComplete { job, .. } | Reason::JobSuspended { job } | Reason::JobFailed { job } => {
+                self.workload(&format!("Job {job}"))
+            }
+            Reason::WorkloadMissing { workload, .. } => {
+                let (kind, name) = workload.split_once('/').unwrap_or(("", workload));
+                let kind = OwnerKind::of_word(kind).and_then(Kind::of_owner).unwrap_or(Kind::Deployment);
+                here(kind, name)
+            }
+            Reason::NodeLacks { node, .. } => {
+                let uid = self.facts.cluster.node(node).map(|node| node.uid);
+                Target { uid, ..cluster_wide(Kind::Node, node) }
+            }
+            Reason::NotPermitted { namespace, .. } | Reason::TaintsNotPermitted { namespace } => {
+                cluster_wide(Kind::Namespace, namespace)
+            }
+            Reason::TemplateLacksToleration { daemon_set, .. } => {
+                self.workload(&format!("DaemonSet {daemon_set}"))
+            }
+            _ => self.sequence.map_or_else(|| here(Kind::Sequence, ""), sequence_target),
+        }
+    }
+
+    /// A workload by its title, `Deployment web`.
+    fn workload(&self, title: &str) -> Target {
+        let (word, name) = title.split_once(' ').unwrap_or(("", title));
+        let kind = OwnerKind::ALL.into_iter().find(|kind| kind.as_str() == word);
+        let mut owners = self.facts.cluster.owners();
+        let owner = owners.find(|owner| {
+            Some(owner.kind) == kind && *owner.name == *name && owner.namespace == *self.namespace
+        });
+        Target {
+            kind: kind.and_then(Kind::of_owner).unwrap_or(Kind::ReplicaSet),
+            namespace: self.namespace.clone(),
+            name: name.into(),
+            uid: owner.map(|owner| owner.uid),
+        }
+    }
+
+    fn hints(&self, reason: &Reason) -> Vec<Hint> {
+        let namespace = self.namespace;
+        let describe = |pod: &str| Hint::kubectl("describe pod", namespace, pod);
+        match reason {
+            Reason::NotReady { pod, .. }
+            | Reason::NotSucceeded { pod, .. }
+            | Reason::PodFailed { pod, .. } => {
+                let known = self.facts.cluster.pod_named(namespace, pod);
+                let trouble = known.and_then(|pod| pod.trouble.as_ref());
+                let container = trouble.and_then(|trouble| trouble.container.as_ref());
+                let container = container.map_or(String::new(), |container| format!(" -c {container}"));
+                vec![Hint::kubectl("logs", namespace, format!("{pod}{container}")), describe(pod)]
+            }
+            Reason::NotStarted { pod, .. } => vec![describe(pod)],
+            Reason::JobNotComplete { job, .. } | Reason::JobFailed { job } => {
+                vec![Hint::kubectl("describe job", namespace, &**job)]
+            }
+            Reason::JobSuspended { job } => {
+                let patch = format!("job/{job} -p '{{\"spec\":{{\"suspend\":false}}}}'");
+                vec![Hint::kubectl("patch", namespace, patch)]
+            }
+            Reason::TooFewPods { owner, .. } | Reason::NumberUnknown { owner } => {
+                let (kind, name) = owner.split_once(' ').unwrap_or(("pods", owner));
+                vec![Hint::kubectl(&format!("describe {}", kind.to_lowercase()), namespace, name)]
+            }
+            Reason::NotPermitted { namespace, from } => {
+                let allow = format!("{namespace} podsequence.example.com/allow-from={from}");
+                vec![Hint::kubectl_cluster("annotate namespace", allow)]
+            }
+            Reason::TaintsNotPermitted { namespace } => {
+                let allow = format!("{namespace} podsequence.example.com/allow-node-taints=true");
+                vec![
+                    Hint::kubectl_cluster("annotate namespace", allow),
+                    Hint::Advice("or use nodeGuard: Labels".into()),
+                ]
+            }
+            Reason::OtherSequence { sequence, .. } => {
+                vec![Hint::rollcall("explain", namespace, format!("podseq/{sequence}"))]
+            }
+            Reason::NodeLacks { node, what } => match what {
+                NodeReady::CsiDriver(_) => {
+                    vec![Hint::kubectl_cluster("get csinode", format!("{node} -o yaml"))]
+                }
+                NodeReady::Allocatable(_) | NodeReady::Condition(_) => {
+                    vec![Hint::kubectl_cluster("describe node", &**node)]
+                }
+            },
+            Reason::TemplateLacksToleration { .. } => {
+                let keys = self.sequence.map(|entry| {
+                    Hint::rollcall("keys", &entry.sequence.namespace, &*entry.sequence.name)
+                        .to("the keys that its template has to tolerate")
+                });
+                keys.into_iter().chain([Hint::Advice("or use nodeGuard: Labels".into())]).collect()
+            }
+            other => Some(other.hint()).filter(|hint| !hint.is_empty()).map(advice).into_iter().collect(),
+        }
+    }
+}
+
+fn advice(text: &str) -> Hint {
+    Hint::Advice(text.to_owned())
 }
 
 /// A sequence with its groups, at the moment of the question.
-struct Moment<'a> {
+struct Question<'a> {
     facts: Facts<'a>,
     entry: &'a SequenceEntry,
     spec: &'a Spec,
     evaluation: &'a Evaluation<'a>,
 }
 
-impl Moment<'_> {
+impl Question<'_> {
+    fn about(&self) -> About<'_> {
+        let Question { facts, entry, spec, evaluation } = self;
+        About { facts: *facts, namespace: &spec.pod_namespace, sequence: Some(entry), now: evaluation.now }
+    }
+
+    /// A reason that has held at least since the sequence was created.
     fn line(&self, reason: Reason) -> Line {
-        line(reason, self.evaluation.now)
+        self.about().line(&Blocker::from(reason), self.entry.sequence.created)
+    }
+
+    /// A line about the sequence, or about one of its groups.
+    fn said(&self, code: &'static str, text: String, since: Option<Timestamp>) -> Line {
+        let since = since.unwrap_or(self.entry.sequence.created);
+        Line::new(code, text, since, sequence_target(self.entry))
+    }
+
+    fn node(&self, name: &Arc<str>) -> Target {
+        let uid = self.facts.cluster.node(name).map(|node| node.uid);
+        Target { kind: Kind::Node, namespace: "".into(), name: name.clone(), uid }
     }
 
     fn why_held(&self, position: usize, pod: &Pod) -> Vec<Line> {
-        let Moment { facts, entry, spec, evaluation } = self;
+        let Question { facts, entry, spec, evaluation } = self;
         let Some(view) = evaluation.groups.get(position) else {
             return evaluation.stall.iter().map(|stall| self.line(stall.clone())).collect();
         };
@@ -203,31 +359,35 @@ impl Moment<'_> {
             let limit = spec.groups[position].max_concurrent_starts.unwrap_or_default();
             return vec![self.line(Reason::StartLimit { limit }).with(self.starting(position))];
         }
-        let hint = "if that does not happen, look at the controller: kubectl logs -n pod-sequence-system deployment/pod-sequence-controller";
-        let text = "its group is open: the controller is about to release it";
-        vec![Line { hint: Some(hint.into()), ..Line::new(text) }]
+        let text = "its group is open: the controller is about to release it".into();
+        let own: Arc<str> = "pod-sequence-system".into();
+        let logs = Hint::kubectl("logs", &own, "deployment/pod-sequence-controller");
+        let since = view.open_since.unwrap_or(pod.created);
+        let line = self.said("AboutToBeReleased", text, Some(since.max(pod.created)));
+        vec![line.hint(logs.to("if that does not happen, look at the controller"))]
     }
 
     /// The node of a pod that has not reached its group; or, if it could land anywhere, why it may land nowhere yet.
     fn waits_for_nodes(&self, position: usize, pod: &Pod) -> Vec<Line> {
-        let Moment { facts, entry: _, spec, evaluation } = self;
+        let Question { facts, entry: _, spec, evaluation } = self;
         let title = &spec.groups[position].title;
         if let Some(node) = facts.cluster.node_of(pod) {
             return match evaluation.nodes.get(&node) {
                 Some(there) if there.view.groups[position].open => Vec::new(),
                 Some(there) => vec![self.node_line(&node, &there.view)],
-                None => vec![Line::new(format!("its node {node} does not exist"))],
+                None => vec![self.line(Reason::NodeMissing { pod: pod.name.clone(), node })],
             };
         }
         let all = evaluation.nodes.number();
         if evaluation.nodes.count(position).open == 0 {
             let text = format!("none of {all} nodes has reached \"{title}\"");
-            return vec![Line::new(text).with(self.waiting_nodes())];
+            return vec![self.said("NoNodeOpen", text, None).with(self.waiting_nodes())];
         }
         match nodes::is_guarded(evaluation, position) {
             true => Vec::new(),
             false => {
-                vec![Line::new(format!("nodes that have not reached \"{title}\" are being marked first"))]
+                let text = format!("nodes that have not reached \"{title}\" are being marked first");
+                vec![self.said("NodesUnmarked", text, None)]
             }
         }
     }
@@ -239,19 +399,23 @@ impl Moment<'_> {
         let mut lines: Vec<Line> = first.map(|(node, there)| self.node_line(node, &there.view)).collect();
         let more = nodes.number_in(NodeSet::Waiting) as usize - lines.len();
         if more > 0 {
-            lines.push(Line::new(format!("and {more} more nodes")));
+            lines.push(self.said("More", format!("and {more} more nodes"), None));
         }
         lines
     }
 
     fn node_line(&self, node: &Arc<str>, view: &NodeView) -> Line {
-        let Some(position) = view.current() else { return Line::new(format!("{node} is complete")) };
+        let Some(position) = view.current() else {
+            let done = view.groups.iter().filter_map(|group| group.completed_at).max();
+            let since = done.unwrap_or(self.entry.sequence.created);
+            return Line::new("NodeComplete", format!("{node} is complete"), since, self.node(node));
+        };
         let (group, now) = (&self.spec.groups[position], self.evaluation.now);
         let there = &view.groups[position];
-        let since = there.open_since.map_or(String::new(), |since| format!(" for {}", elapsed(since, now)));
+        let waits = there.open_since.map_or(String::new(), |since| format!(" for {}", elapsed(since, now)));
         let title = &group.title;
         let text = format!(
-            "{node} waits in group {} \"{title}\"{since}: {} arrived there",
+            "{node} waits in group {} \"{title}\"{waits}: {} arrived there",
             position + 1,
             of(there.arrived, there.required)
         );
@@ -259,8 +423,9 @@ impl Moment<'_> {
         let cell = self.entry.cell_on(node, position);
         let starting = cell.into_iter().flat_map(|cell| cell.waiting()).take(BLOCKERS);
         let pods = starting.filter_map(|(_, uid)| self.facts.cluster.pod(uid));
-        let troubles = pods.flat_map(|pod| trouble(pod, group.until, now));
-        Line::new(text).with(troubles.chain(lacks).collect())
+        let troubles = pods.flat_map(|pod| trouble(self.facts, pod, group.until, now));
+        let since = there.open_since.unwrap_or(self.entry.sequence.created);
+        Line::new("NodeWaits", text, since, self.node(node)).with(troubles.chain(lacks).collect())
     }
 
     /// The groups a closed group waits for, and below a closed one of them those that all hangs on. What lies between
@@ -291,7 +456,8 @@ impl Moment<'_> {
         let below = if view.open { self.blockers(position) } else { Vec::new() };
         let (arrived, required) = (view.arrived, view.required);
         let reason = Reason::WaitsForGroup { group: title.clone(), arrived, required };
-        Line { reason: Some(reason), ..Line::new(text) }.with(below)
+        let line = self.said("WaitsForGroup", text, view.open_since);
+        Line { reason: Some(reason), ..line }.with(below)
     }
 
     fn unpassed(&self, position: usize) -> impl Iterator<Item = usize> {
@@ -315,13 +481,14 @@ impl Moment<'_> {
     }
 
     fn blockers(&self, position: usize) -> Vec<Line> {
-        let Moment { facts, entry, spec, evaluation } = self;
+        let Question { facts, entry, spec, evaluation } = self;
         let view = &evaluation.groups[position];
         let found = blocked::of_open_group(*facts, entry, spec, position, evaluation, BLOCKERS);
-        let mut lines: Vec<Line> = found.iter().map(|blocker| Line::of(blocker, evaluation.now)).collect();
+        let since = view.open_since.unwrap_or(entry.sequence.created);
+        let mut lines: Vec<Line> = found.iter().map(|blocker| self.about().line(blocker, since)).collect();
         let missing = view.required.unwrap_or_default().saturating_sub(view.arrived) as usize;
         if missing > lines.len() && lines.len() == BLOCKERS {
-            lines.push(Line::new(format!("and {} more", missing - lines.len())));
+            lines.push(self.said("More", format!("and {} more", missing - lines.len()), Some(since)));
         }
         lines
     }
@@ -330,7 +497,7 @@ impl Moment<'_> {
         let until = self.spec.groups[position].until;
         let waiting = self.entry.cell(position).waiting().take(BLOCKERS);
         let pods = waiting.filter_map(|(_, uid)| self.facts.cluster.pod(uid));
-        pods.flat_map(|pod| trouble(pod, until, self.evaluation.now)).collect()
+        pods.flat_map(|pod| trouble(self.facts, pod, until, self.evaluation.now)).collect()
     }
 }
 
@@ -345,62 +512,46 @@ pub fn explain_sequence(facts: Facts<'_>, entry: &SequenceEntry, now: Timestamp)
             format!("PodSequence {name} is {}: {}", status.phase.as_str(), status.message)
         }
     };
+    let namespace =
+        entry.sequence.spec.as_ref().map_or(&entry.sequence.namespace, |spec| &spec.pod_namespace);
+    let about = About { facts, namespace, sequence: Some(entry), now };
+    let created = entry.sequence.created;
+    let head = Line::new("Sequence", head, created, sequence_target(entry));
     let mut lines = Vec::new();
     if let Some(stall) = &evaluation.stall {
-        lines.push(line(stall.clone(), now));
+        lines.push(about.line(&Blocker::from(stall.clone()), created));
     }
-    let Some(spec) = entry.spec() else { return Line::new(head).with(lines) };
-    let moment = Moment { facts, entry, spec, evaluation: &evaluation };
+    let Some(spec) = entry.spec() else { return head.with(lines) };
+    let asked = Question { facts, entry, spec, evaluation: &evaluation };
     for (position, view) in evaluation.groups.iter().enumerate() {
         let title = &spec.groups[position].title;
         let held = entry.cell(position).number(Standing::Held);
         let numbers = format!("{} arrived", of(view.arrived, view.required));
-        let text =
-            |state: &str| format!("group {} \"{title}\" {state}: {numbers}, {held} held", position + 1);
-        match view.state() {
-            GroupState::Complete => lines.push(Line::new(text("is complete"))),
-            GroupState::Open => lines.push(Line::new(text("is open")).with(moment.blockers(position))),
+        let line = |code, state: &str, since| {
+            let text = format!("group {} \"{title}\" {state}: {numbers}, {held} held", position + 1);
+            asked.said(code, text, since)
+        };
+        lines.push(match view.state() {
+            GroupState::Complete => line("GroupComplete", "is complete", view.completed_at),
+            GroupState::Open => line("GroupOpen", "is open", view.open_since).with(asked.blockers(position)),
             GroupState::TimedOut => {
-                lines.push(Line::new(text("has timed out")).with(moment.blockers(position)))
+                line("GroupTimedOut", "has timed out", view.open_since).with(asked.blockers(position))
             }
             GroupState::Waiting => {
-                let waits = moment.unpassed(position).map(|earlier| moment.waits_for_line(earlier));
+                let waits = asked.unpassed(position).map(|earlier| asked.waits_for_line(earlier));
                 let waits = waits.map(|line| Line { below: Vec::new(), ..line }).collect();
-                lines.push(Line::new(text("is closed")).with(waits));
+                line("GroupClosed", "is closed", None).with(waits)
             }
-        }
+        });
     }
     if spec.scope == Scope::Node {
-        lines.extend(moment.waiting_nodes());
+        lines.extend(asked.waiting_nodes());
     }
-    Line::new(head).with(lines)
+    head.with(lines)
 }
 
 fn place(entry: &SequenceEntry, spec: &Spec, position: usize) -> String {
     let (name, groups) = (&entry.sequence.name, spec.groups.len());
     let title = &spec.groups[position].title;
     format!("PodSequence {name} (group {} of {groups}, \"{title}\")", position + 1)
-}
-
-fn line(reason: Reason, now: Timestamp) -> Line {
-    Line::of(&Blocker::from(reason), now)
-}
-
-/// `app-2 is not ready for 38s: container server: …`: the time stands before the cause.
-fn dated(reason: &Reason, since: Option<Timestamp>, now: Timestamp) -> String {
-    let sentence = reason.sentence();
-    let Some(since) = since else { return sentence };
-    let elapsed = elapsed(since, now);
-    let over = matches!(reason, Reason::PodFailed { .. } | Reason::JobFailed { .. });
-    let time = if over { format!(" {elapsed} ago") } else { format!(" for {elapsed}") };
-    match sentence.split_once(": ") {
-        Some((what, cause)) => format!("{what}{time}: {cause}"),
-        None => sentence + &time,
-    }
-}
-
-/// Time gone by, in whole seconds; never negative, whatever clocks say.
-pub fn elapsed(since: Timestamp, now: Timestamp) -> String {
-    let seconds = now.duration_since(since).as_secs().max(0);
-    human(Duration::from_secs(seconds.unsigned_abs()))
 }

@@ -1,119 +1,9 @@
 //! Every "not yet": a stable code, a sentence with the numbers in it, a hint what to do.
 
 use super::spec::NodeReady;
-use crate::Timestamp;
+use crate::{Timestamp, line::human};
 use std::sync::Arc;
 use std::time::Duration;
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reason {
-    Timeout {
-        group: Arc<str>,
-        after: Duration,
-        arrived: u32,
-        required: Option<u32>,
-    },
-    InvalidSpec {
-        problem: String,
-    },
-    NotPermitted {
-        namespace: Arc<str>,
-        from: Arc<str>,
-    },
-    NodeScopeNeedsFullMode,
-    Suspended,
-    WaitsForGroup {
-        group: Arc<str>,
-        arrived: u32,
-        required: Option<u32>,
-    },
-    Settling {
-        group: Arc<str>,
-        until: Timestamp,
-    },
-    NotCreated {
-        pod: Arc<str>,
-    },
-    NothingMatches {
-        selector: String,
-    },
-    NumberUnknown {
-        owner: String,
-    },
-    TooFewPods {
-        owner: String,
-        present: u32,
-        expected: u32,
-    },
-    TooFewMembers {
-        present: u32,
-        required: u32,
-    },
-    NotReady {
-        pod: Arc<str>,
-        trouble: Option<String>,
-    },
-    NotStarted {
-        pod: Arc<str>,
-        trouble: Option<String>,
-    },
-    NotSucceeded {
-        pod: Arc<str>,
-        trouble: Option<String>,
-    },
-    JobNotComplete {
-        job: Arc<str>,
-        succeeded: u32,
-        completions: u32,
-    },
-    JobSuspended {
-        job: Arc<str>,
-    },
-    JobFailed {
-        job: Arc<str>,
-    },
-    PodFailed {
-        pod: Arc<str>,
-        trouble: Option<String>,
-    },
-    ForeignGate {
-        pod: Arc<str>,
-        gate: Arc<str>,
-    },
-    NoGate {
-        pod: Arc<str>,
-        gate: Arc<str>,
-    },
-    StartLimit {
-        limit: u32,
-    },
-    OtherSequence {
-        pod: Arc<str>,
-        sequence: String,
-        group: Arc<str>,
-    },
-    OutOfOrder {
-        pod: Arc<str>,
-        group: Arc<str>,
-    },
-    OldReplicaSet {
-        pod: Arc<str>,
-    },
-    /// The agents of a node are there, and the node does not show what they bring.
-    NodeLacks {
-        node: Arc<str>,
-        what: NodeReady,
-    },
-    /// Taints touch everybody, so an administrator has to allow them.
-    TaintsNotPermitted {
-        namespace: Arc<str>,
-    },
-    /// The DaemonSet controller looks at the template, so a taint that it does not tolerate would keep its pods away for ever.
-    TemplateLacksToleration {
-        daemon_set: Arc<str>,
-        key: Arc<str>,
-    },
-}
 
 /// A reason as the reference page lists it.
 pub struct Described {
@@ -122,181 +12,132 @@ pub struct Described {
     pub hint: &'static str,
 }
 
-/// All reasons, for the reference page. A test keeps it complete.
-pub const ALL: &[Described] = &[
-    Described {
-        code: "Timeout",
-        meaning: "A group with `onTimeout: Fail` did not arrive within its `timeout`. The sequence goes on when it arrives after all.",
-        hint: "look at the pods in `blockedBy`; raise `timeout`, or set `onTimeout: Continue`",
-    },
-    Described {
-        code: "InvalidSpec",
-        meaning: "The spec asks for something that cannot be done; the message names the field.",
-        hint: "correct the field that the message names",
-    },
-    Described {
-        code: "NotPermitted",
-        meaning: "`spec.namespace` names a namespace that does not allow sequences from here. Nothing there is touched.",
-        hint: "kubectl annotate namespace <there> podsequence.example.com/allow-from=<here>",
-    },
-    Described {
-        code: "NodeScopeNeedsFullMode",
-        meaning: "`scope: Node` needs a controller in Full mode; this one runs in Lite mode.",
-        hint: "install Full mode, or use `scope: Cluster`",
-    },
-    Described {
-        code: "Suspended",
-        meaning: "`spec.suspend` is true: nothing is released.",
-        hint: "set `spec.suspend` to false",
-    },
-    Described {
-        code: "WaitsForGroup",
-        meaning: "An earlier group has not arrived.",
-        hint: "look at what that group waits for",
-    },
-    Described {
-        code: "Settling",
-        meaning: "The group before is complete and its `waitDuration` runs.",
-        hint: "wait, or shorten `waitDuration`",
-    },
-    Described {
-        code: "NotCreated",
-        meaning: "A pod listed in `pods` does not exist.",
-        hint: "create the pod, or correct its name in `pods`",
-    },
-    Described {
-        code: "NothingMatches",
-        meaning: "No pod and no workload's template matches the selector. A group of nothing is never complete.",
-        hint: "compare the selector with the labels of the pods: kubectl get pods --show-labels",
-    },
-    Described {
-        code: "NumberUnknown",
-        meaning: "The workload's controller has not seen its newest version yet, so how many pods it wants is not known.",
-        hint: "wait a moment; if it stays, see whether kube-controller-manager runs",
-    },
-    Described {
-        code: "TooFewPods",
-        meaning: "A workload wants more pods than exist, for example because a quota holds them back.",
-        hint: "kubectl describe the workload: its events say why pods are not created",
-    },
-    Described {
-        code: "TooFewMembers",
-        meaning: "Fewer pods exist than `expected` or `minReady` asks for.",
-        hint: "create the missing pods, or lower the number",
-    },
-    Described {
-        code: "NotReady",
-        meaning: "The pod runs and is not ready.",
-        hint: "kubectl describe pod; kubectl logs",
-    },
-    Described {
-        code: "NotStarted",
-        meaning: "Not all containers of the pod have started.",
-        hint: "kubectl describe pod",
-    },
-    Described {
-        code: "NotSucceeded",
-        meaning: "The pod runs to completion and has not finished.",
-        hint: "kubectl logs",
-    },
-    Described {
-        code: "JobNotComplete",
-        meaning: "The Job has not reached its completions.",
-        hint: "kubectl describe job <name>",
-    },
-    Described {
-        code: "JobSuspended",
-        meaning: "The Job is suspended (its own `spec.suspend`): it has no pods and starts none.",
-        hint: "kubectl patch job <name> -p '{\"spec\":{\"suspend\":false}}'",
-    },
-    Described {
-        code: "JobFailed",
-        meaning: "The Job has failed and will not start more pods.",
-        hint: "delete and re-create the Job; the replacement un-blocks the group",
-    },
-    Described {
-        code: "PodFailed",
-        meaning: "The pod has failed and is not restarted.",
-        hint: "delete and re-create the pod; the replacement un-blocks the group",
-    },
-    Described {
-        code: "ForeignGate",
-        meaning: "Another scheduling gate, which is not ours, holds the pod.",
-        hint: "ask the owner of that gate",
-    },
-    Described {
-        code: "NoGate",
-        meaning: "The pod's group is closed and the pod does not carry the gate of the sequence, so nothing holds it.",
-        hint: "put the gate into `spec.schedulingGates` of the pod or its template",
-    },
-    Described {
-        code: "StartLimit",
-        meaning: "`maxConcurrentStarts` members are starting; the next follows when one has arrived.",
-        hint: "wait, or raise `maxConcurrentStarts`",
-    },
-    Described {
-        code: "OtherSequence",
-        meaning: "Another sequence claims the pod through the same gate and holds it.",
-        hint: "rollcall explain the other sequence",
-    },
-    Described {
-        code: "OutOfOrder",
-        meaning: "A pod of a group that is not open runs without ever having been released.",
-        hint: "put the gate into its template, so that it is held",
-    },
-    Described {
-        code: "NodeLacks",
-        meaning: "A node does not show what `nodeReady` asks for, though its pods may be ready: a CSI driver in its CSINode, a resource, a condition.",
-        hint: "kubectl get csinode, kubectl describe node; then the logs of the agent",
-    },
-    Described {
-        code: "TaintsNotPermitted",
-        meaning: "`nodeGuard: Taints` keeps everybody away from nodes, so an administrator has to allow it in the sequence's namespace.",
-        hint: "kubectl annotate namespace <name> podsequence.example.com/allow-node-taints=true, or use nodeGuard: Labels",
-    },
-    Described {
-        code: "TemplateLacksToleration",
-        meaning: "With `nodeGuard: Taints` a DaemonSet of an earlier group has a template that does not tolerate the taint of a later one. It would get no pod on a closed node, which would then never open; so no node is tainted.",
-        hint: "add the toleration to the template (rollcall keys NAME prints the keys), or use nodeGuard: Labels",
-    },
-    Described {
-        code: "OldReplicaSet",
-        meaning: "The pod is ready, but of a ReplicaSet that its Deployment has replaced.",
-        hint: "wait for the rollout: kubectl rollout status",
-    },
-];
+/// One row for each reason: its name, which is its code, with what its sentence needs; what it means; what to do.
+macro_rules! reasons {
+    ($($name:ident $({ $($field:ident: $type:ty),* })? $meaning:literal, $hint:literal;)*) => {
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Reason {
+            $(#[doc = $meaning] $name $({ $($field: $type),* })?,)*
+        }
+
+        /// All reasons, for the reference page.
+        pub const ALL: &[Described] =
+            &[$(Described { code: stringify!($name), meaning: $meaning, hint: $hint },)*];
+
+        impl Reason {
+            pub fn code(&self) -> &'static str {
+                match self { $(Reason::$name $({ $($field: _),* })? => stringify!($name),)* }
+            }
+
+            pub fn hint(&self) -> &'static str {
+                match self { $(Reason::$name $({ $($field: _),* })? => $hint,)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    Timeout { group: Arc<str>, after: Duration, arrived: u32, required: Option<u32> }
+        "A group with `onTimeout: Fail` did not arrive within its `timeout`. The sequence goes on when it arrives after all.",
+        "look at the pods in `blockedBy`; raise `timeout`, or set `onTimeout: Continue`";
+    InvalidSpec { problem: String }
+        "The spec asks for something that cannot be done; the message names the field.",
+        "correct the field that the message names";
+    NotPermitted { namespace: Arc<str>, from: Arc<str> }
+        "`spec.namespace` names a namespace that does not allow sequences from here. Nothing there is touched.",
+        "kubectl annotate namespace <there> podsequence.example.com/allow-from=<here>";
+    NodeScopeNeedsFullMode
+        "`scope: Node` needs a controller in Full mode; this one runs in Lite mode.",
+        "install Full mode, or use `scope: Cluster`";
+    Suspended
+        "`spec.suspend` is true: nothing is released.",
+        "set `spec.suspend` to false";
+    WaitsForGroup { group: Arc<str>, arrived: u32, required: Option<u32> }
+        "An earlier group has not arrived.",
+        "look at what that group waits for";
+    Settling { group: Arc<str>, until: Timestamp }
+        "The group before is complete and its `waitDuration` runs.",
+        "wait, or shorten `waitDuration`";
+    NotCreated { pod: Arc<str> }
+        "A pod listed in `pods` does not exist.",
+        "create the pod, or correct its name in `pods`";
+    WorkloadMissing { workload: String, similar: Vec<String> }
+        "The workload that a group names in `workloadRef` does not exist.",
+        "create the workload, or correct the name; `optional: true` if the group may be absent";
+    NothingMatches { selector: String }
+        "No pod and no workload's template matches the selector. A group of nothing is never complete.",
+        "compare the selector with the labels of the pods: kubectl get pods --show-labels";
+    NumberUnknown { owner: String }
+        "The workload's controller has not seen its newest version yet, so how many pods it wants is not known.",
+        "wait a moment; if it stays, see whether kube-controller-manager runs";
+    TooFewPods { owner: String, present: u32, expected: u32 }
+        "A workload wants more pods than exist, for example because a quota holds them back.",
+        "kubectl describe the workload: its events say why pods are not created";
+    TooFewMembers { present: u32, required: u32 }
+        "Fewer pods exist than `expected` or `minReady` asks for.",
+        "create the missing pods, or lower the number";
+    NotReady { pod: Arc<str>, trouble: Option<String> }
+        "The pod runs and is not ready.",
+        "kubectl describe pod; kubectl logs";
+    NotStarted { pod: Arc<str>, trouble: Option<String> }
+        "Not all containers of the pod have started.",
+        "kubectl describe pod";
+    NotSucceeded { pod: Arc<str>, trouble: Option<String> }
+        "The pod runs to completion and has not finished.",
+        "kubectl logs";
+    JobNotComplete { job: Arc<str>, succeeded: u32, completions: u32 }
+        "The Job has not reached its completions.",
+        "kubectl describe job <name>";
+    JobSuspended { job: Arc<str> }
+        "The Job is suspended (its own `spec.suspend`): it has no pods and starts none.",
+        "kubectl patch job <name> -p '{\"spec\":{\"suspend\":false}}'";
+    JobFailed { job: Arc<str> }
+        "The Job has failed and will not start more pods.",
+        "delete and re-create the Job; the replacement un-blocks the group";
+    PodFailed { pod: Arc<str>, trouble: Option<String> }
+        "The pod has failed and is not restarted.",
+        "delete and re-create the pod; the replacement un-blocks the group";
+    ForeignGate { pod: Arc<str>, gate: Arc<str> }
+        "Another scheduling gate, which is not ours, holds the pod.",
+        "ask the owner of that gate";
+    OwnGate { pod: Arc<str>, gate: Arc<str>, feature: &'static str }
+        "A scheduling gate of another feature of Rollcall holds the pod.",
+        "see whether that feature is installed and its controller runs: rollcall doctor";
+    NoGate { pod: Arc<str>, gate: Arc<str> }
+        "The pod's group is closed and the pod does not carry the gate of the sequence, so nothing holds it.",
+        "put the gate into `spec.schedulingGates` of the pod or its template";
+    StartLimit { limit: u32 }
+        "`maxConcurrentStarts` members are starting; the next follows when one has arrived.",
+        "wait, or raise `maxConcurrentStarts`";
+    OtherSequence { pod: Arc<str>, sequence: String, group: Arc<str> }
+        "Another sequence claims the pod through the same gate and holds it.",
+        "rollcall explain the other sequence";
+    OutOfOrder { pod: Arc<str>, group: Arc<str> }
+        "A pod of a group that is not open runs without ever having been released.",
+        "put the gate into its template, so that it is held";
+    NodeMissing { pod: Arc<str>, node: Arc<str> }
+        "The pod can run on one node only, and that node does not exist.",
+        "kubectl get nodes; correct the node that the pod names, or add the node";
+    NodeLacks { node: Arc<str>, what: NodeReady }
+        "A node does not show what `nodeReady` asks for, though its pods may be ready: a CSI driver in its CSINode, a resource, a condition.",
+        "kubectl get csinode, kubectl describe node; then the logs of the agent";
+    TaintsNotPermitted { namespace: Arc<str> }
+        "`nodeGuard: Taints` keeps everybody away from nodes, so an administrator has to allow it in the sequence's namespace.",
+        "kubectl annotate namespace <name> podsequence.example.com/allow-node-taints=true, or use nodeGuard: Labels";
+    TemplateLacksToleration { daemon_set: Arc<str>, key: Arc<str> }
+        "With `nodeGuard: Taints` a DaemonSet of an earlier group has a template that does not tolerate the taint of a later one. It would get no pod on a closed node, which would then never open; so no node is tainted.",
+        "add the toleration to the template (rollcall keys NAME prints the keys), or use nodeGuard: Labels";
+    OldReplicaSet { pod: Arc<str> }
+        "The pod is ready, but of a ReplicaSet that its Deployment has replaced.",
+        "wait for the rollout: kubectl rollout status";
+}
 
 impl Reason {
-    pub fn code(&self) -> &'static str {
+    /// The pod, or the workload, that has to come: the `pod` of `blockedBy`.
+    pub fn blamed(&self) -> Option<&str> {
         match self {
-            Reason::Timeout { .. } => "Timeout",
-            Reason::InvalidSpec { .. } => "InvalidSpec",
-            Reason::NotPermitted { .. } => "NotPermitted",
-            Reason::NodeScopeNeedsFullMode => "NodeScopeNeedsFullMode",
-            Reason::Suspended => "Suspended",
-            Reason::WaitsForGroup { .. } => "WaitsForGroup",
-            Reason::Settling { .. } => "Settling",
-            Reason::NotCreated { .. } => "NotCreated",
-            Reason::NothingMatches { .. } => "NothingMatches",
-            Reason::NumberUnknown { .. } => "NumberUnknown",
-            Reason::TooFewPods { .. } => "TooFewPods",
-            Reason::TooFewMembers { .. } => "TooFewMembers",
-            Reason::NotReady { .. } => "NotReady",
-            Reason::NotStarted { .. } => "NotStarted",
-            Reason::NotSucceeded { .. } => "NotSucceeded",
-            Reason::JobNotComplete { .. } => "JobNotComplete",
-            Reason::JobSuspended { .. } => "JobSuspended",
-            Reason::JobFailed { .. } => "JobFailed",
-            Reason::PodFailed { .. } => "PodFailed",
-            Reason::ForeignGate { .. } => "ForeignGate",
-            Reason::NoGate { .. } => "NoGate",
-            Reason::StartLimit { .. } => "StartLimit",
-            Reason::OtherSequence { .. } => "OtherSequence",
-            Reason::OutOfOrder { .. } => "OutOfOrder",
-            Reason::OldReplicaSet { .. } => "OldReplicaSet",
-            Reason::NodeLacks { .. } => "NodeLacks",
-            Reason::TaintsNotPermitted { .. } => "TaintsNotPermitted",
-            Reason::TemplateLacksToleration { .. } => "TemplateLacksToleration",
+            Reason::WorkloadMissing { workload, .. } => Some(workload),
+            other => other.pod().map(|pod| &**pod),
         }
     }
 
@@ -312,6 +153,8 @@ impl Reason {
             | Reason::NoGate { pod, .. }
             | Reason::OtherSequence { pod, .. }
             | Reason::OutOfOrder { pod, .. }
+            | Reason::OwnGate { pod, .. }
+            | Reason::NodeMissing { pod, .. }
             | Reason::OldReplicaSet { pod } => Some(pod),
             Reason::Timeout { .. }
             | Reason::InvalidSpec { .. }
@@ -324,6 +167,7 @@ impl Reason {
             | Reason::WaitsForGroup { .. }
             | Reason::Settling { .. }
             | Reason::NothingMatches { .. }
+            | Reason::WorkloadMissing { .. }
             | Reason::NumberUnknown { .. }
             | Reason::TooFewPods { .. }
             | Reason::TooFewMembers { .. }
@@ -331,6 +175,25 @@ impl Reason {
             | Reason::JobSuspended { .. }
             | Reason::JobFailed { .. }
             | Reason::StartLimit { .. } => None,
+        }
+    }
+
+    /// The same with the time that it has lasted: `app-2 has not been ready for 38s: container server: …`.
+    pub fn dated(&self, elapsed: &str) -> String {
+        let because = |trouble: &Option<String>| trouble.as_ref().map_or(String::new(), |t| format!(": {t}"));
+        match self {
+            Reason::NotReady { pod, trouble } => {
+                format!("{pod} has not been ready for {elapsed}{}", because(trouble))
+            }
+            Reason::NotStarted { pod, trouble } => {
+                format!("{pod} has not started for {elapsed}{}", because(trouble))
+            }
+            Reason::NotSucceeded { pod, trouble } => {
+                format!("{pod} has not finished for {elapsed}{}", because(trouble))
+            }
+            Reason::PodFailed { pod, trouble } => format!("{pod} failed {elapsed} ago{}", because(trouble)),
+            Reason::JobFailed { job } => format!("Job {job} failed {elapsed} ago"),
+            other => format!("{}, for {elapsed}", other.sentence()),
         }
     }
 
@@ -360,6 +223,16 @@ impl Reason {
                 format!("\"{group}\" is complete and settles until {}", clock(*until))
             }
             Reason::NotCreated { pod } => format!("{pod} does not exist"),
+            Reason::WorkloadMissing { workload, similar } => match similar.is_empty() {
+                true => format!("{workload} does not exist"),
+                false => format!("{workload} does not exist; there is {}", similar.join(", ")),
+            },
+            Reason::OwnGate { pod, gate, feature } => {
+                format!("{pod} is held by {gate}, the gate of {feature}")
+            }
+            Reason::NodeMissing { pod, node } => {
+                format!("{pod} can only run on node {node}, which does not exist")
+            }
             Reason::NothingMatches { selector } => format!("no pod and no workload matches {selector}"),
             Reason::NumberUnknown { owner } => format!("how many pods {owner} wants is not known yet"),
             Reason::TooFewPods { owner, present, expected } => {
@@ -379,7 +252,10 @@ impl Reason {
             Reason::NoGate { pod, gate } => {
                 format!("{pod} does not carry the gate {gate}, so nothing holds it while its group is closed")
             }
-            Reason::StartLimit { limit } => format!("{limit} members are starting (maxConcurrentStarts)"),
+            Reason::StartLimit { limit } => match limit {
+                1 => "1 member is starting (maxConcurrentStarts)".into(),
+                limit => format!("{limit} members are starting (maxConcurrentStarts)"),
+            },
             Reason::OtherSequence { pod, sequence, group } => {
                 format!("PodSequence {sequence} holds {pod} too, in \"{group}\"")
             }
@@ -401,10 +277,6 @@ impl Reason {
             ),
         }
     }
-
-    pub fn hint(&self) -> &'static str {
-        ALL.iter().find(|described| described.code == self.code()).map_or("", |described| described.hint)
-    }
 }
 
 /// `1 of 2`, or `1` while nobody knows of how many.
@@ -415,25 +287,6 @@ pub fn of(arrived: u32, required: Option<u32>) -> String {
     }
 }
 
-/// A duration as a person writes it: `1h30m`, `90s` as `1m30s`, `1.5s`.
-pub fn human(duration: Duration) -> String {
-    let (seconds, millis) = (duration.as_secs(), duration.subsec_millis());
-    let (h, m, s) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    let mut text = String::new();
-    if h > 0 {
-        text += &format!("{h}h");
-    }
-    if m > 0 {
-        text += &format!("{m}m");
-    }
-    match (s, millis) {
-        (0, 0) if !text.is_empty() => {}
-        (_, 0) => text += &format!("{s}s"),
-        (_, _) => text += format!("{s}.{millis:03}").trim_end_matches('0').to_string().as_str(),
-    }
-    if millis > 0 { text + "s" } else { text }
-}
-
 fn clock(at: Timestamp) -> String {
     at.strftime("%H:%M:%SZ").to_string()
 }
@@ -441,20 +294,6 @@ fn clock(at: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_read_well() {
-        for (millis, text) in [
-            (0, "0s"),
-            (900, "0.9s"),
-            (1500, "1.5s"),
-            (90_000, "1m30s"),
-            (5_400_000, "1h30m"),
-            (61_250, "1m1.25s"),
-        ] {
-            assert_eq!(human(Duration::from_millis(millis)), text);
-        }
-    }
 
     #[test]
     fn codes_are_unique_and_hinted() {

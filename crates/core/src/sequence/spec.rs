@@ -15,6 +15,7 @@ pub struct Sequence {
     pub name: Arc<str>,
     pub version: u64,
     pub generation: i64,
+    pub created: Timestamp,
     /// What it asks for, or why that cannot be understood.
     pub spec: Result<Arc<Spec>, Invalid>,
     /// Groups opened by hand (`podsequence.example.com/open-groups`), as written there.

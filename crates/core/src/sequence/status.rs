@@ -382,7 +382,7 @@ impl Report<'_> {
             let (name, group) = (pod.name.clone(), spec.groups[position].title.clone());
             let reason = match (blocked::runs(pod), pod.gates.first()) {
                 (true, _) => Reason::OutOfOrder { pod: name, group },
-                (false, Some(gate)) => Reason::ForeignGate { pod: name, gate: gate.clone() },
+                (false, Some(gate)) => blocked::of_gate(name, gate),
                 (false, None) => Reason::NoGate { pod: name, gate: spec.gate.clone() },
             };
             Blocker { reason, since: Some(pod.since) }

@@ -5,11 +5,9 @@ use crate::support::{build, world::World};
 use rollcall_core::{
     Uid,
     decision::Decision,
-    sequence::{
-        Status,
-        explain::{Line, explain_pod, explain_sequence},
-        status::Condition,
-    },
+    dispatch::explain_pod,
+    line::{Command, Hint, Line},
+    sequence::{Status, explain::explain_sequence, status::Condition},
 };
 use serde::Deserialize;
 
@@ -112,7 +110,7 @@ fn explained(world: &World, subject: &str) -> Result<Line, String> {
     match subject.split_once('/') {
         Some(("pod", name)) => {
             let pod = world.index.cluster.pod_named(build::HOME, name).ok_or(format!("no pod {name}"))?;
-            Ok(explain_pod(world.index.facts(), pod, world.now))
+            Ok(explain_pod(&world.index, pod, world.now))
         }
         Some(("sequence", name)) => {
             let uid = uid_of(world, name).ok_or(format!("no sequence {name}"))?;
@@ -124,11 +122,30 @@ fn explained(world: &World, subject: &str) -> Result<Line, String> {
 }
 
 fn drawn(line: &Line, depth: usize) -> String {
-    let code = line.code().map_or(String::new(), |code| format!(" [{code}]"));
-    let hint =
-        line.hint.as_ref().map_or(String::new(), |hint| format!("\n{}  hint: {hint}", "  ".repeat(depth)));
-    let below: String = line.below.iter().map(|below| drawn(below, depth + 1)).collect();
-    format!("{}{}{code}{hint}\n{below}", "  ".repeat(depth), line.text)
+    let Line { code, text, since: _, object: _, hints, reason: _, below } = line;
+    let indent = "  ".repeat(depth);
+    let hints: Vec<String> = hints.iter().map(written).collect();
+    let hints = match hints.is_empty() {
+        true => String::new(),
+        false => format!("\n{indent}  hint: {}", hints.join("  ·  ")),
+    };
+    let below: String = below.iter().map(|below| drawn(below, depth + 1)).collect();
+    format!("{indent}{text} [{code}]{hints}\n{below}")
+}
+
+/// As somebody would paste it who is in the namespace of the pods.
+fn written(hint: &Hint) -> String {
+    match hint {
+        Hint::Advice(text) => text.clone(),
+        Hint::Command { purpose, command } => {
+            let Command { program, verb, namespace, arguments } = command;
+            let program = format!("{program:?}").to_lowercase();
+            let elsewhere = namespace.as_ref().filter(|namespace| ***namespace != *build::HOME);
+            let flag = elsewhere.map_or(String::new(), |namespace| format!(" -n {namespace}"));
+            let purpose = purpose.map_or(String::new(), |purpose| format!("{purpose}: "));
+            format!("{purpose}{program} {verb}{flag} {arguments}")
+        }
+    }
 }
 
 fn uid_of(world: &World, name: &str) -> Option<Uid> {

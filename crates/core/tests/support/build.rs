@@ -165,6 +165,7 @@ pub fn sequence(namespace: &str, name: &str, spec: Spec) -> Sequence {
         name: name.into(),
         version: 0,
         generation: 1,
+        created: start(),
         spec: Ok(Arc::new(spec)),
         opened_by_hand: Default::default(),
         recorded: Recorded::default(),

@@ -9,9 +9,11 @@ use crate::program_behaviour::PodFilter;
 use crate::report::Why;
 use crate::store::Key;
 use jiff::Timestamp;
+use rollcall_core::dispatch::explain_pod;
 use rollcall_core::facts::Pod;
 use rollcall_core::index::Index;
-use rollcall_core::sequence::explain::{Line, explain_pod, explain_sequence};
+use rollcall_core::line::Line;
+use rollcall_core::sequence::explain::explain_sequence;
 use rollcall_core::sequence::reason::Reason;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -29,7 +31,7 @@ pub struct Causes<'a> {
 
 impl Causes<'_> {
     pub fn of_pod(&self, pod: &Pod) -> Why {
-        let line = explain_pod(self.index.facts(), pod, self.now);
+        let line = explain_pod(self.index, pod, self.now);
         self.first(&line, &pod.namespace).unwrap_or_else(|| Why {
             code: "NotClaimed".into(),
             sentence: line.text.clone(),

@@ -1,6 +1,6 @@
 //! What is seen while the shop starts.
 
-use crate::commands::explain::{self, Voice};
+use crate::commands::explain::{self, CommandStyle};
 use crate::commands::status::screen::Screen;
 use crate::commands::status::view::View;
 use crate::load::Loaded;
@@ -86,7 +86,8 @@ impl Show {
         };
         let head = styled(BAD, format!("{} has failed, and what comes after it waits. Why?", failed.name));
         let command = styled(STRONG, format!("$ rollcall explain pod/{}", held.name));
-        let why = explain::pod(&loaded, &held.name, &Voice::plain(), snapshot.now)?;
+        let why =
+            explain::pod(&loaded, &held.name, &CommandStyle::of_namespace(&loaded.namespace), snapshot.now)?;
         self.screen.below(format!("\n{head}\n{command}\n{why}\n"))
     }
 }

@@ -6,7 +6,7 @@ use crate::load::{self, Loaded, has_code};
 use jiff::Timestamp;
 use kube::api::ListParams;
 use rollcall_core::Uid;
-use rollcall_core::sequence::explain::elapsed;
+use rollcall_core::line::elapsed;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -69,7 +69,7 @@ pub async fn add(
         let params = ListParams::default().fields(&format!("involvedObject.name={pod},type=Warning"));
         match load::list::<Event>(connection, &path, &params).await {
             Ok(events) => {
-                last_warning(&events, uid).map(|event| found.insert(pod, event.line(now)));
+                last_warning(&events, uid).map(|event| found.insert(pod, (event.line(now), event.at())));
             }
             // The answer stands without them, whatever the cause.
             Err(error) if has_code(&error, 403) => {
@@ -91,16 +91,16 @@ fn last_warning(events: &[Event], uid: Uid) -> Option<&Event> {
 }
 
 fn blamed(node: &Node, pods: &mut Vec<String>) {
-    if let Some(pod) = node.pod.as_ref().filter(|pod| !pods.contains(pod)) {
-        pods.push(pod.clone());
-    }
+    let pod = Some(&node.object.name).filter(|pod| node.blames_pod && !pods.contains(pod));
+    pods.extend(pod.cloned());
     node.below.iter().for_each(|node| blamed(node, pods));
 }
 
-fn place(node: &mut Node, found: &BTreeMap<String, String>) {
+fn place(node: &mut Node, found: &BTreeMap<String, (String, Option<Timestamp>)>) {
     node.below.iter_mut().for_each(|node| place(node, found));
-    let event = node.pod.as_ref().and_then(|pod| found.get(pod));
-    node.below.extend(event.map(|event| Node::said(event.clone())));
+    let event = found.get(&node.object.name).filter(|_| node.blames_pod);
+    let event = event.map(|(text, at)| node.event(text.clone(), at.unwrap_or(node.since)));
+    node.below.extend(event);
 }
 
 #[cfg(test)]

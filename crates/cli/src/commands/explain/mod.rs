@@ -12,10 +12,11 @@ use crate::outcome::Outcome;
 use crate::output::{self, Format};
 use anyhow::{Context, Result, anyhow};
 use jiff::Timestamp;
+pub use node::CommandStyle;
 use node::Node;
-pub use node::Voice;
 use rollcall_api::sequence::SequenceObject;
-use rollcall_core::sequence::explain::{explain_pod, explain_sequence};
+use rollcall_core::dispatch::explain_pod;
+use rollcall_core::sequence::explain::explain_sequence;
 
 /// Say why a pod or a sequence waits, and what to do
 #[derive(clap::Args, Debug)]
@@ -41,7 +42,7 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
         Target::Pod(name) => {
             let loaded = load(&connection, &connection.namespace, &sequences).await?;
             let pod = loaded.pod(&name)?;
-            let line = explain_pod(loaded.index.facts(), pod, now);
+            let line = explain_pod(&loaded.index, pod, now);
             (loaded, line)
         }
         Target::Sequence(name) => {
@@ -57,8 +58,7 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
             (loaded, line)
         }
     };
-    let voice = Voice::new(&connection, &loaded.namespace);
-    let mut node = Node::new(line, &loaded, &voice);
+    let mut node = Node::new(line, &CommandStyle::new(&connection));
     let gap = events::add(&mut node, &connection, &loaded, now).await;
     loaded.gaps.iter().chain(&gap).for_each(output::note);
     match output {
@@ -69,9 +69,9 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
 }
 
 /// Why a pod waits, as a person reads it.
-pub fn pod(loaded: &Loaded, name: &str, voice: &Voice, now: Timestamp) -> Result<String> {
-    let line = explain_pod(loaded.index.facts(), loaded.pod(name)?, now);
-    Ok(render::text(&Node::new(line, loaded, voice)))
+pub fn pod(loaded: &Loaded, name: &str, style: &CommandStyle, now: Timestamp) -> Result<String> {
+    let line = explain_pod(&loaded.index, loaded.pod(name)?, now);
+    Ok(render::text(&Node::new(line, style)))
 }
 
 /// Says so when no controller has looked at what is explained.

@@ -1,86 +1,110 @@
-//! The answer of the core, made to be pasted: container, namespace and program where commands need them.
+//! The answer of the core, made to be pasted: namespace and program where commands need them.
 
 use crate::cli;
 use crate::connect::Connection;
-use crate::load::Loaded;
-use rollcall_core::sequence::explain::Line;
+use jiff::Timestamp;
+use rollcall_api::resource::Resource;
+use rollcall_core::Uid;
+use rollcall_core::cluster::Target;
+use rollcall_core::kind::Kind;
+use rollcall_core::line::{Command, Hint, Line, Program};
 use serde::Serialize;
 
 /// One line of the answer, with what it rests on below it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Node {
+    pub code: &'static str,
     pub text: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub code: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pod: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hint: Option<String>,
+    pub since: Timestamp,
+    pub object: ObjectReference,
+    pub hints: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub below: Vec<Node>,
+    /// It is a pod that is to blame: whoever can look further may.
+    #[serde(skip)]
+    pub blames_pod: bool,
+}
+
+/// What a line is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ObjectReference {
+    pub kind: &'static str,
+    /// Empty for what has no namespace.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    pub name: String,
+    /// Missing for what does not exist.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
 }
 
 /// How commands have to be written for this caller.
-pub struct Voice {
+pub struct CommandStyle {
     program: &'static str,
-    /// ` -n NAMESPACE`, where the context has another one.
-    flag: String,
+    /// The namespace that need not be named: that of the caller's context.
+    namespace: Option<String>,
 }
 
-impl Voice {
-    pub fn new(connection: &Connection, namespace: &str) -> Voice {
-        let elsewhere = connection.elsewhere || namespace != connection.namespace;
-        let flag = if elsewhere { format!(" -n {namespace}") } else { String::new() };
-        Voice { program: cli::program(), flag }
+impl CommandStyle {
+    pub fn new(connection: &Connection) -> CommandStyle {
+        let namespace = (!connection.elsewhere).then(|| connection.namespace.clone());
+        CommandStyle { program: cli::program(), namespace }
     }
 
-    /// For those who are in the right namespace.
-    pub fn plain() -> Voice {
-        Voice { program: "rollcall", flag: String::new() }
+    /// For those who are in this namespace.
+    pub fn of_namespace(namespace: &str) -> CommandStyle {
+        CommandStyle { program: "rollcall", namespace: Some(namespace.to_owned()) }
     }
 
     #[cfg(test)]
-    pub fn plugin_elsewhere() -> Voice {
-        Voice { program: "kubectl rollcall", flag: " -n staging".into() }
+    pub fn plugin_elsewhere() -> CommandStyle {
+        CommandStyle { program: "kubectl rollcall", namespace: None }
     }
 
-    fn adapted(&self, hint: &str) -> String {
-        let Voice { program, flag } = self;
-        hint.replace("rollcall release ", &format!("{program} release{flag} "))
-            .replace("kubectl logs ", &format!("kubectl logs{flag} "))
-            .replace("kubectl describe pod ", &format!("kubectl describe pod{flag} "))
-            // The controller is always where it is.
-            .replace(&format!("kubectl logs{flag} -n "), "kubectl logs -n ")
+    fn written(&self, hint: Hint) -> String {
+        let (purpose, command) = match hint {
+            Hint::Advice(text) => return text,
+            Hint::Command { purpose, command } => (purpose, command),
+        };
+        let Command { program, verb, namespace, arguments } = command;
+        let program = match program {
+            Program::Kubectl => "kubectl",
+            Program::Rollcall => self.program,
+        };
+        let elsewhere = namespace.filter(|namespace| self.namespace.as_deref() != Some(&**namespace));
+        let flag = elsewhere.map_or(String::new(), |namespace| format!(" -n {namespace}"));
+        let purpose = purpose.map_or(String::new(), |purpose| format!("{purpose}: "));
+        format!("{purpose}{program} {verb}{flag} {arguments}")
     }
 }
 
 impl Node {
-    pub fn new(line: Line, loaded: &Loaded, voice: &Voice) -> Node {
-        let code = line.code();
-        let Line { text, reason: _, hint, pod, below } = line;
-        let container = pod.as_deref().and_then(|pod| troubled_container(loaded, pod));
-        let hint = hint.filter(|hint| !hint.is_empty()).map(|hint| match (&pod, container) {
-            (Some(pod), Some(container)) => {
-                let logs = format!("kubectl logs {pod}");
-                hint.replace(&logs, &format!("{logs} -c {container}"))
-            }
-            (_, _) => hint,
-        });
+    pub fn new(line: Line, style: &CommandStyle) -> Node {
+        let Line { code, text, since, object, hints, reason, below } = line;
+        let blames_pod = reason.is_some() && object.kind == Kind::Pod;
         Node {
-            text,
             code,
-            pod: pod.map(|pod| pod.to_string()),
-            hint: hint.map(|hint| voice.adapted(&hint)),
-            below: below.into_iter().map(|line| Node::new(line, loaded, voice)).collect(),
+            text,
+            since,
+            object: ObjectReference::from(object),
+            hints: hints.into_iter().map(|hint| style.written(hint)).collect(),
+            below: below.into_iter().map(|line| Node::new(line, style)).collect(),
+            blames_pod,
         }
     }
 
-    pub fn said(text: String) -> Node {
-        Node { text, code: None, pod: None, hint: None, below: Vec::new() }
+    /// What an event says about the object of this line.
+    pub fn event(&self, text: String, at: Timestamp) -> Node {
+        let (object, hints, below) = (self.object.clone(), Vec::new(), Vec::new());
+        Node { code: "Event", text, since: at, object, hints, below, blames_pod: false }
     }
 }
 
-fn troubled_container(loaded: &Loaded, pod: &str) -> Option<String> {
-    let pod = loaded.index.cluster.pod_named(&loaded.namespace, pod)?;
-    pod.trouble.as_ref()?.container.as_ref().map(|container| container.to_string())
+impl From<Target> for ObjectReference {
+    fn from(target: Target) -> ObjectReference {
+        let Target { kind, namespace, name, uid } = target;
+        let (namespace, name) = (namespace.to_string(), name.to_string());
+        let uid = uid.as_ref().map(Uid::to_string);
+        ObjectReference { kind: Resource::of(kind).kind, namespace, name, uid }
+    }
 }

@@ -45,23 +45,22 @@ fn hints(node: &Node) -> Vec<String> {
 
 fn collect(node: &Node, found: &mut Vec<String>) {
     node.below.iter().for_each(|child| collect(child, found));
-    // The core joins commands by a dot of its own.
-    let single = node.hint.iter().flat_map(|hint| hint.split("  ·  ")).map(str::trim);
-    for hint in single {
-        if !found.iter().any(|known| known == hint) {
-            found.push(hint.to_owned());
+    for hint in &node.hints {
+        if !found.contains(hint) {
+            found.push(hint.clone());
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::node::Voice;
+    use super::super::node::CommandStyle;
     use super::*;
     use crate::load::Loaded;
     use crate::testing;
+    use rollcall_core::dispatch::explain_pod;
     use rollcall_core::index::{Index, Object};
-    use rollcall_core::sequence::explain::{explain_pod, explain_sequence};
+    use rollcall_core::sequence::explain::explain_sequence;
     use serde_json::{Value, json};
 
     fn loaded(pods: &[Value]) -> Loaded {
@@ -83,37 +82,37 @@ mod tests {
         ])
     }
 
-    fn of_pod(loaded: &Loaded, name: &str, voice: &Voice) -> String {
+    fn of_pod(loaded: &Loaded, name: &str, style: &CommandStyle) -> String {
         let pod = loaded.index.cluster.pod_named("default", name).expect(name);
-        let node = Node::new(explain_pod(loaded.index.facts(), pod, testing::now()), loaded, voice);
+        let node = Node::new(explain_pod(&loaded.index, pod, testing::now()), style);
         anstream::adapter::strip_str(&text(&node)).to_string()
     }
 
     #[test]
     fn a_held_pod() {
-        insta::assert_snapshot!(of_pod(&shop(), "web", &Voice::plain()));
+        insta::assert_snapshot!(of_pod(&shop(), "web", &CommandStyle::of_namespace("default")));
     }
 
     #[test]
     fn commands_fit_the_caller() {
-        insta::assert_snapshot!(of_pod(&shop(), "web", &Voice::plugin_elsewhere()));
+        insta::assert_snapshot!(of_pod(&shop(), "web", &CommandStyle::plugin_elsewhere()));
     }
 
     #[test]
     fn a_pod_that_is_out() {
-        insta::assert_snapshot!(of_pod(&shop(), "app-2", &Voice::plain()));
+        insta::assert_snapshot!(of_pod(&shop(), "app-2", &CommandStyle::of_namespace("default")));
     }
 
     #[test]
     fn a_pod_of_an_open_group() {
         let pods = [testing::ready("postgres-0"), testing::held("postgres-1")];
-        insta::assert_snapshot!(of_pod(&loaded(&pods), "postgres-1", &Voice::plugin_elsewhere()));
+        insta::assert_snapshot!(of_pod(&loaded(&pods), "postgres-1", &CommandStyle::plugin_elsewhere()));
     }
 
     #[test]
     fn a_pod_that_nobody_claims() {
         let loaded = loaded(&[testing::held("stray")]);
-        insta::assert_snapshot!(of_pod(&loaded, "stray", &Voice::plain()));
+        insta::assert_snapshot!(of_pod(&loaded, "stray", &CommandStyle::of_namespace("default")));
     }
 
     #[test]
@@ -122,7 +121,7 @@ mod tests {
         let uid = testing::sequence(testing::shop()).facts().uid;
         let entry = loaded.index.sequences.get(uid).expect("the shop");
         let line = explain_sequence(loaded.index.facts(), entry, testing::now());
-        let node = Node::new(line, &loaded, &Voice::plain());
+        let node = Node::new(line, &CommandStyle::of_namespace("default"));
         insta::assert_snapshot!(anstream::adapter::strip_str(&text(&node)).to_string());
         insta::assert_snapshot!(json!(node)["below"][1].to_string());
     }

@@ -1,3 +1,4 @@
+use rollcall_core::line::CODES;
 use rollcall_core::sequence::reason::ALL;
 
 /// Every reason, by the code that stands in `blockedBy`, in conditions and in events.
@@ -9,6 +10,11 @@ pub fn page() -> String {
     for described in ALL {
         text +=
             &format!("\n## {}\n\n{}\n\nWhat to do: {}\n", described.code, described.meaning, described.hint);
+    }
+    text += "\n# Other lines of explain\n\nThe codes of lines that say how things stand, as `rollcall explain --output json` prints them.\n\n";
+    text += "| code | meaning |\n|---|---|\n";
+    for (code, meaning) in CODES {
+        text += &format!("| `{code}` | {meaning} |\n");
     }
     text
 }

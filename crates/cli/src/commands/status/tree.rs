@@ -4,7 +4,7 @@ use super::view::View;
 use crate::output::{BAD, BUSY, FAINT, GOOD, STRONG, styled};
 use jiff::Timestamp;
 use rollcall_api::sequence::{BlockedBy, GroupState, GroupStatus, NodeCounts, NodeSequenceStatus, Phase};
-use rollcall_core::sequence::{explain::elapsed, reason::human};
+use rollcall_core::line::{elapsed, human};
 use std::time::Duration;
 
 /// Characters of a bar: halves, thirds, quarters and fifths of it are seen as such.

@@ -2,7 +2,7 @@
 
 use super::{Mode, SequenceEntry, Sequences};
 use crate::{
-    Uid,
+    Timestamp, Uid,
     cluster::Cluster,
     freshness::Freshness,
     key::Touched,
@@ -40,7 +40,9 @@ impl Note {
     pub(super) fn ghost(self, mode: Mode) -> SequenceEntry {
         let Note { sequence: uid, version, namespace, name, generation, spec } = self;
         let (spec, opened_by_hand, recorded) = (Ok(spec), BTreeSet::new(), Recorded::default());
-        let sequence = Sequence { uid, namespace, name, version, generation, spec, opened_by_hand, recorded };
+        let created = Timestamp::UNIX_EPOCH;
+        let sequence =
+            Sequence { uid, namespace, name, version, generation, created, spec, opened_by_hand, recorded };
         SequenceEntry::new(sequence, true, mode)
     }
 }

@@ -1,0 +1,168 @@
+//! One line of the answer of `rollcall explain`, whichever feature it comes from.
+
+use crate::{Timestamp, cluster::Target, sequence::Reason};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One line, with what it rests on below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// A stable word: the code of a reason, or one of [`CODES`].
+    pub code: &'static str,
+    /// The sentence, with the time that has gone by.
+    pub text: String,
+    /// Since when it is so.
+    pub since: Timestamp,
+    /// What it is about. An object that does not exist has no uid.
+    pub object: Target,
+    /// What to do, the best first.
+    pub hints: Vec<Hint>,
+    /// If it says why something waits: the same without the time.
+    pub reason: Option<Reason>,
+    pub below: Vec<Line>,
+}
+
+/// The codes of lines that are no reasons, and what they mean.
+pub const CODES: &[(&str, &str)] = &[
+    ("Held", "The pod is held by a gate of ours; the lines below say why."),
+    ("Released", "The pod belongs to a group, and its gate is gone."),
+    ("Arrived", "The pod has arrived by the rule of its group."),
+    ("NotArrived", "The pod is out of its gate and has not arrived."),
+    ("SeveralGates", "Several gates or sequences concern the pod; each has a line below."),
+    ("NotClaimed", "The pod carries the gate of sequences, and no sequence that can be seen claims it."),
+    ("NotHeld", "No gate holds the pod, and no sequence claims it."),
+    ("AboutToBeReleased", "Nothing stands in the way: the controller is about to release the pod."),
+    ("Sequence", "The sequence as a whole."),
+    ("GroupOpen", "The group is open and has not arrived."),
+    ("GroupComplete", "The group is complete."),
+    ("GroupTimedOut", "The group has not arrived within its timeout."),
+    ("GroupClosed", "The group waits for others."),
+    ("NodeWaits", "The node has not gone through all groups."),
+    ("NodeComplete", "The node has gone through all groups."),
+    ("NoNodeOpen", "No node has reached the group of the pod."),
+    ("NodesUnmarked", "Nodes that have not reached the group are being marked before pods are released."),
+    ("More", "There are more of the same."),
+    ("Event", "The last warning event about the pod, in Kubernetes' own words."),
+];
+
+/// What to do about a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hint {
+    Advice(String),
+    /// A command that can be pasted, and a word about what it does.
+    Command {
+        purpose: Option<&'static str>,
+        command: Command,
+    },
+}
+
+/// A command. Whoever prints it knows the name of the program, and whether the namespace has to be named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    pub program: Program,
+    /// What stands between the program and the flag of the namespace: `logs`, `describe pod`.
+    pub verb: String,
+    /// `None` where the command is about the whole cluster.
+    pub namespace: Option<Arc<str>>,
+    pub arguments: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    Kubectl,
+    Rollcall,
+}
+
+impl Hint {
+    pub fn kubectl(verb: &str, namespace: &Arc<str>, arguments: impl Into<String>) -> Hint {
+        Hint::command(Program::Kubectl, verb, Some(namespace.clone()), arguments)
+    }
+
+    /// About an object that has no namespace.
+    pub fn kubectl_cluster(verb: &str, arguments: impl Into<String>) -> Hint {
+        Hint::command(Program::Kubectl, verb, None, arguments)
+    }
+
+    pub fn rollcall(verb: &str, namespace: &Arc<str>, arguments: impl Into<String>) -> Hint {
+        Hint::command(Program::Rollcall, verb, Some(namespace.clone()), arguments)
+    }
+
+    fn command(
+        program: Program,
+        verb: &str,
+        namespace: Option<Arc<str>>,
+        arguments: impl Into<String>,
+    ) -> Hint {
+        let (verb, arguments) = (verb.to_owned(), arguments.into());
+        Hint::Command { purpose: None, command: Command { program, verb, namespace, arguments } }
+    }
+
+    /// The same with a word about what it does.
+    pub fn to(self, purpose: &'static str) -> Hint {
+        match self {
+            Hint::Command { command, .. } => Hint::Command { purpose: Some(purpose), command },
+            Hint::Advice(text) => Hint::Advice(text),
+        }
+    }
+}
+
+impl Line {
+    pub fn new(code: &'static str, text: impl Into<String>, since: Timestamp, object: Target) -> Line {
+        let (hints, below) = (Vec::new(), Vec::new());
+        Line { code, text: text.into(), since, object, hints, reason: None, below }
+    }
+
+    pub fn with(mut self, below: Vec<Line>) -> Line {
+        self.below = below;
+        self
+    }
+
+    pub fn hint(mut self, hint: Hint) -> Line {
+        self.hints.push(hint);
+        self
+    }
+}
+
+/// Time gone by, in whole seconds; never negative, whatever clocks say.
+pub fn elapsed(since: Timestamp, now: Timestamp) -> String {
+    let seconds = now.duration_since(since).as_secs().max(0);
+    human(Duration::from_secs(seconds.unsigned_abs()))
+}
+
+/// A duration as a person writes it: `1h30m`, `90s` as `1m30s`, `1.5s`.
+pub fn human(duration: Duration) -> String {
+    let (seconds, millis) = (duration.as_secs(), duration.subsec_millis());
+    let (h, m, s) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let mut text = String::new();
+    if h > 0 {
+        text += &format!("{h}h");
+    }
+    if m > 0 {
+        text += &format!("{m}m");
+    }
+    match (s, millis) {
+        (0, 0) if !text.is_empty() => {}
+        (_, 0) => text += &format!("{s}s"),
+        (_, _) => text += format!("{s}.{millis:03}").trim_end_matches('0').to_string().as_str(),
+    }
+    if millis > 0 { text + "s" } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_read_well() {
+        for (millis, text) in [
+            (0, "0s"),
+            (900, "0.9s"),
+            (1500, "1.5s"),
+            (90_000, "1m30s"),
+            (5_400_000, "1h30m"),
+            (61_250, "1m1.25s"),
+        ] {
+            assert_eq!(human(Duration::from_millis(millis)), text);
+        }
+    }
+}
