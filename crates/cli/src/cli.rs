@@ -85,16 +85,16 @@ pub fn run() -> Result<Outcome> {
         Command::Completion(arguments) => completion::run(&arguments),
         Command::Version(arguments) => version::run(&arguments),
         Command::Reference(arguments) => reference::run(&arguments),
-        Command::Status(arguments) => asking(status::run(access, arguments)),
-        Command::Explain(arguments) => asking(explain::run(access, arguments)),
-        Command::Release(arguments) => asking(release::run(access, arguments)),
-        Command::Keys(arguments) => asking(keys::run(access, arguments)),
-        Command::Doctor(arguments) => asking(doctor::run(access, arguments)),
+        Command::Status(arguments) => block_on(status::run(access, arguments)),
+        Command::Explain(arguments) => block_on(explain::run(access, arguments)),
+        Command::Release(arguments) => block_on(release::run(access, arguments)),
+        Command::Keys(arguments) => block_on(keys::run(access, arguments)),
+        Command::Doctor(arguments) => block_on(doctor::run(access, arguments)),
     }
 }
 
-/// Runs a command that asks a few questions and ends: one thread is enough.
-fn asking(command: impl Future<Output = Result<Outcome>>) -> Result<Outcome> {
+/// Runs a command to its end, on one thread.
+fn block_on(command: impl Future<Output = Result<Outcome>>) -> Result<Outcome> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(command)
 }
 

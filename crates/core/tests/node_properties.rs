@@ -27,7 +27,8 @@ struct PlannedGroup {
     /// Lists pods by name.
     listed: bool,
     wait: bool,
-    timeout: u8,
+    /// What follows if it is not complete after twenty seconds; `None`: it has all the time.
+    timeout: Option<OnTimeout>,
     limit: bool,
     on_ssd: bool,
     driver: bool,
@@ -39,30 +40,132 @@ struct PlannedSequence {
     groups: Vec<PlannedGroup>,
 }
 
+#[derive(Clone, Copy, Debug)]
+enum NodeChange {
+    OurLabelsRemoved,
+    SsdLabelAdded,
+    DiskLabelRemoved,
+    ForeignTaintAdded,
+    TaintsRemoved,
+    JournalsRemoved,
+    /// Written again as it is.
+    Nothing,
+}
+
+impl NodeChange {
+    fn any() -> impl Strategy<Value = NodeChange> {
+        (0..7u8).prop_map(|number| match number {
+            0 => NodeChange::OurLabelsRemoved,
+            1 => NodeChange::SsdLabelAdded,
+            2 => NodeChange::DiskLabelRemoved,
+            3 => NodeChange::ForeignTaintAdded,
+            4 => NodeChange::TaintsRemoved,
+            5 => NodeChange::JournalsRemoved,
+            _ => NodeChange::Nothing,
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum PodChange {
+    Deleted,
+    Terminating,
+    NotReady,
+    Failed,
+    /// Unless a gate holds it.
+    Ready,
+}
+
+impl PodChange {
+    /// A third of all changes is `Ready`.
+    fn any() -> impl Strategy<Value = PodChange> {
+        (0..6u8).prop_map(|number| match number {
+            0 => PodChange::Deleted,
+            1 => PodChange::Terminating,
+            2 => PodChange::NotReady,
+            3 => PodChange::Failed,
+            _ => PodChange::Ready,
+        })
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Happening {
-    Join { node: u8, unseen: bool },
-    Leave { node: u8, terminating: bool },
-    Changes { node: u8, becomes: u8 },
-    Drivers { node: u8, registered: bool },
-    DaemonSet { app: u8, there: bool, only_ssd: bool },
-    Daemon { app: u8, node: u8, gated: bool },
-    App { app: u8, number: u8, pinned: Option<u8> },
-    Land { app: u8, number: u8, node: u8 },
-    Becomes { app: u8, which: u8, becomes: u8 },
-    Edit { which: u8, to: PlannedSequence },
-    Suspend { which: u8, suspend: bool },
-    OpenByHand { which: u8, group: u8 },
-    Delete { which: u8 },
-    Time { seconds: u8 },
-    Budget { budget: u8 },
+    Join {
+        node: u8,
+        unseen: bool,
+    },
+    Leave {
+        node: u8,
+        terminating: bool,
+    },
+    ChangeNode {
+        node: u8,
+        change: NodeChange,
+    },
+    Drivers {
+        node: u8,
+        registered: bool,
+    },
+    DaemonSet {
+        app: u8,
+        there: bool,
+        only_ssd: bool,
+    },
+    Daemon {
+        app: u8,
+        node: u8,
+        gated: bool,
+    },
+    App {
+        app: u8,
+        number: u8,
+        pinned: Option<u8>,
+    },
+    Land {
+        app: u8,
+        number: u8,
+        node: u8,
+    },
+    /// The first numbers are the pods of the DaemonSet, by their nodes; the others are those of the app.
+    ChangePod {
+        app: u8,
+        which: u8,
+        change: PodChange,
+    },
+    Edit {
+        which: u8,
+        to: PlannedSequence,
+    },
+    Suspend {
+        which: u8,
+        suspend: bool,
+    },
+    OpenByHand {
+        which: u8,
+        group: u8,
+    },
+    Delete {
+        which: u8,
+    },
+    Time {
+        seconds: u8,
+    },
+    Budget {
+        budget: u8,
+    },
     Restart,
     Relist,
 }
 
 fn planned_sequence() -> impl Strategy<Value = PlannedSequence> {
     let flag = || prop::bool::weighted(0.2);
-    let group = (0..APPS, flag(), flag(), 0..6u8, flag(), flag(), flag()).prop_map(
+    let timeout = (0..6u8).prop_map(|number| match number {
+        0 => Some(OnTimeout::Fail),
+        1 => Some(OnTimeout::Continue),
+        _ => None,
+    });
+    let group = (0..APPS, flag(), flag(), timeout, flag(), flag(), flag()).prop_map(
         |(app, listed, wait, timeout, limit, on_ssd, driver)| PlannedGroup {
             app,
             listed,
@@ -82,7 +185,7 @@ fn happening() -> impl Strategy<Value = Happening> {
     prop_oneof![
         4 => (0..NODES, prop::bool::weighted(0.3)).prop_map(|(node, unseen)| Join { node, unseen }),
         1 => (0..NODES, any::<bool>()).prop_map(|(node, terminating)| Leave { node, terminating }),
-        3 => (0..NODES, 0..7u8).prop_map(|(node, becomes)| Changes { node, becomes }),
+        3 => (0..NODES, NodeChange::any()).prop_map(|(node, change)| ChangeNode { node, change }),
         1 => (0..NODES, any::<bool>()).prop_map(|(node, registered)| Drivers { node, registered }),
         2 => (0..APPS, prop::bool::weighted(0.8), any::<bool>())
             .prop_map(|(app, there, only_ssd)| DaemonSet { app, there, only_ssd }),
@@ -91,7 +194,8 @@ fn happening() -> impl Strategy<Value = Happening> {
         4 => (0..APPS, 0..3u8, prop::option::weighted(0.3, 0..NODES))
             .prop_map(|(app, number, pinned)| App { app, number, pinned }),
         4 => (0..APPS, 0..3u8, 0..NODES).prop_map(|(app, number, node)| Land { app, number, node }),
-        10 => (0..APPS, 0..7u8, 0..6u8).prop_map(|(app, which, becomes)| Becomes { app, which, becomes }),
+        10 => (0..APPS, 0..7u8, PodChange::any())
+            .prop_map(|(app, which, change)| ChangePod { app, which, change }),
         1 => (0..2u8, planned_sequence()).prop_map(|(which, to)| Edit { which, to }),
         1 => (0..2u8, any::<bool>()).prop_map(|(which, suspend)| Suspend { which, suspend }),
         1 => (0..2u8, 0..4u8).prop_map(|(which, group)| OpenByHand { which, group }),
@@ -113,9 +217,8 @@ fn spec(planned: &PlannedSequence) -> Spec {
         let mut group = group(position, Some(&format!("g{position}")), members);
         group.wait = Duration::from_secs(if planned.wait { 10 } else { 0 });
         (group.timeout, group.on_timeout) = match planned.timeout {
-            0 => (Some(Duration::from_secs(20)), OnTimeout::Fail),
-            1 => (Some(Duration::from_secs(20)), OnTimeout::Continue),
-            _ => (None, OnTimeout::Fail),
+            Some(on_timeout) => (Some(Duration::from_secs(20)), on_timeout),
+            None => (None, OnTimeout::Fail),
         };
         group.max_concurrent_starts = planned.limit.then_some(1);
         group.node_selector = labels(if planned.on_ssd { "disk=ssd" } else { "" });
@@ -151,7 +254,7 @@ impl Run {
                     false => self.world.delete(Object::Node(known)),
                 }
             }
-            Changes { node, becomes } => self.change_node(*node, *becomes),
+            ChangeNode { node, change } => self.change_node(*node, *change),
             Drivers { node, registered } => {
                 let names = registered.then(|| Arc::from("csi")).into_iter().collect();
                 let drivers = self::Drivers { node: node_name(*node).into(), of: None, version: 0, names };
@@ -168,12 +271,12 @@ impl Run {
                     pod.node = Some(node_name(*node).into());
                 }
             }),
-            Becomes { app, which, becomes } => {
+            ChangePod { app, which, change } => {
                 let name = match which {
                     0..NODES => format!("daemon-{app}-{}", node_name(*which)),
                     _ => app_name(*app, which - NODES),
                 };
-                self.becomes(&name, *becomes);
+                self.happen_to_pod(&name, *change);
             }
             Edit { which, to } => self.edit(*which, |sequence| {
                 sequence.generation += 1;
@@ -213,16 +316,24 @@ impl Run {
         self.world.apply(Object::Node(new));
     }
 
-    fn change_node(&mut self, which: u8, becomes: u8) {
+    fn change_node(&mut self, which: u8, change: NodeChange) {
         let Some(mut node) = self.world.truth.nodes.get(&*node_name(which)).cloned() else { return };
-        match becomes {
-            0 => node.labels = node.labels.iter().filter(|(key, _)| !is_key(key)).cloned().collect(),
-            1 => node.labels = node.labels.iter().cloned().chain([("disk".into(), "ssd".into())]).collect(),
-            2 => node.labels = node.labels.iter().filter(|(key, _)| **key != *"disk").cloned().collect(),
-            3 => node.taints = vec![Taint { key: "t".into(), value: "".into(), effect: Effect::NoSchedule }],
-            4 => node.taints.clear(),
-            5 => node.journals.clear(),
-            _ => {}
+        match change {
+            NodeChange::OurLabelsRemoved => {
+                node.labels = node.labels.iter().filter(|(key, _)| !is_key(key)).cloned().collect()
+            }
+            NodeChange::SsdLabelAdded => {
+                node.labels = node.labels.iter().cloned().chain([("disk".into(), "ssd".into())]).collect()
+            }
+            NodeChange::DiskLabelRemoved => {
+                node.labels = node.labels.iter().filter(|(key, _)| **key != *"disk").cloned().collect()
+            }
+            NodeChange::ForeignTaintAdded => {
+                node.taints = vec![Taint { key: "t".into(), value: "".into(), effect: Effect::NoSchedule }]
+            }
+            NodeChange::TaintsRemoved => node.taints.clear(),
+            NodeChange::JournalsRemoved => node.journals.clear(),
+            NodeChange::Nothing => {}
         }
         self.world.apply(Object::Node(node));
     }
@@ -280,20 +391,20 @@ impl Run {
         }
     }
 
-    fn becomes(&mut self, name: &str, becomes: u8) {
+    fn happen_to_pod(&mut self, name: &str, change: PodChange) {
         let Some(known) = self.world.pod_named(HOME, name).cloned() else { return };
         let node = known.node.clone().or_else(|| known.pin().map(|_| "n0".into()));
-        match becomes {
-            0 => self.world.delete(Object::Pod(known)),
-            1 => self.change_pod(name, |pod| pod.terminating = true),
-            2 => self.change_pod(name, |pod| pod.ready = false),
-            3 => self.change_pod(name, |pod| pod.phase = PodPhase::Failed),
-            _ if known.gates.is_empty() => self.change_pod(name, |pod| {
+        match change {
+            PodChange::Deleted => self.world.delete(Object::Pod(known)),
+            PodChange::Terminating => self.change_pod(name, |pod| pod.terminating = true),
+            PodChange::NotReady => self.change_pod(name, |pod| pod.ready = false),
+            PodChange::Failed => self.change_pod(name, |pod| pod.phase = PodPhase::Failed),
+            PodChange::Ready if known.gates.is_empty() => self.change_pod(name, |pod| {
                 let running = (PodPhase::Running, true, true);
                 (pod.phase, pod.ready, pod.started) = running;
                 pod.node = pod.node.clone().or(node);
             }),
-            _ => {}
+            PodChange::Ready => {}
         }
     }
 

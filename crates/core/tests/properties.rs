@@ -36,7 +36,7 @@ proptest! {
     #[test]
     fn never_stuck(plan in Plan::any()) {
         let mut run = chaos::run(&plan);
-        run.make_everything_well();
+        run.converge();
         run.assert_all_complete();
     }
 
@@ -46,7 +46,7 @@ proptest! {
         let mut ends = Vec::new();
         for budget in [1, 3, 1000] {
             let mut run = chaos::calm(&plan, budget);
-            run.make_everything_well();
+            run.converge();
             ends.push(run.end_state());
         }
         prop_assert_eq!(&ends[0], &ends[1]);

@@ -1,8 +1,8 @@
 //! The state of the embedded cluster: what is stored, what time it is, what chance decides.
 
 use crate::chance::Chance;
-use crate::habits::Habits;
 use crate::kinds::Kind;
+use crate::program_behaviour::ProgramBehaviour;
 use crate::server::admission::Admission;
 use crate::server::refusal::Refusal;
 use crate::server::{change, create, delete};
@@ -24,7 +24,7 @@ pub struct Cluster {
     pub clock: Clock,
     pub chance: Chance,
     /// How the programs in the containers behave.
-    pub habits: Habits,
+    pub programs: ProgramBehaviour,
     /// Whether new pods and nodes are given what our admission gives.
     pub admission: Admission,
 }
@@ -32,8 +32,8 @@ pub struct Cluster {
 impl Cluster {
     pub fn new(clock: Clock, seed: u64) -> Cluster {
         let (store, chance) = (Store::default(), Chance::seeded(seed));
-        let (habits, admission) = (Habits::default(), Admission::default());
-        let mut cluster = Cluster { store, clock, chance, habits, admission };
+        let (programs, admission) = (ProgramBehaviour::default(), Admission::default());
+        let mut cluster = Cluster { store, clock, chance, programs, admission };
         for name in NAMESPACES {
             let namespace = json!({ "metadata": { "name": name } });
             cluster.create(Kind::Namespace, namespace).expect("a namespace is no trouble");
@@ -82,12 +82,12 @@ impl Cluster {
 
     /// Deletes an object, its dependents after it.
     pub fn delete(&mut self, key: &Key) -> Result<(), Refusal> {
-        delete::delete(self, key, &delete::Wish::default()).map(drop)
+        delete::delete(self, key, &delete::DeleteOptions::default()).map(drop)
     }
 
     /// Deletes an object at once, without a time of grace.
     pub fn delete_now(&mut self, key: &Key) -> Result<(), Refusal> {
-        delete::delete(self, key, &delete::Wish { grace: Some(0), ..Default::default() }).map(drop)
+        delete::delete(self, key, &delete::DeleteOptions { grace: Some(0), ..Default::default() }).map(drop)
     }
 }
 

@@ -12,12 +12,12 @@ pub mod chance;
 pub mod chaos;
 pub mod cluster;
 pub mod embedded;
-pub mod habits;
 pub mod kinds;
 pub mod plan;
+pub mod program_behaviour;
 pub mod report;
 pub mod server;
 pub mod simulate;
 pub mod store;
 
-pub use simulate::{Moment, simulate, simulate_for};
+pub use simulate::{Snapshot, simulate, simulate_for};

@@ -11,7 +11,7 @@ pub struct Plan {
     /// In the order in which they were given, lists unpacked.
     pub objects: Vec<Given>,
     /// Empty: the Nodes among the objects, or [`USUAL_NODES`] if there are none.
-    pub nodes: Vec<Nodes>,
+    pub nodes: Vec<NodePool>,
     /// How long pods take from their start to ready; the last one that fits a pod counts.
     pub ready_after: Vec<ReadyAfter>,
     /// Which pods fail; the last one that fits a pod counts.
@@ -44,7 +44,7 @@ pub struct Origin {
 
 /// Nodes that are alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Nodes {
+pub struct NodePool {
     pub count: usize,
     /// Such as `cpu: 4`, `memory: 16Gi`: valid quantities. What is not named is the simulator's choice.
     pub capacity: BTreeMap<String, String>,

@@ -14,7 +14,7 @@ pub struct Report {
     /// Every pod there was, in the order in which they were created.
     pub pods: Vec<PodReport>,
     /// The chain of pods that the end had to wait for, first one first.
-    pub critical: Vec<Step>,
+    pub critical: Vec<CriticalStep>,
     /// What can never start.
     pub never: Vec<Never>,
     /// What the simulation did not look at, and other things worth knowing.
@@ -114,9 +114,10 @@ pub struct Why {
     pub hint: Option<String>,
 }
 
+/// A pod on the critical chain, from when it was let go until it arrived.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Step {
+pub struct CriticalStep {
     /// By its place in [`Report::pods`].
     pub pod: usize,
     pub from: u64,

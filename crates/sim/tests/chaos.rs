@@ -1,6 +1,6 @@
 //! Faults, each at every write, and many at random. `make chaos RUNS=100000` looks further.
 
-use rollcall_sim::chaos::batch::{Calm, Report, batch, cores};
+use rollcall_sim::chaos::batch::{BatchReport, Calm, batch, cores};
 use rollcall_sim::chaos::fault::{Fault, Place, Planned};
 use rollcall_sim::chaos::plan::Plan;
 use rollcall_sim::chaos::run::run;
@@ -14,7 +14,7 @@ const RANDOM_RUNS: u64 = 10_000;
 /// One of many, and the last of them.
 const BATCH: u64 = 1000;
 
-fn must_be_clean(report: &Report) {
+fn must_be_clean(report: &BatchReport) {
     assert!(report.broken == 0, "{report}");
 }
 

@@ -1,7 +1,7 @@
 //! The answers of a real API server, recorded by `examples/record-defaults.rs`, against ours.
 
 use rollcall_sim::kinds::Kind;
-use rollcall_sim::server::defaults::{self, Surroundings};
+use rollcall_sim::server::defaults::{self, PodAdmissionContext};
 use rollcall_sim::server::refusal::Refusal;
 use rollcall_sim::server::rules::{self, ELIDED};
 use serde_json::{Map, Value, json};
@@ -86,7 +86,7 @@ fn create(kind: Kind, sent: &Value) -> Result<Value, Refusal> {
         &class("system-node-critical", 2_000_001_000, "PreemptLowerPriority"),
         &class("system-cluster-critical", 2_000_000_000, "PreemptLowerPriority"),
     ];
-    let around = Surroundings { classes: &classes, accounts: Some(&accounts), suffix: SUFFIX };
+    let context = PodAdmissionContext { classes: &classes, accounts: Some(&accounts), suffix: SUFFIX };
 
     let mut object = if sent.is_object() { sent.clone() } else { json!({}) };
     if !object["metadata"].is_object() {
@@ -101,7 +101,7 @@ fn create(kind: Kind, sent: &Value) -> Result<Value, Refusal> {
     }
     defaults::fill(kind, &mut object);
     match kind {
-        Kind::Pod => defaults::admit_pod(&mut object, &around)?,
+        Kind::Pod => defaults::admit_pod(&mut object, &context)?,
         kind => defaults::admit(kind, &mut object),
     }
     defaults::initial_status(kind, &mut object);

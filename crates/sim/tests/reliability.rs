@@ -38,7 +38,7 @@ fn in_world(seed: u64, story: impl AsyncFnOnce(&Lab)) {
 
 /// Lets a controller work for so long, and then be gone.
 async fn work(lab: &Lab, time: Duration) {
-    let ended = timeout(time, lab.process(0, false).live()).await;
+    let ended = timeout(time, lab.process(0, false).run_for_ever()).await;
     assert!(ended.is_err(), "it is started again for ever");
 }
 

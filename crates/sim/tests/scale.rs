@@ -2,7 +2,7 @@
 //! run and on every machine.
 #![allow(unsafe_code, reason = "an allocator that counts")]
 
-use rollcall_sim::plan::{Given, Nodes, Origin, Plan};
+use rollcall_sim::plan::{Given, NodePool, Origin, Plan};
 use rollcall_sim::report::Outcome;
 use serde_json::{Value, json};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -56,7 +56,7 @@ fn plan(groups: usize, pods: usize) -> Plan {
     let objects = [sequence].into_iter().chain((0..groups).map(deployment));
     Plan {
         objects: objects.map(|value| Given { value, origin: origin.clone() }).collect(),
-        nodes: vec![Nodes { count: 20, capacity: Default::default() }],
+        nodes: vec![NodePool { count: 20, capacity: Default::default() }],
         ready_after: Vec::new(),
         fail: Vec::new(),
         at: Vec::new(),

@@ -1,6 +1,6 @@
 //! Runs a plan and watches over it.
 
-use super::{APPS, Happening, Plan, oracle::View};
+use super::{APPS, Happening, Plan, PodChange, oracle::View};
 use crate::support::{
     build::{self, HOME},
     world::{Answers, Change, World, deliver, list_all, release_sent},
@@ -74,7 +74,7 @@ impl Run {
         use Happening::*;
         match happening {
             CreatePod { pod, gated, exits } => self.create(*pod, *gated, *exits),
-            Pod { pod, becomes } => self.becomes(*pod, *becomes),
+            ChangePod { pod, change } => self.change_pod(*pod, *change),
             Relabel { pod, app } => {
                 if let Some(mut pod) = self.pod(*pod).filter(|pod| pod.owner.is_none()) {
                     pod.labels = build::labels(&format!("app=a{app}"));
@@ -115,7 +115,7 @@ impl Run {
                 self.relisted();
             }
             Tell { changes } => self.tell(*changes as usize),
-            Again { pod } => {
+            Redeliver { pod } => {
                 let name = name_of(*pod);
                 let old = self.past.iter().find(|old| *old.name == *name).cloned();
                 if let Some(old) = old {
@@ -368,34 +368,36 @@ impl Run {
         self.apply_pod(pod);
     }
 
-    fn becomes(&mut self, number: u8, becomes: u8) {
+    fn change_pod(&mut self, number: u8, change: PodChange) {
         let Some(mut pod) = self.pod(number) else { return };
         pod.since = self.world.now;
-        // A foreign gate goes when its owner likes.
+        // A foreign gate may hold it, too.
         let free = pod.gates.is_empty();
-        match becomes {
-            0..=3 if free && pod.phase != PodPhase::Failed => {
+        match change {
+            PodChange::Ready if free && pod.phase != PodPhase::Failed => {
                 (pod.phase, pod.started, pod.ready) = (PodPhase::Running, true, true);
                 pod.node = Some("node-1".into());
             }
-            4 if free && pod.phase == PodPhase::Pending => {
+            PodChange::Started if free && pod.phase == PodPhase::Pending => {
                 (pod.phase, pod.started, pod.node) = (PodPhase::Running, true, Some("node-1".into()));
             }
-            5 => pod.ready = false,
-            6 if free && pod.runs_to_completion => {
+            PodChange::NotReady => pod.ready = false,
+            PodChange::Succeeded if free && pod.runs_to_completion => {
                 (pod.phase, pod.ready, pod.node) = (PodPhase::Succeeded, false, Some("node-1".into()));
             }
-            7 if free && pod.runs_to_completion => (pod.phase, pod.ready) = (PodPhase::Failed, false),
-            8 => pod.terminating = true,
-            9 => return self.world.delete(Object::Pod(pod)),
-            10 => pod.gates.retain(|gate| **gate != *"second"),
-            11 => {
+            PodChange::Failed if free && pod.runs_to_completion => {
+                (pod.phase, pod.ready) = (PodPhase::Failed, false);
+            }
+            PodChange::Terminating => pod.terminating = true,
+            PodChange::Deleted => return self.world.delete(Object::Pod(pod)),
+            PodChange::ForeignGateRemoved => pod.gates.retain(|gate| **gate != *"second"),
+            PodChange::Recreated => {
                 let (name, owner) = (pod.name.clone(), pod.owner);
                 let maker = owner.and_then(|owner| self.world.truth.owners.get(&owner.uid)).cloned();
                 self.world.delete(Object::Pod(pod));
                 return self.create_named(&name, number % APPS, maker, true, false);
             }
-            _ => return,
+            PodChange::Ready | PodChange::Started | PodChange::Succeeded | PodChange::Failed => return,
         }
         self.apply_pod(pod);
     }

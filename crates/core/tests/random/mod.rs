@@ -1,8 +1,8 @@
 //! Random worlds: a plan is plain data that proptest makes and shrinks; running it needs no further chance.
 
 pub mod chaos;
+pub mod converge;
 pub mod oracle;
-pub mod well;
 
 use crate::support::build::{self, GATE, HOME};
 use proptest::prelude::*;
@@ -37,25 +37,61 @@ pub struct PlannedSequence {
 
 #[derive(Clone, Debug)]
 pub struct PlannedGroup {
+    /// From 7 on it has no name.
     pub name: u8,
     /// Names of pods, or, if empty, the app it selects.
     pub pods: Vec<u8>,
     pub app: u8,
-    pub min_ready: u8,
-    pub until: u8,
-    pub wait: u8,
-    pub timeout: u8,
+    pub min_ready: MinReady,
+    pub until: Until,
+    /// The next groups wait ten seconds after it is complete.
+    pub waits: bool,
+    /// What follows if it is not complete after twenty seconds; `None`: it has all the time.
+    pub timeout: Option<OnTimeout>,
     pub after: Vec<u8>,
     pub immediately: bool,
-    pub max_starts: u8,
+    pub max_starts: Option<u32>,
 }
 
 /// The workload that makes the pods of one app, if it has one.
 #[derive(Clone, Debug)]
 pub struct PlannedOwner {
     pub app: u8,
-    pub kind: u8,
+    pub kind: OwnerKind,
     pub desired: u8,
+}
+
+/// What becomes of a pod. Some changes are only possible in some states; else nothing happens.
+#[derive(Clone, Copy, Debug)]
+pub enum PodChange {
+    Ready,
+    Started,
+    NotReady,
+    Succeeded,
+    Failed,
+    Terminating,
+    Deleted,
+    /// A gate that is not ours is removed.
+    ForeignGateRemoved,
+    /// Deleted, and created again under its name.
+    Recreated,
+}
+
+impl PodChange {
+    /// A third of all changes is `Ready`.
+    fn any() -> impl Strategy<Value = PodChange> {
+        (0..12u8).prop_map(|number| match number {
+            0..=3 => PodChange::Ready,
+            4 => PodChange::Started,
+            5 => PodChange::NotReady,
+            6 => PodChange::Succeeded,
+            7 => PodChange::Failed,
+            8 => PodChange::Terminating,
+            9 => PodChange::Deleted,
+            10 => PodChange::ForeignGateRemoved,
+            _ => PodChange::Recreated,
+        })
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -65,9 +101,9 @@ pub enum Happening {
         gated: bool,
         exits: bool,
     },
-    Pod {
+    ChangePod {
         pod: u8,
-        becomes: u8,
+        change: PodChange,
     },
     Relabel {
         pod: u8,
@@ -105,7 +141,7 @@ pub enum Happening {
         changes: u8,
     },
     /// An old view of a pod is delivered again.
-    Again {
+    Redeliver {
         pod: u8,
     },
     /// Neighbouring changes of different kinds, or of different pods, swap.
@@ -140,26 +176,41 @@ fn sequence() -> impl Strategy<Value = PlannedSequence> {
 
 fn group() -> impl Strategy<Value = PlannedGroup> {
     let pods = prop::collection::vec(0..PODS, 0..4);
-    let numbers = (0..8u8, 0..8u8, 0..6u8, 0..6u8, 0..4u8);
+    let min_ready = (0..8u8).prop_map(|number| match number {
+        0 => MinReady::Count(1),
+        1 => MinReady::Percent(50),
+        _ => MinReady::Percent(100),
+    });
+    let until = (0..8u8).prop_map(|number| match number {
+        0 => Until::Started,
+        1 => Until::Ready,
+        _ => Until::Auto,
+    });
+    let waits = (0..6u8).prop_map(|number| number == 0);
+    let timeout = (0..6u8).prop_map(|number| match number {
+        0 => Some(OnTimeout::Fail),
+        1 => Some(OnTimeout::Continue),
+        _ => None,
+    });
+    let max_starts = (0..4u8).prop_map(|number| (number == 0).then_some(1));
+    let limits = (min_ready, until, waits, timeout, max_starts);
     let after = prop::collection::vec(0..6u8, 0..3);
-    (0..10u8, pods, 0..APPS, numbers, after, prop::bool::weighted(0.15)).prop_map(
-        |(name, pods, app, (min_ready, until, wait, timeout, max_starts), after, immediately)| PlannedGroup {
-            name,
-            pods,
-            app,
-            min_ready,
-            until,
-            wait,
-            timeout,
-            after,
-            immediately,
-            max_starts,
+    (0..10u8, pods, 0..APPS, limits, after, prop::bool::weighted(0.15)).prop_map(
+        |(name, pods, app, (min_ready, until, waits, timeout, max_starts), after, immediately)| {
+            PlannedGroup { name, pods, app, min_ready, until, waits, timeout, after, immediately, max_starts }
         },
     )
 }
 
 fn owner() -> impl Strategy<Value = PlannedOwner> {
-    (0..APPS, 0..5u8, 1..6u8).prop_map(|(app, kind, desired)| PlannedOwner { app, kind, desired })
+    let kind = (0..5u8).prop_map(|number| match number {
+        0 => OwnerKind::Deployment,
+        1 => OwnerKind::StatefulSet,
+        2 => OwnerKind::DaemonSet,
+        3 => OwnerKind::ReplicaSet,
+        _ => OwnerKind::Job,
+    });
+    (0..APPS, kind, 1..6u8).prop_map(|(app, kind, desired)| PlannedOwner { app, kind, desired })
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
@@ -167,7 +218,7 @@ fn happening() -> impl Strategy<Value = Happening> {
     prop_oneof![
         6 => (0..PODS, prop::bool::weighted(0.85), prop::bool::weighted(0.2))
             .prop_map(|(pod, gated, exits)| CreatePod { pod, gated, exits }),
-        10 => (0..PODS, 0..12u8).prop_map(|(pod, becomes)| Pod { pod, becomes }),
+        10 => (0..PODS, PodChange::any()).prop_map(|(pod, change)| ChangePod { pod, change }),
         1 => (0..PODS, 0..APPS).prop_map(|(pod, app)| Relabel { pod, app }),
         2 => (0..APPS, 0..6u8).prop_map(|(app, desired)| Scale { app, desired }),
         1 => (0..APPS).prop_map(|app| Rollout { app }),
@@ -179,7 +230,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => Just(Restart),
         1 => Just(Relist),
         8 => (0..6u8).prop_map(|changes| Tell { changes }),
-        2 => (0..PODS).prop_map(|pod| Again { pod }),
+        2 => (0..PODS).prop_map(|pod| Redeliver { pod }),
         2 => (0..20u8).prop_map(|at| Swap { at }),
         1 => any::<bool>().prop_map(|lost| Answers { lost }),
     ]
@@ -230,23 +281,14 @@ impl PlannedGroup {
         if self.immediately {
             group.after.clear();
         }
-        group.min_ready = match self.min_ready {
-            0 => MinReady::Count(1),
-            1 => MinReady::Percent(50),
-            _ => MinReady::Percent(100),
-        };
-        group.until = match self.until {
-            0 => Until::Started,
-            1 => Until::Ready,
-            _ => Until::Auto,
-        };
-        group.wait = Duration::from_secs(if self.wait == 0 { 10 } else { 0 });
+        group.min_ready = self.min_ready;
+        group.until = self.until;
+        group.wait = Duration::from_secs(if self.waits { 10 } else { 0 });
         (group.timeout, group.on_timeout) = match self.timeout {
-            0 => (Some(Duration::from_secs(20)), OnTimeout::Fail),
-            1 => (Some(Duration::from_secs(20)), OnTimeout::Continue),
-            _ => (None, OnTimeout::Fail),
+            Some(on_timeout) => (Some(Duration::from_secs(20)), on_timeout),
+            None => (None, OnTimeout::Fail),
         };
-        group.max_concurrent_starts = (self.max_starts == 0).then_some(1);
+        group.max_concurrent_starts = self.max_starts;
         group
     }
 }
@@ -258,16 +300,20 @@ impl PlannedOwner {
         let name = format!("w{}", self.app);
         let of_kind = |kind| build::owner(kind, HOME, &name, &labels, u32::from(self.desired));
         match self.kind {
-            0 => {
+            OwnerKind::Deployment => {
                 let deployment = Owner { revision: Some("1".into()), ..of_kind(OwnerKind::Deployment) };
                 let parent = Some(build::owner_ref(OwnerKind::Deployment, HOME, &name));
                 let first = build::owner(OwnerKind::ReplicaSet, HOME, &format!("{name}-1"), &labels, 1);
                 vec![deployment, Owner { parent, revision: Some("1".into()), ..first }]
             }
-            1 => vec![of_kind(OwnerKind::StatefulSet)],
-            2 => vec![of_kind(OwnerKind::DaemonSet)],
-            3 => vec![of_kind(OwnerKind::ReplicaSet)],
-            _ => {
+            OwnerKind::StatefulSet
+            | OwnerKind::DaemonSet
+            | OwnerKind::ReplicaSet
+            | OwnerKind::CronJob
+            | OwnerKind::Other => {
+                vec![of_kind(self.kind)]
+            }
+            OwnerKind::Job => {
                 let job = Job {
                     completions: Some(2),
                     succeeded: 0,

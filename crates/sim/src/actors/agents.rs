@@ -4,7 +4,8 @@
 //! a ready pod is not yet a registered driver, and goes when the pod goes.
 //!
 //! Which pod shows what: its annotations say it, or its container `node-driver-registrar`; or, where
-//! [`crate::habits::Habits::agents_show_what_is_asked`] says so, what the sequences ask of the group that it is in.
+//! [`crate::program_behaviour::ProgramBehaviour::agents_show_what_is_asked`] says so, what the sequences ask of the group that it
+//! is in.
 
 use super::bound::Bound;
 use super::common::pods::{is_over, is_ready};
@@ -101,7 +102,7 @@ impl Agents {
         let mut wanted = BTreeSet::new();
         for pod in self.pods.on(&key.name) {
             let (Some(since), Some(pod)) = (self.ready.get(pod), cluster.store.get(pod)) else { continue };
-            let due = *since + cluster.habits.register;
+            let due = *since + cluster.programs.register;
             let shows = shown_by(cluster, pod);
             match due <= now {
                 true => wanted.extend(shows),
@@ -179,7 +180,7 @@ fn shown_by(cluster: &Cluster, pod: &Value) -> BTreeSet<Shown> {
     });
     let driver = said("csi-driver").or_else(|| registrar_of(pod)).map(Shown::Driver);
     let own = driver.into_iter().chain(devices).chain(said("condition").map(Shown::Condition));
-    let asked = cluster.habits.agents_show_what_is_asked.then(|| asked_of(cluster, pod));
+    let asked = cluster.programs.agents_show_what_is_asked.then(|| asked_of(cluster, pod));
     own.chain(asked.into_iter().flatten()).collect()
 }
 

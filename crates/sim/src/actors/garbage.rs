@@ -3,7 +3,7 @@
 use super::{Actor, Agenda};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
-use crate::server::delete::{self, FOREGROUND, ORPHAN, Wish};
+use crate::server::delete::{self, DeleteOptions, FOREGROUND, ORPHAN};
 use crate::store::{Change, Key, Stored};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -79,7 +79,7 @@ fn collect(cluster: &mut Cluster, key: &Key, object: &Stored) {
             false => Some(delete::Propagation::Background),
         };
     let uid = Some(object.uid().to_owned());
-    let _ = delete::delete(cluster, key, &Wish { uid, propagation, ..Wish::default() });
+    let _ = delete::delete(cluster, key, &DeleteOptions { uid, propagation, ..DeleteOptions::default() });
 }
 
 #[derive(PartialEq)]

@@ -12,7 +12,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub mod agents;
 mod bound;
-pub mod claims;
 pub mod common;
 pub mod cronjob;
 pub mod daemonset;
@@ -29,6 +28,7 @@ pub mod quotas;
 pub mod replicaset;
 pub mod scheduler;
 pub mod statefulset;
+pub mod volume_claims;
 
 pub trait Actor: Send {
     /// Something was committed, by whomever.
@@ -44,7 +44,7 @@ pub fn all() -> Vec<Box<dyn Actor>> {
         Box::new(namespaces::Namespaces::default()),
         Box::new(garbage::Garbage::default()),
         Box::new(quotas::Quotas::default()),
-        Box::new(claims::Claims::default()),
+        Box::new(volume_claims::VolumeClaims::default()),
         // What a Deployment decides next, it decides when its sets have done what it decided before.
         Box::new(replicaset::ReplicaSets::default()),
         Box::new(deployment::Deployments::default()),

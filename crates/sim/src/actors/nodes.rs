@@ -83,7 +83,7 @@ impl Nodes {
             self.silent_since.remove(&key.name);
             register(cluster, key);
             say_ready(cluster, key);
-            if cluster.habits.heartbeats {
+            if cluster.programs.heartbeats {
                 renew(cluster, key);
                 self.agenda.add_at(now + RENEWAL, key.clone());
             }

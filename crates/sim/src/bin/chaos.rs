@@ -10,7 +10,7 @@
 use anyhow::{Context, Result, bail};
 use rollcall_sim::chaos::batch::{Calm, batch, cores};
 use rollcall_sim::chaos::plan::Plan;
-use rollcall_sim::chaos::run::run_aloud;
+use rollcall_sim::chaos::run::run_logged;
 use std::path::Path;
 
 /// Runs between two words about how far it is.
@@ -32,8 +32,8 @@ fn main() -> Result<()> {
 
 /// One plan, with all that can be told about it.
 fn one(plan: &Plan) -> Result<()> {
-    let (outcome, log) = run_aloud(plan);
-    for line in log.iter().chain(&outcome.picture) {
+    let (outcome, log) = run_logged(plan);
+    for line in log.iter().chain(&outcome.end_state) {
         eprintln!("{line}");
     }
     println!("world    {}", plan.world().name);

@@ -3,7 +3,7 @@
 use super::fault::{Counts, Fault};
 use super::history::Violation;
 use super::plan::Plan;
-use super::run::{Outcome, run};
+use super::run::{RunOutcome, run};
 use super::verdict::compare;
 use super::world;
 use std::collections::BTreeMap;
@@ -16,19 +16,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const KEPT: usize = 20;
 
 /// The runs without faults that others are compared with, one for each world.
-pub struct Calm(Vec<Outcome>);
+pub struct Calm(Vec<RunOutcome>);
 
 impl Calm {
     pub fn new() -> Calm {
         Calm(world::seeds().map(|seed| run(&Plan::calm(seed))).collect())
     }
 
-    pub fn of(&self, plan: &Plan) -> &Outcome {
-        &self.0[world::place(plan.seed)]
+    pub fn of(&self, plan: &Plan) -> &RunOutcome {
+        &self.0[world::index_of(plan.seed)]
     }
 
     /// What is wrong with a run.
-    pub fn broken(&self, plan: &Plan, outcome: &Outcome) -> Vec<Violation> {
+    pub fn broken(&self, plan: &Plan, outcome: &RunOutcome) -> Vec<Violation> {
         compare(plan, outcome, self.of(plan))
     }
 
@@ -46,7 +46,7 @@ impl Default for Calm {
 
 /// What came of many runs.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct BatchReport {
     pub runs: u64,
     pub broken: u64,
     pub counts: Counts,
@@ -56,13 +56,13 @@ pub struct Report {
     pub hashes: BTreeMap<u64, u64>,
 }
 
-impl Report {
+impl BatchReport {
     /// Faults that never struck.
     pub fn missing(&self) -> Vec<Fault> {
         Fault::ALL.iter().copied().filter(|fault| !self.counts.contains_key(fault)).collect()
     }
 
-    fn add(&mut self, number: u64, plan: Plan, outcome: &Outcome, violations: Vec<Violation>) {
+    fn add(&mut self, number: u64, plan: Plan, outcome: &RunOutcome, violations: Vec<Violation>) {
         self.runs += 1;
         self.hashes.insert(number, outcome.hash);
         for (fault, struck) in &outcome.counts {
@@ -77,7 +77,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for BatchReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for fault in Fault::ALL {
             writeln!(f, "{:>9}  {fault}", self.counts.get(fault).copied().unwrap_or_default())?;
@@ -98,9 +98,9 @@ pub fn batch(
     threads: usize,
     plan_of: impl Fn(u64) -> Plan + Sync,
     done: impl Fn(u64) + Sync,
-) -> Report {
+) -> BatchReport {
     let calm = Calm::new();
-    let (next, report) = (AtomicU64::new(numbers.start), Mutex::new(Report::default()));
+    let (next, report) = (AtomicU64::new(numbers.start), Mutex::new(BatchReport::default()));
     let work = || {
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);

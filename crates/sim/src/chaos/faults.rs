@@ -1,4 +1,4 @@
-//! Which faults are still to strike, which have, and what is out of order meanwhile.
+//! The faults of a run: those still to strike, how often each has struck, and the outages that last.
 
 use super::fault::{Counts, Fault, Place, Planned};
 use bytes::Bytes;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// What is out of order for a while.
+/// A part of the server that does not work for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outage {
     Server,
@@ -28,7 +28,7 @@ struct State {
     /// The first answer to each list, to be shown again.
     lists_seen: BTreeMap<String, Bytes>,
     outages: BTreeSet<Outage>,
-    /// Which process hears nothing any more of what.
+    /// Watches that are dead for good, by process and path.
     hung: BTreeSet<(usize, String)>,
     hung_since: Option<Instant>,
 }
@@ -143,7 +143,7 @@ impl Faults {
         !state.hung.is_empty() && state.hung.contains(&(process, path.to_owned()))
     }
 
-    /// Since when a process hears nothing of something.
+    /// Since when a watch is dead for good.
     pub fn hung_since(&self) -> Option<Instant> {
         self.state().hung_since
     }

@@ -24,11 +24,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tower::Service;
 
-/// How late a late answer is: later than anybody waits for some, soon enough for others.
+/// How late a late answer is, in milliseconds: some come within the timeout of a request, some after it.
 const SLOW: [u64; 3] = [40, 3_000, 20_000];
-/// What some machine on the way answers in place of the server.
+/// An answer to a list that is no list, as from a proxy.
 const NO_LIST: &[u8] = br#"{"kind":"Status","metadata":{},"status":"Success"}"#;
-/// Who writes more than this in one run writes for ever, and is not answered any more.
+/// A run that sends more writes than this would never end: further writes get no answer.
 const STORM: u64 = 3000;
 /// Objects on a small page.
 const SMALL_PAGE: &str = "limit=3";
@@ -68,7 +68,7 @@ impl Service<Request<Body>> for Faulty {
             if request.method() != Method::GET {
                 way.faults.wrote(request.uri().path());
             }
-            if let Some(answer) = way.out_of_order(&request) {
+            if let Some(answer) = way.outage_answer(&request) {
                 return answer;
             }
             if way.faults.hangs(way.process, request.uri().path()) {
@@ -87,8 +87,8 @@ impl Service<Request<Body>> for Faulty {
 }
 
 impl Faulty {
-    /// What is answered while something does not work at all.
-    fn out_of_order(&self, request: &Request<Body>) -> Option<Answer> {
+    /// The answer to a request during an outage.
+    fn outage_answer(&self, request: &Request<Body>) -> Option<Answer> {
         let path = request.uri().path();
         if self.faults.is_out(Outage::Server) {
             return Some(Err("connection refused".into()));
@@ -129,7 +129,7 @@ impl Faulty {
                 answer
             }
             Fault::SlowCommit => {
-                // It is under way, and comes to its end whatever becomes of who sent it.
+                // The request is carried out even if its sender ends meanwhile.
                 let mut way = self.clone();
                 let under_way = async move {
                     tokio::time::sleep(slow).await;
@@ -167,7 +167,7 @@ impl Faulty {
         }
     }
 
-    /// The server does what was sent then.
+    /// The server carries out a request that was sent at this moment.
     async fn carry_out(&mut self, request: Request<Body>, sent: u64) -> Answer {
         self.seen.carry_out(sent);
         self.server.call(request).await
@@ -191,7 +191,7 @@ impl Faulty {
         let now = body.collect().await?.to_bytes();
         let first = self.faults.first_list(path.clone(), &now);
         let shown = if fault == Some(Fault::OlderList) { first } else { now };
-        if is_judged(&path) {
+        if is_tracked(&path) {
             self.seen.show(self.process, &shown);
         }
         Ok(Response::from_parts(parts, whole(shown)))
@@ -213,7 +213,7 @@ impl Faulty {
         if self.faults.breaks_connections {
             frames = frames.take_until(self.faults.breaks().boxed()).boxed();
         }
-        if is_judged(&path) {
+        if is_tracked(&path) {
             let (seen, process) = (self.seen.clone(), self.process);
             frames = frames.inspect_ok(move |frame| seen.show(process, frame)).boxed();
         }
@@ -221,8 +221,8 @@ impl Faulty {
     }
 }
 
-/// Whether it matters who has seen these objects.
-fn is_judged(path: &str) -> bool {
+/// Whether [`Seen`] records who was shown these objects.
+fn is_tracked(path: &str) -> bool {
     path.contains("/pods") || path.contains("/nodes") || path.contains(names::SEQUENCE_PLURAL)
 }
 

@@ -1,9 +1,9 @@
-//! What is checked of every commit, by rules written for this and for nothing else.
+//! Checks every commit against the invariants, with rules of its own that no other code uses.
 
-use super::order::Order;
-use super::places::Places;
-use super::same;
+use super::node_order::NodeOrder;
+use super::release_order::ReleaseOrder;
 use super::seen::Seen;
+use super::unchanged;
 use super::world::{self, World};
 use crate::embedded::LEASE;
 use crate::kinds::Kind;
@@ -30,24 +30,24 @@ pub struct State {
     pub commits: u64,
     /// Commits of our controllers, leases apart.
     pub written: u64,
-    /// Commits of users, who are all up to mischief.
+    /// Commits of users: each is a disturbance.
     pub disturbed: u64,
     /// When one of our controllers last committed something but a lease.
     pub last_write: Option<Timestamp>,
-    pub order: Order,
-    pub places: Places,
-    /// Writes are carried out long after they were sent in this run: then a node may be told again what was so before, until
-    /// the next write.
+    pub release_order: ReleaseOrder,
+    pub node_order: NodeOrder,
+    /// Writes are carried out long after they were sent in this run. Then a node may get an old journal back until the next
+    /// write.
     pub writes_come_late: bool,
     /// Every commit in a line, if somebody wants to read it.
     pub log: Option<Vec<String>>,
     world: &'static World,
     seen: Seen,
     generations: BTreeMap<String, i64>,
-    /// Who leads, and since when by the count of what was sent.
+    /// Who leads, and since which number of [`Seen::moment`].
     holder: Option<(String, u64)>,
-    /// Whose lease somebody deleted, and until when that one cannot know: a new one can begin at once, for nothing tells it that
-    /// there was another.
+    /// A leader whose lease somebody deleted, and until when it may still believe to lead. Another one can begin at once: it
+    /// finds no lease.
     unaware: Option<(String, Timestamp)>,
 }
 
@@ -63,8 +63,8 @@ impl History {
             written: 0,
             disturbed: 0,
             last_write: None,
-            order: Order::new(world, seen.clone()),
-            places: Places::new(world, seen.clone()),
+            release_order: ReleaseOrder::new(world, seen.clone()),
+            node_order: NodeOrder::new(world, seen.clone()),
             writes_come_late: false,
             world,
             log: None,
@@ -84,25 +84,25 @@ impl Observer for History {
     fn committed(&mut self, change: &Change) {
         let mut state = self.state();
         state.commits += 1;
-        state.mix(change.object.json());
-        state.mix(&[u8::from(change.deleted)]);
+        state.add_to_hash(change.object.json());
+        state.add_to_hash(&[u8::from(change.deleted)]);
         if let Some(log) = &mut state.log {
-            log.push(line(change));
+            log.push(log_line(change));
         }
         match change.author {
-            Author::Controller(number) => state.by_controller(change, number),
+            Author::Controller(number) => state.check_write(change, number),
             Author::User => state.disturbed += 1,
             Author::Cluster => {}
         }
         match change.key.kind {
             Kind::Pod => {
-                state.order.pod(change);
-                let found = state.places.pod(change);
+                state.release_order.pod(change);
+                let found = state.node_order.pod(change);
                 state.violations.extend(found);
             }
-            Kind::Node => state.places.node(change),
-            Kind::CsiNode => state.places.csi_node(change),
-            Kind::Job => state.order.job(change),
+            Kind::Node => state.node_order.node(change),
+            Kind::CsiNode => state.node_order.csi_node(change),
+            Kind::Job => state.release_order.job(change),
             Kind::PodSequence => state.sequence(change),
             Kind::Lease => state.lease(change),
             _ => {}
@@ -112,7 +112,7 @@ impl Observer for History {
 
 impl State {
     /// FNV-1a, eight bytes at a time.
-    fn mix(&mut self, bytes: &[u8]) {
+    fn add_to_hash(&mut self, bytes: &[u8]) {
         let mut hash = if self.hash == 0 { 0xcbf2_9ce4_8422_2325 } else { self.hash };
         let (words, rest) = bytes.as_chunks::<8>();
         for word in words {
@@ -129,7 +129,7 @@ impl State {
         self.violations.push(Violation { invariant, detail: detail.into() });
     }
 
-    fn by_controller(&mut self, change: &Change, number: usize) {
+    fn check_write(&mut self, change: &Change, number: usize) {
         let key = &change.key;
         if key.kind == Kind::Lease {
             return;
@@ -147,13 +147,13 @@ impl State {
             let detail = format!("{} wrote {}, and {holder} leads", identity(number), key.name);
             self.broken("S8", detail);
         }
-        let of_sequences = self.order.has_sequences(&key.namespace);
+        let of_sequences = self.release_order.has_sequences(&key.namespace);
         match (key.kind, &*key.namespace) {
-            (Kind::Pod, world::NAMESPACE) => self.released(change, number),
-            (Kind::PodSequence, _) if of_sequences => self.reported(change, number),
+            (Kind::Pod, world::NAMESPACE) => self.check_release(change, number),
+            (Kind::PodSequence, _) if of_sequences => self.check_report(change, number),
             (Kind::Event, _) if of_sequences => {}
             (Kind::ConfigMap, names::OWN_NAMESPACE) => {}
-            (Kind::Node, _) if self.world.full => self.marked(change, number),
+            (Kind::Node, _) if self.world.full => self.check_node_write(change, number),
             (kind, namespace) => {
                 self.broken("S6", format!("a write to {} {}/{}", kind.info().plural, namespace, key.name));
             }
@@ -161,22 +161,22 @@ impl State {
     }
 
     /// A pod as one of our controllers has changed it.
-    fn released(&mut self, change: &Change, number: usize) {
+    fn check_release(&mut self, change: &Change, number: usize) {
         let name = &*change.key.name;
         let Some(before) = &change.before else { return self.broken("S6", format!("created pod {name}")) };
         if change.deleted {
             return self.broken("S6", format!("deleted pod {name}"));
         }
-        if !same::but_for_a_release(before, &change.object, self.world.full) {
+        if !unchanged::unchanged_except_release(before, &change.object, self.world.full) {
             self.broken("S2", format!("more than the gate of pod {name} changed"));
         }
         if !self.seen.knew(number, change.object.uid()) {
             self.broken("S7", format!("{} does not know this pod {name}", identity(number)));
         }
         if world::is_held(before) && !world::is_held(&change.object) {
-            let found = self.order.released(change, number);
+            let found = self.release_order.released(change, number);
             self.violations.extend(found);
-            let found = self.places.released(change, number);
+            let found = self.node_order.released(change, number);
             self.violations.extend(found);
         } else {
             self.broken("S2", format!("pod {name} was changed, and its gate was not taken"));
@@ -184,18 +184,19 @@ impl State {
     }
 
     /// A node as one of our controllers has changed it.
-    fn marked(&mut self, change: &Change, number: usize) {
+    fn check_node_write(&mut self, change: &Change, number: usize) {
         let name = &*change.key.name;
         let before = change.before.as_ref().filter(|_| !change.deleted);
         let Some(before) = before else { return self.broken("S6", format!("made or deleted node {name}")) };
-        if let Some(what) = same::foreign_change(before, &change.object) {
+        if let Some(what) = unchanged::changed_foreign_field(before, &change.object) {
             self.broken("S3", format!("{what} of node {name} changed"));
         }
-        let forgotten = same::forgotten_on_node(before, &change.object).filter(|_| !self.writes_come_late);
+        let forgotten =
+            unchanged::lost_completion_on_node(before, &change.object).filter(|_| !self.writes_come_late);
         if let Some(group) = forgotten {
             self.broken("S9", format!("node {name} forgot when {group} was complete"));
         }
-        if let Some(key) = same::unknown_marks(self.world, &change.object) {
+        if let Some(key) = unchanged::unknown_mark(self.world, &change.object) {
             self.broken("S3", format!("{key} on node {name} belongs to no sequence that goes by nodes"));
         }
         if !self.seen.knew(number, change.object.uid()) {
@@ -204,7 +205,7 @@ impl State {
     }
 
     /// A sequence as one of our controllers has changed it.
-    fn reported(&mut self, change: &Change, number: usize) {
+    fn check_report(&mut self, change: &Change, number: usize) {
         let (name, before) = (&change.key.name, change.before.as_ref());
         if before.is_none_or(|before| before["spec"] != change.object["spec"]) {
             self.broken("S2", format!("the spec of {name} was changed"));
@@ -212,17 +213,17 @@ impl State {
         if !self.seen.knew(number, change.object.uid()) {
             self.broken("S7", format!("{} does not know this sequence {name}", identity(number)));
         }
-        // What goes by nodes is not complete any more when a node joins; what stays is written down on the nodes.
+        // In Node scope a status may lose a completion, because a node joined. The journals are on the nodes.
         let by_nodes = self.world.rules.iter().any(|rule| rule.key() == change.key && rule.guard.is_some());
         let before = before.filter(|_| !by_nodes);
-        if let Some(lost) = before.and_then(|before| forgotten(before, &change.object)) {
+        if let Some(lost) = before.and_then(|before| lost_completion(before, &change.object)) {
             self.broken("S9", format!("{name} forgot when {lost} was complete"));
         }
     }
 
     fn sequence(&mut self, change: &Change) {
-        self.places.sequence(change);
-        let found = self.order.sequence(change);
+        self.node_order.sequence(change);
+        let found = self.release_order.sequence(change);
         self.violations.extend(found);
         if change.deleted {
             return;
@@ -250,15 +251,15 @@ impl State {
     }
 }
 
-/// A commit for people: when, who, what, and how it is now.
-fn line(change: &Change) -> String {
+/// A commit in one line: when, by whom, which object, and its state.
+fn log_line(change: &Change) -> String {
     let Change { key, at, author, object, deleted, .. } = change;
     let who = match author {
         Author::Controller(number) => identity(*number),
         Author::User => "somebody".into(),
         Author::Cluster => "the cluster".into(),
     };
-    let told = match key.kind {
+    let detail = match key.kind {
         Kind::PodSequence => {
             let status = &object["status"];
             let group = |group: &Value| format!("{} {}", group["name"], group["state"]);
@@ -274,13 +275,13 @@ fn line(change: &Change) -> String {
         }
         Kind::Pod if world::is_held(object) => "held".into(),
         Kind::Pod => format!("{} {}", object["status"]["phase"], object["spec"]["nodeName"]),
-        Kind::Node => same::told(object),
+        Kind::Node => unchanged::describe_node(object),
         Kind::CsiNode => object["spec"]["drivers"].to_string(),
         Kind::Event => format!("{} {}", object["reason"], object["note"]),
         _ => String::new(),
     };
     let gone = if *deleted { "deleted " } else { "" };
-    format!("{at} {who}: {} {}/{} {gone}{told}", key.kind.info().plural, key.namespace, key.name)
+    format!("{at} {who}: {} {}/{} {gone}{detail}", key.kind.info().plural, key.namespace, key.name)
 }
 
 /// Who a controller is in its lease.
@@ -288,8 +289,8 @@ pub fn identity(number: usize) -> String {
     format!("controller-{number}")
 }
 
-/// A group that both statuses have and only the older one knows to have been complete.
-fn forgotten<'a>(before: &'a Value, after: &Value) -> Option<&'a str> {
+/// A group that is in both statuses, and has lost the time at which it was complete.
+fn lost_completion<'a>(before: &'a Value, after: &Value) -> Option<&'a str> {
     let groups = |object: &'a Value| object["status"]["groups"].as_array().into_iter().flatten();
     let after = after["status"]["groups"].as_array()?;
     let lost = groups(before).find(|group| {

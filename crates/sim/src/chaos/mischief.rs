@@ -15,15 +15,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// How long what is taken away stays away.
-pub(super) const AWAY: Duration = Duration::from_secs(3);
+/// How long a fault in the cluster lasts.
+pub(super) const FAULT_LASTS: Duration = Duration::from_secs(3);
 /// Longer than any lease.
 const PAUSED: Duration = Duration::from_secs(40);
 /// How long nobody starts a process again.
 const LONG_AWAY: Duration = Duration::from_secs(20);
 const FOREIGN_WRITES: usize = 20;
 
-/// Who makes mischief, and to whom.
+/// Strikes the cluster and the processes with the faults of a plan.
 pub struct Mischief {
     pub world: &'static World,
     pub shared: Arc<Shared>,
@@ -33,10 +33,10 @@ pub struct Mischief {
 }
 
 /// Does something as a user of the cluster, and lets the actors know.
-pub fn act<T>(shared: &Arc<Shared>, deed: impl FnOnce(&mut Cluster) -> T) -> T {
+pub fn act<T>(shared: &Arc<Shared>, action: impl FnOnce(&mut Cluster) -> T) -> T {
     let mut cluster = shared.lock();
     let others = std::mem::replace(&mut cluster.store.author, Author::User);
-    let done = deed(&mut cluster);
+    let done = action(&mut cluster);
     cluster.store.author = others;
     drop(cluster);
     shared.notify();
@@ -53,8 +53,8 @@ pub fn annotate(shared: &Arc<Shared>, key: &Key, turn: u64) {
 }
 
 impl Mischief {
-    /// Does what is planned, in its order.
-    pub async fn make(mut self, mut planned: Vec<Planned>) {
+    /// Strikes with all planned faults that have a time, one after the other.
+    pub async fn run(mut self, mut planned: Vec<Planned>) {
         let begun = Instant::now();
         planned.retain(|plan| plan.fault.is_timed());
         planned.sort_by_key(|plan| plan.when);
@@ -62,19 +62,19 @@ impl Mischief {
             sleep_until(begun + Duration::from_millis(plan.when)).await;
             self.faults.struck(plan.fault);
             match plan.fault.place() {
-                Place::Process => self.process(plan.fault).await,
-                Place::Nodes => self.node(plan.fault).await,
-                _ => self.cluster(plan.fault).await,
+                Place::Process => self.strike_process(plan.fault).await,
+                Place::Nodes => self.strike_node(plan.fault).await,
+                _ => self.strike_cluster(plan.fault).await,
             }
         }
     }
 
-    async fn process(&mut self, fault: Fault) {
+    async fn strike_process(&mut self, fault: Fault) {
         let process = &self.processes[0];
         match fault {
             Fault::Kill => process.crash.now(),
             Fault::Restart => process.stop(),
-            Fault::Away => process.away(LONG_AWAY),
+            Fault::Away => process.kill_for(LONG_AWAY),
             Fault::Pause => {
                 process.pause(true);
                 sleep(PAUSED).await;
@@ -90,8 +90,8 @@ impl Mischief {
         }
     }
 
-    pub(super) fn act<T>(&self, deed: impl FnOnce(&mut Cluster) -> T) -> T {
-        act(&self.shared, deed)
+    pub(super) fn act<T>(&self, action: impl FnOnce(&mut Cluster) -> T) -> T {
+        act(&self.shared, action)
     }
 
     /// A pod of the sequence that faults strike.
@@ -106,14 +106,14 @@ impl Mischief {
         ours.get(at).map(|pod| Arc::clone(pod))
     }
 
-    async fn cluster(&mut self, fault: Fault) {
+    async fn strike_cluster(&mut self, fault: Fault) {
         match fault {
             Fault::Recreated | Fault::Evicted | Fault::Flap | Fault::GateTaken | Fault::ForeignWrites => {
                 if let Some(pod) = self.any_pod() {
-                    self.pod(fault, &pod).await;
+                    self.strike_pod(fault, &pod).await;
                 }
             }
-            Fault::NodeGone | Fault::ForeignTaint => self.node(fault).await,
+            Fault::NodeGone | Fault::ForeignTaint => self.strike_node(fault).await,
             Fault::Edited => {
                 let mut edited = self.world.main_sequence()["spec"].take();
                 let as_it_was = edited.clone();
@@ -121,44 +121,44 @@ impl Mischief {
                     groups.insert(1, json!({ "name": "extra", "pods": ["not-there"] }));
                 }
                 self.set_spec(edited);
-                sleep(AWAY).await;
+                sleep(FAULT_LASTS).await;
                 self.set_spec(as_it_was);
             }
             Fault::Unseen => {
                 self.faults.set(Outage::Server, true);
                 if let Some(pod) = self.any_pod() {
-                    self.pod(Fault::Recreated, &pod).await;
+                    self.strike_pod(Fault::Recreated, &pod).await;
                 }
-                sleep(AWAY).await;
+                sleep(FAULT_LASTS).await;
                 self.act(|cluster| cluster.store.compact());
                 self.faults.set(Outage::Server, false);
             }
             Fault::Compacted => self.act(|cluster| cluster.store.compact()),
-            Fault::ServerRestart => self.out(Outage::Server).await,
-            Fault::Quota => self.out(Outage::Quota).await,
+            Fault::ServerRestart => self.outage(Outage::Server).await,
+            Fault::Quota => self.outage(Outage::Quota).await,
             Fault::KindAbsent => {
                 self.processes[0].crash.now();
-                self.out(Outage::Kind).await;
+                self.outage(Outage::Kind).await;
             }
             Fault::NamespaceGone => {
                 let own = Key::new(Kind::Namespace, "", names::OWN_NAMESPACE);
                 self.act(|cluster| cluster.delete(&own).is_ok());
-                sleep(AWAY).await;
+                sleep(FAULT_LASTS).await;
                 self.act(world::create_own_namespace);
             }
             Fault::SequenceRecreated => {
                 let (key, sequence) = (self.world.rules[0].key(), self.world.main_sequence());
                 self.act(|cluster| cluster.delete(&key).is_ok());
-                sleep(AWAY).await;
+                sleep(FAULT_LASTS).await;
                 self.act(|cluster| cluster.create(Kind::PodSequence, sequence).is_ok());
             }
             _ => {}
         }
     }
 
-    async fn out(&self, outage: Outage) {
+    async fn outage(&self, outage: Outage) {
         self.faults.set(outage, true);
-        sleep(AWAY).await;
+        sleep(FAULT_LASTS).await;
         self.faults.set(outage, false);
     }
 
@@ -169,26 +169,26 @@ impl Mischief {
         });
     }
 
-    async fn pod(&self, fault: Fault, pod: &Stored) {
+    async fn strike_pod(&self, fault: Fault, pod: &Stored) {
         let key = Key::of(Kind::Pod, pod);
         match fault {
             Fault::Recreated => self.act(|cluster| {
                 let _ = cluster.delete_now(&key);
-                self.again(cluster, pod);
+                self.recreate_pod(cluster, pod);
             }),
             Fault::Evicted => {
                 self.act(|cluster| cluster.delete(&key).is_ok());
-                sleep(AWAY).await;
+                sleep(FAULT_LASTS).await;
                 self.act(|cluster| {
                     if cluster.store.get(&key).is_some_and(|there| there.uid() == pod.uid()) {
                         let _ = cluster.delete_now(&key);
                     }
-                    self.again(cluster, pod);
+                    self.recreate_pod(cluster, pod);
                 });
             }
             Fault::Flap => {
                 let was = self.act(|cluster| set_ready(cluster, &key, "False"));
-                sleep(AWAY).await;
+                sleep(FAULT_LASTS).await;
                 if was {
                     self.act(|cluster| set_ready(cluster, &key, "True"));
                 }
@@ -210,15 +210,15 @@ impl Mischief {
         }
     }
 
-    /// Creates a pod again that nothing but a person makes.
-    pub(super) fn again(&self, cluster: &mut Cluster, pod: &Value) {
+    /// Creates a pod again, unless a workload does.
+    pub(super) fn recreate_pod(&self, cluster: &mut Cluster, pod: &Value) {
         if !pod["metadata"]["ownerReferences"].is_array() {
             self.world.create_pod_again(cluster, pod);
         }
     }
 }
 
-/// Says whether there was something to change.
+/// Sets the condition `Ready`. Returns whether that was a change.
 fn set_ready(cluster: &mut Cluster, key: &Key, status: &str) -> bool {
     let ready = cluster.store.get(key).is_some_and(|pod| world::has_arrived(pod));
     if ready != (status == "False") {

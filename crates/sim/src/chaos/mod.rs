@@ -3,9 +3,10 @@
 //! - [`fault`]: what there is, each with a name and a counter. [`faulty`]: the way between controller and server.
 //! - [`mischief`]: what happens to the cluster itself. [`process`]: controllers that crash, stop and start.
 //! - [`world`]: the objects of a run, and what has to become of them. [`seen`]: what each controller was shown.
-//! - [`history`]: what is checked of every commit: `order` (who was let go when), `places` (who landed where), `same` (what
-//!   must not be touched). [`plan`], [`lab`], [`run`]: one run, from its seed. [`verdict`]: beside
-//!   one without faults. [`batch`]: many of them.
+//! - [`history`]: what is checked of every commit. `release_order`: when pods were released. `node_order`: where they landed.
+//!   `unchanged`: what must not be touched.
+//! - [`plan`], [`lab`], [`run`]: one run, from its seed. [`verdict`]: compares it with a run without faults.
+//!   [`batch`]: many runs.
 
 pub mod batch;
 mod disturbed;
@@ -16,12 +17,12 @@ pub mod history;
 pub mod lab;
 pub mod mischief;
 mod node_mischief;
-pub mod order;
-pub mod places;
+pub mod node_order;
 pub mod plan;
 pub mod process;
+pub mod release_order;
 pub mod run;
-mod same;
 pub mod seen;
+mod unchanged;
 pub mod verdict;
 pub mod world;

@@ -1,7 +1,7 @@
 //! What happens to nodes, at times that the plan names.
 
 use super::fault::Fault;
-use super::mischief::{AWAY, Mischief};
+use super::mischief::{FAULT_LASTS, Mischief};
 use super::world::{self, Guard, OURS};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
@@ -12,40 +12,40 @@ use std::sync::Arc;
 use tokio::time::sleep;
 
 /// The node that comes and goes.
-const VISITOR: &str = "node-9";
+const TEMPORARY_NODE: &str = "node-9";
 
 impl Mischief {
-    pub(super) async fn node(&mut self, fault: Fault) {
+    pub(super) async fn strike_node(&mut self, fault: Fault) {
         let node = world::NODES[self.chance.below(world::NODES.len() as u64) as usize];
         match fault {
             Fault::NodeGone => {
-                let lost = self.act(|cluster| take_node(cluster, node));
-                sleep(AWAY).await;
+                let lost = self.act(|cluster| delete_node(cluster, node));
+                sleep(FAULT_LASTS).await;
                 self.act(|cluster| {
                     world::create_node(cluster, node);
-                    lost.iter().for_each(|pod| self.again(cluster, pod));
+                    lost.iter().for_each(|pod| self.recreate_pod(cluster, pod));
                 });
             }
             Fault::NodeVisits => {
-                self.act(|cluster| world::create_node(cluster, VISITOR));
-                sleep(2 * AWAY).await;
+                self.act(|cluster| world::create_node(cluster, TEMPORARY_NODE));
+                sleep(2 * FAULT_LASTS).await;
                 self.act(|cluster| {
-                    let lost = take_node(cluster, VISITOR);
-                    lost.iter().for_each(|pod| self.again(cluster, pod));
+                    let lost = delete_node(cluster, TEMPORARY_NODE);
+                    lost.iter().for_each(|pod| self.recreate_pod(cluster, pod));
                 });
             }
             Fault::ForeignTaint => {
-                // Before the others: whoever goes by places finds them moved.
+                // In front of the others: a patch that names a taint by its position would hit the wrong one.
                 let foreign = json!({ "key": "example.com/foreign", "effect": "NoSchedule" });
                 self.change_taints(node, |taints| taints.insert(0, foreign));
-                sleep(AWAY).await;
+                sleep(FAULT_LASTS).await;
                 self.change_taints(node, |taints| {
                     taints.retain(|taint| taint["key"] != "example.com/foreign")
                 });
             }
             Fault::Cordoned => {
                 self.change_node(node, |node| node["spec"]["unschedulable"] = true.into());
-                sleep(AWAY).await;
+                sleep(FAULT_LASTS).await;
                 self.change_node(node, |node| node["spec"]["unschedulable"] = false.into());
             }
             Fault::Relabelled => {
@@ -53,11 +53,11 @@ impl Mischief {
                     self.change_node(node, |node| node["metadata"]["labels"][world::AGENTS_LABEL] = value);
                 };
                 label(Value::Null);
-                sleep(AWAY).await;
+                sleep(FAULT_LASTS).await;
                 label("yes".into());
             }
             Fault::AgentsRolled => self.act(roll_agents),
-            Fault::MarksTaken => self.act(|cluster| take_marks(cluster, node)),
+            Fault::MarksTaken => self.act(|cluster| remove_marks(cluster, node)),
             Fault::MarksAdded => self.act(|cluster| self.add_marks(cluster, node)),
             _ => {}
         }
@@ -77,7 +77,7 @@ impl Mischief {
         });
     }
 
-    /// What we would write ourselves if the node had reached nothing yet.
+    /// Adds the marks that we would write if no group were complete on the node yet.
     fn add_marks(&self, cluster: &mut Cluster, node: &str) {
         let rule = &self.world.rules[0];
         let uid = cluster.store.get(&rule.key()).map(|sequence| sequence.uid().to_owned());
@@ -112,23 +112,23 @@ fn roll_agents(cluster: &mut Cluster) {
 }
 
 /// Whether a label or a taint of this key keeps a node closed.
-pub fn closes(key: &str) -> bool {
+pub fn is_closing_key(key: &str) -> bool {
     key == names::UNSEEN_LABEL || key.starts_with(OURS) && key.ends_with("-blocked")
 }
 
-fn take_marks(cluster: &mut Cluster, node: &str) {
+fn remove_marks(cluster: &mut Cluster, node: &str) {
     let _ = cluster.update(&Key::new(Kind::Node, "", node), |node| {
         if let Some(labels) = node["metadata"]["labels"].as_object_mut() {
-            labels.retain(|key, _| !closes(key));
+            labels.retain(|key, _| !is_closing_key(key));
         }
         if let Some(taints) = node["spec"]["taints"].as_array_mut() {
-            taints.retain(|taint| !taint["key"].as_str().is_some_and(closes));
+            taints.retain(|taint| !taint["key"].as_str().is_some_and(is_closing_key));
         }
     });
 }
 
-/// A node goes, and its pods with it. Says which.
-fn take_node(cluster: &mut Cluster, node: &str) -> Vec<Arc<Stored>> {
+/// Deletes a node and its pods. Returns the pods.
+fn delete_node(cluster: &mut Cluster, node: &str) -> Vec<Arc<Stored>> {
     let on_it = cluster.store.list(Kind::Pod, Some(world::NAMESPACE));
     let on_it: Vec<(Key, Arc<Stored>)> = on_it
         .filter(|(_, pod)| pod["spec"]["nodeName"] == node)

@@ -18,7 +18,7 @@ impl Plan {
 
     /// Some faults, by chance.
     pub fn random(seed: u64) -> Plan {
-        let (mut chance, world) = (Chance::seeded(seed), world::ALL[world::place(seed)]);
+        let (mut chance, world) = (Chance::seeded(seed), world::ALL[world::index_of(seed)]);
         let number = 1 + chance.below(4);
         let faults = (0..number).map(|_| {
             let possible = Fault::ALL.iter().copied().filter(|fault| world.allows(*fault));
@@ -42,7 +42,7 @@ impl Plan {
     }
 
     pub fn world(&self) -> &'static World {
-        world::ALL[world::place(self.seed)]
+        world::ALL[world::index_of(self.seed)]
     }
 
     /// As it is given to the command that repeats it.

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 /// How long it takes until an ended process is started again.
 const START: Duration = Duration::from_millis(300);
-/// How often a kubelet asks whether it lives; who does not is started anew.
+/// How often a kubelet asks for `/livez`; if that fails, the process is started again.
 const PROBE: Duration = Duration::from_secs(10);
 
 /// Ends a process from within, at once: nothing of it runs on.
@@ -36,28 +36,28 @@ impl Crash {
 pub struct Handle {
     pub crash: Crash,
     freeze: Freeze,
-    inside: Arc<Mutex<Inside>>,
+    state: Arc<Mutex<ProcessState>>,
 }
 
 #[derive(Default)]
-struct Inside {
+struct ProcessState {
     stop: CancellationToken,
     /// Milliseconds by which its clock is wrong, from its next start on.
     skew: i64,
     /// How much later than usual it is started again.
     away: Duration,
-    /// What it says of itself, one for each of its lives.
+    /// What it says of itself, one for each of its starts.
     controllers: Vec<Arc<Controller>>,
 }
 
 impl Handle {
-    fn inside(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, ProcessState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks it to end, as SIGTERM does.
     pub fn stop(&self) {
-        self.inside().stop.cancel();
+        self.state().stop.cancel();
     }
 
     pub fn pause(&self, paused: bool) {
@@ -65,17 +65,17 @@ impl Handle {
     }
 
     pub fn skew(&self, milliseconds: i64) {
-        self.inside().skew = milliseconds;
+        self.state().skew = milliseconds;
     }
 
-    /// Ends it at once, and lets so much time go by before it is started again.
-    pub fn away(&self, time: Duration) {
-        self.inside().away = time;
+    /// Ends it at once, and starts it again this much later than usual.
+    pub fn kill_for(&self, time: Duration) {
+        self.state().away = time;
         self.crash.now();
     }
 
     pub fn controllers(&self) -> Vec<Arc<Controller>> {
-        self.inside().controllers.clone()
+        self.state().controllers.clone()
     }
 }
 
@@ -91,24 +91,24 @@ pub struct Process {
 }
 
 impl Process {
-    pub async fn live(self) {
+    pub async fn run_for_ever(self) {
         loop {
-            self.live_once().await;
-            let away = std::mem::take(&mut self.handle.inside().away);
+            self.run_once().await;
+            let away = std::mem::take(&mut self.handle.state().away);
             tokio::time::sleep(START + away).await;
         }
     }
 
-    async fn live_once(&self) {
+    async fn run_once(&self) {
         let Process { number, shared, faults, seen, config, clock, handle } = self;
         faults.begins(*number);
         seen.begins(*number);
         let (stop, controller) = (CancellationToken::new(), Arc::<Controller>::default());
         let skew = {
-            let mut inside = handle.inside();
-            inside.stop = stop.clone();
-            inside.controllers.push(controller.clone());
-            SignedDuration::from_millis(inside.skew)
+            let mut state = handle.state();
+            state.stop = stop.clone();
+            state.controllers.push(controller.clone());
+            SignedDuration::from_millis(state.skew)
         };
         let own_clock = Clock::starting_at(clock.now().checked_add(skew).unwrap_or(clock.now()));
         let way = Faulty::new(*number, shared.clone(), faults.clone(), seen.clone(), handle.crash.clone());
@@ -117,14 +117,14 @@ impl Process {
         tokio::select! {
             biased;
             () = handle.crash.0.notified() => {}
-            () = found_dead(&controller) => {}
+            () = liveness_failed(&controller) => {}
             _ended = Frozen { freeze: handle.freeze.clone(), inner } => {}
         }
     }
 }
 
 /// Ends when `/livez` fails.
-async fn found_dead(controller: &Controller) {
+async fn liveness_failed(controller: &Controller) {
     loop {
         tokio::time::sleep(PROBE).await;
         if controller.health.dead().is_some() {
@@ -133,7 +133,7 @@ async fn found_dead(controller: &Controller) {
     }
 }
 
-/// Whether a process gets any time at all.
+/// Whether a process is paused: its future is not polled.
 #[derive(Clone, Default)]
 struct Freeze(Arc<(AtomicBool, Mutex<Option<Waker>>)>);
 

@@ -16,25 +16,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// From when the last fault is over, everything is as it should be within this time.
-const LIMIT: Duration = Duration::from_secs(60);
-/// What is over at last: a silent watch (two minutes), a pause, a lease that has to run out.
+/// Everything must be as it should be this long after the last fault.
+const CONVERGES_WITHIN: Duration = Duration::from_secs(60);
+/// The longest time that one fault lasts: a silent watch (two minutes), a pause, a lease that has to run out.
 const LONGEST_FAULT: Duration = Duration::from_secs(180);
-/// A watch that is dead for good is missed after ten minutes.
-const MISSED: Duration = Duration::from_secs(640);
-/// After that nothing is written any more for as long as this.
-const QUIET: Duration = Duration::from_secs(30);
+/// A watch that is dead for good is noticed after ten minutes.
+const DEAD_WATCH_NOTICED: Duration = Duration::from_secs(640);
+/// After that nothing may be written for this long.
+const QUIET_PERIOD: Duration = Duration::from_secs(30);
 /// How long a silent watch can go unnoticed.
-const SILENT: Duration = Duration::from_secs(120);
-/// How often it is looked at how things are.
-const LOOK: Duration = Duration::from_secs(1);
-/// After which faults one may hear of pods much later than of nodes.
-const UNHEARD: [Fault; 5] = [Fault::Hang, Fault::Silence, Fault::Behind, Fault::Unseen, Fault::ServerRestart];
+const SILENT_WATCH_NOTICED: Duration = Duration::from_secs(120);
+/// How often the state of the cluster is checked.
+const POLL: Duration = Duration::from_secs(1);
+/// Faults after which news of pods may be much later than news of nodes.
+const POD_NEWS_LATE: [Fault; 5] =
+    [Fault::Hang, Fault::Silence, Fault::Behind, Fault::Unseen, Fault::ServerRestart];
 /// What the controller's own check of its decisions may find.
 const AUDITED: [&str; 5] = ["S1", "S2", "S3", "S6", "S7"];
 
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct RunOutcome {
     pub violations: Vec<Violation>,
     pub hash: u64,
     /// Everything that was committed, by whomever.
@@ -44,49 +45,49 @@ pub struct Outcome {
     pub writes: u64,
     /// The same, leases apart.
     pub requests: u64,
-    /// What was committed of them.
+    /// How many of these were committed.
     pub written: u64,
     /// How often a controller was started.
     pub starts: u64,
-    /// What happened that the controllers have to do something about.
+    /// Events that the controllers have to react to.
     pub disturbances: u64,
-    pub picture: Vec<String>,
+    pub end_state: Vec<String>,
     /// Milliseconds until everything was as it should be.
     pub took: u64,
 }
 
 /// Runs a plan to its end, on a runtime of its own under virtual time.
-pub fn run(plan: &Plan) -> Outcome {
-    play(plan, false).0
+pub fn run(plan: &Plan) -> RunOutcome {
+    run_on_own_runtime(plan, false).0
 }
 
 /// The same, with every commit in a line.
-pub fn run_aloud(plan: &Plan) -> (Outcome, Vec<String>) {
-    play(plan, true)
+pub fn run_logged(plan: &Plan) -> (RunOutcome, Vec<String>) {
+    run_on_own_runtime(plan, true)
 }
 
-fn play(plan: &Plan, aloud: bool) -> (Outcome, Vec<String>) {
+fn run_on_own_runtime(plan: &Plan, logged: bool) -> (RunOutcome, Vec<String>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.expect("a runtime without sockets needs nothing").block_on(go(plan, aloud))
+    runtime.expect("a runtime without sockets needs nothing").block_on(run_once(plan, logged))
 }
 
-async fn go(plan: &Plan, aloud: bool) -> (Outcome, Vec<String>) {
+async fn run_once(plan: &Plan, logged: bool) -> (RunOutcome, Vec<String>) {
     let (lab, embedded) = Lab::new(plan);
-    lab.history.state().log = aloud.then(Vec::new);
-    // Two that both believe to lead, or two that agree who does.
+    lab.history.state().log = logged.then(Vec::new);
+    // A second process: both believe to lead, or they elect a leader.
     let both_lead = plan.has(Fault::TwoLeaders);
     let elect = plan.has(Fault::Pause) && !both_lead;
     {
         let mut state = lab.history.state();
-        state.order.clocks_are_wrong = plan.has(Fault::ClockJump);
-        state.places.clocks_are_wrong = plan.has(Fault::ClockJump);
-        state.places.views_are_old = UNHEARD.iter().any(|fault| plan.has(*fault));
-        state.order.two_act = both_lead;
+        state.release_order.clocks_are_wrong = plan.has(Fault::ClockJump);
+        state.node_order.clocks_are_wrong = plan.has(Fault::ClockJump);
+        state.node_order.views_are_old = POD_NEWS_LATE.iter().any(|fault| plan.has(*fault));
+        state.release_order.two_act = both_lead;
         state.writes_come_late = plan.has(Fault::SlowCommit);
     }
     let second = async {
         match both_lead || elect {
-            true => lab.process(1, elect).live().await,
+            true => lab.process(1, elect).run_for_ever().await,
             false => std::future::pending().await,
         }
     };
@@ -99,18 +100,18 @@ async fn go(plan: &Plan, aloud: bool) -> (Outcome, Vec<String>) {
     };
     let (over, scripted) = (AtomicBool::new(false), AtomicBool::new(false));
     let mischief = async {
-        mischief.make(plan.faults.clone()).await;
+        mischief.run(plan.faults.clone()).await;
         over.store(true, Ordering::Relaxed);
     };
-    let judge = Judge { plan, lab: &lab, over: &over, scripted: &scripted };
+    let convergence = ConvergenceWait { plan, lab: &lab, over: &over, scripted: &scripted };
     let ended = tokio::select! {
         biased;
-        ended = judge.wait() => ended,
+        ended = convergence.wait() => ended,
         () = embedded.run() => unreachable!("the cluster runs for ever"),
-        () = lab.process(0, elect).live() => unreachable!("it is started again for ever"),
+        () = lab.process(0, elect).run_for_ever() => unreachable!("it is started again for ever"),
         () = second => unreachable!("it is started again for ever"),
-        () = for_ever(mischief) => unreachable!("it waits for ever"),
-        () = for_ever(follow_script(&lab, &over, &scripted)) => unreachable!("it waits for ever"),
+        () = then_never_end(mischief) => unreachable!("it waits for ever"),
+        () = then_never_end(follow_script(&lab, &over, &scripted)) => unreachable!("it waits for ever"),
     };
     let Lab { shared, faults, history, handles, .. } = &lab;
     let mut state = history.state();
@@ -120,7 +121,7 @@ async fn go(plan: &Plan, aloud: bool) -> (Outcome, Vec<String>) {
     violations.extend(ended.violation);
     let processes = 1 + u64::from(both_lead || elect);
     let struck: u64 = faults.counts().values().sum();
-    let outcome = Outcome {
+    let outcome = RunOutcome {
         violations,
         hash: state.hash,
         commits: state.commits,
@@ -130,27 +131,28 @@ async fn go(plan: &Plan, aloud: bool) -> (Outcome, Vec<String>) {
         written: state.written,
         starts: faults.starts(),
         disturbances: struck + state.disturbed + faults.starts().saturating_sub(processes),
-        picture: world::picture(lab.world, &shared.lock()),
+        end_state: world::end_state(lab.world, &shared.lock()),
         took: ended.took,
     };
     (outcome, log)
 }
 
-async fn for_ever(deeds: impl Future<Output = ()>) {
-    deeds.await;
+/// Runs this, and then never ends.
+async fn then_never_end(work: impl Future<Output = ()>) {
+    work.await;
     std::future::pending().await
 }
 
-/// What people do in this world, whatever goes wrong.
+/// Does what the users of this world do, whatever goes wrong.
 async fn follow_script(lab: &Lab, over: &AtomicBool, scripted: &AtomicBool) {
     let (Lab { world, shared, .. }, begun) = (lab, Instant::now());
-    for step in world.script {
-        match step.when {
+    for action in world.script {
+        match action.when {
             When::At(milliseconds) => sleep_until(begun + Duration::from_millis(milliseconds)).await,
             When::Once(milliseconds, is_so) => {
                 sleep_until(begun + Duration::from_millis(milliseconds)).await;
                 while !is_so(&shared.lock()) {
-                    sleep(LOOK).await;
+                    sleep(POLL).await;
                 }
             }
             When::Finished => {
@@ -158,17 +160,17 @@ async fn follow_script(lab: &Lab, over: &AtomicBool, scripted: &AtomicBool) {
                     over.load(Ordering::Relaxed) && world::unfinished(world, &shared.lock(), false).is_none()
                 };
                 while !ready() {
-                    sleep(LOOK).await;
+                    sleep(POLL).await;
                 }
             }
         }
-        (step.deed)(&mut shared.lock());
+        (action.act)(&mut shared.lock());
         shared.notify();
     }
     scripted.store(true, Ordering::Relaxed);
 }
 
-/// What the controller's own check refused to do: nothing wrong was done, but something wrong was decided.
+/// Decisions that the controller's own check refused: nothing wrong was done, but something wrong was decided.
 fn audited(handle: &Handle) -> Vec<Violation> {
     let controllers = handle.controllers();
     let refused = |invariant: &'static str| {
@@ -187,24 +189,26 @@ struct Ended {
     took: u64,
 }
 
-struct Judge<'a> {
+struct ConvergenceWait<'a> {
     plan: &'a Plan,
     lab: &'a Lab,
-    /// Whether all that was planned has happened, and all that people do.
+    /// All planned faults have struck.
     over: &'a AtomicBool,
+    /// The users of the world have done all that they do.
     scripted: &'a AtomicBool,
 }
 
-impl Judge<'_> {
+impl ConvergenceWait<'_> {
     /// Waits until everything is as it should be and stays so; or until that has taken too long.
     async fn wait(self) -> Ended {
         let Lab { world, shared, history, faults, .. } = self.lab;
         let begun = Instant::now();
         let last = Duration::from_millis(self.plan.last_timed());
         // What follows one after the other takes as long as all of them.
-        let dead = if self.plan.has(Fault::Hang) { MISSED } else { Duration::ZERO };
-        let patience = last + LIMIT + dead + LONGEST_FAULT * self.plan.faults.len() as u32;
-        let quiet = if self.plan.has(Fault::Silence) { QUIET + SILENT } else { QUIET };
+        let dead = if self.plan.has(Fault::Hang) { DEAD_WATCH_NOTICED } else { Duration::ZERO };
+        let patience = last + CONVERGES_WITHIN + dead + LONGEST_FAULT * self.plan.faults.len() as u32;
+        let quiet =
+            if self.plan.has(Fault::Silence) { QUIET_PERIOD + SILENT_WATCH_NOTICED } else { QUIET_PERIOD };
         let took = |until: Instant| until.duration_since(begun).as_millis() as u64;
         let ended = |invariant: &'static str, detail: String| {
             let violation = Some(Violation { invariant, detail });
@@ -213,7 +217,7 @@ impl Judge<'_> {
         let mut calm_since: Option<(Instant, Option<Timestamp>)> = None;
         let mut looked_at = (0, None);
         loop {
-            sleep(LOOK).await;
+            sleep(POLL).await;
             let version = shared.lock().store.version();
             if looked_at.0 != version {
                 looked_at = (version, world::unfinished(world, &shared.lock(), true));
@@ -231,7 +235,7 @@ impl Judge<'_> {
             if let Some((since, _)) = calm_since.filter(|(since, _)| since.elapsed() >= quiet) {
                 return Ended { violation: None, took: took(since) };
             }
-            if hung.is_some_and(|since| since.elapsed() > MISSED) {
+            if hung.is_some_and(|since| since.elapsed() > DEAD_WATCH_NOTICED) {
                 return ended("S11", "a watch is dead, and /livez does not say so".into());
             }
             if begun.elapsed() > patience + quiet {

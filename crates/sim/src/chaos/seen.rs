@@ -1,5 +1,5 @@
-//! What each controller has been shown: nothing may be done to an object that was never shown to who does it, and nobody can
-//! keep the rules of a sequence they have not heard of.
+//! What each controller has been shown. A controller may only change an object that it was shown, and can only keep the rules of
+//! a sequence that it was shown.
 
 use rollcall_core::Uid;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ const LENGTH: usize = 36;
 
 #[derive(Default)]
 struct State {
-    /// Counts what is shown and sent, to tell what was first.
+    /// Counts what is shown and sent: of two events, the earlier one has the smaller number.
     moment: u64,
     /// When each process began, each time.
     lives: BTreeMap<usize, Vec<u64>>,
@@ -73,7 +73,7 @@ impl Seen {
         self.state().sent = sent;
     }
 
-    /// Whether the process knew this object when it sent what is carried out now, be it that it ended since.
+    /// Whether the process had been shown this object when it sent the write that is carried out now. It may have ended since.
     pub fn knew(&self, process: usize, uid: &str) -> bool {
         let state = self.state();
         let life = state.life(process, state.sent);
@@ -82,7 +82,7 @@ impl Seen {
 }
 
 impl State {
-    /// The life of a process that was on at a moment.
+    /// When the process began that ran at a moment.
     fn life(&self, process: usize, moment: u64) -> u64 {
         let begun = self.lives.get(&process).into_iter().flatten();
         begun.copied().filter(|begun| *begun <= moment).max().unwrap_or_default()

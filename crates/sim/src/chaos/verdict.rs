@@ -1,60 +1,70 @@
-//! What is wrong with a run as a whole, beside the run of its world without faults.
+//! What is wrong with a run as a whole, compared with the run of its world without faults (the calm one).
 
 use super::fault::Fault;
 use super::history::Violation;
 use super::plan::Plan;
-use super::run::Outcome;
+use super::run::RunOutcome;
 
-/// After which faults one hears nothing, or late.
-const DEAF: [Fault; 3] = [Fault::Hang, Fault::Silence, Fault::Behind];
-/// How often a status is written at most that nothing makes urgent.
+/// Faults after which a controller gets no news, or gets them late.
+const NEWS_LOST: [Fault; 3] = [Fault::Hang, Fault::Silence, Fault::Behind];
+/// The shortest time between two writes of a status that nothing makes urgent.
 const REPORT_MILLIS: u64 = 10_000;
-/// How often a status is tried again in the ten minutes until a dead watch is missed.
-const TRIES: u64 = 26;
-/// While which faults last whatever is sent is refused, and tried again.
+/// How often a status is tried again in the ten minutes until a dead watch is noticed.
+const TRIES_WITHOUT_NEWS: u64 = 26;
+/// Faults during which the server refuses writes, and the controller tries again.
 const OUTAGES: [Fault; 4] = [Fault::ServerRestart, Fault::KindAbsent, Fault::Quota, Fault::Unseen];
-/// What makes a sequence that goes by nodes write on all of them.
-const EVERYWHERE: [Fault; 2] = [Fault::Edited, Fault::SequenceRecreated];
-/// As many nodes as there are in the end.
+/// Faults after which a sequence that goes by nodes writes to all of them.
+const ALL_NODES_WRITTEN: [Fault; 2] = [Fault::Edited, Fault::SequenceRecreated];
+/// Nodes at the end of a run.
 const NODES: u64 = 3;
-/// How often each sequence tries during one of the outages, and once more as often what it writes on nodes.
+/// How often each sequence tries during one outage; one that goes by nodes tries its nodes as often again.
 const TRIES_WHILE_OUT: u64 = 10;
 
-/// What a run without faults ends with and sends; every other run of the same world has to end with the same, and to send
-/// not much more.
-pub fn compare(plan: &Plan, outcome: &Outcome, calm: &Outcome) -> Vec<Violation> {
+/// The violations of a run, and whether it ends like the calm run of its world and writes not much more.
+pub fn compare(plan: &Plan, outcome: &RunOutcome, calm: &RunOutcome) -> Vec<Violation> {
     let mut violations = outcome.violations.clone();
-    if violations.is_empty() && outcome.picture != calm.picture {
-        let differing = outcome.picture.iter().zip(&calm.picture).find(|(is, was)| is != was);
+    if violations.is_empty() && outcome.end_state != calm.end_state {
+        let differing = outcome.end_state.iter().zip(&calm.end_state).find(|(is, was)| is != was);
         let detail = match differing {
             Some((is, was)) => format!("{is} instead of {was}"),
-            None => format!("{} objects instead of {}", outcome.picture.len(), calm.picture.len()),
+            None => format!("{} objects instead of {}", outcome.end_state.len(), calm.end_state.len()),
         };
         violations.push(Violation { invariant: "L2", detail });
     }
-    if !contradict(plan) {
-        violations.extend(too_many(plan, outcome, calm));
+    if !leaders_contradict(plan) {
+        violations.extend(too_many_writes(plan, outcome, calm));
     }
     violations
 }
 
-/// How much may be written: what is written without faults, and for each thing that happened (a fault that struck, a start of a
-/// process, a write of somebody else) two that are carried out, three that are sent. Two that both lead both write, and each
-/// write of the one can make one of the other fail. Who hears nothing of the sequences, or is refused everything, tries again,
-/// less and less. A sequence that goes by nodes writes on each of them once more where what comes first is another thing than
-/// without faults, and twice when it is changed as a whole. What takes longer is reported more often: a status in ten seconds
-/// for each sequence.
-fn too_many(plan: &Plan, outcome: &Outcome, calm: &Outcome) -> Option<Violation> {
+/// Whether more was written than these bounds allow:
+///
+/// ```text
+/// carried out ≤ leaders × calm.written  + 2 × disturbances + reports + marks
+/// sent        ≤ leaders × calm.requests + 3 × disturbances + reports + marks + tries
+///
+/// leaders = 3 with two leaders: both write, and a write of one can make a write of the other fail; else 1
+/// reports = sequences × ⌈(took − calm.took) / REPORT_MILLIS⌉
+/// marks   = NODES × (by_nodes + 2 × faults of ALL_NODES_WRITTEN), or 0 if by_nodes is 0
+/// tries   = sequences × (news_lost + out) + by_nodes × out
+/// news_lost = TRIES_WITHOUT_NEWS × faults of NEWS_LOST
+/// out       = TRIES_WHILE_OUT × faults of OUTAGES
+/// by_nodes  = sequences that go by nodes
+/// ```
+///
+/// A disturbance is a fault that struck, a restart of a process, or a write of somebody else.
+fn too_many_writes(plan: &Plan, outcome: &RunOutcome, calm: &RunOutcome) -> Option<Violation> {
     let leaders = if plan.has(Fault::TwoLeaders) { 3 } else { 1 };
     let count =
         |among: &[Fault]| plan.faults.iter().filter(|plan| among.contains(&plan.fault)).count() as u64;
     let sequences = plan.world().rules.len() as u64;
     let by_nodes = plan.world().rules.iter().filter(|rule| rule.guard.is_some()).count() as u64;
     let out = count(&OUTAGES) * TRIES_WHILE_OUT;
-    let tries = (count(&DEAF) * TRIES + out) * sequences + out * by_nodes;
+    let news_lost = count(&NEWS_LOST) * TRIES_WITHOUT_NEWS;
+    let tries = (news_lost + out) * sequences + out * by_nodes;
     let marks = match by_nodes {
         0 => 0,
-        rules => NODES * (rules + 2 * count(&EVERYWHERE)),
+        rules => NODES * (rules + 2 * count(&ALL_NODES_WRITTEN)),
     };
     let reports = outcome.took.saturating_sub(calm.took).div_ceil(REPORT_MILLIS) * sequences;
     let over = |what: &str, number: u64, allowed: u64| {
@@ -71,7 +81,7 @@ fn too_many(plan: &Plan, outcome: &Outcome, calm: &Outcome) -> Option<Violation>
         })
 }
 
-/// Two that both lead and see different things write each other's reports over, for as long as that lasts.
-fn contradict(plan: &Plan) -> bool {
-    plan.has(Fault::TwoLeaders) && DEAF.iter().any(|fault| plan.has(*fault))
+/// Whether two leaders see different things: they overwrite each other's reports for as long as that lasts.
+fn leaders_contradict(plan: &Plan) -> bool {
+    plan.has(Fault::TwoLeaders) && NEWS_LOST.iter().any(|fault| plan.has(*fault))
 }

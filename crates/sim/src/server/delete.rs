@@ -19,7 +19,7 @@ pub const ORPHAN: &str = "orphan";
 
 /// How it is to be deleted.
 #[derive(Clone, Debug, Default)]
-pub struct Wish {
+pub struct DeleteOptions {
     /// Seconds; what the pod says, if it is not given.
     pub grace: Option<i64>,
     pub uid: Option<String>,
@@ -44,19 +44,19 @@ pub enum Deleted {
     Terminating(Arc<Stored>),
 }
 
-pub fn delete(cluster: &mut Cluster, key: &Key, wish: &Wish) -> Result<Deleted, Refusal> {
+pub fn delete(cluster: &mut Cluster, key: &Key, options: &DeleteOptions) -> Result<Deleted, Refusal> {
     let Some(old) = cluster.store.get(key).cloned() else {
         return Err(Refusal::not_found(key.kind, &key.name));
     };
-    check_preconditions(key, &old, wish)?;
+    check_preconditions(key, &old, options)?;
     if key.kind == Kind::PriorityClass && SYSTEM_CLASSES.contains(&&*key.name) {
         let why = "this is a system priority class and cannot be deleted";
         return Err(Refusal::forbidden(key.kind, &key.name, why));
     }
     let at = cluster.now();
-    let grace = grace(key.kind, &old, wish);
+    let grace = grace(key.kind, &old, options);
     let mut new = old.value.clone();
-    match wish.propagation {
+    match options.propagation {
         None => {}
         Some(Propagation::Background) => set_finalizer(&mut new, None),
         Some(Propagation::Foreground) => set_finalizer(&mut new, Some(FOREGROUND)),
@@ -83,7 +83,7 @@ pub fn delete(cluster: &mut Cluster, key: &Key, wish: &Wish) -> Result<Deleted, 
         let generation = old["metadata"]["generation"].as_i64().unwrap_or_default() + 1;
         new["metadata"]["generation"] = generation.into();
     }
-    if wish.dry_run {
+    if options.dry_run {
         return Ok(Deleted::Terminating(Arc::new(Stored::draft(new))));
     }
     if is_finished(&new) {
@@ -97,7 +97,7 @@ pub fn delete(cluster: &mut Cluster, key: &Key, wish: &Wish) -> Result<Deleted, 
     Ok(Deleted::Terminating(cluster.store.put(key.clone(), new, at)))
 }
 
-pub(super) fn check_preconditions(key: &Key, old: &Stored, wish: &Wish) -> Result<(), Refusal> {
+pub(super) fn check_preconditions(key: &Key, old: &Stored, options: &DeleteOptions) -> Result<(), Refusal> {
     let differs = |wanted: &Option<String>, is: &str| wanted.as_deref().is_some_and(|wanted| wanted != is);
     let refuse = |what: &str, wanted: &Option<String>, is: &str, so: &str| {
         let wanted = wanted.as_deref().unwrap_or_default();
@@ -112,22 +112,22 @@ pub(super) fn check_preconditions(key: &Key, old: &Stored, wish: &Wish) -> Resul
         refusal.details["kind"] = info.name.into();
         Err(refusal)
     };
-    if differs(&wish.uid, old.uid()) {
-        return refuse("UID", &wish.uid, old.uid(), "deleted and then recreated");
+    if differs(&options.uid, old.uid()) {
+        return refuse("UID", &options.uid, old.uid(), "deleted and then recreated");
     }
     let version = old.version.to_string();
-    if differs(&wish.version, &version) {
-        return refuse("ResourceVersion", &wish.version, &version, "modified");
+    if differs(&options.version, &version) {
+        return refuse("ResourceVersion", &options.version, &version, "modified");
     }
     Ok(())
 }
 
 /// Only pods get time to end, and only those that have been somewhere and still run.
-fn grace(kind: Kind, object: &Value, wish: &Wish) -> i64 {
+fn grace(kind: Kind, object: &Value, options: &DeleteOptions) -> i64 {
     if kind != Kind::Pod {
         return 0;
     }
-    let asked = wish.grace.or(object["spec"]["terminationGracePeriodSeconds"].as_i64()).unwrap_or(30);
+    let asked = options.grace.or(object["spec"]["terminationGracePeriodSeconds"].as_i64()).unwrap_or(30);
     let nowhere = object["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
     let over = matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
     if nowhere || over { 0 } else { asked }

@@ -1,6 +1,6 @@
 //! What a request to delete says, and how it is answered.
 
-use super::delete::{self, Deleted, Propagation, Wish};
+use super::delete::{self, DeleteOptions, Deleted, Propagation};
 use super::incoming::parse;
 use super::refusal::{Refusal, Wrong};
 use super::route::{Query, Route};
@@ -11,13 +11,13 @@ use crate::store::{Key, Stored};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-pub fn wish(query: &Query, body: &[u8], dry_run: bool) -> Result<Wish, Refusal> {
-    let options = if body.is_empty() { Value::Null } else { parse(body)? };
-    wish_in(&options, query, dry_run)
+pub fn delete_options(query: &Query, body: &[u8], dry_run: bool) -> Result<DeleteOptions, Refusal> {
+    let body = if body.is_empty() { Value::Null } else { parse(body)? };
+    delete_options_in(&body, query, dry_run)
 }
 
 /// What the options of a deletion say, or else the query.
-pub fn wish_in(said: &Value, query: &Query, dry_run: bool) -> Result<Wish, Refusal> {
+pub fn delete_options_in(said: &Value, query: &Query, dry_run: bool) -> Result<DeleteOptions, Refusal> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let propagation = match (said["propagationPolicy"].as_str(), query.get("propagationPolicy")) {
         (Some(policy), _) => policy,
@@ -34,7 +34,7 @@ pub fn wish_in(said: &Value, query: &Query, dry_run: bool) -> Result<Wish, Refus
             return Err(options::refusal("DeleteOptions", &[wrong]));
         }
     };
-    Ok(Wish {
+    Ok(DeleteOptions {
         grace: said["gracePeriodSeconds"].as_i64().or(query.get("gracePeriodSeconds").parse().ok()),
         uid: text(&said["preconditions"]["uid"]),
         version: text(&said["preconditions"]["resourceVersion"]),
@@ -43,24 +43,29 @@ pub fn wish_in(said: &Value, query: &Query, dry_run: bool) -> Result<Wish, Refus
     })
 }
 
-pub fn one(cluster: &mut Cluster, key: &Key, wish: &Wish) -> Result<Bytes, Refusal> {
-    let mut wish = wish.clone();
+pub fn one(cluster: &mut Cluster, key: &Key, options: &DeleteOptions) -> Result<Bytes, Refusal> {
+    let mut options = options.clone();
     // A habit from a time before garbage was collected.
-    if key.kind == Kind::Job && wish.propagation.is_none() {
-        wish.propagation = Some(Propagation::Orphan);
+    if key.kind == Kind::Job && options.propagation.is_none() {
+        options.propagation = Some(Propagation::Orphan);
     }
-    Ok(match delete::delete(cluster, key, &wish)? {
+    Ok(match delete::delete(cluster, key, &options)? {
         Deleted::Terminating(object) => object.json().clone(),
         Deleted::Gone(object) => done(key, &object),
     })
 }
 
 /// Deletes everything that a list would show, and shows it.
-pub fn many(cluster: &mut Cluster, route: &Route, query: &Query, wish: &Wish) -> Result<Bytes, Refusal> {
+pub fn many(
+    cluster: &mut Cluster,
+    route: &Route,
+    query: &Query,
+    options: &DeleteOptions,
+) -> Result<Bytes, Refusal> {
     let keys = read::keys(cluster, route, query)?;
     let shown = read::list(cluster, route, query)?;
     for key in keys {
-        match delete::delete(cluster, &key, wish) {
+        match delete::delete(cluster, &key, options) {
             Err(refusal) if refusal.code != 404 => return Err(refusal),
             _ => {}
         }

@@ -1,6 +1,6 @@
 //! Eviction: a deletion that the budget of the pod has to allow.
 
-use super::delete::{self, Wish};
+use super::delete::{self, DeleteOptions};
 use super::pods::set_condition;
 use super::refusal::Refusal;
 use super::selectors::selects;
@@ -10,20 +10,25 @@ use crate::store::{Key, Stored};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-pub fn evict(cluster: &mut Cluster, key: &Key, eviction: &Value, wish: &Wish) -> Result<(), Refusal> {
+pub fn evict(
+    cluster: &mut Cluster,
+    key: &Key,
+    eviction: &Value,
+    options: &DeleteOptions,
+) -> Result<(), Refusal> {
     if eviction["metadata"]["name"] != *key.name {
         return Err(Refusal::bad_request("name in URL does not match name in Eviction object"));
     }
     let Some(pod) = cluster.store.get(key).cloned() else {
         return Err(Refusal::not_found(key.kind, &key.name));
     };
-    delete::check_preconditions(key, &pod, wish)?;
+    delete::check_preconditions(key, &pod, options)?;
     let phase = pod["status"]["phase"].as_str().unwrap_or_default();
     // What does not run yet or any more is missed by nobody.
     let counts = phase == "Running" && !pod.is_terminating();
     if counts && let Some((budget, found)) = budget_of(cluster, &pod)? {
         check(&budget, &found)?;
-        if !wish.dry_run {
+        if !options.dry_run {
             let now = cluster.stamp();
             let _ = cluster.update_status(&budget, |budget| {
                 let left = budget["status"]["disruptionsAllowed"].as_i64().unwrap_or_default() - 1;
@@ -32,7 +37,7 @@ pub fn evict(cluster: &mut Cluster, key: &Key, eviction: &Value, wish: &Wish) ->
             });
         }
     }
-    if !wish.dry_run {
+    if !options.dry_run {
         let now = cluster.stamp();
         let _ = cluster.update_status(key, |pod| {
             let condition = json!({
@@ -42,7 +47,7 @@ pub fn evict(cluster: &mut Cluster, key: &Key, eviction: &Value, wish: &Wish) ->
             set_condition(&mut pod["status"], condition);
         });
     }
-    delete::delete(cluster, key, wish).map(drop)
+    delete::delete(cluster, key, options).map(drop)
 }
 
 /// The budgets of a namespace that are about a pod.

@@ -186,8 +186,8 @@ impl Shared {
                     Ok(Answer::Whole(201, created.json().clone()))
                 }
                 Method::DELETE => {
-                    let wish = delete_request::wish(query, body, dry_run)?;
-                    let deleted = delete_request::many(cluster, &route, query, &wish)?;
+                    let options = delete_request::delete_options(query, body, dry_run)?;
+                    let deleted = delete_request::many(cluster, &route, query, &options)?;
                     Ok(Answer::Whole(200, deleted))
                 }
                 _ => Err(no_such_verb()),
@@ -225,8 +225,8 @@ impl Shared {
                     .map(stored)
             }
             Method::DELETE => {
-                let wish = delete_request::wish(query, body, dry_run)?;
-                delete_request::one(cluster, &key, &wish).map(|body| Answer::Whole(200, body))
+                let options = delete_request::delete_options(query, body, dry_run)?;
+                delete_request::one(cluster, &key, &options).map(|body| Answer::Whole(200, body))
             }
             _ => Err(no_such_verb()),
         }

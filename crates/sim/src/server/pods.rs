@@ -39,8 +39,9 @@ pub fn subresource(
             Ok((201, success(201)))
         }
         (Kind::Pod, "eviction") => {
-            let wish = delete_request::wish_in(&object["deleteOptions"], &Query::default(), dry_run)?;
-            eviction::evict(cluster, key, object, &wish)?;
+            let options =
+                delete_request::delete_options_in(&object["deleteOptions"], &Query::default(), dry_run)?;
+            eviction::evict(cluster, key, object, &options)?;
             Ok((201, success(201)))
         }
         _ => Err(Refusal {

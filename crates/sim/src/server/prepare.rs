@@ -1,6 +1,6 @@
 //! What becomes of a new object before it is looked at: defaults, what admission adds, a first status.
 
-use super::defaults::{self, Surroundings};
+use super::defaults::{self, PodAdmissionContext};
 use super::refusal::Refusal;
 use super::{admission, quota};
 use crate::cluster::Cluster;
@@ -53,8 +53,8 @@ fn admit_pod(cluster: &mut Cluster, pod: &mut Value, generated: bool) -> Result<
         .list(Kind::ServiceAccount, Some(namespace))
         .map(|(_, account)| &account.value)
         .collect();
-    let around = Surroundings { classes: &classes, accounts: Some(&accounts), suffix: &suffix };
-    defaults::admit_pod(pod, &around)?;
+    let context = PodAdmissionContext { classes: &classes, accounts: Some(&accounts), suffix: &suffix };
+    defaults::admit_pod(pod, &context)?;
     admission::review(cluster, Kind::Pod, pod, generated);
     quota::admit(cluster, pod)
 }

@@ -1,9 +1,9 @@
 //! The objects of a plan, as a person applies them to an empty cluster.
 
 use crate::cluster::Cluster;
-use crate::habits::{Habits, Rule, Which};
 use crate::kinds::Kind;
-use crate::plan::{Given, Nodes, Plan, USUAL_NODES};
+use crate::plan::{Given, NodePool, Plan, USUAL_NODES};
+use crate::program_behaviour::{BehaviourRule, PodFilter, ProgramBehaviour};
 use anyhow::{Result, anyhow};
 use jiff::SignedDuration;
 use rollcall_api::names;
@@ -12,30 +12,35 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// How the pods behave. In a plan the last rule that fits counts, here the first.
-pub fn habits(plan: &Plan) -> Habits {
+pub fn program_behaviour(plan: &Plan) -> ProgramBehaviour {
     let duration = |time: Duration| SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
-    let ready = plan.ready_after.iter().map(|rule| Rule {
-        pods: Which::Chosen(rule.pods.clone()),
+    let ready = plan.ready_after.iter().map(|rule| BehaviourRule {
+        pods: PodFilter::Selected(rule.pods.clone()),
         ready_after: Some(duration(rule.after)),
-        ..Rule::default()
+        ..BehaviourRule::default()
     });
-    let fail = plan.fail.iter().map(|rule| Rule {
-        pods: Which::Chosen(rule.pods.clone()),
+    let fail = plan.fail.iter().map(|rule| BehaviourRule {
+        pods: PodFilter::Selected(rule.pods.clone()),
         fail_after: Some(duration(rule.after.unwrap_or_default())),
-        ..Rule::default()
+        ..BehaviourRule::default()
     });
-    let mut rules: Vec<Rule> = ready.chain(fail).collect();
+    let mut rules: Vec<BehaviourRule> = ready.chain(fail).collect();
     rules.reverse();
-    Habits { rules, unprobed_pods_end: true, agents_show_what_is_asked: true, ..Habits::default() }
+    ProgramBehaviour {
+        rules,
+        unprobed_pods_end: true,
+        agents_show_what_is_asked: true,
+        ..ProgramBehaviour::default()
+    }
 }
 
 /// Creates nodes, namespaces and objects. Says what was left out.
-pub fn everything(cluster: &mut Cluster, plan: &Plan) -> Result<Vec<String>> {
+pub fn create_objects(cluster: &mut Cluster, plan: &Plan) -> Result<Vec<String>> {
     create_nodes(cluster, plan)?;
     let (known, unknown): (Vec<&Given>, Vec<&Given>) =
         plan.objects.iter().partition(|given| kind_of(&given.value).is_some());
     let mut notes = left_out(&unknown);
-    let (these, made) = in_order(&known);
+    let (these, made) = in_order_of_creation(&known);
     for namespace in namespaces(&these, cluster).into_iter().chain([names::OWN_NAMESPACE.to_owned()]) {
         let _ = cluster.create(Kind::Namespace, json!({ "metadata": { "name": namespace } }));
     }
@@ -73,7 +78,7 @@ pub fn create(cluster: &mut Cluster, given: &Given) -> Result<()> {
 }
 
 /// What others need comes first; the rest as it was given.
-fn in_order<'a>(known: &[&'a Given]) -> (Vec<&'a Given>, Vec<String>) {
+fn in_order_of_creation<'a>(known: &[&'a Given]) -> (Vec<&'a Given>, Vec<String>) {
     let mut these: Vec<&Given> = known.to_vec();
     let place = |given: &&Given| kind_of(&given.value).filter(|kind| *kind <= Kind::PodSequence);
     these.sort_by_key(|given| place(given).map_or((1, None), |kind| (0, Some(kind))));
@@ -123,7 +128,7 @@ fn left_out(unknown: &[&Given]) -> Vec<String> {
 
 fn create_nodes(cluster: &mut Cluster, plan: &Plan) -> Result<()> {
     let given = plan.objects.iter().any(|given| kind_of(&given.value) == Some(Kind::Node));
-    let usual = [Nodes { count: USUAL_NODES, capacity: BTreeMap::new() }];
+    let usual = [NodePool { count: USUAL_NODES, capacity: BTreeMap::new() }];
     let pools = match (plan.nodes.as_slice(), given) {
         ([], true) => &[],
         ([], false) => usual.as_slice(),

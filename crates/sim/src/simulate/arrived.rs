@@ -12,22 +12,22 @@ const WORKLOADS: [Kind; 5] =
 
 /// Whether every sequence is complete, every workload has what it wants and every pod has arrived.
 pub fn has_everything(cluster: &Cluster, timeline: &Timeline) -> bool {
-    // What is mostly missing is asked first.
+    // What is missing most often is checked first.
     let complete = |sequence: &Stored| is_current(sequence) && sequence["status"]["phase"] == "Completed";
     let fine = |pod: &Stored| match pod["status"]["phase"].as_str() {
         Some("Succeeded") => true,
-        // Whoever owns it has made another, or has failed himself.
+        // Its owner has replaced it, or has failed itself.
         Some("Failed") => is_owned(pod),
-        _ => holds(pod, "Ready"),
+        _ => has_condition(pod, "Ready"),
     };
     cluster.store.list(Kind::PodSequence, None).all(|(_, sequence)| complete(sequence))
-        && wanting(cluster).next().is_none()
+        && lacking_workloads(cluster).next().is_none()
         && cluster.store.list(Kind::Pod, None).all(|(_, pod)| fine(pod))
         && timeline.all_arrived()
 }
 
-/// The workloads that do not have what they want, and how much of it they have.
-pub fn wanting(cluster: &Cluster) -> impl Iterator<Item = (&Key, String)> {
+/// The workloads that have fewer pods than they want, and how many they have, in words.
+pub fn lacking_workloads(cluster: &Cluster) -> impl Iterator<Item = (&Key, String)> {
     let all = WORKLOADS.into_iter().flat_map(move |kind| cluster.store.list(kind, None));
     all.filter_map(|(key, object)| Some((key, lacks(key.kind, object)?)))
 }
@@ -35,7 +35,7 @@ pub fn wanting(cluster: &Cluster) -> impl Iterator<Item = (&Key, String)> {
 fn lacks(kind: Kind, object: &Arc<Stored>) -> Option<String> {
     let (spec, status) = (&object["spec"], &object["status"]);
     let (has, wants, updated) = match kind {
-        Kind::Job if holds(object, "Complete") || spec["suspend"] == true => return None,
+        Kind::Job if has_condition(object, "Complete") || spec["suspend"] == true => return None,
         Kind::Job => (number(&status["succeeded"]), spec["completions"].as_i64().unwrap_or(1), true),
         Kind::DaemonSet => (number(&status["numberReady"]), number(&status["desiredNumberScheduled"]), true),
         Kind::ReplicaSet if is_owned(object) => return None,
@@ -67,7 +67,7 @@ fn is_owned(object: &Stored) -> bool {
     object["metadata"]["ownerReferences"].as_array().is_some_and(|owners| !owners.is_empty())
 }
 
-fn holds(object: &Stored, condition: &str) -> bool {
+fn has_condition(object: &Stored, condition: &str) -> bool {
     let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
     conditions.into_iter().any(|is| is["type"] == condition && is["status"] == "True")
 }

@@ -1,11 +1,11 @@
-//! Why something has not arrived. The reason is the core's; what is behind it, and what to do about it, in words for
-//! somebody who has manifests and no cluster: there is nothing here that kubectl could ask.
+//! Why something has not arrived. The reason is the core's. Details and hints are added here, for a reader who has manifests and
+//! no cluster: hints do not use kubectl.
 
 use crate::actors::kubelet::missing_volume;
 use crate::cluster::Cluster;
-use crate::habits::Which;
 use crate::kinds::Kind;
 use crate::plan::Plan;
+use crate::program_behaviour::PodFilter;
 use crate::report::Why;
 use crate::store::Key;
 use jiff::Timestamp;
@@ -59,17 +59,17 @@ impl Causes<'_> {
     fn why(&self, reason: &Reason, line: &Line, namespace: &str) -> Why {
         let pod = reason.pod().and_then(|name| self.cluster.store.find(Kind::Pod, namespace, name));
         let pod = pod.map(|stored| &stored.value);
-        let sentence = match (reason, self.behind(reason, pod, namespace)) {
+        let sentence = match (reason, self.detail(reason, pod, namespace)) {
             (Reason::WaitsForGroup { .. }, _) => line.text.clone(),
-            (_, Some(behind)) => format!("{}: {behind}", reason.sentence()),
+            (_, Some(detail)) => format!("{}: {detail}", reason.sentence()),
             (_, None) => reason.sentence(),
         };
         let hint = self.hint(reason, pod, namespace).filter(|hint| !hint.is_empty());
         Why { code: reason.code().to_owned(), sentence, hint }
     }
 
-    /// What stands in the objects and is more than the reason says.
-    fn behind(&self, reason: &Reason, pod: Option<&Value>, namespace: &str) -> Option<String> {
+    /// What the objects say beyond the reason.
+    fn detail(&self, reason: &Reason, pod: Option<&Value>, namespace: &str) -> Option<String> {
         match (reason, pod) {
             (Reason::TooFewPods { owner, .. }, _) => {
                 self.refusal(owner, namespace).or_else(|| self.quota(namespace))
@@ -89,7 +89,7 @@ impl Causes<'_> {
             }
             (Reason::JobSuspended { .. }, _) => Some("take `suspend: true` out of the Job".into()),
             (Reason::WaitsForGroup { .. }, _) => None,
-            (Reason::OtherSequence { sequence, .. }, _) => Some(self.around(sequence)),
+            (Reason::OtherSequence { sequence, .. }, _) => Some(self.hint_on_circle(sequence)),
             (
                 Reason::NotReady { .. }
                 | Reason::NotStarted { .. }
@@ -97,16 +97,18 @@ impl Causes<'_> {
                 | Reason::PodFailed { .. }
                 | Reason::JobFailed { .. },
                 Some(pod),
-            ) => self.told(pod).or_else(|| room(&unscheduled(pod)?)).or_else(|| {
-                refused_container(pod).or_else(|| missing_volume(&self.cluster.store, namespace, pod))?;
-                Some("add it to the manifests".into())
-            }),
+            ) => {
+                self.hint_on_fail_flag(pod).or_else(|| hint_on_scheduling(&unscheduled(pod)?)).or_else(|| {
+                    refused_container(pod).or_else(|| missing_volume(&self.cluster.store, namespace, pod))?;
+                    Some("add it to the manifests".into())
+                })
+            }
             (_, Some(_)) | (_, None) => Some(reason.hint().to_owned()),
         }
     }
 
-    /// Whether sequences wait for each other in a circle.
-    fn around(&self, sequence: &str) -> String {
+    /// What to do about a pod that another sequence holds: break the circle, if they wait for each other in one.
+    fn hint_on_circle(&self, sequence: &str) -> String {
         let mut path = vec![sequence.to_owned()];
         while let Some(next) = path.last().and_then(|last| self.waits_for(last)) {
             if let Some(at) = path.iter().position(|known| *known == next) {
@@ -131,9 +133,10 @@ impl Causes<'_> {
         })
     }
 
-    /// By whom a pod was told to fail.
-    fn told(&self, pod: &Value) -> Option<String> {
-        let fail = self.plan.fail.iter().rfind(|fail| Which::Chosen(fail.pods.clone()).includes(pod))?;
+    /// The `--fail` that made a pod fail.
+    fn hint_on_fail_flag(&self, pod: &Value) -> Option<String> {
+        let fail =
+            self.plan.fail.iter().rfind(|fail| PodFilter::Selected(fail.pods.clone()).includes(pod))?;
         Some(format!("it was told to by --fail '{}'", fail.pods))
     }
 
@@ -156,8 +159,8 @@ impl Causes<'_> {
         })
     }
 
-    /// What labels there are instead of those that nothing has.
-    pub fn labels_there(
+    /// The values that a selected label really has, where no pod has the selected value.
+    pub fn existing_labels(
         &self,
         selector: &rollcall_core::selector::Selector,
         namespace: &str,
@@ -218,7 +221,7 @@ fn refused_container(pod: &Value) -> Option<String> {
 }
 
 /// What to do when no node takes a pod, by what the scheduler says.
-fn room(message: &str) -> Option<String> {
+fn hint_on_scheduling(message: &str) -> Option<String> {
     let hint = match message {
         said if said.contains("Insufficient") || said.contains("Too many pods") => {
             "ask for less, or give the nodes more with --nodes N:cpu=…,memory=…"

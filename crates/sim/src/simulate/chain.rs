@@ -1,13 +1,13 @@
 //! The critical chain: which pods the end had to wait for.
 
-use super::timeline::Life;
-use crate::report::{SequenceReport, Step};
+use super::timeline::PodLife;
+use crate::report::{CriticalStep, SequenceReport};
 
 /// How long after an arrival a pod may be created and still have waited for it.
 const AT_ONCE: u64 = 1_000;
 
 /// From the first pod to the one that arrived last.
-pub fn critical(lives: &[Life], sequences: &[SequenceReport]) -> Vec<Step> {
+pub fn critical(lives: &[PodLife], sequences: &[SequenceReport]) -> Vec<CriticalStep> {
     let arrived = |place: &usize| lives[*place].arrived;
     let Some(last) =
         (0..lives.len()).filter(|place| arrived(place).is_some()).max_by_key(|place| arrived(place))
@@ -18,8 +18,8 @@ pub fn critical(lives: &[Life], sequences: &[SequenceReport]) -> Vec<Step> {
     let mut next = Some(last);
     while let Some(place) = next.filter(|_| chain.len() < lives.len()) {
         let life = &lives[place];
-        let (from, to) = (life.let_go(), life.arrived.unwrap_or_default());
-        chain.push(Step { pod: place, from, to });
+        let (from, to) = (life.released_at(), life.arrived.unwrap_or_default());
+        chain.push(CriticalStep { pod: place, from, to });
         next =
             waited_for(place, lives, sequences).filter(|earlier| arrived(earlier).is_some_and(|at| at < to));
     }
@@ -28,7 +28,7 @@ pub fn critical(lives: &[Life], sequences: &[SequenceReport]) -> Vec<Step> {
 }
 
 /// The pod whose arrival let this one go: the last of the groups before it, or the one before it in its workload.
-fn waited_for(place: usize, lives: &[Life], sequences: &[SequenceReport]) -> Option<usize> {
+fn waited_for(place: usize, lives: &[PodLife], sequences: &[SequenceReport]) -> Option<usize> {
     let life = &lives[place];
     let last_before = |candidates: &mut dyn Iterator<Item = usize>, limit: u64| {
         candidates
@@ -39,7 +39,7 @@ fn waited_for(place: usize, lives: &[Life], sequences: &[SequenceReport]) -> Opt
         let group = sequence.groups.iter().find(|group| group.pods.contains(&place))?;
         let mut members =
             group.waits_for.iter().flat_map(|earlier| sequence.groups[*earlier].pods.iter().copied());
-        last_before(&mut members, life.let_go())
+        last_before(&mut members, life.released_at())
     });
     if held_by.is_some() {
         return held_by;

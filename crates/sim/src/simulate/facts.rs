@@ -19,7 +19,7 @@ const OWNERS: [(Kind, OwnerKind); 6] = [
     (Kind::CronJob, OwnerKind::CronJob),
 ];
 
-pub fn of(cluster: &Cluster) -> Index {
+pub fn index(cluster: &Cluster) -> Index {
     let sequences: Vec<_> =
         each::<SequenceObject>(cluster, Kind::PodSequence).map(|object| object.facts()).collect();
     let by_node = |sequence: &Sequence| sequence.spec.as_ref().is_ok_and(|spec| spec.scope == Scope::Node);

@@ -1,8 +1,8 @@
 //! A whole start, from manifests to a report, in virtual time.
 //!
 //! - [`apply`]: the objects, as a person applies them. [`timeline`]: what became of each pod, seen commit by commit.
-//! - [`facts`]: all that is known, as the core keeps it. [`moment`]: what somebody sees who looks on.
-//! - [`closed`]: which nodes are not open yet for whom.
+//! - [`facts`]: all that is known, as the core keeps it. [`snapshot`]: the cluster at one time, for a caller.
+//! - [`closed_nodes`]: which nodes are not open yet for whom.
 //! - [`arrived`]: whether everything has. [`verdict`]: what became of it all. [`causes`]: why something has not arrived.
 //!   [`never`]: what never will. [`notes`]: what else is worth knowing. [`chain`]: what the end had to wait for.
 
@@ -10,16 +10,16 @@ mod apply;
 mod arrived;
 mod causes;
 mod chain;
-mod closed;
+mod closed_nodes;
 mod facts;
-mod meanwhile;
-mod moment;
 mod never;
 mod notes;
+mod snapshot;
 mod timeline;
+mod user_actions;
 mod verdict;
 
-pub use moment::Moment;
+pub use snapshot::Snapshot;
 
 use crate::embedded::{self, Embedded};
 use crate::plan::{Action, Plan};
@@ -28,11 +28,11 @@ use crate::server::Shared;
 use crate::store::Author;
 use anyhow::Result;
 use jiff::Timestamp;
-use moment::Looking;
 use rollcall_api::names;
 use rollcall_controller::Config;
 use rollcall_controller::clock::Clock;
 use serde_json::Value;
+use snapshot::SnapshotCallback;
 use std::sync::Arc;
 use std::time::Duration;
 use timeline::Timeline;
@@ -43,27 +43,26 @@ use tokio_util::sync::CancellationToken;
 const BEGINNING: i64 = 1_767_225_600;
 /// How often it is looked whether everything has arrived.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// What has arrived has to stay so for this long, so that what follows at the same moment is seen.
+/// How long everything has to stay arrived, so that later effects of the last arrival are seen.
 const STAYS: Duration = Duration::from_secs(2);
 /// Nothing new for so long, at the end of the time: it will not come any more.
 const STUCK_AFTER: Duration = Duration::from_secs(600);
 
 /// Runs a plan to its end. The same plan gives the same report.
 pub fn simulate(plan: Plan) -> Result<Report> {
-    virtually(run(plan, None))
+    block_on_virtual_time(run(plan, None))
 }
 
-/// The same, for somebody who looks on: `look` is called so often in virtual time, and however long it takes, nothing
-/// happens meanwhile.
+/// The same, and calls `call` every so often in virtual time. However long it takes, nothing happens meanwhile.
 pub fn simulate_for(
     plan: Plan,
     every: Duration,
-    look: &mut dyn FnMut(&Moment) -> Result<()>,
+    call: &mut dyn FnMut(&Snapshot) -> Result<()>,
 ) -> Result<Report> {
-    virtually(run(plan, Some(Looking { every, look })))
+    block_on_virtual_time(run(plan, Some(SnapshotCallback { every, call })))
 }
 
-fn virtually(run: impl Future<Output = Result<Report>>) -> Result<Report> {
+fn block_on_virtual_time(run: impl Future<Output = Result<Report>>) -> Result<Report> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
     runtime.block_on(run)
 }
@@ -85,7 +84,7 @@ fn needs_full_mode(plan: &Plan) -> bool {
     all.into_iter().any(|given| by_nodes(&given.value) || enabled(&given.value))
 }
 
-async fn run(plan: Plan, looking: Option<Looking<'_>>) -> Result<Report> {
+async fn run(plan: Plan, callback: Option<SnapshotCallback<'_>>) -> Result<Report> {
     let clock = Clock::starting_at(Timestamp::from_second(BEGINNING)?);
     let embedded = Embedded::new(clock, plan.seed);
     let shared = embedded.shared.clone();
@@ -95,29 +94,29 @@ async fn run(plan: Plan, looking: Option<Looking<'_>>) -> Result<Report> {
         let mut cluster = shared.lock();
         cluster.store.observe(Box::new(timeline.clone()));
         cluster.store.author = Author::User;
-        cluster.habits = apply::habits(&plan);
+        cluster.programs = apply::program_behaviour(&plan);
         cluster.admission.installed = full;
-        let notes = apply::everything(&mut cluster, &plan)?;
+        let notes = apply::create_objects(&mut cluster, &plan)?;
         cluster.store.author = Author::Cluster;
         notes
     };
     let config = Config { full, ..embedded::config("simulation", plan.seed) };
     let client = embedded.client(Author::Controller(0));
     let controller = rollcall_controller::run(client, config, clock, CancellationToken::new());
-    let over = tokio::select! {
+    let outcome = tokio::select! {
         biased;
-        over = over(&plan, &shared, &timeline) => over,
-        failed = meanwhile::happen(&plan.at, &shared) => return Err(failed),
-        failed = moment::each(looking, clock, &shared) => return Err(failed),
+        outcome = wait_for_outcome(&plan, &shared, &timeline) => outcome,
+        failed = user_actions::perform(&plan.at, &shared) => return Err(failed),
+        failed = snapshot::call_periodically(callback, clock, &shared) => return Err(failed),
         () = embedded.run() => anyhow::bail!("the embedded cluster ended"),
         ended = controller => anyhow::bail!("the controller ended: {ended:?}"),
     };
     let cluster = shared.lock();
-    Ok(verdict::report(&plan, &cluster, &timeline, over, notes))
+    Ok(verdict::report(&plan, &cluster, &timeline, outcome, notes))
 }
 
 /// Waits until everything has arrived, or the time is over.
-async fn over(plan: &Plan, shared: &Arc<Shared>, timeline: &Timeline) -> Outcome {
+async fn wait_for_outcome(plan: &Plan, shared: &Arc<Shared>, timeline: &Timeline) -> Outcome {
     let begun = Instant::now();
     let last_action = plan.at.iter().map(|at| at.time).max().unwrap_or_default();
     let mut arrived_since: Option<Instant> = None;

@@ -3,8 +3,8 @@
 use crate::report::{Never, PodReport, PodState, SequenceReport, Why};
 use std::collections::BTreeMap;
 
-/// A workload that has less than it wants, whatever its pods say.
-pub struct Wanting {
+/// A workload that has fewer pods than it wants.
+pub struct LackingWorkload {
     pub namespace: String,
     /// Such as `Deployment/web`.
     pub workload: String,
@@ -20,12 +20,12 @@ pub fn never(
     pods: &[PodReport],
     sequences: &[SequenceReport],
     stalls: Vec<Never>,
-    wanting: Vec<Wanting>,
+    lacking: Vec<LackingWorkload>,
 ) -> Vec<Never> {
     let mut all = stalls;
     all.extend(of_groups(pods, sequences));
-    all.extend(of_pods(pods, &wanting));
-    for Wanting { namespace, workload, why } in wanting {
+    all.extend(of_pods(pods, &lacking));
+    for LackingWorkload { namespace, workload, why } in lacking {
         let is_its = |pod: &PodReport| pod.namespace == namespace && pod.workload.as_ref() == Some(&workload);
         let title = workload.replace('/', " ");
         let said = |other: &Never| {
@@ -61,18 +61,19 @@ fn is_missing(pod: &PodReport) -> bool {
 }
 
 /// Pods of one workload that have not arrived for the same reason are one entry.
-fn of_pods(pods: &[PodReport], wanting: &[Wanting]) -> Vec<Never> {
+fn of_pods(pods: &[PodReport], lacking: &[LackingWorkload]) -> Vec<Never> {
     let mut all: Vec<Never> = Vec::new();
     let mut known: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
-    let is_wanting = |pod: &PodReport| {
-        let its =
-            |one: &Wanting| one.namespace == pod.namespace && Some(&one.workload) == pod.workload.as_ref();
-        wanting.iter().any(its)
+    let is_lacking = |pod: &PodReport| {
+        let its = |one: &LackingWorkload| {
+            one.namespace == pod.namespace && Some(&one.workload) == pod.workload.as_ref()
+        };
+        lacking.iter().any(its)
     };
-    // A pod that failed and was replaced is nothing that anybody still waits for.
+    // Nobody waits for a pod that failed and was replaced.
     let replaced = |pod: &PodReport| {
         let failed = pod.spans.last().is_some_and(|span| span.state == PodState::Failed);
-        failed && pod.workload.is_some() && !is_wanting(pod)
+        failed && pod.workload.is_some() && !is_lacking(pod)
     };
     let missing = pods.iter().enumerate().filter(|(_, pod)| is_missing(pod) && !replaced(pod));
     for (place, pod) in missing {
@@ -97,7 +98,7 @@ fn of_pods(pods: &[PodReport], wanting: &[Wanting]) -> Vec<Never> {
     all
 }
 
-/// What is known of a pod that nobody has anything to say about.
+/// A reason from the last state of a pod, for which the core has none.
 fn from_spans(pod: &PodReport) -> Why {
     let last = pod.spans.last();
     let sentence = last.and_then(|span| span.why.clone()).unwrap_or_else(|| "it did not become ready".into());

@@ -1,7 +1,7 @@
-//! What is worth knowing though it keeps nothing from starting.
+//! Notes of a report: worth knowing, but nothing waits for them.
 
 use super::facts;
-use super::timeline::Life;
+use super::timeline::PodLife;
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::report::SequenceReport;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Members that nothing holds while their group is closed: somebody forgot the gate.
-pub fn without_gate(entry: &SequenceEntry, report: &SequenceReport, lives: &[Life]) -> Vec<String> {
+pub fn without_gate(entry: &SequenceEntry, report: &SequenceReport, lives: &[PodLife]) -> Vec<String> {
     let Some(spec) = entry.spec() else { return Vec::new() };
     let mut notes = Vec::new();
     for group in report.groups.iter().filter(|group| !group.waits_for.is_empty()) {
@@ -39,7 +39,7 @@ pub fn without_gate(entry: &SequenceEntry, report: &SequenceReport, lives: &[Lif
 
 /// CronJobs whose time has not come.
 pub fn not_run(cluster: &Cluster) -> Vec<String> {
-    waiting(cluster)
+    cron_jobs_not_run(cluster)
         .map(|(key, cron)| {
             let schedule = cron["spec"]["schedule"].as_str().unwrap_or_default();
             format!("CronJob/{} has not run: its next time on the schedule \"{schedule}\" is later", key.name)
@@ -49,8 +49,8 @@ pub fn not_run(cluster: &Cluster) -> Vec<String> {
 
 /// Whether a group waits for pods that a CronJob will make when its time has come: then nothing is stuck.
 pub fn awaits_a_cron_job(cluster: &Cluster) -> bool {
-    let index = facts::of(cluster);
-    waiting(cluster).any(|(key, cron)| {
+    let index = facts::index(cluster);
+    cron_jobs_not_run(cluster).any(|(key, cron)| {
         let labels = &cron["spec"]["jobTemplate"]["spec"]["template"]["metadata"]["labels"];
         let labels = labels.as_object().into_iter().flatten();
         let labels: Labels =
@@ -72,7 +72,7 @@ pub fn awaits_a_cron_job(cluster: &Cluster) -> bool {
     })
 }
 
-fn waiting(cluster: &Cluster) -> impl Iterator<Item = (&Key, &Arc<Stored>)> {
+fn cron_jobs_not_run(cluster: &Cluster) -> impl Iterator<Item = (&Key, &Arc<Stored>)> {
     let all = cluster.store.list(Kind::CronJob, None);
     all.filter(|(_, cron)| cron["spec"]["suspend"] != true && cron["status"]["lastScheduleTime"].is_null())
 }

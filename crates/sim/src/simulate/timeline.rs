@@ -1,6 +1,6 @@
 //! What became of each pod, seen commit by commit.
 
-use super::closed::Closed;
+use super::closed_nodes::ClosedNodes;
 use crate::kinds::Kind;
 use crate::report::{PodState, Span};
 use crate::store::{Change, Observer};
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// A pod's life, in milliseconds since the beginning.
 #[derive(Clone, Debug)]
-pub struct Life {
+pub struct PodLife {
     pub namespace: String,
     pub name: String,
     pub node: Option<String>,
@@ -29,9 +29,9 @@ pub struct Life {
     pub arrived: Option<u64>,
 }
 
-impl Life {
+impl PodLife {
     /// When it was let go, or created if nothing held it.
-    pub fn let_go(&self) -> u64 {
+    pub fn released_at(&self) -> u64 {
         let after = self.spans.iter().find(|span| span.state != PodState::Held);
         after.map_or(self.created, |span| span.from)
     }
@@ -41,7 +41,7 @@ impl Life {
         self.owner.as_ref().map(|(kind, name)| format!("{kind}/{name}"))
     }
 
-    /// It has arrived, or is gone, or whoever owns it has to see to it.
+    /// It has arrived, was deleted, or has failed and its owner has to replace it.
     fn is_settled(&self) -> bool {
         let failed = self.spans.last().is_some_and(|last| last.state == PodState::Failed);
         self.arrived.is_some() || self.deleted.is_some() || failed && self.owner.is_some()
@@ -54,12 +54,12 @@ impl Life {
 
 #[derive(Default)]
 struct State {
-    lives: Vec<Life>,
+    lives: Vec<PodLife>,
     by_uid: BTreeMap<String, usize>,
     last_progress: u64,
     /// Owners of ReplicaSets and Jobs, by uid.
     parents: BTreeMap<String, (String, String)>,
-    closed: Closed,
+    closed: ClosedNodes,
 }
 
 #[derive(Clone)]
@@ -78,12 +78,12 @@ impl Timeline {
     }
 
     /// In the order in which they were created.
-    pub fn lives(&self) -> Vec<Life> {
+    pub fn lives(&self) -> Vec<PodLife> {
         self.state().lives.clone()
     }
 
     pub fn all_arrived(&self) -> bool {
-        self.state().lives.iter().all(Life::is_settled)
+        self.state().lives.iter().all(PodLife::is_settled)
     }
 
     /// When something last came closer to the end.
@@ -102,7 +102,7 @@ impl Observer for Timeline {
         let mut state = self.state();
         match change.key.kind {
             Kind::Pod => state.pod(change, at),
-            Kind::Node => state.closed.node(change),
+            Kind::Node => state.closed.update(change),
             Kind::ReplicaSet | Kind::Job => {
                 if let Some((kind, name, _)) = controller(&change.object) {
                     state.parents.insert(change.object.uid().to_owned(), (kind, name));
@@ -131,7 +131,7 @@ impl State {
                     Some(parent) => parent.clone(),
                     None => (kind, name),
                 });
-                self.lives.push(Life {
+                self.lives.push(PodLife {
                     namespace: change.key.namespace.to_string(),
                     name: change.key.name.to_string(),
                     node: None,
@@ -153,9 +153,9 @@ impl State {
         }
         life.node = pod["spec"]["nodeName"].as_str().map(str::to_owned);
         let was_ready = life.spans.iter().any(|span| span.state == PodState::Ready);
-        let (state, why) = judge(pod, was_ready, &self.closed);
+        let (state, why) = state_of(pod, was_ready, &self.closed);
         if life.spans.last().is_none_or(|last| last.state != state || last.why != why) {
-            // What lasted no time was not.
+            // A state that ends in the instant it began is dropped.
             if life.spans.last().is_some_and(|last| last.from == at) {
                 life.spans.pop();
             }
@@ -183,15 +183,17 @@ fn condition<'a>(pod: &'a Value, kind: &str) -> Option<&'a Value> {
     pod["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
 }
 
-/// What a pod is, and why if there is more to say.
-fn judge(pod: &Value, was_ready: bool, closed: &Closed) -> (PodState, Option<String>) {
+/// The state of a pod, and why it is in it if there is more to say.
+fn state_of(pod: &Value, was_ready: bool, closed: &ClosedNodes) -> (PodState, Option<String>) {
     let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     if pod["metadata"]["deletionTimestamp"].is_string() {
         return (PodState::Terminating, None);
     }
     match pod["status"]["phase"].as_str() {
         Some("Succeeded") => return (PodState::Succeeded, None),
-        Some("Failed") => return (PodState::Failed, text(&pod["status"]["reason"]).or(trouble(pod))),
+        Some("Failed") => {
+            return (PodState::Failed, text(&pod["status"]["reason"]).or(container_trouble(pod)));
+        }
         _ => {}
     }
     if pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()) {
@@ -200,7 +202,7 @@ fn judge(pod: &Value, was_ready: bool, closed: &Closed) -> (PodState, Option<Str
     if pod["spec"]["nodeName"].as_str().is_none_or(str::is_empty) {
         let unscheduled = condition(pod, "PodScheduled").filter(|scheduled| scheduled["status"] == "False");
         return match unscheduled.filter(|scheduled| scheduled["reason"] == "Unschedulable") {
-            Some(scheduled) => match closed.keeps_off(pod) {
+            Some(scheduled) => match closed.awaited_by(pod) {
                 Some(why) => (PodState::Held, Some(why)),
                 None => (PodState::Unschedulable, text(&scheduled["message"])),
             },
@@ -209,13 +211,13 @@ fn judge(pod: &Value, was_ready: bool, closed: &Closed) -> (PodState, Option<Str
     }
     match condition(pod, "Ready").is_some_and(|ready| ready["status"] == "True") {
         true => (PodState::Ready, None),
-        false if was_ready => (PodState::NotReady, trouble(pod)),
-        false => (PodState::Starting, trouble(pod)),
+        false if was_ready => (PodState::NotReady, container_trouble(pod)),
+        false => (PodState::Starting, container_trouble(pod)),
     }
 }
 
-/// What a container waits for, if it is not just on its way.
-fn trouble(pod: &Value) -> Option<String> {
+/// Why a container does not run, unless it is just being started.
+fn container_trouble(pod: &Value) -> Option<String> {
     let statuses = ["initContainerStatuses", "containerStatuses"];
     let all = statuses.iter().flat_map(|list| pod["status"][*list].as_array().into_iter().flatten());
     for status in all {

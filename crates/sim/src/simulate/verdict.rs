@@ -1,8 +1,8 @@
-//! What is over, what is stuck, and why: in the words of the core.
+//! The report on a run: what has arrived, what is stuck, and why in the words of the core.
 
 use super::causes::Causes;
-use super::never::{Wanting, never};
-use super::timeline::{Life, Timeline};
+use super::never::{LackingWorkload, never};
+use super::timeline::{PodLife, Timeline};
 use super::{arrived, chain, facts, notes};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
@@ -26,25 +26,28 @@ pub fn report(
     outcome: Outcome,
     mut notes: Vec<String>,
 ) -> Report {
-    let index = facts::of(cluster);
+    let index = facts::index(cluster);
     let causes = Causes { plan, cluster, index: &index, now: cluster.now() };
     let lives = timeline.lives();
-    let verdict = Verdict { causes, timeline, lives: &lives };
-    let seen: Vec<Seen> = index.sequences.iter().map(|entry| verdict.sequence(entry)).collect();
-    for (entry, seen) in index.sequences.iter().zip(&seen) {
-        notes.extend(notes::without_gate(entry, &seen.report, &lives));
+    let reporter = Reporter { causes, timeline, lives: &lives };
+    let verdicts: Vec<SequenceVerdict> =
+        index.sequences.iter().map(|entry| reporter.sequence(entry)).collect();
+    for (entry, judged) in index.sequences.iter().zip(&verdicts) {
+        notes.extend(notes::without_gate(entry, &judged.report, &lives));
     }
     notes.extend(notes::not_run(cluster));
-    let pods: Vec<PodReport> = lives.iter().map(|life| verdict.pod(life)).collect();
+    let pods: Vec<PodReport> = lives.iter().map(|life| reporter.pod(life)).collect();
     let ended = match outcome {
         Outcome::Complete => lives.iter().filter_map(|life| life.arrived).max().unwrap_or_default(),
         Outcome::Stuck => timeline.last_progress().as_millis() as u64,
         Outcome::Unfinished => plan.until.as_millis() as u64,
     };
     let (sequences, stalls): (Vec<_>, Vec<_>) =
-        seen.into_iter().map(|seen| (seen.report, seen.stall)).unzip();
+        verdicts.into_iter().map(|judged| (judged.report, judged.stall)).unzip();
     let never = match outcome {
-        Outcome::Stuck => never(&pods, &sequences, stalls.into_iter().flatten().collect(), verdict.wanting()),
+        Outcome::Stuck => {
+            never(&pods, &sequences, stalls.into_iter().flatten().collect(), reporter.lacking_workloads())
+        }
         Outcome::Complete | Outcome::Unfinished => Vec::new(),
     };
     Report {
@@ -60,20 +63,20 @@ pub fn report(
     }
 }
 
-struct Verdict<'a> {
+struct Reporter<'a> {
     causes: Causes<'a>,
     timeline: &'a Timeline,
-    lives: &'a [Life],
+    lives: &'a [PodLife],
 }
 
-/// A sequence, and why it goes on no further whatever its pods do.
-struct Seen {
+/// The report on a sequence, and why it is stuck for a reason of its own.
+struct SequenceVerdict {
     report: SequenceReport,
     stall: Option<Never>,
 }
 
-impl Verdict<'_> {
-    fn sequence(&self, entry: &SequenceEntry) -> Seen {
+impl Reporter<'_> {
+    fn sequence(&self, entry: &SequenceEntry) -> SequenceVerdict {
         let Causes { cluster, index, now, .. } = self.causes;
         let (namespace, name) = (entry.sequence.namespace.to_string(), entry.sequence.name.to_string());
         let stored = cluster.store.find(Kind::PodSequence, &namespace, &name);
@@ -107,7 +110,7 @@ impl Verdict<'_> {
             name,
         };
         let what = format!("podseq/{}", report.name);
-        Seen { stall: stall.map(|why| Never { what, pods: Vec::new(), why }), report }
+        SequenceVerdict { stall: stall.map(|why| Never { what, pods: Vec::new(), why }), report }
     }
 
     /// The pods of each group, by the place of both.
@@ -118,7 +121,7 @@ impl Verdict<'_> {
             let mut claims = self.causes.index.facts().claims_on(life.facts.uid);
             let claim = claims.find(|claim| claim.sequence == entry.sequence.uid);
             let group = match life.deleted {
-                // Who is gone is claimed by nobody any more.
+                // The index has no claims on a deleted pod.
                 Some(_) => spec
                     .groups
                     .iter()
@@ -150,7 +153,7 @@ impl Verdict<'_> {
         if let (Some(why), Members::Selector(selector)) = (&mut reason, &group.members)
             && why.code == "NothingMatches"
         {
-            why.hint = self.causes.labels_there(selector, namespace);
+            why.hint = self.causes.existing_labels(selector, namespace);
         }
         GroupReport {
             name: group.title.to_string(),
@@ -165,7 +168,7 @@ impl Verdict<'_> {
         }
     }
 
-    fn pod(&self, life: &Life) -> PodReport {
+    fn pod(&self, life: &PodLife) -> PodReport {
         let known = self.causes.index.cluster.pod(life.facts.uid);
         PodReport {
             namespace: life.namespace.clone(),
@@ -179,8 +182,8 @@ impl Verdict<'_> {
         }
     }
 
-    fn wanting(&self) -> Vec<Wanting> {
-        let all = arrived::wanting(self.causes.cluster).map(|(key, sentence)| Wanting {
+    fn lacking_workloads(&self) -> Vec<LackingWorkload> {
+        let all = arrived::lacking_workloads(self.causes.cluster).map(|(key, sentence)| LackingWorkload {
             namespace: key.namespace.to_string(),
             workload: format!("{}/{}", key.kind.info().name, key.name),
             why: self.causes.of_workload(key, sentence),

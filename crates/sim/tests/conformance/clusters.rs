@@ -8,7 +8,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use rollcall_api::names::OWN_NAMESPACE;
 use rollcall_controller::clock::Clock;
 use rollcall_sim::embedded::Embedded;
-use rollcall_sim::habits::Habits;
+use rollcall_sim::program_behaviour::ProgramBehaviour;
 use rollcall_sim::server::Shared;
 use rollcall_sim::store::Author;
 use rollcall_testbed::{Capacity, Cluster, Options};
@@ -52,12 +52,12 @@ impl Ours {
         let embedded = Embedded::new(clock, 1);
         let shared = embedded.shared.clone();
         // As quick as kwok.
-        shared.lock().habits = Habits {
+        shared.lock().programs = ProgramBehaviour {
             start: SignedDuration::from_millis(50),
             init: SignedDuration::from_millis(50),
             job: SignedDuration::from_millis(100),
             stop: SignedDuration::ZERO,
-            ..Habits::default()
+            ..ProgramBehaviour::default()
         };
         let ours = Ours { embedded, shared, clock };
         let namespace = json!({ "metadata": { "name": OWN_NAMESPACE } });

@@ -132,7 +132,7 @@ async fn a_node_is_deleted() {
 #[tokio::test(start_paused = true)]
 async fn heartbeats_if_they_are_wanted() {
     let world = World::with_nodes(&[]).await;
-    world.change(|cluster| cluster.habits.heartbeats = true);
+    world.change(|cluster| cluster.programs.heartbeats = true);
     world.node("n1", json!({}));
     world.run(25.0).await;
     let lease = rollcall_sim::store::Key::new(rollcall_sim::kinds::Kind::Lease, "kube-node-lease", "n1");

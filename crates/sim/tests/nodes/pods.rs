@@ -1,9 +1,9 @@
 //! Pods: what they wait for, what can be changed while they run, how they are deleted, what their status says.
 
 use crate::world::{World, annotations, both, pod_key};
-use rollcall_sim::habits::{Habits, Rule, Which};
 use rollcall_sim::kinds::Kind;
 use rollcall_sim::plan::Selector;
+use rollcall_sim::program_behaviour::{BehaviourRule, PodFilter, ProgramBehaviour};
 use serde_json::{Value, json};
 
 fn env_of(kind: &str, name: &str, key: &str, optional: bool) -> Value {
@@ -153,11 +153,17 @@ async fn rules_of_the_cluster() {
     let world = World::with_nodes(&["n1"]).await;
     let seconds = jiff::SignedDuration::from_secs;
     world.change(|cluster| {
-        let named = |pattern: &str| Which::Chosen(Selector::named(pattern));
-        let slow = Rule { pods: named("db-*"), ready_after: Some(seconds(9)), ..Rule::default() };
-        let broken =
-            Rule { pods: named("web-*"), fail_after: Some(seconds(2)), times: Some(1), ..Rule::default() };
-        cluster.habits = Habits { start: seconds(3), rules: vec![slow, broken], ..Habits::default() };
+        let named = |pattern: &str| PodFilter::Selected(Selector::named(pattern));
+        let slow =
+            BehaviourRule { pods: named("db-*"), ready_after: Some(seconds(9)), ..BehaviourRule::default() };
+        let broken = BehaviourRule {
+            pods: named("web-*"),
+            fail_after: Some(seconds(2)),
+            times: Some(1),
+            ..BehaviourRule::default()
+        };
+        cluster.programs =
+            ProgramBehaviour { start: seconds(3), rules: vec![slow, broken], ..ProgramBehaviour::default() };
     });
     world.pod("db-0", json!({}));
     world.pod("web-0", json!({}));

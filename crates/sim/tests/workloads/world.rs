@@ -88,7 +88,7 @@ impl World {
         let embedded = Embedded::new(clock, 7);
         let world = World { shared: embedded.shared.clone(), notes: Arc::default(), clock };
         // Here nothing ends unless it is told to.
-        world.shared.lock().habits.job = SignedDuration::from_hours(24 * 365);
+        world.shared.lock().programs.job = SignedDuration::from_hours(24 * 365);
         world.shared.lock().store.observe(Box::new(Eye(world.notes.clone())));
         for number in 1..=count {
             world.node(&format!("node-{number}"), json!({}), json!([]));

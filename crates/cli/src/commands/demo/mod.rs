@@ -60,11 +60,11 @@ pub fn run(arguments: Arguments) -> Result<Outcome> {
     let pace = if fast { Pace::AtOnce } else { Pace::starting_now(speed) };
     output::data(&introduction(speed, fast))?;
     let mut show = Show::new(pace);
-    let report = rollcall_sim::simulate_for(plan()?, LOOK_EVERY, &mut |moment| show.look(moment))?;
+    let report = rollcall_sim::simulate_for(plan()?, LOOK_EVERY, &mut |snapshot| show.update(snapshot))?;
     file.write_all(simulate::html(&report, "rollcall demo")?.as_bytes()).with_context(cannot)?;
     output::data(&format!("\n{}", simulate::picture(&report, false)))?;
     let page = page.canonicalize().unwrap_or(page);
-    output::data(&farewell(&page.display().to_string()))?;
+    output::data(&next_steps(&page.display().to_string()))?;
     Ok(simulate::outcome(&report))
 }
 
@@ -91,7 +91,7 @@ fn introduction(speed: f64, fast: bool) -> String {
     )
 }
 
-fn farewell(page: &str) -> String {
+fn next_steps(page: &str) -> String {
     let program = program();
     let next = [
         (format!("{program} demo --manifests > shop.yaml"), "what you have just seen"),

@@ -7,7 +7,7 @@ use crate::load::Loaded;
 use crate::output::{BAD, Format, STRONG, styled};
 use anyhow::Result;
 use rollcall_core::facts::{Pod, PodPhase};
-use rollcall_sim::Moment;
+use rollcall_sim::Snapshot;
 use std::time::{Duration, Instant};
 
 /// How time in the cluster goes by here.
@@ -43,23 +43,23 @@ impl Show {
         Show { pace, screen: Screen::new(Format::Text), failed: None, over: false }
     }
 
-    pub fn look(&mut self, moment: &Moment) -> Result<()> {
+    pub fn update(&mut self, snapshot: &Snapshot) -> Result<()> {
         // The run goes on for a moment to see whether all stays well; nobody has to watch that.
         if self.over {
             return Ok(());
         }
-        self.pace.wait(moment.at);
-        let Some(sequence) = moment.sequences().pop() else { return Ok(()) };
-        self.explain(moment)?;
+        self.pace.wait(snapshot.at);
+        let Some(sequence) = snapshot.sequences().pop() else { return Ok(()) };
+        self.explain(snapshot)?;
         let view = View::new(&sequence);
         self.over = view.settled().is_some();
-        self.screen.show(view, moment.now)?;
-        self.screen.tick(moment.now)
+        self.screen.show(view, snapshot.now)?;
+        self.screen.tick(snapshot.now)
     }
 
     /// From the first failure until it is overcome: why the last tier waits.
-    fn explain(&mut self, moment: &Moment) -> Result<()> {
-        let pods = moment.pods();
+    fn explain(&mut self, snapshot: &Snapshot) -> Result<()> {
+        let pods = snapshot.pods();
         let now = |pod: &Pod| pods.iter().find(|other| other.uid == pod.uid);
         match &self.failed {
             Some((failed, _)) if now(failed).is_none_or(|pod| pod.phase == PodPhase::Succeeded) => {
@@ -70,16 +70,16 @@ impl Show {
                 let failed = pods.iter().find(|pod| has_failed(pod));
                 let held = pods.iter().rfind(|pod| !pod.gates.is_empty());
                 self.failed = failed.cloned().zip(held.cloned());
-                self.say_why(moment)
+                self.show_reason(snapshot)
             }
-            Some(_) => self.say_why(moment),
+            Some(_) => self.show_reason(snapshot),
         }
     }
 
-    fn say_why(&mut self, moment: &Moment) -> Result<()> {
+    fn show_reason(&mut self, snapshot: &Snapshot) -> Result<()> {
         let Some((failed, held)) = &self.failed else { return Ok(()) };
         let loaded = Loaded {
-            index: moment.facts(),
+            index: snapshot.index(),
             namespace: held.namespace.to_string(),
             pod_names: Vec::new(),
             gaps: Vec::new(),
@@ -87,7 +87,7 @@ impl Show {
         let head = styled(BAD, format!("{} has failed, and what comes after it waits. Why?", failed.name));
         let command = styled(STRONG, format!("$ rollcall explain pod/{}", held.name));
         let why =
-            explain::pod(&loaded, &held.name, &CommandStyle::of_namespace(&loaded.namespace), moment.now)?;
+            explain::pod(&loaded, &held.name, &CommandStyle::of_namespace(&loaded.namespace), snapshot.now)?;
         self.screen.below(format!("\n{head}\n{command}\n{why}\n"))
     }
 }

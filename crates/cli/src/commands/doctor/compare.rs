@@ -28,7 +28,7 @@ pub fn strictly(ours: &Value, theirs: &Value, place: &str) -> Vec<Difference> {
 }
 
 /// `3 differences, the first at spec.a: "x" instead of "y"`.
-pub fn told(differences: &[Difference]) -> String {
+pub fn in_words(differences: &[Difference]) -> String {
     let Some(Difference { place, how }) = differences.first() else { return "no difference".into() };
     match differences.len() {
         1 => format!("at {place}: {how}"),
@@ -124,7 +124,7 @@ mod tests {
             &long,
         ];
         assert_eq!(found(ours.clone(), theirs.clone(), false), expected);
-        let told = told(&differences(&ours, &theirs, "spec"));
-        assert_eq!(told, "4 differences, the first at spec.a: 2 instead of 1");
+        let text = in_words(&differences(&ours, &theirs, "spec"));
+        assert_eq!(text, "4 differences, the first at spec.a: 2 instead of 1");
     }
 }

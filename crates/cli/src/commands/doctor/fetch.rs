@@ -1,7 +1,7 @@
-//! Asks the cluster for all that is judged. What may not be seen is remembered as that; nothing is written.
+//! Reads everything that is checked. An object that may not be read is kept as [`Fetched::Forbidden`]; nothing is written.
 
+use super::fetched::{ClusterView, Fetched, Installed, Probe, Version};
 use super::rights::{Right, needed};
-use super::seen::{Installed, Look, Probe, Seen, Version};
 use crate::commands::install::{Admission, Mode, id, objects};
 use crate::connect::Connection;
 use crate::load::{has_code, list, sequences_path};
@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 /// Questions asked at a time.
 const AT_ONCE: usize = 8;
 
-pub async fn fetch(connection: &Connection, namespace: &str) -> Result<Seen> {
+pub async fn fetch(connection: &Connection, namespace: &str) -> Result<ClusterView> {
     let ask = Ask { connection };
     // The first question tells whether there is anybody to ask.
     let (version, now) = ask.version().await?;
@@ -33,7 +33,7 @@ pub async fn fetch(connection: &Connection, namespace: &str) -> Result<Seen> {
     let of_service = selected(&format!("kubernetes.io/service-name={}", names::WEBHOOK_SERVICE));
     let of_controller = selected(&format!("app.kubernetes.io/name={}", names::CONTROLLER));
     let of_notes = selected(&format!("{}={}", names::NOTE_LABEL, names::NOTE_LABEL_VALUE));
-    let mut seen = Seen {
+    let mut seen = ClusterView {
         now,
         server: connection.server.clone(),
         version,
@@ -49,7 +49,7 @@ pub async fn fetch(connection: &Connection, namespace: &str) -> Result<Seen> {
         sequences: ask.list(&sequences_path(None), &all).await?,
         notes: ask.list(&here("api/v1", "configmaps"), &of_notes).await?,
         needed: 0,
-        missing: Look::Absent,
+        missing: Fetched::Absent,
         probe: None,
         namespace: namespace.to_owned(),
         objects,
@@ -68,7 +68,7 @@ struct Ask<'a> {
 
 impl Ask<'_> {
     /// The version of the API server, and its time.
-    async fn version(&self) -> Result<(Look<Version>, Timestamp)> {
+    async fn version(&self) -> Result<(Fetched<Version>, Timestamp)> {
         let client = &self.connection.client;
         let path = "/version";
         let explained = |error| self.connection.explained(error, "get the version of the API server");
@@ -77,25 +77,25 @@ impl Ask<'_> {
         let date = answer.headers().get("date").and_then(|date| date.to_str().ok());
         let parsed =
             date.and_then(|date| jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(date).ok());
-        let version: Look<Value> = self.get(path).await?;
+        let version: Fetched<Value> = self.get(path).await?;
         let version = match version {
-            Look::There(version) => {
+            Fetched::Found(version) => {
                 let digits = version["minor"]
                     .as_str()
                     .unwrap_or_default()
                     .trim_end_matches(|c: char| !c.is_ascii_digit());
                 let text =
                     version["gitVersion"].as_str().unwrap_or_default().trim_start_matches('v').to_owned();
-                digits.parse().map_or(Look::Absent, |minor| Look::There(Version { minor, text }))
+                digits.parse().map_or(Fetched::Absent, |minor| Fetched::Found(Version { minor, text }))
             }
-            Look::Absent => Look::Absent,
-            Look::Closed(why) => Look::Closed(why),
+            Fetched::Absent => Fetched::Absent,
+            Fetched::Forbidden(why) => Fetched::Forbidden(why),
         };
         Ok((version, parsed.unwrap_or_else(Timestamp::now)))
     }
 
     /// Everything that this program could have installed.
-    async fn objects(&self, namespace: &str) -> Result<BTreeMap<String, Look<Value>>> {
+    async fn objects(&self, namespace: &str) -> Result<BTreeMap<String, Fetched<Value>>> {
         let installs = [
             objects(Mode::Lite, None, namespace),
             objects(Mode::Full, Some(Admission::Policies), namespace),
@@ -103,23 +103,25 @@ impl Ask<'_> {
         ];
         let paths: BTreeMap<String, String> =
             installs.iter().flatten().filter_map(|object| Some((id(object), path(object)?))).collect();
-        let looks =
+        let fetched =
             stream::iter(paths).map(|(id, path)| async move { anyhow::Ok((id, self.get(&path).await?)) });
-        let looks: Vec<Result<(String, Look<Value>)>> = looks.buffered(AT_ONCE).collect().await;
-        looks.into_iter().collect()
+        let fetched: Vec<Result<(String, Fetched<Value>)>> = fetched.buffered(AT_ONCE).collect().await;
+        fetched.into_iter().collect()
     }
 
-    async fn get(&self, path: &str) -> Result<Look<Value>> {
+    async fn get(&self, path: &str) -> Result<Fetched<Value>> {
         let answer = self.connection.client.request(request("GET", path, None, Vec::new())).await;
-        self.look(answer, || format!("get {}", told(path)))
+        self.fetched(answer, || format!("get {}", resource_in_words(path)))
     }
 
     async fn list<T: DeserializeOwned + Clone>(
         &self,
         path: &str,
         params: &ListParams,
-    ) -> Result<Look<Vec<T>>> {
-        self.look(list(self.connection, path, params).await, || format!("list {}", told(path)))
+    ) -> Result<Fetched<Vec<T>>> {
+        self.fetched(list(self.connection, path, params).await, || {
+            format!("list {}", resource_in_words(path))
+        })
     }
 
     async fn post(&self, path: &str, body: &Value) -> Result<Value, Error> {
@@ -128,16 +130,20 @@ impl Ask<'_> {
     }
 
     /// An answer, or why there is none. Only an API server that is not there, or does not know us, ends it all.
-    fn look<T>(&self, answer: Result<T, Error>, doing: impl Fn() -> String) -> Result<Look<T>> {
+    fn fetched<T>(&self, answer: Result<T, Error>, doing: impl Fn() -> String) -> Result<Fetched<T>> {
         match answer {
-            Ok(value) => Ok(Look::There(value)),
-            Err(error) if has_code(&error, 404) => Ok(Look::Absent),
-            Err(error) if has_code(&error, 403) => Ok(Look::Closed(format!("not allowed to {}", doing()))),
+            Ok(value) => Ok(Fetched::Found(value)),
+            Err(error) if has_code(&error, 404) => Ok(Fetched::Absent),
+            Err(error) if has_code(&error, 403) => {
+                Ok(Fetched::Forbidden(format!("not allowed to {}", doing())))
+            }
             Err(error) if matches!(error, Error::Service(_)) || has_code(&error, 401) => {
                 Err(self.connection.explained(error, &doing()))
             }
-            Err(Error::Api(status)) => Ok(Look::Closed(format!("cannot {}: {}", doing(), status.message))),
-            Err(error) => Ok(Look::Closed(format!("cannot {}: {error}", doing()))),
+            Err(Error::Api(status)) => {
+                Ok(Fetched::Forbidden(format!("cannot {}: {}", doing(), status.message)))
+            }
+            Err(error) => Ok(Fetched::Forbidden(format!("cannot {}: {error}", doing()))),
         }
     }
 
@@ -147,27 +153,27 @@ impl Ask<'_> {
         rights: Vec<Right>,
         installed: &Installed,
         namespace: &str,
-    ) -> Result<Look<Vec<Right>>> {
+    ) -> Result<Fetched<Vec<Right>>> {
         let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
         let answers = stream::iter(rights).map(|right| async move {
             let answer = self.post(path, &right.review(&installed.account, namespace)).await;
-            (right, self.look(answer, || format!("create {}", told(path))))
+            (right, self.fetched(answer, || format!("create {}", resource_in_words(path))))
         });
-        let answers: Vec<(Right, Result<Look<Value>>)> = answers.buffered(AT_ONCE).collect().await;
+        let answers: Vec<(Right, Result<Fetched<Value>>)> = answers.buffered(AT_ONCE).collect().await;
         let mut missing = Vec::new();
         for (right, answer) in answers {
             match answer? {
-                Look::There(review) if review["status"]["allowed"] == true => {}
-                Look::There(_) => missing.push(right),
-                Look::Absent => {}
-                Look::Closed(why) => return Ok(Look::Closed(why)),
+                Fetched::Found(review) if review["status"]["allowed"] == true => {}
+                Fetched::Found(_) => missing.push(right),
+                Fetched::Absent => {}
+                Fetched::Forbidden(why) => return Ok(Fetched::Forbidden(why)),
             }
         }
-        Ok(Look::There(missing))
+        Ok(Fetched::Found(missing))
     }
 
     /// Tries to create a pod that a sequence claims, where pods are to get their gate. It is a dry run.
-    async fn probe(&self, seen: &Seen, installed: &Installed) -> Result<Option<Look<Probe>>> {
+    async fn probe(&self, seen: &ClusterView, installed: &Installed) -> Result<Option<Fetched<Probe>>> {
         let Some((namespace, sequence, gate)) =
             claimant(seen).filter(|_| installed.policies || installed.webhook)
         else {
@@ -179,27 +185,27 @@ impl Ask<'_> {
             Err(Error::Api(status))
                 if status.code == 403 && !status.message.contains("cannot create resource") =>
             {
-                Look::Closed(format!("refused in namespace {namespace}: {}", status.message))
+                Fetched::Forbidden(format!("refused in namespace {namespace}: {}", status.message))
             }
-            answer => self.look(answer, || format!("create pods in namespace {namespace}"))?,
+            answer => self.fetched(answer, || format!("create pods in namespace {namespace}"))?,
         };
         Ok(Some(match answer {
-            Look::There(pod) => {
+            Fetched::Found(pod) => {
                 let gates = pod["spec"]["schedulingGates"].as_array().cloned().unwrap_or_default();
-                Look::There(Probe {
+                Fetched::Found(Probe {
                     gated: gates.iter().any(|there| there["name"] == gate),
                     namespace,
                     sequence,
                 })
             }
-            Look::Absent => Look::Absent,
-            Look::Closed(why) => Look::Closed(why),
+            Fetched::Absent => Fetched::Absent,
+            Fetched::Forbidden(why) => Fetched::Forbidden(why),
         }))
     }
 }
 
 /// A sequence in a namespace whose pods get their gates: the namespace, its name and its gate.
-fn claimant(seen: &Seen) -> Option<(String, String, String)> {
+fn claimant(seen: &ClusterView) -> Option<(String, String, String)> {
     let enabled = |namespace: &&NamespaceObject| {
         let labels = namespace.metadata.labels.iter().flatten();
         let mut labels = labels.filter(|(key, _)| *key == names::ENABLED_LABEL);
@@ -207,8 +213,8 @@ fn claimant(seen: &Seen) -> Option<(String, String, String)> {
             && namespace.metadata.deletion_timestamp.is_none()
     };
     let namespaces: Vec<&str> =
-        seen.namespaces.there()?.iter().filter(enabled).map(|object| object.metadata.name.as_str()).collect();
-    seen.sequences.there()?.iter().map(SequenceObject::facts).find_map(|sequence| {
+        seen.namespaces.found()?.iter().filter(enabled).map(|object| object.metadata.name.as_str()).collect();
+    seen.sequences.found()?.iter().map(SequenceObject::facts).find_map(|sequence| {
         let spec = sequence.spec.ok()?;
         let here = spec.pod_namespace == sequence.namespace && namespaces.contains(&&*sequence.namespace);
         here.then(|| (sequence.namespace.to_string(), sequence.name.to_string(), spec.gate.to_string()))
@@ -236,7 +242,7 @@ fn pod_on_trial(sequence: &str) -> Value {
     })
 }
 
-/// Where an object is; `None` for what is not judged.
+/// The path of an object; `None` for a kind that is not checked.
 fn path(object: &Value) -> Option<String> {
     let kind = object["kind"].as_str()?;
     if matches!(kind, "Namespace" | "ResourceQuota" | "ServiceAccount" | "PodDisruptionBudget") {
@@ -255,7 +261,7 @@ fn path(object: &Value) -> Option<String> {
 }
 
 /// A path in words: `deployments.apps in namespace x`.
-fn told(path: &str) -> String {
+fn resource_in_words(path: &str) -> String {
     let parts: Vec<&str> = path.split('?').next().unwrap_or_default().split('/').skip(1).collect();
     let (group, rest) = match parts.as_slice() {
         ["api", _version, rest @ ..] => ("", rest),
@@ -305,7 +311,7 @@ mod tests {
             ("/apis/apps/v1/namespaces/x/deployments/y", "deployments.apps in namespace x"),
             ("/api/v1/namespaces/x/pods?dryRun=All", "pods in namespace x"),
         ] {
-            assert_eq!(told(path), expected);
+            assert_eq!(resource_in_words(path), expected);
         }
     }
 }

@@ -1,23 +1,23 @@
 //! `rollcall doctor`: is the installation well, and what repairs it if not.
 //!
 //! ```text
-//! fetch (what there is) ──▶ Seen ──▶ check (pure) ──▶ findings ──▶ print
+//! fetch (what there is) ──▶ ClusterView ──▶ check (pure) ──▶ findings ──▶ print
 //! ```
 //!
 //! What is right is what `rollcall install` prints; there is no second list of objects, rules or names here.
 
 mod check;
+mod command_line;
 mod compare;
 mod fetch;
+mod fetched;
 mod finding;
 mod print;
 mod rights;
-mod seen;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
-mod voice;
 
 use crate::cli::Access;
 use crate::commands::install;
@@ -25,8 +25,8 @@ use crate::connect::{Connection, REQUEST_TIMEOUT};
 use crate::outcome::Outcome;
 use crate::output::{self, Format};
 use anyhow::Result;
+use command_line::CommandLine;
 use rollcall_api::names;
-use voice::Voice;
 
 /// Check the installation, and print the command that repairs each finding
 #[derive(clap::Args, Debug)]
@@ -51,7 +51,7 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     let Arguments { namespace, output } = arguments;
     let connection = Connection::open(&access, Some(&namespace), REQUEST_TIMEOUT).await?;
     let seen = fetch::fetch(&connection, &namespace).await?;
-    let findings = check::all(&seen, &Voice::new(&access, &namespace));
+    let findings = check::all(&seen, &CommandLine::new(&access, &namespace));
     match output {
         Format::Text => output::data(&print::text(&findings))?,
         Format::Json => output::json(&print::json(&seen.server, &findings))?,

@@ -1,7 +1,7 @@
 //! Installations as they should be, for tests to break: the manifests themselves, as if the cluster had them.
 
+use super::fetched::{CONFIGURATION, ClusterView, DEFINITION, DEPLOYMENT, Fetched, Version};
 use super::rights::needed;
-use super::seen::{CONFIGURATION, DEFINITION, DEPLOYMENT, Look, Seen, Version};
 use crate::commands::install::{Admission, Mode, id, objects};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
@@ -18,32 +18,32 @@ pub fn now() -> Timestamp {
     crate::testing::now()
 }
 
-pub fn lite() -> Seen {
+pub fn lite() -> ClusterView {
     installed(Mode::Lite, None)
 }
 
 /// Full mode with policies.
-pub fn full() -> Seen {
+pub fn full() -> ClusterView {
     installed(Mode::Full, Some(Admission::Policies))
 }
 
 /// Full mode with the webhook, and a certificate of 90 days that is one day old.
-pub fn webhook() -> Seen {
+pub fn webhook() -> ClusterView {
     let mut seen = installed(Mode::Full, Some(Admission::Webhook));
     certify(&mut seen, 1, 90, true, &rollcall_webhook::hosts(NAMESPACE));
     seen.slices =
-        Look::There(vec![json!({"endpoints": [{"conditions": {"ready": true}}, {"conditions": {}}]})]);
+        Fetched::Found(vec![json!({"endpoints": [{"conditions": {"ready": true}}, {"conditions": {}}]})]);
     seen
 }
 
 /// Puts a certificate there that is trusted, and that is `age` of its `life` days old.
-pub fn certify(seen: &mut Seen, age: u64, life: u64, managed: bool, hosts: &[String]) {
+pub fn certify(seen: &mut ClusterView, age: u64, life: u64, managed: bool, hosts: &[String]) {
     let made = now() - Duration::from_secs(age * DAY);
     let made = make(hosts, made, Duration::from_secs(life * DAY)).expect("a certificate");
     let held = Held::default().replaced(made);
     let pair = held.current.clone().expect("one");
     let text = |text: &str| STANDARD.encode(text);
-    seen.secret = Look::There(json!({
+    seen.secret = Fetched::Found(json!({
         "metadata": {"annotations": {names::MANAGED_CERTIFICATES: managed.to_string()}},
         "data": {"tls.crt": text(&pair.chain), "tls.key": text(&pair.key), "ca.crt": text(&held.authorities)},
     }));
@@ -54,32 +54,32 @@ pub fn certify(seen: &mut Seen, age: u64, life: u64, managed: bool, hosts: &[Str
     });
 }
 
-fn installed(mode: Mode, admission: Option<Admission>) -> Seen {
+fn installed(mode: Mode, admission: Option<Admission>) -> ClusterView {
     let there = objects(mode, admission, NAMESPACE).into_iter();
-    let mut seen = Seen {
+    let mut seen = ClusterView {
         now: now(),
         server: "https://cluster:6443/".into(),
-        version: Look::There(Version { minor: 36, text: "1.36.4".into() }),
+        version: Fetched::Found(Version { minor: 36, text: "1.36.4".into() }),
         namespace: NAMESPACE.into(),
-        objects: there.map(|object| (id(&object), Look::There(object))).collect(),
-        lease: Look::There(json!({
+        objects: there.map(|object| (id(&object), Fetched::Found(object))).collect(),
+        lease: Fetched::Found(json!({
             "metadata": {"annotations": {names::LEASE_VERSION: env!("CARGO_PKG_VERSION")}},
             "spec": {
                 "holderIdentity": "pod-sequence-controller-7d4b9-x2x4z_5d3a1f09", "leaseDurationSeconds": 15,
                 "renewTime": (now() - Duration::from_secs(3)).to_string(),
             },
         })),
-        secret: Look::Absent,
-        slices: Look::There(Vec::new()),
-        budgets: Look::There(vec![json!({})]),
-        replicas: Look::There(Vec::new()),
-        unbound: Look::There(Vec::new()),
-        nodes: Look::There(Vec::new()),
-        namespaces: Look::There(vec![namespace("default", json!({}))]),
-        sequences: Look::There(vec![crate::testing::sequence(crate::testing::shop())]),
-        notes: Look::There(Vec::new()),
+        secret: Fetched::Absent,
+        slices: Fetched::Found(Vec::new()),
+        budgets: Fetched::Found(vec![json!({})]),
+        replicas: Fetched::Found(Vec::new()),
+        unbound: Fetched::Found(Vec::new()),
+        nodes: Fetched::Found(Vec::new()),
+        namespaces: Fetched::Found(vec![namespace("default", json!({}))]),
+        sequences: Fetched::Found(vec![crate::testing::sequence(crate::testing::shop())]),
+        notes: Fetched::Found(Vec::new()),
         needed: needed(mode, admission == Some(Admission::Webhook), NAMESPACE).len(),
-        missing: Look::There(Vec::new()),
+        missing: Fetched::Found(Vec::new()),
         probe: None,
     };
     change(&mut seen, DEPLOYMENT, |deployment| {
@@ -91,9 +91,9 @@ fn installed(mode: Mode, admission: Option<Admission>) -> Seen {
     seen
 }
 
-pub fn change(seen: &mut Seen, id: &str, how: impl FnOnce(&mut Value)) {
+pub fn change(seen: &mut ClusterView, id: &str, how: impl FnOnce(&mut Value)) {
     match seen.objects.get_mut(id) {
-        Some(Look::There(object)) => how(object),
+        Some(Fetched::Found(object)) => how(object),
         other => panic!("{id} is {other:?}"),
     }
 }

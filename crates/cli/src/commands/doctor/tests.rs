@@ -1,11 +1,11 @@
 //! Breaks an installation in one way at a time, and looks at what is said about it.
 
 use super::check::all;
+use super::fetched::{CONFIGURATION, ClusterView, DEFINITION, DEPLOYMENT, Fetched, Probe, SERVICE, Version};
 use super::finding::{Finding, Level, outcome};
 use super::rights::needed;
-use super::seen::{CONFIGURATION, DEFINITION, DEPLOYMENT, Look, Probe, SERVICE, Seen, Version};
 use super::testing::{NAMESPACE, certify, change, full, lite, namespace, node, now, webhook};
-use super::{print, voice::Voice};
+use super::{command_line::CommandLine, print};
 use crate::cli::Access;
 use crate::commands::install::Mode;
 use crate::outcome::Outcome;
@@ -18,14 +18,14 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// One thing that is broken.
-type Break = (&'static str, fn() -> Seen, fn(&mut Seen));
+type Break = (&'static str, fn() -> ClusterView, fn(&mut ClusterView));
 
-fn findings(seen: &Seen) -> Vec<Finding> {
-    all(seen, &Voice::new(&Access::default(), NAMESPACE))
+fn findings(seen: &ClusterView) -> Vec<Finding> {
+    all(seen, &CommandLine::new(&Access::default(), NAMESPACE))
 }
 
-/// What is said besides of what is well.
-fn told(breaks: &[Break]) -> String {
+/// The findings of each broken installation, except those that are ok.
+fn findings_of(breaks: &[Break]) -> String {
     let mut text = String::new();
     for (name, before, how) in breaks {
         let mut seen = before();
@@ -37,14 +37,14 @@ fn told(breaks: &[Break]) -> String {
     text
 }
 
-fn absent(seen: &mut Seen, id: &str) {
-    seen.objects.insert(id.into(), Look::Absent);
+fn absent(seen: &mut ClusterView, id: &str) {
+    seen.objects.insert(id.into(), Fetched::Absent);
 }
 
-fn shop(change: impl FnOnce(&mut Value)) -> Look<Vec<rollcall_api::sequence::SequenceObject>> {
+fn shop(change: impl FnOnce(&mut Value)) -> Fetched<Vec<rollcall_api::sequence::SequenceObject>> {
     let mut shop = testing::shop();
     change(&mut shop);
-    Look::There(vec![testing::sequence(shop)])
+    Fetched::Found(vec![testing::sequence(shop)])
 }
 
 #[test]
@@ -61,8 +61,8 @@ fn what_is_as_it_should_be_is_ok() {
 
 #[test]
 fn the_server_and_the_definition() {
-    let text = told(&[
-        ("too old", lite, |seen| seen.version = Look::There(Version { minor: 32, text: "1.32.1".into() })),
+    let text = findings_of(&[
+        ("too old", lite, |seen| seen.version = Fetched::Found(Version { minor: 32, text: "1.32.1".into() })),
         ("missing", lite, |seen| absent(seen, DEFINITION)),
         ("not established", lite, |seen| {
             change(seen, DEFINITION, |crd| crd["status"]["conditions"] = json!([]))
@@ -82,7 +82,7 @@ fn the_server_and_the_definition() {
                         .pop(),
                 );
             });
-            let Look::There(lease) = &mut seen.lease else { panic!("no lease") };
+            let Fetched::Found(lease) = &mut seen.lease else { panic!("no lease") };
             lease["metadata"]["annotations"][names::LEASE_VERSION] = "99.0.0".into();
         }),
         ("being deleted", lite, |seen| {
@@ -96,14 +96,14 @@ fn the_server_and_the_definition() {
 
 #[test]
 fn the_controller() {
-    fn stale(seen: &mut Seen) {
-        let Look::There(lease) = &mut seen.lease else { panic!("no lease") };
+    fn stale(seen: &mut ClusterView) {
+        let Fetched::Found(lease) = &mut seen.lease else { panic!("no lease") };
         lease["spec"]["renewTime"] = (now() - Duration::from_secs(300)).to_string().into();
     }
-    let text = told(&[
+    let text = findings_of(&[
         ("not installed", full, |seen| {
             absent(seen, DEPLOYMENT);
-            seen.lease = Look::Absent;
+            seen.lease = Fetched::Absent;
         }),
         ("runs elsewhere", lite, |seen| absent(seen, DEPLOYMENT)),
         ("scaled to 0", full, |seen| {
@@ -115,18 +115,18 @@ fn the_controller() {
             let mut pod = testing::unready("pod-sequence-controller-7d4b9-x2x4z");
             pod["status"]["containerStatuses"][0]["state"] =
                 json!({"waiting": {"reason": "ImagePullBackOff"}});
-            seen.replicas = Look::There(vec![testing::pod(pod)]);
-            seen.lease = Look::Absent;
+            seen.replicas = Fetched::Found(vec![testing::pod(pod)]);
+            seen.lease = Fetched::Absent;
         }),
         ("one of two ready", full, |seen| {
             change(seen, DEPLOYMENT, |deployment| deployment["status"]["readyReplicas"] = 1.into());
         }),
         ("lease not renewed", lite, stale),
         ("lease given back", full, |seen| {
-            seen.lease = Look::There(json!({"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}}));
+            seen.lease = Fetched::Found(json!({"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}}));
         }),
         ("older, by its tag", lite, |seen| {
-            let Look::There(lease) = &mut seen.lease else { panic!("no lease") };
+            let Fetched::Found(lease) = &mut seen.lease else { panic!("no lease") };
             lease["metadata"]["annotations"][names::LEASE_VERSION] = "0.0.9".into();
             change(seen, DEPLOYMENT, |deployment| {
                 deployment["spec"]["template"]["spec"]["containers"][0]["image"] =
@@ -136,20 +136,20 @@ fn the_controller() {
         ("one replica in Full mode", full, |seen| {
             change(seen, DEPLOYMENT, |deployment| deployment["spec"]["replicas"] = 1.into());
         }),
-        ("two replicas and no budget", full, |seen| seen.budgets = Look::There(Vec::new())),
+        ("two replicas and no budget", full, |seen| seen.budgets = Fetched::Found(Vec::new())),
     ]);
     insta::assert_snapshot!(text);
 }
 
 #[test]
 fn permissions() {
-    let text = told(&[
+    let text = findings_of(&[
         ("two missing", full, |seen| {
             let rights = needed(Mode::Full, false, NAMESPACE).into_iter();
             let missing =
                 |resource: &str, verb: &str| resource == "nodes" || resource == "pods" && verb == "patch";
             seen.missing =
-                Look::There(rights.filter(|right| missing(&right.resource, &right.verb)).collect());
+                Fetched::Found(rights.filter(|right| missing(&right.resource, &right.verb)).collect());
         }),
         ("one more", lite, |seen| {
             change(seen, "ClusterRole/pod-sequence-controller-lite", |role| {
@@ -158,7 +158,7 @@ fn permissions() {
         }),
         ("of Full mode", lite, |seen| {
             seen.objects
-                .insert("ClusterRoleBinding/pod-sequence-controller-nodes".into(), Look::There(json!({})));
+                .insert("ClusterRoleBinding/pod-sequence-controller-nodes".into(), Fetched::Found(json!({})));
         }),
     ]);
     insta::assert_snapshot!(text);
@@ -166,11 +166,11 @@ fn permissions() {
 
 #[test]
 fn admission() {
-    let text = told(&[
+    let text = findings_of(&[
         ("none", full, |seen| seen.objects.retain(|id, _| !id.contains("AdmissionPolicy"))),
         ("none, before 1.36", full, |seen| {
             seen.objects.retain(|id, _| !id.contains("AdmissionPolicy"));
-            seen.version = Look::There(Version { minor: 35, text: "1.35.0".into() });
+            seen.version = Fetched::Found(Version { minor: 35, text: "1.35.0".into() });
         }),
         ("a binding missing", full, |seen| {
             absent(seen, "MutatingAdmissionPolicyBinding/podsequence-pod-gates")
@@ -190,13 +190,13 @@ fn admission() {
             });
         }),
         ("both", webhook, |seen| {
-            for (id, look) in full().objects {
-                seen.objects.entry(id).or_insert(look);
+            for (id, fetched) in full().objects {
+                seen.objects.entry(id).or_insert(fetched);
             }
         }),
         ("a pod without its gate", full, |seen| {
             let probe = Probe { namespace: "default".into(), sequence: "shop".into(), gated: false };
-            seen.probe = Some(Look::There(probe));
+            seen.probe = Some(Fetched::Found(probe));
         }),
         ("the webhook in Lite mode", lite, |seen| {
             let there = webhook().objects.remove(CONFIGURATION).expect("it");
@@ -211,10 +211,10 @@ fn admission() {
         ("no Service", webhook, |seen| absent(seen, SERVICE)),
         ("a Service that selects others", webhook, |seen| {
             change(seen, SERVICE, |service| service["spec"]["selector"] = json!({"app": "x"}));
-            seen.slices = Look::There(vec![json!({"endpoints": null})]);
+            seen.slices = Fetched::Found(vec![json!({"endpoints": null})]);
         }),
         ("no endpoint ready", webhook, |seen| {
-            seen.slices = Look::There(vec![json!({"endpoints": [{"conditions": {"ready": false}}]})]);
+            seen.slices = Fetched::Found(vec![json!({"endpoints": [{"conditions": {"ready": false}}]})]);
         }),
     ]);
     insta::assert_snapshot!(text);
@@ -222,11 +222,11 @@ fn admission() {
 
 #[test]
 fn certificates() {
-    let text = told(&[
-        ("none", webhook, |seen| seen.secret = Look::Absent),
-        ("empty", webhook, |seen| seen.secret = Look::There(json!({"data": {"tls.crt": ""}}))),
+    let text = findings_of(&[
+        ("none", webhook, |seen| seen.secret = Fetched::Absent),
+        ("empty", webhook, |seen| seen.secret = Fetched::Found(json!({"data": {"tls.crt": ""}}))),
         ("unreadable", webhook, |seen| {
-            let Look::There(secret) = &mut seen.secret else { panic!("no Secret") };
+            let Fetched::Found(secret) = &mut seen.secret else { panic!("no Secret") };
             secret["data"]["tls.key"] = "eA==".into();
         }),
         ("expired", webhook, |seen| certify(seen, 100, 90, true, &rollcall_webhook::hosts(NAMESPACE))),
@@ -265,7 +265,7 @@ fn certificates_in_time_are_ok() {
 
 #[test]
 fn sequences() {
-    let text = told(&[
+    let text = findings_of(&[
         ("Node scope in Lite mode", lite, |seen| {
             seen.sequences = shop(|shop| shop["spec"]["scope"] = "Node".into())
         }),
@@ -273,7 +273,7 @@ fn sequences() {
             seen.sequences = shop(|shop| shop["spec"]["namespace"] = "there".into());
             let annotations = json!({"annotations": {names::ALLOW_FROM: "ops"}});
             seen.namespaces =
-                Look::There(vec![namespace("default", json!({})), namespace("there", annotations)]);
+                Fetched::Found(vec![namespace("default", json!({})), namespace("there", annotations)]);
         }),
         ("a namespace that is not there", lite, |seen| {
             seen.sequences = shop(|shop| shop["spec"]["namespace"] = "there".into());
@@ -295,10 +295,10 @@ fn sequences() {
 fn leftovers() {
     const GONE: &str = "22222222-2222-4222-8222-222222222222";
     const KEY: &str = "podsequence.example.com/default.shop.db-blocked";
-    fn pods(seen: &mut Seen, names: &[&str]) {
-        seen.unbound = Look::There(names.iter().map(|name| testing::pod(testing::held(name))).collect());
+    fn pods(seen: &mut ClusterView, names: &[&str]) {
+        seen.unbound = Fetched::Found(names.iter().map(|name| testing::pod(testing::held(name))).collect());
     }
-    let text = told(&[
+    let text = findings_of(&[
         ("a pod that nobody claims", lite, |seen| pods(seen, &["web", "stray"])),
         ("many of them", lite, |seen| pods(seen, &["a", "b", "c", "d", "e"])),
         ("a claim through another gate", lite, |seen| {
@@ -311,7 +311,7 @@ fn leftovers() {
         }),
         ("marks on nodes", full, |seen| {
             let journal = json!({(journal_key(Uid::new(GONE))): journal_text(&Journal::default())});
-            seen.nodes = Look::There(vec![
+            seen.nodes = Fetched::Found(vec![
                 node("a", json!({(KEY): GONE}), json!([]), json!({})),
                 node(
                     "b",
@@ -323,16 +323,16 @@ fn leftovers() {
         }),
         ("marks of a sequence that is there", full, |seen| {
             let uid = testing::shop()["metadata"]["uid"].clone();
-            seen.nodes = Look::There(vec![node("a", json!({(KEY): uid}), json!([]), json!({}))]);
+            seen.nodes = Fetched::Found(vec![node("a", json!({(KEY): uid}), json!([]), json!({}))]);
         }),
         ("the same in Lite mode", lite, |seen| {
             let uid = testing::shop()["metadata"]["uid"].clone();
-            seen.nodes = Look::There(vec![node("a", json!({(KEY): uid}), json!([]), json!({}))]);
+            seen.nodes = Fetched::Found(vec![node("a", json!({(KEY): uid}), json!([]), json!({}))]);
         }),
         ("a note", lite, |seen| {
             let note =
                 json!({"metadata": {"name": format!("podsequence-note-{GONE}"), "uid": "n"}, "data": {}});
-            seen.notes = Look::There(vec![serde_json::from_value(note).expect("a note")]);
+            seen.notes = Fetched::Found(vec![serde_json::from_value(note).expect("a note")]);
         }),
     ]);
     insta::assert_snapshot!(text);
@@ -342,14 +342,14 @@ fn leftovers() {
 #[test]
 fn what_may_not_be_seen_is_said() {
     let mut seen = webhook();
-    let closed = |what: &str| format!("not allowed to {what}");
-    seen.version = Look::Closed(closed("get version"));
-    seen.objects.values_mut().for_each(|look| *look = Look::Closed(closed("get them")));
-    seen.lease = Look::Closed(closed("get leases"));
-    seen.unbound = Look::Closed(closed("list pods"));
-    seen.nodes = Look::Closed(closed("list nodes"));
-    seen.namespaces = Look::Closed(closed("list namespaces"));
-    seen.notes = Look::Closed(closed("list configmaps"));
+    let not_allowed = |what: &str| format!("not allowed to {what}");
+    seen.version = Fetched::Forbidden(not_allowed("get version"));
+    seen.objects.values_mut().for_each(|fetched| *fetched = Fetched::Forbidden(not_allowed("get them")));
+    seen.lease = Fetched::Forbidden(not_allowed("get leases"));
+    seen.unbound = Fetched::Forbidden(not_allowed("list pods"));
+    seen.nodes = Fetched::Forbidden(not_allowed("list nodes"));
+    seen.namespaces = Fetched::Forbidden(not_allowed("list namespaces"));
+    seen.notes = Fetched::Forbidden(not_allowed("list configmaps"));
     let found = findings(&seen);
     assert_eq!(outcome(&found), Outcome::Impossible);
     let text = anstream::adapter::strip_str(&print::text(&found)).to_string();

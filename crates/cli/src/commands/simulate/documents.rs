@@ -2,7 +2,7 @@
 //!
 //! JSON is read as what it also is, YAML: so both get the same checks and the same messages.
 
-use super::places::{Place, Places, Step};
+use super::source_spans::{PathSegment, SourceSpan, SourceSpans};
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use anyhow::{Result, anyhow};
 use rollcall_sim::plan::{Given, Origin};
@@ -20,7 +20,7 @@ const DEEPEST: usize = 128;
 pub struct Problem {
     pub what: String,
     pub expected: String,
-    pub place: Place,
+    pub place: SourceSpan,
     pub help: Option<String>,
 }
 
@@ -44,13 +44,13 @@ pub fn options() -> Options {
 
 /// The objects of one source: lists unpacked, empty documents left out.
 pub fn objects(file: &str, text: &str) -> Result<Vec<Given>> {
-    let source = Source { file, text, places: Places::of(text) };
+    let source = Source { file, text, spans: SourceSpans::of(text) };
     let documents: Vec<Spanned<Value>> = serde_saphyr::from_multiple_with_options(text, options())
         .map_err(|error| source.problem(syntax(text, &error)))?;
     let mut objects = Vec::new();
     for (number, document) in documents.into_iter().enumerate() {
-        let (place, value) = (Place::at(text, document.referenced), document.value);
-        source.take(value, &mut vec![Step::Document(number)], place, &mut objects)?;
+        let (place, value) = (SourceSpan::at(text, document.referenced), document.value);
+        source.take(value, &mut vec![PathSegment::Document(number)], place, &mut objects)?;
     }
     Ok(objects)
 }
@@ -58,15 +58,22 @@ pub fn objects(file: &str, text: &str) -> Result<Vec<Given>> {
 struct Source<'a> {
     file: &'a str,
     text: &'a str,
-    places: Places<'a>,
+    spans: SourceSpans<'a>,
 }
 
 impl Source<'_> {
-    fn take(&self, value: Value, path: &mut Vec<Step>, place: Place, objects: &mut Vec<Given>) -> Result<()> {
+    fn take(
+        &self,
+        value: Value,
+        path: &mut Vec<PathSegment>,
+        place: SourceSpan,
+        objects: &mut Vec<Given>,
+    ) -> Result<()> {
         let refuse = |problem: super::object::Problem| {
             let super::object::Problem { what, expected, at } = problem;
-            let steps: Vec<Step> = path.iter().cloned().chain(at.into_iter().map(Step::Key)).collect();
-            let place = self.places.find(&steps).unwrap_or_else(|| place.clone());
+            let segments: Vec<PathSegment> =
+                path.iter().cloned().chain(at.into_iter().map(PathSegment::Key)).collect();
+            let place = self.spans.find(&segments).unwrap_or_else(|| place.clone());
             self.problem(Problem { what, expected, place, help: None })
         };
         super::object::check(&value).map_err(refuse)?;
@@ -85,8 +92,8 @@ impl Source<'_> {
             }));
         }
         for (number, item) in items.into_iter().enumerate() {
-            path.extend([Step::Key("items".into()), Step::Item(number)]);
-            let place = self.places.find(path).unwrap_or_else(|| place.clone());
+            path.extend([PathSegment::Key("items".into()), PathSegment::Item(number)]);
+            let place = self.spans.find(path).unwrap_or_else(|| place.clone());
             self.take(item, path, place, objects)?;
             path.truncate(path.len() - 2);
         }
@@ -126,7 +133,7 @@ fn document_number(text: &str, line: usize) -> usize {
 
 /// What the parser says, in words for somebody who does not know the parser.
 fn syntax(text: &str, error: &Error) -> Problem {
-    let place = error.location().map_or(Place::START, |location| Place::at(text, location));
+    let place = error.location().map_or(SourceSpan::START, |location| SourceSpan::at(text, location));
     let (what, expected) = match error {
         Error::DuplicateMappingKey { key, .. } => {
             let key = key.as_deref().map_or(String::new(), |key| format!(" {key:?}"));

@@ -5,7 +5,7 @@ mod kind;
 mod object;
 mod options;
 mod page;
-mod places;
+mod source_spans;
 mod sources;
 #[cfg(test)]
 mod testing;
@@ -18,7 +18,7 @@ use crate::outcome::Outcome;
 use crate::output;
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
-use rollcall_sim::plan::{Fail, Nodes, Plan, ReadyAfter};
+use rollcall_sim::plan::{Fail, NodePool, Plan, ReadyAfter};
 use rollcall_sim::report::{self, Report};
 use std::path::Path;
 use std::time::Duration;
@@ -52,7 +52,7 @@ pub struct Arguments {
     /// How many nodes there are, and what each has: 3 or 3:cpu=4,memory=16Gi; repeat it for others
     /// [default: the Nodes among the manifests, else 3]
     #[arg(long, value_name = "N[:RESOURCES]", value_parser = options::nodes)]
-    nodes: Vec<Nodes>,
+    nodes: Vec<NodePool>,
     /// How long pods take from their start until they are ready, such as app=db:40s; repeatable, the last one counts
     #[arg(long, value_name = "SELECTOR:DURATION", value_parser = options::ready_after)]
     ready_after: Vec<ReadyAfter>,

@@ -4,7 +4,9 @@ use super::kind::{self, kind_named};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use rollcall_api::duration::GoDuration;
 use rollcall_sim::kinds::Kind;
-use rollcall_sim::plan::{Action, At, Fail, Given, Nodes, Pattern, ReadyAfter, SelectBy, Selector, Target};
+use rollcall_sim::plan::{
+    Action, At, Fail, Given, NodePool, Pattern, ReadyAfter, SelectBy, Selector, Target,
+};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -24,7 +26,7 @@ pub fn duration(text: &str) -> Result<Duration> {
 }
 
 /// `3` or `3:cpu=4,memory=16Gi`
-pub fn nodes(text: &str) -> Result<Nodes> {
+pub fn nodes(text: &str) -> Result<NodePool> {
     let (count, capacity) = text.split_once(':').map_or((text, None), |(count, rest)| (count, Some(rest)));
     let count: usize = count
         .parse()
@@ -32,7 +34,7 @@ pub fn nodes(text: &str) -> Result<Nodes> {
         .filter(|count| (1..=MOST_NODES).contains(count))
         .with_context(|| format!("{count:?} must be a number of nodes from 1 to {MOST_NODES}"))?;
     let capacity = capacity.map(resources).transpose()?.unwrap_or_default();
-    Ok(Nodes { count, capacity })
+    Ok(NodePool { count, capacity })
 }
 
 fn resources(text: &str) -> Result<BTreeMap<String, String>> {

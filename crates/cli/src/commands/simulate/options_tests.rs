@@ -24,13 +24,13 @@ fn one_at(time: &str, action: &str) -> Result<Action> {
 
 #[test]
 fn nodes_and_what_they_have() {
-    assert_eq!(nodes("3").unwrap(), Nodes { count: 3, capacity: BTreeMap::new() });
+    assert_eq!(nodes("3").unwrap(), NodePool { count: 3, capacity: BTreeMap::new() });
     let capacity: BTreeMap<String, String> = [("cpu", "3500m"), ("memory", "1.5Gi"), ("nvidia.com/gpu", "1")]
         .map(|(k, v)| (k.into(), v.into()))
         .into();
     assert_eq!(
         nodes("5000:cpu=3500m,memory=1.5Gi,nvidia.com/gpu=1").unwrap(),
-        Nodes { count: 5000, capacity }
+        NodePool { count: 5000, capacity }
     );
 }
 

@@ -53,8 +53,8 @@ fn report(ended: u64, sequences: Vec<SequenceReport>, pods: Vec<PodReport>) -> R
     Report { seed: 1, nodes: 3, ended, outcome: Outcome::Complete, sequences, pods, critical, never, notes }
 }
 
-fn step(pod: usize, from: u64, to: u64) -> Step {
-    Step { pod, from, to }
+fn step(pod: usize, from: u64, to: u64) -> CriticalStep {
+    CriticalStep { pod, from, to }
 }
 
 pub fn all() -> Vec<(&'static str, Report)> {

@@ -47,9 +47,9 @@ pub fn born(object: &Value) -> Option<Timestamp> {
 
 /// Deletes an object if it is still the one that was looked at.
 pub fn delete_this(cluster: &mut Cluster, key: &Key, object: &Stored) -> bool {
-    use crate::server::delete::{Wish, delete};
-    let wish = Wish { uid: Some(object.uid().to_owned()), ..Wish::default() };
-    delete(cluster, key, &wish).is_ok()
+    use crate::server::delete::{DeleteOptions, delete};
+    let options = DeleteOptions { uid: Some(object.uid().to_owned()), ..DeleteOptions::default() };
+    delete(cluster, key, &options).is_ok()
 }
 
 /// Writes a status whole, in place of the one that is there. Nothing is written if nothing changes.

@@ -24,7 +24,7 @@ const TOLERATED_ON_HOST: (&str, &str) = ("node.kubernetes.io/network-unavailable
 
 /// Whether a pod belongs on a node, and whether one that is there may stay.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum NodeFit {
     Wanted,
     /// A taint keeps new ones off; those that are there may stay.
     Tolerated,
@@ -54,17 +54,17 @@ pub fn spec(set: &Value) -> Value {
     spec
 }
 
-pub fn place(spec: &Value, node: &Value) -> Place {
+pub fn node_fit(spec: &Value, node: &Value) -> NodeFit {
     let name = text(&spec["nodeName"]);
     if !name.is_empty() && name != text(&node["metadata"]["name"]) || !selects_node(spec, node) {
-        return Place::Unwanted;
+        return NodeFit::Unwanted;
     }
     if !is_repelled(spec, node, &["NoSchedule", "NoExecute"]) {
-        Place::Wanted
+        NodeFit::Wanted
     } else if is_repelled(spec, node, &["NoExecute"]) {
-        Place::Unwanted
+        NodeFit::Unwanted
     } else {
-        Place::Tolerated
+        NodeFit::Tolerated
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a DaemonSet shows of itself.
 
 use super::View;
-use super::nodes::{Place, place, spec};
+use super::nodes::{NodeFit, node_fit, spec};
 use super::steps::age_key;
 use crate::actors::common::numbers::put_counts;
 use crate::actors::common::{pods, write_status};
@@ -14,7 +14,7 @@ pub fn write(cluster: &mut Cluster, view: &View, collisions: i64) {
     for node in &view.nodes {
         let there = view.pods.get(node["metadata"]["name"].as_str().unwrap_or_default());
         let oldest = there.and_then(|pods| pods.iter().min_by_key(|pod| age_key(pod)));
-        if place(&spec, node) != Place::Wanted {
+        if node_fit(&spec, node) != NodeFit::Wanted {
             misplaced += i64::from(oldest.is_some());
             continue;
         }

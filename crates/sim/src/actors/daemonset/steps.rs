@@ -1,6 +1,6 @@
 //! What a DaemonSet creates and deletes at one look.
 
-use super::nodes::{self, Place, place};
+use super::nodes::{self, NodeFit, node_fit};
 use super::{Pod, View};
 use crate::actors::common::numbers::{Round, int_or_percent};
 use crate::actors::common::{born, delete_this, pods};
@@ -53,7 +53,7 @@ pub fn plan(view: &View, failures: &mut BTreeMap<(Key, String), Failures>) -> Pl
     let limits = Limits::of(view, &spec);
     for node in &view.nodes {
         let name = node["metadata"]["name"].as_str().unwrap_or_default();
-        tend(view, &mut plan, name, place(&spec, node), &limits, failures);
+        plan_node(view, &mut plan, name, node_fit(&spec, node), &limits, failures);
     }
     // Pods that wait for a node that is gone would wait for ever.
     for (name, pods) in &view.pods {
@@ -79,7 +79,7 @@ struct Limits {
 impl Limits {
     fn of(view: &View, spec: &Value) -> Limits {
         let strategy = &view.set["spec"]["updateStrategy"]["rollingUpdate"];
-        let wanted = view.nodes.iter().filter(|node| place(spec, node) == Place::Wanted).count() as i64;
+        let wanted = view.nodes.iter().filter(|node| node_fit(spec, node) == NodeFit::Wanted).count() as i64;
         let surge = int_or_percent(&strategy["maxSurge"], wanted, Round::Up).unwrap_or(0);
         let unavailable = int_or_percent(&strategy["maxUnavailable"], wanted, Round::Up).unwrap_or(1);
         let both_zero = wanted > 0 && surge == 0 && unavailable == 0;
@@ -88,22 +88,22 @@ impl Limits {
 }
 
 /// Sees to the number of pods on one node.
-fn tend(
+fn plan_node(
     view: &View,
     plan: &mut Plan,
     node: &str,
-    place: Place,
+    fit: NodeFit,
     limits: &Limits,
     failures: &mut BTreeMap<(Key, String), Failures>,
 ) {
     let Some(there) = view.pods.get(node) else {
-        if place == Place::Wanted {
+        if fit == NodeFit::Wanted {
             plan.create.push(node.to_owned());
         }
         return;
     };
     let staying = there.iter().filter(|(_, pod)| !pod.is_terminating());
-    if place == Place::Unwanted {
+    if fit == NodeFit::Unwanted {
         plan.delete.extend(staying.cloned());
         return;
     }
@@ -118,7 +118,7 @@ fn tend(
         plan.delete.extend(running.into_iter().skip(1).cloned());
         return;
     }
-    if running.is_empty() && place == Place::Wanted {
+    if running.is_empty() && fit == NodeFit::Wanted {
         plan.create.push(node.to_owned());
     }
     let (mut new, mut old): (Vec<&Pod>, Vec<&Pod>) =
@@ -178,7 +178,7 @@ fn new_and_old<'a>(view: &View, pods: &'a [Pod]) -> Option<(Option<&'a Pod>, Opt
 fn concerned<'a>(view: &'a View, spec: &Value) -> BTreeMap<String, &'a [Pod]> {
     let mut nodes: BTreeMap<String, &[Pod]> =
         view.pods.iter().map(|(node, pods)| (node.clone(), pods.as_slice())).collect();
-    for node in view.nodes.iter().filter(|node| place(spec, node) == Place::Wanted) {
+    for node in view.nodes.iter().filter(|node| node_fit(spec, node) == NodeFit::Wanted) {
         nodes.entry(node["metadata"]["name"].as_str().unwrap_or_default().to_owned()).or_default();
     }
     nodes
@@ -207,7 +207,7 @@ fn overlap(view: &View, plan: &mut Plan, spec: &Value, surge: i64) {
     let (mut surging, mut candidates) = (0, Vec::new());
     for (node, pods) in concerned(view, spec) {
         let stored = view.nodes.iter().find(|one| one["metadata"]["name"] == *node);
-        let wanted = stored.is_some_and(|stored| place(spec, stored) == Place::Wanted);
+        let wanted = stored.is_some_and(|stored| node_fit(spec, stored) == NodeFit::Wanted);
         match new_and_old(view, pods) {
             None => surging += 1,
             Some((_, None)) => {}

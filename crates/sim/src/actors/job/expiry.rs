@@ -5,7 +5,7 @@ use crate::actors::common::{conditions, moment};
 use crate::actors::{Actor, Agenda};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
-use crate::server::delete::{Propagation, Wish, delete};
+use crate::server::delete::{DeleteOptions, Propagation, delete};
 use crate::store::Change;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -30,9 +30,10 @@ impl Actor for FinishedJobs {
         while let Some(key) = self.agenda.pop(cluster.now()) {
             let Some(job) = cluster.store.get(&key) else { continue };
             let uid = Some(job.uid().to_owned());
-            let wish = Wish { uid, propagation: Some(Propagation::Foreground), ..Wish::default() };
+            let options =
+                DeleteOptions { uid, propagation: Some(Propagation::Foreground), ..DeleteOptions::default() };
             // If it is another one by now, it was not meant.
-            let _ = delete(cluster, &key, &wish);
+            let _ = delete(cluster, &key, &options);
         }
         self.agenda.next_moment()
     }

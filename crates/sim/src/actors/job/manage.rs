@@ -1,7 +1,7 @@
 //! Which pods a Job creates and deletes.
 
 use super::backoff::{self, Backoff};
-use super::look::{Look, Pod};
+use super::sync::{JobSync, Pod};
 use super::{pod, spec, track};
 use crate::actors::common::{born, delete_this, pods, text};
 use crate::cluster::Cluster;
@@ -10,36 +10,36 @@ use crate::server::refusal::Refusal;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// How many pods are created or deleted at one look.
+/// How many pods are created or deleted in one sync.
 const BURST: i64 = 500;
 
-pub fn manage(cluster: &mut Cluster, look: &mut Look, backoff: &Backoff) -> Result<(), Refusal> {
-    let active = look.active_count;
-    if spec::is_suspended(look.job) {
-        let all = first_to_go(look, active);
-        remove(cluster, look, &all);
+pub fn manage(cluster: &mut Cluster, sync: &mut JobSync, backoff: &Backoff) -> Result<(), Refusal> {
+    let active = sync.active_count;
+    if spec::is_suspended(sync.job) {
+        let all = first_to_delete(sync, active);
+        remove(cluster, sync, &all);
         return Ok(());
     }
-    let parallelism = spec::parallelism(look.job);
-    let wanted = match spec::completions(look.job) {
+    let parallelism = spec::parallelism(sync.job);
+    let wanted = match spec::completions(sync.job) {
         // A work queue that has seen a success is let run out.
-        None if look.succeeded > 0 => active,
+        None if sync.succeeded > 0 => active,
         None => parallelism,
-        Some(completions) => (completions - look.succeeded).clamp(0, parallelism),
+        Some(completions) => (completions - sync.succeeded).clamp(0, parallelism),
     };
-    let surplus = first_to_go(look, (active - wanted).max(0));
+    let surplus = first_to_delete(sync, (active - wanted).max(0));
     if !surplus.is_empty() {
-        remove(cluster, look, &surplus[..surplus.len().min(BURST as usize)]);
+        remove(cluster, sync, &surplus[..surplus.len().min(BURST as usize)]);
         return Ok(());
     }
-    let terminating = if spec::replaces_only_failed(look.job) { look.terminating } else { 0 };
+    let terminating = if spec::replaces_only_failed(sync.job) { sync.terminating } else { 0 };
     let missing = (wanted - terminating - active).min(BURST);
-    if missing > 0 { create(cluster, look, backoff, missing) } else { Ok(()) }
+    if missing > 0 { create(cluster, sync, backoff, missing) } else { Ok(()) }
 }
 
 /// The pods to delete: those of indexes that are taken twice or not wanted, then the least advanced.
-fn first_to_go(look: &Look, at_least: i64) -> Vec<Pod> {
-    let mut left = look.active.clone();
+fn first_to_delete(sync: &JobSync, at_least: i64) -> Vec<Pod> {
+    let mut left = sync.active.clone();
     left.sort_by_cached_key(|(key, pod)| {
         let phase = match text(&pod["status"]["phase"]) {
             "Running" => 2,
@@ -55,12 +55,12 @@ fn first_to_go(look: &Look, at_least: i64) -> Vec<Pod> {
         )
     });
     let mut gone = Vec::new();
-    if spec::is_indexed(look.job) {
+    if spec::is_indexed(sync.job) {
         let mut taken = BTreeSet::new();
         let mut stay = Vec::new();
         // The most advanced of an index stays.
         for one in left.into_iter().rev() {
-            match pod::index(look.job, &one.1).is_some_and(|index| taken.insert(index)) {
+            match pod::index(sync.job, &one.1).is_some_and(|index| taken.insert(index)) {
                 true => stay.push(one),
                 false => gone.push(one),
             }
@@ -74,61 +74,61 @@ fn first_to_go(look: &Look, at_least: i64) -> Vec<Pod> {
 }
 
 /// Deletes pods that need not be counted.
-fn remove(cluster: &mut Cluster, look: &mut Look, some: &[Pod]) {
+fn remove(cluster: &mut Cluster, sync: &mut JobSync, some: &[Pod]) {
     for (key, pod) in some {
         track::let_go(cluster, key);
         delete_this(cluster, key, pod);
-        look.ready -= i64::from(pods::is_ready(pod));
+        sync.ready -= i64::from(pods::is_ready(pod));
     }
-    look.active_count -= some.len() as i64;
-    look.terminating += some.len() as i64;
+    sync.active_count -= some.len() as i64;
+    sync.terminating += some.len() as i64;
 }
 
-fn create(cluster: &mut Cluster, look: &mut Look, backoff: &Backoff, missing: i64) -> Result<(), Refusal> {
-    let per_index = spec::per_index_limit(look.job).is_some();
-    if !per_index && let Some(at) = backoff.until(look.now) {
-        look.again = Some(look.again.map_or(at, |known| known.min(at)));
+fn create(cluster: &mut Cluster, sync: &mut JobSync, backoff: &Backoff, missing: i64) -> Result<(), Refusal> {
+    let per_index = spec::per_index_limit(sync.job).is_some();
+    if !per_index && let Some(at) = backoff.until(sync.now) {
+        sync.again = Some(sync.again.map_or(at, |known| known.min(at)));
         return Ok(());
     }
-    let pod = pod::new_pod(look.key, look.job);
-    if !spec::is_indexed(look.job) {
+    let pod = pod::new_pod(sync.key, sync.job);
+    if !spec::is_indexed(sync.job) {
         for _ in 0..missing {
             cluster.create(Kind::Pod, pod.clone())?;
-            look.active_count += 1;
+            sync.active_count += 1;
         }
         return Ok(());
     }
-    for index in pending(look, missing) {
-        let before = look.kept.get(&index).map(|(_, pod)| pod.clone());
+    for index in pending(sync, missing) {
+        let before = sync.kept.get(&index).map(|(_, pod)| pod.clone());
         let failures = before.as_ref().map_or(0, |pod| pod::failures(pod) + 1);
         let last = before.as_ref().and_then(|pod| pod::ended(pod));
-        if let Some(at) = last.and_then(|last| backoff::until(failures, last, look.now)) {
-            look.again = Some(look.again.map_or(at, |known| known.min(at)));
+        if let Some(at) = last.and_then(|last| backoff::until(failures, last, sync.now)) {
+            sync.again = Some(sync.again.map_or(at, |known| known.min(at)));
             continue;
         }
         let mut pod = pod.clone();
-        pod::give_index(&mut pod, look.key, index, per_index.then_some(failures));
+        pod::give_index(&mut pod, sync.key, index, per_index.then_some(failures));
         cluster.create(Kind::Pod, pod)?;
-        look.active_count += 1;
+        sync.active_count += 1;
     }
     Ok(())
 }
 
 /// The lowest indexes that have no pod and need one.
-fn pending(look: &Look, count: i64) -> Vec<i64> {
-    let taken: BTreeSet<i64> = look
+fn pending(sync: &JobSync, count: i64) -> Vec<i64> {
+    let taken: BTreeSet<i64> = sync
         .pods
         .iter()
         .filter(|(_, pod)| {
             pods::is_active(pod)
-                || spec::replaces_only_failed(look.job) && pod.is_terminating() && !pods::is_over(pod)
+                || spec::replaces_only_failed(sync.job) && pod.is_terminating() && !pods::is_over(pod)
         })
-        .filter_map(|(_, pod)| pod::index(look.job, pod))
+        .filter_map(|(_, pod)| pod::index(sync.job, pod))
         .collect();
     let is_done = |index: &i64| {
-        look.succeeded_indexes.has(*index)
-            || look.failed_indexes.as_ref().is_some_and(|failed| failed.has(*index))
+        sync.succeeded_indexes.has(*index)
+            || sync.failed_indexes.as_ref().is_some_and(|failed| failed.has(*index))
     };
-    let all = 0..spec::completions(look.job).unwrap_or_default();
+    let all = 0..spec::completions(sync.job).unwrap_or_default();
     all.filter(|index| !taken.contains(index) && !is_done(index)).take(count.max(0) as usize).collect()
 }

@@ -1,16 +1,16 @@
 //! Jobs: pods that are to succeed.
 //!
 //! - [`spec`]: what is asked for. [`pod`]: the pods. [`indexes`]: sets of indexes. [`backoff`]: waits after failures.
-//! - [`look`]: one look at a Job. [`manage`]: what is created and deleted. [`track`]: counting pods once and for all.
+//! - [`sync`]: one sync of a Job. [`manage`]: what is created and deleted. [`track`]: counting pods once and for all.
 //! - [`expiry`]: Jobs that are deleted some time after they finished.
 
 mod backoff;
 pub mod expiry;
 mod indexes;
-mod look;
 mod manage;
 mod pod;
 pub mod spec;
+mod sync;
 mod track;
 
 use super::Actor;
@@ -75,7 +75,7 @@ impl Actor for Jobs {
             }
             let pods = self.family.claim(cluster, &key, &job, |_| true);
             let backoff = self.backoffs.entry(key.clone()).or_default();
-            let (outcome, again) = look::look(cluster, &key, &job, pods, backoff);
+            let (outcome, again) = sync::sync(cluster, &key, &job, pods, backoff);
             if let Some(at) = again {
                 self.family.agenda.add_at(at, key.clone());
             }

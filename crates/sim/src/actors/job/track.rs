@@ -1,6 +1,6 @@
 //! Counting pods once and for all: noted in the status, let go, added up.
 
-use super::look::{Look, condition, put};
+use super::sync::{JobSync, condition, put};
 use super::{pod, spec};
 use crate::actors::common::numbers::put_counts;
 use crate::actors::common::{number, pods, text};
@@ -11,42 +11,42 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// How many pods are counted at one look.
+/// How many pods are counted in one sync.
 const MOST: usize = 500;
 
-pub fn track(cluster: &mut Cluster, look: &mut Look) -> Result<(), Refusal> {
-    set_counts(look);
-    count_those_let_go(look);
-    let go = note(look);
-    let finish = note_finish(look);
-    write(cluster, look)?;
+pub fn track(cluster: &mut Cluster, sync: &mut JobSync) -> Result<(), Refusal> {
+    set_counts(sync);
+    count_untracked_pods(sync);
+    let go = record_ended_pods(sync);
+    let finish = record_finish(sync);
+    write(cluster, sync)?;
     let all = go.len() < MOST;
     go.iter().for_each(|key| let_go(cluster, key));
-    for (_, pod) in look.pods.iter_mut().filter(|(key, _)| go.contains(key)) {
+    for (_, pod) in sync.pods.iter_mut().filter(|(key, _)| go.contains(key)) {
         // What it was is counted; that it is let go is known.
         let mut freed = pod.value.clone();
         drop_finalizer(&mut freed);
         *pod = Arc::new(Stored::draft(freed));
     }
-    count_those_let_go(look);
-    let uncounted = &look.status["uncountedTerminatedPods"];
+    count_untracked_pods(sync);
+    let uncounted = &sync.status["uncountedTerminatedPods"];
     let nothing_left = ["succeeded", "failed"].iter().all(|what| uncounted[*what].is_null());
     if let Some(finish) = finish
         && all
         && nothing_left
-        && look.terminating == 0
+        && sync.terminating == 0
     {
         if finish["type"] == "Complete" {
-            look.status["completionTime"] = finish["lastTransitionTime"].clone();
+            sync.status["completionTime"] = finish["lastTransitionTime"].clone();
         }
-        put(&mut look.status, finish);
+        put(&mut sync.status, finish);
     }
-    write(cluster, look)
+    write(cluster, sync)
 }
 
-fn write(cluster: &mut Cluster, look: &Look) -> Result<(), Refusal> {
-    let status = look.status.clone();
-    cluster.update_status(look.key, |job| job["status"] = status).map(drop)
+fn write(cluster: &mut Cluster, sync: &JobSync) -> Result<(), Refusal> {
+    let status = sync.status.clone();
+    cluster.update_status(sync.key, |job| job["status"] = status).map(drop)
 }
 
 fn set_count(status: &mut Value, name: &str, count: i64) {
@@ -56,25 +56,25 @@ fn set_count(status: &mut Value, name: &str, count: i64) {
     }
 }
 
-fn set_counts(look: &mut Look) {
-    set_count(&mut look.status, "active", look.active_count);
-    look.status["ready"] = look.ready.into();
-    look.status["terminating"] = look.terminating.into();
+fn set_counts(sync: &mut JobSync) {
+    set_count(&mut sync.status, "active", sync.active_count);
+    sync.status["ready"] = sync.ready.into();
+    sync.status["terminating"] = sync.terminating.into();
 }
 
 /// Pods that are noted and have been let go are added up.
-fn count_those_let_go(look: &mut Look) {
+fn count_untracked_pods(sync: &mut JobSync) {
     let held: BTreeSet<&str> =
-        look.pods.iter().filter(|(_, pod)| pod::is_tracked(pod)).map(|(_, pod)| pod.uid()).collect();
+        sync.pods.iter().filter(|(_, pod)| pod::is_tracked(pod)).map(|(_, pod)| pod.uid()).collect();
     for what in ["succeeded", "failed"] {
-        let noted = look.status["uncountedTerminatedPods"][what].as_array().cloned().unwrap_or_default();
+        let noted = sync.status["uncountedTerminatedPods"][what].as_array().cloned().unwrap_or_default();
         let left: Vec<Value> = noted.iter().filter(|uid| held.contains(text(uid))).cloned().collect();
         let counted = (noted.len() - left.len()) as i64;
         if counted > 0 {
-            let sum = number(&look.status[what]) + counted;
-            set_count(&mut look.status, what, sum);
+            let sum = number(&sync.status[what]) + counted;
+            set_count(&mut sync.status, what, sum);
         }
-        if let Some(uncounted) = look.status["uncountedTerminatedPods"].as_object_mut() {
+        if let Some(uncounted) = sync.status["uncountedTerminatedPods"].as_object_mut() {
             uncounted.remove(what);
             if !left.is_empty() {
                 uncounted.insert(what.into(), left.into());
@@ -84,19 +84,19 @@ fn count_those_let_go(look: &mut Look) {
 }
 
 /// Notes the pods that ended; says which can be let go.
-fn note(look: &mut Look) -> BTreeSet<Key> {
-    let job = look.job;
+fn record_ended_pods(sync: &mut JobSync) -> BTreeSet<Key> {
+    let job = sync.job;
     let indexed = spec::is_indexed(job);
-    let failing = look.finish.as_ref().is_some_and(|finish| finish["type"] != "SuccessCriteriaMet");
-    let mut noted = look.status["uncountedTerminatedPods"].clone();
+    let failing = sync.finish.as_ref().is_some_and(|finish| finish["type"] != "SuccessCriteriaMet");
+    let mut noted = sync.status["uncountedTerminatedPods"].clone();
     let list = |noted: &Value, what: &str| noted[what].as_array().cloned().unwrap_or_default();
     let (mut succeeded, mut failed) = (list(&noted, "succeeded"), list(&noted, "failed"));
     let mut go = BTreeSet::new();
-    for (key, one) in look.pods.iter().filter(|(_, pod)| pod::is_tracked(pod)) {
+    for (key, one) in sync.pods.iter().filter(|(_, pod)| pod::is_tracked(pod)) {
         let is_failed = pod::is_failed(job, one);
-        let is_kept = || look.kept.values().any(|(kept, _)| kept == key);
+        let is_kept = || sync.kept.values().any(|(kept, _)| kept == key);
         let is_over = job.is_terminating()
-            || look.finish.is_some()
+            || sync.finish.is_some()
             || pods::is_succeeded(one)
             || is_failed && !is_kept();
         if !is_over {
@@ -123,12 +123,12 @@ fn note(look: &mut Look) -> BTreeSet<Key> {
             noted[what] = list.into();
         }
     }
-    look.status["uncountedTerminatedPods"] = noted;
+    sync.status["uncountedTerminatedPods"] = noted;
     if indexed {
-        set_count(&mut look.status, "succeeded", look.succeeded_indexes.len());
-        set_text(&mut look.status, "completedIndexes", &look.succeeded_indexes.to_string());
-        if let Some(failed) = &look.failed_indexes {
-            look.status["failedIndexes"] = failed.to_string().into();
+        set_count(&mut sync.status, "succeeded", sync.succeeded_indexes.len());
+        set_text(&mut sync.status, "completedIndexes", &sync.succeeded_indexes.to_string());
+        if let Some(failed) = &sync.failed_indexes {
+            sync.status["failedIndexes"] = failed.to_string().into();
         }
     }
     go
@@ -142,16 +142,16 @@ fn set_text(status: &mut Value, name: &str, text: &str) {
 }
 
 /// Writes the interim condition down; says which final one follows.
-fn note_finish(look: &mut Look) -> Option<Value> {
-    let finish = look.finish.clone()?;
+fn record_finish(sync: &mut JobSync) -> Option<Value> {
+    let finish = sync.finish.clone()?;
     let last = match text(&finish["type"]) {
         "FailureTarget" => "Failed",
         "SuccessCriteriaMet" => "Complete",
         _ => return Some(finish),
     };
     let (reason, message) = (text(&finish["reason"]).to_owned(), text(&finish["message"]).to_owned());
-    put(&mut look.status, finish);
-    Some(condition(last, "True", &reason, &message, look.now))
+    put(&mut sync.status, finish);
+    Some(condition(last, "True", &reason, &message, sync.now))
 }
 
 fn drop_finalizer(pod: &mut Value) {

@@ -5,7 +5,7 @@ use super::config;
 use super::life::{End, Life, Role, State, Stopping, Unit, Volumes};
 use super::probes::{later, outlook};
 use crate::chance::Chance;
-use crate::habits::Habits;
+use crate::program_behaviour::ProgramBehaviour;
 use crate::store::Store;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -25,11 +25,11 @@ const LONGEST_MOUNT_PAUSE: SignedDuration = SignedDuration::from_secs(122);
 /// The exit code of what was killed.
 const KILLED: i32 = 137;
 
-/// What is known around the pod.
-pub struct Surroundings<'a> {
+/// A pod, and what its kubelet knows beside it.
+pub struct PodContext<'a> {
     pub pod: &'a Value,
     pub store: &'a Store,
-    pub habits: &'a Habits,
+    pub programs: &'a ProgramBehaviour,
     pub chance: &'a mut Chance,
     pub now: Timestamp,
     pub behaviour: Behaviour,
@@ -50,83 +50,83 @@ impl Progress {
     }
 }
 
-pub fn advance(life: &mut Life, around: &mut Surroundings) -> Progress {
+pub fn advance(life: &mut Life, context: &mut PodContext) -> Progress {
     let mut progress = Progress::default();
     if life.over {
         return progress;
     }
     if life.stopping.is_some() {
-        stop_further(life, around, &mut progress);
+        stop_further(life, context, &mut progress);
         return progress;
     }
-    if past_deadline(life, around, &mut progress) {
+    if past_deadline(life, context, &mut progress) {
         life.verdict =
             Some(("DeadlineExceeded", "Pod was active on the node longer than the specified deadline"));
-        begin_stop(life, around, false);
-        stop_further(life, around, &mut progress);
+        begin_stop(life, context, false);
+        stop_further(life, context, &mut progress);
         return progress;
     }
-    if !mount(life, around, &mut progress) {
+    if !mount(life, context, &mut progress) {
         return progress;
     }
-    set_up(life, around, &mut progress);
-    run_containers(life, around, &mut progress);
-    end_pod(life, around, &mut progress);
-    note_readiness(life, around.now);
+    set_up(life, context, &mut progress);
+    run_containers(life, context, &mut progress);
+    end_pod(life, context, &mut progress);
+    note_readiness(life, context.now);
     if life.ending {
-        begin_stop(life, around, false);
-        stop_further(life, around, &mut progress);
-    } else if is_finished(life, around.pod) {
+        begin_stop(life, context, false);
+        stop_further(life, context, &mut progress);
+    } else if is_finished(life, context.pod) {
         // Nothing is left but sidecars. That the containers have ended is written down first, then the phase.
-        begin_stop(life, around, false);
+        begin_stop(life, context, false);
         if let Some(stopping) = &mut life.stopping {
             stopping.over = Some(later(stopping.until, RELIST));
         }
-        stop_further(life, around, &mut progress);
+        stop_further(life, context, &mut progress);
     }
     progress
 }
 
-fn past_deadline(life: &Life, around: &Surroundings, progress: &mut Progress) -> bool {
-    let Some(seconds) = around.pod["spec"]["activeDeadlineSeconds"].as_i64() else { return false };
+fn past_deadline(life: &Life, context: &PodContext, progress: &mut Progress) -> bool {
+    let Some(seconds) = context.pod["spec"]["activeDeadlineSeconds"].as_i64() else { return false };
     let deadline = later(life.seen, SignedDuration::from_secs(seconds));
     progress.wake(deadline);
-    deadline <= around.now
+    deadline <= context.now
 }
 
-fn mount(life: &mut Life, around: &Surroundings, progress: &mut Progress) -> bool {
+fn mount(life: &mut Life, context: &PodContext, progress: &mut Progress) -> bool {
     let pause = match life.volumes {
         Volumes::Mounted => return true,
-        Volumes::Missing { retry, .. } if retry > around.now => {
+        Volumes::Missing { retry, .. } if retry > context.now => {
             progress.wake(retry);
             return false;
         }
         Volumes::Missing { pause, .. } => (pause * 2).min(LONGEST_MOUNT_PAUSE),
         Volumes::Unmounted => FIRST_MOUNT_PAUSE,
     };
-    let namespace = around.pod["metadata"]["namespace"].as_str().unwrap_or_default();
-    if config::missing_volume(around.store, namespace, around.pod).is_none() {
+    let namespace = context.pod["metadata"]["namespace"].as_str().unwrap_or_default();
+    if config::missing_volume(context.store, namespace, context.pod).is_none() {
         life.volumes = Volumes::Mounted;
         return true;
     }
-    let retry = later(around.now, pause);
+    let retry = later(context.now, pause);
     life.volumes = Volumes::Missing { retry, pause };
     progress.wake(retry);
     false
 }
 
 /// The sandbox is up half-way to the start of the first container, and that is written down.
-fn set_up(life: &mut Life, around: &Surroundings, progress: &mut Progress) {
+fn set_up(life: &mut Life, context: &PodContext, progress: &mut Progress) {
     let at = match (life.sandbox, life.units.first()) {
         (Some(at), _) => at,
         (None, Some(first)) => {
-            let wait = first_start(first, life.seen, around).duration_since(around.now);
-            later(around.now, wait / 2)
+            let wait = first_start(first, life.seen, context).duration_since(context.now);
+            later(context.now, wait / 2)
         }
-        (None, None) => around.now,
+        (None, None) => context.now,
     };
     life.sandbox = Some(at);
-    if at > around.now {
+    if at > context.now {
         progress.wake(at);
     } else if !life.is_set_up {
         life.is_set_up = true;
@@ -134,13 +134,13 @@ fn set_up(life: &mut Life, around: &Surroundings, progress: &mut Progress) {
     }
 }
 
-fn run_containers(life: &mut Life, around: &mut Surroundings, progress: &mut Progress) {
+fn run_containers(life: &mut Life, context: &mut PodContext, progress: &mut Progress) {
     let (seen, was_initialized) = (life.seen, life.initialized);
     for unit in &mut life.units {
         if unit.role == Role::Main && !life.initialized {
             life.initialized = true;
         }
-        step(unit, seen, around, progress);
+        step(unit, seen, context, progress);
         let holds_back = match unit.role {
             Role::Init => !unit.ready,
             Role::Sidecar => !unit.started,
@@ -153,18 +153,18 @@ fn run_containers(life: &mut Life, around: &mut Surroundings, progress: &mut Pro
 }
 
 /// Takes a container as far as it gets now.
-fn step(unit: &mut Unit, seen: Timestamp, around: &mut Surroundings, progress: &mut Progress) {
-    let now = around.now;
+fn step(unit: &mut Unit, seen: Timestamp, context: &mut PodContext, progress: &mut Progress) {
+    let now = context.now;
     loop {
         match &unit.state {
             State::Waiting => {
-                let until = first_start(unit, seen, around);
+                let until = first_start(unit, seen, context);
                 unit.state = State::Creating { until };
             }
-            State::Creating { until } if *until <= now => start(unit, around, progress),
+            State::Creating { until } if *until <= now => start(unit, context, progress),
             State::Creating { until } => return progress.wake(*until),
-            State::Refused { retry, .. } if *retry <= now || around.nudged => {
-                start(unit, around, progress);
+            State::Refused { retry, .. } if *retry <= now || context.nudged => {
+                start(unit, context, progress);
                 if let State::Refused { retry, .. } = unit.state {
                     return progress.wake(retry);
                 }
@@ -172,13 +172,13 @@ fn step(unit: &mut Unit, seen: Timestamp, around: &mut Surroundings, progress: &
             State::Refused { retry, .. } => return progress.wake(*retry),
             State::Running { since } => {
                 let since = *since;
-                run_on(unit, since, seen, around, progress);
+                run_on(unit, since, seen, context, progress);
                 if unit.is_running() {
                     return;
                 }
             }
             State::Ended(end) => {
-                if !unit.restarts_after(end.code, around.pod) {
+                if !unit.restarts_after(end.code, context.pod) {
                     return;
                 }
                 if end.killed {
@@ -192,7 +192,7 @@ fn step(unit: &mut Unit, seen: Timestamp, around: &mut Surroundings, progress: &
                 }
                 let pause = unit.backoff_after(end);
                 let looked_at = later(end.finished, pause.unwrap_or_default().min(RESYNC));
-                if looked_at > now && !around.nudged {
+                if looked_at > now && !context.nudged {
                     return progress.wake(looked_at);
                 }
                 let end = end.clone();
@@ -212,16 +212,16 @@ fn step(unit: &mut Unit, seen: Timestamp, around: &mut Surroundings, progress: &
     }
 }
 
-fn first_start(unit: &Unit, seen: Timestamp, around: &Surroundings) -> Timestamp {
-    match around.behaviour.start_after {
-        Some(after) if unit.role == Role::Main => later(seen, after).max(around.now),
-        _ => later(around.now, program(unit, around).start),
+fn first_start(unit: &Unit, seen: Timestamp, context: &PodContext) -> Timestamp {
+    match context.behaviour.start_after {
+        Some(after) if unit.role == Role::Main => later(seen, after).max(context.now),
+        _ => later(context.now, program(unit, context).start),
     }
 }
 
-fn program(unit: &Unit, around: &Surroundings) -> behaviour::Program {
+fn program(unit: &Unit, context: &PodContext) -> behaviour::Program {
     let (init, main) = (unit.role == Role::Init, unit.role == Role::Main);
-    behaviour::of_container(around.pod, &unit.name, init, main, around.habits)
+    behaviour::of_container(context.pod, &unit.name, init, main, context.programs)
 }
 
 fn restart(unit: &mut Unit, now: Timestamp) {
@@ -253,12 +253,12 @@ fn go_on(unit: &mut Unit, end: End, now: Timestamp, progress: &mut Progress) {
     }
 }
 
-fn start(unit: &mut Unit, around: &mut Surroundings, progress: &mut Progress) {
-    let now = around.now;
-    let namespace = around.pod["metadata"]["namespace"].as_str().unwrap_or_default();
-    let state = match config::missing_for(around.store, namespace, unit.described(around.pod)) {
+fn start(unit: &mut Unit, context: &mut PodContext, progress: &mut Progress) {
+    let now = context.now;
+    let namespace = context.pod["metadata"]["namespace"].as_str().unwrap_or_default();
+    let state = match config::missing_for(context.store, namespace, unit.described(context.pod)) {
         Some(message) => {
-            let more = around.chance.below(RETRY_MILLIS as u64 / 2) as i64;
+            let more = context.chance.below(RETRY_MILLIS as u64 / 2) as i64;
             let retry = later(now, SignedDuration::from_millis(RETRY_MILLIS + more));
             State::Refused { message, retry }
         }
@@ -271,17 +271,11 @@ fn start(unit: &mut Unit, around: &mut Surroundings, progress: &mut Progress) {
     unit.state = state;
 }
 
-fn run_on(
-    unit: &mut Unit,
-    since: Timestamp,
-    seen: Timestamp,
-    around: &Surroundings,
-    progress: &mut Progress,
-) {
-    let now = around.now;
-    let program = program(unit, around);
-    let own = if unit.role == Role::Main { &around.behaviour } else { &Behaviour::NOTHING };
-    let outlook = outlook(unit.described(around.pod), since, seen, own, &program);
+fn run_on(unit: &mut Unit, since: Timestamp, seen: Timestamp, context: &PodContext, progress: &mut Progress) {
+    let now = context.now;
+    let program = program(unit, context);
+    let own = if unit.role == Role::Main { &context.behaviour } else { &Behaviour::NOTHING };
+    let outlook = outlook(unit.described(context.pod), since, seen, own, &program);
     let exit = match (program.exit, program.times.is_none_or(|times| unit.runs <= times)) {
         // An init container always ends, well if not otherwise.
         (Some((after, _)), false) if unit.role == Role::Init => Some((after, 0)),
@@ -289,7 +283,7 @@ fn run_on(
         (_, false) => None,
     };
     let exit = exit.map(|(after, code)| (later(since, after), code, false));
-    let grace = grace(around.pod);
+    let grace = grace(context.pod);
     let killed = outlook.killed.map(|at| (later(at, program.stop.min(grace)), KILLED, true));
     let end = exit.into_iter().chain(killed).min_by_key(|(at, ..)| *at);
     if let Some((at, code, killed)) = end {
@@ -318,27 +312,27 @@ fn run_on(
 }
 
 /// Ends the pod as a whole, if that is how it behaves.
-fn end_pod(life: &mut Life, around: &Surroundings, progress: &mut Progress) {
-    let Some((after, code)) = around.behaviour.end else { return };
+fn end_pod(life: &mut Life, context: &PodContext, progress: &mut Progress) {
+    let Some((after, code)) = context.behaviour.end else { return };
     if !life.of_role(Role::Main).all(Unit::is_running) {
         return;
     }
-    note_readiness(life, around.now);
+    note_readiness(life, context.now);
     let newest = life.of_role(Role::Main).filter_map(|unit| match unit.state {
         State::Running { since } => Some(since),
         _ => None,
     });
     let newest = newest.max();
-    let from = match around.behaviour.ready {
+    let from = match context.behaviour.ready {
         Some(false) => newest,
         _ => life.ready_since,
     };
     let Some(at) = from.map(|from| later(from, after)) else { return };
-    if at > around.now {
+    if at > context.now {
         return progress.wake(at);
     }
     for unit in life.units.iter_mut().filter(|unit| unit.role == Role::Main) {
-        unit.end(code, around.now);
+        unit.end(code, context.now);
     }
     life.ending = true;
     progress.changed = true;
@@ -365,14 +359,14 @@ fn grace(pod: &Value) -> SignedDuration {
 }
 
 /// Asks all containers to end: the sidecars after the others, the last one first.
-pub fn begin_stop(life: &mut Life, around: &Surroundings, deletes: bool) {
-    let (now, grace) = (around.now, grace(around.pod));
+pub fn begin_stop(life: &mut Life, context: &PodContext, deletes: bool) {
+    let (now, grace) = (context.now, grace(context.pod));
     let limit = later(now, grace);
     let mut ends = Vec::new();
     let mut until = now;
     let mut stop = |place: usize, unit: &Unit, from: Timestamp| {
-        let asked = later(from, program(unit, around).stop);
-        let (at, code) = match around.behaviour.slow_delete.filter(|_| deletes) {
+        let asked = later(from, program(unit, context).stop);
+        let (at, code) = match context.behaviour.slow_delete.filter(|_| deletes) {
             Some(slow) => (later(now, slow), 0),
             None if asked <= limit => (asked, 0),
             None => (limit, KILLED),
@@ -392,9 +386,9 @@ pub fn begin_stop(life: &mut Life, around: &Surroundings, deletes: bool) {
     life.stopping = Some(Stopping { until, ends, deletes, over: None });
 }
 
-fn stop_further(life: &mut Life, around: &Surroundings, progress: &mut Progress) {
+fn stop_further(life: &mut Life, context: &PodContext, progress: &mut Progress) {
     let Some(stopping) = &mut life.stopping else { return };
-    if stopping.until > around.now {
+    if stopping.until > context.now {
         return progress.wake(stopping.until);
     }
     for (place, at, code) in stopping.ends.drain(..) {
@@ -404,7 +398,7 @@ fn stop_further(life: &mut Life, around: &Surroundings, progress: &mut Progress)
     }
     life.ready_since = None;
     match stopping.over {
-        Some(over) if over > around.now => progress.wake(over),
+        Some(over) if over > context.now => progress.wake(over),
         _ => {
             (life.over, life.is_set_up) = (true, false);
             progress.changed = true;

@@ -1,4 +1,4 @@
-//! How the programs in a pod behave: what its annotations say, else the rules of the cluster, else its habits.
+//! How the programs in a pod behave: what its annotations say, else the rules in [`ProgramBehaviour`], else its defaults.
 //!
 //! The annotations of `testbed/README.md` mean the same here. They are about the pod as a whole: `complete-after` and
 //! `fail-after` end it whatever its restart policy. Here there are also some about a single container; what follows when it
@@ -22,7 +22,7 @@
 //! | `device: NAME=2` | a resource that the node offers, and how much of it |
 //! | `condition: TYPE` | a condition of the node that is True |
 
-use crate::habits::{Habits, Rule};
+use crate::program_behaviour::{BehaviourRule, ProgramBehaviour};
 use jiff::SignedDuration;
 use serde_json::Value;
 
@@ -77,39 +77,45 @@ fn has_any(pod: &Value) -> bool {
     annotations.is_some_and(|annotations| annotations.keys().any(|key| key.starts_with(PREFIX)))
 }
 
-/// What the rules say about a pod; of each thing the first word counts.
-fn ruled<T>(habits: &Habits, pod: &Value, what: impl Fn(&Rule) -> Option<T>) -> Option<T> {
-    let mut said = habits.rules.iter().filter_map(|rule| what(rule).map(|value| (rule, value)));
+/// What the first rule says that is about this pod and has a value.
+fn from_rules<T>(
+    programs: &ProgramBehaviour,
+    pod: &Value,
+    what: impl Fn(&BehaviourRule) -> Option<T>,
+) -> Option<T> {
+    let mut said = programs.rules.iter().filter_map(|rule| what(rule).map(|value| (rule, value)));
     said.find(|(rule, _)| rule.pods.includes(pod)).map(|(_, value)| value)
 }
 
-fn ends_by_itself(pod: &Value, habits: &Habits) -> bool {
+fn ends_by_itself(pod: &Value, programs: &ProgramBehaviour) -> bool {
     let spec = &pod["spec"];
     let restarted = !matches!(spec["restartPolicy"].as_str(), Some("Never" | "OnFailure"));
     let probed = || {
         let containers = spec["containers"].as_array().into_iter().flatten();
         containers.into_iter().any(|container| !container["readinessProbe"].is_null())
     };
-    is_of_job(pod) || habits.unprobed_pods_end && !restarted && !probed()
+    is_of_job(pod) || programs.unprobed_pods_end && !restarted && !probed()
 }
 
-pub fn of_pod(pod: &Value, habits: &Habits) -> Behaviour {
+pub fn of_pod(pod: &Value, programs: &ProgramBehaviour) -> Behaviour {
     let said = has_any(pod);
     let time = |name: &str| if said { annotation(pod, name).and_then(duration) } else { None };
     let ready = match said.then(|| annotation(pod, "ready")).flatten() {
         Some("true") => Some(true),
         Some(_) => Some(false),
         None if said && annotation(pod, "never-ready") == Some("true") => Some(false),
-        None => ruled(habits, pod, |rule| rule.never_ready.then_some(false)),
+        None => from_rules(programs, pod, |rule| rule.never_ready.then_some(false)),
     };
     let end = time("fail-after").map(|after| (after, 1)).or(time("complete-after").map(|after| (after, 0)));
     let end = match end {
-        None if ends_by_itself(pod, habits) && ruled(habits, pod, exit_of).is_none() => Some((habits.job, 0)),
+        None if ends_by_itself(pod, programs) && from_rules(programs, pod, exit_of).is_none() => {
+            Some((programs.job, 0))
+        }
         end => end,
     };
     Behaviour {
-        start_after: time("start-after").or_else(|| ruled(habits, pod, |rule| rule.start_after)),
-        ready_after: time("ready-after").or_else(|| ruled(habits, pod, |rule| rule.ready_after)),
+        start_after: time("start-after").or_else(|| from_rules(programs, pod, |rule| rule.start_after)),
+        ready_after: time("ready-after").or_else(|| from_rules(programs, pod, |rule| rule.ready_after)),
         ready,
         end,
         slow_delete: time("slow-delete"),
@@ -117,34 +123,40 @@ pub fn of_pod(pod: &Value, habits: &Habits) -> Behaviour {
 }
 
 /// `is_main` as opposed to init containers and sidecars, of which the rules do not speak.
-pub fn of_container(pod: &Value, name: &str, is_init: bool, is_main: bool, habits: &Habits) -> Program {
+pub fn of_container(
+    pod: &Value,
+    name: &str,
+    is_init: bool,
+    is_main: bool,
+    programs: &ProgramBehaviour,
+) -> Program {
     let said = has_any(pod);
     let own = |what: &str| if said { annotation(pod, &format!("{name}.{what}")) } else { None };
     let code = own("exit-code").and_then(|code| code.parse().ok());
     let exit_after = own("exit-after").and_then(duration);
     let exit = match (exit_after, code) {
         (Some(after), code) => Some((after, code.unwrap_or(0))),
-        (None, Some(code)) => Some((if is_init { habits.init } else { SignedDuration::ZERO }, code)),
-        (None, None) if is_init => Some((habits.init, 0)),
-        (None, None) if is_main => ruled(habits, pod, exit_of),
+        (None, Some(code)) => Some((if is_init { programs.init } else { SignedDuration::ZERO }, code)),
+        (None, None) if is_init => Some((programs.init, 0)),
+        (None, None) if is_main => from_rules(programs, pod, exit_of),
         (None, None) => None,
     };
     let times = match own("exit-times") {
         Some(times) => times.parse().ok(),
-        None if is_main && exit_after.is_none() => ruled(habits, pod, |rule| rule.times),
+        None if is_main && exit_after.is_none() => from_rules(programs, pod, |rule| rule.times),
         None => None,
     };
     Program {
-        start: own("start").and_then(duration).unwrap_or(habits.start),
+        start: own("start").and_then(duration).unwrap_or(programs.start),
         exit,
         times,
         answers_after: own("ready-after").and_then(duration).unwrap_or_default(),
         hangs_after: own("hang-after").and_then(duration),
-        stop: own("stop").and_then(duration).unwrap_or(habits.stop),
+        stop: own("stop").and_then(duration).unwrap_or(programs.stop),
     }
 }
 
-fn exit_of(rule: &Rule) -> Option<(SignedDuration, i32)> {
+fn exit_of(rule: &BehaviourRule) -> Option<(SignedDuration, i32)> {
     rule.fail_after.map(|after| (after, 1)).or(rule.complete_after.map(|after| (after, 0)))
 }
 
@@ -183,8 +195,8 @@ pub fn duration(text: &str) -> Option<SignedDuration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::habits::Which;
     use crate::plan::Selector;
+    use crate::program_behaviour::PodFilter;
     use serde_json::json;
 
     #[test]
@@ -201,22 +213,27 @@ mod tests {
     }
 
     #[test]
-    fn annotations_before_rules_before_habits() {
-        let mut habits = Habits::default();
-        let pods = Which::Chosen(Selector::named("db-*"));
+    fn annotations_before_rules_before_defaults() {
+        let mut programs = ProgramBehaviour::default();
+        let pods = PodFilter::Selected(Selector::named("db-*"));
         let five = SignedDuration::from_secs(5);
-        habits.rules.push(Rule { pods, ready_after: Some(five), fail_after: Some(five), ..Rule::default() });
+        programs.rules.push(BehaviourRule {
+            pods,
+            ready_after: Some(five),
+            fail_after: Some(five),
+            ..BehaviourRule::default()
+        });
         let mut pod = json!({ "metadata": { "name": "db-0", "annotations": {} } });
-        assert_eq!(of_pod(&pod, &habits).ready_after, Some(five));
-        assert_eq!(of_container(&pod, "c", false, true, &habits).exit, Some((five, 1)));
+        assert_eq!(of_pod(&pod, &programs).ready_after, Some(five));
+        assert_eq!(of_container(&pod, "c", false, true, &programs).exit, Some((five, 1)));
         pod["metadata"]["annotations"] = json!({
             "testbed.rollcall.dev/ready-after": "2s",
             "testbed.rollcall.dev/c.exit-after": "3s",
             "testbed.rollcall.dev/c.exit-code": "7",
         });
-        assert_eq!(of_pod(&pod, &habits).ready_after, Some(SignedDuration::from_secs(2)));
+        assert_eq!(of_pod(&pod, &programs).ready_after, Some(SignedDuration::from_secs(2)));
         let exit = Some((SignedDuration::from_secs(3), 7));
-        assert_eq!(of_container(&pod, "c", false, true, &habits).exit, exit);
-        assert_eq!(of_container(&pod, "other", false, false, &habits).exit, None);
+        assert_eq!(of_container(&pod, "c", false, true, &programs).exit, exit);
+        assert_eq!(of_container(&pod, "other", false, false, &programs).exit, None);
     }
 }

@@ -19,9 +19,9 @@ pub use config::missing_volume;
 use super::{Actor, Agenda};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
-use crate::server::delete::{self, Wish};
+use crate::server::delete::{self, DeleteOptions};
 use crate::store::{Change, Key, Stored};
-use advance::{Surroundings, advance, begin_stop};
+use advance::{PodContext, advance, begin_stop};
 use jiff::{SignedDuration, Timestamp};
 use life::Life;
 use serde_json::Value;
@@ -105,17 +105,17 @@ impl Kubelet {
         let Some(life) = self.lives.get_mut(key) else { return };
         // Whoever said that it is over is believed.
         life.over |= is_over(pod);
-        let behaviour = behaviour::of_pod(pod, &cluster.habits);
-        let Cluster { store, habits, chance, .. } = cluster;
-        let mut around = Surroundings { pod, store, habits, chance, now, behaviour, nudged };
+        let behaviour = behaviour::of_pod(pod, &cluster.programs);
+        let Cluster { store, programs, chance, .. } = cluster;
+        let mut context = PodContext { pod, store, programs, chance, now, behaviour, nudged };
         if pod.is_terminating() {
             let shorter = |until: Timestamp| nudged && until > now + grace_left(pod);
             if life.stopping.as_ref().is_none_or(|stopping| !stopping.deletes || shorter(stopping.until)) {
-                begin_stop(life, &around, true);
+                begin_stop(life, &context, true);
                 life.over = false;
             }
         }
-        let progress = advance(life, &mut around);
+        let progress = advance(life, &mut context);
         if let Some(next) = progress.next {
             self.agenda.add_at(next.max(now), key.clone());
         }
@@ -149,9 +149,10 @@ fn grace_left(pod: &Value) -> SignedDuration {
 }
 
 fn delete(cluster: &mut Cluster, key: &Key, pod: &Stored) {
-    let wish = Wish { grace: Some(0), uid: Some(pod.uid().to_owned()), ..Wish::default() };
+    let options =
+        DeleteOptions { grace: Some(0), uid: Some(pod.uid().to_owned()), ..DeleteOptions::default() };
     // Gone already is as good.
-    let _ = delete::delete(cluster, key, &wish);
+    let _ = delete::delete(cluster, key, &options);
 }
 
 fn address(node: &Value) -> String {

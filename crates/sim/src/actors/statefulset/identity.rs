@@ -1,6 +1,6 @@
 //! Who the pods of a StatefulSet are: ordinals, names, revisions.
 
-use super::claims;
+use super::volume_claims;
 use crate::actors::common::revisions::Revision;
 use crate::actors::common::{template, text};
 use crate::store::{Key, Stored};
@@ -66,7 +66,7 @@ pub fn new_pod(key: &Key, set: &Stored, revisions: &Revisions, ordinal: i64) -> 
     if !service.is_empty() {
         pod["spec"]["subdomain"] = service.into();
     }
-    claims::mount(&mut pod, key, set, ordinal);
+    volume_claims::mount(&mut pod, key, set, ordinal);
     pod
 }
 

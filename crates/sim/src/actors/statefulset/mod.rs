@@ -1,11 +1,11 @@
 //! StatefulSets: pods with names and volumes of their own, in order.
 //!
-//! - [`identity`]: ordinals and names. [`claims`]: volumes. [`steps`]: what is done to the pods. [`status`].
+//! - [`identity`]: ordinals and names. [`volume_claims`]: volumes. [`steps`]: what is done to the pods. [`status`].
 
-mod claims;
 mod identity;
 mod status;
 mod steps;
+mod volume_claims;
 
 use super::Actor;
 use super::common::family::Family;
@@ -59,12 +59,12 @@ impl StatefulSets {
         let update = revisions::current(cluster, key, set, &NAMING, &mut collisions)?;
         let current = known.into_iter().find(|one| one.name() == text(&set["status"]["currentRevision"]));
         let revisions = Revisions { current: current.unwrap_or_else(|| update.clone()), update };
-        let mut step = steps::Step::new(key, set, &revisions, &members, cluster.now());
+        let mut reconciler = steps::PodReconciler::new(key, set, &revisions, &members, cluster.now());
         let outcome = match set.is_terminating() {
             true => Ok(()),
-            false => step.take(cluster),
+            false => reconciler.run(cluster),
         };
-        let ended = step.current_replicas_ended;
+        let ended = reconciler.current_replicas_ended;
         status::write(cluster, key, set, &members, &revisions, collisions, ended);
         outcome?;
         forget_revisions(cluster, set, &members, &revisions);

@@ -1,7 +1,7 @@
-//! What is done to the pods of a StatefulSet at one look: create, delete what is too much, update.
+//! What one reconcile does to the pods of a StatefulSet: creates, deletes surplus ones, updates.
 
-use super::claims;
 use super::identity::{self, Revisions, is_in_range, new_pod, ordinal, partition, replicas, revision, start};
+use super::volume_claims;
 use crate::actors::common::{delete_this, number, pods};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
@@ -13,14 +13,14 @@ use std::sync::Arc;
 
 type Pod = (Key, Arc<Stored>);
 
-/// Whether more can be done at this look.
+/// Whether this reconcile may go on to the next pod.
 #[derive(PartialEq, Eq)]
 enum Go {
     On,
     Wait,
 }
 
-pub struct Step<'a> {
+pub struct PodReconciler<'a> {
     key: &'a Key,
     set: &'a Stored,
     revisions: &'a Revisions,
@@ -29,38 +29,38 @@ pub struct Step<'a> {
     replicas: BTreeMap<i64, &'a Pod>,
     /// Those beyond the range, the highest first.
     condemned: Vec<(i64, &'a Pod)>,
-    /// Pods of the current revision that were deleted for an update at this look.
+    /// Pods of the current revision that this reconcile deleted for an update.
     pub current_replicas_ended: i64,
 }
 
-impl<'a> Step<'a> {
+impl<'a> PodReconciler<'a> {
     pub fn new(
         key: &'a Key,
         set: &'a Stored,
         revisions: &'a Revisions,
         members: &'a [Pod],
         now: Timestamp,
-    ) -> Step<'a> {
+    ) -> PodReconciler<'a> {
         let by_ordinal = members.iter().filter_map(|pod| Some((ordinal(&key.name, &pod.0.name)?, pod)));
         let (replicas, condemned): (BTreeMap<_, _>, BTreeMap<_, _>) =
             by_ordinal.partition(|(ordinal, _)| is_in_range(set, *ordinal));
         let condemned = condemned.into_iter().rev().collect();
-        Step { key, set, revisions, now, replicas, condemned, current_replicas_ended: 0 }
+        PodReconciler { key, set, revisions, now, replicas, condemned, current_replicas_ended: 0 }
     }
 
-    pub fn take(&mut self, cluster: &mut Cluster) -> Result<(), Refusal> {
+    pub fn run(&mut self, cluster: &mut Cluster) -> Result<(), Refusal> {
         let in_order = self.set["spec"]["podManagementPolicy"] != "Parallel";
         for ordinal in start(self.set)..start(self.set) + replicas(self.set) {
-            if self.tend(cluster, ordinal, in_order)? == Go::Wait && in_order {
+            if self.reconcile_replica(cluster, ordinal, in_order)? == Go::Wait && in_order {
                 return Ok(());
             }
         }
         for (ordinal, (pod_key, pod)) in &self.condemned {
-            claims::own(cluster, self.key, self.set, (pod_key, pod), *ordinal);
+            volume_claims::own(cluster, self.key, self.set, (pod_key, pod), *ordinal);
         }
         let first_unavailable = self.first_unavailable();
         for (ordinal, pod) in &self.condemned {
-            if self.condemn(cluster, pod, first_unavailable == Some(*ordinal), in_order) == Go::Wait
+            if self.delete_condemned(cluster, pod, first_unavailable == Some(*ordinal), in_order) == Go::Wait
                 && in_order
             {
                 return Ok(());
@@ -72,10 +72,10 @@ impl<'a> Step<'a> {
         Ok(())
     }
 
-    /// Sees to one pod of the range.
-    fn tend(&self, cluster: &mut Cluster, ordinal: i64, in_order: bool) -> Result<Go, Refusal> {
+    /// Creates, replaces or repairs one pod of the range.
+    fn reconcile_replica(&self, cluster: &mut Cluster, ordinal: i64, in_order: bool) -> Result<Go, Refusal> {
         let Some((pod_key, pod)) = self.replicas.get(&ordinal) else {
-            if claims::are_stale(cluster, self.key, self.set, ordinal) {
+            if volume_claims::are_stale(cluster, self.key, self.set, ordinal) {
                 let claim = format!("{}-{ordinal}", self.key.name);
                 let why = "its claim is still to be deleted with the pod before it";
                 return Err(Refusal::conflict(Kind::Pod, &claim, why));
@@ -90,12 +90,12 @@ impl<'a> Step<'a> {
             return Ok(Go::Wait);
         }
         if pod["status"]["phase"] == "Pending" {
-            claims::create(cluster, self.key, self.set, ordinal)?;
+            volume_claims::create(cluster, self.key, self.set, ordinal)?;
         }
         if in_order && !self.is_available(pod) {
             return Ok(Go::Wait);
         }
-        claims::own(cluster, self.key, self.set, (pod_key, pod), ordinal);
+        volume_claims::own(cluster, self.key, self.set, (pod_key, pod), ordinal);
         if !identity::is_identified(pod) {
             cluster.update(pod_key, |pod| identity::restore(pod, ordinal))?;
         }
@@ -103,15 +103,21 @@ impl<'a> Step<'a> {
     }
 
     fn create(&self, cluster: &mut Cluster, ordinal: i64) -> Result<(), Refusal> {
-        claims::create(cluster, self.key, self.set, ordinal)?;
+        volume_claims::create(cluster, self.key, self.set, ordinal)?;
         let pod = cluster.create(Kind::Pod, new_pod(self.key, self.set, self.revisions, ordinal))?;
         let pod_key = Key::of(Kind::Pod, &pod);
-        claims::own(cluster, self.key, self.set, (&pod_key, &pod), ordinal);
+        volume_claims::own(cluster, self.key, self.set, (&pod_key, &pod), ordinal);
         Ok(())
     }
 
     /// Deletes one pod beyond the range, unless it has to wait.
-    fn condemn(&self, cluster: &mut Cluster, pod: &Pod, is_first_unavailable: bool, in_order: bool) -> Go {
+    fn delete_condemned(
+        &self,
+        cluster: &mut Cluster,
+        pod: &Pod,
+        is_first_unavailable: bool,
+        in_order: bool,
+    ) -> Go {
         let (pod_key, pod) = pod;
         if pod.is_terminating() || in_order && !self.is_available(pod) && !is_first_unavailable {
             return Go::Wait;

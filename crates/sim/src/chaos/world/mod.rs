@@ -1,16 +1,17 @@
 //! The objects of a run, as people would create them, and what has to become of them.
 //!
 //! There are several worlds, and the seed says which one a run is in. What is to be checked is written down here a second
-//! time, by hand, as [`Rule`]s: nothing here reads a spec the way the controller does.
+//! time, by hand, as [`SequenceRule`]s: nothing here reads a spec the way the
+//! controller does.
 
-mod farewell;
-mod judge;
+mod deletion;
+mod end_state;
 mod neighbours;
 mod nodes;
 mod shop;
 mod workloads;
 
-pub use judge::{picture, unfinished};
+pub use end_state::{end_state, unfinished};
 
 use super::fault::{Fault, Place};
 use crate::cluster::Cluster;
@@ -39,25 +40,25 @@ pub struct World {
     /// Whether we run in Full mode, with our admission, and may write to nodes.
     pub full: bool,
     /// The first one is the one that faults strike.
-    pub rules: &'static [Rule],
+    pub rules: &'static [SequenceRule],
     pub manifests: fn() -> Vec<(Kind, Value)>,
     /// What people do meanwhile, one after the other.
-    pub script: &'static [Step],
+    pub script: &'static [UserAction],
     /// Pods that nobody may ever let go.
     pub held: &'static [&'static str],
     /// Faults that this world cannot be asked to survive.
     pub spared: &'static [Fault],
 }
 
-/// One sequence.
-pub struct Rule {
+/// One sequence, and what must hold for it.
+pub struct SequenceRule {
     pub namespace: &'static str,
     pub sequence: &'static str,
     pub groups: &'static [Group],
-    pub end: End,
+    pub end: SequenceEnd,
     /// Whether it may do anything where its pods are.
     pub permitted: bool,
-    /// Whether its end lets its pods go.
+    /// Whether its deletion releases the pods that it holds.
     pub lets_go: bool,
     /// Of one that goes by nodes: how it keeps them closed.
     pub guard: Option<Guard>,
@@ -71,7 +72,7 @@ pub enum Guard {
 
 /// What becomes of a sequence.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum SequenceEnd {
     Completed,
     Failed,
     Deleted,
@@ -90,12 +91,12 @@ pub struct Group {
     /// How many may start at the same time.
     pub at_once: usize,
     /// One on each node, and not wherever there is room.
-    pub agents: Option<Agents>,
+    pub agents: Option<AgentTraits>,
 }
 
-/// What is to be known of a DaemonSet. It tolerates everything.
+/// The DaemonSet of a group. It tolerates every taint.
 #[derive(Clone, Copy)]
-pub struct Agents {
+pub struct AgentTraits {
     /// Only on nodes with the label [`AGENTS_LABEL`].
     pub labelled: bool,
     /// It brings [`DRIVER`], and the group waits for that, too.
@@ -111,9 +112,9 @@ pub enum Members {
 }
 
 /// Something that people do.
-pub struct Step {
+pub struct UserAction {
     pub when: When,
-    pub deed: fn(&mut Cluster),
+    pub act: fn(&mut Cluster),
 }
 
 #[derive(Clone, Copy)]
@@ -132,15 +133,15 @@ pub static ALL: [&World; 8] = [
     &shop::SMALLER,
     &workloads::WORLD,
     &neighbours::WORLD,
-    &farewell::WORLD,
+    &deletion::WORLD,
     &nodes::LABELS,
     &nodes::TAINTS,
-    &nodes::FAREWELL,
+    &nodes::DELETION,
 ];
 
-/// The world of a run, by its place: of seed 0 the first one, of the others these in turn. The small shop is the one in which
+/// The index of the world of a run: of seed 0 the first one, of the others these in turn. The small shop is the one in which
 /// most goes on per second.
-pub fn place(seed: u64) -> usize {
+pub fn index_of(seed: u64) -> usize {
     let turn = (seed.wrapping_sub(1) % IN_TURN.len() as u64) as usize;
     if seed == 0 { 0 } else { IN_TURN[turn] }
 }
@@ -149,10 +150,10 @@ const IN_TURN: [usize; 10] = [1, 2, 1, 3, 1, 4, 1, 5, 6, 7];
 
 /// A seed for each world, in their order.
 pub fn seeds() -> impl Iterator<Item = u64> {
-    (0..ALL.len()).filter_map(|wanted| (0..=IN_TURN.len() as u64).find(|seed| place(*seed) == wanted))
+    (0..ALL.len()).filter_map(|wanted| (0..=IN_TURN.len() as u64).find(|seed| index_of(*seed) == wanted))
 }
 
-impl Rule {
+impl SequenceRule {
     pub fn key(&self) -> Key {
         Key::new(Kind::PodSequence, self.namespace, self.sequence)
     }
@@ -216,13 +217,12 @@ impl World {
         all.find(|(kind, object)| Key::of(*kind, object) == key).map(|(_, object)| object).unwrap_or_default()
     }
 
-    /// Creates a pod anew that nobody but a person makes. Who does so knows whether its sequence is gone: then a gate would
-    /// hold it for ever.
+    /// Creates a pod again that no workload makes. It gets no gate if its sequence was deleted: the gate would hold it for ever.
     pub fn create_pod_again(&self, cluster: &mut Cluster, old: &Value) {
         let name = old["metadata"]["name"].as_str().unwrap_or_default();
         let (kind, mut new) = pod(name, tier(old));
-        let claims = |rule: &&Rule| rule.group_of(name, tier(old)).is_some();
-        if self.rules.iter().find(claims).is_some_and(|rule| rule.end == End::Deleted) {
+        let claims = |rule: &&SequenceRule| rule.group_of(name, tier(old)).is_some();
+        if self.rules.iter().find(claims).is_some_and(|rule| rule.end == SequenceEnd::Deleted) {
             new["spec"]["schedulingGates"] = json!([]);
         }
         let _ = cluster.create(kind, new);
@@ -275,7 +275,7 @@ fn template(tier: &str, restart: &str) -> Value {
     json!({ "metadata": { "labels": { "tier": tier } }, "spec": pod_spec(restart) })
 }
 
-fn sequence(rule: &Rule, spec: Value) -> (Kind, Value) {
+fn sequence(rule: &SequenceRule, spec: Value) -> (Kind, Value) {
     let metadata = json!({ "name": rule.sequence, "namespace": rule.namespace });
     (Kind::PodSequence, json!({ "metadata": metadata, "spec": spec }))
 }
@@ -285,7 +285,7 @@ fn namespace(name: &str, annotations: Value) -> (Kind, Value) {
 }
 
 /// Whether there is a note of a sequence.
-fn has_note(cluster: &Cluster, rule: &Rule) -> bool {
+fn has_note(cluster: &Cluster, rule: &SequenceRule) -> bool {
     let uid = cluster.store.get(&rule.key()).map(|sequence| sequence.uid().to_owned()).unwrap_or_default();
     let mut notes = cluster.store.list(Kind::ConfigMap, Some(names::OWN_NAMESPACE));
     notes.any(|(key, _)| key.name.ends_with(&uid))

@@ -2,7 +2,8 @@
 //! permits nothing.
 
 use super::{
-    CLOSED, End, Group, NAMESPACE, Rule, Step, When, World, namespace, pod, pod_key, pods, sequence,
+    CLOSED, Group, NAMESPACE, SequenceEnd, SequenceRule, UserAction, When, World, namespace, pod, pod_key,
+    pods, sequence,
 };
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
@@ -15,8 +16,8 @@ const DB: &[&str] = &["db-0"];
 const APP: &[&str] = &["app-0", "app-1"];
 const FOREIGN_GATE: &str = "example.com/licence";
 
-static RULES: [Rule; 4] = [
-    Rule {
+static RULES: [SequenceRule; 4] = [
+    SequenceRule {
         namespace: NAMESPACE,
         sequence: "shop",
         groups: &[
@@ -24,40 +25,40 @@ static RULES: [Rule; 4] = [
             Group::named("app", APP),
             Group { finally: 2, ..Group::tier("web", 1) },
         ],
-        end: End::Completed,
+        end: SequenceEnd::Completed,
         permitted: true,
         lets_go: true,
         guard: None,
     },
     // Shares app-0 with the first, and lets it go later.
-    Rule {
+    SequenceRule {
         namespace: NAMESPACE,
         sequence: "night",
         groups: &[
             Group { settle_seconds: 3, ..Group::named("cache", &["cache-0"]) },
             Group::named("app", &["app-0"]),
         ],
-        end: End::Completed,
+        end: SequenceEnd::Completed,
         permitted: true,
         lets_go: true,
         guard: None,
     },
     // From another namespace, with its permission.
-    Rule {
+    SequenceRule {
         namespace: OPS,
         sequence: "guest",
         groups: &[Group::named("db", DB), Group::named("backup", &["backup-0"])],
-        end: End::Completed,
+        end: SequenceEnd::Completed,
         permitted: true,
         lets_go: true,
         guard: None,
     },
     // Without one: it neither acts nor holds anything back.
-    Rule {
+    SequenceRule {
         namespace: OPS,
         sequence: "stranger",
         groups: &[Group::named("secret", &["secret-0"])],
-        end: End::Failed,
+        end: SequenceEnd::Failed,
         permitted: false,
         lets_go: false,
         guard: None,
@@ -70,9 +71,9 @@ pub static WORLD: World = World {
     rules: &RULES,
     manifests,
     script: &[
-        Step { when: When::At(1_000), deed: permit },
-        Step { when: When::At(5_000), deed: take_foreign_gate },
-        Step { when: When::Finished, deed: come_late },
+        UserAction { when: When::At(1_000), act: permit },
+        UserAction { when: When::At(5_000), act: remove_foreign_gate },
+        UserAction { when: When::Finished, act: create_late_pod },
     ],
     held: &["secret-0"],
     spared: &[],
@@ -123,7 +124,7 @@ fn permit(cluster: &mut Cluster) {
 }
 
 /// Whose gate it is takes it away; ours, if it is still there, stays.
-fn take_foreign_gate(cluster: &mut Cluster) {
+fn remove_foreign_gate(cluster: &mut Cluster) {
     let _ = cluster.update(&pod_key("app-1"), |pod| {
         if let Some(gates) = pod["spec"]["schedulingGates"].as_array_mut() {
             gates.retain(|gate| gate["name"] != FOREIGN_GATE);
@@ -131,7 +132,7 @@ fn take_foreign_gate(cluster: &mut Cluster) {
     });
 }
 
-fn come_late(cluster: &mut Cluster) {
+fn create_late_pod(cluster: &mut Cluster) {
     let (kind, late) = pod("web-1", "web");
     let _ = cluster.create(kind, late);
 }

@@ -3,8 +3,8 @@
 
 use super::super::fault::Fault;
 use super::{
-    AGENTS_LABEL, Agents, DRIVER, End, Group, Guard, NAMESPACE, READY_AFTER, Rule, Step, When, World,
-    create_node, has_note, sequence, template,
+    AGENTS_LABEL, AgentTraits, DRIVER, Group, Guard, NAMESPACE, READY_AFTER, SequenceEnd, SequenceRule,
+    UserAction, When, World, create_node, has_note, sequence, template,
 };
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
@@ -13,69 +13,74 @@ use rollcall_api::names;
 use serde_json::{Value, json};
 
 /// Joins while the others are on their way.
-const LATE: &str = "node-3";
+const LATE_NODE: &str = "node-3";
 /// Nodes at first and in the end.
 const AT_FIRST: usize = 2;
 const FINALLY: usize = 3;
 
-const fn agents(name: &'static str, agents: Agents) -> Group {
+const fn agents(name: &'static str, agents: AgentTraits) -> Group {
     Group { finally: FINALLY, agents: Some(agents), ..Group::tier(name, AT_FIRST) }
 }
 
-const fn by_nodes(sequence: &'static str, groups: &'static [Group], end: End, guard: Guard) -> Rule {
+const fn by_nodes(
+    sequence: &'static str,
+    groups: &'static [Group],
+    end: SequenceEnd,
+    guard: Guard,
+) -> SequenceRule {
     let guard = Some(guard);
-    Rule { namespace: NAMESPACE, sequence, groups, end, permitted: true, lets_go: true, guard }
+    SequenceRule { namespace: NAMESPACE, sequence, groups, end, permitted: true, lets_go: true, guard }
 }
 
-static BY_LABELS: Rule = by_nodes(
+static BY_LABELS: SequenceRule = by_nodes(
     "labels",
     &[
-        agents("agent", Agents { labelled: false, driver: true }),
-        agents("log", Agents { labelled: true, driver: false }),
+        agents("agent", AgentTraits { labelled: false, driver: true }),
+        agents("log", AgentTraits { labelled: true, driver: false }),
         Group::tier("web", 3),
     ],
-    End::Completed,
+    SequenceEnd::Completed,
     Guard::Labels,
 );
 
-static BY_TAINTS: Rule = by_nodes(
+static BY_TAINTS: SequenceRule = by_nodes(
     "taints",
     &[
-        Group { settle_seconds: 1, ..agents("agent", Agents { labelled: false, driver: false }) },
+        Group { settle_seconds: 1, ..agents("agent", AgentTraits { labelled: false, driver: false }) },
         Group::tier("store", 2),
         Group::tier("web", 2),
     ],
-    End::Completed,
+    SequenceEnd::Completed,
     Guard::Taints,
 );
 
-static RULES: [Rule; 2] = [
+static RULES: [SequenceRule; 2] = [
     by_nodes(
         "stays",
-        &[agents("agent", Agents { labelled: true, driver: true }), Group::tier("web", 2)],
-        End::Completed,
+        &[agents("agent", AgentTraits { labelled: true, driver: true }), Group::tier("web", 2)],
+        SequenceEnd::Completed,
         Guard::Labels,
     ),
     // Deleted before any node is open for its last group: what it held goes, and what it wrote on nodes.
     by_nodes(
         "gone",
         &[
-            Group { settle_seconds: 3600, ..agents("early", Agents { labelled: false, driver: false }) },
+            Group { settle_seconds: 3600, ..agents("early", AgentTraits { labelled: false, driver: false }) },
             Group::tier("late", 2),
         ],
-        End::Deleted,
+        SequenceEnd::Deleted,
         Guard::Taints,
     ),
 ];
 
-const JOINS: Step = Step { when: When::At(2_500), deed: join };
+const NODE_JOINS: UserAction = UserAction { when: When::At(2_500), act: add_node };
 
 pub static LABELS: World = World {
     name: "nodes by labels",
     full: true,
     rules: std::slice::from_ref(&BY_LABELS),
     manifests: || manifests(std::slice::from_ref(&BY_LABELS)),
-    script: &[JOINS],
+    script: &[NODE_JOINS],
     held: &[],
     spared: &[],
 };
@@ -85,23 +90,23 @@ pub static TAINTS: World = World {
     full: true,
     rules: std::slice::from_ref(&BY_TAINTS),
     manifests: || manifests(std::slice::from_ref(&BY_TAINTS)),
-    script: &[JOINS],
+    script: &[NODE_JOINS],
     held: &[],
     spared: &[],
 };
 
-pub static FAREWELL: World = World {
+pub static DELETION: World = World {
     name: "nodes, farewell",
     full: true,
     rules: &RULES,
     manifests: || manifests(&RULES),
     script: &[
-        Step { when: When::Once(2_500, is_noted), deed: delete },
-        Step { when: When::Finished, deed: join },
+        UserAction { when: When::Once(2_500, has_note_of_gone), act: delete },
+        UserAction { when: When::Finished, act: add_node },
     ],
     held: &[],
-    // As in the other farewell: without a note nobody knows what was deleted while they were away. And a pod that is made while
-    // nobody hears of pods, for a sequence that is deleted just then, stays held: the note is gone before anybody knows of it.
+    // The first four: as in `deletion`. The others stop news of pods. A pod of a sequence that is deleted meanwhile stays held:
+    // the note is gone before the controller hears of the pod.
     spared: &[
         Fault::Forbidden,
         Fault::ListForbidden,
@@ -124,7 +129,7 @@ pub fn install(cluster: &mut Cluster) {
     });
 }
 
-fn manifests(rules: &[Rule]) -> Vec<(Kind, Value)> {
+fn manifests(rules: &[SequenceRule]) -> Vec<(Kind, Value)> {
     let mut all = Vec::new();
     for rule in rules {
         let guard = if rule.guard == Some(Guard::Taints) { "Taints" } else { "Labels" };
@@ -152,10 +157,10 @@ fn group(group: &Group) -> Value {
 
 /// Agents take a while, and their templates have no gate: admission gives it. What outlives its sequence has none either: it
 /// would be held for ever.
-fn workload(rule: &Rule, group: &Group) -> (Kind, Value) {
+fn workload(rule: &SequenceRule, group: &Group) -> (Kind, Value) {
     let metadata = json!({ "name": group.name, "namespace": NAMESPACE });
     let mut template = template(group.name, "Always");
-    if group.agents.is_some() || rule.end == End::Deleted {
+    if group.agents.is_some() || rule.end == SequenceEnd::Deleted {
         template["spec"]["schedulingGates"] = json!([]);
     }
     let Some(agents) = group.agents else {
@@ -174,11 +179,11 @@ fn workload(rule: &Rule, group: &Group) -> (Kind, Value) {
     (Kind::DaemonSet, json!({ "metadata": metadata, "spec": spec }))
 }
 
-fn join(cluster: &mut Cluster) {
-    create_node(cluster, LATE);
+fn add_node(cluster: &mut Cluster) {
+    create_node(cluster, LATE_NODE);
 }
 
-fn is_noted(cluster: &Cluster) -> bool {
+fn has_note_of_gone(cluster: &Cluster) -> bool {
     has_note(cluster, &RULES[1])
 }
 

@@ -1,6 +1,6 @@
 //! Three groups of four pods each, by name and by label; and the same with half as many.
 
-use super::{End, Group, NAMESPACE, Rule, World, pods, sequence};
+use super::{Group, NAMESPACE, SequenceEnd, SequenceRule, World, pods, sequence};
 use crate::kinds::Kind;
 use serde_json::{Value, json};
 
@@ -8,18 +8,18 @@ const DB: &[&str] = &["db-0", "db-1", "db-2", "db-3"];
 const APP: &[&str] = &["app-0", "app-1", "app-2", "app-3"];
 const WEB: &[&str] = &["web-0", "web-1", "web-2", "web-3"];
 
-const fn shop(groups: &'static [Group]) -> Rule {
-    let (end, permitted, lets_go, guard) = (End::Completed, true, true, None);
-    Rule { namespace: NAMESPACE, sequence: "shop", groups, end, permitted, lets_go, guard }
+const fn shop(groups: &'static [Group]) -> SequenceRule {
+    let (end, permitted, lets_go, guard) = (SequenceEnd::Completed, true, true, None);
+    SequenceRule { namespace: NAMESPACE, sequence: "shop", groups, end, permitted, lets_go, guard }
 }
 
-static LARGE: Rule = shop(&[
+static LARGE: SequenceRule = shop(&[
     Group::named("db", DB),
     Group { settle_seconds: 2, ..Group::named("app", APP) },
     Group { at_once: 2, ..Group::tier("web", 4) },
 ]);
 
-static SMALL: Rule = shop(&[
+static SMALL: SequenceRule = shop(&[
     Group::named("db", DB.split_at(2).0),
     Group { settle_seconds: 2, ..Group::named("app", APP.split_at(2).0) },
     Group { at_once: 1, ..Group::tier("web", 2) },
@@ -45,7 +45,7 @@ pub static SMALLER: World = World {
     spared: &[],
 };
 
-fn manifests(rule: &Rule, each: usize) -> Vec<(Kind, Value)> {
+fn manifests(rule: &SequenceRule, each: usize) -> Vec<(Kind, Value)> {
     let spec = json!({ "podGroups": [
         { "name": "db", "pods": DB[..each] },
         { "name": "app", "pods": APP[..each], "waitDuration": "2s" },

@@ -1,6 +1,8 @@
 //! What makes pods itself: a Job that is cleaned up in the end, a StatefulSet, a Deployment that is scaled up later.
 
-use super::{End, Group, Members, NAMESPACE, Rule, Step, When, World, sequence, template};
+use super::{
+    Group, Members, NAMESPACE, SequenceEnd, SequenceRule, UserAction, When, World, sequence, template,
+};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::store::Key;
@@ -10,7 +12,7 @@ use serde_json::{Value, json};
 const REPLICAS: usize = 1;
 const MORE_REPLICAS: usize = 2;
 
-static SHOP: Rule = Rule {
+static SHOP: SequenceRule = SequenceRule {
     namespace: NAMESPACE,
     sequence: "shop",
     groups: &[
@@ -18,7 +20,7 @@ static SHOP: Rule = Rule {
         Group { settle_seconds: 1, ..Group::tier("store", 2) },
         Group { finally: MORE_REPLICAS, ..Group::tier("web", REPLICAS) },
     ],
-    end: End::Completed,
+    end: SequenceEnd::Completed,
     permitted: true,
     lets_go: true,
     guard: None,
@@ -29,7 +31,10 @@ pub static WORLD: World = World {
     full: false,
     rules: std::slice::from_ref(&SHOP),
     manifests,
-    script: &[Step { when: When::Finished, deed: clean_up }, Step { when: When::Finished, deed: scale_up }],
+    script: &[
+        UserAction { when: When::Finished, act: clean_up },
+        UserAction { when: When::Finished, act: scale_up },
+    ],
     held: &[],
     spared: &[],
 };

@@ -15,7 +15,7 @@ const TOKEN_SECONDS: u16 = 3607;
 
 /// The objects that admission looks at when a pod is created.
 #[derive(Clone, Copy, Debug)]
-pub struct Surroundings<'a> {
+pub struct PodAdmissionContext<'a> {
     /// Every PriorityClass.
     pub classes: &'a [&'a Value],
     /// The ServiceAccounts of the pod's namespace; `None` where the plugin is off.
@@ -49,11 +49,11 @@ pub fn admit_class(class: &Value, classes: &[&Value]) -> Result<(), Refusal> {
 }
 
 /// What is added to a pod that is created, or why it may not be.
-pub fn admit_pod(pod: &mut Value, around: &Surroundings<'_>) -> Result<(), Refusal> {
-    if let Some(accounts) = around.accounts {
-        give_account(pod, accounts, around.suffix)?;
+pub fn admit_pod(pod: &mut Value, context: &PodAdmissionContext<'_>) -> Result<(), Refusal> {
+    if let Some(accounts) = context.accounts {
+        give_account(pod, accounts, context.suffix)?;
     }
-    give_priority(pod, around.classes)?;
+    give_priority(pod, context.classes)?;
     tolerate_for_a_while(&mut pod["spec"]);
     Ok(())
 }
@@ -198,9 +198,9 @@ mod tests {
             })
         };
         let (high, low) = (class("high", 9), class("low", 3));
-        let around = Surroundings { classes: &[&high, &low], accounts: None, suffix: "" };
+        let context = PodAdmissionContext { classes: &[&high, &low], accounts: None, suffix: "" };
         let mut pod = json!({ "metadata": { "name": "p" }, "spec": {} });
-        assert!(admit_pod(&mut pod, &around).is_ok());
+        assert!(admit_pod(&mut pod, &context).is_ok());
         let spec = &pod["spec"];
         assert_eq!((&spec["priorityClassName"], &spec["priority"]), (&json!("low"), &json!(3)));
         assert_eq!((&spec["preemptionPolicy"], spec.get("serviceAccountName")), (&json!("Never"), None));

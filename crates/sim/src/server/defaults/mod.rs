@@ -25,7 +25,7 @@ mod shape;
 mod update;
 mod workloads;
 
-pub use admit::{Surroundings, admit, admit_class, admit_pod, admit_pod_update};
+pub use admit::{PodAdmissionContext, admit, admit_class, admit_pod, admit_pod_update};
 pub use create::initial_status;
 pub use decode::{undecodable, unknown_fields};
 pub use sequence::fill_part as fill_sequence_part;

@@ -141,7 +141,7 @@ pub fn job_updated(old: &Value, new: &Value, found: &mut Vec<Wrong>) {
         let words = "can only be modified in tandem with spec.parallelism";
         found.push(Wrong::invalid("spec.completions", &after["completions"], words));
     }
-    workloads::selector_kept(before, after, found);
+    workloads::selector_immutable(before, after, found);
     template_kept(old, new, found);
     metadata::immutable(found, "spec.completionMode", &before["completionMode"], &after["completionMode"]);
     for field in ["podFailurePolicy", "successPolicy"] {

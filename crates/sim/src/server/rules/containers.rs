@@ -1,7 +1,7 @@
 //! Rules on containers: what runs, and how it is asked how it is.
 
 use super::volumes::Volumes;
-use super::{given, invalid_each, items, names, not_negative, one_of, text};
+use super::{container_fields, invalid_each, items, names, not_negative, one_of, text};
 use crate::server::refusal::Wrong;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -63,11 +63,11 @@ fn common(container: &Value, path: &str, volumes: &Volumes<'_>, found: &mut Vec<
     let policy = format!("{path}.terminationMessagePolicy");
     one_of(found, &policy, &container["terminationMessagePolicy"], &["File", "FallbackToLogsOnError"]);
     ports(container, path, found);
-    given::variables(container, path, found);
-    given::mounts(container, path, volumes, found);
+    container_fields::variables(container, path, found);
+    container_fields::mounts(container, path, volumes, found);
     let policy = format!("{path}.imagePullPolicy");
     one_of(found, &policy, &container["imagePullPolicy"], &["Always", "IfNotPresent", "Never"]);
-    given::resources(&container["resources"], &format!("{path}.resources"), found);
+    container_fields::resources(&container["resources"], &format!("{path}.resources"), found);
     user(&container["securityContext"], &format!("{path}.securityContext"), found);
 }
 

@@ -7,13 +7,13 @@
 //! Where the API server prints a whole object of its own types, or the difference of two, the sentence stands without it:
 //! nothing reads that, and it would need every field of those types. See [`ELIDED`].
 
-mod around;
 mod batch;
+mod container_fields;
 mod containers;
 mod cron;
-mod given;
 mod metadata;
 mod names;
+mod others;
 mod pod;
 mod pod_update;
 mod scheduling;
@@ -46,7 +46,7 @@ pub fn created(kind: Kind, object: &Value) -> Vec<Wrong> {
         Kind::Job => batch::job(object, &mut found),
         Kind::CronJob => batch::cron_job_created(object, &mut found),
         Kind::PodSequence => sequence::check(object, &mut found),
-        _ => around::created(kind, object, &mut found),
+        _ => others::created(kind, object, &mut found),
     }
     once_each(found)
 }
@@ -68,14 +68,14 @@ pub fn updated(kind: Kind, old: &Value, new: &Value, subresource: &str) -> Vec<W
         Kind::Pod => pod_update::updated(old, new, &mut found),
         Kind::Deployment => {
             workloads::deployment(after, &mut found);
-            workloads::selector_kept(before, after, &mut found);
+            workloads::selector_immutable(before, after, &mut found);
         }
         Kind::ReplicaSet => {
             workloads::replica_set(after, &mut found);
-            workloads::selector_kept(before, after, &mut found);
+            workloads::selector_immutable(before, after, &mut found);
         }
         Kind::DaemonSet => {
-            workloads::selector_kept(before, after, &mut found);
+            workloads::selector_immutable(before, after, &mut found);
             workloads::daemon_set(after, &mut found);
         }
         Kind::StatefulSet => {
@@ -85,7 +85,7 @@ pub fn updated(kind: Kind, old: &Value, new: &Value, subresource: &str) -> Vec<W
         Kind::Job => batch::job_updated(old, new, &mut found),
         Kind::CronJob => batch::cron_job(after, &mut found),
         Kind::PodSequence => sequence::check(new, &mut found),
-        _ => around::updated(kind, old, new, &mut found),
+        _ => others::updated(kind, old, new, &mut found),
     }
     once_each(found)
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::net::IpAddr;
 
 pub fn created(pod: &Value, found: &mut Vec<Wrong>) {
-    of_every_version(pod, found);
+    created_or_updated(pod, found);
     let spec = &pod["spec"];
     if items(spec, "ephemeralContainers").next().is_some() {
         found.push(Wrong::forbidden("spec.ephemeralContainers", "cannot be set on create"));
@@ -19,7 +19,7 @@ pub fn created(pod: &Value, found: &mut Vec<Wrong>) {
 }
 
 /// What holds for a pod when it is created and ever after.
-pub fn of_every_version(pod: &Value, found: &mut Vec<Wrong>) {
+pub fn created_or_updated(pod: &Value, found: &mut Vec<Wrong>) {
     check_spec(&pod["spec"], "spec", &[], found);
     containers::no_blanks_around_images(&pod["spec"], found);
 }

@@ -14,7 +14,7 @@ const OTHER_FIELDS: &str = "pod updates may not change fields other than `spec.c
                             to 1 if it was previously negative)";
 
 pub fn updated(old: &Value, new: &Value, found: &mut Vec<Wrong>) {
-    pod::of_every_version(new, found);
+    pod::created_or_updated(new, found);
     let (old, new) = (&old["spec"], &new["spec"]);
     for list in ["containers", "initContainers"] {
         if items(old, list).count() != items(new, list).count() {

@@ -1,6 +1,6 @@
 //! Rules on the volumes of a pod.
 
-use super::{given, invalid_each, items, names, one_of, text};
+use super::{container_fields, invalid_each, items, names, one_of, text};
 use crate::server::defaults::quantity;
 use crate::server::refusal::Wrong;
 use serde_json::Value;
@@ -130,7 +130,7 @@ fn files(source: &Value, path: &str, found: &mut Vec<Wrong>) {
                 found.push(Wrong::required(format!("{path}.{part}"), ""));
             }
         }
-        given::descending(text(item, "path"), &format!("{path}.path"), found);
+        container_fields::relative_path(text(item, "path"), &format!("{path}.path"), found);
         mode(&item["mode"], format!("{path}.mode"), found);
     }
 }

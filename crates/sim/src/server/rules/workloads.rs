@@ -3,7 +3,7 @@
 use super::{
     ELIDED, invalid_each, invalid_shown, items, metadata, not_negative, one_of, pod, selector, text,
 };
-use super::{around, names};
+use super::{names, others};
 use crate::server::refusal::{Wrong, WrongKind};
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ pub fn stateful_set(spec: &Value, found: &mut Vec<Wrong>) {
         one_of(found, &field, policy, &["Retain", "Delete"]);
     }
     for (at, claim) in items(spec, "volumeClaimTemplates").enumerate() {
-        around::claim(&claim["spec"], &format!("spec.volumeClaimTemplates[{at}].spec"), found);
+        others::claim(&claim["spec"], &format!("spec.volumeClaimTemplates[{at}].spec"), found);
     }
     not_negative(found, spec, "replicas", "spec");
     not_negative(found, spec, "minReadySeconds", "spec");
@@ -236,7 +236,7 @@ fn amount(value: &Value) -> i64 {
     }
 }
 
-pub fn selector_kept(before: &Value, after: &Value, found: &mut Vec<Wrong>) {
+pub fn selector_immutable(before: &Value, after: &Value, found: &mut Vec<Wrong>) {
     let (before, after) = (&before["selector"], &after["selector"]);
     metadata::immutable_as(found, "spec.selector", before, after, &selector::shown(after));
 }

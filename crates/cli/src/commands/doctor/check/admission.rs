@@ -2,9 +2,9 @@
 
 use super::server::POLICIES;
 use super::{Case, number, some};
-use crate::commands::doctor::compare::{differences, told};
+use crate::commands::doctor::compare::{differences, in_words};
+use crate::commands::doctor::fetched::{CONFIGURATION, Fetched, Probe};
 use crate::commands::doctor::finding::{Check, Finding};
-use crate::commands::doctor::seen::{CONFIGURATION, Look, Probe};
 use crate::commands::install::{Admission, Mode, id, objects};
 use rollcall_core::sequence::keys::PREFIX;
 use serde_json::Value;
@@ -28,10 +28,10 @@ pub fn check(case: &Case<'_>) -> Vec<Finding> {
 }
 
 fn none(case: &Case<'_>) -> Option<Finding> {
-    let Case { seen, installed, voice } = case;
-    let unseen = seen.objects.iter().find_map(|(id, look)| {
+    let Case { seen, installed, command_line } = case;
+    let unseen = seen.objects.iter().find_map(|(id, fetched)| {
         let asked = id == CONFIGURATION || id.starts_with("MutatingAdmissionPolicy/");
-        look.closed().filter(|_| asked)
+        fetched.forbidden().filter(|_| asked)
     });
     if let Some(why) = unseen {
         return Some(Check::Admission.unknown("policies and webhook", why));
@@ -41,10 +41,10 @@ fn none(case: &Case<'_>) -> Option<Finding> {
             Check::Admission.ok("none, as Lite mode has it: pods bring their gate in their template"),
         );
     }
-    let minor = seen.version.there().map_or(POLICIES, |version| version.minor);
+    let minor = seen.version.found().map_or(POLICIES, |version| version.minor);
     let admission = if minor >= POLICIES { Admission::Policies } else { Admission::Webhook };
     let text = "neither policies nor webhook: only pods whose template has the gate are held, and new nodes are open for a moment";
-    Some(Check::Admission.note(text).fix(voice.install(installed, Mode::Full, Some(admission))))
+    Some(Check::Admission.note(text).fix(command_line.install(installed, Mode::Full, Some(admission))))
 }
 
 /// The objects that the policies consist of.
@@ -55,20 +55,20 @@ fn ours(case: &Case<'_>) -> Vec<Value> {
 }
 
 fn policies(case: &Case<'_>) -> Vec<Finding> {
-    let Case { seen, installed, voice } = case;
+    let Case { seen, installed, command_line } = case;
     let (mut findings, mut missing) = (Vec::new(), Vec::new());
     let ours = ours(case);
     for object in &ours {
         let id = id(object);
         match seen.object(&id) {
-            Look::There(there) => {
+            Fetched::Found(there) => {
                 let found = differences(&object["spec"], &there["spec"], "spec");
                 if !found.is_empty() {
-                    findings.push(differing(case, &id, &told(&found)));
+                    findings.push(differing(case, &id, &in_words(&found)));
                 }
             }
-            Look::Absent => missing.push(id),
-            Look::Closed(why) => findings.push(Check::Admission.unknown(&id.replace('/', " "), why)),
+            Fetched::Absent => missing.push(id),
+            Fetched::Forbidden(why) => findings.push(Check::Admission.unknown(&id.replace('/', " "), why)),
         }
     }
     if !missing.is_empty() {
@@ -80,7 +80,7 @@ fn policies(case: &Case<'_>) -> Vec<Finding> {
             missing.len(),
             some(&named)
         );
-        findings.push(case.differs(Check::Admission, text, voice.restore(installed, &only)));
+        findings.push(case.differs(Check::Admission, text, command_line.restore(installed, &only)));
     }
     if findings.is_empty() {
         let text = format!("policies: all {} there, as this program has them", number(ours.len(), "object"));
@@ -95,26 +95,29 @@ fn differing(case: &Case<'_>, id: &str, told: &str) -> Finding {
     if id.starts_with("ValidatingAdmissionPolicy/") && case.installed.taint_prefix != PREFIX {
         return Check::Admission.note(text);
     }
-    case.differs(Check::Admission, text, case.voice.replace(&case.installed, &[id]))
+    case.differs(Check::Admission, text, case.command_line.replace(&case.installed, &[id]))
 }
 
-fn of_a_pod(case: &Case<'_>, probe: &Look<Probe>) -> Finding {
+fn of_a_pod(case: &Case<'_>, probe: &Fetched<Probe>) -> Finding {
     match probe {
-        Look::There(Probe { namespace, sequence, gated: true }) => Check::Admission.ok(format!(
+        Fetched::Found(Probe { namespace, sequence, gated: true }) => Check::Admission.ok(format!(
             "a pod of {sequence} in namespace {namespace} would get its gate (tried without creating it)"
         )),
-        Look::There(Probe { namespace, sequence, gated: false }) => {
+        Fetched::Found(Probe { namespace, sequence, gated: false }) => {
             let text = format!(
                 "a pod of {sequence} in namespace {namespace} would not get its gate (tried without creating it)"
             );
             let finding = Check::Admission.problem(text);
             match case.installed.webhook {
-                true => finding.fix(case.voice.here("logs deployment/pod-sequence-controller --tail=50")),
-                false => finding
-                    .fix(case.voice.kubectl("get mutatingadmissionpolicies,mutatingadmissionpolicybindings")),
+                true => finding
+                    .fix(case.command_line.kubectl_here("logs deployment/pod-sequence-controller --tail=50")),
+                false => finding.fix(
+                    case.command_line
+                        .kubectl("get mutatingadmissionpolicies,mutatingadmissionpolicybindings"),
+                ),
             }
         }
-        Look::Absent => Check::Admission.unknown("a pod on trial", "its namespace is gone"),
-        Look::Closed(why) => Check::Admission.unknown("a pod on trial", why),
+        Fetched::Absent => Check::Admission.unknown("a pod on trial", "its namespace is gone"),
+        Fetched::Forbidden(why) => Check::Admission.unknown("a pod on trial", why),
     }
 }

@@ -1,8 +1,8 @@
 //! The certificate of the webhook, where that is installed: in date, for the right names, trusted.
 
 use super::Case;
+use crate::commands::doctor::fetched::{CONFIGURATION, Fetched};
 use crate::commands::doctor::finding::{Check, Finding};
-use crate::commands::doctor::seen::{CONFIGURATION, Look};
 use crate::output::age;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::{SignedDuration, Timestamp};
@@ -18,20 +18,20 @@ const EARLY: SignedDuration = SignedDuration::from_hours(30 * 24);
 const LATE: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 pub fn check(case: &Case<'_>) -> Vec<Finding> {
-    let Look::There(configuration) = case.seen.object(CONFIGURATION) else { return Vec::new() };
+    let Fetched::Found(configuration) = case.seen.object(CONFIGURATION) else { return Vec::new() };
     if case.installed.is_lite() {
         return Vec::new();
     }
     let name = names::WEBHOOK_SECRET;
     let held = match &case.seen.secret {
-        Look::There(secret) => held(secret),
-        Look::Absent => {
+        Fetched::Found(secret) => held(secret),
+        Fetched::Absent => {
             let text =
                 format!("no Secret {name}: the webhook has no certificate; a controller that runs makes one");
             let restart = format!("rollout restart deployment/{}", names::CONTROLLER);
-            return vec![Check::Certificates.problem(text).fix(case.voice.here(restart))];
+            return vec![Check::Certificates.problem(text).fix(case.command_line.kubectl_here(restart))];
         }
-        Look::Closed(why) => return vec![Check::Certificates.unknown(&format!("Secret {name}"), why)],
+        Fetched::Forbidden(why) => return vec![Check::Certificates.unknown(&format!("Secret {name}"), why)],
     };
     vec![served(case, &held, configuration), trusted(case, &held, configuration)]
 }
@@ -110,13 +110,13 @@ fn span(left: SignedDuration, now: Timestamp) -> String {
 
 /// The controller makes another one and publishes it, if the bundles are its own or empty.
 fn anew(case: &Case<'_>, held: &Held) -> String {
-    let delete = case.voice.here(format!("delete secret {}", names::WEBHOOK_SECRET));
+    let delete = case.command_line.kubectl_here(format!("delete secret {}", names::WEBHOOK_SECRET));
     if held.managed {
         return delete;
     }
-    let configuration = case.seen.object(CONFIGURATION).there();
+    let configuration = case.seen.object(CONFIGURATION).found();
     let places: Vec<usize> = (0..configuration.map_or(0, |there| bundles(there).count())).collect();
-    format!("{delete} && {}", case.voice.kubectl(publish(&places, "Cg==")))
+    format!("{delete} && {}", case.command_line.kubectl(publish(&places, "Cg==")))
 }
 
 fn publish(places: &[usize], bundle: &str) -> String {
@@ -164,8 +164,9 @@ fn trusted(case: &Case<'_>, held: &Held, configuration: &Value) -> Finding {
         names::WEBHOOK_SECRET
     );
     // The shell puts in what the Secret says.
-    let get =
-        case.voice.here(format!(r"get secret {} -o jsonpath='{{.data.ca\.crt}}'", names::WEBHOOK_SECRET));
+    let get = case
+        .command_line
+        .kubectl_here(format!(r"get secret {} -o jsonpath='{{.data.ca\.crt}}'", names::WEBHOOK_SECRET));
     let bundle = format!(r#"'"$({get})"'"#);
-    Check::Certificates.problem(text).fix(case.voice.kubectl(publish(&distrusting, &bundle)))
+    Check::Certificates.problem(text).fix(case.command_line.kubectl(publish(&distrusting, &bundle)))
 }

@@ -1,9 +1,9 @@
 //! The controller: installed, ready, leading, of this version.
 
 use super::{Case, number};
+use crate::commands::doctor::command_line::mode_name;
+use crate::commands::doctor::fetched::{DEPLOYMENT, Fetched};
 use crate::commands::doctor::finding::{Check, Finding};
-use crate::commands::doctor::seen::{DEPLOYMENT, Look};
-use crate::commands::doctor::voice::word;
 use crate::commands::install::Mode;
 use crate::output::age;
 use rollcall_api::names;
@@ -25,46 +25,48 @@ fn usual(mode: Mode) -> i64 {
 }
 
 fn deployment(case: &Case<'_>) -> Finding {
-    let Case { seen, installed, voice } = case;
+    let Case { seen, installed, command_line } = case;
     let (name, namespace) = (names::CONTROLLER, &seen.namespace);
     let outside = seen.leader().filter(|leader| leader.alive);
     match (seen.object(DEPLOYMENT), &outside) {
-        (Look::Closed(why), _) => Check::Controller.unknown("the controller's Deployment", why),
-        (Look::Absent, Some(leader)) => Check::Controller
+        (Fetched::Forbidden(why), _) => Check::Controller.unknown("the controller's Deployment", why),
+        (Fetched::Absent, Some(leader)) => Check::Controller
             .note(format!("no Deployment {name} in namespace {namespace}; {} runs elsewhere", leader.holder)),
-        (Look::Absent, None) => {
+        (Fetched::Absent, None) => {
             let admission = installed.policies || installed.webhook;
             let text = format!("no controller: no Deployment {name} in namespace {namespace}");
             let mode = if admission { Mode::Full } else { installed.mode };
-            Check::Controller.problem(text).fix(voice.install(installed, mode, None))
+            Check::Controller.problem(text).fix(command_line.install(installed, mode, None))
         }
-        (Look::There(_), Some(leader)) if installed.replicas == 0 => Check::Controller
+        (Fetched::Found(_), Some(leader)) if installed.replicas == 0 => Check::Controller
             .note(format!("Deployment {name} is scaled to 0 replicas; {} runs elsewhere", leader.holder)),
-        (Look::There(_), None) if installed.replicas == 0 => {
+        (Fetched::Found(_), None) if installed.replicas == 0 => {
             let scale = format!("scale deployment/{name} --replicas={}", usual(installed.mode));
             let text = format!("no controller: Deployment {name} is scaled to 0 replicas");
-            Check::Controller.problem(text).fix(voice.here(scale))
+            Check::Controller.problem(text).fix(command_line.kubectl_here(scale))
         }
-        (Look::There(_), _) => ready(case),
+        (Fetched::Found(_), _) => ready(case),
     }
 }
 
 fn ready(case: &Case<'_>) -> Finding {
-    let Case { seen, installed, voice } = case;
+    let Case { seen, installed, command_line } = case;
     let (ready, replicas) = (installed.ready, installed.replicas);
-    let mode = word(installed.mode);
+    let mode = mode_name(installed.mode);
     let text = format!("{} mode, {ready} of {} ready", capital(mode), number(replicas as usize, "replica"));
     if ready >= replicas {
         return Check::Controller.ok(text);
     }
-    let pods = seen.replicas.there().into_iter().flatten().map(|pod| pod.facts());
+    let pods = seen.replicas.found().into_iter().flatten().map(|pod| pod.facts());
     let trouble = pods.filter(|pod| !pod.ready && !pod.terminating).find_map(|pod| {
         let trouble = pod.trouble.as_ref()?;
         Some(format!(": pod {}: {}", pod.name, trouble.what))
     });
     let text = text + &trouble.unwrap_or_default();
     let finding = if ready == 0 { Check::Controller.problem(text) } else { Check::Controller.note(text) };
-    finding.fix(voice.here(format!("describe pods -l app.kubernetes.io/name={}", names::CONTROLLER)))
+    finding.fix(
+        command_line.kubectl_here(format!("describe pods -l app.kubernetes.io/name={}", names::CONTROLLER)),
+    )
 }
 
 fn capital(word: &str) -> String {
@@ -73,11 +75,11 @@ fn capital(word: &str) -> String {
 }
 
 fn lease(case: &Case<'_>) -> Option<Finding> {
-    let Case { seen, installed, voice } = case;
-    let restart = || voice.here(format!("rollout restart deployment/{}", names::CONTROLLER));
+    let Case { seen, installed, command_line } = case;
+    let restart = || command_line.kubectl_here(format!("rollout restart deployment/{}", names::CONTROLLER));
     let runs = installed.replicas > 0;
     match (&seen.lease, seen.leader()) {
-        (Look::Closed(why), _) => Some(Check::Controller.unknown("who leads", why)),
+        (Fetched::Forbidden(why), _) => Some(Check::Controller.unknown("who leads", why)),
         (_, Some(leader)) if leader.alive => {
             let renewed = age(leader.renewed, seen.now);
             Some(Check::Controller.ok(format!("{} leads, lease renewed {renewed} ago", leader.holder)))
@@ -115,10 +117,10 @@ fn version(case: &Case<'_>) -> Option<Finding> {
                 Check::Controller.note(format!("the controller is rollcall {version}, this program {ours}"));
             // An image that is named by its version can be named by another.
             match image.strip_suffix(&version).filter(|_| case.seen.newer().is_none()) {
-                Some(name) => finding.fix(
-                    case.voice
-                        .here(format!("set image deployment/{} controller={name}{ours}", names::CONTROLLER)),
-                ),
+                Some(name) => finding.fix(case.command_line.kubectl_here(format!(
+                    "set image deployment/{} controller={name}{ours}",
+                    names::CONTROLLER
+                ))),
                 None => finding,
             }
         }
@@ -127,21 +129,23 @@ fn version(case: &Case<'_>) -> Option<Finding> {
 
 /// Whether one may go without the others missing it. One replica is what Lite mode is meant to have.
 fn spare(case: &Case<'_>) -> Option<Finding> {
-    let Case { seen, installed, voice } = case;
+    let Case { seen, installed, command_line } = case;
     let name = names::CONTROLLER;
     if installed.mode == Mode::Full && installed.replicas == 1 {
         let text = "1 replica: with 2 the other takes over within the time of a lease";
         return Some(
-            Check::Controller.note(text).fix(voice.here(format!("scale deployment/{name} --replicas=2"))),
+            Check::Controller
+                .note(text)
+                .fix(command_line.kubectl_here(format!("scale deployment/{name} --replicas=2"))),
         );
     }
     if installed.replicas < 2 {
         return None;
     }
     let budgets = match &seen.budgets {
-        Look::There(budgets) => budgets.len(),
-        Look::Absent => 0,
-        Look::Closed(why) => return Some(Check::Controller.unknown("PodDisruptionBudget", why)),
+        Fetched::Found(budgets) => budgets.len(),
+        Fetched::Absent => 0,
+        Fetched::Forbidden(why) => return Some(Check::Controller.unknown("PodDisruptionBudget", why)),
     };
     (budgets == 0).then(|| {
         let text = format!(
@@ -149,8 +153,9 @@ fn spare(case: &Case<'_>) -> Option<Finding> {
             installed.replicas
         );
         let selector = format!("--selector=app.kubernetes.io/name={name}");
-        Check::Controller
-            .note(text)
-            .fix(voice.here(format!("create poddisruptionbudget {name} {selector} --max-unavailable=1")))
+        Check::Controller.note(text).fix(
+            command_line
+                .kubectl_here(format!("create poddisruptionbudget {name} {selector} --max-unavailable=1")),
+        )
     })
 }

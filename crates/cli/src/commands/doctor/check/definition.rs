@@ -1,39 +1,41 @@
 //! The CRD: there, in force, and the one that this program knows.
 
 use super::Case;
-use crate::commands::doctor::compare::{Difference, differences, strictly, told};
+use crate::commands::doctor::compare::{Difference, differences, in_words, strictly};
+use crate::commands::doctor::fetched::{DEFINITION, Fetched};
 use crate::commands::doctor::finding::{Check, Finding};
-use crate::commands::doctor::seen::{DEFINITION, Look};
 use crate::commands::install::{Mode, id, objects};
 use rollcall_api::names;
 use serde_json::Value;
 
 pub fn check(case: &Case<'_>) -> Vec<Finding> {
-    let fix = || case.voice.restore(&case.installed, &[DEFINITION]);
+    let fix = || case.command_line.restore(&case.installed, &[DEFINITION]);
     let name = DEFINITION.split_once('/').map_or("", |(_, name)| name);
     let there = match case.seen.object(DEFINITION) {
-        Look::There(there) => there,
-        Look::Absent => {
+        Fetched::Found(there) => there,
+        Fetched::Absent => {
             let text = format!("CRD {name} is missing: the cluster does not know PodSequences");
             return vec![Check::Definition.problem(text).fix(fix())];
         }
-        Look::Closed(why) => return vec![Check::Definition.unknown(&format!("CRD {name}"), why)],
+        Fetched::Forbidden(why) => return vec![Check::Definition.unknown(&format!("CRD {name}"), why)],
     };
     if there["metadata"]["deletionTimestamp"].is_string() {
         let text = format!("CRD {name} is being deleted, and all PodSequences with it");
         return vec![
-            Check::Definition.problem(text).fix(case.voice.kubectl(format!("get crd {name} -o yaml"))),
+            Check::Definition.problem(text).fix(case.command_line.kubectl(format!("get crd {name} -o yaml"))),
         ];
     }
     let found = against_ours(there);
     if !found.is_empty() {
         let version = env!("CARGO_PKG_VERSION");
-        let text = format!("CRD {name} is not that of rollcall {version}: {}", told(&found));
+        let text = format!("CRD {name} is not that of rollcall {version}: {}", in_words(&found));
         return vec![case.differs(Check::Definition, text, fix())];
     }
     if !is_established(there) {
         let text = format!("CRD {name} is not established");
-        return vec![Check::Definition.problem(text).fix(case.voice.kubectl(format!("describe crd {name}")))];
+        return vec![
+            Check::Definition.problem(text).fix(case.command_line.kubectl(format!("describe crd {name}"))),
+        ];
     }
     let version = names::SEQUENCE_VERSION;
     vec![Check::Definition.ok(format!("CRD {name} serves {version}, as this program knows it"))]

@@ -1,8 +1,8 @@
 //! What is left of sequences that are gone: pods that nobody will release, marks on nodes, notes.
 
 use super::{Case, number, some};
+use crate::commands::doctor::fetched::Fetched;
 use crate::commands::doctor::finding::{Check, Finding};
-use crate::commands::doctor::seen::Look;
 use crate::output::age;
 use rollcall_api::names;
 use rollcall_api::sequence::SequenceObject;
@@ -21,10 +21,10 @@ const AT_ONCE: usize = 50;
 pub fn check(case: &Case<'_>) -> Vec<Finding> {
     let none = Vec::new();
     let sequences = match &case.seen.sequences {
-        Look::There(sequences) => sequences,
+        Fetched::Found(sequences) => sequences,
         // No definition, so no sequences.
-        Look::Absent => &none,
-        Look::Closed(_) => {
+        Fetched::Absent => &none,
+        Fetched::Forbidden(_) => {
             return vec![
                 Check::Leftovers
                     .unknown("pods and marks of sequences that are gone", "the sequences are not known"),
@@ -43,9 +43,11 @@ pub fn check(case: &Case<'_>) -> Vec<Finding> {
 
 fn pods(case: &Case<'_>, sequences: &[SequenceObject]) -> Vec<Finding> {
     let unbound = match &case.seen.unbound {
-        Look::There(pods) => pods.as_slice(),
-        Look::Absent => &[],
-        Look::Closed(why) => return vec![Check::Leftovers.unknown("held pods that no sequence claims", why)],
+        Fetched::Found(pods) => pods.as_slice(),
+        Fetched::Absent => &[],
+        Fetched::Forbidden(why) => {
+            return vec![Check::Leftovers.unknown("held pods that no sequence claims", why)];
+        }
     };
     let mut index = Index::of_full_mode();
     // Whom a sequence that cannot be understood claims is not known: its namespace is left alone.
@@ -84,7 +86,8 @@ fn unreleased(case: &Case<'_>, namespace: &str, gate: &str, pods: &[Pod]) -> Fin
         age(oldest, case.seen.now),
         some(&names)
     );
-    let release = |pod: &str| case.voice.rollcall(format!("release pod/{pod} -n {namespace} --gate {gate}"));
+    let release =
+        |pod: &str| case.command_line.rollcall(format!("release pod/{pod} -n {namespace} --gate {gate}"));
     let fix = match names.as_slice() {
         [one] => release(one),
         several => {
@@ -113,9 +116,9 @@ struct Marked {
 
 fn nodes(case: &Case<'_>, sequences: &[SequenceObject]) -> Vec<Finding> {
     let nodes = match &case.seen.nodes {
-        Look::There(nodes) => nodes.as_slice(),
-        Look::Absent => &[],
-        Look::Closed(why) => return vec![Check::Leftovers.unknown("marks on nodes", why)],
+        Fetched::Found(nodes) => nodes.as_slice(),
+        Fetched::Absent => &[],
+        Fetched::Forbidden(why) => return vec![Check::Leftovers.unknown("marks on nodes", why)],
     };
     let living: BTreeSet<Uid> = sequences.iter().map(|object| object.metadata.uid()).collect();
     // In Lite mode nobody will ever take off what Full mode put on.
@@ -155,22 +158,22 @@ fn left_on(case: &Case<'_>, marked: &Marked, nodes: &[String]) -> Finding {
     match mark {
         Mark::Label => Check::Leftovers
             .problem(format!("label {key} {on}; pods that avoid it cannot go there"))
-            .fix(case.voice.kubectl(format!("label nodes -l {key}={sequence} {key}-"))),
+            .fix(case.command_line.kubectl(format!("label nodes -l {key}={sequence} {key}-"))),
         Mark::Taint => Check::Leftovers
             .problem(format!("taint {key} {on}; no pod without a toleration can go there"))
-            .fix(case.voice.kubectl(format!("taint nodes {these} {key}-"))),
+            .fix(case.command_line.kubectl(format!("taint nodes {these} {key}-"))),
         Mark::Journal => Check::Leftovers
             .note(format!("annotation {key} {on}"))
-            .fix(case.voice.kubectl(format!("annotate nodes {these} {key}-"))),
+            .fix(case.command_line.kubectl(format!("annotate nodes {these} {key}-"))),
     }
 }
 
 /// A note of a sequence that is gone says whom to release. Whoever leads does it at once.
 fn notes(case: &Case<'_>, sequences: &[SequenceObject]) -> Option<Finding> {
     let notes = match &case.seen.notes {
-        Look::There(notes) => notes,
-        Look::Absent => return None,
-        Look::Closed(why) => return Some(Check::Leftovers.unknown("notes", why)),
+        Fetched::Found(notes) => notes,
+        Fetched::Absent => return None,
+        Fetched::Forbidden(why) => return Some(Check::Leftovers.unknown("notes", why)),
     };
     let living: BTreeSet<Uid> = sequences.iter().map(|object| object.metadata.uid()).collect();
     let left = notes.iter().filter(|note| note.facts().is_none_or(|facts| !living.contains(&facts.sequence)));

@@ -1,4 +1,4 @@
-//! The judgement: what was seen → findings. Pure, one file per check.
+//! The checks: [`ClusterView`] → findings. Pure, one file per check.
 
 mod admission;
 mod certificates;
@@ -10,20 +10,20 @@ mod sequences;
 mod server;
 mod webhook;
 
+use super::command_line::CommandLine;
+use super::fetched::{ClusterView, Installed};
 use super::finding::{Check, Finding};
-use super::seen::{Installed, Seen};
-use super::voice::Voice;
 
 /// What every check is given.
 struct Case<'a> {
-    seen: &'a Seen,
+    seen: &'a ClusterView,
     installed: Installed,
-    voice: &'a Voice,
+    command_line: &'a CommandLine,
 }
 
 /// All findings, in the order of the checks.
-pub fn all(seen: &Seen, voice: &Voice) -> Vec<Finding> {
-    let case = Case { seen, installed: seen.installed(), voice };
+pub fn all(seen: &ClusterView, command_line: &CommandLine) -> Vec<Finding> {
+    let case = Case { seen, installed: seen.installed(), command_line };
     let checks: [fn(&Case<'_>) -> Vec<Finding>; 9] = [
         server::check,
         definition::check,

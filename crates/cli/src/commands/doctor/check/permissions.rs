@@ -1,18 +1,18 @@
 //! The rights of the controller's account: all that it needs, and no others.
 
 use super::{Case, number};
+use crate::commands::doctor::command_line::mode_name;
+use crate::commands::doctor::fetched::{DEPLOYMENT, Fetched};
 use crate::commands::doctor::finding::{Check, Finding};
 use crate::commands::doctor::rights::{Right, granted, listed, needed};
-use crate::commands::doctor::seen::{DEPLOYMENT, Look};
-use crate::commands::doctor::voice::word;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub fn check(case: &Case<'_>) -> Vec<Finding> {
     match case.seen.object(DEPLOYMENT) {
-        Look::There(_) => {}
+        Fetched::Found(_) => {}
         // Without a controller there is nobody who needs them; they come together with it.
-        Look::Absent => return Vec::new(),
-        Look::Closed(_) => {
+        Fetched::Absent => return Vec::new(),
+        Fetched::Forbidden(_) => {
             return vec![
                 Check::Permissions.unknown("rights of the controller", "its Deployment is not known"),
             ];
@@ -25,15 +25,17 @@ pub fn check(case: &Case<'_>) -> Vec<Finding> {
 }
 
 fn missing(case: &Case<'_>) -> Vec<Finding> {
-    let Case { seen, installed, voice } = case;
+    let Case { seen, installed, command_line } = case;
     let account = &installed.account;
     let missing = match &seen.missing {
-        Look::There(missing) => missing.as_slice(),
-        Look::Absent => &[],
-        Look::Closed(why) => return vec![Check::Permissions.unknown(&format!("rights of {account}"), why)],
+        Fetched::Found(missing) => missing.as_slice(),
+        Fetched::Absent => &[],
+        Fetched::Forbidden(why) => {
+            return vec![Check::Permissions.unknown(&format!("rights of {account}"), why)];
+        }
     };
     if missing.is_empty() {
-        let mode = word(installed.mode);
+        let mode = mode_name(installed.mode);
         let rights = number(seen.needed, "right");
         return vec![Check::Permissions.ok(format!("{account} has all {rights} that {mode} mode needs"))];
     }
@@ -44,19 +46,19 @@ fn missing(case: &Case<'_>) -> Vec<Finding> {
     let problems = by_role.into_iter().map(|(role, rights)| {
         let text = format!("{account} may not: {} ({})", listed(&rights), role.replace('/', " "));
         let binding = role.replacen('/', "Binding/", 1);
-        case.differs(Check::Permissions, text, voice.restore(installed, &[role, &binding]))
+        case.differs(Check::Permissions, text, command_line.restore(installed, &[role, &binding]))
     });
     problems.collect()
 }
 
 /// Rules in roles of ours that ours have not.
 fn beyond(case: &Case<'_>) -> Vec<Finding> {
-    let Case { seen, installed, voice } = case;
+    let Case { seen, installed, command_line } = case;
     let wanted = needed(installed.mode, installed.webhook, &seen.namespace);
     let roles: BTreeSet<&str> = wanted.iter().map(|right| right.role.as_str()).collect();
     let mut findings = Vec::new();
     for role in roles {
-        let Some(there) = seen.object(role).there() else { continue };
+        let Some(there) = seen.object(role).found() else { continue };
         let mut there = there.clone();
         // Lists of the API server leave it out, and an answer may.
         there["kind"] = role.split('/').next().unwrap_or_default().into();
@@ -66,7 +68,7 @@ fn beyond(case: &Case<'_>) -> Vec<Finding> {
             let finding = Check::Permissions.note(text);
             findings.push(match seen.newer() {
                 Some(_) => finding,
-                None => finding.fix(voice.restore(installed, &[role])),
+                None => finding.fix(command_line.restore(installed, &[role])),
             });
         }
     }
@@ -75,7 +77,7 @@ fn beyond(case: &Case<'_>) -> Vec<Finding> {
 
 /// What Full mode had and Lite mode has no use for.
 fn left_over(case: &Case<'_>) -> Vec<Finding> {
-    let Case { seen, installed, voice } = case;
+    let Case { seen, installed, command_line } = case;
     let only_full = ["pod-sequence-controller-nodes", "pod-sequence-controller-webhook"];
     let left = only_full.into_iter().filter(|name| seen.has(&format!("ClusterRoleBinding/{name}")));
     let left = left.filter(|_| installed.is_lite()).map(|name| {
@@ -83,7 +85,7 @@ fn left_over(case: &Case<'_>) -> Vec<Finding> {
             format!("ClusterRoleBinding {name} is left from Full mode, and Lite mode does not need it");
         Check::Permissions
             .note(text)
-            .fix(voice.kubectl(format!("delete clusterrolebinding,clusterrole {name}")))
+            .fix(command_line.kubectl(format!("delete clusterrolebinding,clusterrole {name}")))
     });
     left.collect()
 }

@@ -1,9 +1,9 @@
 //! The sequences: whether there is somebody who may do what they ask for.
 
 use super::{Case, number};
+use crate::commands::doctor::command_line::quoted;
+use crate::commands::doctor::fetched::Fetched;
 use crate::commands::doctor::finding::{Check, Finding};
-use crate::commands::doctor::seen::Look;
-use crate::commands::doctor::voice::quoted;
 use crate::commands::install::Mode;
 use rollcall_api::names;
 use rollcall_api::watch::NamespaceObject;
@@ -16,10 +16,10 @@ const OUR_GATES: [&str; 2] = [names::PREFIX, "korder.dev/"];
 
 pub fn check(case: &Case<'_>) -> Vec<Finding> {
     let sequences: Vec<Sequence> = match &case.seen.sequences {
-        Look::There(sequences) => sequences.iter().map(|object| object.facts()).collect(),
+        Fetched::Found(sequences) => sequences.iter().map(|object| object.facts()).collect(),
         // Without the definition there are none, which has been said.
-        Look::Absent => return Vec::new(),
-        Look::Closed(why) => return vec![Check::Sequences.unknown("PodSequences", why)],
+        Fetched::Absent => return Vec::new(),
+        Fetched::Forbidden(why) => return vec![Check::Sequences.unknown("PodSequences", why)],
     };
     let valid: Vec<(&Sequence, &Spec)> =
         sequences.iter().filter_map(|sequence| Some((sequence, &**sequence.spec.as_ref().ok()?))).collect();
@@ -47,16 +47,16 @@ fn by_nodes(case: &Case<'_>, valid: &[(&Sequence, &Spec)]) -> Vec<Finding> {
     }
     let count = number(by_node.len(), "PodSequence");
     let text = format!("{count} of scope Node, and Lite mode does not act on them: {}", names_of(&by_node));
-    vec![Check::Sequences.problem(text).fix(case.voice.install(&case.installed, Mode::Full, None))]
+    vec![Check::Sequences.problem(text).fix(case.command_line.install(&case.installed, Mode::Full, None))]
 }
 
 fn permissions(case: &Case<'_>, valid: &[(&Sequence, &Spec)]) -> Vec<Finding> {
     let namespaces: BTreeMap<&str, &NamespaceObject> = match &case.seen.namespaces {
-        Look::There(objects) => {
+        Fetched::Found(objects) => {
             objects.iter().map(|object| (object.metadata.name.as_str(), object)).collect()
         }
-        Look::Absent => BTreeMap::new(),
-        Look::Closed(why) => {
+        Fetched::Absent => BTreeMap::new(),
+        Fetched::Forbidden(why) => {
             return vec![Check::Sequences.unknown("what namespaces permit", why)];
         }
     };
@@ -85,7 +85,7 @@ fn annotate(case: &Case<'_>, namespace: &NamespaceObject, key: &str, value: &str
         Some(there) => format!("{there},{value}"),
         None => value.to_owned(),
     };
-    case.voice.kubectl(format!("annotate --overwrite namespace {name} {key}={}", quoted(&list)))
+    case.command_line.kubectl(format!("annotate --overwrite namespace {name} {key}={}", quoted(&list)))
 }
 
 fn guest(case: &Case<'_>, sequence: &Sequence, spec: &Spec, target: &NamespaceObject) -> Option<Finding> {
@@ -111,7 +111,7 @@ fn taints(case: &Case<'_>, sequence: &Sequence, spec: &Spec, home: &NamespaceObj
     let text = format!(
         "PodSequence {namespace}/{name} wants to taint nodes, which namespace {namespace} does not permit ({key})"
     );
-    let fix = case.voice.kubectl(format!("annotate --overwrite namespace {namespace} {key}=true"));
+    let fix = case.command_line.kubectl(format!("annotate --overwrite namespace {namespace} {key}=true"));
     Some(Check::Sequences.problem(text).fix(fix))
 }
 

@@ -1,8 +1,8 @@
 //! The API server: there, and new enough.
 
 use super::Case;
+use crate::commands::doctor::fetched::Fetched;
 use crate::commands::doctor::finding::{Check, Finding};
-use crate::commands::doctor::seen::Look;
 
 /// The oldest that is supported: the rules of the CRD are not understood before.
 const OLDEST: u32 = 33;
@@ -12,16 +12,16 @@ pub const POLICIES: u32 = 36;
 pub fn check(case: &Case<'_>) -> Vec<Finding> {
     let server = &case.seen.server;
     vec![match &case.seen.version {
-        Look::There(version) if version.minor < OLDEST => Check::Server.problem(format!(
+        Fetched::Found(version) if version.minor < OLDEST => Check::Server.problem(format!(
             "Kubernetes {} at {server}: 1.{OLDEST} or later is needed (the rules of the CRD are not understood before)",
             version.text
         )),
-        Look::There(version) if version.minor < POLICIES => Check::Server.ok(format!(
+        Fetched::Found(version) if version.minor < POLICIES => Check::Server.ok(format!(
             "Kubernetes {} at {server}; admission by the webhook (policies need 1.{POLICIES})",
             version.text
         )),
-        Look::There(version) => Check::Server.ok(format!("Kubernetes {} at {server}", version.text)),
-        Look::Absent => Check::Server.unknown("version of Kubernetes", "the API server does not say it"),
-        Look::Closed(why) => Check::Server.unknown("version of Kubernetes", why),
+        Fetched::Found(version) => Check::Server.ok(format!("Kubernetes {} at {server}", version.text)),
+        Fetched::Absent => Check::Server.unknown("version of Kubernetes", "the API server does not say it"),
+        Fetched::Forbidden(why) => Check::Server.unknown("version of Kubernetes", why),
     }]
 }

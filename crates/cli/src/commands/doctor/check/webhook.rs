@@ -1,22 +1,22 @@
 //! The webhook, where it is installed: as ours is, and with somebody behind it.
 
 use super::{Case, number};
-use crate::commands::doctor::compare::{differences, strictly, told};
+use crate::commands::doctor::compare::{differences, in_words, strictly};
+use crate::commands::doctor::fetched::{CONFIGURATION, Fetched, SERVICE};
 use crate::commands::doctor::finding::{Check, Finding};
-use crate::commands::doctor::seen::{CONFIGURATION, Look, SERVICE};
 use crate::commands::install::{Admission, Mode, id, objects};
 use rollcall_api::names;
 use serde_json::{Value, json};
 
 pub fn check(case: &Case<'_>) -> Vec<Finding> {
-    let Look::There(there) = case.seen.object(CONFIGURATION) else { return Vec::new() };
+    let Fetched::Found(there) = case.seen.object(CONFIGURATION) else { return Vec::new() };
     let name = names::WEBHOOK_CONFIGURATION;
     if case.installed.is_lite() {
         let text = format!(
             "{name} is installed, and Lite mode does not serve it: every pod creation that it asks about is held up for nothing"
         );
         let delete = format!("delete mutatingwebhookconfiguration {name}");
-        return vec![Check::Admission.problem(text).fix(case.voice.kubectl(delete))];
+        return vec![Check::Admission.problem(text).fix(case.command_line.kubectl(delete))];
     }
     let mut findings = vec![configuration(case, there)];
     if webhooks(there).any(|webhook| webhook["clientConfig"]["service"].is_object()) {
@@ -39,7 +39,7 @@ fn called_anyhow(configuration: &Value) -> Value {
 }
 
 fn configuration(case: &Case<'_>, there: &Value) -> Finding {
-    let Case { seen, installed, voice } = case;
+    let Case { seen, installed, command_line } = case;
     let name = names::WEBHOOK_CONFIGURATION;
     let strict: Vec<usize> = webhooks(there)
         .enumerate()
@@ -58,7 +58,7 @@ fn configuration(case: &Case<'_>, there: &Value) -> Finding {
         );
         let patch = Value::from(operations);
         let fix = format!("patch mutatingwebhookconfiguration {name} --type=json -p '{patch}'");
-        return Check::Admission.problem(text).fix(voice.kubectl(fix));
+        return Check::Admission.problem(text).fix(command_line.kubectl(fix));
     }
     let manifests = objects(Mode::Full, Some(Admission::Webhook), &seen.namespace);
     let ours = manifests.iter().find(|object| id(object) == CONFIGURATION).cloned().unwrap_or_default();
@@ -66,27 +66,29 @@ fn configuration(case: &Case<'_>, there: &Value) -> Finding {
     match found.is_empty() {
         true => Check::Admission.ok(format!("webhook: {name} as this program has it, failurePolicy Ignore")),
         false => {
-            let text = format!("{name} is not ours: {}", told(&found));
-            case.differs(Check::Admission, text, voice.restore(installed, &[CONFIGURATION]))
+            let text = format!("{name} is not ours: {}", in_words(&found));
+            case.differs(Check::Admission, text, command_line.restore(installed, &[CONFIGURATION]))
         }
     }
 }
 
 fn service(case: &Case<'_>) -> Finding {
-    let Case { seen, installed, voice } = case;
+    let Case { seen, installed, command_line } = case;
     let name = names::WEBHOOK_SERVICE;
     let there = match seen.object(SERVICE) {
-        Look::There(there) => there,
-        Look::Absent => {
+        Fetched::Found(there) => there,
+        Fetched::Absent => {
             let text = format!("Service {name} is missing: the webhook cannot be called");
-            return Check::Admission.problem(text).fix(voice.restore(installed, &[SERVICE]));
+            return Check::Admission.problem(text).fix(command_line.restore(installed, &[SERVICE]));
         }
-        Look::Closed(why) => return Check::Admission.unknown(&format!("Service {name}"), why),
+        Fetched::Forbidden(why) => return Check::Admission.unknown(&format!("Service {name}"), why),
     };
     let slices = match &seen.slices {
-        Look::There(slices) => slices.as_slice(),
-        Look::Absent => &[],
-        Look::Closed(why) => return Check::Admission.unknown(&format!("endpoints of Service {name}"), why),
+        Fetched::Found(slices) => slices.as_slice(),
+        Fetched::Absent => &[],
+        Fetched::Forbidden(why) => {
+            return Check::Admission.unknown(&format!("endpoints of Service {name}"), why);
+        }
     };
     let endpoints = slices.iter().flat_map(|slice| slice["endpoints"].as_array().into_iter().flatten());
     let ready = endpoints.filter(|endpoint| endpoint["conditions"]["ready"] != json!(false)).count();
@@ -102,10 +104,10 @@ fn service(case: &Case<'_>) -> Finding {
     found.extend(strictly(&ours["spec"]["selector"], &there["spec"]["selector"], "spec.selector"));
     let pods = format!("get pods -l app.kubernetes.io/name={}", names::CONTROLLER);
     match found.is_empty() {
-        true => Check::Admission.problem(text).fix(voice.here(pods)),
+        true => Check::Admission.problem(text).fix(command_line.kubectl_here(pods)),
         // By apply a selector would keep what others put into it.
         false => Check::Admission
-            .problem(format!("{text}; it is not ours: {}", told(&found)))
-            .fix(voice.replace(installed, &[SERVICE])),
+            .problem(format!("{text}; it is not ours: {}", in_words(&found)))
+            .fix(command_line.replace(installed, &[SERVICE])),
     }
 }

@@ -1,4 +1,4 @@
-//! Rules on what a container is given: variables, mounts, resources.
+//! Rules on fields of a container: variables, mounts, resources.
 
 use super::volumes::Volumes;
 use super::{invalid_each, items, names, one_of, text};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-const FIELDS_OF_A_POD: [&str; 9] = [
+const FIELDS_FOR_VARIABLES: [&str; 9] = [
     "metadata.name",
     "metadata.namespace",
     "metadata.uid",
@@ -20,8 +20,8 @@ const FIELDS_OF_A_POD: [&str; 9] = [
     "status.podIPs",
 ];
 
-/// Fields that can be named, but not in a variable.
-const FIELDS_OF_NO_USE: [&str; 5] =
+/// Fields of a pod that the API server knows and refuses as the source of a variable.
+const FIELDS_NOT_FOR_VARIABLES: [&str; 5] =
     ["metadata.annotations", "metadata.labels", "spec.restartPolicy", "spec.schedulerName", "status.phase"];
 
 pub fn variables(container: &Value, path: &str, found: &mut Vec<Wrong>) {
@@ -107,9 +107,13 @@ fn field_of_pod(reference: &Value, path: &str, found: &mut Vec<Wrong>) {
                 format!("error converting fieldPath: field label does not support subscript: {field}");
             found.push(Wrong::invalid(format!("{path}.fieldPath"), &field.into(), &words));
         }
-        None if FIELDS_OF_A_POD.contains(&field) => {}
-        None if FIELDS_OF_NO_USE.contains(&field) => {
-            found.push(Wrong::not_supported(format!("{path}.fieldPath"), &field.into(), &FIELDS_OF_A_POD));
+        None if FIELDS_FOR_VARIABLES.contains(&field) => {}
+        None if FIELDS_NOT_FOR_VARIABLES.contains(&field) => {
+            found.push(Wrong::not_supported(
+                format!("{path}.fieldPath"),
+                &field.into(),
+                &FIELDS_FOR_VARIABLES,
+            ));
         }
         None => {
             let words = format!("error converting fieldPath: field label not supported: {field}");
@@ -139,7 +143,7 @@ pub fn mounts(container: &Value, path: &str, volumes: &Volumes<'_>, found: &mut 
         }
         // Here the API server leaves out which mount it is.
         for kind in ["subPath", "subPathExpr"] {
-            descending(text(mount, kind), &format!("{all}.{kind}"), found);
+            relative_path(text(mount, kind), &format!("{all}.{kind}"), found);
         }
         if let Some(propagation) = mount.get("mountPropagation") {
             let allowed = ["Bidirectional", "HostToContainer", "None"];
@@ -148,8 +152,8 @@ pub fn mounts(container: &Value, path: &str, volumes: &Volumes<'_>, found: &mut 
     }
 }
 
-/// A path below another one.
-pub fn descending(path: &str, field: &str, found: &mut Vec<Wrong>) {
+/// A path that is relative and stays below the directory it starts from.
+pub fn relative_path(path: &str, field: &str, found: &mut Vec<Wrong>) {
     if path.starts_with('/') {
         found.push(Wrong::invalid(field, &path.into(), "must be a relative path"));
     }

@@ -12,11 +12,11 @@ use serde_json::Value;
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
 
 #[derive(Default)]
-pub struct Claims {
+pub struct VolumeClaims {
     agenda: Agenda,
 }
 
-impl Actor for Claims {
+impl Actor for VolumeClaims {
     fn heard(&mut self, change: &Change, cluster: &Cluster) {
         match change.key.kind {
             Kind::PersistentVolumeClaim if change.deleted => self.agenda.forget(&change.key),
@@ -39,7 +39,7 @@ impl Actor for Claims {
             let Some(claim) = cluster.store.get(&key) else { continue };
             if claim.is_terminating() {
                 if !is_used(cluster, &key) {
-                    let_go(cluster, &key);
+                    remove_protection(cluster, &key);
                 }
             } else if claim["status"]["phase"] != "Bound" {
                 bind(cluster, &key);
@@ -61,8 +61,8 @@ fn is_used(cluster: &Cluster, claim: &Key) -> bool {
     pods.any(|(_, pod)| !pods::is_over(pod) && used_by(pod).any(|name| name == &*claim.name))
 }
 
-fn let_go(cluster: &mut Cluster, key: &Key) {
-    // One that is gone needs no letting go.
+fn remove_protection(cluster: &mut Cluster, key: &Key) {
+    // A claim that is gone has no finalizer to remove.
     let _ = cluster.update(key, |claim| {
         if let Some(list) = claim["metadata"]["finalizers"].as_array_mut() {
             list.retain(|finalizer| finalizer != PROTECTION);

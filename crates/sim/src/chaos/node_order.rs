@@ -1,46 +1,45 @@
-//! Where the pods of sequences that go by nodes landed, and whether their node had come so far.
+//! Whether pods of sequences that go by nodes landed only on nodes that were open for their group.
 
 use super::history::Violation;
-use super::node_mischief::closes;
+use super::node_mischief::is_closing_key;
 use super::seen::Seen;
-use super::world::{self, Guard, Rule, World};
+use super::world::{self, Guard, SequenceRule, World};
 use crate::store::{Author, Change, Key};
 use jiff::Timestamp;
 use rollcall_api::names;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A group, by the places of its rule and of itself.
+/// A group: the index of its sequence's rule, and its own position there.
 type GroupPlace = (usize, usize);
 
-/// What was committed so far, as far as it matters who is where.
-pub struct Places {
+/// The nodes, pods and sequences that were committed so far.
+pub struct NodeOrder {
     world: &'static World,
     seen: Seen,
     pub clocks_are_wrong: bool,
-    /// Pods may not be heard of for a while: then those of a node that is gone are taken for those of the one that has come back
-    /// under its name.
+    /// News of pods may be late. Then pods of a deleted node may be taken for pods of its successor of the same name.
     pub views_are_old: bool,
     /// The names that any node has had.
     names: BTreeSet<String>,
-    nodes: BTreeMap<String, Node>,
+    nodes: BTreeMap<String, NodeState>,
     pods: BTreeMap<Key, Pod>,
     /// The uid of each sequence while it is there, by the place of its rule.
     sequences: BTreeMap<usize, String>,
-    /// Groups that were complete on any node, be it gone since.
-    ever: BTreeSet<GroupPlace>,
+    /// Groups that have been complete on some node, which may be gone since.
+    complete_on_any_node: BTreeSet<GroupPlace>,
 }
 
 #[derive(Default)]
-struct Node {
+struct NodeState {
     uid: String,
     /// It is not the first one of its name.
     came_back: bool,
     labelled: bool,
     driver: bool,
-    /// What others have taken off that kept it closed.
-    robbed: BTreeSet<String>,
-    /// Since when which group is known to have been complete here.
+    /// Our marks that others have removed, and that would keep it closed.
+    marks_taken_by_others: BTreeSet<String>,
+    /// Since when each group has been complete here.
     complete: BTreeMap<GroupPlace, Timestamp>,
 }
 
@@ -49,15 +48,15 @@ struct Pod {
     tier: String,
     node: Option<String>,
     arrived: bool,
-    /// On its way out it does not count any more.
-    leaves: bool,
+    /// It does not count any more.
+    terminating: bool,
     /// Let go by us, for this sequence of that rule.
     let_go: BTreeMap<usize, String>,
 }
 
-impl Places {
-    pub fn new(world: &'static World, seen: Seen) -> Places {
-        Places {
+impl NodeOrder {
+    pub fn new(world: &'static World, seen: Seen) -> NodeOrder {
+        NodeOrder {
             world,
             seen,
             clocks_are_wrong: false,
@@ -66,11 +65,11 @@ impl Places {
             nodes: BTreeMap::new(),
             pods: BTreeMap::new(),
             sequences: BTreeMap::new(),
-            ever: BTreeSet::new(),
+            complete_on_any_node: BTreeSet::new(),
         }
     }
 
-    fn rules(&self) -> impl Iterator<Item = (usize, &'static Rule, Guard)> + use<> {
+    fn rules(&self) -> impl Iterator<Item = (usize, &'static SequenceRule, Guard)> + use<> {
         let all = self.world.rules.iter().enumerate();
         all.filter_map(|(place, rule)| Some((place, rule, rule.guard?)))
     }
@@ -90,17 +89,17 @@ impl Places {
         let Some(object) = change.after() else { return };
         let mut node = known.unwrap_or_else(|| {
             let came_back = !self.names.insert(name.to_owned());
-            Node { uid: object.uid().to_owned(), came_back, ..Node::default() }
+            NodeState { uid: object.uid().to_owned(), came_back, ..NodeState::default() }
         });
         node.labelled = object["metadata"]["labels"][world::AGENTS_LABEL] == "yes";
-        let before = change.before.as_ref().map(|before| closed_by(before)).unwrap_or_default();
-        let after = closed_by(object);
+        let before = change.before.as_ref().map(|before| closing_keys(before)).unwrap_or_default();
+        let after = closing_keys(object);
         if change.author == Author::User {
-            node.robbed.extend(before.difference(&after).cloned());
+            node.marks_taken_by_others.extend(before.difference(&after).cloned());
         }
-        node.robbed.retain(|key| !after.contains(key));
+        node.marks_taken_by_others.retain(|key| !after.contains(key));
         self.nodes.insert(name.to_owned(), node);
-        self.judge(name, change.at);
+        self.record_complete_groups(name, change.at);
     }
 
     pub fn csi_node(&mut self, change: &Change) {
@@ -108,7 +107,7 @@ impl Places {
         let registered = drivers.into_iter().flatten().any(|driver| driver["name"] == world::DRIVER);
         if let Some(node) = self.nodes.get_mut(&*change.key.name) {
             node.driver = registered;
-            self.judge(&change.key.name, change.at);
+            self.record_complete_groups(&change.key.name, change.at);
         }
     }
 
@@ -124,18 +123,18 @@ impl Places {
             change.object["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()).map(str::to_owned);
         if let Some(pod) = change.after() {
             let (uid, tier) = (pod.uid().to_owned(), world::tier(pod).to_owned());
-            let (node, arrived, leaves) = (on.clone(), world::has_arrived(pod), pod.is_terminating());
-            self.pods.insert(key.clone(), Pod { uid, tier, node, arrived, leaves, let_go });
+            let (node, arrived, terminating) = (on.clone(), world::has_arrived(pod), pod.is_terminating());
+            self.pods.insert(key.clone(), Pod { uid, tier, node, arrived, terminating, let_go });
         }
         let Some(node) = on else { return Vec::new() };
         let landed = was_on.is_none() && !change.deleted;
         let found = if landed { self.landed(key, &node, change.at) } else { Vec::new() };
-        self.judge(&node, change.at);
+        self.record_complete_groups(&node, change.at);
         found
     }
 
-    /// Which groups are complete on a node now? Once they were, they stay so.
-    fn judge(&mut self, name: &str, at: Timestamp) {
+    /// Records the groups that are complete on a node now. A group that was complete stays so.
+    fn record_complete_groups(&mut self, name: &str, at: Timestamp) {
         let Some(node) = self.nodes.get(name) else { return };
         let mut new = Vec::new();
         for (place, rule, _) in self.rules() {
@@ -144,7 +143,7 @@ impl Places {
                     continue;
                 }
                 let here =
-                    self.pods.iter().filter(|(_, pod)| pod.node.as_deref() == Some(name) && !pod.leaves);
+                    self.pods.iter().filter(|(_, pod)| pod.node.as_deref() == Some(name) && !pod.terminating);
                 let mut here = here
                     .filter(|(key, pod)| rule.group_of(&key.name, &pod.tier) == Some(position))
                     .peekable();
@@ -159,11 +158,11 @@ impl Places {
         }
         let node = self.nodes.get_mut(name).expect("it was there");
         node.complete.extend(new.iter().map(|group| (*group, at)));
-        self.ever.extend(new);
+        self.complete_on_any_node.extend(new);
     }
 
     /// Why a node is not yet open for a group; every group waits for the one before it.
-    fn too_early(&self, node: &Node, (place, position): GroupPlace, at: Timestamp) -> Option<String> {
+    fn too_early(&self, node: &NodeState, (place, position): GroupPlace, at: Timestamp) -> Option<String> {
         let earlier = position.checked_sub(1).filter(|_| !(node.came_back && self.views_are_old))?;
         let group = &self.world.rules[place].groups[earlier];
         let Some(since) = node.complete.get(&(place, earlier)) else {
@@ -180,10 +179,10 @@ impl Places {
         let mut found = Vec::new();
         for (place, rule, _) in self.rules() {
             let Some(position) = rule.group_of(&key.name, &pod.tier) else { continue };
-            // Whom we did not let go, or for a sequence that is gone, lands where it likes.
+            // Only pods that we released, for a sequence that still exists, are bound to its order.
             let ours = pod.let_go.get(&place).is_some_and(|uid| self.sequences.get(&place) == Some(uid));
-            let robbed = [rule.node_key(position), names::UNSEEN_LABEL.to_owned()];
-            if !ours || robbed.iter().any(|key| node.robbed.contains(key)) {
+            let own_marks = [rule.node_key(position), names::UNSEEN_LABEL.to_owned()];
+            if !ours || own_marks.iter().any(|key| node.marks_taken_by_others.contains(key)) {
                 continue;
             }
             let why = self.too_early(node, (place, position), at);
@@ -208,11 +207,12 @@ impl Places {
                 }
                 None => position
                     .checked_sub(1)
-                    .filter(|earlier| !self.ever.contains(&(place, *earlier)))
+                    .filter(|earlier| !self.complete_on_any_node.contains(&(place, *earlier)))
                     .map(|_| "before any node was open for it".to_owned()),
             };
             found.extend(why.map(|why| broken("S1", format!("pod {} was released {why}", key.name))));
-            let missing = if pinned.is_none() { unsteered(rule, guard, position, object) } else { None };
+            let missing =
+                if pinned.is_none() { missing_constraint(rule, guard, position, object) } else { None };
             found.extend(
                 missing.map(|what| broken("S2", format!("pod {} was released without {what}", key.name))),
             );
@@ -228,12 +228,12 @@ fn broken(invariant: &'static str, detail: String) -> Violation {
     Violation { invariant, detail }
 }
 
-/// The keys of ours that keep a node closed.
-fn closed_by(node: &Value) -> BTreeSet<String> {
+/// The keys of our labels and taints that keep a node closed.
+fn closing_keys(node: &Value) -> BTreeSet<String> {
     let labels = node["metadata"]["labels"].as_object().into_iter().flatten().map(|(key, _)| key.as_str());
     let taints = node["spec"]["taints"].as_array().into_iter().flatten();
     let taints = taints.filter_map(|taint| taint["key"].as_str());
-    labels.chain(taints).filter(|key| closes(key)).map(str::to_owned).collect()
+    labels.chain(taints).filter(|key| is_closing_key(key)).map(str::to_owned).collect()
 }
 
 fn terms(pod: &Value) -> &[Value] {
@@ -246,9 +246,9 @@ fn pinned_to(pod: &Value) -> Option<&str> {
     terms(pod).first()?["matchFields"][0]["values"][0].as_str()
 }
 
-/// What a pod that could land anywhere is not told: to stay off nodes that are closed to it, and not to mind those that are
-/// closed only to others.
-fn unsteered(rule: &Rule, guard: Guard, position: usize, pod: &Value) -> Option<String> {
+/// The affinity or toleration that a released pod lacks. It must avoid nodes that are closed to it, and tolerate those that are
+/// closed only to later groups.
+fn missing_constraint(rule: &SequenceRule, guard: Guard, position: usize, pod: &Value) -> Option<String> {
     let avoids = |key: &str| {
         let absent = |item: &Value| item["key"] == key && item["operator"] == "DoesNotExist";
         let term =

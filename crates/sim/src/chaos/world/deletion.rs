@@ -1,7 +1,7 @@
 //! Sequences that are deleted, held and suspended while others go on.
 
 use super::super::fault::Fault;
-use super::{End, Group, NAMESPACE, Rule, Step, When, World, has_note, pods, sequence};
+use super::{Group, NAMESPACE, SequenceEnd, SequenceRule, UserAction, When, World, has_note, pods, sequence};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use serde_json::{Value, json};
@@ -9,18 +9,18 @@ use serde_json::{Value, json};
 const DB: &[&str] = &["db-0"];
 const APP: &[&str] = &["app-0"];
 
-static RULES: [Rule; 4] = [
-    Rule {
+static RULES: [SequenceRule; 4] = [
+    SequenceRule {
         namespace: NAMESPACE,
         sequence: "shop",
         groups: &[Group::named("db", DB), Group::named("app", APP)],
-        end: End::Completed,
+        end: SequenceEnd::Completed,
         permitted: true,
         lets_go: true,
         guard: None,
     },
-    // Deleted when its first group is on its way; what it still holds is let go.
-    Rule {
+    // Deleted while its first group starts; the pods that it still holds are released.
+    SequenceRule {
         namespace: NAMESPACE,
         sequence: "gone",
         groups: &[
@@ -28,26 +28,26 @@ static RULES: [Rule; 4] = [
             Group { settle_seconds: 3600, ..Group::named("two", &["gone-1"]) },
             Group::named("three", &["gone-2"]),
         ],
-        end: End::Deleted,
+        end: SequenceEnd::Deleted,
         permitted: true,
         lets_go: true,
         guard: None,
     },
-    // Deleted, and what it holds stays held.
-    Rule {
+    // Deleted, and the pods that it holds stay held.
+    SequenceRule {
         namespace: NAMESPACE,
         sequence: "kept",
         groups: &[Group::named("never", &["not-there"]), Group::named("kept", &["kept-0"])],
-        end: End::Deleted,
+        end: SequenceEnd::Deleted,
         permitted: true,
         lets_go: false,
         guard: None,
     },
-    Rule {
+    SequenceRule {
         namespace: NAMESPACE,
         sequence: "paused",
         groups: &[Group::named("one", &["paused-0"]), Group::named("two", &["paused-1"])],
-        end: End::Completed,
+        end: SequenceEnd::Completed,
         permitted: true,
         lets_go: true,
         guard: None,
@@ -60,11 +60,11 @@ pub static WORLD: World = World {
     rules: &RULES,
     manifests,
     script: &[
-        Step { when: When::Once(2_500, is_noted), deed: delete },
-        Step { when: When::At(4_000), deed: resume },
+        UserAction { when: When::Once(2_500, has_note_of_gone), act: delete },
+        UserAction { when: When::At(4_000), act: resume },
     ],
     held: &["kept-0"],
-    // Without a note nobody knows what was deleted while they were away; the guide says so.
+    // With these a note may be missing, and without it no controller learns of a deletion that it missed; the guide says so.
     spared: &[Fault::Forbidden, Fault::ListForbidden, Fault::Quota, Fault::NamespaceGone],
 };
 
@@ -88,8 +88,8 @@ fn manifests() -> Vec<(Kind, Value)> {
     all
 }
 
-/// Whether there is a note of the one that lets its pods go. Until then nothing is promised about a deletion that nobody sees.
-fn is_noted(cluster: &Cluster) -> bool {
+/// Whether the sequence `gone` has a note. Until then nothing is promised about a deletion that nobody sees.
+fn has_note_of_gone(cluster: &Cluster) -> bool {
     has_note(cluster, &RULES[1])
 }
 

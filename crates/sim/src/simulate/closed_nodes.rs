@@ -1,4 +1,4 @@
-//! Nodes that are closed to members of sequences that go by nodes: those that a pod could run on wait for their agents.
+//! Nodes that a sequence in Node scope keeps closed until their agents are ready.
 
 use crate::actors::common::placement::{is_repelled, selects_node};
 use crate::store::Change;
@@ -11,32 +11,33 @@ const MOST_NAMES: usize = 3;
 
 /// The nodes as they are now.
 #[derive(Default)]
-pub struct Closed(BTreeMap<String, Node>);
+pub struct ClosedNodes(BTreeMap<String, NodeViews>);
 
 /// A node as it is, and as it would be with nothing of ours on it.
-struct Node {
+struct NodeViews {
     now: Value,
-    open: Value,
+    without_marks: Value,
 }
 
-impl Closed {
-    pub fn node(&mut self, change: &Change) {
+impl ClosedNodes {
+    pub fn update(&mut self, change: &Change) {
         self.0.remove(&*change.key.name);
         let Some(node) = change.after() else { return };
-        let (now, mut open) = (Value::clone(node), Value::clone(node));
-        if let Some(labels) = open.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
+        let (now, mut without_marks) = (Value::clone(node), Value::clone(node));
+        if let Some(labels) = without_marks.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
             labels.retain(|key, _| !keys::is_key(key) && key != keys::UNSEEN);
         }
-        if let Some(taints) = open.pointer_mut("/spec/taints").and_then(Value::as_array_mut) {
+        if let Some(taints) = without_marks.pointer_mut("/spec/taints").and_then(Value::as_array_mut) {
             taints.retain(|taint| !taint["key"].as_str().is_some_and(keys::is_key));
         }
-        self.0.insert(change.key.name.to_string(), Node { now, open });
+        self.0.insert(change.key.name.to_string(), NodeViews { now, without_marks });
     }
 
-    /// What a pod waits for that fits some nodes which are all closed to it.
-    pub fn keeps_off(&self, pod: &Value) -> Option<String> {
+    /// The nodes that a pod waits for: those that would fit it without our marks. In words.
+    pub fn awaited_by(&self, pod: &Value) -> Option<String> {
         let spec = &pod["spec"];
-        let closed = self.0.iter().filter(|(_, node)| lets_in(spec, &node.open) && !lets_in(spec, &node.now));
+        let closed =
+            self.0.iter().filter(|(_, node)| fits(spec, &node.without_marks) && !fits(spec, &node.now));
         let names: Vec<&str> = closed.map(|(name, _)| name.as_str()).collect();
         let more = names.len().saturating_sub(MOST_NAMES);
         let shown = names[..names.len() - more].join(", ");
@@ -49,6 +50,6 @@ impl Closed {
     }
 }
 
-fn lets_in(spec: &Value, node: &Value) -> bool {
+fn fits(spec: &Value, node: &Value) -> bool {
     selects_node(spec, node) && !is_repelled(spec, node, &["NoSchedule"])
 }

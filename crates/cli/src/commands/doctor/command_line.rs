@@ -1,12 +1,12 @@
-//! Commands as this caller has to type them: the same cluster, the same namespace, the same image.
+//! The commands that a fix consists of, as this caller has to type them: for the same cluster, namespace and image.
 
-use super::seen::Installed;
+use super::fetched::Installed;
 use crate::cli::{self, Access};
 use crate::commands::install::{Admission, IMAGE, Mode};
 use rollcall_api::names;
 use std::borrow::Cow;
 
-pub struct Voice {
+pub struct CommandLine {
     program: &'static str,
     /// ` --context NAME`, where another cluster than the usual one was asked for.
     access: String,
@@ -14,8 +14,8 @@ pub struct Voice {
     pub namespace: String,
 }
 
-impl Voice {
-    pub fn new(access: &Access, namespace: &str) -> Voice {
+impl CommandLine {
+    pub fn new(access: &Access, namespace: &str) -> CommandLine {
         let Access { kubeconfig, context } = access;
         let mut flags = String::new();
         if let Some(file) = kubeconfig {
@@ -24,7 +24,7 @@ impl Voice {
         if let Some(context) = context {
             flags += &format!(" --context {}", quoted(context));
         }
-        Voice { program: cli::program(), access: flags, namespace: namespace.to_owned() }
+        CommandLine { program: cli::program(), access: flags, namespace: namespace.to_owned() }
     }
 
     pub fn kubectl(&self, rest: impl AsRef<str>) -> String {
@@ -36,27 +36,39 @@ impl Voice {
     }
 
     /// kubectl in the controller's namespace.
-    pub fn here(&self, rest: impl AsRef<str>) -> String {
+    pub fn kubectl_here(&self, rest: impl AsRef<str>) -> String {
         self.kubectl(format!("-n {} {}", self.namespace, rest.as_ref()))
     }
 
     /// Installs everything, as it is installed but for what `mode` and `admission` say.
     pub fn install(&self, installed: &Installed, mode: Mode, admission: Option<Admission>) -> String {
-        self.pipe(installed, mode, admission, &[], "apply -f -")
+        self.install_piped_to_kubectl(installed, mode, admission, &[], "apply -f -")
     }
 
     /// Puts back these objects and nothing else.
     pub fn restore(&self, installed: &Installed, only: &[&str]) -> String {
-        self.pipe(installed, installed.mode, installed.admission_of(only), only, "apply -f -")
+        self.install_piped_to_kubectl(
+            installed,
+            installed.mode,
+            installed.admission_of(only),
+            only,
+            "apply -f -",
+        )
     }
 
     /// The same for objects whose lists `apply` would merge.
     pub fn replace(&self, installed: &Installed, only: &[&str]) -> String {
         let admission = installed.admission_of(only);
-        self.pipe(installed, installed.mode, admission, only, "replace --save-config -f -")
+        self.install_piped_to_kubectl(
+            installed,
+            installed.mode,
+            admission,
+            only,
+            "replace --save-config -f -",
+        )
     }
 
-    fn pipe(
+    fn install_piped_to_kubectl(
         &self,
         installed: &Installed,
         mode: Mode,
@@ -65,7 +77,7 @@ impl Voice {
         then: &str,
     ) -> String {
         let mode = if admission.is_some() { Mode::Full } else { mode };
-        let mut command = format!("{} install --mode {}", self.program, word(mode));
+        let mut command = format!("{} install --mode {}", self.program, mode_name(mode));
         match admission {
             Some(Admission::Policies) => command += " --admission policies",
             Some(Admission::Webhook) => command += " --admission webhook",
@@ -85,14 +97,14 @@ impl Voice {
     }
 }
 
-pub fn word(mode: Mode) -> &'static str {
+pub fn mode_name(mode: Mode) -> &'static str {
     match mode {
         Mode::Lite => "lite",
         Mode::Full => "full",
     }
 }
 
-/// For the shell: as it is where nothing in it means anything to one.
+/// For the shell: quoted, unless it has no character that is special to a shell.
 pub fn quoted(text: &str) -> Cow<'_, str> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@=,+%".contains(&byte);
     match !text.is_empty() && text.bytes().all(plain) {
@@ -108,19 +120,19 @@ mod tests {
     #[test]
     fn commands_go_to_the_cluster_that_was_looked_at() {
         let access = Access { kubeconfig: Some("/tmp/my config".into()), context: Some("prod".into()) };
-        let voice = Voice::new(&access, "order");
+        let command_line = CommandLine::new(&access, "order");
         let flags = "--kubeconfig '/tmp/my config' --context prod";
-        assert_eq!(voice.here("get pods"), format!("kubectl {flags} -n order get pods"));
+        assert_eq!(command_line.kubectl_here("get pods"), format!("kubectl {flags} -n order get pods"));
         let installed = Installed { image: Some("registry/x:1".into()), ..Installed::default() };
         assert_eq!(
-            voice.install(&installed, Mode::Full, Some(Admission::Policies)),
+            command_line.install(&installed, Mode::Full, Some(Admission::Policies)),
             format!(
                 "rollcall install --mode full --admission policies --image registry/x:1 --namespace order \
                  | kubectl {flags} apply -f -"
             )
         );
         assert_eq!(
-            voice.restore(&installed, &["Role/pod-sequence-controller"]),
+            command_line.restore(&installed, &["Role/pod-sequence-controller"]),
             format!(
                 "rollcall install --mode lite --namespace order --only Role/pod-sequence-controller \
                  | kubectl {flags} apply -f -"

@@ -16,27 +16,27 @@ pub const DEFINITION: &str = "CustomResourceDefinition/podsequences.scheduling.e
 pub const SERVICE: &str = "Service/pod-sequence-webhook";
 pub const CONFIGURATION: &str = "MutatingWebhookConfiguration/podsequence-mutating-webhook";
 
-/// What a question was answered with.
+/// The answer to one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Look<T> {
-    There(T),
+pub enum Fetched<T> {
+    Found(T),
     Absent,
-    /// It could not be asked; why, reading like "not allowed to list nodes".
-    Closed(String),
+    /// It may not or cannot be read. Why, reading like "not allowed to list nodes".
+    Forbidden(String),
 }
 
-impl<T> Look<T> {
-    pub fn there(&self) -> Option<&T> {
+impl<T> Fetched<T> {
+    pub fn found(&self) -> Option<&T> {
         match self {
-            Look::There(value) => Some(value),
-            Look::Absent | Look::Closed(_) => None,
+            Fetched::Found(value) => Some(value),
+            Fetched::Absent | Fetched::Forbidden(_) => None,
         }
     }
 
-    pub fn closed(&self) -> Option<&str> {
+    pub fn forbidden(&self) -> Option<&str> {
         match self {
-            Look::Closed(why) => Some(why),
-            Look::There(_) | Look::Absent => None,
+            Fetched::Forbidden(why) => Some(why),
+            Fetched::Found(_) | Fetched::Absent => None,
         }
     }
 }
@@ -57,44 +57,44 @@ pub struct Probe {
 }
 
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct ClusterView {
     /// By the clock of the API server.
     pub now: Timestamp,
     /// Where the API server is.
     pub server: String,
-    pub version: Look<Version>,
+    pub version: Fetched<Version>,
     /// The controller's own.
     pub namespace: String,
     /// What this program installs, as it is there; by `KIND/NAME`.
-    pub objects: BTreeMap<String, Look<Value>>,
-    pub lease: Look<Value>,
-    pub secret: Look<Value>,
+    pub objects: BTreeMap<String, Fetched<Value>>,
+    pub lease: Fetched<Value>,
+    pub secret: Fetched<Value>,
     /// The EndpointSlices of the webhook's Service.
-    pub slices: Look<Vec<Value>>,
+    pub slices: Fetched<Vec<Value>>,
     /// The PodDisruptionBudgets beside the controller.
-    pub budgets: Look<Vec<Value>>,
+    pub budgets: Fetched<Vec<Value>>,
     /// The pods of the controller.
-    pub replicas: Look<Vec<PodObject>>,
+    pub replicas: Fetched<Vec<PodObject>>,
     /// Everywhere, those that are bound to no node.
-    pub unbound: Look<Vec<PodObject>>,
-    pub nodes: Look<Vec<NodeObject>>,
-    pub namespaces: Look<Vec<NamespaceObject>>,
-    pub sequences: Look<Vec<SequenceObject>>,
-    pub notes: Look<Vec<NoteObject>>,
+    pub unbound: Fetched<Vec<PodObject>>,
+    pub nodes: Fetched<Vec<NodeObject>>,
+    pub namespaces: Fetched<Vec<NamespaceObject>>,
+    pub sequences: Fetched<Vec<SequenceObject>>,
+    pub notes: Fetched<Vec<NoteObject>>,
     /// What the controller's account needs, and what it has not.
     pub needed: usize,
-    pub missing: Look<Vec<Right>>,
+    pub missing: Fetched<Vec<Right>>,
     /// `None` if there is no sequence for which one could be created.
-    pub probe: Option<Look<Probe>>,
+    pub probe: Option<Fetched<Probe>>,
 }
 
-impl Seen {
-    pub fn object(&self, id: &str) -> &Look<Value> {
-        self.objects.get(id).unwrap_or(&Look::Absent)
+impl ClusterView {
+    pub fn object(&self, id: &str) -> &Fetched<Value> {
+        self.objects.get(id).unwrap_or(&Fetched::Absent)
     }
 
     pub fn has(&self, id: &str) -> bool {
-        self.object(id).there().is_some()
+        self.object(id).found().is_some()
     }
 
     pub fn installed(&self) -> Installed {
@@ -103,7 +103,7 @@ impl Seen {
 
     /// Who leads, if somebody has said so within the time of a lease.
     pub fn leader(&self) -> Option<Leader> {
-        let lease = self.lease.there()?;
+        let lease = self.lease.found()?;
         let text = |pointer: &str| lease.pointer(pointer).and_then(Value::as_str);
         let holder = text("/spec/holderIdentity").filter(|holder| !holder.is_empty())?;
         let renewed: Timestamp = text("/spec/renewTime")?.parse().ok()?;
@@ -154,13 +154,13 @@ pub struct Installed {
 }
 
 impl Installed {
-    pub fn of(there: &BTreeMap<String, Look<Value>>) -> Installed {
+    pub fn of(there: &BTreeMap<String, Fetched<Value>>) -> Installed {
         let any = |kind: &str| {
-            there.iter().any(|(id, look)| id.split('/').next() == Some(kind) && look.there().is_some())
+            there.iter().any(|(id, fetched)| id.split('/').next() == Some(kind) && fetched.found().is_some())
         };
-        let has = |id: &str| there.get(id).is_some_and(|look| look.there().is_some());
+        let has = |id: &str| there.get(id).is_some_and(|fetched| fetched.found().is_some());
         let without = if has("ClusterRole/pod-sequence-controller-nodes") { Mode::Full } else { Mode::Lite };
-        let deployment = there.get(DEPLOYMENT).and_then(Look::there).cloned().unwrap_or_default();
+        let deployment = there.get(DEPLOYMENT).and_then(Fetched::found).cloned().unwrap_or_default();
         let pod = &deployment["spec"]["template"]["spec"];
         let containers = pod["containers"].as_array().cloned().unwrap_or_default();
         let ours = containers.iter().find(|container| container["name"] == "controller");
@@ -228,7 +228,7 @@ mod tests {
     fn the_mode_is_the_deployments_or_else_that_of_the_roles() {
         let mut seen = testing::full();
         assert_eq!(seen.installed().mode, Mode::Full);
-        seen.objects.insert(DEPLOYMENT.into(), Look::Absent);
+        seen.objects.insert(DEPLOYMENT.into(), Fetched::Absent);
         assert_eq!(seen.installed().mode, Mode::Full);
         assert_eq!(testing::lite().installed().mode, Mode::Lite);
         seen.objects.clear();
@@ -247,7 +247,7 @@ mod tests {
         let mut seen = testing::lite();
         let lease = |age: i64, holder: &str| {
             let renewed = testing::now() - jiff::SignedDuration::from_secs(age);
-            Look::There(
+            Fetched::Found(
                 json!({"spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": renewed}}),
             )
         };

@@ -1,4 +1,4 @@
-//! One look at a Job: what has ended, whether it is over, what is to be done.
+//! One sync of a Job: what has ended, whether it is over, what is to be done.
 
 use super::backoff::Backoff;
 use super::indexes::Indexes;
@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 pub type Pod = (Key, Arc<Stored>);
 
-/// What is known about a Job at one look, and what becomes of it.
-pub struct Look<'a> {
+/// What is known about a Job in one sync, and what becomes of it.
+pub struct JobSync<'a> {
     pub key: &'a Key,
     pub job: &'a Stored,
     pub now: Timestamp,
@@ -34,7 +34,7 @@ pub struct Look<'a> {
     /// How it ends, if it does: the interim condition, or the final one.
     pub finish: Option<Value>,
     pub status: Value,
-    /// When to look again though nothing happened.
+    /// When to sync again though nothing happened.
     pub again: Option<Timestamp>,
 }
 
@@ -46,37 +46,37 @@ pub fn condition(kind: &str, status: &str, reason: &str, message: &str, now: Tim
     })
 }
 
-pub fn look(
+pub fn sync(
     cluster: &mut Cluster,
     key: &Key,
     job: &Stored,
     pods: Vec<Pod>,
     backoff: &mut Backoff,
 ) -> (Result<(), Refusal>, Option<Timestamp>) {
-    let mut look = Look::new(cluster.now(), key, job, pods);
-    let (succeeded, failed) = look.newly_ended();
+    let mut sync = JobSync::new(cluster.now(), key, job, pods);
+    let (succeeded, failed) = sync.newly_ended();
     backoff.take_in(&succeeded, &failed);
     let uncounted =
-        |what: &str| look.status["uncountedTerminatedPods"][what].as_array().map_or(0, Vec::len) as i64;
+        |what: &str| sync.status["uncountedTerminatedPods"][what].as_array().map_or(0, Vec::len) as i64;
     let all_failed = number(&job["status"]["failed"]) + failed.len() as i64 + uncounted("failed");
-    look.succeeded = number(&job["status"]["succeeded"]) + succeeded.len() as i64 + uncounted("succeeded");
-    if look.status["startTime"].is_null() && !spec::is_suspended(job) {
-        look.status["startTime"] = seconds(look.now).into();
+    sync.succeeded = number(&job["status"]["succeeded"]) + succeeded.len() as i64 + uncounted("succeeded");
+    if sync.status["startTime"].is_null() && !spec::is_suspended(job) {
+        sync.status["startTime"] = seconds(sync.now).into();
     }
-    look.judge(all_failed);
-    let outcome = match look.finish.is_some() {
+    sync.decide_finish(all_failed);
+    let outcome = match sync.finish.is_some() {
         true => {
-            look.end_active(cluster);
+            sync.end_active(cluster);
             Ok(())
         }
-        false => look.go_on(cluster, backoff),
+        false => sync.manage_pods(cluster, backoff),
     };
-    let tracked = track::track(cluster, &mut look);
-    (outcome.and(tracked), look.again)
+    let tracked = track::track(cluster, &mut sync);
+    (outcome.and(tracked), sync.again)
 }
 
-impl<'a> Look<'a> {
-    fn new(now: Timestamp, key: &'a Key, job: &'a Stored, pods: Vec<Pod>) -> Look<'a> {
+impl<'a> JobSync<'a> {
+    fn new(now: Timestamp, key: &'a Key, job: &'a Stored, pods: Vec<Pod>) -> JobSync<'a> {
         let active: Vec<Pod> = pods.iter().filter(|(_, pod)| pods::is_active(pod)).cloned().collect();
         let mut status = job["status"].clone();
         if !status.is_object() {
@@ -88,7 +88,7 @@ impl<'a> Look<'a> {
         let count = |pods: &[Pod], holds: &dyn Fn(&Stored) -> bool| {
             pods.iter().filter(|(_, pod)| holds(pod)).count() as i64
         };
-        Look {
+        JobSync {
             active_count: active.len() as i64,
             ready: count(&active, &|pod| pods::is_ready(pod)),
             terminating: count(&pods, &|pod| pod.is_terminating() && !pods::is_over(pod)),
@@ -134,7 +134,7 @@ impl<'a> Look<'a> {
     }
 
     /// Says whether the Job is over, because of what was said before or of what has happened since.
-    fn judge(&mut self, failed: i64) {
+    fn decide_finish(&mut self, failed: i64) {
         let job = self.job;
         let known = |kind: &str| conditions::find(&job["status"], kind).filter(|is| is["status"] == "True");
         if let Some(met) = known("SuccessCriteriaMet") {
@@ -227,7 +227,7 @@ impl<'a> Look<'a> {
     }
 
     /// The Job goes on, or has reached what it is for.
-    fn go_on(&mut self, cluster: &mut Cluster, backoff: &Backoff) -> Result<(), Refusal> {
+    fn manage_pods(&mut self, cluster: &mut Cluster, backoff: &Backoff) -> Result<(), Refusal> {
         if self.job.is_terminating() {
             return Ok(());
         }

@@ -1,14 +1,14 @@
-//! Whether everything is as it should be in the end.
+//! The end of a run: what is not yet as it should be, and what is compared with a run without faults.
 
-use super::{End, Group, Members, OURS, Rule, World, has_arrived, is_held, tier};
-use crate::chaos::same;
+use super::{Group, Members, OURS, SequenceEnd, SequenceRule, World, has_arrived, is_held, tier};
+use crate::chaos::unchanged;
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use rollcall_api::names;
 use serde_json::{Value, json};
 
-/// What is not yet as it should be in the end: every pod has arrived but those that are to be held, and every sequence says
-/// what became of it.
+/// What is not yet as it should be in the end. Every pod has arrived, except those that are to be held; every sequence reports
+/// its end.
 pub fn unfinished(world: &World, cluster: &Cluster, scripted: bool) -> Option<String> {
     for (key, pod) in cluster.store.list(Kind::Pod, None) {
         let name = &*key.name;
@@ -23,7 +23,7 @@ pub fn unfinished(world: &World, cluster: &Cluster, scripted: bool) -> Option<St
     world.rules.iter().find_map(|rule| of_sequence(rule, cluster, scripted)).or_else(|| on_nodes(cluster))
 }
 
-/// What is on nodes in the end: what living sequences wrote down there, and nothing that keeps anybody off.
+/// A mark of ours that is left on a node. Only journals of sequences that exist may stay.
 fn on_nodes(cluster: &Cluster) -> Option<String> {
     let sequences = || cluster.store.list(Kind::PodSequence, None).map(|(_, sequence)| sequence.uid());
     let may_stay = |key: &String| {
@@ -31,19 +31,20 @@ fn on_nodes(cluster: &Cluster) -> Option<String> {
         uid.is_some_and(|uid| sequences().any(|living| living == uid))
     };
     let nodes = cluster.store.list(Kind::Node, None);
-    let mut left = nodes.flat_map(|(key, node)| same::ours(node).into_iter().map(move |mark| (key, mark)));
+    let mut left =
+        nodes.flat_map(|(key, node)| unchanged::own_keys(node).into_iter().map(move |mark| (key, mark)));
     left.find(|(_, mark)| !may_stay(mark)).map(|(key, mark)| format!("node {} still has {mark}", key.name))
 }
 
-fn of_sequence(rule: &Rule, cluster: &Cluster, scripted: bool) -> Option<String> {
+fn of_sequence(rule: &SequenceRule, cluster: &Cluster, scripted: bool) -> Option<String> {
     let (name, found) = (rule.sequence, cluster.store.get(&rule.key()));
     let missing = rule.groups.iter().find_map(|group| of_group(group, cluster, scripted));
     let phase = match rule.end {
-        End::Deleted if found.is_some() => return Some(format!("{name} is there")),
-        End::Deleted => return None,
-        End::Failed => "Failed",
-        End::Completed if missing.is_some() => return missing,
-        End::Completed => "Completed",
+        SequenceEnd::Deleted if found.is_some() => return Some(format!("{name} is there")),
+        SequenceEnd::Deleted => return None,
+        SequenceEnd::Failed => "Failed",
+        SequenceEnd::Completed if missing.is_some() => return missing,
+        SequenceEnd::Completed => "Completed",
     };
     let Some(sequence) = found else { return Some(format!("there is no {name}")) };
     let status = &sequence["status"];
@@ -53,23 +54,23 @@ fn of_sequence(rule: &Rule, cluster: &Cluster, scripted: bool) -> Option<String>
     if status["observedGeneration"] != sequence["metadata"]["generation"] {
         return Some(format!("the status of {name} is of generation {}", status["observedGeneration"]));
     }
-    let groups = rule.groups.iter().filter(|_| rule.end == End::Completed);
+    let groups = rule.groups.iter().filter(|_| rule.end == SequenceEnd::Completed);
     groups.enumerate().find_map(|(position, group)| {
-        let (told, there) = (&status["groups"][position]["present"], number(group, cluster));
+        let (told, there) = (&status["groups"][position]["present"], count_pods(group, cluster));
         (told != there)
             .then(|| format!("{name} tells of {told} pods in {}, and {there} are there", group.name))
     })
 }
 
 /// How many pods of a group there are.
-fn number(group: &Group, cluster: &Cluster) -> usize {
+fn count_pods(group: &Group, cluster: &Cluster) -> usize {
     let all = cluster.store.list(Kind::Pod, Some(super::NAMESPACE));
     all.filter(|(key, pod)| group.claims(&key.name, tier(pod))).count()
 }
 
-/// Whether as many are there as are to be in the end; that they have arrived is seen to.
+/// What a group lacks of the pods that must exist in the end. Whether they have arrived is checked elsewhere.
 fn of_group(group: &Group, cluster: &Cluster, scripted: bool) -> Option<String> {
-    let there = number(group, cluster);
+    let there = count_pods(group, cluster);
     let wanted = if scripted { group.finally } else { group.required.min(group.finally) };
     match group.members {
         // Cleaned up in the end.
@@ -79,8 +80,8 @@ fn of_group(group: &Group, cluster: &Cluster, scripted: bool) -> Option<String> 
     }
 }
 
-/// What has to be the same in the end whatever went wrong: no times, no uids, no versions, no generated names.
-pub fn picture(world: &World, cluster: &Cluster) -> Vec<String> {
+/// The end of a run, without times, uids, versions and generated names. Faults must not change it.
+pub fn end_state(world: &World, cluster: &Cluster) -> Vec<String> {
     let mut lines = Vec::new();
     if world.full {
         let nodes = cluster.store.list(Kind::Node, None);
@@ -116,11 +117,11 @@ fn of_status(sequence: &Value) -> Value {
     json!([sequence["status"]["phase"], sequence["spec"], groups, sequence["status"]["nodes"]])
 }
 
-/// Labels, taints, and of what is written down which groups have been open and complete.
+/// Its labels, its taints, and from its journals which groups have been open and complete.
 fn of_node(node: &Value) -> Value {
     let annotations = node["metadata"]["annotations"].as_object().into_iter().flatten();
     let journals = annotations.filter(|(key, _)| key.starts_with(OURS)).map(|(_, text)| {
-        let groups = same::journal(text).as_object().cloned().unwrap_or_default();
+        let groups = unchanged::journal_groups(text).as_object().cloned().unwrap_or_default();
         let times = |times: Value| times.as_object().map(|times| times.keys().cloned().collect::<Vec<_>>());
         groups.into_iter().map(|(group, is)| json!([group, times(is)])).collect::<Vec<_>>()
     });

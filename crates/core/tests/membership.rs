@@ -1,4 +1,4 @@
-//! Pods that no group lists or selects, and that say themselves where they belong.
+//! Pods that no group lists or selects, and that name their sequence and group in a label.
 
 mod support;
 
@@ -9,7 +9,7 @@ use rollcall_core::sequence::index::membership_value;
 use support::build::{HOME, group, names, pod, sequence, spec};
 use support::world::World;
 
-fn with_word(world: &World, name: &str, sequence: &str, position: usize) -> Object {
+fn with_membership(world: &World, name: &str, sequence: &str, position: usize) -> Object {
     let mut pod = pod(HOME, name, name, "", world.now);
     pod.labels = [(MEMBERSHIP_KEY, &*membership_value(sequence, position))].into_iter().collect();
     Object::Pod(pod)
@@ -29,15 +29,16 @@ fn is_held(world: &World, name: &str) -> bool {
 #[test]
 fn they_are_held_waited_for_and_let_go_like_the_others() {
     let mut world = World::new();
-    let early = with_word(&world, "early", "shop", 1);
+    let early = with_membership(&world, "early", "shop", 1);
     world.apply(early);
     let shop =
         sequence(HOME, "shop", spec(vec![group(0, None, names(&["a"])), group(1, None, names(&["z"]))]));
     world.apply(Object::Sequence(shop.clone()));
-    let (listed, also) = (pod(HOME, "a", "a", "", world.now), with_word(&world, "b", "shop", 0));
+    let (listed, also) = (pod(HOME, "a", "a", "", world.now), with_membership(&world, "b", "shop", 0));
     world.apply(Object::Pod(listed));
     world.apply(also);
-    let elsewhere = [with_word(&world, "stranger", "other", 0), with_word(&world, "beyond", "shop", 7)];
+    let elsewhere =
+        [with_membership(&world, "stranger", "other", 0), with_membership(&world, "beyond", "shop", 7)];
     elsewhere.into_iter().for_each(|pod| world.apply(pod));
     world.settle();
     let held = |world: &World| ["a", "b", "early", "stranger", "beyond"].map(|name| is_held(world, name));

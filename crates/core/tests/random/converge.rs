@@ -1,4 +1,4 @@
-//! To the good end: all that is expected comes to exist and becomes ready.
+//! The end of a run: everything that is expected comes to exist and becomes ready, and the sequence completes.
 
 use super::{
     APPS,
@@ -17,8 +17,8 @@ use rollcall_core::{
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Run {
-    /// One sequence is left, all that it expects comes to exist, and everything becomes ready.
-    pub fn make_everything_well(&mut self) {
+    /// Deletes all sequences but one, then creates its pods and makes them ready until it is complete.
+    pub fn converge(&mut self) {
         let keep = self.sequence(0).map(|sequence| sequence.uid);
         let others: Vec<Sequence> = self.world.truth.sequences.values().cloned().collect();
         for other in others.into_iter().filter(|other| Some(other.uid) != keep) {
@@ -43,13 +43,14 @@ impl Run {
             if self.unfinished().is_none() && self.world.now > build::at(1) {
                 break;
             }
-            self.mend();
+            self.make_progress();
             self.world.now += SignedDuration::from_secs(30);
         }
         self.tell(usize::MAX);
     }
 
-    fn mend(&mut self) {
+    /// Deletes failed and outdated pods, makes released pods ready, creates missing ones.
+    fn make_progress(&mut self) {
         let pods: Vec<Pod> = self.world.truth.pods.values().cloned().collect();
         let spec = self.sequence(0).and_then(|sequence| sequence.spec.ok());
         let gate = spec.as_ref().map(|spec| spec.gate.clone());
@@ -86,7 +87,7 @@ impl Run {
                 }
                 Members::Selector(selector) => {
                     let app = (0..APPS).find(|app| selector.matches(&build::labels(&format!("app=a{app}"))));
-                    self.fill(app.expect("groups select apps"));
+                    self.create_missing_pods(app.expect("groups select apps"));
                 }
             }
         }
@@ -100,8 +101,8 @@ impl Run {
         parent.is_some_and(|deployment| deployment.revision != made_by.revision)
     }
 
-    /// As many pods of an app as its workloads want, or one.
-    fn fill(&mut self, app: u8) {
+    /// Creates as many pods of an app as its workloads want; one, if it has no workload.
+    fn create_missing_pods(&mut self, app: u8) {
         let name = format!("w{app}");
         let owners = self.world.truth.owners.values();
         let workloads: Vec<Owner> = owners.filter(|owner| *owner.name == *name).cloned().collect();
@@ -110,11 +111,11 @@ impl Run {
             self.create_named(&alone, app, None, true, false);
         }
         for workload in workloads {
-            self.fill_workload(app, workload);
+            self.create_missing_pods_of(app, workload);
         }
     }
 
-    fn fill_workload(&mut self, app: u8, workload: Owner) {
+    fn create_missing_pods_of(&mut self, app: u8, workload: Owner) {
         let desired = workload.desired.unwrap_or(1);
         if workload.desired.is_none() {
             self.world.apply(Object::Owner(Owner { desired: Some(1), ..workload.clone() }));
@@ -135,7 +136,7 @@ impl Run {
         }
     }
 
-    /// What is not as it should be in the end.
+    /// A group that is not complete, or a pod that is still held.
     fn unfinished(&self) -> Option<String> {
         let sequence = self.sequence(0)?;
         let spec = sequence.spec.as_ref().expect("valid");

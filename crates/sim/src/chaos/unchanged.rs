@@ -4,9 +4,9 @@ use super::world::{OURS, World};
 use rollcall_api::names;
 use serde_json::{Value, json};
 
-/// Whether two states of a pod are the same but for what a release changes: our gate goes, and, where sequences go by nodes, it
-/// is told which nodes to avoid and what to tolerate.
-pub fn but_for_a_release(before: &Value, after: &Value, by_nodes: bool) -> bool {
+/// Whether a pod differs only in what a release changes: our gate goes. Where sequences go by nodes, a release also adds node
+/// affinity and tolerations.
+pub fn unchanged_except_release(before: &Value, after: &Value, by_nodes: bool) -> bool {
     let (metadata, spec): (_, &[&str]) = (
         &["resourceVersion", "generation", "managedFields"],
         if by_nodes { &["schedulingGates", "affinity", "tolerations"] } else { &["schedulingGates"] },
@@ -15,7 +15,7 @@ pub fn but_for_a_release(before: &Value, after: &Value, by_nodes: bool) -> bool 
         && without(&before["metadata"], metadata).eq(without(&after["metadata"], metadata))
         && without(&before["spec"], spec).eq(without(&after["spec"], spec))
         && foreign_gates(before).eq(foreign_gates(after))
-        && (!by_nodes || tolerates_only_more(before, after) && avoids_only_more(before, after))
+        && (!by_nodes || only_adds_own_tolerations(before, after) && only_adds_own_affinity(before, after))
 }
 
 fn without<'a>(object: &'a Value, names: &'a [&str]) -> impl Iterator<Item = (&'a String, &'a Value)> {
@@ -35,15 +35,15 @@ fn is_ours(item: &Value) -> bool {
     item["key"].as_str().is_some_and(|key| key.starts_with(OURS))
 }
 
-/// New tolerations stand behind the others, and are for taints of ours.
-fn tolerates_only_more(before: &Value, after: &Value) -> bool {
+/// Whether the new tolerations stand behind the old ones, and are for taints of ours.
+fn only_adds_own_tolerations(before: &Value, after: &Value) -> bool {
     let (mut old, mut new) = (list(before, "/spec/tolerations"), list(after, "/spec/tolerations"));
     let kept = old.all(|is| new.next() == Some(is));
     kept && new.all(|is| is_ours(is) && is["operator"] == "Exists" && is["effect"] == "NoSchedule")
 }
 
-/// Requirements of ours apart, the affinity is the same.
-fn avoids_only_more(before: &Value, after: &Value) -> bool {
+/// Whether the affinity is the same, requirements of ours apart.
+fn only_adds_own_affinity(before: &Value, after: &Value) -> bool {
     foreign_affinity(before) == foreign_affinity(after)
 }
 
@@ -55,28 +55,28 @@ fn foreign_affinity(pod: &Value) -> Value {
             all.retain(|item| !(is_ours(item) && item["operator"] == "DoesNotExist"));
         }
     }
-    pruned(affinity)
+    without_empty(affinity)
 }
 
-/// Nothing that is empty.
-fn pruned(value: Value) -> Value {
+/// A value without its empty parts; `Null` if nothing is left.
+fn without_empty(value: Value) -> Value {
     let is_something = |value: &Value| !matches!(value, Value::Null);
     match value {
         Value::Object(fields) => {
-            let fields = fields.into_iter().map(|(name, value)| (name, pruned(value)));
+            let fields = fields.into_iter().map(|(name, value)| (name, without_empty(value)));
             let fields: serde_json::Map<_, _> = fields.filter(|(_, value)| is_something(value)).collect();
             if fields.is_empty() { Value::Null } else { fields.into() }
         }
         Value::Array(items) => {
-            let items: Vec<Value> = items.into_iter().map(pruned).filter(is_something).collect();
+            let items: Vec<Value> = items.into_iter().map(without_empty).filter(is_something).collect();
             if items.is_empty() { Value::Null } else { items.into() }
         }
         other => other,
     }
 }
 
-/// What of a node is different that is not ours.
-pub fn foreign_change(before: &Value, after: &Value) -> Option<&'static str> {
+/// The first part of a node that differs and is not ours.
+pub fn changed_foreign_field(before: &Value, after: &Value) -> Option<&'static str> {
     let metadata: &[&str] = &["resourceVersion", "managedFields", "labels", "annotations"];
     let foreign = |object: &Value, map: &str| -> Vec<(String, Value)> {
         let all = object["metadata"][map].as_object().into_iter().flatten();
@@ -97,11 +97,11 @@ pub fn foreign_change(before: &Value, after: &Value) -> Option<&'static str> {
     differs.into_iter().find(|(_, differs)| *differs).map(|(what, _)| what)
 }
 
-/// A group that was written down to have been complete on a node and is still written of, but not that.
-pub fn forgotten_on_node(before: &Value, after: &Value) -> Option<String> {
+/// A group that is in both journals of a node, and has lost the time at which it was complete.
+pub fn lost_completion_on_node(before: &Value, after: &Value) -> Option<String> {
     let journals = before["metadata"]["annotations"].as_object().into_iter().flatten();
     journals.filter(|(key, _)| key.starts_with(names::JOURNAL_PREFIX)).find_map(|(key, old)| {
-        let (old, new) = (journal(old), journal(after["metadata"]["annotations"].get(key)?));
+        let (old, new) = (journal_groups(old), journal_groups(after["metadata"]["annotations"].get(key)?));
         let complete = old.as_object()?.iter().filter(|(_, times)| times["completedAt"].is_number());
         let mut lost =
             complete.filter(|(group, _)| new.get(group).is_some_and(|now| now["completedAt"].is_null()));
@@ -109,14 +109,14 @@ pub fn forgotten_on_node(before: &Value, after: &Value) -> Option<String> {
     })
 }
 
-/// The groups in what is written down on a node.
-pub fn journal(text: &Value) -> Value {
+/// The groups in a journal on a node.
+pub fn journal_groups(text: &Value) -> Value {
     let journal: Option<Value> = text.as_str().and_then(|text| serde_json::from_str(text).ok());
     journal.map(|mut journal| journal["groups"].take()).unwrap_or_default()
 }
 
-/// The keys on a node that look like ours, and are of no sequence of this world that goes by nodes.
-pub fn unknown_marks(world: &World, node: &Value) -> Option<String> {
+/// A key on a node that looks like ours, and belongs to no sequence of this world that goes by nodes.
+pub fn unknown_mark(world: &World, node: &Value) -> Option<String> {
     let rules = world.rules.iter().filter(|rule| rule.guard.is_some());
     let known: Vec<String> =
         rules.map(|rule| format!("{OURS}{}.{}.", rule.namespace, rule.sequence)).collect();
@@ -125,19 +125,19 @@ pub fn unknown_marks(world: &World, node: &Value) -> Option<String> {
             || key.starts_with(names::JOURNAL_PREFIX)
             || known.iter().any(|start| key.starts_with(start)) && key.ends_with("-blocked")
     };
-    ours(node).into_iter().find(|key| !is_known(key))
+    own_keys(node).into_iter().find(|key| !is_known(key))
 }
 
-/// All that is ours on a node, by its keys.
-pub fn ours(node: &Value) -> Vec<String> {
+/// The keys of our labels, annotations and taints on a node.
+pub fn own_keys(node: &Value) -> Vec<String> {
     let maps = ["labels", "annotations"].into_iter().filter_map(|map| node["metadata"][map].as_object());
     let keys = maps.flatten().map(|(key, _)| key.as_str());
     let taints = list(node, "/spec/taints").filter_map(|taint| taint["key"].as_str());
     keys.chain(taints).filter(|key| key.starts_with(OURS)).map(str::to_owned).collect()
 }
 
-/// A node for people: what is ours on it, its taints, its uid.
-pub fn told(node: &Value) -> String {
+/// A node in one line: our labels and journals on it, its taints, its uid.
+pub fn describe_node(node: &Value) -> String {
     let all = node["metadata"]["annotations"].as_object().into_iter().flatten();
     let journals: Vec<&Value> =
         all.filter(|(key, _)| key.starts_with(names::JOURNAL_PREFIX)).map(|(_, journal)| journal).collect();

@@ -8,25 +8,26 @@ use std::fmt;
 use std::ops::Range;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceSpan {
     /// From 1.
     pub line: usize,
     /// The bytes to point at, of one line.
     pub range: Range<usize>,
 }
 
+/// One part of the path to a value.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub enum PathSegment {
     Document(usize),
     Key(String),
     Item(usize),
 }
 
-impl Place {
-    pub const START: Place = Place { line: 1, range: 0..0 };
+impl SourceSpan {
+    pub const START: SourceSpan = SourceSpan { line: 1, range: 0..0 };
 
     /// The word at a location.
-    pub fn at(text: &str, location: Location) -> Place {
+    pub fn at(text: &str, location: Location) -> SourceSpan {
         let (line, column) = (location.line().max(1) as usize, location.column().max(1) as usize);
         let begin: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
         let rest = text[begin..].lines().next().unwrap_or_default();
@@ -41,41 +42,41 @@ impl Place {
         let more = rest[first..].find(ends).unwrap_or(rest.len() - first);
         // A bracket alone: what is in it is another matter.
         let length = if rest.starts_with(ends) { first } else { first + more };
-        Place { line, range: from..from + length }
+        SourceSpan { line, range: from..from + length }
     }
 }
 
-/// The places of one text, found when they are asked for.
-pub struct Places<'a> {
+/// Finds parts of one text; parses it when the first is asked for.
+pub struct SourceSpans<'a> {
     text: &'a str,
     documents: OnceCell<Vec<Spanned<Tree>>>,
 }
 
-impl<'a> Places<'a> {
-    pub fn of(text: &'a str) -> Places<'a> {
-        Places { text, documents: OnceCell::new() }
+impl<'a> SourceSpans<'a> {
+    pub fn of(text: &'a str) -> SourceSpans<'a> {
+        SourceSpans { text, documents: OnceCell::new() }
     }
 
     /// Where the value at the end of the path is, or what of the path is there.
-    pub fn find(&self, path: &[Step]) -> Option<Place> {
+    pub fn find(&self, path: &[PathSegment]) -> Option<SourceSpan> {
         let parse = || serde_saphyr::from_multiple_with_options(self.text, options()).unwrap_or_default();
         let documents = self.documents.get_or_init(parse);
         let mut spot: Option<&Spanned<Tree>> = None;
-        for step in path {
-            let next = match (step, spot.map(|spot| &spot.value)) {
-                (Step::Document(number), _) => documents.get(*number),
-                (Step::Key(key), Some(Tree::Map(entries))) => {
+        for segment in path {
+            let next = match (segment, spot.map(|spot| &spot.value)) {
+                (PathSegment::Document(number), _) => documents.get(*number),
+                (PathSegment::Key(key), Some(Tree::Map(entries))) => {
                     entries.iter().find(|(name, _)| name == key).map(|(_, value)| value)
                 }
-                (Step::Item(number), Some(Tree::List(items))) => items.get(*number),
-                (Step::Key(_) | Step::Item(_), _) => None,
+                (PathSegment::Item(number), Some(Tree::List(items))) => items.get(*number),
+                (PathSegment::Key(_) | PathSegment::Item(_), _) => None,
             };
             match next {
                 Some(next) => spot = Some(next),
                 None => break,
             }
         }
-        spot.map(|spot| Place::at(self.text, spot.referenced))
+        spot.map(|spot| SourceSpan::at(self.text, spot.referenced))
     }
 }
 

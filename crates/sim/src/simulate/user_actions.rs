@@ -1,4 +1,4 @@
-//! What the plan says happens from outside while everything starts.
+//! What users do while everything starts, as the plan says.
 
 use super::apply;
 use crate::cluster::Cluster;
@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::time::{Instant, sleep_until};
 
-/// Does all of it in its time. Comes back only if something could not be done.
-pub async fn happen(at: &[At], shared: &Arc<Shared>) -> Error {
+/// Performs each action at its time. Returns only if one fails.
+pub async fn perform(at: &[At], shared: &Arc<Shared>) -> Error {
     let begun = Instant::now();
     for At { time, action } in at {
         sleep_until(begun + *time).await;
@@ -63,7 +63,7 @@ fn act(cluster: &mut Cluster, action: &Action) -> Result<()> {
     }
 }
 
-/// What is there is changed as `kubectl apply` would, the rest is created.
+/// Changes an object that exists, as `kubectl apply` would; else creates it.
 fn replace_or_create(cluster: &mut Cluster, kind: Kind, given: &crate::plan::Given) -> Result<()> {
     let namespace = match given.value["metadata"]["namespace"].as_str() {
         _ if !kind.info().namespaced => "",

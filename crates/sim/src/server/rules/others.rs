@@ -1,4 +1,4 @@
-//! Rules on the kinds around pods.
+//! Rules on the kinds other than pods and workloads: nodes, claims, quotas, budgets, services, events.
 
 use super::workloads::{at_most_all, number_or_percentage};
 use super::{
@@ -32,11 +32,11 @@ pub fn created(kind: Kind, object: &Value, found: &mut Vec<Wrong>) {
                 _ => found.push(Wrong::required("data", "data must be a valid JSON object")),
             }
         }
-        _ => of_every_version(kind, object, found),
+        _ => created_or_updated(kind, object, found),
     }
 }
 
-fn of_every_version(kind: Kind, object: &Value, found: &mut Vec<Wrong>) {
+fn created_or_updated(kind: Kind, object: &Value, found: &mut Vec<Wrong>) {
     let spec = &object["spec"];
     match kind {
         Kind::ConfigMap => config_map(object, found),
@@ -70,26 +70,26 @@ pub fn updated(kind: Kind, old: &Value, new: &Value, found: &mut Vec<Wrong>) {
         }
         Kind::Event => {
             event(new, found);
-            event_kept(old, new, found);
+            event_immutable(old, new, found);
         }
         Kind::ConfigMap | Kind::Secret => {
             if kind == Kind::Secret {
                 metadata::immutable(found, "type", &old["type"], &new["type"]);
             }
             if old["immutable"] == true {
-                frozen(old, new, found);
+                immutable_data(old, new, found);
             }
-            of_every_version(kind, new, found);
+            created_or_updated(kind, new, found);
         }
         Kind::ResourceQuota => {
-            of_every_version(kind, new, found);
+            created_or_updated(kind, new, found);
             metadata::immutable(found, "spec.scopes", &old["spec"]["scopes"], &new["spec"]["scopes"]);
         }
         Kind::PersistentVolumeClaim => {
-            of_every_version(kind, new, found);
-            claim_kept(old, new, found);
+            created_or_updated(kind, new, found);
+            claim_immutable(old, new, found);
         }
-        _ => of_every_version(kind, new, found),
+        _ => created_or_updated(kind, new, found),
     }
 }
 
@@ -149,7 +149,7 @@ fn data(object: &Value, field: &str, found: &mut Vec<Wrong>) {
     }
 }
 
-fn frozen(old: &Value, new: &Value, found: &mut Vec<Wrong>) {
+fn immutable_data(old: &Value, new: &Value, found: &mut Vec<Wrong>) {
     for field in ["immutable", "data", "binaryData"] {
         if old[field] != new[field] {
             found.push(Wrong::forbidden(field, "field is immutable when `immutable` is set"));
@@ -218,7 +218,7 @@ pub fn claim(spec: &Value, path: &str, found: &mut Vec<Wrong>) {
 }
 
 /// A claim that is bound may grow. Here the API server goes on with the difference of the two specs.
-fn claim_kept(old: &Value, new: &Value, found: &mut Vec<Wrong>) {
+fn claim_immutable(old: &Value, new: &Value, found: &mut Vec<Wrong>) {
     let bound = old["status"]["phase"] == "Bound";
     let unnamed = text(&old["spec"], "volumeName").is_empty();
     let rest = |claim: &Value| {
@@ -313,7 +313,7 @@ fn series(event: &Value, found: &mut Vec<Wrong>) {
 }
 
 /// Of an event only its series and its metadata change. The names are those of the older kind of event.
-fn event_kept(old: &Value, new: &Value, found: &mut Vec<Wrong>) {
+fn event_immutable(old: &Value, new: &Value, found: &mut Vec<Wrong>) {
     if old["series"] != new["series"] {
         series(new, found);
     }

@@ -1,15 +1,15 @@
-//! The order in which pods were let go, and whether it was the right one.
+//! Whether pods were released in the order of their groups, counted over the whole cluster.
 
 use super::history::Violation;
 use super::seen::Seen;
-use super::world::{self, Group, Members, Rule, World};
+use super::world::{self, Group, Members, SequenceRule, World};
 use crate::store::{Change, Key};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What was committed so far, as far as the order depends on it.
-pub struct Order {
+/// The pods, groups and sequences that were committed so far.
+pub struct ReleaseOrder {
     world: &'static World,
     seen: Seen,
     /// Clocks are wrong in this run: then no time is judged.
@@ -39,9 +39,9 @@ struct Sequence {
     released: u64,
 }
 
-impl Order {
-    pub fn new(world: &'static World, seen: Seen) -> Order {
-        Order {
+impl ReleaseOrder {
+    pub fn new(world: &'static World, seen: Seen) -> ReleaseOrder {
+        ReleaseOrder {
             world,
             seen,
             clocks_are_wrong: false,
@@ -71,24 +71,24 @@ impl Order {
             self.pods.insert(key.clone(), Pod { uid, tier, arrived, starting });
         }
         if arrived && !was {
-            self.arrived(change.at);
+            self.record_complete_groups(change.at);
         }
     }
 
-    /// One more has arrived: which groups are complete now?
-    fn arrived(&mut self, at: Timestamp) {
+    /// A pod has arrived: records which groups are complete now.
+    fn record_complete_groups(&mut self, at: Timestamp) {
         for (place, rule) in self.world.rules.iter().enumerate() {
             for (position, group) in rule.groups.iter().enumerate() {
                 let by_pods = !matches!(group.members, Members::Job(_));
-                if by_pods && self.number(rule, position, |pod| pod.arrived) >= group.required {
+                if by_pods && self.count(rule, position, |pod| pod.arrived) >= group.required {
                     self.complete.entry((place, position)).or_insert(at);
                 }
             }
         }
     }
 
-    /// How many members of a group are like that.
-    fn number(&self, rule: &Rule, position: usize, which: impl Fn(&Pod) -> bool) -> usize {
+    /// How many members of a group fulfil a condition.
+    fn count(&self, rule: &SequenceRule, position: usize, which: impl Fn(&Pod) -> bool) -> usize {
         let members = self.pods.iter().filter(|(_, pod)| which(pod));
         members.filter(|(key, pod)| rule.group_of(&key.name, &pod.tier) == Some(position)).count()
     }
@@ -117,7 +117,7 @@ impl Order {
         for (place, rule) in self.world.rules.iter().enumerate() {
             let Some(position) = rule.group_of(name, &tier).filter(|_| rule.permitted) else { continue };
             let sequence = self.sequences.entry(place).or_default();
-            // Who has not heard of it cannot keep to it. Who has been there before may be gone for all they know.
+            // A controller can only keep to a sequence that it was shown. One that was deleted may still release its pods.
             let there = sequence.uid.as_ref().is_some_and(|uid| self.seen.knew(process, uid));
             asked_for |= there || sequence.deleted && rule.lets_go;
             if there {
@@ -147,12 +147,12 @@ impl Order {
         early.then(|| format!("{settled} ms after {} was complete", group.name))
     }
 
-    fn too_many(&self, rule: &Rule, position: usize) -> Option<String> {
+    fn too_many(&self, rule: &SequenceRule, position: usize) -> Option<String> {
         let limit = rule.groups[position].at_once;
         if self.two_act || limit == usize::MAX {
             return None;
         }
-        let starting = self.number(rule, position, |pod| pod.starting);
+        let starting = self.count(rule, position, |pod| pod.starting);
         (starting > limit).then(|| format!("as the {starting}th that starts at the same time"))
     }
 
@@ -174,7 +174,7 @@ impl Order {
         if matches!(&*before, "InProgress" | "Completed") && now == "Pending" && sequence.released > 0 {
             return broken(format!("{} went from {before} to Pending", rule.sequence));
         }
-        // What goes by nodes is judged by nodes.
+        // A sequence in Node scope is checked by `node_order`.
         if now == "Completed" && before != "Completed" && rule.guard.is_none() {
             let complete = |position: &usize| self.complete.contains_key(&(place, *position));
             let late: Vec<usize> = (0..rule.groups.len()).filter(|position| !complete(position)).collect();

@@ -1,6 +1,6 @@
-//! How the programs in the containers behave, where nobody says it: the things that a cluster cannot know about them.
+//! How the programs in the containers behave: what no object in a cluster says.
 //!
-//! What a pod says about itself by annotations wins; see [`crate::actors::kubelet`].
+//! Annotations of a pod override this; see [`crate::actors::kubelet`].
 
 use crate::kinds::Kind;
 use crate::plan::Selector;
@@ -10,15 +10,15 @@ use serde_json::Value;
 const SECOND: SignedDuration = SignedDuration::from_secs(1);
 
 #[derive(Clone, Debug)]
-pub struct Habits {
+pub struct ProgramBehaviour {
     /// From its turn until a container runs.
     pub start: SignedDuration,
     /// How long an init container runs.
     pub init: SignedDuration,
     /// How long after its pod is ready the work of a Job is done.
     pub job: SignedDuration,
-    /// Whether pods that nobody restarts and nobody asks whether they are ready end like those of Jobs. People write such
-    /// pods for what is to be done once; kwok lets them run for ever.
+    /// Whether pods without restarts and without readiness probes end like those of Jobs. People write such pods for work that
+    /// is done once; kwok lets them run for ever.
     pub unprobed_pods_end: bool,
     /// How long a container takes to end when it is asked to.
     pub stop: SignedDuration,
@@ -28,13 +28,13 @@ pub struct Habits {
     pub agents_show_what_is_asked: bool,
     /// Whether nodes renew their leases. A write per node in ten seconds, for nothing that most want to see.
     pub heartbeats: bool,
-    /// What is different for some pods. Where several rules say something, the first one counts.
-    pub rules: Vec<Rule>,
+    /// Exceptions for some pods. Of several rules that set the same value, the first one counts.
+    pub rules: Vec<BehaviourRule>,
 }
 
-impl Default for Habits {
-    fn default() -> Habits {
-        Habits {
+impl Default for ProgramBehaviour {
+    fn default() -> ProgramBehaviour {
+        ProgramBehaviour {
             start: SECOND,
             init: SECOND,
             job: SECOND,
@@ -50,8 +50,8 @@ impl Default for Habits {
 
 /// How some pods behave.
 #[derive(Clone, Debug, Default)]
-pub struct Rule {
-    pub pods: Which,
+pub struct BehaviourRule {
+    pub pods: PodFilter,
     /// From the binding until the containers run.
     pub start_after: Option<SignedDuration>,
     /// From then until the application can answer.
@@ -68,18 +68,18 @@ pub struct Rule {
 
 /// Which pods a rule is about.
 #[derive(Clone, Debug, Default)]
-pub enum Which {
+pub enum PodFilter {
     #[default]
     All,
-    Chosen(Selector),
+    Selected(Selector),
 }
 
-impl Which {
+impl PodFilter {
     pub fn includes(&self, pod: &Value) -> bool {
         let metadata = &pod["metadata"];
         match self {
-            Which::All => true,
-            Which::Chosen(selector) => {
+            PodFilter::All => true,
+            PodFilter::Selected(selector) => {
                 let text = |value: &'static str| metadata[value].as_str().unwrap_or_default();
                 let label = |key: &str| metadata["labels"][key].as_str();
                 let owners = owners(metadata);

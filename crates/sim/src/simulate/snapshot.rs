@@ -1,0 +1,61 @@
+//! The cluster at one time of a run, for a caller that wants to show it.
+
+use super::facts;
+use crate::cluster::Cluster;
+use crate::kinds::Kind;
+use crate::server::Shared;
+use anyhow::{Error, Result};
+use jiff::Timestamp;
+use rollcall_api::sequence::SequenceObject;
+use rollcall_controller::clock::Clock;
+use rollcall_core::facts::Pod;
+use rollcall_core::index::Index;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// The cluster at one time. Nothing happens in it while the callback runs.
+pub struct Snapshot<'a> {
+    /// Since the beginning.
+    pub at: Duration,
+    pub now: Timestamp,
+    cluster: &'a Cluster,
+}
+
+impl Snapshot<'_> {
+    pub fn sequences(&self) -> Vec<SequenceObject> {
+        facts::each(self.cluster, Kind::PodSequence).collect()
+    }
+
+    pub fn pods(&self) -> Vec<Pod> {
+        facts::pods(self.cluster).collect()
+    }
+
+    /// All objects, indexed as the controller does it.
+    pub fn index(&self) -> Index {
+        facts::index(self.cluster)
+    }
+}
+
+/// The caller's function, and how often it is called in virtual time.
+pub struct SnapshotCallback<'a> {
+    pub every: Duration,
+    pub call: &'a mut dyn FnMut(&Snapshot) -> Result<()>,
+}
+
+/// Calls the callback again and again. Returns only if the callback fails.
+pub async fn call_periodically(
+    callback: Option<SnapshotCallback<'_>>,
+    clock: Clock,
+    shared: &Arc<Shared>,
+) -> Error {
+    let Some(SnapshotCallback { every, call }) = callback else { return std::future::pending().await };
+    loop {
+        sleep(every).await;
+        let cluster = shared.lock();
+        let snapshot = Snapshot { at: clock.elapsed(), now: clock.now(), cluster: &cluster };
+        if let Err(error) = call(&snapshot) {
+            return error;
+        }
+    }
+}
