@@ -122,18 +122,16 @@ impl Claimant {
     pub fn group_of(&self, pod: NewPod<'_>) -> Option<usize> {
         let NewPod { name, labels, owner } = pod;
         let word = labels.get(MEMBERSHIP_KEY).filter(|_| self.namespace == self.spec.pod_namespace);
-        self.spec.groups.iter().enumerate().position(|(position, group)| {
-            let listed = match &group.members {
-                Members::Names(names) => names.contains(name),
-                Members::Selector(selector) => selector.matches(labels),
-                Members::Workload(workload) => {
-                    return owner.is_some_and(|owner| {
-                        owner.kind == workload.kind && *owner.name == *workload.name
-                            || self.makers.include(position, workload, owner, labels)
-                    });
-                }
-            };
-            listed || word.is_some_and(|word| *word == membership_value(&self.name, position))
+        self.spec.groups.iter().enumerate().position(|(position, group)| match &group.members {
+            Members::Names(names) => names.contains(name),
+            Members::Selector(selector) => {
+                let said = |word: &Arc<str>| *word == membership_value(&self.name, position);
+                word.is_some_and(said) || selector.matches(labels)
+            }
+            Members::Workload(workload) => owner.is_some_and(|owner| {
+                owner.kind == workload.kind && *owner.name == *workload.name
+                    || self.makers.include(position, workload, owner, labels)
+            }),
         })
     }
 

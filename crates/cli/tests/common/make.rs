@@ -116,6 +116,17 @@ pub fn job(name: &str) -> Value {
     })
 }
 
+/// A CronJob whose time does not come; its pods have the label `app: <name>`.
+pub fn cron_job(name: &str) -> Value {
+    let job = job(name);
+    json!({
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": name},
+        "spec": {"schedule": "0 0 29 2 *", "jobTemplate": {"spec": job["spec"]}},
+    })
+}
+
 /// A sequence of these groups.
 pub fn sequence(name: &str, groups: &[Value]) -> Value {
     json!({
@@ -129,6 +140,12 @@ pub fn sequence(name: &str, groups: &[Value]) -> Value {
 /// A group of pods by their names.
 pub fn named(group: &str, pods: &[&str]) -> Value {
     json!({"name": group, "pods": pods})
+}
+
+/// A group of the pods of a workload, with the name of the workload.
+pub fn by_ref(kind: &str, name: &str) -> Value {
+    let api_version = if kind.ends_with("Job") { "batch/v1" } else { "apps/v1" };
+    json!({"name": name, "workloadRef": {"apiVersion": api_version, "kind": kind, "name": name}})
 }
 
 /// A group of the pods with the label `app: <app>`.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, ResourceQuota};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
@@ -390,6 +390,7 @@ fn resource(kind: &str) -> ApiResource {
         "StatefulSet" => ApiResource::erase::<StatefulSet>(&()),
         "DaemonSet" => ApiResource::erase::<DaemonSet>(&()),
         "Job" => ApiResource::erase::<Job>(&()),
+        "CronJob" => ApiResource::erase::<CronJob>(&()),
         "ResourceQuota" => ApiResource::erase::<ResourceQuota>(&()),
         "ConfigMap" => ApiResource::erase::<ConfigMap>(&()),
         "Namespace" => ApiResource::erase::<Namespace>(&()),

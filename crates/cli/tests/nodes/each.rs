@@ -51,7 +51,30 @@ async fn samples() -> Result<()> {
     let controller = Controller::start(&lab, Options::default()).await?;
     lab.cluster().kubectl_ok(&["label", "node", "node-1", "accelerator=gpu"])?;
     run("node-scoped-csi-example.yaml", "csi-driver-sequence", &lab, &controller)?;
-    run("node-scoped-device-plugin-example.yaml", "daemonset-sequence", &lab, &controller)
+    run("node-scoped-device-plugin-example.yaml", "daemonset-sequence", &lab, &controller)?;
+    by_reference(&lab).await.with_context(|| controller.log())
+}
+
+/// Members by reference: a DaemonSet first, which is not there yet, then a Deployment that may land anywhere.
+async fn by_reference(lab: &Lab) -> Result<()> {
+    let scene = Scene::without_controller(lab, "by-ref").await?;
+    let groups = [make::by_ref("DaemonSet", "agent"), make::by_ref("Deployment", "app")];
+    let spec = json!({ "spec": { "scope": "Node" } });
+    scene.create(make::sequence("s", &groups).with(spec)).await?;
+    scene.create(make::deployment("app", 2)).await?;
+    scene.blocked_by("s", "daemonset/agent", "WorkloadMissing").await?;
+    scene.pods_are("app", 2, |pod| scene::has_gate(pod, GATE)).await?;
+    scene.create(nodes::unready_agents()).await?;
+    let agents = nodes::until_bound(&scene, "agent", 3).await?;
+    let (agent, node) = &agents[0];
+    scene.make_ready(agent).await?;
+    let placed = nodes::until_bound(&scene, "app", 2).await?;
+    ensure!(placed.iter().all(|(_, on)| on == node), "{placed:?}, and only {node} was open");
+    for (agent, _) in &agents[1..] {
+        scene.make_ready(agent).await?;
+    }
+    scene.phase("s", "Completed").await?;
+    Ok(())
 }
 
 fn run(file: &str, sequence: &str, lab: &Lab, controller: &Controller) -> Result<()> {

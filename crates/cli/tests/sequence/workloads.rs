@@ -1,7 +1,7 @@
 //! Groups of pods that have owners: how many there must be is what the owners want.
 
 use crate::common::make::{
-    self, daemon_set, deployment, named, replica_set, selected, sequence, stateful_set,
+    self, by_ref, daemon_set, deployment, named, replica_set, selected, sequence, stateful_set,
 };
 use crate::common::*;
 
@@ -146,30 +146,137 @@ async fn owners_of_several_kinds_add_up() -> Result<()> {
 }
 
 #[tokio::test]
-async fn workload_refs_and_node_scope_get_a_clear_answer() -> Result<()> {
+async fn node_scope_needs_full_mode() -> Result<()> {
     let scene = Scene::new("later").await?;
-    let reference = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
-    scene.sequence("by-ref", &[json!({"name": "web", "workloadRef": reference})]).await?;
-    let stalled = scene.condition("by-ref", "Stalled", "True", "InvalidSpec").await?;
-    let message = stalled["message"].as_str().unwrap_or_default();
-    assert!(
-        message.contains("spec.podGroups[0].workloadRef") && message.contains("podSelector"),
-        "{message}"
-    );
-
     let groups = [named("first", &["a"]), named("second", &["b"])];
     scene.create(sequence("node", &groups).with(json!({"spec": {"scope": "Node"}}))).await?;
     scene.pods(&["a", "b"]).await?;
     scene.condition("node", "Stalled", "True", "NodeScopeNeedsFullMode").await?;
-    for name in ["by-ref", "node"] {
-        assert_eq!(scene.phase(name, "Failed").await?["phase"], "Failed");
-    }
+    assert_eq!(scene.phase("node", "Failed").await?["phase"], "Failed");
     scene.stays_held(&["a", "b"]).await?;
     // It can be deleted, and its neighbours never noticed it.
     scene.delete_and_wait("PodSequence", "node").await?;
-    scene.delete_and_wait("PodSequence", "by-ref").await?;
     scene.stays_held(&["a", "b"]).await?;
     scene.sequence("cluster", &groups).await?;
     scene.phase("cluster", "Completed").await?;
+    scene.done().await
+}
+
+#[tokio::test]
+async fn a_workload_that_is_named_and_missing_is_waited_for() -> Result<()> {
+    let mut scene = Scene::new("by-name").await?;
+    scene.expect("s", "db", 2);
+    scene.expect("s", "web", 1);
+    let groups = [by_ref("StatefulSet", "db"), by_ref("Deployment", "web"), named("late", &["late"])];
+    // The same name of another kind, and a name like it: both may have been meant.
+    scene.create_all([deployment("db", 0), stateful_set("dbs", 0)]).await?;
+    scene.sequence("s", &groups).await?;
+    scene.pods(&["late"]).await?;
+    let status = scene.blocked_by("s", "statefulset/db", "WorkloadMissing").await?;
+    let message = status["message"].as_str().unwrap_or_default();
+    assert!(message.contains("deployment/db") && message.contains("statefulset/dbs"), "{message}");
+    assert_eq!(status["phase"], "Pending");
+    assert_eq!(scene::condition(&status, "Stalled").map(|stalled| &stalled["status"]), Some(&json!("False")));
+    // Pods of others with the same labels are no members.
+    scene.create(make::pod("stranger").label("app", "web")).await?;
+    scene.create(deployment("web", 1)).await?;
+    scene.pods_are("web", 2, |pod| scene::has_gate(pod, GATE)).await?;
+    scene.create(stateful_set("db", 2)).await?;
+    let counted = |status: &Value| status["groups"][0]["expected"] == 2;
+    scene.status("s", "its size", counted).await?;
+    scene.phase("s", "Completed").await?;
+    scene.held(&["stranger"]).await?;
+    scene.delete_and_wait("Pod", "stranger").await?;
+    scene.done().await
+}
+
+#[tokio::test]
+async fn every_kind_can_be_named() -> Result<()> {
+    let mut scene = Scene::new("kinds").await?;
+    for (group, members) in [("set", 2), ("agent", 3), ("migrate", 1), ("nightly", 1)] {
+        scene.expect("s", group, members);
+    }
+    let groups = [
+        by_ref("ReplicaSet", "set"),
+        by_ref("DaemonSet", "agent"),
+        by_ref("Job", "migrate"),
+        by_ref("CronJob", "nightly"),
+        named("late", &["late"]),
+    ];
+    scene.sequence("s", &groups).await?;
+    scene.pods(&["late"]).await?;
+    let workloads =
+        [make::job("migrate"), daemon_set("agent"), replica_set("set", 2), make::cron_job("nightly")];
+    scene.create_all(workloads).await?;
+    // It is there, and has not run.
+    let status = scene.blocked_by("s", "", "NoRunYet").await?;
+    assert_eq!(
+        (&status["groups"][2]["state"], &status["groups"][2]["arrived"]),
+        (&json!("Complete"), &json!(1))
+    );
+    scene.stays_held(&["late"]).await?;
+    scene.kubectl(&["create", "job", "--from=cronjob/nightly", "nightly-now"])?;
+    let status = scene.phase("s", "Completed").await?;
+    assert_eq!(status["groups"][1]["expected"], 3);
+    scene.done().await
+}
+
+#[tokio::test]
+async fn a_workload_of_size_0_is_complete() -> Result<()> {
+    let mut scene = Scene::new("zero").await?;
+    scene.expect("s", "off", 0);
+    scene.create(deployment("off", 0)).await?;
+    scene.pods(&["late"]).await?;
+    scene.sequence("s", &[by_ref("Deployment", "off"), named("late", &["late"])]).await?;
+    let status = scene.phase("s", "Completed").await?;
+    assert_eq!(
+        (&status["groups"][0]["state"], &status["groups"][0]["expected"]),
+        (&json!("Complete"), &json!(0))
+    );
+    // Scaled up, its pods are released at once: the group has been complete.
+    scene.patch("Deployment", "off", json!({"spec": {"replicas": 2}})).await?;
+    scene.pods_are("off", 2, scene::is_ready).await?;
+    scene.done().await
+}
+
+#[tokio::test]
+async fn an_optional_group_is_passed_if_nobody_is_there() -> Result<()> {
+    let scene = Scene::new("optional").await?;
+    let optional = |group: Value| group.with(json!({"optional": true}));
+    let groups = [
+        optional(by_ref("Deployment", "cache")),
+        optional(selected("log", "log")),
+        optional(named("extra", &["x"])),
+        named("late", &["late"]),
+    ];
+    scene.sequence("s", &groups).await?;
+    scene.pods(&["late"]).await?;
+    let status = scene.phase("s", "Completed").await?;
+    for group in 0..3 {
+        let group = &status["groups"][group];
+        assert_eq!((&group["state"], &group["expected"]), (&json!("Complete"), &json!(0)), "{status:#}");
+    }
+    // Whoever comes later is released, and nothing is taken back.
+    scene.create(deployment("cache", 1)).await?;
+    scene.pods_are("cache", 1, scene::is_ready).await?;
+    scene.create(make::pod("x").kwok("never-ready", "true")).await?;
+    scene.released("x").await?;
+    scene.phase("s", "Completed").await?;
+    scene.done().await
+}
+
+#[tokio::test]
+async fn an_optional_group_is_waited_for_if_its_workload_is_there() -> Result<()> {
+    let scene = Scene::new("wanted").await?;
+    let paused = json!({"spec": {"paused": true}});
+    // Paused, it makes no pods: a workload without pods is there.
+    scene.create(deployment("cache", 1).with(paused)).await?;
+    let cache = by_ref("Deployment", "cache").with(json!({"optional": true}));
+    scene.sequence("s", &[cache, named("late", &["late"])]).await?;
+    scene.pods(&["late"]).await?;
+    scene.status("s", "it waits", |status| status["blockedBy"][0]["reason"] == "TooFewPods").await?;
+    scene.stays_held(&["late"]).await?;
+    scene.patch("Deployment", "cache", json!({"spec": {"paused": false}})).await?;
+    scene.phase("s", "Completed").await?;
     scene.done().await
 }

@@ -23,6 +23,7 @@ async fn the_webhook_does_what_the_policies_do_and_more() -> Result<()> {
         .try_collect::<Vec<()>>()
         .await?;
     from_elsewhere(&server).await?;
+    by_workload(&server).await?;
     tolerations(&server).await?;
     for (number, case) in cases::nodes().into_iter().enumerate() {
         let node = server.create("nodes", "", &case.node(&format!("node-{number}"))).await?;
@@ -52,6 +53,41 @@ async fn from_elsewhere(server: &Server<'_>) -> Result<()> {
             Ok((gates(&pod).is_empty() != held).then_some(()))
         })
         .await?;
+    }
+    Ok(())
+}
+
+/// Pods of a workload that a sequence names, through its owners: by their names alone, before the controller has seen them.
+async fn by_workload(server: &Server<'_>) -> Result<()> {
+    let namespace = server.namespace("owned", json!({})).await?;
+    let group = |api_version: &str, kind: &str, name: &str| json!({ "workloadRef": { "apiVersion": api_version, "kind": kind, "name": name } });
+    let groups = [
+        group("apps/v1", "Deployment", "web"),
+        group("apps/v1", "StatefulSet", "db"),
+        group("batch/v1", "CronJob", "nightly"),
+    ];
+    let spec = json!({ "podGroups": groups });
+    server.sequences(&namespace, &[cases::sequence(&namespace, "s", spec)]).await?;
+    for (api_version, kind, name, hash, held) in [
+        ("apps/v1", "ReplicaSet", "web-5d9c7", Some("5d9c7"), true),
+        ("apps/v1", "ReplicaSet", "web-5d9c7", Some("other"), false),
+        ("apps/v1", "ReplicaSet", "web-5d9c7", None, false),
+        ("apps/v1", "ReplicaSet", "webs-5d9c7", Some("5d9c7"), false),
+        ("apps/v1", "StatefulSet", "db", None, true),
+        ("apps/v1", "StatefulSet", "db2", None, false),
+        ("example.com/v1", "StatefulSet", "db", None, false),
+        ("batch/v1", "Job", "nightly-29384756", None, true),
+        ("batch/v1", "Job", "nightly-by-hand", None, false),
+        ("apps/v1", "DaemonSet", "web", None, false),
+    ] {
+        let uid = "00000000-0000-4000-8000-000000000001";
+        let owner =
+            json!({ "apiVersion": api_version, "kind": kind, "name": name, "uid": uid, "controller": true });
+        let labels = hash.map(|hash| json!({ "pod-template-hash": hash })).unwrap_or(json!({}));
+        let metadata = json!({ "generateName": "pod-", "labels": labels, "ownerReferences": [owner] });
+        let pod = cases::pod(&json!({ "metadata": metadata }));
+        let pod = server.try_pod(&namespace, &pod).await?.map_err(|error| anyhow::anyhow!("{error:?}"))?;
+        assert_eq!(!gates(&pod).is_empty(), held, "{kind} {name} {hash:?}");
     }
     Ok(())
 }

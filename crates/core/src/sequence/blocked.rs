@@ -82,9 +82,8 @@ fn absent_members<'a>(
     };
     match (&group.members, group.expected) {
         (Members::Names(names), None) => {
-            let listed = present - entry.members_by_annotation(position).min(present);
             let missing =
-                (names.len() as u32).saturating_sub(listed + entry.claimed_by_earlier_group(position));
+                (names.len() as u32).saturating_sub(present + entry.claimed_by_earlier_group(position));
             let exists = |name: &&Arc<str>| {
                 facts.cluster.pod_named(&spec.pod_namespace, name).is_some_and(|pod| !pod.terminating)
             };

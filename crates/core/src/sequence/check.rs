@@ -318,8 +318,7 @@ impl Count<'_> {
             (_, Some(expected)) => (expected, total(&|pod| names_replica_set(group) || self.is_current(pod))),
             (Members::Names(names), None) => {
                 let lost = self.entry.claimed_by_earlier_group(self.position);
-                let unlisted = pods.iter().filter(|pod| !names.contains(&pod.name)).count() as u32;
-                ((names.len() as u32).saturating_sub(lost) + unlisted, total(&|_| true))
+                ((names.len() as u32).saturating_sub(lost), total(&|_| true))
             }
             (Members::Selector(_), None) => match self.recount_by_owner(group, &pods)? {
                 (0, _) => return Err("it has no members".into()),
@@ -419,13 +418,10 @@ fn group_of(facts: Facts<'_>, entry: &SequenceEntry, spec: &Spec, pod: &Pod) -> 
     let word = pod.labels.get(MEMBERSHIP_KEY).filter(|_| at_home).and_then(|word| word.rsplit_once('/'));
     let own =
         word.filter(|(name, _)| *name == &*entry.sequence.name).and_then(|(_, group)| group.parse().ok());
-    spec.groups.iter().enumerate().position(|(position, group)| {
-        own == Some(position)
-            || match &group.members {
-                Members::Names(names) => names.contains(&pod.name),
-                Members::Selector(selector) => selector.matches(&pod.labels),
-                Members::Workload(workload) => is_owned_by(facts, pod, workload),
-            }
+    spec.groups.iter().enumerate().position(|(position, group)| match &group.members {
+        Members::Names(names) => names.contains(&pod.name),
+        Members::Selector(selector) => own == Some(position) || selector.matches(&pod.labels),
+        Members::Workload(workload) => is_owned_by(facts, pod, workload),
     })
 }
 

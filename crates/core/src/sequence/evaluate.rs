@@ -243,8 +243,7 @@ impl<'a> Judge<'a> {
             (Members::Names(names), None) => {
                 let listed =
                     (names.len() as u32).saturating_sub(self.entry.claimed_by_earlier_group(position));
-                let expected = listed + self.entry.members_by_annotation(position);
-                (Some(expected), cell.number(Standing::Arrived) + outdated)
+                (Some(listed), cell.number(Standing::Arrived) + outdated)
             }
             (Members::Selector(_), None) => {
                 let sum = cell.sum();

@@ -177,8 +177,7 @@ fn lacks_workload(facts: Facts<'_>, entry: &SequenceEntry, spec: &Spec, position
 fn all_placed(entry: &SequenceEntry, spec: &Spec, position: usize) -> bool {
     let Members::Names(names) = &spec.groups[position].members else { return true };
     let placed = entry.cell(position).present() - entry.floating(position).present();
-    placed + entry.claimed_by_earlier_group(position)
-        >= names.len() as u32 + entry.members_by_annotation(position)
+    placed + entry.claimed_by_earlier_group(position) >= names.len() as u32
 }
 
 /// DaemonSets of a group that want a pod on a node and have none there.

@@ -31,7 +31,7 @@ struct InNamespace {
     by_pair: BTreeMap<Pair, Vec<(Claim, Arc<Spec>)>>,
     others: Vec<(Claim, Arc<Spec>)>,
     by_workload: BTreeMap<WorkloadRef, Vec<Claim>>,
-    /// By what pods say themselves; only sequences of the same namespace can be meant.
+    /// By what pods say themselves; only groups with a selector, of sequences in the same namespace, can be meant.
     by_annotation: BTreeMap<Arc<str>, Claim>,
 }
 
@@ -45,8 +45,8 @@ impl Claims {
         let here = self.namespaces.entry(spec.pod_namespace.clone()).or_default();
         for (group, Group { members, .. }) in spec.groups.iter().enumerate() {
             let claim = Claim { sequence, group: group as u32 };
-            let names_itself = matches!(members, Members::Workload(_));
-            if let Some(name) = name_if_own_namespace.filter(|_| !names_itself) {
+            let selects = matches!(members, Members::Selector(_));
+            if let Some(name) = name_if_own_namespace.filter(|_| selects) {
                 here.by_annotation.insert(membership_value(name, group), claim);
             }
             match members {

@@ -26,7 +26,6 @@ pub struct SequenceEntry {
     cells: Vec<Cell>,
     /// Pods that a group of this sequence claims and an earlier one has, by group.
     claimed_by_earlier_group: BTreeMap<u32, BTreeSet<Uid>>,
-    members_by_annotation: BTreeMap<u32, u32>,
     /// What was decided last, newer than what the status has recorded.
     pub(super) remembered: Option<Recorded>,
     /// Its note tells all that would have to be done for its spec. Kept here, because a decision must not
@@ -55,7 +54,6 @@ impl SequenceEntry {
             ghost,
             cells: no_cells(groups),
             claimed_by_earlier_group: BTreeMap::new(),
-            members_by_annotation: BTreeMap::new(),
             remembered: None,
             noted: false,
             mode,
@@ -156,16 +154,6 @@ impl SequenceEntry {
             }
         }
         concerned
-    }
-
-    /// Pods of a group that its list does not name: they say themselves that they belong to it.
-    pub fn members_by_annotation(&self, group: usize) -> u32 {
-        self.members_by_annotation.get(&(group as u32)).copied().unwrap_or_default()
-    }
-
-    pub(super) fn count_member_by_annotation(&mut self, group: u32, add: bool) {
-        let number = self.members_by_annotation.entry(group).or_default();
-        *number = if add { *number + 1 } else { number.saturating_sub(1) };
     }
 
     /// How many pods a group lists or selects that belong to an earlier group.

@@ -306,21 +306,17 @@ fn find_members(
 ) {
     let namespace = &spec.pod_namespace;
     for (position, group) in spec.groups.iter().enumerate() {
-        if let Some(name) = name_if_own_namespace {
-            let operator = Operator::In(vec![membership_value(name, position)]);
-            let requirements = vec![Requirement { key: MEMBERSHIP_KEY.into(), operator }];
-            let by_annotation = Selector { requirements };
-            pods.extend(cluster.pods_to_match(namespace, &by_annotation));
-            templates.extend(cluster.owners_to_match(namespace, &by_annotation));
-        }
         match &group.members {
             Members::Names(names) => {
                 let named = names.iter().filter_map(|name| cluster.pod_named(namespace, name));
                 pods.extend(named.map(|pod| pod.uid));
             }
             Members::Selector(selector) => {
-                pods.extend(cluster.pods_to_match(namespace, selector));
-                templates.extend(cluster.owners_to_match(namespace, selector));
+                let by_annotation = name_if_own_namespace.map(|name| saying(name, position));
+                for selector in by_annotation.iter().chain([selector]) {
+                    pods.extend(cluster.pods_to_match(namespace, selector));
+                    templates.extend(cluster.owners_to_match(namespace, selector));
+                }
             }
             Members::Workload(WorkloadRef { kind, name }) => {
                 let Some(owner) = cluster.owner_named(namespace, *kind, name) else { continue };
@@ -330,6 +326,12 @@ fn find_members(
             }
         }
     }
+}
+
+/// Selects what says itself that it belongs to a group.
+fn saying(sequence: &str, group: usize) -> Selector {
+    let operator = Operator::In(vec![membership_value(sequence, group)]);
+    Selector { requirements: vec![Requirement { key: MEMBERSHIP_KEY.into(), operator }] }
 }
 
 fn no_cells(groups: usize) -> Vec<Cell> {

@@ -11,14 +11,6 @@ use crate::{
     sequence::spec::{Group, Members, Scope, WorkloadRef},
 };
 
-/// Whether a group that lists its pods lists this one; one that selects them lists none.
-fn is_listed(members: &Members, name: &str) -> bool {
-    match members {
-        Members::Names(names) => names.contains(name),
-        Members::Selector(_) | Members::Workload(_) => true,
-    }
-}
-
 /// The workload by which a member is counted, and whether the pod is of its newest revision. A ReplicaSet that a group names
 /// stands for itself, also under a Deployment.
 fn unit_of(entry: &PodEntry, group: &Group) -> (Option<Uid>, bool) {
@@ -74,9 +66,6 @@ impl Sequences {
                 true => cell.insert(&member, owner, until),
                 false => cell.remove(&member, owner, until),
             };
-            if !is_listed(&spec.groups[claim.group as usize].members, &entry.pod.name) {
-                sequence.count_member_by_annotation(claim.group, add);
-            }
             count(sequence.cell_mut(claim.group), root_facts);
             if spec.scope == Scope::Node {
                 // How many a workload wants in all says nothing about one node.
