@@ -183,8 +183,19 @@ async fn explain_goes_down_to_the_container() -> Result<()> {
 
     let json = run(cluster, &["explain", "pod/web", "-n", &namespace, "-o", "json"]);
     let tree: Value = serde_json::from_str(&json.stdout)?;
-    let blamed = &tree["below"][0]["below"][0];
-    assert_eq!((&blamed["code"], &blamed["pod"]), (&json!("NotReady"), &json!("app-2")));
+    assert_eq!(tree["code"], "SeveralGates");
+    let blamed = &tree["below"][0]["below"][0]["below"][0];
+    assert_eq!((&blamed["code"], &blamed["object"]["name"]), (&json!("NotReady"), &json!("app-2")));
+    assert_eq!(
+        (&blamed["object"]["kind"], &blamed["object"]["namespace"]),
+        (&json!("Pod"), &json!(namespace))
+    );
+    assert!(blamed["since"].is_string() && blamed["object"]["uid"].is_string(), "{blamed:#}");
+    assert!(
+        blamed["hints"][0].as_str().is_some_and(|hint| hint.starts_with("kubectl logs -n ")),
+        "{blamed:#}"
+    );
+    assert_eq!(blamed["below"][0]["code"], "Event");
     Ok(())
 }
 

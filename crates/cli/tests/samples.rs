@@ -108,14 +108,28 @@ async fn migration_job_example() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+async fn workloads_by_reference() -> Result<()> {
+    let expected = [("Database", 2), ("Migration", 1), ("Web", 2)];
+    let order = run("workloads/by-reference.yaml", "bookshop", &expected).await?;
+    let tiers = ["bookshop-db", "bookshop-migrate", "bookshop-web"];
+    assert_eq!(owners(&order, &tiers), tiers);
+    Ok(())
+}
+
 #[test]
 fn every_sample_is_run_here() -> Result<()> {
     // Those of Node scope need another controller.
     let here = [include_str!("samples.rs"), include_str!("nodes/each.rs")].concat();
     let mut seen = BTreeMap::new();
-    for entry in std::fs::read_dir(repository("config/samples"))? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        seen.insert(name.clone(), here.contains(&format!("run(\"{name}\"")));
+    for folder in ["", "workloads/"] {
+        for entry in std::fs::read_dir(repository("config/samples").join(folder))? {
+            let entry = entry?;
+            let name = format!("{folder}{}", entry.file_name().to_string_lossy());
+            if entry.file_type()?.is_file() {
+                seen.insert(name.clone(), here.contains(&format!("run(\"{name}\"")));
+            }
+        }
     }
     assert!(!seen.is_empty() && seen.values().all(|run| *run), "{seen:?}");
     Ok(())

@@ -57,6 +57,7 @@ fn every_sample() {
     ] {
         insta::assert_snapshot!(sample, simulate(&[&format!("config/samples/{sample}.yaml")]));
     }
+    insta::assert_snapshot!("by-reference", simulate(&["config/samples/workloads/by-reference.yaml"]));
     // It wants nodes with a label that the usual ones do not have.
     let plugin = "node-scoped-device-plugin-example";
     let file = format!("config/samples/{plugin}.yaml");

@@ -10,7 +10,7 @@ use crate::{
     key::Key,
     kind::Kind,
     line::{Hint, Line, elapsed},
-    sequence::{self, Facts, Settings},
+    sequence::{self, Facts, Reason, Settings},
 };
 use std::sync::Arc;
 
@@ -72,25 +72,26 @@ fn explain_gate(facts: Facts<'_>, pod: &Pod, gate: &Arc<str>, now: Timestamp) ->
         return held;
     }
     let (name, object, time) = (&pod.name, target(pod), elapsed(pod.created, now));
-    let line = |code, text: String| vec![Line::new(code, text, pod.created, object)];
+    let line = |code, text: String| Line::new(code, text, pod.created, object);
     if let Some(feature) = gates::feature(gate) {
         let doctor = Hint::Advice(
             "see whether that feature is installed and its controller runs: rollcall doctor".into(),
         );
         let text = format!("{name} is held by {gate}, the gate of {feature}, for {time}");
-        return line("OwnGate", text).into_iter().map(|line| line.hint(doctor.clone())).collect();
+        let reason = Some(Reason::OwnGate { pod: name.clone(), gate: gate.clone(), feature });
+        return vec![Line { reason, ..line("OwnGate", text).hint(doctor) }];
     }
     if sequence::explain::is_sequence_gate(facts, gate) {
         let create = Hint::Advice("create a PodSequence that lists or selects it".into());
         let release =
             Hint::rollcall("release", &pod.namespace, format!("pod/{name}")).to("or remove the gate");
         let text = format!("{name} is held by the gate {gate} for {time}, and no PodSequence here claims it");
-        let lines = line("NotClaimed", text).into_iter();
-        return lines.map(|line| line.hint(create.clone()).hint(release.clone())).collect();
+        return vec![line("NotClaimed", text).hint(create).hint(release)];
     }
     let owner = Hint::Advice(format!("ask the owner of the gate {gate}"));
     let text = format!("{name} is held by the gate {gate}, which is not ours, for {time}");
-    line("ForeignGate", text).into_iter().map(|line| line.hint(owner.clone())).collect()
+    let reason = Some(Reason::ForeignGate { pod: name.clone(), gate: gate.clone() });
+    vec![Line { reason, ..line("ForeignGate", text).hint(owner) }]
 }
 
 fn target(pod: &Pod) -> Target {

@@ -166,11 +166,8 @@ async fn answered(scene: &Scene<'_>, name: &str, reason: &str, message: &str) ->
 }
 
 /// What the API server accepts and the controller cannot act on: its name, what is special about it, the answer.
-fn accepted(elsewhere: &str) -> [(&'static str, Value, &'static str, &'static str); 3] {
-    let first = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"});
-    let groups = json!([{"workloadRef": first}, named("b", &["b"]), named("c", &["c"])]);
+fn accepted(elsewhere: &str) -> [(&'static str, Value, &'static str, &'static str); 2] {
     [
-        ("case-workload", json!({"podGroups": groups}), "InvalidSpec", "spec.podGroups[0].workloadRef"),
         ("case-node-scope", json!({"scope": "Node"}), "NodeScopeNeedsFullMode", "spec.scope"),
         ("case-elsewhere", json!({"namespace": elsewhere}), "NotPermitted", "spec.namespace"),
     ]

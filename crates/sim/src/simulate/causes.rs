@@ -34,7 +34,12 @@ impl Causes<'_> {
         let line = explain_pod(self.index, pod, self.now);
         self.first(&line, &pod.namespace).unwrap_or_else(|| Why {
             code: "NotClaimed".into(),
-            sentence: line.text.clone(),
+            sentence: match pod.gates.first() {
+                Some(gate) => {
+                    format!("{} is held by the gate {gate}, and no PodSequence here claims it", pod.name)
+                }
+                None => line.text.clone(),
+            },
             hint: Some("create a PodSequence that lists or selects it, or take the gate away".into()),
         })
     }

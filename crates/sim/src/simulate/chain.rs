@@ -1,7 +1,7 @@
 //! The critical chain: which pods the end had to wait for.
 
 use super::timeline::PodLife;
-use crate::report::{CriticalStep, SequenceReport};
+use crate::report::{CriticalStep, GroupReport, SequenceReport};
 
 /// How long after an arrival a pod may be created and still have waited for it.
 const AT_ONCE: u64 = 1_000;
@@ -27,6 +27,20 @@ pub fn critical(lives: &[PodLife], sequences: &[SequenceReport]) -> Vec<Critical
     chain
 }
 
+/// The pods of the groups that a group waits for. Behind a group that is absent stand those that it waits for itself.
+fn populated_before(sequence: &SequenceReport, group: &GroupReport) -> Vec<usize> {
+    let mut pods = Vec::new();
+    let mut ahead = group.waits_for.clone();
+    while let Some(earlier) = ahead.pop() {
+        let earlier = &sequence.groups[earlier];
+        match earlier.pods.is_empty() {
+            true => ahead.extend(&earlier.waits_for),
+            false => pods.extend(&earlier.pods),
+        }
+    }
+    pods
+}
+
 /// The pod whose arrival let this one go: the last of the groups before it, or the one before it in its workload.
 fn waited_for(place: usize, lives: &[PodLife], sequences: &[SequenceReport]) -> Option<usize> {
     let life = &lives[place];
@@ -37,8 +51,7 @@ fn waited_for(place: usize, lives: &[PodLife], sequences: &[SequenceReport]) -> 
     };
     let held_by = sequences.iter().filter(|_| life.was_held()).find_map(|sequence| {
         let group = sequence.groups.iter().find(|group| group.pods.contains(&place))?;
-        let mut members =
-            group.waits_for.iter().flat_map(|earlier| sequence.groups[*earlier].pods.iter().copied());
+        let mut members = populated_before(sequence, group).into_iter();
         last_before(&mut members, life.released_at())
     });
     if held_by.is_some() {

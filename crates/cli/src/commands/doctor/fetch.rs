@@ -15,6 +15,7 @@ use rollcall_api::names;
 use rollcall_api::sequence::SequenceObject;
 use rollcall_api::watch::NamespaceObject;
 use rollcall_controller::client::{JSON, request};
+use rollcall_core::sequence::spec::{Members, Spec};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -174,13 +175,14 @@ impl Ask<'_> {
 
     /// Tries to create a pod that a sequence claims, where pods are to get their gate. It is a dry run.
     async fn probe(&self, seen: &ClusterView, installed: &Installed) -> Result<Option<Fetched<Probe>>> {
-        let Some((namespace, sequence, gate)) =
-            claimant(seen).filter(|_| installed.policies || installed.webhook)
-        else {
+        let trial = claimant(seen).filter(|_| installed.policies || installed.webhook);
+        let Some(Trial { namespace, sequence, gate, metadata }) = trial else {
             return Ok(None);
         };
         let path = format!("/api/v1/namespaces/{namespace}/pods?dryRun=All");
-        let answer = match self.post(&path, &pod_on_trial(&sequence)).await {
+        let answer = match self.post(&path, &pod_on_trial(metadata)).await {
+            // A pod of that name is there: nothing can be tried.
+            Err(Error::Api(status)) if status.code == 409 => return Ok(None),
             // Not by us: the quota of the namespace, or somebody else's policy.
             Err(Error::Api(status))
                 if status.code == 403 && !status.message.contains("cannot create resource") =>
@@ -204,8 +206,32 @@ impl Ask<'_> {
     }
 }
 
-/// A sequence in a namespace whose pods get their gates: the namespace, its name and its gate.
-fn claimant(seen: &ClusterView) -> Option<(String, String, String)> {
+/// A pod that a sequence claims, in a namespace whose pods get their gates.
+struct Trial {
+    namespace: String,
+    sequence: String,
+    gate: String,
+    metadata: Value,
+}
+
+/// By what a pod belongs to a sequence. It says so itself where it may, so that it need not have a name or labels that others look
+/// for. Whose pods a workload owns, a pod alone cannot tell.
+fn membership(sequence: &str, spec: &Spec) -> Option<Value> {
+    let groups = || spec.groups.iter().enumerate();
+    let said = groups().find(|(_, group)| matches!(group.members, Members::Selector(_)));
+    let said = said.map(|(position, _)| {
+        let annotations =
+            json!({ names::POD_SEQUENCE_NAME: sequence, names::POD_SEQUENCE_GROUP: position.to_string() });
+        json!({ "generateName": "rollcall-doctor-", "annotations": annotations })
+    });
+    let listed = groups().find_map(|(_, group)| match &group.members {
+        Members::Names(names) => names.first().map(|name| json!({ "name": name })),
+        Members::Selector(_) | Members::Workload(_) => None,
+    });
+    said.or(listed)
+}
+
+fn claimant(seen: &ClusterView) -> Option<Trial> {
     let enabled = |namespace: &&NamespaceObject| {
         let labels = namespace.metadata.labels.iter().flatten();
         let mut labels = labels.filter(|(key, _)| *key == names::ENABLED_LABEL);
@@ -217,19 +243,17 @@ fn claimant(seen: &ClusterView) -> Option<(String, String, String)> {
     seen.sequences.found()?.iter().map(SequenceObject::facts).find_map(|sequence| {
         let spec = sequence.spec.ok()?;
         let here = spec.pod_namespace == sequence.namespace && namespaces.contains(&&*sequence.namespace);
-        here.then(|| (sequence.namespace.to_string(), sequence.name.to_string(), spec.gate.to_string()))
+        let metadata = membership(&sequence.name, &spec).filter(|_| here)?;
+        let (namespace, gate) = (sequence.namespace.to_string(), spec.gate.to_string());
+        Some(Trial { namespace, sequence: sequence.name.to_string(), gate, metadata })
     })
 }
 
-/// It says itself where it belongs, so that it need not have a name or labels that others look for.
-fn pod_on_trial(sequence: &str) -> Value {
+fn pod_on_trial(metadata: Value) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {
-            "generateName": "rollcall-doctor-",
-            "annotations": { names::POD_SEQUENCE_NAME: sequence, names::POD_SEQUENCE_GROUP: "0" },
-        },
+        "metadata": metadata,
         "spec": {
             "securityContext": { "runAsNonRoot": true, "runAsUser": 65532, "seccompProfile": { "type": "RuntimeDefault" } },
             "containers": [{
