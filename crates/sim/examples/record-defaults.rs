@@ -67,7 +67,7 @@ async fn samples(server: &Server) -> Result<Value> {
     let mut files: Vec<_> =
         std::fs::read_dir(SAMPLES)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
     files.sort();
-    for file in files {
+    for file in files.into_iter().filter(|file| file.is_file()) {
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let objects: Vec<Value> = serde_saphyr::from_multiple(&std::fs::read_to_string(&file)?)?;
         for (at, object) in objects.iter().enumerate() {

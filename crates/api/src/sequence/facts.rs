@@ -176,7 +176,7 @@ fn group_facts(
         id: group_id(group, &members, earlier),
         title: group.title(position).into(),
         members,
-        optional: group.optional,
+        optional: group.optional.unwrap_or_default(),
         expected: group.expected,
         min_ready: match group.min_ready.unwrap_or_default() {
             MinReady::Count(count) => core::MinReady::Count(count),

@@ -158,9 +158,9 @@ pub struct PodGroup {
     pub workload_ref: Option<WorkloadRef>,
 
     /// Whether the group may be absent. If it has neither pods nor a workload when its turn comes, it is passed; if it has, it
-    /// is waited for like any other.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub optional: bool,
+    /// is waited for like any other. false if it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub optional: Option<bool>,
 
     /// How many pods there must be, if it cannot be known otherwise. Without it, it is the number of names in pods,
     /// or what the owners of the pods ask for: the replicas of a Deployment, ReplicaSet or StatefulSet, the nodes of
