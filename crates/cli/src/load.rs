@@ -5,11 +5,12 @@ use crate::similar::suggestion;
 use anyhow::{Result, anyhow};
 use kube::api::{GetParams, ListParams};
 use kube::core::Request;
-use rollcall_api::names;
+use rollcall_api::resource::Resource;
 use rollcall_api::sequence::SequenceObject;
 use rollcall_api::watch::{CsiNodeObject, ListOf, NamespaceObject, NodeObject, OwnerObject, PodObject};
 use rollcall_core::facts::{OwnerKind, Pod};
 use rollcall_core::index::{Index, Object};
+use rollcall_core::kind::Kind;
 use rollcall_core::sequence::Reason;
 use rollcall_core::sequence::spec::Scope;
 use serde::de::DeserializeOwned;
@@ -82,11 +83,7 @@ pub async fn everywhere(connection: &Connection) -> Result<Vec<SequenceObject>> 
 }
 
 pub fn sequences_path(namespace: Option<&str>) -> String {
-    let (group, plural) = (names::SEQUENCE_API_VERSION, names::SEQUENCE_PLURAL);
-    match namespace {
-        Some(namespace) => format!("/apis/{group}/namespaces/{namespace}/{plural}"),
-        None => format!("/apis/{group}/{plural}"),
-    }
+    Resource::of(Kind::Sequence).path(namespace)
 }
 
 fn unlisted(connection: &Connection, error: kube::Error, place: &str) -> anyhow::Error {
@@ -106,8 +103,9 @@ pub async fn load(connection: &Connection, namespace: &str, sequences: &Sequence
         .await
         .map_err(|error| connection.explained(error, &format!("list pods in namespace {namespace}")))?;
     let mut closed = Vec::new();
-    for (kind, group, plural) in OWNERS {
-        let path = format!("/apis/{group}/namespaces/{namespace}/{plural}");
+    for kind in OwnerKind::ALL {
+        let Some(resource) = Kind::of_owner(kind).map(Resource::of) else { continue };
+        let (path, plural) = (resource.path(Some(namespace)), resource.plural);
         match list::<OwnerObject>(connection, &path, &ListParams::default()).await {
             Ok(owners) => owners.iter().for_each(|owner| index.apply(Object::Owner(owner.facts(kind)))),
             Err(error) if has_code(&error, 403) => closed.push(plural),
@@ -195,16 +193,6 @@ pub async fn load_pod(connection: &Connection, name: &str, sequences: &Sequences
         gaps: sequences.gap.iter().cloned().collect(),
     })
 }
-
-/// The kinds whose number of pods counts, in the order in which they own each other.
-const OWNERS: [(OwnerKind, &str, &str); 6] = [
-    (OwnerKind::Deployment, "apps/v1", "deployments"),
-    (OwnerKind::ReplicaSet, "apps/v1", "replicasets"),
-    (OwnerKind::StatefulSet, "apps/v1", "statefulsets"),
-    (OwnerKind::DaemonSet, "apps/v1", "daemonsets"),
-    (OwnerKind::Job, "batch/v1", "jobs"),
-    (OwnerKind::CronJob, "batch/v1", "cronjobs"),
-];
 
 /// All objects of a list, page by page.
 pub async fn list<T: DeserializeOwned + Clone>(

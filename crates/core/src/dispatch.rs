@@ -8,7 +8,6 @@ use crate::{
     gates,
     index::Index,
     key::Key,
-    kind::Kind,
     line::{Hint, Line, elapsed},
     sequence::{self, Facts, Reason, Settings},
 };
@@ -50,7 +49,7 @@ pub fn explain_pod(index: &Index, pod: &Pod, now: Timestamp) -> Line {
         (0, 0) => {
             let text = format!("{name} carries no gate and no PodSequence claims it");
             let below = sequence::explain::explain_unclaimed(facts, pod, now);
-            Line::new("NotHeld", text, pod.since, target(pod)).with(below)
+            Line::new("NotHeld", text, pod.since, Target::of_pod(pod)).with(below)
         }
         (1, 0) => lines.remove(0),
         (0, 1) => released.remove(0),
@@ -61,7 +60,7 @@ pub fn explain_pod(index: &Index, pod: &Pod, now: Timestamp) -> Line {
                 false => format!("{name} is held by {} gates", pod.gates.len()),
             };
             lines.append(&mut released);
-            Line::new("SeveralGates", text, pod.created, target(pod)).with(lines)
+            Line::new("SeveralGates", text, pod.created, Target::of_pod(pod)).with(lines)
         }
     }
 }
@@ -71,7 +70,7 @@ fn explain_gate(facts: Facts<'_>, pod: &Pod, gate: &Arc<str>, now: Timestamp) ->
     if !held.is_empty() {
         return held;
     }
-    let (name, object, time) = (&pod.name, target(pod), elapsed(pod.created, now));
+    let (name, object, time) = (&pod.name, Target::of_pod(pod), elapsed(pod.created, now));
     let line = |code, text: String| Line::new(code, text, pod.created, object);
     if let Some(feature) = gates::feature(gate) {
         let doctor = Hint::Advice(
@@ -92,9 +91,4 @@ fn explain_gate(facts: Facts<'_>, pod: &Pod, gate: &Arc<str>, now: Timestamp) ->
     let text = format!("{name} is held by the gate {gate}, which is not ours, for {time}");
     let reason = Some(Reason::ForeignGate { pod: name.clone(), gate: gate.clone() });
     vec![Line { reason, ..line("ForeignGate", text).hint(owner) }]
-}
-
-fn target(pod: &Pod) -> Target {
-    let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
-    Target { kind: Kind::Pod, namespace, name, uid: Some(pod.uid) }
 }

@@ -142,8 +142,7 @@ impl Engine {
                 continue;
             }
             let Some(pod) = self.index.cluster.pod(uid) else { continue };
-            let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
-            let target = Target { kind: Kind::Pod, namespace, name, uid: Some(uid) };
+            let target = Target::of_pod(pod);
             let (client, asked) = (self.client.clone(), target.clone());
             let get = async move { act::get_pod(&client, &asked).await };
             self.push(None, Verb::GetPod, target, now, get);

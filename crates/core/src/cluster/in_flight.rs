@@ -1,7 +1,7 @@
 //! What was sent to the API server and not answered, by object. It is a fact like others: nothing more is sent to an object
 //! while a write to it is under way, and a pod whose gate is being removed counts as released.
 
-use crate::{Uid, kind::Kind};
+use crate::{Uid, facts::Pod, kind::Kind};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -34,6 +34,11 @@ pub struct InFlight {
 }
 
 impl Target {
+    pub fn of_pod(pod: &Pod) -> Target {
+        let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
+        Target { kind: Kind::Pod, namespace, name, uid: Some(pod.uid) }
+    }
+
     fn identity(&self) -> (Kind, Identity) {
         let name = || Identity::Name(self.namespace.clone(), self.name.clone());
         (self.kind, self.uid.map_or_else(name, Identity::Uid))

@@ -35,7 +35,7 @@ pub fn explain_gate(facts: Facts<'_>, pod: &Pod, gate: &Arc<str>, now: Timestamp
         let evaluation = &evaluate(facts, entry, now);
         let asked = Question { facts, entry, spec, evaluation };
         let release = Hint::rollcall("release", &pod.namespace, format!("pod/{name}"));
-        Line::new("Held", text, pod.created, pod_target(pod))
+        Line::new("Held", text, pod.created, Target::of_pod(pod))
             .with(asked.why_held(position, pod))
             .hint(release.to("release it anyway"))
     });
@@ -54,7 +54,7 @@ pub fn explain_released(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Vec<Line
         let until = spec.groups[position].until;
         let state = own_state(facts, spec, pod, until, now);
         let text = format!("{name} belongs to {place}, and its gate is gone");
-        Line::new("Released", text, pod.since, pod_target(pod)).with(vec![state])
+        Line::new("Released", text, pod.since, Target::of_pod(pod)).with(vec![state])
     });
     lines.collect()
 }
@@ -111,7 +111,7 @@ fn living_claims<'a>(
 
 fn own_state(facts: Facts<'_>, spec: &Spec, pod: &Pod, until: Until, now: Timestamp) -> Line {
     let rule = rule(pod, until);
-    let line = |code, text| Line::new(code, text, pod.since, pod_target(pod));
+    let line = |code, text| Line::new(code, text, pod.since, Target::of_pod(pod));
     match until.arrived(pod) {
         true => line("Arrived", format!("it has arrived ({rule})")),
         false if nodes::is_on_gone_node(facts, spec, pod) => {
@@ -149,11 +149,6 @@ fn trouble(facts: Facts<'_>, pod: &Pod, until: Until, now: Timestamp) -> Vec<Lin
     };
     let about = About { facts, namespace: &pod.namespace, sequence: None, now };
     vec![about.line(&Blocker { reason, since: Some(pod.since) }, pod.since)]
-}
-
-fn pod_target(pod: &Pod) -> Target {
-    let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
-    Target { kind: Kind::Pod, namespace, name, uid: Some(pod.uid) }
 }
 
 fn sequence_target(entry: &SequenceEntry) -> Target {
@@ -201,7 +196,7 @@ impl About<'_> {
         let cluster_wide = |kind: Kind, name: &str| Target { namespace: "".into(), ..here(kind, name) };
         if let Some(pod) = reason.pod() {
             let known = self.facts.cluster.pod_named(self.namespace, pod);
-            return known.map_or_else(|| here(Kind::Pod, pod), pod_target);
+            return known.map_or_else(|| here(Kind::Pod, pod), Target::of_pod);
         }
         match reason {
             Reason::NumberUnknown { owner } | Reason::TooFewPods { owner, .. } => self.workload(owner),

@@ -441,8 +441,7 @@ pub fn deliver(index: &mut Index, change: Change) {
 /// The gate of a pod is being removed: sent, not answered.
 pub fn release_sent(index: &mut Index, pod: Uid, gate: &str) {
     let Some(known) = index.cluster.pod(pod) else { return };
-    let (namespace, name) = (known.namespace.clone(), known.name.clone());
-    let target = Target { kind: Kind::Pod, namespace, name, uid: Some(pod) };
+    let target = Target::of_pod(known);
     index.pod_write_sent(&target, cluster::Effect { drops_gate: Some(gate.into()) });
 }
 
