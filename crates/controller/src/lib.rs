@@ -19,6 +19,7 @@ pub mod lease;
 pub mod memory;
 pub mod metrics;
 pub mod queue;
+pub mod repeats;
 pub mod sequence;
 pub mod shared;
 pub mod slots;

@@ -6,6 +6,7 @@ use crate::{
     cluster::{Effect, Target},
     facts::NodeConstraints,
     kind::Kind,
+    node::Node,
     sequence::{Status, index::Note, marks::Marks, spec::Recorded, views::Judgements},
 };
 use std::sync::Arc;
@@ -54,13 +55,22 @@ pub struct DropGate {
     pub place: Option<usize>,
 }
 
-/// What a sequence has to say about the node of this uid.
+/// What a sequence has to say about the node of this uid, at this version: what was decided from an older view must not undo
+/// what another leader has written since.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodePatch {
     pub sequence: Uid,
     pub node: Uid,
+    pub version: u64,
     pub name: Arc<str>,
     pub marks: Box<Marks>,
+}
+
+impl NodePatch {
+    pub fn new(sequence: Uid, node: &Node, marks: Marks) -> NodePatch {
+        let (version, name, marks) = (node.version, node.name.clone(), Box::new(marks));
+        NodePatch { sequence, node: node.uid, version, name, marks }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]

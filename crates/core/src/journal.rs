@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// What a group is recognised by when the list around it is edited: its name, or what it selects.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId(Arc<str>);
 
 impl GroupId {

@@ -7,10 +7,11 @@ use rollcall_core::{
     Uid,
     decision::{Action, Decision, Keep},
     dispatch::{decide, explain_pod, keep},
-    facts::Pod,
+    facts::{Namespace, Pod},
     index::{Answer, Index, Listed, Object},
     key::Key,
     kind::Kind,
+    node::{Drivers, Node},
     sequence::index::Note,
     sequence::{Phase, Sequence, Settings, Spec, explain::explain_sequence, spec::Recorded},
 };
@@ -180,6 +181,36 @@ fn a_note_that_is_gone_already_is_written_again() {
 }
 
 /// Two that lead and have heard different things would correct each other for ever.
+/// A watch that tells again what it told before does not undo what came after it.
+#[test]
+fn a_late_word_of_a_deletion_says_nothing_about_who_came_after() {
+    let sequence = sequence(1, &["a"]);
+    let namespace = |version| {
+        let (name, allow_from, allow_node_taints) = ("own".into(), None, false);
+        Object::Namespace(Namespace { name, version, allow_from, allow_node_taints })
+    };
+    let note = |version| Object::Note(note_of(&sequence, version));
+    let node = |version| Object::Node(Node { version, ..build::node("n") });
+    let drivers =
+        |version| Object::Drivers(Drivers { node: "n".into(), version, of: None, names: Default::default() });
+    let there = [Object::Sequence(sequence.clone()), namespace(7), note(7), node(7), drivers(7)];
+    let mut index = Index::of_full_mode();
+    list_all(&mut index, &there, 7);
+    let known = |index: &Index| {
+        [
+            index.cluster.namespace("own").is_some(),
+            index.sequences.note(sequence.uid).is_some(),
+            index.cluster.node("n").is_some(),
+            index.cluster.drivers_on("n").is_some(),
+        ]
+    };
+    assert_eq!(known(&index), [true; 4]);
+    [namespace(5), note(5), node(5), drivers(5)].into_iter().for_each(|object| index.delete(object));
+    assert_eq!(known(&index), [true; 4], "of their predecessors");
+    [namespace(8), note(8), node(8), drivers(8)].into_iter().for_each(|object| index.delete(object));
+    assert_eq!(known(&index), [false; 4]);
+}
+
 #[test]
 fn a_note_of_a_newer_generation_is_left_alone() {
     let old = sequence(10, &["a"]);

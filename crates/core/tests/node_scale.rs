@@ -132,7 +132,7 @@ impl Loop {
                 if let Some(Some(journal)) = marks.journal {
                     node.journals.insert(sequence, journal);
                 }
-                self.index.mark_answered(sequence, &name, Some(node));
+                self.index.mark_answered(&name, Some(node));
             }
             Action::PatchPod(patch) => {
                 self.index.pod_write_sent(&patch.target(), patch.effect());

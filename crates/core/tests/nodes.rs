@@ -3,15 +3,18 @@
 mod support;
 
 use rollcall_core::Uid;
+use rollcall_core::decision::Action;
+use rollcall_core::dispatch::decide;
 use rollcall_core::facts::{Namespace, NodeConstraints, Owner, OwnerKind, Pin, Pod, PodPhase};
 use rollcall_core::index::Object;
+use rollcall_core::key::Key;
 use rollcall_core::kind::Kind;
 use rollcall_core::node::{Drivers, Effect, Node, Placement, Taint, Toleration};
 use rollcall_core::sequence::spec::{
     DeletionPolicy, Enforcement, Members, NodeGuard, NodeReady, Scope, Spec, WorkloadRef,
 };
 use rollcall_core::sequence::status::ConditionKind;
-use rollcall_core::sequence::{Phase, Sequence, Status, keys};
+use rollcall_core::sequence::{Phase, Sequence, Settings, Status, keys};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use support::build::{HOME, at, group, labels, node, owner, owner_ref, pod, selector, sequence, spec};
@@ -516,6 +519,50 @@ fn what_a_namesake_has_left_is_taken_over() {
         assert_eq!(key, Some(new.uid.to_string()), "{}", node.name);
         assert_eq!(node.journals.keys().copied().collect::<Vec<_>>(), [new.uid]);
     }
+}
+
+/// What a deleted sequence has held is let go by the living one, which says where it may land.
+#[test]
+fn what_a_namesake_claims_too_is_left_to_it() {
+    let mut scene = Scene::new(&["a", "b"]).begin();
+    scene.driver_on("a");
+    scene.app("app-1");
+    let old = scene.known().expect("it is there").clone();
+    scene.world.present = false;
+    scene.world.delete(Object::Sequence(old.clone()));
+    let new = Sequence { uid: Uid::digest("another"), ..sequence(HOME, "csi", scene.spec.clone()) };
+    scene.world.apply(Object::Sequence(new.clone()));
+    let mut driver = scene.world.pod_named(HOME, "driver-a").expect("it is there").clone();
+    (driver.node, driver.phase, driver.ready) = (Some("a".into()), PodPhase::Running, true);
+    scene.world.apply(Object::Pod(driver));
+    scene.world.take_done();
+    scene.world.restart();
+    scene.settle();
+    let done = scene.world.take_done();
+    let by: Vec<Uid> = done.released.iter().map(|released| released.by).collect();
+    assert_eq!(by, [new.uid], "app-1, and not by the one that is gone");
+    assert!(done.avoided["app-1"].iter().any(|key| **key == *DRIVER_KEY));
+    assert_eq!(scene.world.truth.notes.keys().copied().collect::<Vec<_>>(), [new.uid], "and that is settled");
+}
+
+/// Each write is made for the node as it was seen, so two at a time would refuse each other.
+#[test]
+fn one_write_to_a_node_at_a_time() {
+    let mut scene = Scene::new(&["a"]);
+    scene.world.apply(Object::Sequence(sequence(HOME, "csi", scene.spec.clone())));
+    scene.world.apply(Object::Sequence(sequence(HOME, "other", scene.spec.clone())));
+    let keys = ["csi", "other"].map(|name| Key::Sequence(sequence(HOME, name, scene.spec.clone()).uid));
+    let patches = |scene: &Scene, key: Key| {
+        let decision = decide(&scene.world.index, key, Settings { notes: true }, scene.world.now, usize::MAX);
+        decision.actions.iter().filter(|action| matches!(action, Action::PatchNode(_))).count()
+    };
+    assert_eq!(keys.map(|key| patches(&scene, key)), [1, 1]);
+    scene.world.index.sequences.mark_sent(keys[0].uid(), &"a".into());
+    assert_eq!(keys.map(|key| patches(&scene, key)), [0, 0]);
+    scene.world.index.take_touched();
+    scene.world.index.mark_answered(&"a".into(), None);
+    assert_eq!(keys.map(|key| patches(&scene, key)), [1, 1]);
+    assert_eq!(scene.world.index.take_touched(), keys.into(), "who waited is asked again");
 }
 
 #[test]

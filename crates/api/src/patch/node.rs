@@ -9,13 +9,14 @@ use rollcall_core::sequence::marks::Marks;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Labels and annotations merge by their keys, and the uid makes the API server refuse the patch for another node of that name.
+/// Labels and annotations merge by their keys. The uid makes the API server refuse the patch for another node of that name, and
+/// the version makes it refuse what was decided before somebody else wrote to the node.
 pub fn node(patch: &NodePatch) -> Body {
-    let NodePatch { sequence, node, name: _, marks } = patch;
+    let NodePatch { sequence, node, version, name: _, marks } = patch;
     if !marks.taints.is_nothing() {
         return Body { style: Style::Json, value: with_taints(patch) };
     }
-    let mut metadata = json!({ "uid": node.to_string() });
+    let mut metadata = json!({ "uid": node.to_string(), "resourceVersion": version.to_string() });
     if !marks.labels.is_empty() {
         metadata["labels"] = json!(marks.labels);
     }
@@ -25,15 +26,12 @@ pub fn node(patch: &NodePatch) -> Body {
     Body { style: Style::Merge, value: json!({ "metadata": metadata }) }
 }
 
-/// The taints of a node are one list: it has to be as it was seen, and what is not ours is not touched. What is written down goes
-/// into the same patch.
+/// The taints of a node are one list, of which what is not ours is not touched. What is written down goes into the same patch.
 fn with_taints(patch: &NodePatch) -> Value {
-    let NodePatch { sequence, node, name: _, marks } = patch;
+    let NodePatch { sequence, node, version, name: _, marks } = patch;
     let Marks { labels, journal, taints } = &**marks;
-    let mut operations = vec![
-        test("/metadata/uid", node.to_string()),
-        test("/metadata/resourceVersion", taints.version.to_string()),
-    ];
+    let mut operations =
+        vec![test("/metadata/uid", node.to_string()), test("/metadata/resourceVersion", version.to_string())];
     for (place, key) in taints.remove.iter().filter(|_| !planted(Bug::TaintsReplaced)) {
         let at = format!("/spec/taints/{place}");
         operations.push(test(&format!("{at}/key"), &**key));
@@ -72,13 +70,8 @@ mod tests {
         let (sequence, uid) = (Uid::digest("s"), Uid::digest("n"));
         let journal = Some(Some(Default::default()));
         for annotated in [true, false] {
-            let taints = Taints {
-                version: 7,
-                had_any: true,
-                annotated,
-                remove: vec![(1, "old".into())],
-                add: vec!["new".into()],
-            };
+            let taints =
+                Taints { had_any: true, annotated, remove: vec![(1, "old".into())], add: vec!["new".into()] };
             let marks = Marks { labels: [("l/1".into(), None)].into(), journal: journal.clone(), taints };
             let mut node = json!({
                 "metadata": { "uid": uid.to_string(), "resourceVersion": "7", "labels": { "l/1": "x", "k": "v" } },
@@ -87,7 +80,8 @@ mod tests {
             if annotated {
                 node["metadata"]["annotations"] = json!({ "theirs": "1" });
             }
-            let patch = NodePatch { sequence, node: uid, name: "n".into(), marks: Box::new(marks) };
+            let (name, marks) = ("n".into(), Box::new(marks));
+            let patch = NodePatch { sequence, node: uid, version: 7, name, marks };
             let patch = super::node(&patch).value;
             let patch: json_patch::Patch = serde_json::from_value(patch).expect("a JSON patch");
             json_patch::patch(&mut node, &patch).expect("it fits");

@@ -122,14 +122,14 @@ impl Engine {
         now: Instant,
     ) {
         match &answer {
-            Ok(_) => self.queue.succeeded(key),
-            Err(_) => self.queue.failed(key, now),
+            Ok(_) if !self.repeats.was_repeated(key.uid(), node) => self.queue.succeeded(key),
+            Ok(_) | Err(_) => self.queue.failed(key, now),
         }
         let facts = answer.ok().flatten().and_then(|item| match item.object {
             Object::Node(node) => Some(node),
             _ => None,
         });
-        self.index.mark_answered(key.uid(), node, facts);
+        self.index.mark_answered(node, facts);
     }
 
     fn status_written(&mut self, key: Key, answer: Result<Option<Item>, Failure>, now: Instant) {

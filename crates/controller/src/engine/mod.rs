@@ -21,6 +21,7 @@ use crate::health::HEARTBEAT;
 use crate::lease::News;
 use crate::metrics::ByInvariant;
 use crate::queue::{Laned, Queue};
+use crate::repeats::Repeats;
 use crate::sequence::{Gauges, Notes};
 use crate::shared::Shared;
 use crate::slots::{Lane, Slots};
@@ -118,6 +119,7 @@ pub struct Engine {
     listing: BTreeMap<Kind, BTreeSet<Listed>>,
     /// Pods with a write whose outcome is unknown, by when to look at them.
     unknown_outcome: BTreeSet<(Instant, Uid)>,
+    repeats: Repeats,
     leading_until: Option<Instant>,
     lease_version: Option<String>,
     sent: u32,
@@ -142,6 +144,7 @@ impl Engine {
             slots: Slots::new(config.max_in_flight, &kept),
             listing: BTreeMap::new(),
             unknown_outcome: BTreeSet::new(),
+            repeats: Repeats::default(),
             // Without an election everybody leads, for ever.
             leading_until: None,
             lease_version: None,

@@ -38,6 +38,7 @@ impl Engine {
                 tracing::debug!(kind = kind.as_str(), number, "listed");
             }
             Message::Applied { item } => self.apply(item),
+            Message::Deleted { item } if self.index.knows_newer(&item.object) => {}
             Message::Deleted { item } => {
                 self.deleted(&item.object);
                 self.index.delete(item.object);

@@ -45,6 +45,7 @@ impl Engine {
 
     fn patch_node(&mut self, key: Key, patch: NodePatch, since: Instant) {
         self.index.sequences.mark_sent(patch.sequence, &patch.name);
+        self.repeats.write(patch.sequence, &patch.name, &patch.marks, Instant::now());
         let (namespace, name, uid) = ("".into(), patch.name.clone(), Some(patch.node));
         let target = Target { kind: Kind::Node, namespace, name, uid };
         let client = self.client.clone();

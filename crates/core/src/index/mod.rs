@@ -85,8 +85,30 @@ impl Index {
         self.cluster.freshness.set_newest(newest);
     }
 
-    /// An object is gone. For a namespace the uid is not looked at: its name is its identity here.
+    /// Whether something newer is known than this: a late word about an object of which there is another one under its name by
+    /// now. Who is known by a uid is gone for ever.
+    pub fn knows_newer(&self, object: &Object) -> bool {
+        let (known, version) = match object {
+            Object::Namespace(gone) => {
+                (self.cluster.namespace(&gone.name).map(|known| known.version), gone.version)
+            }
+            Object::Note(gone) => {
+                (self.sequences.note(gone.sequence).map(|known| known.version), gone.version)
+            }
+            Object::Node(gone) => (self.cluster.node(&gone.name).map(|known| known.version), gone.version),
+            Object::Drivers(gone) => {
+                (self.cluster.drivers_on(&gone.node).map(|known| known.version), gone.version)
+            }
+            Object::Pod(_) | Object::Owner(_) | Object::Sequence(_) => return false,
+        };
+        known.is_some_and(|known| known > version)
+    }
+
+    /// An object is gone.
     pub fn delete(&mut self, object: Object) {
+        if self.knows_newer(&object) {
+            return;
+        }
         match object {
             Object::Pod(pod) => self.delete_pod(pod.uid),
             Object::Owner(owner) => self.delete_owner(owner.uid),
@@ -96,12 +118,7 @@ impl Index {
                 self.cluster.freshness.advance_newest(Kind::Note, note.version);
                 self.delete_note(note.sequence);
             }
-            Object::Node(node) => {
-                // A late word about one that was re-created under its name since then.
-                if self.cluster.node(&node.name).is_some_and(|known| known.uid == node.uid) {
-                    self.delete_node(&node.name);
-                }
-            }
+            Object::Node(node) => self.delete_node(&node.name),
             Object::Drivers(drivers) => self.delete_drivers(&drivers.node),
         }
     }

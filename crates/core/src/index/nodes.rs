@@ -2,7 +2,6 @@
 
 use super::{Index, Object};
 use crate::{
-    Uid,
     kind::Kind,
     node::{Drivers, Node},
 };
@@ -66,9 +65,9 @@ impl Index {
 
     /// What was written to a node has been answered, with the node as it is now if it was done. To write it again does no harm,
     /// so an unknown outcome is as good as none.
-    pub fn mark_answered(&mut self, sequence: Uid, node: &Arc<str>, answer: Option<Node>) {
-        self.sequences.mark_answered(sequence, node);
-        self.touched.sequence(sequence);
+    pub fn mark_answered(&mut self, node: &Arc<str>, answer: Option<Node>) {
+        self.sequences.mark_answered(node, &mut self.touched);
+        self.sweep();
         let known = self.cluster.node(node).map(|known| known.uid);
         if let Some(node) = answer.filter(|node| known == Some(node.uid)) {
             self.apply_answer(Object::Node(node));

@@ -1,9 +1,9 @@
-//! Audits a decision, without using what made it: no evaluation, no kept counts. Tests fail on a violation;
+//! Audits a decision, without using what made it: no judged groups, no kept counts. Tests fail on a violation;
 //! in production it is counted and the decision is not acted on.
 
 use super::{
     Facts,
-    evaluate::later,
+    evaluate::{later, may_act},
     index::{MEMBERSHIP_KEY, SequenceEntry, Standing},
     keys,
     nodes::carries,
@@ -90,17 +90,9 @@ impl<'a> Audit<'a> {
     /// The living sequences that claim a pod through the gate of this one, and may act there.
     fn claimants(&self, pod: &Pod) -> Vec<(&'a SequenceEntry, &'a Arc<Spec>)> {
         let Some(gate) = self.entry.spec().map(|spec| &spec.gate) else { return Vec::new() };
-        let permitted = |entry: &SequenceEntry| {
-            *entry.sequence.namespace == *pod.namespace
-                || self
-                    .facts
-                    .cluster
-                    .namespace(&pod.namespace)
-                    .is_some_and(|there| there.allows(&entry.sequence.namespace))
-        };
         let living =
             self.facts.claims_on(pod.uid).filter_map(|claim| self.facts.sequences.get(claim.sequence));
-        let living = living.filter(|entry| !entry.ghost && permitted(entry));
+        let living = living.filter(|entry| !entry.ghost && may_act(self.facts, entry));
         living.filter_map(|entry| Some((entry, entry.spec().filter(|spec| spec.gate == *gate)?))).collect()
     }
 
@@ -192,7 +184,7 @@ impl<'a> Audit<'a> {
                 NodeGuard::Labels => avoid.contains(entry.key(position)),
                 NodeGuard::Taints => !tolerate.contains(entry.key(position)),
             };
-            if !self.entry.ghost && !kept_off {
+            if !kept_off {
                 self.violation("S1", format!("{} is not kept off closed nodes", pod.name));
             }
         }
@@ -200,7 +192,7 @@ impl<'a> Audit<'a> {
 
     /// S3, S7: nothing but our own keys, and on the node it was decided for.
     fn mark(&mut self, patch: &NodePatch) {
-        let NodePatch { sequence, node, name, marks } = patch;
+        let NodePatch { sequence, node, name, marks, version: _ } = patch;
         let Some(there) = self.facts.cluster.node(name).filter(|there| there.uid == *node) else {
             return self.violation("S7", format!("node {name} does not have the uid {node}"));
         };

@@ -2,7 +2,7 @@
 
 use super::{
     Facts,
-    evaluate::{Evaluation, actionable_spec, evaluate},
+    evaluate::{Evaluation, evaluate, may_act},
     events::{events, recorded},
     index::{Cell, Note, SequenceEntry, Standing},
     marks, nodes,
@@ -36,7 +36,8 @@ pub fn decide(facts: Facts<'_>, uid: Uid, settings: Settings, now: Timestamp, bu
         None => {
             let note = facts.sequences.note(uid).map(|_| Action::DropNote { sequence: uid });
             let left = facts.is_gone(uid).then(|| marks::unmark(facts, uid).take(budget));
-            Decision { actions: left.into_iter().flatten().chain(note).collect(), ..Decision::nothing() }
+            let actions: Vec<Action> = left.into_iter().flatten().chain(note).collect();
+            Decision { finished: actions.is_empty(), actions, ..Decision::nothing() }
         }
     }
 }
@@ -104,11 +105,12 @@ fn of_judged(
     (decision, recorded)
 }
 
-/// A deleted sequence takes its gate from all it still holds, in no order, unless a living one holds it too.
+/// A deleted sequence takes its gate from all it still holds, in no order. What a living one claims through the same gate is
+/// left to that one, which knows when and where it may start.
 fn of_ghost(facts: Facts<'_>, entry: &SequenceEntry, now: Timestamp, budget: usize) -> Decision {
     let mut decision = Decision::nothing();
     let uid = entry.sequence.uid;
-    let permitted = actionable_spec(facts, entry).is_ok_and(|spec| !spec.groups.is_empty());
+    let permitted = may_act(facts, entry);
     let mut in_flight = false;
     let holds =
         |spec: &&Arc<Spec>| spec.deletion_policy == DeletionPolicy::Hold && !planted(Bug::HoldIgnored);
@@ -285,6 +287,9 @@ impl<'a> Releases<'a> {
             let judged = self.others.entry(claim.sequence).or_insert_with(|| evaluate(facts, other, now));
             // No groups: it may not act here at all, so it has no say.
             let Some(view) = judged.groups.get(claim.group as usize) else { continue };
+            if self.entry.ghost {
+                return false;
+            }
             let open = match spec.scope {
                 Scope::Cluster => view.open,
                 Scope::Node => nodes::may_release(facts, judged, pod, claim.group as usize),

@@ -168,6 +168,11 @@ pub(super) fn actionable_spec<'a>(
     Ok(spec)
 }
 
+/// Whether a sequence has a say: who is stalled, or has no groups, holds nobody and is waited for by nobody.
+pub(super) fn may_act(facts: Facts<'_>, entry: &SequenceEntry) -> bool {
+    actionable_spec(facts, entry).is_ok_and(|spec| !spec.groups.is_empty())
+}
+
 /// A sequence that was suspended and is not any more was resumed; if nobody wrote down when, it was now.
 fn resumed_at(entry: &SequenceEntry, now: Timestamp) -> Option<Timestamp> {
     let recorded = entry.recorded();

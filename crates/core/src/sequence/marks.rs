@@ -28,11 +28,10 @@ pub struct Marks {
     pub taints: Taints,
 }
 
-/// What is to be done to the taints of a node. They are one list, so it has to be as it was seen.
+/// What is to be done to the taints of a node, which are one list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Taints {
-    /// The version of the node, whether it had any, and whether it has annotations to which one can be added.
-    pub version: u64,
+    /// Whether the node had any, and whether it has annotations to which one can be added.
     pub had_any: bool,
     pub annotated: bool,
     /// Places in the list, the last one first, with the keys that are there.
@@ -59,7 +58,6 @@ fn taints(node: &Node, uid: &str, wanted: &BTreeSet<Arc<str>>) -> Taints {
     let ours: Vec<(usize, Arc<str>)> = ours.map(|(place, taint)| (place, taint.key.clone())).collect();
     let is_there = |key: &Arc<str>| ours.iter().any(|(_, there)| there == key);
     Taints {
-        version: node.version,
         had_any: !node.taints.is_empty(),
         annotated: node.annotated,
         add: wanted.iter().filter(|key| !is_there(key)).cloned().collect(),
@@ -79,12 +77,11 @@ pub fn marks<'a>(
     let unwritten = evaluation
         .nodes
         .of(NodeSet::Unwritten)
-        .filter(move |(name, _)| !facts.sequences.is_marking(uid, name));
+        .filter(move |(name, _)| !facts.sequences.is_being_marked(name));
     unwritten.filter_map(move |(name, judged)| {
         let node = facts.cluster.node(name)?;
         let marks = marks_of(facts, entry, spec, common?, node, &judged.view);
-        let (node, name, marks) = (node.uid, name.clone(), Box::new(marks));
-        (!marks.is_nothing()).then_some(Action::PatchNode(NodePatch { sequence: uid, node, name, marks }))
+        (!marks.is_nothing()).then(|| Action::PatchNode(NodePatch::new(uid, node, marks)))
     })
 }
 
@@ -161,18 +158,15 @@ fn journaled(spec: &Spec, view: &NodeView) -> BTreeMap<GroupId, RecordedGroup> {
 /// Takes everything off the nodes that a sequence has left there.
 pub fn unmark(facts: Facts<'_>, sequence: Uid) -> impl Iterator<Item = Action> {
     let uid: Arc<str> = sequence.to_string().into();
-    let nodes =
-        facts.marked_for(sequence).filter(move |node| !facts.sequences.is_marking(sequence, &node.name));
+    let nodes = facts.marked_for(sequence).filter(move |node| !facts.sequences.is_being_marked(&node.name));
     nodes.filter(|_| !planted(Bug::MarksStay)).filter_map(move |node| {
         let ours = node.labels.iter().filter(|(key, value)| keys::is_key(key) && *value == uid);
         // A living namesake writes its own value over it; taken away meanwhile, the node would be open for a moment.
         let left = ours.filter(|(key, _)| !is_of_another(facts, sequence, key));
         let labels = left.map(|(key, _)| (key.clone(), None)).collect();
         let journal = node.journals.contains_key(&sequence).then_some(None);
-        let taints = taints(node, &uid, &BTreeSet::new());
-        let (node, name, marks) = (node.uid, node.name.clone(), Marks { labels, journal, taints });
-        let patch = |marks| NodePatch { sequence, node, name, marks: Box::new(marks) };
-        (!marks.is_nothing()).then(|| Action::PatchNode(patch(marks)))
+        let marks = Marks { labels, journal, taints: taints(node, &uid, &BTreeSet::new()) };
+        (!marks.is_nothing()).then(|| Action::PatchNode(NodePatch::new(sequence, node, marks)))
     })
 }
 

@@ -352,12 +352,12 @@ impl World {
                 self.next_version();
                 self.index.delete_note(sequence);
             }
-            Action::PatchNode(NodePatch { sequence, node, name, marks }) => {
+            Action::PatchNode(NodePatch { sequence, node, name, marks, version: _ }) => {
                 self.done.marked += 1;
                 self.index.sequences.mark_sent(sequence, &name);
                 let known = self.truth.nodes.get(&name).filter(|known| known.uid == node).cloned();
                 let answer = known.map(|known| self.mark(sequence, known, &marks));
-                self.index.mark_answered(sequence, &name, answer);
+                self.index.mark_answered(&name, answer);
             }
             Action::PatchPod(patch) => {
                 let (target, effect) = (patch.target(), patch.effect());

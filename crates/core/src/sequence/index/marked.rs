@@ -10,8 +10,9 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub struct Marked {
     by_sequence: BTreeMap<Uid, MarkedNodes>,
-    /// What is being written to which node for which sequence: sent, not answered.
-    writing: BTreeSet<(Uid, Arc<str>)>,
+    /// The nodes that are being written to, and for which sequence: sent, not answered. One write to a node at a time, because
+    /// each is made for the node as it was seen.
+    writing: BTreeMap<Arc<str>, Uid>,
 }
 
 /// The nodes on which a sequence has left something.
@@ -81,23 +82,24 @@ impl Sequences {
                 || known.zip(seen_at()).is_some_and(|(known, seen_at)| seen_at <= known))
     }
 
-    /// Whether something is being written to a node for a sequence.
-    pub fn is_marking(&self, sequence: Uid, node: &Arc<str>) -> bool {
-        self.marked.writing.contains(&(sequence, node.clone()))
+    /// Whether something is being written to a node, for whichever sequence.
+    pub fn is_being_marked(&self, node: &Arc<str>) -> bool {
+        self.marked.writing.contains_key(node)
     }
 
     /// Whether anything is being written to any node for a sequence.
     pub fn is_marking_any(&self, sequence: Uid) -> bool {
-        let mut from = self.marked.writing.range((sequence, Arc::from(""))..);
-        from.next().is_some_and(|(first, _)| *first == sequence)
+        self.marked.writing.values().any(|writer| *writer == sequence)
     }
 
     pub fn mark_sent(&mut self, sequence: Uid, node: &Arc<str>) {
-        self.marked.writing.insert((sequence, node.clone()));
+        self.marked.writing.insert(node.clone(), sequence);
     }
 
-    pub fn mark_answered(&mut self, sequence: Uid, node: &Arc<str>) {
-        self.marked.writing.remove(&(sequence, node.clone()));
+    /// A write to a node is answered: whoever waited for that may write now.
+    pub fn mark_answered(&mut self, node: &Arc<str>, touched: &mut Touched) {
+        touched.sequences(self.marked.writing.remove(node));
+        touched.sequences(self.node_scoped());
     }
 }
 
