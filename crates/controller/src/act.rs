@@ -8,7 +8,7 @@ use rollcall_api::names;
 use rollcall_api::patch::{self, Body, Style};
 use rollcall_api::resource::Resource;
 use rollcall_api::sequence::{KnownSpec, PodSequenceStatus, SequenceObject, note};
-use rollcall_api::watch::{NodeObject, PodObject};
+use rollcall_api::watch::{KeptLabels, NodeObject, PodObject};
 use rollcall_core::Uid;
 use rollcall_core::cluster::Target;
 use rollcall_core::decision::{Event, EventKind, NodePatch, PodPatch, Subject};
@@ -32,16 +32,16 @@ fn pod_path(namespace: &str, name: &str) -> String {
     format!("{}/{name}", Resource::of(Kind::Pod).path(Some(namespace)))
 }
 
-pub async fn patch_pod(client: &Client, pod: &PodPatch) -> Answer {
+pub async fn patch_pod(client: &Client, pod: &PodPatch, labels: &KeptLabels) -> Answer {
     let path = pod_path(&pod.namespace, &pod.name);
     let pod: PodObject = send_patch(client, &path, &patch::pod(pod)).await?;
-    Ok(Some(Item::plain(Object::Pod(pod.facts()))))
+    Ok(Some(Item::plain(Object::Pod(pod.facts_keeping(labels)))))
 }
 
 /// How a pod is now, after a write whose outcome is not known.
-pub async fn get_pod(client: &Client, pod: &Target) -> Answer {
+pub async fn get_pod(client: &Client, pod: &Target, labels: &KeptLabels) -> Answer {
     let pod: PodObject = client::get(client, &pod_path(&pod.namespace, &pod.name)).await?;
-    Ok(Some(Item::plain(Object::Pod(pod.facts()))))
+    Ok(Some(Item::plain(Object::Pod(pod.facts_keeping(labels)))))
 }
 
 pub async fn patch_node(client: &Client, node: &NodePatch) -> Answer {

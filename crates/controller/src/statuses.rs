@@ -41,6 +41,9 @@ pub struct Statuses {
 #[derive(Default)]
 struct StatusState {
     wanted: Option<Status>,
+    /// What is wanted was decided before the status was seen that the object has now. That one may say more: what is wanted would
+    /// undo it.
+    outdated: bool,
     written: Option<Written>,
     due: Option<Due>,
     /// When the last write was sent.
@@ -139,6 +142,7 @@ impl Statuses {
             state.contradicted = if state.is_contradicted_still(now) { state.contradicted + 1 } else { 1 };
             state.contradicted_at = Some(now);
         }
+        state.outdated |= other;
         state.written = Some(written);
         if std::mem::take(&mut state.moved) {
             (state.refused, state.not_before) = (0, None);
@@ -154,7 +158,7 @@ impl Statuses {
     pub fn want(&mut self, uid: Uid, status: Status, urgent: bool, now: Instant) {
         let state = self.states.entry(uid).or_default();
         let same = state.wanted.as_ref() == Some(&status);
-        state.wanted = Some(status);
+        (state.wanted, state.outdated) = (Some(status), false);
         if same && state.due.is_some() && !urgent {
             return;
         }
@@ -209,8 +213,8 @@ impl Statuses {
                 continue; // it is looked at again when the answer is there
             }
             let (Some(wanted), Some(written)) = (&state.wanted, &state.written) else { continue };
-            // The decision about the newer spec comes with a status of its own; this one would take its place.
-            if wanted.observed_generation < written.generation {
+            // The decision about what is there now comes with a status of its own; this one would take its place.
+            if state.outdated || wanted.observed_generation < written.generation {
                 continue;
             }
             let status = report(wanted, written.status.as_ref(), wall);
@@ -294,6 +298,21 @@ mod tests {
 
     fn seen(statuses: &mut Statuses, uid: Uid) {
         statuses.observed(uid, unwritten(1));
+    }
+
+    /// A replica that was paused takes in what others have written, and must not write what it had decided before that.
+    #[tokio::test(start_paused = true)]
+    async fn what_was_decided_before_somebody_elses_status_was_seen_is_not_written_over_it() {
+        let (mut statuses, uid, now) = (Statuses::default(), Uid::digest("s"), Instant::now());
+        let wall = Timestamp::UNIX_EPOCH;
+        statuses.observed(uid, unwritten(1));
+        statuses.want(uid, status("old"), true, now);
+        let theirs = report(&status("theirs"), None, wall);
+        statuses.observed(uid, written(theirs, "2"));
+        assert!(statuses.pop(now, wall).is_none());
+        statuses.want(uid, status("new"), true, now);
+        let due = statuses.pop(now, wall).expect("decided on what is there now");
+        assert_eq!((due.resource_version.as_str(), due.status.message.as_deref()), ("2", Some("new")));
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,17 +1,43 @@
 //! Watches against servers that misbehave, under virtual time: how often they are asked, and what is believed.
 
+use bytes::Bytes;
 use futures::StreamExt;
+use futures::stream::BoxStream;
 use http::{Request, Response, StatusCode};
-use http_body_util::Full;
+use http_body::Frame;
+use http_body_util::{Full, StreamBody};
 use kube::Client;
-use rollcall_controller::watch::{self, Message};
+use rollcall_api::watch::KeptLabels;
+use rollcall_controller::watch::{Message, Watches};
 use rollcall_core::kind::Kind;
+use std::collections::BTreeSet;
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 const EMPTY: &str = r#"{"metadata":{"resourceVersion":"5"},"items":[]}"#;
+
+/// What a pod watch tells.
+fn pods<S, B>(service: S) -> impl futures::Stream<Item = Message> + Unpin
+where
+    S: tower::Service<Request<kube::client::Body>, Response = Response<B>> + Send + Clone + 'static,
+    S::Future: Send,
+    S::Error: Into<tower::BoxError>,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<tower::BoxError>,
+{
+    let watches = Watches {
+        client: Client::new(service, "default"),
+        own_namespace: "own".into(),
+        seed: 7,
+        labels: KeptLabels::by_need(),
+        sequences_listed: CancellationToken::new(),
+    };
+    watches.sequences_listed.cancel();
+    watches.all(&[Kind::Pod]).map(|(_, message)| message)
+}
 
 /// What a pod watch told within `time`, and how many requests of which sort the server saw.
 async fn watched(
@@ -31,14 +57,9 @@ async fn watched(
             }
         };
         let answer = Response::builder().status(status).body(Full::new(body.as_bytes().into()));
-        async move { Ok::<Response<Full<axum::body::Bytes>>, Infallible>(answer.expect("a response")) }
+        async move { Ok::<Response<Full<Bytes>>, Infallible>(answer.expect("a response")) }
     });
-    let client = Client::new(service, "default");
-    let (_, stream) = watch::all(&client, &Kind::of_mode(false), "own", 7)
-        .into_iter()
-        .find(|(kind, _)| *kind == Kind::Pod)
-        .expect("pods");
-    let messages = stream.take_until(tokio::time::sleep(time)).collect().await;
+    let messages = pods(service).take_until(tokio::time::sleep(time)).collect().await;
     (messages, lists.load(Ordering::SeqCst), watches.load(Ordering::SeqCst))
 }
 
@@ -83,4 +104,78 @@ async fn an_answer_without_version_is_no_list() {
         assert!(messages.iter().all(|message| matches!(message, Message::Failed { .. })), "{list}");
         assert!((5..40).contains(&lists) && watches == 0, "{lists} lists in a minute");
     }
+}
+
+/// A server with this many pods of this length. The list takes `slow` for each pod, and counts what was asked of it.
+async fn listed(pods: usize, length: usize, slow: Duration) -> (usize, Vec<usize>, bool) {
+    let asked: Arc<Mutex<Vec<usize>>> = Arc::default();
+    let of_service = asked.clone();
+    let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        let of = |key: &str| query.split('&').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='));
+        let asked = of_service.clone();
+        let number = |text: Option<&str>| text.and_then(|text| text.parse::<usize>().ok());
+        let (limit, begin) = (number(of("limit")), number(of("continue")).unwrap_or_default());
+        async move {
+            let frames: BoxStream<'static, Result<Frame<Bytes>, Infallible>> = match limit {
+                // The watch.
+                None => futures::stream::pending().boxed(),
+                Some(limit) => {
+                    asked.lock().expect("nobody panics").push(limit);
+                    let end = pods.min(begin + limit);
+                    let next = if end < pods { end.to_string() } else { String::new() };
+                    let head =
+                        format!(r#"{{"metadata":{{"resourceVersion":"5","continue":"{next}"}},"items":["#);
+                    let item = move |number: usize| {
+                        let comma = if number > begin { "," } else { "" };
+                        let text = "<".repeat(length);
+                        format!(
+                            r#"{comma}{{"metadata":{{"name":"p{number}","namespace":"n","uid":"{number}","resourceVersion":"4"}},"x":"{text}"}}"#
+                        )
+                    };
+                    let items = futures::stream::iter(begin..end).then(move |number| async move {
+                        tokio::time::sleep(slow).await;
+                        item(number)
+                    });
+                    let texts = futures::stream::iter([head])
+                        .chain(items)
+                        .chain(futures::stream::iter(["]}".into()]));
+                    texts.map(|text: String| Ok(Frame::data(text.into()))).boxed()
+                }
+            };
+            Ok::<_, Infallible>(Response::new(StreamBody::new(frames)))
+        }
+    });
+    let (mut names, mut failed) = (BTreeSet::new(), false);
+    let mut messages = self::pods(service);
+    loop {
+        match messages.next().await.expect("a watch never ends") {
+            Message::Page { items } => names.extend(items.iter().map(|item| item.object.listed())),
+            Message::Ended => break,
+            Message::Failed { .. } => failed = true,
+            _ => {}
+        }
+    }
+    let asked = asked.lock().expect("nobody panics").clone();
+    (names.len(), asked, failed)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_is_too_long_is_asked_for_with_fewer_objects() {
+    let (known, asked, failed) = listed(30, 4 << 20, Duration::ZERO).await;
+    assert_eq!((known, failed), (30, false));
+    assert_eq!(asked[0], 200);
+    assert!(asked[1] <= 3, "as many as fit, at once, and not by halves: {asked:?}");
+    assert!(asked.len() < 40, "{asked:?}");
+    let (known, asked, failed) = listed(1000, 100, Duration::ZERO).await;
+    assert_eq!((known, asked, failed), (1000, vec![200; 5], false), "pages of the usual length");
+    let (known, _, failed) = listed(3, 20 << 20, Duration::ZERO).await;
+    assert_eq!((known, failed), (3, false), "a page of one object is read, however long it is");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_is_too_slow_is_asked_for_with_fewer_objects_and_not_begun_again() {
+    let (known, asked, failed) = listed(300, 10, Duration::from_millis(500)).await;
+    assert_eq!((known, failed), (300, false));
+    assert!(asked.iter().filter(|limit| **limit > 30).count() < 5, "{asked:?}");
 }

@@ -1,6 +1,7 @@
 //! Label selectors: all four operators, with the meaning the API server gives them.
 
 use crate::labels::Labels;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -27,6 +28,11 @@ pub struct Selector {
 impl Selector {
     pub fn matches(&self, labels: &Labels) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(labels))
+    }
+
+    /// The keys of the labels that it looks at, each once.
+    pub fn keys(&self) -> BTreeSet<&Arc<str>> {
+        self.requirements.iter().map(|requirement| &requirement.key).collect()
     }
 
     /// The requirements that name the values they want. One of them is where a claim is looked up.

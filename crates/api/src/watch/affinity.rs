@@ -7,7 +7,21 @@ use rollcall_core::node::{HOSTNAME, Operator, Placement, Requirement, Term, Tole
 use rollcall_core::selector;
 use rollcall_core::sequence::keys;
 use serde::Deserialize;
+use std::cell::Cell;
 use std::collections::BTreeMap;
+
+/// Entries of all the lists of one object that are looked at. Whoever may create a workload may write lists of a megabyte, and
+/// what is looked at is kept.
+const MOST_ENTRIES: usize = 1024;
+
+/// As many of the items as there is room left for.
+fn within<T>(room: &Cell<usize>, items: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+    items.take_while(|_| {
+        let left = room.get();
+        room.set(left.saturating_sub(1));
+        left > 0
+    })
+}
 
 /// The only field of a node that an affinity can ask for.
 const NAME: &str = "metadata.name";
@@ -111,7 +125,7 @@ pub(super) fn constraints(
     let ours = tolerations.iter().filter(|toleration| toleration.is_of_ours());
     NodeConstraints {
         no_tolerations: tolerations.is_empty(),
-        tolerated: ours.map(|toleration| toleration.key.as_str().into()).collect(),
+        tolerated: ours.take(MOST_ENTRIES).map(|toleration| toleration.key.as_str().into()).collect(),
         has_affinity: affinity.is_some(),
         has_node_affinity: affinity.is_some_and(|affinity| affinity.node_affinity.is_some()),
         pin: pin(selector, affinity),
@@ -133,25 +147,27 @@ pub(super) fn placement(
     tolerations: &[TolerationObject],
 ) -> Placement {
     let terms = affinity.and_then(AffinityObject::terms);
+    let room = Cell::new(MOST_ENTRIES);
     Placement {
-        node_selector: selector.into_iter().flatten().collect::<Labels>(),
-        terms: terms.map(|terms| terms.iter().map(TermObject::facts).collect()),
-        tolerations: tolerations.iter().map(TolerationObject::facts).collect(),
+        node_selector: within(&room, selector.into_iter().flatten()).collect::<Labels>(),
+        terms: terms.map(|terms| within(&room, terms.iter()).map(|term| term.facts(&room)).collect()),
+        tolerations: within(&room, tolerations.iter()).map(TolerationObject::facts).collect(),
     }
 }
 
 impl TermObject {
-    fn facts(&self) -> Term {
+    fn facts(&self, room: &Cell<usize>) -> Term {
         let list = |list: &Option<Vec<RequirementObject>>| {
-            list.iter().flatten().map(RequirementObject::facts).collect()
+            within(room, list.iter().flatten()).map(|requirement| requirement.facts(room)).collect()
         };
         Term { labels: list(&self.match_expressions), name: list(&self.match_fields) }
     }
 }
 
 impl RequirementObject {
-    fn facts(&self) -> Requirement {
-        let values = || self.values.iter().flatten().map(|value| value.as_str().into()).collect();
+    fn facts(&self, room: &Cell<usize>) -> Requirement {
+        let values =
+            || within(room, self.values.iter().flatten()).map(|value| value.as_str().into()).collect();
         let number = |otherwise: i64| {
             let first = self.values.iter().flatten().next();
             first.and_then(|value| value.parse().ok()).unwrap_or(otherwise)
@@ -210,6 +226,25 @@ mod tests {
         assert_eq!(of(json!([])), None);
         let selector = [(HOSTNAME.to_owned(), "s".to_owned())].into_iter().collect();
         assert_eq!(pin(Some(&selector), None), Some(Pin::Hostname("s".into())));
+    }
+
+    #[test]
+    fn a_list_of_a_megabyte_is_not_kept_whole() {
+        let values: Vec<String> = (0..3 * MOST_ENTRIES).map(|number| number.to_string()).collect();
+        let zone = json!({ "key": "zone", "operator": "In", "values": values });
+        let terms = vec![json!({ "matchExpressions": [zone] }); 3];
+        let one = json!({ "operator": "Exists" });
+        let tolerations: Vec<TolerationObject> =
+            serde_json::from_value(json!(vec![one; 10])).expect("tolerations");
+        let placement = placement(None, Some(&affinity(json!(terms))), &tolerations);
+        let kept = |term: &Term| match &term.labels[0].operator {
+            Operator::Plain(selector::Operator::In(values)) => values.len(),
+            _ => 0,
+        };
+        let kept: usize =
+            placement.terms.iter().flatten().filter(|term| !term.labels.is_empty()).map(kept).sum();
+        assert!((MOST_ENTRIES / 2..MOST_ENTRIES).contains(&kept), "{kept}");
+        assert_eq!(placement.tolerations.len(), 0, "there was no room left");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `metadata`, as much of it as is used.
 
+use super::{KeptLabels, LabelText};
 use crate::names;
 use jiff::Timestamp;
 use rollcall_core::{
@@ -22,7 +23,7 @@ pub struct Meta {
     pub uid: String,
     pub resource_version: String,
     pub generation: Option<i64>,
-    pub labels: Option<BTreeMap<String, String>>,
+    pub labels: Option<LabelText>,
     pub annotations: Option<Annotations>,
     pub owner_references: Option<Vec<OwnerReference>>,
     pub creation_timestamp: Option<Timestamp>,
@@ -90,10 +91,11 @@ impl Meta {
         self.annotations.as_ref()?.get(key)
     }
 
-    /// Its labels, and where it says itself that it belongs.
-    pub fn labels(&self) -> Labels {
+    /// Those of its labels that are kept, and where it says itself that it belongs.
+    pub fn labels(&self, kept: &KeptLabels) -> Labels {
         let name = self.annotation(names::POD_SEQUENCE_NAME);
-        labels(pairs(self.labels.as_ref()), name, self.annotation(names::POD_SEQUENCE_GROUP))
+        let group = self.annotation(names::POD_SEQUENCE_GROUP);
+        kept.pick(&self.namespace, self.labels.as_ref(), |pairs| labels(pairs, name, group))
     }
 
     /// Those that mean something to us.
@@ -112,10 +114,6 @@ impl Meta {
         let owner = owners.iter().find(|owner| owner.controller == Some(true))?;
         Some(OwnerRef { kind: owner.known_kind(), uid: Uid::new(&owner.uid) })
     }
-}
-
-pub(super) fn pairs(map: Option<&BTreeMap<String, String>>) -> impl Iterator<Item = (&str, &str)> {
-    map.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str()))
 }
 
 /// Labels, and where a pod or a template says that it belongs: the name of a sequence, and the index of a group as it is written

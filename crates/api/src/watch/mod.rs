@@ -2,17 +2,19 @@
 //! above all, is skipped while the text is read and never takes up memory.
 
 mod affinity;
+mod kept_labels;
 mod meta;
 mod namespace;
 mod node;
 mod owner;
 mod pod;
 
+pub use kept_labels::{KeptLabels, LabelText, MOST_LABELS};
 pub use meta::{Meta, labels, owner_kind};
 pub use namespace::NamespaceObject;
 pub use node::{CsiNodeObject, NodeObject, journal_key, journal_text};
 pub use owner::OwnerObject;
-pub use pod::{PodFacts, PodObject};
+pub use pod::PodObject;
 
 use serde::Deserialize;
 

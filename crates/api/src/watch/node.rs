@@ -1,6 +1,6 @@
 //! Nodes and their CSINodes: what a sequence that goes by nodes has to know of them, and what it wrote down there.
 
-use super::{Meta, pod::Condition};
+use super::{LabelText, Meta, pod::Condition};
 use crate::names;
 use jiff::Timestamp;
 use rollcall_core::Uid;
@@ -51,7 +51,7 @@ impl NodeObject {
             uid: metadata.uid(),
             name: metadata.name.as_str().into(),
             version: metadata.version(),
-            labels: metadata.labels.iter().flatten().collect::<Labels>(),
+            labels: metadata.labels.iter().flat_map(LabelText::pairs).collect::<Labels>(),
             taints: spec.taints.iter().flatten().map(TaintObject::facts).collect(),
             conditions: conditions.map(|condition| condition.kind.as_str().into()).collect(),
             resources: offered.map(|(name, _)| name.as_str().into()).collect(),

@@ -1,12 +1,11 @@
 //! The workload kinds, read by one struct: they differ in few fields.
 
 use super::meta::{self, Annotations, REVISION};
-use super::{Meta, pod};
+use super::{KeptLabels, LabelText, Meta, pod};
 use crate::names;
 use rollcall_core::facts::{Job, Owner, OwnerKind};
 use rollcall_core::labels::Labels;
 use serde::Deserialize;
-use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Deserialize)]
 pub struct OwnerObject {
@@ -37,15 +36,15 @@ struct Template {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct TemplateMeta {
-    labels: Option<BTreeMap<String, String>>,
+    labels: Option<LabelText>,
     annotations: Option<Annotations>,
 }
 
 impl TemplateMeta {
-    fn labels(&self) -> Labels {
+    fn labels(&self, namespace: &str, kept: &KeptLabels) -> Labels {
         let annotation = |key: &str| self.annotations.as_ref().and_then(|annotations| annotations.get(key));
         let (name, group) = (annotation(names::POD_SEQUENCE_NAME), annotation(names::POD_SEQUENCE_GROUP));
-        meta::labels(meta::pairs(self.labels.as_ref()), name, group)
+        kept.pick(namespace, self.labels.as_ref(), |pairs| meta::labels(pairs, name, group))
     }
 }
 
@@ -59,8 +58,12 @@ struct OwnerStatus {
 }
 
 impl OwnerObject {
-    /// Items of a list do not say their kind, so the one who asked for the list does.
+    /// With all labels of its template. Items of a list do not say their kind, so the one who asked for the list does.
     pub fn facts(&self, kind: OwnerKind) -> Owner {
+        self.facts_keeping(kind, &KeptLabels::all())
+    }
+
+    pub fn facts_keeping(&self, kind: OwnerKind, labels: &KeptLabels) -> Owner {
         let OwnerObject { metadata, spec, status } = self;
         Owner {
             uid: metadata.uid(),
@@ -70,7 +73,7 @@ impl OwnerObject {
             version: metadata.version(),
             parent: metadata.controller(),
             created: metadata.created(),
-            template_labels: spec.template.metadata.labels(),
+            template_labels: spec.template.metadata.labels(&metadata.namespace, labels),
             desired: self.desired(kind),
             revision: metadata.annotation(REVISION).map(Into::into),
             job: (kind == OwnerKind::Job).then(|| Job {

@@ -1,14 +1,17 @@
 //! Pods: the fields from which it is known whether one is held, starting, ready, finished, and what is wrong.
 
-use super::Meta;
 use super::affinity::{self, AffinityObject, TolerationObject};
+use super::{KeptLabels, Meta};
 use crate::names;
 use jiff::Timestamp;
 use rollcall_core::facts::{NodeConstraints, Pod, PodPhase, Trouble};
 use rollcall_core::node::Placement;
+use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
+
+/// Gates of one pod that are looked at: what stands behind so many others is not ours to open.
+const MOST_GATES: usize = 64;
 
 #[derive(Clone, Debug, Deserialize)]
 pub struct PodObject {
@@ -132,18 +135,13 @@ struct Terminated {
     reason: Option<String>,
 }
 
-/// A pod that is read straight into its facts: of a list of thousands no more than one is ever there as an object.
-#[derive(Clone, Debug)]
-pub struct PodFacts(pub Pod);
-
-impl<'de> Deserialize<'de> for PodFacts {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(PodFacts(PodObject::deserialize(deserializer)?.facts()))
-    }
-}
-
 impl PodObject {
+    /// With all its labels.
     pub fn facts(&self) -> Pod {
+        self.facts_keeping(&KeptLabels::all())
+    }
+
+    pub fn facts_keeping(&self, labels: &KeptLabels) -> Pod {
         let PodObject { metadata, spec, status } = self;
         let conditions = status.conditions.as_deref().unwrap_or_default();
         let ready = condition(conditions, "Ready");
@@ -154,9 +152,9 @@ impl PodObject {
             namespace: metadata.namespace.as_str().into(),
             name: metadata.name.as_str().into(),
             version: metadata.version(),
-            labels: metadata.labels(),
+            labels: metadata.labels(labels),
             owner: metadata.controller(),
-            gates: gates.map(|gate| gate.name.as_str().into()).collect(),
+            gates: gates.take(MOST_GATES).map(|gate| gate.name.as_str().into()).collect(),
             node: spec.node_name.as_deref().filter(|node| !node.is_empty()).map(Into::into),
             constraints: self.constraints().kept(),
             phase: self.phase(),

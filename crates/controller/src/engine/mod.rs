@@ -12,6 +12,7 @@
 mod answers;
 mod features;
 mod news;
+mod rereads;
 mod send;
 
 use crate::act;
@@ -26,12 +27,14 @@ use crate::sequence::{Gauges, Notes};
 use crate::shared::Shared;
 use crate::slots::{Lane, Slots};
 use crate::statuses::Statuses;
-use crate::watch::{self, Message};
+use crate::watch::Watches;
 use crate::{Config, LeaseLost};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, FuturesUnordered, SelectAll, StreamExt};
 use kube::Client;
+use rereads::Rereads;
+use rollcall_api::watch::KeptLabels;
 use rollcall_core::Uid;
 use rollcall_core::cluster::Target;
 use rollcall_core::decision::{Action, Decision};
@@ -120,6 +123,8 @@ pub struct Engine {
     /// Pods with a write whose outcome is unknown, by when to look at them.
     unknown_outcome: BTreeSet<(Instant, Uid)>,
     repeats: Repeats,
+    watches: Watches,
+    rereads: Rereads,
     leading_until: Option<Instant>,
     lease_version: Option<String>,
     sent: u32,
@@ -129,6 +134,13 @@ pub struct Engine {
 
 impl Engine {
     pub fn new(client: Client, config: Config, clock: Clock, shared: Arc<Shared>) -> Engine {
+        let watches = Watches {
+            client: client.clone(),
+            own_namespace: config.namespace.clone(),
+            seed: config.seed,
+            labels: KeptLabels::by_need(),
+            sequences_listed: CancellationToken::new(),
+        };
         let kept: Vec<usize> = Feature::ALL.iter().map(|feature| feature.kept_slots()).collect();
         Engine {
             client,
@@ -145,6 +157,8 @@ impl Engine {
             listing: BTreeMap::new(),
             unknown_outcome: BTreeSet::new(),
             repeats: Repeats::default(),
+            watches,
+            rereads: Rereads::default(),
             // Without an election everybody leads, for ever.
             leading_until: None,
             lease_version: None,
@@ -163,13 +177,11 @@ impl Engine {
         let mut news = news.fuse();
         let kinds = self.index.kinds();
         self.shared.health.watching(&kinds);
-        let watches = watch::all(&self.client, &kinds, &self.config.namespace, self.config.seed);
-        let tagged =
-            |(kind, stream): (Kind, BoxStream<'static, Message>)| stream.map(move |m| (kind, m)).boxed();
-        let mut watches: SelectAll<BoxStream<'static, (Kind, Message)>> =
-            watches.into_iter().map(tagged).collect();
+        let mut watches = self.watches.all(&kinds);
+        let mut rereads = SelectAll::new();
         loop {
             self.work();
+            rereads.extend(self.rereads.take_begun());
             let next = self.next_moment();
             tokio::select! {
                 biased;
@@ -177,6 +189,7 @@ impl Engine {
                 Some(lease) = news.next() => self.lease(lease)?,
                 Some(done) = self.next_answer() => self.answered(done),
                 Some((kind, message)) = watches.next() => self.heard(kind, message),
+                Some(read) = rereads.next() => self.read_again(read),
                 () = tokio::time::sleep_until(next) => {}
             }
             // Whatever else is ready now belongs to the same picture.
@@ -185,6 +198,8 @@ impl Engine {
                     self.answered(done);
                 } else if let Some(Some((kind, message))) = watches.next().now_or_never() {
                     self.heard(kind, message);
+                } else if let Some(Some(read)) = rereads.next().now_or_never() {
+                    self.read_again(read);
                 } else {
                     break;
                 }
@@ -266,6 +281,7 @@ impl Engine {
     /// Everything that can be done now without waiting.
     fn work(&mut self) {
         let now = Instant::now();
+        self.want_labels();
         let (touched, synced) = (self.index.take_touched(), self.index.is_synced());
         if self.config.full {
             self.update_admission_roster(&touched, synced);
@@ -299,6 +315,9 @@ impl Engine {
     }
 
     fn decide(&mut self, key: Key, since: Instant, now: Instant) {
+        if self.is_being_read(key) {
+            return;
+        }
         let at = self.clock.now();
         let free = self.slots.free_for(Some(key.lane()));
         let budget = if self.config.dry_run { usize::MAX } else { free };

@@ -35,6 +35,10 @@ impl Engine {
                     memory::give_back();
                 }
                 self.listed(kind);
+                if kind == Kind::Sequence {
+                    self.want_labels();
+                    self.watches.sequences_listed.cancel();
+                }
                 tracing::debug!(kind = kind.as_str(), number, "listed");
             }
             Message::Applied { item } => self.apply(item),

@@ -35,11 +35,11 @@ impl Engine {
     }
 
     fn patch_pod(&mut self, key: Key, patch: PodPatch, since: Instant) {
-        let (client, target) = (self.client.clone(), patch.target());
+        let (client, target, labels) = (self.client.clone(), patch.target(), self.watches.labels.clone());
         if !planted(Bug::SentAgain) {
             self.index.pod_write_sent(&target, patch.effect());
         }
-        let write = async move { act::patch_pod(&client, &patch).await };
+        let write = async move { act::patch_pod(&client, &patch, &labels).await };
         self.push(Some(key), Verb::PatchPod, target, since, write);
     }
 
@@ -144,8 +144,8 @@ impl Engine {
             }
             let Some(pod) = self.index.cluster.pod(uid) else { continue };
             let target = Target::of_pod(pod);
-            let (client, asked) = (self.client.clone(), target.clone());
-            let get = async move { act::get_pod(&client, &asked).await };
+            let (client, asked, labels) = (self.client.clone(), target.clone(), self.watches.labels.clone());
+            let get = async move { act::get_pod(&client, &asked, &labels).await };
             self.push(None, Verb::GetPod, target, now, get);
         }
     }

@@ -106,6 +106,16 @@ impl Cluster {
         self.template_labels.candidates(namespace, selector)
     }
 
+    /// The next view of a pod or a workload counts as newer, whatever its version.
+    pub fn forget_version_of(&mut self, uid: Uid) {
+        if let Some(entry) = self.pods.get_mut(&uid) {
+            entry.pod.version = 0;
+        }
+        if let Some(entry) = self.owners.get_mut(&uid) {
+            entry.owner.version = 0;
+        }
+    }
+
     /// What is known of a kind comes from another time than the list that begins: every view counts as newer.
     pub fn forget_versions(&mut self, kind: Kind) {
         match kind {

@@ -85,23 +85,38 @@ impl Index {
         self.cluster.freshness.set_newest(newest);
     }
 
+    /// Takes in an object that was read again because more of its labels are wanted than before: the same version may say more
+    /// now. It does not tell how far the watch has come, either.
+    pub fn apply_read_again(&mut self, object: Object) {
+        if self.known_version(&object) == Some(object.version()) {
+            match &object {
+                Object::Pod(pod) => self.cluster.forget_version_of(pod.uid),
+                Object::Owner(owner) => self.cluster.forget_version_of(owner.uid),
+                // Of nothing else are labels left out.
+                Object::Namespace(_) | Object::Sequence(_) | Object::Note(_) => {}
+                Object::Node(_) | Object::Drivers(_) => {}
+            }
+        }
+        self.apply_answer(object);
+    }
+
+    fn known_version(&self, object: &Object) -> Option<u64> {
+        match object {
+            Object::Pod(pod) => self.cluster.pod(pod.uid).map(|known| known.version),
+            Object::Owner(owner) => self.cluster.owner(owner.uid).map(|known| known.version),
+            Object::Namespace(there) => self.cluster.namespace(&there.name).map(|known| known.version),
+            Object::Sequence(there) => self.sequences.get(there.uid).map(|known| known.sequence.version),
+            Object::Note(note) => self.sequences.note(note.sequence).map(|known| known.version),
+            Object::Node(node) => self.cluster.node(&node.name).map(|known| known.version),
+            Object::Drivers(there) => self.cluster.drivers_on(&there.node).map(|known| known.version),
+        }
+    }
+
     /// Whether something newer is known than this: a late word about an object of which there is another one under its name by
     /// now. Who is known by a uid is gone for ever.
     pub fn knows_newer(&self, object: &Object) -> bool {
-        let (known, version) = match object {
-            Object::Namespace(gone) => {
-                (self.cluster.namespace(&gone.name).map(|known| known.version), gone.version)
-            }
-            Object::Note(gone) => {
-                (self.sequences.note(gone.sequence).map(|known| known.version), gone.version)
-            }
-            Object::Node(gone) => (self.cluster.node(&gone.name).map(|known| known.version), gone.version),
-            Object::Drivers(gone) => {
-                (self.cluster.drivers_on(&gone.node).map(|known| known.version), gone.version)
-            }
-            Object::Pod(_) | Object::Owner(_) | Object::Sequence(_) => return false,
-        };
-        known.is_some_and(|known| known > version)
+        let by_uid = matches!(object, Object::Pod(_) | Object::Owner(_) | Object::Sequence(_));
+        !by_uid && self.known_version(object).is_some_and(|known| known > object.version())
     }
 
     /// An object is gone.
@@ -336,6 +351,18 @@ impl Index {
 }
 
 impl Object {
+    pub fn version(&self) -> u64 {
+        match self {
+            Object::Pod(pod) => pod.version,
+            Object::Owner(owner) => owner.version,
+            Object::Namespace(namespace) => namespace.version,
+            Object::Sequence(sequence) => sequence.version,
+            Object::Note(note) => note.version,
+            Object::Node(node) => node.version,
+            Object::Drivers(drivers) => drivers.version,
+        }
+    }
+
     pub fn listed(&self) -> Listed {
         match self {
             Object::Pod(pod) => Listed::Uid(pod.uid),

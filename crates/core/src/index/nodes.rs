@@ -67,7 +67,6 @@ impl Index {
     /// so an unknown outcome is as good as none.
     pub fn mark_answered(&mut self, node: &Arc<str>, answer: Option<Node>) {
         self.sequences.mark_answered(node, &mut self.touched);
-        self.sweep();
         let known = self.cluster.node(node).map(|known| known.uid);
         if let Some(node) = answer.filter(|node| known == Some(node.uid)) {
             self.apply_answer(Object::Node(node));

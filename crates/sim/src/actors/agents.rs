@@ -17,7 +17,7 @@ use crate::server::pods::set_condition;
 use crate::store::{Change, Key};
 use jiff::Timestamp;
 use rollcall_api::sequence::SequenceObject;
-use rollcall_api::watch::{PodFacts, owner_kind};
+use rollcall_api::watch::{PodObject, owner_kind};
 use rollcall_core::Uid;
 use rollcall_core::roster::{Claimant, NewPod, PodOwner};
 use rollcall_core::sequence::keys;
@@ -195,7 +195,7 @@ fn registrar_of(pod: &Value) -> Option<String> {
 
 /// What sequences wait for, beyond its pods, where this pod is in the group.
 fn asked_of(cluster: &Cluster, pod: &Value) -> Vec<Shown> {
-    let Ok(PodFacts(facts)) = PodFacts::deserialize(pod) else { return Vec::new() };
+    let Ok(facts) = PodObject::deserialize(pod).map(|pod| pod.facts()) else { return Vec::new() };
     let owners = pod["metadata"]["ownerReferences"].as_array().into_iter().flatten();
     let owner = owners.filter(|owner| owner["controller"] == true).find_map(|owner| {
         let text = |field: &str| owner[field].as_str();

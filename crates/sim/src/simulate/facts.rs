@@ -3,7 +3,7 @@
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use rollcall_api::sequence::SequenceObject;
-use rollcall_api::watch::{CsiNodeObject, NamespaceObject, NodeObject, OwnerObject, PodFacts};
+use rollcall_api::watch::{CsiNodeObject, NamespaceObject, NodeObject, OwnerObject, PodObject};
 use rollcall_core::facts::{OwnerKind, Pod};
 use rollcall_core::index::{Index, Object};
 use rollcall_core::sequence::Sequence;
@@ -44,7 +44,7 @@ pub fn index(cluster: &Cluster) -> Index {
 }
 
 pub fn pods(cluster: &Cluster) -> impl Iterator<Item = Pod> {
-    each::<PodFacts>(cluster, Kind::Pod).map(|facts| facts.0)
+    each::<PodObject>(cluster, Kind::Pod).map(|pod| pod.facts())
 }
 
 /// The objects of a kind, as far as they can be read.

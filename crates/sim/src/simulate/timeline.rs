@@ -5,7 +5,7 @@ use crate::kinds::Kind;
 use crate::report::{PodState, Span};
 use crate::store::{Change, Observer};
 use jiff::Timestamp;
-use rollcall_api::watch::PodFacts;
+use rollcall_api::watch::PodObject;
 use rollcall_core::facts::Pod;
 use serde::Deserialize;
 use serde_json::Value;
@@ -125,7 +125,7 @@ impl State {
         let place = match self.by_uid.get(pod.uid()) {
             Some(place) => *place,
             None => {
-                let Ok(PodFacts(facts)) = PodFacts::deserialize(&pod.value) else { return };
+                let Ok(facts) = PodObject::deserialize(&pod.value).map(|pod| pod.facts()) else { return };
                 self.last_progress = at;
                 let owner = controller(pod).map(|(kind, name, uid)| match self.parents.get(&uid) {
                     Some(parent) => parent.clone(),

@@ -23,6 +23,8 @@ pub const MEMBERSHIP_KEY: &str = "podsequence.example.com/belongs to";
 #[derive(Debug, Default)]
 pub struct Claims {
     namespaces: BTreeMap<Arc<str>, InNamespace>,
+    /// Namespaces in which a selector names a key that none named before.
+    with_new_keys: BTreeSet<Arc<str>>,
 }
 
 #[derive(Debug, Default)]
@@ -31,6 +33,8 @@ struct InNamespace {
     by_pair: BTreeMap<Pair, Vec<(Claim, Arc<Spec>)>>,
     others: Vec<(Claim, Arc<Spec>)>,
     by_workload: BTreeMap<WorkloadRef, Vec<Claim>>,
+    /// The keys of labels that selectors name, and how many groups do.
+    keys: BTreeMap<Arc<str>, u32>,
     /// By what pods say themselves; only groups with a selector, of sequences in the same namespace, can be meant.
     by_annotation: BTreeMap<Arc<str>, Claim>,
 }
@@ -55,14 +59,23 @@ impl Claims {
                         here.by_name.entry(name.clone()).or_default().push(claim);
                     }
                 }
-                Members::Selector(selector) => match anchor(selector) {
-                    Some(pairs) => {
-                        for pair in pairs {
-                            here.by_pair.entry(pair).or_default().push((claim, spec.clone()));
+                Members::Selector(selector) => {
+                    for key in selector.keys() {
+                        let groups = here.keys.entry(key.clone()).or_default();
+                        *groups += 1;
+                        if *groups == 1 {
+                            self.with_new_keys.insert(spec.pod_namespace.clone());
                         }
                     }
-                    None => here.others.push((claim, spec.clone())),
-                },
+                    match anchor(selector) {
+                        Some(pairs) => {
+                            for pair in pairs {
+                                here.by_pair.entry(pair).or_default().push((claim, spec.clone()));
+                            }
+                        }
+                        None => here.others.push((claim, spec.clone())),
+                    }
+                }
                 Members::Workload(workload) => {
                     here.by_workload.entry(workload.clone()).or_default().push(claim);
                 }
@@ -80,6 +93,12 @@ impl Claims {
                     }
                 }
                 Members::Selector(selector) => {
+                    for key in selector.keys() {
+                        if let Some(groups) = here.keys.get_mut(key) {
+                            *groups -= 1;
+                        }
+                    }
+                    here.keys.retain(|_, groups| *groups > 0);
                     for pair in anchor(selector).unwrap_or_default() {
                         drop_claims(&mut here.by_pair, &pair, |(claim, _)| claim.sequence != sequence);
                     }
@@ -103,7 +122,7 @@ impl Claims {
 
     /// The sequences that claim anything in a namespace.
     pub fn sequences_in(&self, namespace: &str) -> BTreeSet<Uid> {
-        let Some(InNamespace { by_name, by_pair, others, by_workload, by_annotation: _ }) =
+        let Some(InNamespace { by_name, by_pair, others, by_workload, keys: _, by_annotation: _ }) =
             self.namespaces.get(namespace)
         else {
             return BTreeSet::new();
@@ -111,6 +130,16 @@ impl Claims {
         let by_selector = by_pair.values().flatten().chain(others).map(|(claim, _)| claim);
         let named = by_name.values().flatten().chain(by_workload.values().flatten());
         named.chain(by_selector).map(|claim| claim.sequence).collect()
+    }
+
+    /// The keys of labels that selectors name in a namespace: of no other label is anything known, if it is read by need.
+    pub fn label_keys(&self, namespace: &str) -> impl Iterator<Item = &Arc<str>> {
+        self.namespaces.get(namespace).into_iter().flat_map(|here| here.keys.keys())
+    }
+
+    /// The namespaces in which a selector names a key that none named before, since the last call.
+    pub fn take_namespaces_with_new_keys(&mut self) -> BTreeSet<Arc<str>> {
+        std::mem::take(&mut self.with_new_keys)
     }
 
     /// Whether anybody names a workload there, so that claims depend on who owns a pod.

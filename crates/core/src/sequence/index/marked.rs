@@ -100,6 +100,9 @@ impl Sequences {
     pub fn mark_answered(&mut self, node: &Arc<str>, touched: &mut Touched) {
         touched.sequences(self.marked.writing.remove(node));
         touched.sequences(self.node_scoped());
+        // Also who is gone, and has something to take off.
+        let left = self.marked.by_sequence.iter().filter(|(_, left)| left.nodes.contains(node));
+        touched.sequences(left.map(|(sequence, _)| *sequence));
     }
 }
 

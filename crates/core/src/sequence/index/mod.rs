@@ -108,6 +108,21 @@ impl Sequences {
         self.node_scoped_since
     }
 
+    /// The keys of labels that selectors name in a namespace.
+    pub fn label_keys(&self, namespace: &str) -> impl Iterator<Item = &Arc<str>> {
+        self.claims.label_keys(namespace)
+    }
+
+    /// The namespaces in which a selector names a key that none named before, since the last call.
+    pub fn take_namespaces_with_new_keys(&mut self) -> BTreeSet<Arc<str>> {
+        self.claims.take_namespaces_with_new_keys()
+    }
+
+    /// The sequences that claim anything in a namespace.
+    pub fn claiming_in(&self, namespace: &str) -> BTreeSet<Uid> {
+        self.claims.sequences_in(namespace)
+    }
+
     pub fn apply(&mut self, cluster: &mut Cluster, mut sequence: Sequence, touched: &mut Touched) {
         let uid = sequence.uid;
         touched.sequence(uid);

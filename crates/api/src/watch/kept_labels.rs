@@ -1,0 +1,165 @@
+//! Labels by need. Whoever may create pods may give each of them tens of thousands of labels; to keep them all would be to let
+//! him fill our memory. So of pods and workloads only the labels are kept whose key some selector names in that namespace.
+
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// Labels of one object that are kept at most. A selector rarely names more than two keys.
+pub const MOST_LABELS: usize = 64;
+
+/// Which labels are kept. Clones share.
+#[derive(Clone, Debug, Default)]
+pub struct KeptLabels(Option<Arc<RwLock<ByNamespace>>>);
+
+type ByNamespace = BTreeMap<Arc<str>, BTreeSet<Arc<str>>>;
+
+impl KeptLabels {
+    /// Every label: for who looks at a cluster once.
+    pub fn all() -> KeptLabels {
+        KeptLabels(None)
+    }
+
+    /// None, until keys are named.
+    pub fn by_need() -> KeptLabels {
+        KeptLabels(Some(Arc::default()))
+    }
+
+    /// These keys are wanted in a namespace from now on, and no others.
+    pub fn set(&self, namespace: &Arc<str>, keys: BTreeSet<Arc<str>>) {
+        let Some(shared) = &self.0 else { return };
+        let mut namespaces = shared.write().unwrap_or_else(PoisonError::into_inner);
+        match keys.is_empty() {
+            true => drop(namespaces.remove(namespace)),
+            false => drop(namespaces.insert(namespace.clone(), keys)),
+        }
+    }
+
+    /// Those of an object that are kept.
+    pub(super) fn pick<'a, T>(
+        &self,
+        namespace: &str,
+        labels: Option<&'a LabelText>,
+        take: impl FnOnce(&mut dyn Iterator<Item = (&'a str, &'a str)>) -> T,
+    ) -> T {
+        let mut all = labels.into_iter().flat_map(LabelText::pairs);
+        let Some(shared) = &self.0 else { return take(&mut all) };
+        let namespaces = shared.read().unwrap_or_else(PoisonError::into_inner);
+        match namespaces.get(namespace) {
+            Some(keys) => take(&mut all.filter(|(key, _)| keys.contains(*key)).take(MOST_LABELS)),
+            None => take(&mut std::iter::empty()),
+        }
+    }
+}
+
+/// The labels of an object as they were read: one text, which takes no more room than they took in the answer.
+#[derive(Clone, Debug, Default)]
+pub struct LabelText {
+    text: String,
+    /// Where each key and each value ends.
+    ends: Vec<u32>,
+}
+
+impl LabelText {
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let begins = std::iter::once(0).chain(self.ends.iter().copied());
+        let mut parts = begins.zip(&self.ends).map(|(begin, end)| &self.text[begin as usize..*end as usize]);
+        std::iter::from_fn(move || Some((parts.next()?, parts.next()?)))
+    }
+
+    fn push(&mut self, part: &str) {
+        self.text.push_str(part);
+        self.ends.push(self.text.len() as u32);
+    }
+}
+
+impl<'de> Deserialize<'de> for LabelText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs;
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = LabelText;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("labels")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<LabelText, A::Error> {
+                let mut labels = LabelText::default();
+                while map.next_key_seed(Part(&mut labels))?.is_some() {
+                    map.next_value_seed(Part(&mut labels))?;
+                }
+                Ok(labels)
+            }
+        }
+        deserializer.deserialize_map(Pairs)
+    }
+}
+
+/// Reads a key or a value to the end of the text.
+struct Part<'a>(&'a mut LabelText);
+
+impl<'de> serde::de::DeserializeSeed<'de> for Part<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Part<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E>(self, part: &str) -> Result<(), E> {
+        self.0.push(part);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(labels: &KeptLabels, namespace: &str, text: &LabelText) -> Vec<(String, String)> {
+        labels.pick(namespace, Some(text), |pairs| {
+            pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+        })
+    }
+
+    #[test]
+    fn labels_are_read_as_they_are_written() {
+        for given in [vec![], vec![("a", "")], vec![("a", "1"), ("b/c", "ä"), ("", "2")]] {
+            let json =
+                serde_json::to_string(&given.iter().copied().collect::<BTreeMap<_, _>>()).expect("JSON");
+            let text: LabelText = serde_json::from_str(&json).expect("labels");
+            let mut sorted = given.clone();
+            sorted.sort_unstable();
+            assert_eq!(text.pairs().collect::<Vec<_>>(), sorted);
+        }
+        assert!(serde_json::from_str::<LabelText>(r#"{"a":1}"#).is_err());
+    }
+
+    #[test]
+    fn only_what_is_wanted_in_that_namespace_is_kept_and_not_without_end() {
+        let text: LabelText = serde_json::from_str(r#"{"app":"web","tier":"db"}"#).expect("labels");
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(kept(&KeptLabels::all(), "shop", &text).len(), 2);
+        let by_need = KeptLabels::by_need();
+        assert_eq!(kept(&by_need, "shop", &text), []);
+        by_need.clone().set(&"shop".into(), ["tier".into(), "zone".into()].into());
+        assert_eq!(kept(&by_need, "shop", &text), [pair("tier", "db")]);
+        assert_eq!(kept(&by_need, "other", &text), []);
+        by_need.set(&"shop".into(), BTreeSet::new());
+        assert_eq!(kept(&by_need, "shop", &text), []);
+        let keys: BTreeSet<Arc<str>> = (0..100).map(|number| format!("k{number}").into()).collect();
+        let all: BTreeMap<&str, &str> = keys.iter().map(|key| (&**key, "")).collect();
+        let many: LabelText = serde_json::from_value(serde_json::json!(all)).expect("labels");
+        by_need.set(&"shop".into(), keys);
+        assert_eq!(kept(&by_need, "shop", &many).len(), MOST_LABELS);
+    }
+}

@@ -1,0 +1,99 @@
+//! Labels are read by need, so when a selector names a key that none named before, its namespace has to be read once more. Until
+//! that is done, nobody knows who the members of the sequences there are, and nothing is decided about them. Other namespaces do
+//! not notice.
+
+use super::Engine;
+use crate::metrics::ByKind;
+use crate::watch::Message;
+use futures::stream::{BoxStream, StreamExt};
+use rollcall_core::key::Key;
+use rollcall_core::kind::Kind;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// Namespaces that are read at the same time: a large one must not keep the others waiting.
+const AT_ONCE: usize = 4;
+
+#[derive(Default)]
+pub struct Rereads {
+    waiting: VecDeque<Arc<str>>,
+    begun: Vec<BoxStream<'static, Read>>,
+    reading: BTreeSet<Arc<str>>,
+}
+
+/// News of a namespace that is read once more; no message when it has been read.
+pub struct Read {
+    namespace: Arc<str>,
+    message: Option<(Kind, Message)>,
+}
+
+impl Rereads {
+    /// Whether what is known of a namespace lacks labels that are asked for.
+    fn lacks(&self, namespace: &Arc<str>) -> bool {
+        self.reading.contains(namespace) || self.waiting.contains(namespace)
+    }
+
+    /// What was begun since the last call, to be driven by the loop.
+    pub fn take_begun(&mut self) -> Vec<BoxStream<'static, Read>> {
+        std::mem::take(&mut self.begun)
+    }
+}
+
+impl Engine {
+    /// Has the labels read that selectors ask for.
+    pub(super) fn want_labels(&mut self) {
+        for namespace in self.index.sequences.take_namespaces_with_new_keys() {
+            let keys = self.index.sequences.label_keys(&namespace).cloned().collect();
+            self.watches.labels.set(&namespace, keys);
+            // Before the sequences are known nothing has been read that has labels.
+            let begun = self.watches.sequences_listed.is_cancelled();
+            if begun && !self.rereads.waiting.contains(&namespace) {
+                self.rereads.waiting.push_back(namespace);
+            }
+        }
+        while self.rereads.reading.len() < AT_ONCE {
+            // One that is being read without the new key is read again when that is done.
+            let ready = |namespace: &Arc<str>| !self.rereads.reading.contains(namespace);
+            let Some(place) = self.rereads.waiting.iter().position(ready) else { return };
+            let Some(namespace) = self.rereads.waiting.remove(place) else { return };
+            let (of, ended) = (namespace.clone(), namespace.clone());
+            let messages = self.watches.read_again(&namespace);
+            let messages =
+                messages.map(move |message| Read { namespace: of.clone(), message: Some(message) });
+            let end = futures::stream::once(async move { Read { namespace: ended, message: None } });
+            self.rereads.begun.push(messages.chain(end).boxed());
+            self.rereads.reading.insert(namespace);
+        }
+    }
+
+    /// Whether a key has to wait until its namespace has been read.
+    pub(super) fn is_being_read(&self, key: Key) -> bool {
+        let namespace = match key {
+            Key::Sequence(uid) => self.index.sequences.get(uid).and_then(|entry| entry.spec()),
+        };
+        namespace.is_some_and(|spec| self.rereads.lacks(&spec.pod_namespace))
+    }
+
+    pub(super) fn read_again(&mut self, read: Read) {
+        let Read { namespace, message } = read;
+        match message {
+            Some((_, Message::Page { items })) => {
+                items.into_iter().for_each(|item| self.index.apply_read_again(item.object));
+            }
+            Some((kind, Message::Failed { failure })) => {
+                self.shared.metrics.watch_failures.get_or_create(&ByKind { kind: kind.as_str() }).inc();
+                tracing::warn!(kind = kind.as_str(), %namespace, %failure, "a namespace could not be read again, and will be");
+            }
+            Some(_) => {}
+            None => {
+                tracing::debug!(%namespace, "read again for the labels that are asked for now");
+                self.rereads.reading.remove(&namespace);
+                let now = Instant::now();
+                for sequence in self.index.sequences.claiming_in(&namespace) {
+                    self.queue.add(Key::Sequence(sequence), now);
+                }
+            }
+        }
+    }
+}
