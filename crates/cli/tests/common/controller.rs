@@ -107,6 +107,11 @@ impl Controller {
         .with_context(|| self.log())
     }
 
+    /// The number of its process.
+    pub fn id(&self) -> Result<u32> {
+        Ok(self.child.as_ref().context("the controller does not run")?.id())
+    }
+
     /// Its exit status, if it has ended by itself.
     pub fn exited(&mut self) -> Result<Option<ExitStatus>> {
         match &mut self.child {

@@ -1,0 +1,165 @@
+//! Tenants who want the controller dead: whatever somebody may create who may create pods and workloads and nothing else, it
+//! lives in the memory that the shipped Deployment gives it, and the sequences of others go on. `HOSTILE_OBJECTS` says how many
+//! there are of each sort.
+
+mod common;
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use common::make::{deployment, named, sequence};
+use common::*;
+
+/// What the shipped Deployment allows.
+const MEMORY: u64 = 256 << 20;
+/// Enough to kill a controller that keeps everything: it took 16 pods of 40,000 labels, or a page of 20 large pods.
+const OBJECTS: usize = 16;
+const LABELS: usize = 60_000;
+const LARGE: usize = 1_350_000;
+
+/// Objects of each sort. Gated by somebody else, so that they cost no node anything.
+fn objects() -> usize {
+    std::env::var("HOSTILE_OBJECTS").ok().and_then(|number| number.parse().ok()).unwrap_or(OBJECTS)
+}
+
+/// Bounds the memory of a process: by a control group where there is one, else only looks at it.
+struct Cage {
+    group: Option<PathBuf>,
+    process: u32,
+}
+
+impl Cage {
+    fn around(process: u32) -> Result<Cage> {
+        let group = PathBuf::from(format!("/sys/fs/cgroup/memory/rollcall-test-{process}"));
+        let confine = || -> std::io::Result<()> {
+            std::fs::create_dir(&group)?;
+            std::fs::write(group.join("memory.limit_in_bytes"), MEMORY.to_string())?;
+            std::fs::write(group.join("cgroup.procs"), process.to_string())
+        };
+        Ok(Cage { group: confine().is_ok().then(|| group.clone()), process })
+    }
+
+    /// The most that it has ever used.
+    fn peak(&self) -> Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")).context("no VmHWM")?;
+        Ok(kilobytes.trim().parse::<u64>()? << 10)
+    }
+
+    fn check(&self, after: &str) -> Result<()> {
+        let peak = self.peak().with_context(|| format!("{after}: the controller is gone"))?;
+        eprintln!("{after}: peak {} MiB, confined: {}", peak >> 20, self.group.is_some());
+        anyhow::ensure!(peak < MEMORY, "{after}: {} MiB", peak >> 20);
+        Ok(())
+    }
+}
+
+impl Drop for Cage {
+    fn drop(&mut self) {
+        // Empty by now, or soon; what is left of it is a folder without a process.
+        self.group.take().map(std::fs::remove_dir);
+    }
+}
+
+fn many_labels(offset: usize) -> Value {
+    let letters = b"abcdefghijklmnopqrstuvwxyz0123456789";
+    let key = |number: usize| -> String {
+        (0..4).map(|place| letters[number / 36usize.pow(place) % 36] as char).collect()
+    };
+    let labels = (0..LABELS).map(|number| (key(number * 7 + offset), Value::from("")));
+    labels.collect::<serde_json::Map<_, _>>().into()
+}
+
+fn gated(mut pod: Value) -> Value {
+    pod["spec"]["schedulingGates"] = json!([{ "name": "hostile.example/never" }]);
+    pod
+}
+
+fn labelled_pod(number: usize) -> Value {
+    let mut pod = gated(pod(&format!("labels-{number}")));
+    pod["metadata"]["labels"] = many_labels(number);
+    pod
+}
+
+/// Go writes each of these bytes as six.
+fn large_env() -> Value {
+    json!([{ "name": "X", "value": "<".repeat(LARGE) }])
+}
+
+fn large_pod(number: usize) -> Value {
+    let mut pod = gated(pod(&format!("large-{number}")));
+    pod["spec"]["containers"][0]["env"] = large_env();
+    pod
+}
+
+fn labelled_deployment(number: usize) -> Value {
+    let mut deployment = deployment(&format!("labels-{number}"), 0);
+    let own = deployment["spec"]["template"]["metadata"]["labels"].take();
+    let mut labels = many_labels(number);
+    labels.as_object_mut().expect("labels").extend(own.as_object().cloned().unwrap_or_default());
+    deployment["spec"]["template"]["metadata"]["labels"] = labels;
+    deployment
+}
+
+fn large_deployment(number: usize) -> Value {
+    let mut deployment = deployment(&format!("large-{number}"), 0);
+    deployment["spec"]["template"]["spec"]["containers"][0]["env"] = large_env();
+    deployment
+}
+
+/// A victim's sequence goes through its groups.
+async fn a_victim_goes_on(scene: &Scene<'_>, name: &str) -> Result<()> {
+    let (first, second) = (format!("{name}-a"), format!("{name}-b"));
+    scene.pods(&[&first, &second]).await?;
+    let groups = [named("a", &[&first]), named("b", &[&second])];
+    scene.create(sequence(name, &groups)).await?;
+    scene.phase(name, "Completed").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn giant_pods_and_workloads_kill_nobody_and_delay_nobody() -> Result<()> {
+    let lab = Lab::shared().await?;
+    let (victim, attacker) =
+        (Scene::without_controller(lab, "victim").await?, Scene::without_controller(lab, "attacker").await?);
+    for number in 0..objects() {
+        for object in
+            [labelled_pod(number), large_pod(number), labelled_deployment(number), large_deployment(number)]
+        {
+            attacker.create(object).await?;
+        }
+    }
+    let begin = async || -> Result<(Controller, Cage)> {
+        let mut controller = Controller::spawn(lab, &Options::default()).await?;
+        let cage = Cage::around(controller.id()?)?;
+        controller.ready().await?;
+        Ok((controller, cage))
+    };
+    let (mut controller, cage) = begin().await?;
+    cage.check("listed")?;
+    a_victim_goes_on(&victim, "one").await?;
+
+    // More of them while it runs, and a selector that asks for their labels.
+    let number = objects();
+    for object in [labelled_pod(number), large_pod(number), labelled_deployment(number)] {
+        attacker.create(object).await?;
+    }
+    let of_all = json!({ "name": "of-all", "podSelector": { "matchExpressions": [
+        { "key": "aaaa", "operator": "Exists" },
+    ] } });
+    attacker.create(sequence("greedy", &[of_all])).await?;
+    // One of the pods has this label.
+    attacker.status("greedy", "its pod", |status| status["groups"][0]["present"] == 1).await?;
+    a_victim_goes_on(&victim, "two").await?;
+    cage.check("watched and read again")?;
+    assert!(controller.exited()?.is_none());
+
+    controller.kill()?;
+    drop(cage);
+    let (mut controller, cage) = begin().await?;
+    a_victim_goes_on(&victim, "three").await?;
+    cage.check("started again")?;
+    assert!(controller.exited()?.is_none());
+    Ok(())
+}
