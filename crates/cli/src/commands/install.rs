@@ -12,10 +12,9 @@ use serde_json::Value;
 const CRD: &str = include_str!("../../../../config/crd/podsequence-crd.yaml");
 const RBAC_LITE: &str = include_str!("../../../../config/rbac/rbac-lite.yaml");
 const RBAC_FULL: &str = include_str!("../../../../config/rbac/rbac.yaml");
-const POLICIES: [&str; 3] = [
+const POLICIES: [&str; 2] = [
     include_str!("../../../../config/admission/pod-gates.yaml"),
     include_str!("../../../../config/admission/node-unseen.yaml"),
-    include_str!("../../../../config/admission/controller-limits.yaml"),
 ];
 const WEBHOOK: [&str; 1] = [include_str!("../../../../config/webhook/webhook.yaml")];
 
@@ -168,6 +167,39 @@ mod tests {
         ] {
             let expected = [&[CRD], &files[..]].concat().join("---\n");
             assert_eq!(manifests(mode, admission, IMAGE, names::OWN_NAMESPACE), expected);
+        }
+    }
+
+    /// `make manifests` copies them.
+    #[test]
+    fn the_limits_are_a_part_of_every_mode() {
+        const LIMITS: &str = include_str!("../../../../config/rbac/limits.yaml");
+        const ABOVE: &str = "\n---\n# The rest is config/rbac/limits.yaml, copied by `make manifests`.\n";
+        for (file, text) in [("rbac-lite.yaml", RBAC_LITE), ("rbac.yaml", RBAC_FULL)] {
+            let copy = text.split_once(ABOVE).map(|(_, copy)| copy);
+            assert!(copy == Some(LIMITS), "config/rbac/{file} is not up to date: make manifests");
+        }
+    }
+
+    /// Each policy has its binding, and the policies speak of the account in the namespace that was asked for.
+    #[test]
+    fn the_limits_bind_the_account_that_is_installed() {
+        for mode in [Mode::Lite, Mode::Full] {
+            let objects = objects(mode, None, "elsewhere");
+            let names = |kind: &str| -> Vec<Value> {
+                let of_kind = objects.iter().filter(|object| object["kind"] == kind);
+                of_kind.map(|object| object["metadata"]["name"].clone()).collect()
+            };
+            let policies = names("ValidatingAdmissionPolicy");
+            assert_eq!(policies, names("ValidatingAdmissionPolicyBinding"));
+            assert_eq!(policies.len(), 8, "{policies:?}");
+            let conditions = objects.iter().flat_map(|object| object["spec"]["matchConditions"].as_array());
+            let conditions: Vec<&Value> = conditions.flatten().collect();
+            let account =
+                "request.userInfo.username == 'system:serviceaccount:elsewhere:pod-sequence-controller'";
+            assert!(conditions.iter().all(|condition| condition["expression"] == account), "{conditions:?}");
+            // The policy about Namespaces binds everybody.
+            assert_eq!(conditions.len(), policies.len() - 1);
         }
     }
 
