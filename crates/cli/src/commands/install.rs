@@ -47,8 +47,8 @@ pub struct Arguments {
     /// The controller's own namespace
     #[arg(long, value_name = "NAME", default_value = names::OWN_NAMESPACE, value_parser = namespace)]
     namespace: String,
-    /// Of these manifests only this object; can be given more than once
-    #[arg(long, value_name = "KIND/NAME")]
+    /// Of these manifests only this object, or all of this kind; can be given more than once
+    #[arg(long, value_name = "KIND[/NAME]")]
     only: Vec<String>,
 }
 
@@ -103,13 +103,15 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
 fn chosen(all: &str, only: &[String]) -> Result<String> {
     let documents: Vec<&str> = all.split(BETWEEN).collect();
     let ids: Vec<String> = documents.iter().map(|text| id(&read(text))).collect();
+    let is = |id: &str, wanted: &str| id == wanted || id.split('/').next() == Some(wanted);
     for wanted in only {
         let known = ids.iter().map(String::as_str);
-        if !ids.contains(wanted) {
+        if !ids.iter().any(|id| is(id, wanted)) {
             return Err(anyhow!("--only: no {wanted} in these manifests{}", suggestion(wanted, known)));
         }
     }
-    let kept = documents.iter().zip(&ids).filter(|(_, id)| only.contains(id)).map(|(text, _)| *text);
+    let named = |id: &str| only.iter().any(|wanted| is(id, wanted));
+    let kept = documents.iter().zip(&ids).filter(|(_, id)| named(id)).map(|(text, _)| *text);
     Ok(kept.collect::<Vec<&str>>().join(BETWEEN).trim_end().to_owned() + "\n")
 }
 
@@ -231,6 +233,9 @@ mod tests {
         let (role, policy) =
             ("Role/pod-sequence-controller", "MutatingAdmissionPolicy/podsequence-pod-gates");
         assert_eq!(named(&[policy, role]), Ok(vec![role.to_owned(), policy.to_owned()]));
+        let bindings = ["pod-sequence-controller", "pod-sequence-controller-nodes"]
+            .map(|name| format!("ClusterRoleBinding/{name}"));
+        assert_eq!(named(&["ClusterRoleBinding"]), Ok(bindings.to_vec()));
         let typo = named(&["Role/pod-sequence-controler"]).expect_err("there is none");
         assert!(typo.contains("--only") && typo.contains(role), "{typo}");
     }
