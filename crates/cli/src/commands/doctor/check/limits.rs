@@ -68,8 +68,11 @@ fn is_limit(id: &str) -> bool {
     id.split_once('/').is_some_and(|(kind, _)| kind == KIND || kind == BINDING_KIND)
 }
 
-/// What can be done while a policy is not in force, the worst first, and whether it matters in this installation.
-const MEANINGS: [(&str, fn(&Installed) -> bool, &str); 8] = [
+/// A policy, whether it matters in an installation, and what can be done while it is not in force.
+type Meaning = (&'static str, fn(&Installed) -> bool, &'static str);
+
+/// The worst first.
+const MEANINGS: [Meaning; 8] = [
     (
         "controller-webhooks",
         |it| it.webhook,
