@@ -65,5 +65,5 @@ chaos: ## The controller through faults, in virtual time (RUNS=1000 SEED=1, FAUL
 mutants: ## Change the core in small ways and see whether its tests notice (ARGS=… for cargo-mutants; about two hours on two cores)
 	@scripts/mutants.sh $(ARGS)
 
-manifests: ## Generate config/crd and docs/reference anew from the code
+manifests: ## Generate config/crd, docs/reference and the copies of config/rbac/limits.yaml anew
 	@scripts/manifests.sh

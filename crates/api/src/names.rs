@@ -28,8 +28,8 @@ pub const TICKET_GATE: &str = gates::TICKET;
 pub const ALLOW_FROM: &str = "podsequence.example.com/allow-from";
 /// On a Namespace: `"true"` lets the sequences in it taint nodes (`nodeGuard: Taints`).
 pub const ALLOW_NODE_TAINTS: &str = "podsequence.example.com/allow-node-taints";
-/// On a Namespace: gates, besides those with our prefixes, that the policies of `config/admission` let the controller remove
-/// there, `<gate>[,<gate>…]` or `*`.
+/// On a Namespace: gates, besides those with our prefixes, that the limits of `config/rbac` let the controller remove there,
+/// `<gate>[,<gate>…]` or `*`.
 pub const ALLOW_GATES: &str = "podsequence.example.com/allow-gates";
 /// On a PodSequence: the groups that were opened by hand.
 pub const OPEN_GROUPS: &str = "podsequence.example.com/open-groups";

@@ -140,6 +140,7 @@ async fn what_is_broken_is_found_and_the_printed_command_repairs_it() -> Result<
     patient.well().await?;
 
     definition_and_permissions(&patient).await?;
+    limits(&patient).await?;
     leftovers(&patient).await?;
     few_rights(&patient).await?;
 
@@ -184,6 +185,18 @@ async fn definition_and_permissions(patient: &Patient) -> Result<()> {
     let more = json!([{"op": "add", "path": "/rules/0/verbs/-", "value": "update"}]);
     patient.patch("clusterrole pod-sequence-controller-lite", more)?;
     patient.repair(&patient.advice("grants more than is needed: update pods").await?)?;
+    patient.well().await
+}
+
+async fn limits(patient: &Patient) -> Result<()> {
+    patient.kubectl("delete validatingadmissionpolicybinding podsequence-controller-pods")?;
+    patient.repaired("can change the image of every pod").await?;
+    patient.kubectl("delete validatingadmissionpolicies,validatingadmissionpolicybindings --all")?;
+    patient.repaired("16 missing").await?;
+    // What applying again would leave as it is.
+    let nowhere = json!([{"op": "add", "path": "/spec/matchResources", "value": {"namespaceSelector": {"matchLabels": {"no": "such"}}}}]);
+    patient.patch("validatingadmissionpolicybinding podsequence-controller-pods", nowhere)?;
+    patient.repaired("ValidatingAdmissionPolicyBinding podsequence-controller-pods is not ours").await?;
     patient.well().await
 }
 

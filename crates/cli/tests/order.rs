@@ -21,7 +21,7 @@ struct Wrong {
 impl Wrong {
     async fn new(prefix: &str) -> Result<Wrong> {
         let lab = Lab::shared().await?;
-        let client = lab.controllers_client().await?;
+        let client = lab.unlimited_client().await?;
         let scene = Scene::without_controller(lab, prefix).await?;
         scene.sequence("s", &[named("first", &["a"]), named("second", &["b"])]).await?;
         Ok(Wrong { scene, client })

@@ -18,7 +18,7 @@ struct Wrong<'a> {
 impl<'a> Wrong<'a> {
     async fn new(lab: &'a Lab, prefix: &str) -> Result<Wrong<'a>> {
         let scene = Scene::without_controller(lab, prefix).await?;
-        Ok(Wrong { scene, client: lab.controllers_client().await? })
+        Ok(Wrong { scene, client: lab.unlimited_client().await? })
     }
 
     /// An agent or app, on this node and nowhere else. Nobody holds it.

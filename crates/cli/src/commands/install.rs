@@ -12,10 +12,9 @@ use serde_json::Value;
 const CRD: &str = include_str!("../../../../config/crd/podsequence-crd.yaml");
 const RBAC_LITE: &str = include_str!("../../../../config/rbac/rbac-lite.yaml");
 const RBAC_FULL: &str = include_str!("../../../../config/rbac/rbac.yaml");
-const POLICIES: [&str; 3] = [
+const POLICIES: [&str; 2] = [
     include_str!("../../../../config/admission/pod-gates.yaml"),
     include_str!("../../../../config/admission/node-unseen.yaml"),
-    include_str!("../../../../config/admission/controller-limits.yaml"),
 ];
 const WEBHOOK: [&str; 1] = [include_str!("../../../../config/webhook/webhook.yaml")];
 
@@ -48,8 +47,8 @@ pub struct Arguments {
     /// The controller's own namespace
     #[arg(long, value_name = "NAME", default_value = names::OWN_NAMESPACE, value_parser = namespace)]
     namespace: String,
-    /// Of these manifests only this object; can be given more than once
-    #[arg(long, value_name = "KIND/NAME")]
+    /// Of these manifests only this object, or all of this kind; can be given more than once
+    #[arg(long, value_name = "KIND[/NAME]")]
     only: Vec<String>,
 }
 
@@ -104,13 +103,15 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
 fn chosen(all: &str, only: &[String]) -> Result<String> {
     let documents: Vec<&str> = all.split(BETWEEN).collect();
     let ids: Vec<String> = documents.iter().map(|text| id(&read(text))).collect();
+    let is = |id: &str, wanted: &str| id == wanted || id.split('/').next() == Some(wanted);
     for wanted in only {
         let known = ids.iter().map(String::as_str);
-        if !ids.contains(wanted) {
+        if !ids.iter().any(|id| is(id, wanted)) {
             return Err(anyhow!("--only: no {wanted} in these manifests{}", suggestion(wanted, known)));
         }
     }
-    let kept = documents.iter().zip(&ids).filter(|(_, id)| only.contains(id)).map(|(text, _)| *text);
+    let named = |id: &str| only.iter().any(|wanted| is(id, wanted));
+    let kept = documents.iter().zip(&ids).filter(|(_, id)| named(id)).map(|(text, _)| *text);
     Ok(kept.collect::<Vec<&str>>().join(BETWEEN).trim_end().to_owned() + "\n")
 }
 
@@ -171,6 +172,39 @@ mod tests {
         }
     }
 
+    /// `make manifests` copies them.
+    #[test]
+    fn the_limits_are_a_part_of_every_mode() {
+        const LIMITS: &str = include_str!("../../../../config/rbac/limits.yaml");
+        const ABOVE: &str = "\n---\n# The rest is config/rbac/limits.yaml, copied by `make manifests`.\n";
+        for (file, text) in [("rbac-lite.yaml", RBAC_LITE), ("rbac.yaml", RBAC_FULL)] {
+            let copy = text.split_once(ABOVE).map(|(_, copy)| copy);
+            assert!(copy == Some(LIMITS), "config/rbac/{file} is not up to date: make manifests");
+        }
+    }
+
+    /// Each policy has its binding, and the policies speak of the account in the namespace that was asked for.
+    #[test]
+    fn the_limits_bind_the_account_that_is_installed() {
+        for mode in [Mode::Lite, Mode::Full] {
+            let objects = objects(mode, None, "elsewhere");
+            let names = |kind: &str| -> Vec<Value> {
+                let of_kind = objects.iter().filter(|object| object["kind"] == kind);
+                of_kind.map(|object| object["metadata"]["name"].clone()).collect()
+            };
+            let policies = names("ValidatingAdmissionPolicy");
+            assert_eq!(policies, names("ValidatingAdmissionPolicyBinding"));
+            assert_eq!(policies.len(), 8, "{policies:?}");
+            let conditions = objects.iter().flat_map(|object| object["spec"]["matchConditions"].as_array());
+            let conditions: Vec<&Value> = conditions.flatten().collect();
+            let account =
+                "request.userInfo.username == 'system:serviceaccount:elsewhere:pod-sequence-controller'";
+            assert!(conditions.iter().all(|condition| condition["expression"] == account), "{conditions:?}");
+            // The policy about Namespaces binds everybody.
+            assert_eq!(conditions.len(), policies.len() - 1);
+        }
+    }
+
     #[test]
     fn image_and_namespace_are_replaced_and_nothing_else() {
         for admission in [Admission::Policies, Admission::Webhook] {
@@ -199,6 +233,9 @@ mod tests {
         let (role, policy) =
             ("Role/pod-sequence-controller", "MutatingAdmissionPolicy/podsequence-pod-gates");
         assert_eq!(named(&[policy, role]), Ok(vec![role.to_owned(), policy.to_owned()]));
+        let bindings = ["pod-sequence-controller", "pod-sequence-controller-nodes"]
+            .map(|name| format!("ClusterRoleBinding/{name}"));
+        assert_eq!(named(&["ClusterRoleBinding"]), Ok(bindings.to_vec()));
         let typo = named(&["Role/pod-sequence-controler"]).expect_err("there is none");
         assert!(typo.contains("--only") && typo.contains(role), "{typo}");
     }

@@ -1,5 +1,5 @@
 //! The policies of `config/admission` on a real API server: which pods get which gates, that nothing else is changed, how
-//! nodes are labelled, and what the controller is held to.
+//! nodes are labelled, and that the controller keeps order under them.
 
 #[path = "../../../webhook/tests/cases/mod.rs"]
 mod cases;
@@ -7,7 +7,6 @@ mod cases;
 mod common;
 mod gates;
 mod lifetime;
-mod limits;
 mod nodes;
 mod odd;
 mod order;

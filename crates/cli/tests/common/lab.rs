@@ -5,11 +5,15 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use base64::{Engine, engine::general_purpose::STANDARD};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use rollcall_api::names::WEBHOOK_CONFIGURATION;
-use rollcall_testbed::{AuditEvent, AuditLog, Cluster, shared};
+use rollcall_testbed::{AuditEvent, AuditLog, Cluster, shared, wait};
 use serde_json::json;
 use tokio::sync::OnceCell;
+
+use super::{LIMIT, make};
 
 /// Who the controller is.
 pub const ACCOUNT: &str = "system:serviceaccount:pod-sequence-system:pod-sequence-controller";
@@ -28,6 +32,8 @@ pub struct Lab {
     /// Read once for all tests: it grows long.
     log: Mutex<AuditLog>,
     canaries: OnceCell<String>,
+    /// The limits of the controller are lifted.
+    unlimited: OnceCell<()>,
 }
 
 enum Machine {
@@ -63,7 +69,7 @@ impl Lab {
 
     async fn install(cluster: Machine, mode: &'static str) -> Result<Lab> {
         let log = Mutex::new(cluster.get().audit());
-        let lab = Lab { mode, cluster, log, canaries: OnceCell::new() };
+        let lab = Lab { mode, cluster, log, canaries: OnceCell::new(), unlimited: OnceCell::new() };
         lab.apply_file("config/crd/podsequence-crd.yaml")?;
         let rbac = if mode == "full" { "config/rbac/rbac.yaml" } else { "config/rbac/rbac-lite.yaml" };
         lab.apply_file(rbac)?;
@@ -78,6 +84,30 @@ impl Lab {
     pub fn without_pods_of_ours(&self) -> Result<()> {
         let scale = ["-n", OWN_NAMESPACE, "scale", "deployment", NAME, "--replicas=0"];
         self.cluster().kubectl_ok(&scale).map(drop)
+    }
+
+    /// A client with the rights of the controller, and without the limits that hold it to what is its own: for those who do
+    /// what it would not.
+    pub async fn unlimited_client(&self) -> Result<kube::Client> {
+        let client = self.controllers_client().await?;
+        let lift = async || {
+            self.cluster().kubectl_ok(&["delete", "validatingadmissionpolicybindings", "--all"])?;
+            let namespace = self.cluster().namespace("unlimited").await?;
+            let patch = Patch::Merge(json!({ "metadata": { "labels": { "any": "thing" } } }));
+            let dry = PatchParams { dry_run: true, ..PatchParams::default() };
+            let pods: Api<Pod> = Api::namespaced(self.cluster().client(), &namespace);
+            pods.create(&PostParams::default(), &serde_json::from_value(make::pod("any"))?).await?;
+            let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace);
+            let nodes: Api<Node> = Api::all(client.clone());
+            wait::until("no limits", LIMIT, async || {
+                let of_pods = pods.patch("any", &dry, &patch).await.is_ok();
+                let of_nodes = self.mode == "lite" || nodes.patch("node-0", &dry, &patch).await.is_ok();
+                Ok((of_pods && of_nodes).then_some(()))
+            })
+            .await
+        };
+        self.unlimited.get_or_try_init(lift).await?;
+        Ok(client)
     }
 
     /// `kubectl apply -f` a file of the repository.
@@ -137,7 +167,7 @@ impl Lab {
         Ok(log.all()?.iter().filter(wanted).cloned().collect())
     }
 
-    /// A client with the rights of the controller, for those who do what it would not.
+    /// A client with the controller's own token.
     pub async fn controllers_client(&self) -> Result<kube::Client> {
         let kubeconfig = Kubeconfig::read_from(self.kubeconfig(None).await?)?;
         let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;

@@ -108,7 +108,11 @@ async fn taints_keep_everybody_away_until_the_agents_are_ready() -> Result<()> {
         Ok((tainted(lab.cluster(), &key).await?.len() == 3).then_some(()))
     });
     all.await.with_context(|| controller.log())?;
-    // The controller itself can be started where it has closed everything.
+    // The controller itself can be started where it has closed everything, once it tolerates that as the guide says.
+    docs::shell(
+        lab.cluster(),
+        &docs::commands("docs/guide/node-scope.md", "The controller itself must be able to start")?,
+    )?;
     let own = ["-n", lab::OWN_NAMESPACE];
     let started = ["scale", "deployment", "pod-sequence-controller", "--replicas=2"];
     lab.cluster().kubectl_ok(&[&own[..], &started].concat())?;

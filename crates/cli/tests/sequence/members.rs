@@ -177,6 +177,8 @@ async fn a_pod_of_two_sequences_waits_for_both() -> Result<()> {
 async fn a_gate_of_its_own_name_is_the_only_one_taken() -> Result<()> {
     let scene = Scene::new("gate").await?;
     let own = "example.com/own-gate";
+    let allowed = json!({"metadata": {"annotations": {rollcall_api::names::ALLOW_GATES: own}}});
+    scene.patch("Namespace", &scene.namespace, allowed).await?;
     let groups = [named("first", &["a"]), named("second", &["b"])];
     scene.create(sequence("s", &groups).with(json!({"spec": {"schedulingGateName": own}}))).await?;
     scene.create(pod("a").gates(&[own])).await?;

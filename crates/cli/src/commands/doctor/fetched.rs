@@ -7,7 +7,6 @@ use rollcall_api::names;
 use rollcall_api::sequence::SequenceObject;
 use rollcall_api::sequence::note::NoteObject;
 use rollcall_api::watch::{NamespaceObject, NodeObject, PodObject};
-use rollcall_core::sequence::keys::PREFIX;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -148,7 +147,6 @@ pub struct Installed {
     pub image: Option<String>,
     pub account: String,
     pub leader_elect: bool,
-    pub taint_prefix: String,
     pub replicas: i64,
     pub ready: i64,
 }
@@ -181,7 +179,6 @@ impl Installed {
             image: container["image"].as_str().map(str::to_owned),
             account: pod["serviceAccountName"].as_str().unwrap_or(names::CONTROLLER).to_owned(),
             leader_elect: args.iter().any(|arg| matches!(*arg, "--leader-elect" | "--leader-elect=true")),
-            taint_prefix: flag(&args, "--taint-prefix").unwrap_or(PREFIX).to_owned(),
             replicas: if deployment.is_null() { 0 } else { number(&deployment["spec"]["replicas"], 1) },
             ready: number(&deployment["status"]["readyReplicas"], 0),
         }
@@ -232,14 +229,7 @@ mod tests {
         assert_eq!(seen.installed().mode, Mode::Full);
         assert_eq!(testing::lite().installed().mode, Mode::Lite);
         seen.objects.clear();
-        assert_eq!(
-            seen.installed(),
-            Installed {
-                account: names::CONTROLLER.into(),
-                taint_prefix: PREFIX.into(),
-                ..Installed::default()
-            }
-        );
+        assert_eq!(seen.installed(), Installed { account: names::CONTROLLER.into(), ..Installed::default() });
     }
 
     #[test]

@@ -165,11 +165,71 @@ fn permissions() {
 }
 
 #[test]
+fn limits() {
+    fn policy(name: &str) -> String {
+        format!("ValidatingAdmissionPolicy/podsequence-{name}")
+    }
+    fn binding(name: &str) -> String {
+        format!("ValidatingAdmissionPolicyBinding/podsequence-{name}")
+    }
+    let text = findings_of(&[
+        ("none in Lite mode", lite, |seen| seen.objects.retain(|id, _| !id.starts_with("Validating"))),
+        ("none in Full mode with the webhook", webhook, |seen| {
+            seen.objects.retain(|id, _| !id.starts_with("Validating"));
+        }),
+        ("a binding missing", lite, |seen| absent(seen, &binding("controller-pods"))),
+        ("a policy missing", full, |seen| absent(seen, &policy("namespaces"))),
+        ("only watching", full, |seen| {
+            change(seen, &binding("controller-nodes"), |binding| {
+                binding["spec"]["validationActions"] = json!(["Audit"]);
+            });
+        }),
+        ("not everywhere", lite, |seen| {
+            change(seen, &binding("controller-pods"), |binding| {
+                binding["spec"]["matchResources"] = json!({"namespaceSelector": {"matchLabels": {"a": "b"}}});
+            });
+        }),
+        ("of another account", lite, |seen| {
+            change(seen, &policy("controller-events"), |policy| {
+                policy["spec"]["matchConditions"][0]["expression"] = "false".into();
+            });
+        }),
+        ("not of pods", full, |seen| {
+            change(seen, &policy("controller-pods"), |policy| {
+                policy["spec"]["matchConstraints"]["excludeResourceRules"] = json!([{"resources": ["pods"]}]);
+            });
+        }),
+        ("no controller, no limits", lite, |seen| {
+            seen.objects.retain(|id, _| !id.starts_with("Validating"));
+            absent(seen, DEPLOYMENT);
+        }),
+    ]);
+    insta::assert_snapshot!(text);
+}
+
+/// What the API server fills in is no difference.
+#[test]
+fn limits_with_defaults_are_ok() {
+    let mut seen = full();
+    for (id, fetched) in &mut seen.objects {
+        let Fetched::Found(object) = fetched else { continue };
+        if id.starts_with("ValidatingAdmissionPolicy/") {
+            object["spec"]["matchConstraints"]["objectSelector"] = json!({});
+            if object["spec"]["matchConstraints"]["namespaceSelector"].is_null() {
+                object["spec"]["matchConstraints"]["namespaceSelector"] = json!({});
+            }
+        }
+    }
+    let found = findings(&seen);
+    assert!(found.iter().all(|finding| finding.level == Level::Ok), "{found:#?}");
+}
+
+#[test]
 fn admission() {
     let text = findings_of(&[
-        ("none", full, |seen| seen.objects.retain(|id, _| !id.contains("AdmissionPolicy"))),
+        ("none", full, |seen| seen.objects.retain(|id, _| !id.starts_with("Mutating"))),
         ("none, before 1.36", full, |seen| {
-            seen.objects.retain(|id, _| !id.contains("AdmissionPolicy"));
+            seen.objects.retain(|id, _| !id.starts_with("Mutating"));
             seen.version = Fetched::Found(Version { minor: 35, text: "1.35.0".into() });
         }),
         ("a binding missing", full, |seen| {
@@ -178,15 +238,6 @@ fn admission() {
         ("a policy changed", full, |seen| {
             change(seen, "MutatingAdmissionPolicy/podsequence-pod-gates", |policy| {
                 policy["spec"]["failurePolicy"] = "Fail".into();
-            });
-        }),
-        ("a limit changed for another prefix", full, |seen| {
-            change(seen, "ValidatingAdmissionPolicy/podsequence-controller-nodes", |policy| {
-                policy["spec"]["variables"][0]["expression"] = "['x/']".into();
-            });
-            change(seen, DEPLOYMENT, |deployment| {
-                let args = &mut deployment["spec"]["template"]["spec"]["containers"][0]["args"];
-                args.as_array_mut().expect("args").push("--taint-prefix=x/".into());
             });
         }),
         ("both", webhook, |seen| {
@@ -284,7 +335,26 @@ fn sequences() {
                 shop["spec"]["nodeGuard"] = "Taints".into();
             });
         }),
-        ("a gate that the policies protect", full, |seen| {
+        ("taints, permitted, and not tolerated", full, |seen| {
+            seen.sequences = shop(|shop| {
+                shop["spec"]["scope"] = "Node".into();
+                shop["spec"]["nodeGuard"] = "Taints".into();
+            });
+            let annotations = json!({"annotations": {names::ALLOW_NODE_TAINTS: "true"}});
+            seen.namespaces = Fetched::Found(vec![namespace("default", annotations)]);
+        }),
+        ("taints, permitted and tolerated", full, |seen| {
+            seen.sequences = shop(|shop| {
+                shop["spec"]["scope"] = "Node".into();
+                shop["spec"]["nodeGuard"] = "Taints".into();
+            });
+            let annotations = json!({"annotations": {names::ALLOW_NODE_TAINTS: "true"}});
+            seen.namespaces = Fetched::Found(vec![namespace("default", annotations)]);
+            change(seen, DEPLOYMENT, |deployment| {
+                deployment["spec"]["template"]["spec"]["tolerations"] = json!([{"operator": "Exists"}]);
+            });
+        }),
+        ("a gate that the limits protect", full, |seen| {
             seen.sequences = shop(|shop| shop["spec"]["schedulingGateName"] = "example.com/mine".into());
         }),
     ]);

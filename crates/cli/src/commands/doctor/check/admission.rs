@@ -6,7 +6,6 @@ use crate::commands::doctor::compare::{differences, in_words};
 use crate::commands::doctor::fetched::{CONFIGURATION, Fetched, Probe};
 use crate::commands::doctor::finding::{Check, Finding};
 use crate::commands::install::{Admission, Mode, id, objects};
-use rollcall_core::sequence::keys::PREFIX;
 use serde_json::Value;
 
 pub fn check(case: &Case<'_>) -> Vec<Finding> {
@@ -64,7 +63,12 @@ fn policies(case: &Case<'_>) -> Vec<Finding> {
             Fetched::Found(there) => {
                 let found = differences(&object["spec"], &there["spec"], "spec");
                 if !found.is_empty() {
-                    findings.push(differing(case, &id, &in_words(&found)));
+                    let text = format!("{} is not ours: {}", id.replace('/', " "), in_words(&found));
+                    findings.push(case.differs(
+                        Check::Admission,
+                        text,
+                        command_line.replace(installed, &[&id]),
+                    ));
                 }
             }
             Fetched::Absent => missing.push(id),
@@ -87,15 +91,6 @@ fn policies(case: &Case<'_>) -> Vec<Finding> {
         findings.push(Check::Admission.ok(text));
     }
     findings
-}
-
-fn differing(case: &Case<'_>, id: &str, told: &str) -> Finding {
-    let text = format!("{} is not ours: {told}", id.replace('/', " "));
-    // Whoever has another prefix for taints has to write it into these two.
-    if id.starts_with("ValidatingAdmissionPolicy/") && case.installed.taint_prefix != PREFIX {
-        return Check::Admission.note(text);
-    }
-    case.differs(Check::Admission, text, case.command_line.replace(&case.installed, &[id]))
 }
 
 fn of_a_pod(case: &Case<'_>, probe: &Fetched<Probe>) -> Finding {

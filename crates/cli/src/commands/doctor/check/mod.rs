@@ -5,6 +5,7 @@ mod certificates;
 mod controller;
 mod definition;
 mod leftovers;
+mod limits;
 mod permissions;
 mod sequences;
 mod server;
@@ -24,11 +25,12 @@ struct Case<'a> {
 /// All findings, in the order of the checks.
 pub fn all(seen: &ClusterView, command_line: &CommandLine) -> Vec<Finding> {
     let case = Case { seen, installed: seen.installed(), command_line };
-    let checks: [fn(&Case<'_>) -> Vec<Finding>; 9] = [
+    let checks: [fn(&Case<'_>) -> Vec<Finding>; 10] = [
         server::check,
         definition::check,
         controller::check,
         permissions::check,
+        limits::check,
         admission::check,
         webhook::check,
         certificates::check,

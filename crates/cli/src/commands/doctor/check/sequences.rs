@@ -2,16 +2,17 @@
 
 use super::{Case, number};
 use crate::commands::doctor::command_line::quoted;
-use crate::commands::doctor::fetched::Fetched;
+use crate::commands::doctor::fetched::{DEPLOYMENT, Fetched};
 use crate::commands::doctor::finding::{Check, Finding};
 use crate::commands::install::Mode;
 use rollcall_api::names;
 use rollcall_api::watch::NamespaceObject;
 use rollcall_core::sequence::Sequence;
 use rollcall_core::sequence::spec::{NodeGuard, Scope, Spec};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Gates that the policies let the controller take away anywhere begin with one of these.
+/// Gates that the limits let the controller take away anywhere begin with one of these.
 const OUR_GATES: [&str; 2] = [names::PREFIX, "korder.dev/"];
 
 pub fn check(case: &Case<'_>) -> Vec<Finding> {
@@ -50,6 +51,38 @@ fn by_nodes(case: &Case<'_>, valid: &[(&Sequence, &Spec)]) -> Vec<Finding> {
     vec![Check::Sequences.problem(text).fix(case.command_line.install(&case.installed, Mode::Full, None))]
 }
 
+fn taints_nodes(spec: &Spec) -> bool {
+    spec.scope == Scope::Node && spec.guard == NodeGuard::Taints
+}
+
+/// Where sequences taint nodes, the controller must tolerate that: if it had to move while all nodes are closed, nobody would be
+/// there to open them. A toleration names one key or all of them, and each sequence has keys of its own.
+fn kept_out(case: &Case<'_>, tainting: &[&Sequence]) -> Option<Finding> {
+    let deployment = case.seen.object(DEPLOYMENT).found()?;
+    let pod = &deployment["spec"]["template"]["spec"];
+    let everything = |toleration: &Value| {
+        let empty = |key: &str| toleration[key].as_str().unwrap_or_default().is_empty();
+        let effect = empty("effect") || toleration["effect"] == "NoSchedule";
+        toleration["operator"] == "Exists" && empty("key") && effect
+    };
+    let tolerates = pod["tolerations"].as_array().is_some_and(|all| all.iter().any(everything));
+    if tainting.is_empty() || tolerates || case.installed.mode == Mode::Lite {
+        return None;
+    }
+    let text = format!(
+        "{} taints nodes, which the controller does not tolerate: should it have to move while all nodes are closed, nobody opens them: {}",
+        number(tainting.len(), "PodSequence"),
+        names_of(tainting)
+    );
+    let toleration = json!({"operator": "Exists", "effect": "NoSchedule"});
+    let patch = match pod["tolerations"].is_array() {
+        true => json!([{"op": "add", "path": "/spec/template/spec/tolerations/-", "value": toleration}]),
+        false => json!([{"op": "add", "path": "/spec/template/spec/tolerations", "value": [toleration]}]),
+    };
+    let fix = format!("patch deployment {} --type=json -p '{patch}'", names::CONTROLLER);
+    Some(Check::Sequences.problem(text).fix(case.command_line.kubectl_here(fix)))
+}
+
 fn permissions(case: &Case<'_>, valid: &[(&Sequence, &Spec)]) -> Vec<Finding> {
     let namespaces: BTreeMap<&str, &NamespaceObject> = match &case.seen.namespaces {
         Fetched::Found(objects) => {
@@ -60,7 +93,7 @@ fn permissions(case: &Case<'_>, valid: &[(&Sequence, &Spec)]) -> Vec<Finding> {
             return vec![Check::Sequences.unknown("what namespaces permit", why)];
         }
     };
-    let mut findings = Vec::new();
+    let (mut findings, mut tainting) = (Vec::new(), Vec::new());
     for (sequence, spec) in valid {
         let Some(target) = namespaces.get(&*spec.pod_namespace) else {
             let who = format!("PodSequence {}/{}", sequence.namespace, sequence.name);
@@ -73,8 +106,12 @@ fn permissions(case: &Case<'_>, valid: &[(&Sequence, &Spec)]) -> Vec<Finding> {
         let home = namespaces.get(&*sequence.namespace);
         findings.extend(guest(case, sequence, spec, target));
         findings.extend(home.and_then(|home| taints(case, sequence, spec, home)));
+        if taints_nodes(spec) && home.is_some_and(|home| home.facts().allow_node_taints) {
+            tainting.push(*sequence);
+        }
         findings.extend(gate(case, sequence, spec, target));
     }
+    findings.extend(kept_out(case, &tainting));
     findings
 }
 
@@ -102,8 +139,7 @@ fn guest(case: &Case<'_>, sequence: &Sequence, spec: &Spec, target: &NamespaceOb
 }
 
 fn taints(case: &Case<'_>, sequence: &Sequence, spec: &Spec, home: &NamespaceObject) -> Option<Finding> {
-    let wanted =
-        spec.scope == Scope::Node && spec.guard == NodeGuard::Taints && case.installed.mode == Mode::Full;
+    let wanted = taints_nodes(spec) && case.installed.mode == Mode::Full;
     if !wanted || home.facts().allow_node_taints {
         return None;
     }
@@ -115,7 +151,7 @@ fn taints(case: &Case<'_>, sequence: &Sequence, spec: &Spec, home: &NamespaceObj
     Some(Check::Sequences.problem(text).fix(fix))
 }
 
-/// The policies hold the controller to gates of our own, unless a namespace names others.
+/// The limits hold the controller to gates of our own, unless a namespace names others.
 fn gate(case: &Case<'_>, sequence: &Sequence, spec: &Spec, target: &NamespaceObject) -> Option<Finding> {
     let held = case.seen.has("ValidatingAdmissionPolicyBinding/podsequence-controller-pods");
     if !held || OUR_GATES.iter().any(|prefix| spec.gate.starts_with(prefix)) {
@@ -126,7 +162,7 @@ fn gate(case: &Case<'_>, sequence: &Sequence, spec: &Spec, target: &NamespaceObj
         return None;
     }
     let text = format!(
-        "PodSequence {}/{} uses the gate {}, which the policies do not let the controller take away in namespace {} ({})",
+        "PodSequence {}/{} uses the gate {}, which the limits do not let the controller take away in namespace {} ({})",
         sequence.namespace,
         sequence.name,
         spec.gate,
