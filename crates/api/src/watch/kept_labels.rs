@@ -69,6 +69,10 @@ impl LabelText {
         std::iter::from_fn(move || Some((parts.next()?, parts.next()?)))
     }
 
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.pairs().find(|(known, _)| *known == key).map(|(_, value)| value)
+    }
+
     fn push(&mut self, part: &str) {
         self.text.push_str(part);
         self.ends.push(self.text.len() as u32);

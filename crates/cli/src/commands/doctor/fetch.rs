@@ -233,10 +233,8 @@ fn membership(sequence: &str, spec: &Spec) -> Option<Value> {
 
 fn claimant(seen: &ClusterView) -> Option<Trial> {
     let enabled = |namespace: &&NamespaceObject| {
-        let labels = namespace.metadata.labels.iter().flatten();
-        let mut labels = labels.filter(|(key, _)| *key == names::ENABLED_LABEL);
-        labels.any(|(_, value)| value == names::ENABLED_VALUE)
-            && namespace.metadata.deletion_timestamp.is_none()
+        let label = namespace.metadata.labels.as_ref().and_then(|labels| labels.get(names::ENABLED_LABEL));
+        label == Some(names::ENABLED_VALUE) && namespace.metadata.deletion_timestamp.is_none()
     };
     let namespaces: Vec<&str> =
         seen.namespaces.found()?.iter().filter(enabled).map(|object| object.metadata.name.as_str()).collect();
