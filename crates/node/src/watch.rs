@@ -26,6 +26,8 @@ use std::time::{Duration, Instant};
 const FILES: Duration = Duration::from_secs(1);
 /// A look that takes longer than this is said to have no answer, and what it found before does not count any more.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// A folder is watched only after this. Most waits are over by then, and to end a watch takes the kernel 10 ms.
+const BEFORE_WATCH: Duration = Duration::from_millis(50);
 /// Enough for TLS and for the name resolution of glibc. A hundred threads take what they touch, not this.
 const STACK: usize = 512 * 1024;
 /// inotify's largest event is 272 bytes.
@@ -156,23 +158,30 @@ struct Prober {
 
 impl Prober {
     fn run(mut self) {
+        let mut first = true;
         loop {
             lock(&self.look).begun = Some(Instant::now());
             // Before the look: what appears between the two is not missed.
-            if let Some(folder) = &mut self.folder {
+            if let Some(folder) = self.folder.as_mut().filter(|_| !first) {
                 folder.renew();
             }
             let found = self.condition.probe();
+            let pause = match (first && self.folder.is_some(), &found) {
+                (true, Ok(())) => BEFORE_WATCH,
+                (true, Err(_)) => Duration::ZERO,
+                (false, _) => self.interval,
+            };
+            first = false;
             *lock(&self.look) = Look { begun: None, found: Some(found) };
             if self.events.send(Event::Looked).is_err() {
                 return;
             }
-            match self.woken.recv_timeout(self.interval) {
+            match self.woken.recv_timeout(pause) {
                 // One look answers all calls so far.
                 Ok(()) => while self.woken.try_recv().is_ok() {},
                 Err(RecvTimeoutError::Timeout) => {}
                 // Nobody wakes a condition that has no file.
-                Err(RecvTimeoutError::Disconnected) => thread::sleep(self.interval),
+                Err(RecvTimeoutError::Disconnected) => thread::sleep(pause),
             }
         }
     }

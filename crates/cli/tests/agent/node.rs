@@ -132,7 +132,8 @@ impl Lab {
 
     /// Waits until the application's dump is in the volume; its pod.
     pub async fn dumped(&self, app: &str) -> Result<String> {
-        let found = wait::until(&format!("the dump of {app}"), LIMIT, async || {
+        let what = format!("the dump of {app}");
+        let found = wait::until(&what, LIMIT, async || {
             let Some(pod) = self.pods_of(app)?.pop() else { return Ok(None) };
             let dump = self.storage().join(NAMESPACE).join(format!("{pod}.hprof"));
             Ok(fs::read_to_string(dump).ok().filter(|text| text.contains(&pod)).map(|_| pod))
@@ -196,7 +197,7 @@ impl Lab {
             // In a container of this cluster, not of another one beside it.
             let ours = String::from_utf8_lossy(&read("cgroup")).contains(&cluster);
             if ours && line.starts_with("/bin/rollcall-node volume ") {
-                found.extend(entry.file_name().to_str().and_then(|pid| pid.parse().ok()));
+                found.extend(entry.file_name().to_str().and_then(|pid| pid.parse::<i32>().ok()));
             }
         }
         ensure!(found.len() == 1, "{found:?} agents");

@@ -11,7 +11,7 @@ use kube::core::Request;
 use object::{DaemonSetObject, PodObject};
 use rollcall_api::watch;
 use rollcall_core::Uid;
-use rollcall_core::agent::explain::{Agent, Waiting, explain};
+use rollcall_core::agent::explain::{Agent, explain};
 use rollcall_core::facts::OwnerKind;
 use rollcall_core::line::Line;
 use rollcall_core::node::Node;
