@@ -49,7 +49,10 @@ async fn together(lab: &Lab, round: usize) -> Result<()> {
     lab.apply(&lab.agent)?;
     let pods = [lab.dumped("memory-leak-app").await?, lab.dumped("memory-leak-app-busybox").await?];
     let log = lab.log(&pods[0])?;
-    ensure!(log.contains("waiting for marker /mnt/dump/.ready; at most 5m") && log.contains(": all there"), "{log}");
+    ensure!(
+        log.contains("waiting for marker /mnt/dump/.ready; at most 5m") && log.contains(": all there"),
+        "{log}"
+    );
     let log = lab.log(&pods[1])?;
     ensure!(log.contains("proceeding with application startup"), "{log}");
     lab.delete("deployment", &["memory-leak-app", "memory-leak-app-busybox"])?;
@@ -62,7 +65,12 @@ async fn troubleshooting(lab: &Lab) -> Result<()> {
     let pod = lab.pod_of("memory-leak-app")?;
     let said = lab.explain(&pod)?;
     let marker = lab.marker().display().to_string();
-    ensure!(said.starts_with(&format!("{pod} waits in its init container wait-for-volume-manager for {marker} on real")), "{said}");
+    ensure!(
+        said.starts_with(&format!(
+            "{pod} waits in its init container wait-for-volume-manager for {marker} on real"
+        )),
+        "{said}"
+    );
     ensure!(said.contains("no DaemonSet that can be seen says that it writes"), "{said}");
     let busybox = lab.explain(&lab.pod_of("memory-leak-app-busybox")?)?;
     ensure!(busybox.contains(&format!("for {marker} on real")), "{busybox}");
@@ -70,9 +78,14 @@ async fn troubleshooting(lab: &Lab) -> Result<()> {
     let pending = lab.cluster.kubectl_ok(&["get", "pod", "-n", NAMESPACE, &pod, "--no-headers"])?;
     ensure!(pending.contains("Init:0/1"), "{pending}");
     // A node that the agent does not want.
-    lab.apply(&lab.agent.replace("priorityClassName:", "nodeSelector: {disk: none}\n      priorityClassName:"))?;
+    lab.apply(
+        &lab.agent.replace("priorityClassName:", "nodeSelector: {disk: none}\n      priorityClassName:"),
+    )?;
     let said = lab.explain(&pod)?;
-    ensure!(said.contains(&format!("{marker} is written by DaemonSet {NAMESPACE}/dump-volume-manager")), "{said}");
+    ensure!(
+        said.contains(&format!("{marker} is written by DaemonSet {NAMESPACE}/dump-volume-manager")),
+        "{said}"
+    );
     ensure!(said.contains("it wants no pod on real: its node selector or affinity does not match"), "{said}");
     lab.delete("daemonset", &["dump-volume-manager"])
 }
@@ -110,7 +123,10 @@ fn verification(lab: &Lab) -> Result<()> {
     ensure!(stuck.contains(": all there") && stuck.contains("/host/mnt/dump/.ready"), "{stuck}");
     let first = run("### The agent does not come first")?;
     ensure!(first.contains("dump-volume-critical") && first.contains("PRIORITY"), "{first}");
-    ensure!(first.lines().any(|line| line.starts_with("dump-volume-manager") && line.ends_with("1000000")), "{first}");
+    ensure!(
+        first.lines().any(|line| line.starts_with("dump-volume-manager") && line.ends_with("1000000")),
+        "{first}"
+    );
     let none = run("### A node has no agent")?;
     ensure!(none.contains("dump-volume-manager") && none.contains("Taints:"), "{none}");
 
@@ -147,8 +163,18 @@ async fn the_node_restarts(lab: &Lab) -> Result<()> {
 
 /// The manifests deleted, as their heads say.
 async fn nothing_is_left(lab: &Lab) -> Result<()> {
-    lab.cluster.kubectl_ok(&["delete", "-f", &lab.file("deployment.yaml", &lab.application)?, "--timeout=60s"])?;
-    lab.cluster.kubectl_ok(&["delete", "-f", &lab.file("daemonset-volume.yaml", &lab.agent)?, "--timeout=90s"])?;
+    lab.cluster.kubectl_ok(&[
+        "delete",
+        "-f",
+        &lab.file("deployment.yaml", &lab.application)?,
+        "--timeout=60s",
+    ])?;
+    lab.cluster.kubectl_ok(&[
+        "delete",
+        "-f",
+        &lab.file("daemonset-volume.yaml", &lab.agent)?,
+        "--timeout=90s",
+    ])?;
     lab.bare_target().await?;
     let left: Vec<_> = fs::read_dir(lab.storage())?.flatten().map(|entry| entry.file_name()).collect();
     ensure!(left == ["memory-leak-demo"], "data stays, markers go: {left:?}");
@@ -188,8 +214,10 @@ async fn markers_that_do_not_count(lab: &Lab) -> Result<()> {
 fn every_sample_is_used_here() -> Result<()> {
     let used = [include_str!("main.rs"), include_str!("node.rs")].concat();
     let folder = docs::root().join("config/samples/agent");
-    let names: Vec<String> =
-        fs::read_dir(folder)?.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    let names: Vec<String> = fs::read_dir(folder)?
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
     ensure!(names.len() == 4, "{names:?}");
     ensure!(names.iter().all(|name| used.contains(&format!("\"{name}\""))), "{names:?}");
     Ok(())
@@ -204,6 +232,9 @@ fn the_alert_is_a_rule_file() -> Result<()> {
     ensure!(rule["alert"] == "RollcallWaitsForAgent" && rule["for"] == "10m", "{rule}");
     let expression = rule["expr"].as_str().context("no expression")?;
     let open = expression.matches('(').count();
-    ensure!(open > 0 && open == expression.matches(')').count() && !expression.contains('\n'), "{expression}");
+    ensure!(
+        open > 0 && open == expression.matches(')').count() && !expression.contains('\n'),
+        "{expression}"
+    );
     Ok(())
 }

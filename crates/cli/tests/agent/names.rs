@@ -9,7 +9,8 @@ use std::net::{Ipv4Addr, UdpSocket};
 pub async fn resolve_without_glibc(lab: &Lab) -> Result<()> {
     let jsonpath = "jsonpath={.status.addresses[?(@.type==\"InternalIP\")].address}";
     let server: Ipv4Addr = lab.cluster.kubectl_ok(&["get", "node", "real", "-o", jsonpath])?.parse()?;
-    let service = lab.cluster.kubectl_ok(&["get", "service", "kubernetes", "-o", "jsonpath={.spec.clusterIP}"])?;
+    let service =
+        lab.cluster.kubectl_ok(&["get", "service", "kubernetes", "-o", "jsonpath={.spec.clusterIP}"])?;
     answer("csi.kube-system.svc.test", service.parse()?, server)?;
     let hosts = json!({"hostAliases": [{"ip": service, "hostnames": ["csi.hosts"]}]});
     lab.run("by-hosts", &["wait", "--tcp", "csi.hosts:443", "--timeout", "30s"], None, hosts)?;
@@ -45,7 +46,8 @@ fn answer(name: &str, address: Ipv4Addr, at: Ipv4Addr) -> Result<()> {
 /// The question, and an address if it is about the name; no such name otherwise. Only A records are known.
 fn reply(query: &[u8], wanted: &[u8], address: Ipv4Addr) -> Vec<u8> {
     const HEADER: usize = 12;
-    let end = query[HEADER..].iter().position(|byte| *byte == 0).map_or(query.len(), |zero| HEADER + zero + 1);
+    let end =
+        query[HEADER..].iter().position(|byte| *byte == 0).map_or(query.len(), |zero| HEADER + zero + 1);
     let known = query[HEADER..end].eq_ignore_ascii_case(wanted);
     let asks_for_a = query.get(end..end + 2) == Some(&[0, 1]);
     let (code, answers) = match (known, asks_for_a) {

@@ -30,7 +30,10 @@ impl Lab {
         fs::create_dir(&images)?;
         // Before the node is taken, of which the machine has one: a build can take minutes.
         tokio::task::spawn_blocking(|| {
-            rollcall_testbed::install_packages(&[("buildah", "/usr/bin/buildah"), ("busybox-static", "/bin/busybox")])
+            rollcall_testbed::install_packages(&[
+                ("buildah", "/usr/bin/buildah"),
+                ("busybox-static", "/bin/busybox"),
+            ])
         })
         .await??;
         let archive = images.join("node.tar");
@@ -45,7 +48,8 @@ impl Lab {
         let sample = |name: &str| -> Result<String> {
             let text = fs::read_to_string(super::docs::root().join("config/samples/agent").join(name))?;
             let moved = text.replace("path: /mnt", &format!("path: {shared}/mnt"));
-            let moved = moved.replace("rollcall.dev/marker: /mnt", &format!("rollcall.dev/marker: {shared}/mnt"));
+            let moved =
+                moved.replace("rollcall.dev/marker: /mnt", &format!("rollcall.dev/marker: {shared}/mnt"));
             Ok(moved.replace("path: /var/lib/", &format!("path: {shared}/")))
         };
         let with_busybox =
@@ -108,7 +112,8 @@ impl Lab {
     }
 
     fn pods_of(&self, app: &str) -> Result<Vec<String>> {
-        let list = self.get(&["pods", "-l", &format!("app={app}"), "--sort-by=.metadata.creationTimestamp"])?;
+        let list =
+            self.get(&["pods", "-l", &format!("app={app}"), "--sort-by=.metadata.creationTimestamp"])?;
         let pods = list["items"].as_array().into_iter().flatten();
         let alive = pods.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
         Ok(alive.filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect())
@@ -140,7 +145,9 @@ impl Lab {
         });
         match found.await {
             Ok(pod) => Ok(pod),
-            Err(error) => Err(error.context(self.cluster.kubectl_ok(&["describe", "pods", "-n", NAMESPACE])?)),
+            Err(error) => {
+                Err(error.context(self.cluster.kubectl_ok(&["describe", "pods", "-n", NAMESPACE])?))
+            }
         }
     }
 
@@ -215,7 +222,8 @@ impl Lab {
         });
         if let Some(folder) = folder {
             pod["spec"]["volumes"] = json!([{"name": "agents", "hostPath": {"path": folder}}]);
-            pod["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "agents", "mountPath": "/agents"}]);
+            pod["spec"]["containers"][0]["volumeMounts"] =
+                json!([{"name": "agents", "mountPath": "/agents"}]);
         }
         for (key, value) in spec.as_object().into_iter().flatten() {
             pod["spec"][key] = value.clone();
@@ -240,7 +248,11 @@ fn make(variables: &[&str]) -> Result<()> {
         .output()
         .context("run make")?;
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    ensure!(output.status.success(), "make docker-build-node ended with {}:\n{stdout}\n{stderr}", output.status);
+    ensure!(
+        output.status.success(),
+        "make docker-build-node ended with {}:\n{stdout}\n{stderr}",
+        output.status
+    );
     Ok(())
 }
 

@@ -92,13 +92,24 @@ impl<'a> Manager<'a> {
         Manager { source, target, keeper, in_source, mounted: None, remark: None }
     }
 
-    /// Takes away markers in the target as it is, and in the source, from where they would appear with the mount.
+    /// Takes away markers in the target as it is, and in the source, from where they would appear with the mount. What lies in a
+    /// mount of somebody else is his.
     fn forget_old_markers(&mut self) -> Vec<String> {
-        let mut trouble: Vec<String> = self.keeper.clear().err().into_iter().collect();
+        let mut trouble = Vec::new();
+        if !(self.in_source.is_some() && self.is_foreign()) {
+            trouble.extend(self.keeper.clear().err());
+        }
         if let Some(path) = self.in_source.clone() {
             trouble.extend(Keeper::new(path).clear().err());
         }
         trouble
+    }
+
+    /// Something is mounted at the target that is neither the source nor what we mounted.
+    fn is_foreign(&self) -> bool {
+        let mounted = Mounts::read().is_ok_and(|mounts| mounts.at(self.target) > 0);
+        let top = identity(self.target).ok();
+        mounted && top.is_some() && top != self.mounted && top != self.source_identity().ok()
     }
 
     /// Looks and does what is to be done; says what has changed, or what stands in the way.
