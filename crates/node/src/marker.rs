@@ -109,7 +109,8 @@ impl Keeper {
     /// What this program would say of itself now.
     pub fn identity(mount: Option<Mount>) -> io::Result<Marker> {
         let of = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let time = jiff::Timestamp::now().round(jiff::Unit::Second).ok().map(|time| time.to_string());
+        // Two lives of one pod can begin within a second.
+        let time = jiff::Timestamp::now().round(jiff::Unit::Millisecond).ok().map(|time| time.to_string());
         Ok(Marker { boot: Some(boot()?), pod: of("POD_UID"), node: of("NODE_NAME"), time, mount })
     }
 

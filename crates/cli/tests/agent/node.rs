@@ -187,11 +187,20 @@ impl Lab {
 
     /// Waits for a mount with a marker that is not this one, nor gone.
     pub async fn mounted_anew(&self, old: &str) -> Result<String> {
-        wait::until("a new marker in the mount", LIMIT, async || {
+        let new = wait::until("a new marker in the mount", LIMIT, async || {
             let marker = fs::read_to_string(self.marker()).ok().filter(|marker| marker != old);
             Ok(marker.filter(|_| self.mounts().is_ok_and(|number| number == 1)))
-        })
-        .await
+        });
+        match new.await {
+            Ok(marker) => Ok(marker),
+            Err(error) => {
+                let (mounts, marker) = (self.mounts()?, fs::read_to_string(self.marker()));
+                let logs = ["logs", "-n", NAMESPACE, "daemonset/dump-volume-manager"];
+                let logs = self.cluster.kubectl_ok(&logs).unwrap_or_default();
+                let pods = self.cluster.kubectl_ok(&["describe", "pods", "-n", NAMESPACE])?;
+                Err(error.context(format!("{mounts} mounts, {marker:?}, before {old:?}\n{logs}\n{pods}")))
+            }
+        }
     }
 
     /// SIGKILL, as the kernel would when memory runs out: the agent can do nothing about it.
