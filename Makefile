@@ -1,6 +1,7 @@
 # `make` alone prints the targets.
 
 IMG ?= pod-sequence-controller:latest
+NODE_IMG ?= rollcall-node:latest
 KUBECTL ?= kubectl
 CARGO ?= cargo
 # Nodes of `make cluster`.
@@ -17,15 +18,16 @@ EXAMPLE ?= config/samples/example-podsequence.yaml
 export CARGO KUBECTL
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint docker-build deploy undeploy deploy-example demo cluster bench chaos mutants manifests
+.PHONY: help build run test lint docker-build docker-build-controller docker-build-node deploy undeploy deploy-example demo cluster bench chaos mutants manifests
 
 help: ## Print this
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-24s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## Build the program: bin/rollcall
+build: ## Build the programs: bin/rollcall, and bin/rollcall-node, which is static
 	$(CARGO) build --locked --release -p rollcall-cli
 	@install -D "$${CARGO_TARGET_DIR:-target}/release/rollcall" bin/rollcall
-	@echo "bin/rollcall"
+	@scripts/static.sh rollcall-node rollcall-node small bin/rollcall-node
+	@echo "bin/rollcall bin/rollcall-node"
 
 run: ## Run the controller here, against the cluster of your kubeconfig (MODE=full, ARGS=… for more flags)
 	$(CARGO) run --locked -q -p rollcall-cli -- controller --mode $(MODE) $(ARGS)
@@ -36,8 +38,13 @@ test: ## Everything: format, lints, unit tests, tests on a real Kubernetes (buil
 lint: ## Format, clippy; cargo-deny and shellcheck where they are installed
 	@scripts/lint.sh
 
-docker-build: ## Build the image with docker, podman or buildah (IMG=name:tag, IMG_TAR=file to export it)
-	@scripts/image.sh "$(IMG)" "$(IMG_TAR)"
+docker-build: docker-build-controller docker-build-node ## Build both images with docker, podman or buildah (IMG=name:tag, NODE_IMG=name:tag)
+
+docker-build-controller: ## Only the controller's (IMG=name:tag, IMG_TAR=file to export it)
+	@scripts/image.sh controller "$(IMG)" "$(IMG_TAR)"
+
+docker-build-node: ## Only that of rollcall-node (NODE_IMG=name:tag, NODE_IMG_TAR=file to export it)
+	@scripts/image.sh node "$(NODE_IMG)" "$(NODE_IMG_TAR)"
 
 deploy: ## Install the CRD and the controller (IMG=name:tag, MODE=full)
 	$(KUBECTL) apply -f $(CRD)
@@ -57,6 +64,7 @@ cluster: ## A throw-away Kubernetes on this machine, until Ctrl-C (NODES=3, ARGS
 
 bench: ## Measure, on a throw-away Kubernetes (ARGS=… for one benchmark)
 	$(CARGO) build --locked --release -p rollcall-cli -p rollcall-testbed -p rollcall-bench
+	@scripts/static.sh rollcall-node rollcall-node small bin/rollcall-node
 	$(CARGO) run --locked --release -q -p rollcall-bench -- $(ARGS)
 
 chaos: ## The controller through faults, in virtual time (RUNS=1000 SEED=1, FAULTS=crash-after@7,410@3 for one plan, HASHES=file)

@@ -1,19 +1,14 @@
 #!/usr/bin/env bash
-# image.sh NAME:TAG [TAR]: a static program, and an image that holds nothing else. Nothing is pulled.
-# IMAGE_PROFILE=dev builds it quickly, for tests.
+# image.sh controller|node NAME:TAG [TAR]: a static program, and an image around it. Nothing is pulled, but for the tools beside
+# rollcall-node where no static busybox is installed. IMAGE_PROFILE=dev builds quickly, for tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-CARGO=${CARGO:-cargo}
-image=${1:?usage: image.sh NAME:TAG [TAR]}
-tar=${2:-}
-staged=target/image/rollcall
-
-arch=$(uname -m)
-case $arch in
-    x86_64 | aarch64) ;;
-    arm64) arch=aarch64 ;;
-    *) echo "no image for $arch: only x86_64 and aarch64 are known" >&2; exit 1 ;;
-esac
+which=${1:?usage: image.sh controller|node NAME:TAG [TAR]}
+image=${2:?usage: image.sh controller|node NAME:TAG [TAR]}
+tar=${3:-}
+# In the image of rollcall-node: what the readiness probe and people who look need. A static one is one file.
+BUSYBOX=${BUSYBOX:-/bin/busybox}
+BUSYBOX_IMAGE=${BUSYBOX_IMAGE:-docker.io/library/busybox:1.37-musl}
 
 # docker's client is often there without its daemon; `info` asks the daemon.
 choose_engine() {
@@ -33,37 +28,48 @@ choose_engine() {
     return 1
 }
 
-# musl where its target and its C compiler are installed, else glibc linked statically.
-build_static() {
-    local target=$arch-unknown-linux-musl flags=${RUSTFLAGS:-}
-    if ! { rustup target list --installed 2>/dev/null | grep -qx "$target" &&
-        { command -v musl-gcc || command -v "$arch-linux-musl-gcc"; } >/dev/null; }; then
-        target=$arch-unknown-linux-gnu
-    fi
-    echo "building rollcall for $target" >&2
-    local profile=${IMAGE_PROFILE:-release} folder
-    folder=$([ "$profile" = dev ] && echo debug || echo "$profile")
-    RUSTFLAGS="$flags -C target-feature=+crt-static" \
-        "$CARGO" build --locked --profile "$profile" -p rollcall-cli --target "$target"
-    install -D -m 0755 "${CARGO_TARGET_DIR:-target}/$target/$folder/rollcall" "$staged"
-    if command -v ldd >/dev/null && ldd "$staged" 2>&1 | grep -q '=>'; then
-        echo "$staged is not static, so it would not start in an empty image" >&2
-        return 1
-    fi
+# What goes into the image, below target/image.
+stage() {
+    case $which in
+        controller)
+            scripts/static.sh rollcall-cli rollcall "${IMAGE_PROFILE:-release}" target/image/rollcall
+            build=(-f Dockerfile)
+            ;;
+        node)
+            local root=target/image/node applet
+            rm -rf "$root"
+            mkdir -p "$root/bin" "$root/etc" "$root/tmp"
+            scripts/static.sh rollcall-node rollcall-node "${IMAGE_PROFILE:-small}" "$root/bin/rollcall-node"
+            build=(-f Dockerfile.node)
+            if [ -x "$BUSYBOX" ] && ! ldd "$BUSYBOX" 2>&1 | grep -q '=>'; then
+                install -m 0755 "$BUSYBOX" "$root/bin/busybox"
+                for applet in $("$BUSYBOX" --list); do
+                    [ "$applet" = busybox ] || ln -s busybox "$root/bin/$applet"
+                done
+            else
+                echo "no static busybox at $BUSYBOX; taking that of $BUSYBOX_IMAGE" >&2
+                build+=(--build-arg "BASE=$BUSYBOX_IMAGE")
+            fi
+            ;;
+        *)
+            echo "image.sh: $which is not known; expected controller or node" >&2
+            exit 1
+            ;;
+    esac
 }
 
 engine=${ENGINE:-$(choose_engine)}
-build_static
+stage
 echo "building $image with $engine" >&2
 case $engine in
     docker | podman)
-        "$engine" build -t "$image" .
+        "$engine" build "${build[@]}" -t "$image" .
         [ -z "$tar" ] || { rm -f "$tar"; "$engine" save -o "$tar" "$image"; }
         ;;
     buildah | buildah-vfs)
         buildah=(buildah)
         [ "$engine" = buildah ] || buildah+=(--storage-driver vfs)
-        "${buildah[@]}" build --isolation chroot --format docker -t "$image" .
+        "${buildah[@]}" build --isolation chroot --format docker "${build[@]}" -t "$image" .
         [ -z "$tar" ] || { rm -f "$tar"; "${buildah[@]}" push "$image" "docker-archive:$tar:$image"; }
         ;;
     *)

@@ -5,7 +5,7 @@
 //! - [`controller`]: the controller under test. [`meter`]: what a piece of work costs it.
 //! - [`world`]: what a watch shows of the pods, and the kubelet that makes released ones ready.
 //! - [`bare`], [`bare_webhook`]: the baselines: the barest clients that do the same writes, the barest webhook.
-//! - [`work`]: P1 to P10 and P12. [`table`]: the result.
+//! - [`work`]: P1 to P10, P12, and W1, which needs no cluster. [`table`]: the result.
 
 mod bare;
 mod bare_webhook;
@@ -53,35 +53,45 @@ impl Arguments {
 async fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let mut table = Table::new(arguments.scale);
-    let lab = Lab::start().await?;
-    if arguments.wants("P1") {
-        work::chain::p1(&lab, &arguments, &mut table).await?;
+    if arguments.wants("W1") {
+        work::satisfied_wait::w1(&arguments, &mut table)?;
     }
-    if ["P2", "P4", "P5"].iter().any(|id| arguments.wants(id)) {
-        work::storm::one_group(&lab, &arguments, &mut table).await?;
-    }
-    if ["P3", "P4"].iter().any(|id| arguments.wants(id)) {
-        work::storm::many_sequences(&lab, &arguments, &mut table).await?;
-    }
-    if ["P6", "P9"].iter().any(|id| arguments.wants(id)) {
-        work::watched::memory_and_start(&lab, &arguments, &mut table).await?;
-    }
-    if arguments.wants("P7") {
-        work::growth::p7(&lab, &arguments, &mut table).await?;
-    }
-    if arguments.wants("P8") {
-        work::idle::p8(&lab, &arguments, &mut table).await?;
-    }
-    if arguments.wants("P10") {
-        work::taints::p10(&lab, &arguments, &mut table).await?;
-    }
-    if arguments.wants("P12") {
-        work::webhook::p12(&lab, &arguments, &mut table).await?;
+    if arguments.only.iter().any(|id| !id.eq_ignore_ascii_case("W1")) || arguments.only.is_empty() {
+        on_a_cluster(&arguments, &mut table).await?;
     }
     let text = table.render();
     println!("{text}");
     if let Some(file) = &arguments.markdown {
         std::fs::write(file, &text)?;
+    }
+    Ok(())
+}
+
+async fn on_a_cluster(arguments: &Arguments, table: &mut Table) -> Result<()> {
+    let lab = Lab::start().await?;
+    if arguments.wants("P1") {
+        work::chain::p1(&lab, arguments, table).await?;
+    }
+    if ["P2", "P4", "P5"].iter().any(|id| arguments.wants(id)) {
+        work::storm::one_group(&lab, arguments, table).await?;
+    }
+    if ["P3", "P4"].iter().any(|id| arguments.wants(id)) {
+        work::storm::many_sequences(&lab, arguments, table).await?;
+    }
+    if ["P6", "P9"].iter().any(|id| arguments.wants(id)) {
+        work::watched::memory_and_start(&lab, arguments, table).await?;
+    }
+    if arguments.wants("P7") {
+        work::growth::p7(&lab, arguments, table).await?;
+    }
+    if arguments.wants("P8") {
+        work::idle::p8(&lab, arguments, table).await?;
+    }
+    if arguments.wants("P10") {
+        work::taints::p10(&lab, arguments, table).await?;
+    }
+    if arguments.wants("P12") {
+        work::webhook::p12(&lab, arguments, table).await?;
     }
     Ok(())
 }

@@ -45,6 +45,8 @@ pub const RELEASED_REASON: &str = "podsequence.example.com/released-reason";
 pub const RESTART_DEPENDENTS: &str = "podsequence.example.com/restart-dependents";
 /// On a Pod: the DaemonSets that must be ready on its node before it starts.
 pub const WAIT_FOR_NODE: &str = "rollcall.dev/wait-for-node";
+/// On a DaemonSet: where on its node it keeps a marker, a path such as `/mnt/dump/.ready`.
+pub const MARKER: &str = "rollcall.dev/marker";
 
 /// Label on a Namespace, with the value [`ENABLED_VALUE`]: its pods get their gate at admission.
 pub const ENABLED_LABEL: &str = "podsequence-enabled";

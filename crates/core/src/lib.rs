@@ -13,10 +13,12 @@
 //! - [`facts`]: what is known about a pod, an owner, a namespace. Small on purpose: ten thousands are kept.
 //! - [`index`]: keeps the facts and counts them per sequence and group.
 //! - [`sequence`]: `PodSequence`: its parsed spec, `evaluate`, `decide`, `check`, `explain`, the reasons.
+//! - [`agent`]: what init containers on a node wait for.
 //! - [`node`]: nodes, and which of them a pod may run on. [`roster`]: the sequences as admission sees them.
 //! - [`lease`]: the leader lease as a step function. [`quantity`]: amounts such as `1.5Gi`. [`schedule`]: when something
 //!   recurs. [`planted`]: bugs on purpose, for tests only.
 
+pub mod agent;
 pub mod cluster;
 pub mod decision;
 pub mod dispatch;

@@ -41,6 +41,18 @@ pub const CODES: &[(&str, &str)] = &[
     ("NodeComplete", "The node has gone through all groups."),
     ("NoNodeOpen", "No node has reached the group of the pod."),
     ("NodesUnmarked", "Nodes that have not reached the group are being marked before pods are released."),
+    ("WaitsForAgent", "An init container of the pod waits for a marker, a file or a socket of its node."),
+    ("Agent", "The DaemonSet that writes the marker."),
+    ("AgentNotReady", "The pod of the agent on this node is not ready."),
+    (
+        "AgentReady",
+        "The pod of the agent on this node is ready: the wait is about to end, or the marker is stale.",
+    ),
+    ("AgentMissing", "The agent has no pod on this node yet."),
+    ("AgentNotEligible", "The agent gets no pod on this node: selector, affinity or a taint."),
+    ("AgentUnknown", "No DaemonSet that can be seen says that it writes the marker."),
+    ("MarkerNotOnNode", "The file that is waited for is in no folder of the node."),
+    ("MountNotPropagated", "The waiting container cannot see mounts that were made after its start."),
     ("More", "There are more of the same."),
     ("Event", "The last warning event about the pod, in Kubernetes' own words."),
 ];

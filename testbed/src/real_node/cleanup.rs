@@ -53,6 +53,13 @@ pub fn clean_up(cluster_dir: &Path, deadline: Instant) -> Result<()> {
     steps.into_iter().collect()
 }
 
+/// Ends what runs in the containers of the node, and who watches them; the kubelet is gone already.
+pub fn end_containers(cluster_dir: &Path, node_dir: &Path, deadline: Instant) -> Result<()> {
+    let claims: Claims = serde_json::from_slice(&fs::read(node_dir.join(CLAIMS))?)?;
+    repeat(deadline, || kill_containers(&claims.cgroup))?;
+    repeat(deadline, || kill_marked(cluster_dir, is_containerd))
+}
+
 /// containerd itself and its shims.
 fn is_containerd(program: &Path) -> bool {
     program.file_name().is_some_and(|name| name.to_string_lossy().starts_with("containerd"))
@@ -109,7 +116,7 @@ fn below(root: &Path) -> Vec<PathBuf> {
 }
 
 /// Mounts of containers, of their volumes and of their network namespaces. With the last of those go the veth pairs.
-fn unmount_below(dir: &Path) -> Result<()> {
+pub fn unmount_below(dir: &Path) -> Result<()> {
     let table = fs::read_to_string("/proc/self/mountinfo")?;
     // Octal escapes stand for spaces, which our paths do not have.
     let points = table.lines().filter_map(|line| line.split(' ').nth(4));

@@ -212,6 +212,35 @@ impl RealNode {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
+    /// A folder of the node below which mounts propagate, as they do everywhere on an ordinary machine. Volumes with
+    /// `mountPropagation` must lie in it.
+    pub fn shared_folder(&self) -> Result<PathBuf> {
+        let folder = self.dir.join("shared");
+        if !folder.exists() {
+            fs::create_dir(&folder)?;
+            share(&folder)?;
+        }
+        Ok(folder)
+    }
+
+    /// Everything that runs on the node ends at once, and what a machine forgets when it is switched off is gone: mounts, and
+    /// the state of containerd.
+    pub async fn power_cut(&self) -> Result<()> {
+        let cluster_dir = self.dir.parent().context("the node's directory has no parent")?;
+        self.kubelet.lock().await.kill()?;
+        cleanup::end_containers(cluster_dir, &self.dir, std::time::Instant::now() + LIMIT)?;
+        self.containerd.lock().await.kill()?;
+        cleanup::unmount_below(&self.dir)?;
+        fs::remove_dir_all(self.dir.join("state"))?;
+        let folder = self.dir.join("shared");
+        if folder.exists() { share(&folder) } else { Ok(()) }
+    }
+
+    /// Starts the node again. Its pods come back in whatever order the kubelet takes.
+    pub async fn power_on(&self, cluster: &Cluster) -> Result<()> {
+        self.boot(cluster).await
+    }
+
     /// Stops the kubelet; the containers go on.
     pub async fn stop_kubelet(&self) -> Result<()> {
         self.kubelet.lock().await.stop().await
@@ -247,6 +276,13 @@ fn network(dir: &Path, claims: &Claims) -> serde_json::Value {
             },
         }],
     })
+}
+
+/// Makes a folder a mount of its own, so that it can be shared whatever the machine's root is.
+fn share(folder: &Path) -> Result<()> {
+    use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
+    mount_bind(folder, folder).with_context(|| format!("mount {}", folder.display()))?;
+    mount_change(folder, MountPropagationFlags::SHARED).with_context(|| format!("share {}", folder.display()))
 }
 
 /// Takes addresses, routes and control groups.

@@ -1,5 +1,6 @@
 //! Why something waits: the same judgement as the controller's, on what the caller may read.
 
+mod agent;
 mod events;
 mod node;
 mod render;
@@ -36,13 +37,21 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     let Arguments { object, place, output } = arguments;
     let target = Target::parse(&object).map_err(|problem| anyhow!(problem))?;
     let connection = Connection::open(&access, place.namespace.as_deref(), REQUEST_TIMEOUT).await?;
-    let sequences = Sequences::load(&connection, &connection.namespace).await?;
     let now = Timestamp::now();
+    let (mut gaps, mut waits) = (Vec::new(), None);
+    if let Target::Pod(name) = &target {
+        waits = agent::line(&connection, name, now, &mut gaps).await?;
+    }
+    let sequences = match Sequences::load(&connection, &connection.namespace).await {
+        // A cluster that has agents and no sequences.
+        Err(_) if waits.is_some() => Sequences { objects: Vec::new(), gap: None },
+        sequences => sequences?,
+    };
     let (loaded, line) = match target {
         Target::Pod(name) => {
             let loaded = load(&connection, &connection.namespace, &sequences).await?;
             let pod = loaded.pod(&name)?;
-            let line = explain_pod(&loaded.index, pod, now);
+            let line = agent::instead_of(explain_pod(&loaded.index, pod, now), waits);
             (loaded, line)
         }
         Target::Sequence(name) => {
@@ -60,7 +69,7 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     };
     let mut node = Node::new(line, &CommandStyle::new(&connection));
     let gap = events::add(&mut node, &connection, &loaded, now).await;
-    loaded.gaps.iter().chain(&gap).for_each(output::note);
+    loaded.gaps.iter().chain(&gaps).chain(&gap).for_each(output::note);
     match output {
         Format::Text => output::data(&render::text(&node))?,
         Format::Json => output::json(&node)?,

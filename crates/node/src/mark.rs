@@ -1,0 +1,175 @@
+//! `rollcall-node mark`: a marker that is there while conditions hold.
+
+use crate::Outcome;
+use crate::arguments::Mark;
+use crate::condition::in_words;
+use crate::marker::{Change, Keeper};
+use crate::talk::{Talk, Topic};
+use crate::watch::{Event, Events, Watch, spawn};
+use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command};
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+/// A command that does not end at SIGTERM is killed after this. A pod has 30 s to end, and we promise less.
+const GRACE: Duration = Duration::from_secs(2);
+
+pub fn run(options: Mark) -> io::Result<Outcome> {
+    let Mark { path, conditions, interval, command } = options;
+    let events = Events::new()?;
+    let mut talk = Talk::new();
+    let mut keeper = Keeper::new(path);
+    // Before anything else: what an earlier life has left must not count.
+    clear(&mut keeper, &mut talk);
+    let watch = Watch::start(&conditions, interval, &events)?;
+    let mut step = Step::new(command);
+    loop {
+        let now = Instant::now();
+        let missing = watch.missing(now);
+        if missing.is_empty() && step.is_done() {
+            keep(&mut keeper, &mut talk);
+        } else {
+            let (topic, why) = match missing.first() {
+                Some((condition, why)) => (Topic::State, format!("{condition}: {why}")),
+                None => step.why_not(),
+            };
+            clear(&mut keeper, &mut talk);
+            talk.say(topic, format!("not ready, no marker: {why}"), now);
+            // Whoever was interrupted has to show again that he is ready.
+            step.advance(missing.is_empty(), interval, &events.sender, now);
+        }
+        talk.catch_up(now);
+        match events.next(now + interval) {
+            Some(Event::Signal(signal)) => {
+                step.stop(&events);
+                let said = match keeper.retire() {
+                    Ok(Change::Removed) => "the marker is taken away".to_owned(),
+                    Ok(Change::None | Change::Written) => "there is no marker of ours".to_owned(),
+                    Err(trouble) => trouble,
+                };
+                talk.line(&format!("ended by signal {signal}: {said}"));
+                return Ok(Outcome::Ended(signal));
+            }
+            Some(Event::Command(ended)) => step.ended(ended, Instant::now()),
+            Some(Event::Looked | Event::Gone | Event::Mounts) | None => {}
+        }
+    }
+}
+
+fn keep<W: io::Write>(keeper: &mut Keeper, talk: &mut Talk<W>) {
+    let now = Instant::now();
+    match keeper.keep(None) {
+        Ok(change) => {
+            talk.forget(Topic::Trouble);
+            if change == Change::Written {
+                talk.say(Topic::State, format!("ready: marker {} written", keeper.path().display()), now);
+            }
+        }
+        Err(trouble) => talk.repeat(Topic::Trouble, trouble, now),
+    }
+}
+
+fn clear<W: io::Write>(keeper: &mut Keeper, talk: &mut Talk<W>) {
+    match keeper.clear() {
+        Ok(_) => talk.forget(Topic::Trouble),
+        Err(trouble) => talk.repeat(Topic::Trouble, trouble, Instant::now()),
+    }
+}
+
+/// The command that must end with 0 before the marker is written.
+struct Step {
+    command: Vec<OsString>,
+    state: State,
+    /// Why it did not end well the last time.
+    failure: Option<String>,
+}
+
+enum State {
+    /// It is to be run at this time.
+    Due(Option<Instant>),
+    Running(Pid),
+    Done,
+}
+
+impl Step {
+    fn new(command: Vec<OsString>) -> Step {
+        let state = if command.is_empty() { State::Done } else { State::Due(None) };
+        Step { command, state, failure: None }
+    }
+
+    fn is_done(&self) -> bool {
+        matches!(self.state, State::Done)
+    }
+
+    /// That it runs is said beside the rest: it must not keep its failure from being said.
+    fn why_not(&self) -> (Topic, String) {
+        match &self.failure {
+            Some(failure) => (Topic::State, format!("{failure}; it is tried again")),
+            None => (Topic::Remark, format!("{} runs", self.name())),
+        }
+    }
+
+    fn name(&self) -> String {
+        self.command.first().map_or(String::new(), |name| name.to_string_lossy().into_owned())
+    }
+
+    /// Runs it when it is its turn; after an interruption it has to run again.
+    fn advance(&mut self, wanted: bool, interval: Duration, events: &Sender<Event>, now: Instant) {
+        match self.state {
+            State::Done if !wanted && !self.command.is_empty() => self.state = State::Due(None),
+            State::Due(at) if wanted && at.is_none_or(|at| now >= at + interval) => {
+                match spawn_command(&self.command, events) {
+                    Ok(pid) => self.state = State::Running(pid),
+                    Err(error) => self.ended(Err(format!("{}: {}", self.name(), in_words(&error))), now),
+                }
+            }
+            State::Due(_) | State::Running(_) | State::Done => {}
+        }
+    }
+
+    fn ended(&mut self, ended: Result<(), String>, now: Instant) {
+        (self.state, self.failure) = match ended {
+            Ok(()) => (State::Done, None),
+            Err(why) => (State::Due(Some(now)), Some(why)),
+        };
+    }
+
+    /// Ends it with us.
+    fn stop(&self, events: &Events) {
+        let State::Running(pid) = self.state else { return };
+        let end = Instant::now() + GRACE;
+        // It has a group of its own, so that what it has started goes with it.
+        let kill =
+            |signal| rustix::process::kill_process_group(pid, signal).or_else(|_| kill_process(pid, signal));
+        let _ = kill(Signal::TERM);
+        while Instant::now() < end {
+            if let Some(Event::Command(_)) = events.next(end) {
+                return;
+            }
+        }
+        let _ = kill(Signal::KILL);
+    }
+}
+
+fn spawn_command(command: &[OsString], events: &Sender<Event>) -> io::Result<Pid> {
+    let child = Command::new(&command[0]).args(&command[1..]).process_group(0).spawn()?;
+    let name = command[0].to_string_lossy().into_owned();
+    let pid = Pid::from_child(&child);
+    let events = events.clone();
+    spawn("command", move || {
+        let _ = events.send(Event::Command(awaited(child, &name)));
+    })?;
+    Ok(pid)
+}
+
+fn awaited(mut child: Child, name: &str) -> Result<(), String> {
+    let status = child.wait().map_err(|error| format!("{name}: {}", in_words(&error)))?;
+    match (status.code(), status.signal()) {
+        (Some(0), _) => Ok(()),
+        (Some(code), _) => Err(format!("{name} ended with {code}")),
+        (None, signal) => Err(format!("{name} was ended by signal {}", signal.unwrap_or_default())),
+    }
+}

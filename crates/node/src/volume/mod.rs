@@ -1,0 +1,237 @@
+//! `rollcall-node volume`: a folder that is mounted somewhere else, and a marker that says so.
+
+mod mounts;
+
+use crate::Outcome;
+use crate::arguments::Volume;
+use crate::condition::{in_words, name_of};
+use crate::marker::{self, Change, Keeper, folder_of, identity};
+use crate::talk::{Talk, Topic};
+use crate::watch::{Event, Events};
+use mounts::Mounts;
+use rollcall_core::agent::marker::Mount;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+pub fn run(options: &Volume) -> io::Result<Outcome> {
+    let events = Events::new()?;
+    let mut talk = Talk::new();
+    let mut manager = Manager::new(options);
+    // Before anything else: what an earlier life has left must not count.
+    for trouble in manager.forget_old_markers() {
+        talk.line(&trouble);
+    }
+    events.watch_mounts()?;
+    talk.line(&format!("mounting {} at {}", options.source.display(), options.target.display()));
+    loop {
+        let now = Instant::now();
+        match manager.step() {
+            Ok(done) => {
+                talk.forget(Topic::Trouble);
+                if let Some(done) = done {
+                    talk.say(Topic::State, done, now);
+                }
+            }
+            Err(trouble) => talk.repeat(Topic::Trouble, trouble, now),
+        }
+        if let Some(remark) = manager.remark.take() {
+            talk.say(Topic::Remark, remark, now);
+        }
+        talk.catch_up(now);
+        match events.next(now + options.interval) {
+            Some(Event::Signal(signal)) => {
+                let end = manager.end().unwrap_or_else(|trouble| trouble);
+                talk.line(&format!("ended by signal {signal}: {end}"));
+                return Ok(Outcome::Ended(signal));
+            }
+            Some(Event::Mounts | Event::Looked | Event::Gone | Event::Command(_)) | None => {}
+        }
+    }
+}
+
+/// The readiness probe: the mount is there, and the marker that says so.
+pub fn check(options: &Volume) -> Outcome {
+    let checked = Manager::new(options).look().and_then(|found| match found {
+        Found::Mounted(_) => marker::judge(&options.marker)
+            .map_err(|why| format!("marker {}: {why}", options.marker.display())),
+        Found::NotMounted(_) => Err(format!("{} is not mounted", options.target.display())),
+    });
+    match checked {
+        Ok(()) => Outcome::Done,
+        Err(why) => {
+            eprintln!("rollcall-node: not ready: {why}");
+            Outcome::Failed
+        }
+    }
+}
+
+/// What is at the target; the numbers are those of the source.
+enum Found {
+    NotMounted(Mount),
+    Mounted(Mount),
+}
+
+struct Manager<'a> {
+    source: &'a Path,
+    target: &'a Path,
+    keeper: Keeper,
+    /// The same marker as seen in the source, if it lies in the volume.
+    in_source: Option<PathBuf>,
+    /// What we have mounted, or taken over.
+    mounted: Option<Mount>,
+    remark: Option<String>,
+}
+
+impl<'a> Manager<'a> {
+    fn new(options: &'a Volume) -> Manager<'a> {
+        let Volume { source, target, marker, interval: _ } = options;
+        let in_source = marker.strip_prefix(target).ok().map(|rest| source.join(rest));
+        let keeper = Keeper::new(marker.clone());
+        Manager { source, target, keeper, in_source, mounted: None, remark: None }
+    }
+
+    /// Takes away markers in the target as it is, and in the source, from where they would appear with the mount. What lies in a
+    /// mount of somebody else is his.
+    fn forget_old_markers(&mut self) -> Vec<String> {
+        let mut trouble = Vec::new();
+        if !(self.in_source.is_some() && self.is_foreign()) {
+            trouble.extend(self.keeper.clear().err());
+        }
+        if let Some(path) = self.in_source.clone() {
+            trouble.extend(Keeper::new(path).clear().err());
+        }
+        trouble
+    }
+
+    /// Something is mounted at the target that is neither the source nor what we mounted.
+    fn is_foreign(&self) -> bool {
+        let mounted = Mounts::read().is_ok_and(|mounts| mounts.at(self.target) > 0);
+        let top = identity(self.target).ok();
+        mounted && top.is_some() && top != self.mounted && top != self.source_identity().ok()
+    }
+
+    /// Looks and does what is to be done; says what has changed, or what stands in the way.
+    fn step(&mut self) -> Result<Option<String>, String> {
+        let found = self.look();
+        if !matches!(found, Ok(Found::Mounted(_))) {
+            // No mount, no marker: neither in the bare target, nor in the source.
+            self.forget_old_markers();
+        }
+        let source = match found {
+            Ok(Found::Mounted(source)) => source,
+            Ok(Found::NotMounted(source)) => self.mount(source)?,
+            Err(trouble) => return Err(trouble),
+        };
+        let taken_over = self.mounted.replace(source).is_none();
+        let mount = self.in_source.is_some().then(|| identity(folder_of(self.keeper.path()))).transpose();
+        let mount = mount.map_err(|error| format!("{}: {}", self.target.display(), in_words(&error)))?;
+        let change = self.keeper.keep(mount)?;
+        let (source, target, marker) =
+            (self.source.display(), self.target.display(), self.keeper.path().display());
+        Ok(match change {
+            Change::Written => {
+                Some(format!("ready: {source} is mounted at {target}; marker {marker} written"))
+            }
+            Change::None | Change::Removed if taken_over => {
+                Some(format!("ready: {source} was mounted at {target}"))
+            }
+            Change::None | Change::Removed => None,
+        })
+    }
+
+    /// What is at the target. An error is what a person has to see to.
+    fn look(&mut self) -> Result<Found, String> {
+        let source = self.source_identity();
+        let mounts = Mounts::read().map_err(|error| format!("mounts: {}", in_words(&error)))?;
+        let top = match mounts.at(self.target) {
+            0 => None,
+            _ => Some(identity(self.target).map_err(|error| self.at_target(&in_words(&error)))?),
+        };
+        match (source, top) {
+            (Ok(source), Some(top)) if source == top => Ok(Found::Mounted(source)),
+            (Ok(source), None) => {
+                self.mounted = None;
+                Ok(Found::NotMounted(source))
+            }
+            // The source was replaced, or is gone: our mount shows what it was.
+            (source, Some(top)) if self.mounted == Some(top) => {
+                self.forget_old_markers();
+                self.unmount()?;
+                source.map(Found::NotMounted)
+            }
+            (Ok(source), Some(top)) => Err(self.at_target(&format!(
+                "something else is mounted there ({top}, and the source {} is {source}); it stays, and nothing is mounted over it. \
+                 If nobody needs it: umount {}",
+                self.source.display(),
+                self.target.display(),
+            ))),
+            (Err(trouble), _) => Err(trouble),
+        }
+    }
+
+    fn source_identity(&self) -> Result<Mount, String> {
+        let trouble = |why: &str| format!("source {}: {why}", self.source.display());
+        let found = fs::metadata(self.source).map_err(|error| trouble(&in_words(&error)))?;
+        match found.is_dir() {
+            true => identity(self.source).map_err(|error| trouble(&in_words(&error))),
+            false => Err(trouble(&format!("is {}, not a folder", name_of(found.file_type())))),
+        }
+    }
+
+    fn mount(&mut self, source: Mount) -> Result<Mount, String> {
+        let trouble = |why: &str| self.at_target(why);
+        match fs::symlink_metadata(self.target) {
+            Ok(found) if found.is_dir() => {}
+            // A link would lead to another place here than on the host.
+            Ok(found) => return Err(trouble(&format!("is {}, not a folder", name_of(found.file_type())))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                fs::create_dir_all(self.target)
+                    .map_err(|error| trouble(&format!("not made: {}", in_words(&error))))?;
+            }
+            Err(error) => return Err(trouble(&in_words(&error))),
+        }
+        rustix::mount::mount_bind(self.source, self.target).map_err(|error| {
+            let why = in_words(&error.into());
+            trouble(&format!("{} not mounted: {why}; expected a privileged container", self.source.display()))
+        })?;
+        // What was asked for is not what counts: somebody may have been faster.
+        let mounts = Mounts::read().map_err(|error| format!("mounts: {}", in_words(&error)))?;
+        let top = identity(self.target).map_err(|error| trouble(&in_words(&error)))?;
+        if mounts.at(self.target) != 1 || top != source {
+            return Err(trouble(&format!(
+                "{} mounts there, the top one is {top}; expected one of {source}",
+                mounts.at(self.target)
+            )));
+        }
+        if !mounts.is_shared(self.target) {
+            self.remark = Some(self.at_target(
+                "this mount is seen here and nowhere else; expected mountPropagation: Bidirectional on the volume above it",
+            ));
+        }
+        Ok(top)
+    }
+
+    fn unmount(&mut self) -> Result<(), String> {
+        self.mounted = None;
+        mounts::unmount(self.target)
+            .map_err(|error| self.at_target(&format!("not unmounted: {}", in_words(&error))))
+    }
+
+    fn at_target(&self, why: &str) -> String {
+        format!("target {}: {why}", self.target.display())
+    }
+
+    /// Marker away, unmounted; never anything that is not ours.
+    fn end(&mut self) -> Result<String, String> {
+        let ours = self.mounted.is_some() && matches!(self.look(), Ok(Found::Mounted(_)));
+        self.keeper.retire()?;
+        if !ours {
+            self.forget_old_markers();
+            return Ok("nothing of ours is mounted".into());
+        }
+        self.unmount()?;
+        Ok(format!("the marker is taken away, {} is unmounted", self.target.display()))
+    }
+}

@@ -1,0 +1,313 @@
+//! Who looks, and who wakes him: a thread for each condition, and one each for what happens to files, mounts and signals.
+//!
+//! A look can hang: a name server that is silent, a file system whose server is gone, a peer that never answers. So none is
+//! done in the main thread, which has a time limit and a SIGTERM to obey.
+
+use crate::condition::Condition;
+use crate::marker::folder_of;
+use crate::talk::gone_by;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::inotify;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A folder that does not exist cannot be watched, nor can a mount that comes over one: files are looked at so often, whatever
+/// the interval.
+const FILES: Duration = Duration::from_secs(1);
+/// A look that takes longer than this is said to have no answer, and what it found before does not count any more.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// A folder is watched only after this. Most waits are over by then, and to end a watch takes the kernel 10 ms.
+const BEFORE_WATCH: Duration = Duration::from_millis(50);
+/// Enough for TLS and for the name resolution of glibc. A hundred threads take what they touch, not this.
+const STACK: usize = 512 * 1024;
+/// inotify's largest event is 272 bytes.
+const BUFFER: usize = 4096;
+
+/// What the main thread hears of.
+#[derive(Debug)]
+pub enum Event {
+    /// A condition was looked at.
+    Looked,
+    /// A file was taken away, even if it is back by now.
+    Gone,
+    /// Something was mounted or unmounted.
+    Mounts,
+    Signal(i32),
+    /// A command has ended; why it failed, if it did.
+    Command(Result<(), String>),
+}
+
+/// A queue of [`Event`]s with its signals.
+pub struct Events {
+    pub sender: Sender<Event>,
+    receiver: Receiver<Event>,
+}
+
+impl Events {
+    /// From here on SIGTERM and SIGINT are events.
+    pub fn new() -> io::Result<Events> {
+        let (sender, receiver) = channel();
+        let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT])?;
+        let to = sender.clone();
+        spawn("signals", move || {
+            for signal in signals.forever() {
+                // Nobody listens any more: the program is about to end.
+                let _ = to.send(Event::Signal(signal));
+            }
+        })?;
+        Ok(Events { sender, receiver })
+    }
+
+    /// The next event, or nothing when the time has come.
+    pub fn next(&self, until: Instant) -> Option<Event> {
+        let left = until.saturating_duration_since(Instant::now());
+        // We hold a sender ourselves, so the only error is the time.
+        self.receiver.recv_timeout(left).ok()
+    }
+
+    /// Tells of mounts that come and go in our mount namespace.
+    pub fn watch_mounts(&self) -> io::Result<()> {
+        let to = self.sender.clone();
+        on_mounts(move || to.send(Event::Mounts).is_ok())
+    }
+}
+
+/// Conditions under watch.
+pub struct Watch {
+    conditions: Vec<(Condition, Arc<Mutex<Look>>)>,
+}
+
+/// What is known about a condition.
+#[derive(Debug, Default)]
+struct Look {
+    /// Since when somebody looks.
+    begun: Option<Instant>,
+    /// What was found last.
+    found: Option<Result<(), String>>,
+}
+
+impl Watch {
+    pub fn start(conditions: &[Condition], interval: Duration, events: &Events) -> io::Result<Watch> {
+        let files = conditions.iter().any(|condition| condition.path().is_some());
+        let folders = files.then(Folders::start).transpose()?;
+        let mut watch = Watch { conditions: Vec::new() };
+        let mut mounted = Vec::new();
+        for condition in conditions {
+            let look = Arc::new(Mutex::new(Look::default()));
+            let (wake, woken) = channel();
+            let mut prober = Prober {
+                condition: condition.clone(),
+                look: look.clone(),
+                interval,
+                folder: None,
+                woken,
+                events: events.sender.clone(),
+            };
+            if let (Some(path), Some(folders)) = (condition.path(), &folders) {
+                mounted.push(wake.clone());
+                prober.interval = interval.min(FILES);
+                let name = path.file_name().unwrap_or_default().to_owned();
+                prober.folder = Some(folders.subscribe(folder_of(path), name, wake, &events.sender));
+            }
+            spawn("look", move || prober.run())?;
+            watch.conditions.push((condition.clone(), look));
+        }
+        // A mount over a watched folder. Without /proc the interval is all there is.
+        if files {
+            let _ = on_mounts(move || mounted.iter().all(|wake| wake.send(()).is_ok()));
+        }
+        Ok(watch)
+    }
+
+    /// What does not hold, and why.
+    pub fn missing(&self, now: Instant) -> Vec<(&Condition, String)> {
+        let missing = self.conditions.iter().filter_map(|(condition, look)| {
+            let look = lock(look);
+            let taken = look.begun.map(|begun| now.saturating_duration_since(begun));
+            let why = match (taken, &look.found) {
+                (Some(taken), _) if taken > PATIENCE => format!("no answer for {}", gone_by(taken)),
+                (_, Some(Ok(()))) => return None,
+                (_, Some(Err(why))) => why.clone(),
+                (_, None) => "not looked at yet".into(),
+            };
+            Some((condition, why))
+        });
+        missing.collect()
+    }
+}
+
+/// Looks at one condition, again and again.
+struct Prober {
+    condition: Condition,
+    look: Arc<Mutex<Look>>,
+    interval: Duration,
+    folder: Option<Subscription>,
+    woken: Receiver<()>,
+    events: Sender<Event>,
+}
+
+impl Prober {
+    fn run(mut self) {
+        let mut first = true;
+        loop {
+            lock(&self.look).begun = Some(Instant::now());
+            // Before the look: what appears between the two is not missed.
+            if let Some(folder) = self.folder.as_mut().filter(|_| !first) {
+                folder.renew();
+            }
+            let found = self.condition.probe();
+            let pause = match (first && self.folder.is_some(), &found) {
+                (true, Ok(())) => BEFORE_WATCH,
+                (true, Err(_)) => Duration::ZERO,
+                (false, _) => self.interval,
+            };
+            first = false;
+            *lock(&self.look) = Look { begun: None, found: Some(found) };
+            if self.events.send(Event::Looked).is_err() {
+                return;
+            }
+            match self.woken.recv_timeout(pause) {
+                // One look answers all calls so far.
+                Ok(()) => while self.woken.try_recv().is_ok() {},
+                Err(RecvTimeoutError::Timeout) => {}
+                // Nobody wakes a condition that has no file.
+                Err(RecvTimeoutError::Disconnected) => thread::sleep(pause),
+            }
+        }
+    }
+}
+
+/// inotify, shared by all conditions.
+#[derive(Clone)]
+struct Folders {
+    inotify: Arc<OwnedFd>,
+    /// By watch and subscriber: which name is waited for there, and who waits.
+    subscribers: Arc<Mutex<BTreeMap<(i32, usize), Subscriber>>>,
+}
+
+#[derive(Clone)]
+struct Subscriber {
+    name: OsString,
+    wake: Sender<()>,
+    events: Sender<Event>,
+}
+
+/// The interest of one condition in one name of one folder.
+struct Subscription {
+    folders: Folders,
+    folder: std::path::PathBuf,
+    id: usize,
+    subscriber: Subscriber,
+    watch: Option<i32>,
+}
+
+impl Folders {
+    fn start() -> io::Result<Folders> {
+        let inotify = Arc::new(inotify::init(inotify::CreateFlags::CLOEXEC)?);
+        let folders = Folders { inotify, subscribers: Arc::default() };
+        let reading = folders.clone();
+        spawn("files", move || reading.read())?;
+        Ok(folders)
+    }
+
+    fn subscribe(
+        &self,
+        folder: &Path,
+        name: OsString,
+        wake: Sender<()>,
+        events: &Sender<Event>,
+    ) -> Subscription {
+        static IDS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+        let id = IDS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let subscriber = Subscriber { name, wake, events: events.clone() };
+        Subscription { folders: self.clone(), folder: folder.to_owned(), id, subscriber, watch: None }
+    }
+
+    fn read(&self) {
+        let mut buffer = [MaybeUninit::uninit(); BUFFER];
+        let mut reader = inotify::Reader::new(&*self.inotify, &mut buffer);
+        // It ends with the program; an error leaves the interval.
+        while let Ok(event) = reader.next() {
+            let name = event.file_name().map(|name| name.to_bytes().to_owned());
+            let gone = event.events().intersects(inotify::ReadFlags::DELETE | inotify::ReadFlags::MOVED_FROM);
+            let subscribers = lock(&self.subscribers);
+            let of_folder = subscribers.range((event.wd(), 0)..=(event.wd(), usize::MAX));
+            for (_, subscriber) in of_folder {
+                // An event without a name is about the folder itself.
+                let about = name.as_ref().is_none_or(|name| *name == subscriber.name.as_encoded_bytes());
+                if about {
+                    let _ = subscriber.wake.send(());
+                }
+                if about && gone {
+                    let _ = subscriber.events.send(Event::Gone);
+                }
+            }
+        }
+    }
+}
+
+impl Subscription {
+    /// Watches the folder that is there now: it may have come, or have been mounted over, since the last time.
+    fn renew(&mut self) {
+        use inotify::WatchFlags as On;
+        let on = On::CREATE | On::MOVED_TO | On::CLOSE_WRITE | On::ATTRIB | On::DELETE | On::MOVED_FROM;
+        let on = on | On::DELETE_SELF | On::MOVE_SELF | On::ONLYDIR;
+        // The same number as before, if it is the same folder. The limit of watches may be reached: then the interval counts.
+        let watch = inotify::add_watch(&*self.folders.inotify, &self.folder, on).ok();
+        if watch == self.watch {
+            return;
+        }
+        let mut subscribers = lock(&self.folders.subscribers);
+        if let Some(old) = self.watch.take() {
+            subscribers.remove(&(old, self.id));
+            if subscribers.range((old, 0)..=(old, usize::MAX)).next().is_none() {
+                // It has gone by itself if the folder was deleted.
+                let _ = inotify::remove_watch(&*self.folders.inotify, old);
+            }
+        }
+        if let Some(watch) = watch {
+            subscribers.insert((watch, self.id), self.subscriber.clone());
+        }
+        self.watch = watch;
+    }
+}
+
+/// Calls whenever the table of mounts has changed, until the call says no.
+fn on_mounts(mut call: impl FnMut() -> bool + Send + 'static) -> io::Result<()> {
+    let mut table = File::open("/proc/self/mountinfo")?;
+    spawn("mounts", move || {
+        loop {
+            // The kernel tells of changes since the last reading.
+            if table.rewind().is_err() || table.read_to_end(&mut Vec::new()).is_err() {
+                return;
+            }
+            let mut changes = [PollFd::new(&table, PollFlags::PRI | PollFlags::ERR)];
+            match poll(&mut changes, None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return,
+            }
+            if !call() {
+                return;
+            }
+        }
+    })
+}
+
+pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(name.into()).stack_size(STACK).spawn(work).map(drop)
+}
+
+/// A thread that panicked has left a whole value behind: each is written in one go.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,139 @@
+//! Starting the program, and hearing what it says.
+
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// Longer than anything here takes on a busy machine.
+pub const LIMIT: Duration = Duration::from_secs(30);
+
+/// A running `rollcall-node`. It ends with the test.
+pub struct Program {
+    child: Child,
+    lines: Receiver<String>,
+    pub said: Vec<String>,
+}
+
+impl Program {
+    pub fn start(arguments: &[&str]) -> Program {
+        Program::start_with(arguments, &[])
+    }
+
+    pub fn start_with(arguments: &[&str], environment: &[(&str, &str)]) -> Program {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rollcall-node"));
+        command.args(arguments).env_remove("POD_UID").env_remove("NODE_NAME");
+        command.envs(environment.iter().copied()).stdin(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("rollcall-node");
+        let stderr = BufReader::new(child.stderr.take().expect("its stderr"));
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            stderr.lines().map_while(Result::ok).for_each(|line| drop(sender.send(line)));
+        });
+        Program { child, lines, said: Vec::new() }
+    }
+
+    /// Waits until it has said a line with this text.
+    pub fn says(&mut self, text: &str) -> String {
+        let end = Instant::now() + LIMIT;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(line) => self.said.push(line),
+                Err(RecvTimeoutError::Timeout) => {
+                    panic!("not said within {LIMIT:?}: {text:?}; {:#?}", self.said)
+                }
+                Err(RecvTimeoutError::Disconnected) => panic!("ended without {text:?}: {:#?}", self.said),
+            }
+            if let Some(line) = self.said.last().filter(|line| line.contains(text)) {
+                return line.clone();
+            }
+        }
+    }
+
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("its state").is_none()
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn terminate(&self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("SIGTERM");
+    }
+
+    /// SIGKILL: it can do nothing about it.
+    pub fn kill(mut self) {
+        self.child.kill().expect("SIGKILL");
+        self.child.wait().expect("its end");
+    }
+
+    /// Waits for its end; the exit code and all it said.
+    pub fn ends(mut self) -> (i32, String) {
+        let status = eventually("its end", || self.child.try_wait().expect("its state"));
+        self.said.extend(self.lines.iter());
+        (code(status), self.said.join("\n"))
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn code(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| panic!("ended by signal {:?}", status.signal()))
+}
+
+/// Runs it to its end; the exit code and all it said.
+pub fn run(arguments: &[&str]) -> (i32, String) {
+    Program::start(arguments).ends()
+}
+
+/// Looks until there is something, and fails when the time is over.
+pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + LIMIT;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < end, "not within {LIMIT:?}: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+pub fn text(path: &Path) -> &str {
+    path.to_str().expect("a path in UTF-8")
+}
+
+pub fn boot() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("the boot id").trim().to_owned()
+}
+
+/// Runs the rest of a test in a mount namespace of its own, as root there: what it mounts ends with it.
+pub fn in_own_mounts(test: &str, rest: impl FnOnce()) {
+    const INSIDE: &str = "ROLLCALL_TEST_INSIDE";
+    if std::env::var_os(INSIDE).is_some() {
+        return rest();
+    }
+    let mut command = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        command.arg("--map-root-user");
+    }
+    let exe = std::env::current_exe().expect("this program");
+    command.args(["--mount", "--propagation", "private"]).arg(exe);
+    let output =
+        command.args(["--exact", test, "--nocapture"]).env(INSIDE, "1").output().expect("run unshare");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{out}\n{err}");
+    // A misspelt name would run nothing.
+    assert!(out.contains("1 passed"), "{out}\n{err}");
+}
