@@ -87,6 +87,11 @@ impl Cluster {
         self.namespaces.values()
     }
 
+    /// Whether sequences of namespace `from` may claim pods in another one, or it is their own.
+    pub fn permits(&self, namespace: &str, from: &str) -> bool {
+        namespace == from || self.namespace(namespace).is_some_and(|there| there.allows(from))
+    }
+
     /// Returns what was known before.
     pub fn put_namespace(&mut self, namespace: Namespace) -> Option<Namespace> {
         self.namespaces.insert(namespace.name.clone(), namespace)

@@ -4,7 +4,7 @@ use super::{
     Facts,
     blocked::{self, Blocker},
     decide::{held_by_another, room_to_start},
-    evaluate::{Evaluation, NodeView, evaluate, is_absent},
+    evaluate::{Evaluation, NodeView, evaluate, is_absent, may_act},
     index::{SequenceEntry, Standing},
     nodes,
     reason::{Reason, of},
@@ -88,10 +88,14 @@ fn explain_early(
     Some(line.with(vec![place]))
 }
 
-/// Whether a gate is one by which sequences hold pods, as far as they can be seen.
-pub fn is_sequence_gate(facts: Facts<'_>, gate: &str) -> bool {
-    let mut specs = facts.sequences.live().filter_map(|sequence| sequence.spec.as_ref().ok());
-    gate == crate::gates::SEQUENCE || specs.any(|spec| *spec.gate == *gate)
+/// Whether a gate is one by which sequences hold pods in a namespace, as far as they can be seen. Who may not act there can name
+/// any gate, and means nothing by it.
+pub fn is_sequence_gate(facts: Facts<'_>, namespace: &str, gate: &str) -> bool {
+    let mut specs = facts.sequences.iter().filter(|entry| !entry.ghost && may_act(facts, entry));
+    let holds = |entry: &SequenceEntry| {
+        entry.spec().is_some_and(|spec| *spec.gate == *gate && *spec.pod_namespace == *namespace)
+    };
+    gate == crate::gates::SEQUENCE || specs.any(holds)
 }
 
 /// What keeps a pod from arriving that nobody holds and nobody claims.
@@ -284,7 +288,11 @@ impl About<'_> {
                 ]
             }
             Reason::OtherSequence { sequence, .. } => {
-                vec![Hint::rollcall("explain", namespace, format!("podseq/{sequence}"))]
+                let (namespace, name) = match sequence.split_once('/') {
+                    Some((elsewhere, name)) => (&Arc::from(elsewhere), name),
+                    None => (namespace, &**sequence),
+                };
+                vec![Hint::rollcall("explain", namespace, format!("podseq/{name}"))]
             }
             Reason::NodeLacks { node, what } => match what {
                 NodeReady::CsiDriver(_) => {
@@ -558,7 +566,7 @@ pub fn explain_sequence(facts: Facts<'_>, entry: &SequenceEntry, now: Timestamp)
 }
 
 fn place(entry: &SequenceEntry, spec: &Spec, position: usize) -> String {
-    let (name, groups) = (&entry.sequence.name, spec.groups.len());
+    let (name, groups) = (entry.sequence.name_in(&spec.pod_namespace), spec.groups.len());
     let title = &spec.groups[position].title;
     format!("PodSequence {name} (group {} of {groups}, \"{title}\")", position + 1)
 }
