@@ -12,7 +12,7 @@ mod nodes;
 mod owners;
 mod pods;
 
-pub use in_flight::{Effect, InFlight, Target};
+pub use in_flight::{Effect, InFlight, Refusal, Target};
 pub use pods::Change;
 
 use crate::{

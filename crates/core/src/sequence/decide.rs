@@ -251,7 +251,14 @@ impl<'a> Releases<'a> {
             true => u32::MAX,
             false => room_to_start(self.entry, self.spec, position),
         };
-        for (name, uid) in cells.into_iter().flat_map(|cell| cell.members(Standing::Held)) {
+        let cells: Vec<&Cell> = cells.into_iter().collect();
+        let held = || cells.iter().flat_map(|cell| cell.members(Standing::Held));
+        let in_flight = &self.facts.cluster.in_flight;
+        let is_refused = |uid: Uid| in_flight.refusal(uid).is_some();
+        // Who was refused is tried again last, or it would take the place of the others for ever.
+        let again = in_flight.has_refusals().then(|| held().filter(|(_, uid)| is_refused(*uid)));
+        let fresh = held().filter(|(_, uid)| !is_refused(*uid));
+        for (name, uid) in fresh.chain(again.into_iter().flatten()) {
             if room == 0 {
                 return;
             }

@@ -16,6 +16,7 @@ use crate::{
     Timestamp,
     cluster::{Claim, Target},
     facts::{OwnerKind, Pod, PodPhase},
+    gates,
     kind::Kind,
     line::{Hint, Line, elapsed},
 };
@@ -95,7 +96,7 @@ pub fn is_sequence_gate(facts: Facts<'_>, namespace: &str, gate: &str) -> bool {
     let holds = |entry: &SequenceEntry| {
         entry.spec().is_some_and(|spec| *spec.gate == *gate && *spec.pod_namespace == *namespace)
     };
-    gate == crate::gates::SEQUENCE || specs.any(holds)
+    gate == gates::SEQUENCE || specs.any(holds)
 }
 
 /// What keeps a pod from arriving that nobody holds and nobody claims.
@@ -213,7 +214,7 @@ impl About<'_> {
                 let kind = OwnerKind::of_word(kind).and_then(Kind::of_owner).unwrap_or(Kind::Deployment);
                 here(kind, name)
             }
-            Reason::NodeLacks { node, .. } => {
+            Reason::NodeLacks { node, .. } | Reason::NodeWriteRefused { node, .. } => {
                 let uid = self.facts.cluster.node(node).map(|node| node.uid);
                 Target { uid, ..cluster_wide(Kind::Node, node) }
             }
@@ -286,6 +287,9 @@ impl About<'_> {
                     Hint::kubectl_cluster("annotate namespace", allow),
                     Hint::Advice("or use nodeGuard: Labels".into()),
                 ]
+            }
+            Reason::NodeWriteRefused { node, .. } => {
+                vec![Hint::kubectl_cluster("describe node", &**node), advice(reason.hint())]
             }
             Reason::OtherSequence { sequence, .. } => {
                 let (namespace, name) = match sequence.split_once('/') {
@@ -370,6 +374,9 @@ impl Question<'_> {
         if room_to_start(entry, spec, position) == 0 {
             let limit = spec.groups[position].max_concurrent_starts.unwrap_or_default();
             return vec![self.line(Reason::StartLimit { limit }).with(self.starting(position))];
+        }
+        if let Some(refused) = blocked::of_refused_pod(*facts, &pod.name, pod.uid) {
+            return vec![self.about().line(&refused, pod.created)];
         }
         let text = "its group is open: the controller is about to release it".into();
         let own: Arc<str> = "pod-sequence-system".into();

@@ -2,7 +2,12 @@
 
 use super::Sequences;
 use crate::{
-    Timestamp, Uid, cluster::Cluster, freshness::Freshness, key::Touched, kind::Kind, node::Node,
+    Timestamp, Uid,
+    cluster::{Cluster, Refusal},
+    freshness::Freshness,
+    key::Touched,
+    kind::Kind,
+    node::Node,
     sequence::keys,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +21,8 @@ pub struct Marked {
     writing: BTreeMap<Arc<str>, Uid>,
     /// The nodes that carry the label of those that nobody has seen.
     unseen: BTreeMap<Arc<str>, Unseen>,
+    /// What the API server said when it refused what was to be written on a node for a sequence. Hardly ever anything.
+    refused: BTreeMap<(Uid, Arc<str>), Refusal>,
     /// Sequences that are proved to be gone, and whose marks others have been told about.
     swept: BTreeSet<Uid>,
 }
@@ -50,6 +57,9 @@ impl Sequences {
     pub fn track_marks(&mut self, old: Option<&Node>, new: Option<&Node>) {
         let (was, is) = (old.map(marked_by).unwrap_or_default(), new.map(marked_by).unwrap_or_default());
         self.track_unseen(old, new);
+        if let (Some(old), None) = (old, new) {
+            self.marked.refused.retain(|(_, node), _| *node != old.name);
+        }
         let marked = &mut self.marked.by_sequence;
         for (sequence, node) in is.iter().zip(std::iter::repeat(new).flatten()) {
             let nothing = || MarkedNodes { nodes: BTreeSet::new(), seen_at: node.version };
@@ -190,9 +200,40 @@ impl Sequences {
         self.marked.writing.insert(node.clone(), sequence);
     }
 
+    /// The API server refuses what is being written to a node.
+    pub(crate) fn mark_refused(&mut self, node: &Arc<str>, refusal: Refusal) {
+        let Some(writer) = self.marked.writing.get(node) else { return };
+        let key = (*writer, node.clone());
+        let refusal = refusal.after(self.marked.refused.get(&key));
+        self.marked.refused.insert(key, refusal);
+    }
+
+    /// What the API server refuses to write for a sequence, by node.
+    pub(in crate::sequence) fn refused_marks(
+        &self,
+        sequence: Uid,
+    ) -> impl Iterator<Item = (&Arc<str>, &Refusal)> {
+        let from = (sequence, Arc::from(""));
+        let of_it = self.marked.refused.range(from..).take_while(move |((uid, _), _)| *uid == sequence);
+        of_it.map(|((_, node), refusal)| (node, refusal))
+    }
+
+    pub(in crate::sequence) fn refused_mark(&self, sequence: Uid, node: &Arc<str>) -> Option<&Refusal> {
+        self.marked.refused.get(&(sequence, node.clone()))
+    }
+
+    /// There is nothing more to be written for a sequence.
+    pub(super) fn forget_refusals(&mut self, sequence: Uid) {
+        self.marked.refused.retain(|(uid, _), _| *uid != sequence);
+    }
+
     /// A write to a node is answered: whoever waited for that may write now.
-    pub fn mark_answered(&mut self, node: &Arc<str>, touched: &mut Touched) {
-        touched.sequences(self.marked.writing.remove(node));
+    pub fn mark_answered(&mut self, node: &Arc<str>, done: bool, touched: &mut Touched) {
+        let writer = self.marked.writing.remove(node);
+        if let Some(writer) = writer.filter(|_| done) {
+            self.marked.refused.remove(&(writer, node.clone()));
+        }
+        touched.sequences(writer);
         // Who may not act has nothing to write, unless it is to take back what it has written.
         let has_to_write = |uid: &Uid| {
             self.get(*uid).is_some_and(|entry| entry.claims()) || self.marked.by_sequence.contains_key(uid)

@@ -197,6 +197,9 @@ impl Sequences {
             }
         });
         self.compare_note(uid);
+        if !self.entries.contains_key(&uid) {
+            self.forget_refusals(uid);
+        }
         self.look_at_what_is_left(cluster, uid, touched);
     }
 
