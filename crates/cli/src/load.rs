@@ -8,6 +8,7 @@ use kube::core::Request;
 use rollcall_api::resource::Resource;
 use rollcall_api::sequence::SequenceObject;
 use rollcall_api::watch::{CsiNodeObject, ListOf, NamespaceObject, NodeObject, OwnerObject, PodObject};
+use rollcall_core::cluster::Refusal;
 use rollcall_core::facts::{OwnerKind, Pod};
 use rollcall_core::index::{Index, Object};
 use rollcall_core::kind::Kind;
@@ -118,20 +119,44 @@ pub async fn load(connection: &Connection, namespace: &str, sequences: &Sequence
             "not allowed to list {closed} in namespace {namespace}: how many pods they want is not known"
         ));
     }
+    with_permissions(connection, namespace, &mut index, &mut gaps).await?;
+    pods.iter().for_each(|pod| index.apply(Object::Pod(pod.facts())));
+    for sequence in &sequences.objects {
+        index.apply(Object::Sequence(sequence.facts()));
+        with_refusals(sequence, &mut index);
+    }
+    let pod_names = pods.into_iter().map(|pod| pod.metadata.name).collect();
+    Ok(Loaded { index, namespace: namespace.to_owned(), pod_names, gaps })
+}
+
+/// What a namespace permits.
+async fn with_permissions(
+    connection: &Connection,
+    namespace: &str,
+    index: &mut Index,
+    gaps: &mut Vec<String>,
+) -> Result<()> {
     let get = Request::new("/api/v1/namespaces").get(namespace, &GetParams::default());
     match connection.client.request::<NamespaceObject>(get.map_err(kube::Error::BuildRequest)?).await {
         Ok(object) => index.apply(Object::Namespace(object.facts())),
         Err(error) if has_code(&error, 403) => gaps.push(format!(
-            "not allowed to get namespace {namespace}: whether it permits sequences from elsewhere is not known"
+            "not allowed to get namespace {namespace}: whether it permits sequences from elsewhere is not known, and they are left out"
         )),
         Err(error) => return Err(connection.explained(error, &format!("get namespace {namespace}"))),
     }
-    pods.iter().for_each(|pod| index.apply(Object::Pod(pod.facts())));
-    for sequence in &sequences.objects {
-        index.apply(Object::Sequence(sequence.facts()));
+    Ok(())
+}
+
+/// What the API server refused the controller, which only the controller has seen and its status tells.
+fn with_refusals(sequence: &SequenceObject, index: &mut Index) {
+    let Some((status, spec)) = sequence.status().zip(sequence.facts().spec.ok()) else { return };
+    for blocked in &status.blocked_by {
+        let (Some(name), Some(message)) = (&blocked.pod, &blocked.message) else { continue };
+        let Some(pod) = index.cluster.pod_named(&spec.pod_namespace, name) else { continue };
+        let (uid, since) = (pod.uid, blocked.since.as_ref().map_or(pod.created, |since| since.get()));
+        let forbidden = blocked.reason == "ReleaseForbidden";
+        index.cluster.in_flight.refuse(uid, Refusal::new(forbidden, message, since));
     }
-    let pod_names = pods.into_iter().map(|pod| pod.metadata.name).collect();
-    Ok(Loaded { index, namespace: namespace.to_owned(), pod_names, gaps })
 }
 
 /// An index that knows the nodes, if any sequence goes by them.
@@ -181,17 +206,21 @@ pub async fn load_pod(connection: &Connection, name: &str, sequences: &Sequences
     };
     // Only who claims it matters here, in whichever scope.
     let mut index = Index::of_full_mode();
+    let mut gaps: Vec<String> = sequences.gap.iter().cloned().collect();
+    // A sequence from elsewhere claims it only where that is permitted.
+    let is_guest = |object: &SequenceObject| {
+        let facts = object.facts();
+        *facts.namespace != **namespace && facts.spec.is_ok_and(|spec| *spec.pod_namespace == **namespace)
+    };
+    if sequences.objects.iter().any(is_guest) {
+        with_permissions(connection, namespace, &mut index, &mut gaps).await?;
+    }
     pods.iter().for_each(|pod| index.apply(Object::Pod(pod.facts())));
     for sequence in &sequences.objects {
         index.apply(Object::Sequence(sequence.facts()));
     }
     let pod_names = pods.into_iter().map(|pod| pod.metadata.name).collect();
-    Ok(Loaded {
-        index,
-        namespace: namespace.clone(),
-        pod_names,
-        gaps: sequences.gap.iter().cloned().collect(),
-    })
+    Ok(Loaded { index, namespace: namespace.clone(), pod_names, gaps })
 }
 
 /// All objects of a list, page by page.

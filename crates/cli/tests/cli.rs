@@ -261,6 +261,41 @@ async fn release_takes_our_gate_and_says_who() -> Result<()> {
     Ok(())
 }
 
+/// A sequence of another namespace can name any gate of any pod. Without permission that means nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stranger_has_no_gate_removed_and_is_not_let_in() -> Result<()> {
+    let cluster = cluster().await;
+    let (victim, stranger) = (namespace("cli").await, namespace("cli").await);
+    let mut sequence = shop();
+    sequence["metadata"]["name"] = "steal-gate".into();
+    sequence["spec"]["namespace"] = victim.as_str().into();
+    sequence["spec"]["schedulingGateName"] = "kueue.x-k8s.io/admission".into();
+    sequence["spec"]["podGroups"] = json!([{ "name": "all", "pods": ["web"] }]);
+    create(cluster, &stranger, &[sequence])?;
+    let ours = "podsequence.example.com/sequence-gate";
+    create(cluster, &victim, &[pod("web", &["kueue.x-k8s.io/admission", ours], json!({}))])?;
+
+    let explained = run(cluster, &["explain", "pod/web", "-n", &victim]);
+    assert_eq!(explained.code, Some(0), "{explained:?}");
+    for word in ["steal-gate", "allow-from", &*stranger] {
+        assert!(!explained.stdout.contains(word), "{word}: {explained:?}");
+    }
+    assert!(explained.stdout.contains("kueue.x-k8s.io/admission, which is not ours"), "{explained:?}");
+
+    let released = run(cluster, &["release", "pod/web", "-n", &victim]);
+    assert_eq!(released.stdout, format!("pod/web released by admin ({ours})\n"), "{released:?}");
+    let after = until_pod(cluster, &victim, "web", |_| true).await?;
+    assert_eq!(after["spec"]["schedulingGates"], json!([{ "name": "kueue.x-k8s.io/admission" }]));
+
+    // With the permission it is somebody, who is called by his full name.
+    let allow = format!("podsequence.example.com/allow-from={stranger}");
+    cluster.kubectl_ok(&["annotate", "namespace", &victim, &allow])?;
+    let explained = run(cluster, &["explain", "pod/web", "-n", &victim]);
+    let by = format!("web is held by PodSequence {stranger}/steal-gate (group 1 of 1, \"all\")");
+    assert!(explained.stdout.contains(&by), "{explained:?}");
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn release_opens_groups_beside_those_that_are_open() -> Result<()> {
     let cluster = cluster().await;

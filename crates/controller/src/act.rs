@@ -132,10 +132,12 @@ pub async fn write_event(client: &Client, write: EventWrite) -> Answer {
     // The time in the name, as client libraries do it; an object has at most one event a second.
     let suffix = at.as_millisecond();
     let short: String = name.chars().take(200).collect();
+    // Events about what has no namespace stand in this one.
+    let place = if namespace.is_empty() { "default" } else { &*namespace };
     let body = json!({
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": { "name": format!("{short}.{suffix:x}"), "namespace": namespace },
+        "metadata": { "name": format!("{short}.{suffix:x}"), "namespace": place },
         "eventTime": format!("{at:.6}"),
         "type": event_type,
         "reason": event.reason,
@@ -152,7 +154,7 @@ pub async fn write_event(client: &Client, write: EventWrite) -> Answer {
             "resourceVersion": version.to_string(),
         },
     });
-    let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
+    let path = format!("/apis/events.k8s.io/v1/namespaces/{place}/events");
     let post = request("POST", &path, Some(client::JSON), body.to_string().into_bytes());
     match client::send::<IgnoredAny>(client, post).await {
         // Written already, by an attempt whose answer was lost.

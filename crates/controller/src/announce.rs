@@ -47,6 +47,8 @@ impl Announcer {
     pub fn pop(&mut self, now: Instant) -> Option<Event> {
         let (at, uid) = self.due.first().copied().filter(|(at, _)| *at <= now)?;
         self.due.remove(&(at, uid));
+        // Of whom nothing was heard for a while, the next news need not wait.
+        self.sent.retain(|_, sent| *sent + GATHER_FOR > now);
         self.sent.insert(uid, now);
         let events = self.pending.remove(&uid)?;
         Some(gathered(events))

@@ -9,6 +9,10 @@ use std::time::Duration;
 /// An answer that takes longer is not waited for; whether the request was carried out is then unknown.
 pub const TIMEOUT: Duration = Duration::from_secs(15);
 
+/// How the API server answers a JSON patch of which a `test` fails. Every other 422 names what it finds invalid: to send the same
+/// again would be answered in the same way. (A wrong uid is a 409.)
+const PATCH_DOES_NOT_FIT: &str = "the server rejected our request due to an error in our request";
+
 pub const JSON: &str = "application/json";
 
 /// A request that did not succeed.
@@ -42,11 +46,20 @@ impl Failure {
 
     pub fn meaning(&self) -> Meaning {
         match self.code {
-            // 422 is how the API server answers a failed `test` of a JSON patch and a wrong uid.
-            Some(404 | 409 | 410 | 422) => Meaning::Moved,
+            Some(404 | 409 | 410) => Meaning::Moved,
+            Some(422) if self.message.starts_with(PATCH_DOES_NOT_FIT) => Meaning::Moved,
             Some(400..=499) => Meaning::Refused,
             Some(_) | None => Meaning::Unknown,
         }
+    }
+
+    /// Whether the server will not do it as long as nobody changes something: it is forbidden, or not valid.
+    pub fn is_final(&self) -> bool {
+        matches!(self.code, Some(400 | 401 | 403 | 405 | 413 | 422)) && self.meaning() == Meaning::Refused
+    }
+
+    pub fn is_forbidden(&self) -> bool {
+        matches!(self.code, Some(401 | 403))
     }
 
     /// A word for metrics.
@@ -55,7 +68,8 @@ impl Failure {
             None => "connection",
             Some(401 | 403) => "forbidden",
             Some(404) => "not_found",
-            Some(409 | 422) => "conflict",
+            Some(409) => "conflict",
+            Some(422) if self.meaning() == Meaning::Moved => "conflict",
             Some(410) => "gone",
             Some(429) => "throttled",
             Some(400..=499) => "rejected",
@@ -135,5 +149,32 @@ pub async fn send<T: DeserializeOwned>(client: &Client, request: Request<Vec<u8>
     match tokio::time::timeout(TIMEOUT, client.request::<T>(request)).await {
         Ok(answer) => answer.map_err(Failure::from),
         Err(_) => Err(Failure::timeout(TIMEOUT)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_answer_means() {
+        let too_long =
+            "Node \"n\" is invalid: metadata.annotations: Too long: may not be more than 262144 bytes";
+        let by_policy =
+            "pods \"p\" is forbidden: ValidatingAdmissionPolicy 'x' with binding 'x' denied request: no";
+        for (code, message, meaning, kind, is_final) in [
+            (404, "", Meaning::Moved, "not_found", false),
+            (409, "", Meaning::Moved, "conflict", false),
+            (422, PATCH_DOES_NOT_FIT, Meaning::Moved, "conflict", false),
+            (422, too_long, Meaning::Refused, "rejected", true),
+            (422, by_policy, Meaning::Refused, "rejected", true),
+            (403, by_policy, Meaning::Refused, "forbidden", true),
+            (429, "", Meaning::Refused, "throttled", false),
+            (500, "", Meaning::Unknown, "server", false),
+        ] {
+            let failure = Failure { code: Some(code), message: message.into() };
+            let found = (failure.meaning(), failure.kind(), failure.is_final());
+            assert_eq!(found, (meaning, kind, is_final), "{failure}");
+        }
     }
 }

@@ -7,7 +7,13 @@ use crate::{
     facts::NodeConstraints,
     kind::Kind,
     node::Node,
-    sequence::{Status, index::Note, marks::Marks, spec::Recorded, views::Judgements},
+    sequence::{
+        Status,
+        index::{Note, UnseenNodes},
+        marks::Marks,
+        spec::Recorded,
+        views::Judgements,
+    },
 };
 use std::sync::Arc;
 
@@ -100,6 +106,8 @@ pub enum Keep {
         recorded: Box<Recorded>,
         /// In Node scope: what was judged anew about nodes.
         nodes: Judgements,
+        /// In Node scope: what was found out about nodes that nobody has seen.
+        unseen: UnseenNodes,
     },
 }
 

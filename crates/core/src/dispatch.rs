@@ -31,9 +31,8 @@ pub fn check(index: &Index, key: Key, decision: &Decision, now: Timestamp) -> Ve
 pub fn keep(index: &mut Index, key: Key, keep: Keep) {
     match (key, keep) {
         (_, Keep::Nothing) => {}
-        (Key::Sequence(uid), Keep::Sequence { recorded, nodes }) => {
-            index.sequences.remember(uid, *recorded);
-            index.sequences.remember_nodes(&index.cluster, uid, nodes);
+        (Key::Sequence(uid), Keep::Sequence { recorded, nodes, unseen }) => {
+            index.keep_of_sequence(uid, *recorded, nodes, unseen);
         }
     }
 }
@@ -80,7 +79,7 @@ fn explain_gate(facts: Facts<'_>, pod: &Pod, gate: &Arc<str>, now: Timestamp) ->
         let reason = Some(Reason::OwnGate { pod: name.clone(), gate: gate.clone(), feature });
         return vec![Line { reason, ..line("OwnGate", text).hint(doctor) }];
     }
-    if sequence::explain::is_sequence_gate(facts, gate) {
+    if sequence::explain::is_sequence_gate(facts, &pod.namespace, gate) {
         let create = Hint::Advice("create a PodSequence that lists or selects it".into());
         let release =
             Hint::rollcall("release", &pod.namespace, format!("pod/{name}")).to("or remove the gate");

@@ -2,7 +2,7 @@
 
 use crate::Uid;
 use crate::cluster::Cluster;
-use crate::facts::{Namespace, Owner, OwnerKind};
+use crate::facts::{Owner, OwnerKind};
 use crate::labels::Labels;
 use crate::sequence::Facts;
 use crate::sequence::index::{MEMBERSHIP_KEY, membership_value};
@@ -222,12 +222,9 @@ fn claiming(facts: Facts<'_>, uid: Uid) -> Option<(&Sequence, bool)> {
     let Facts { cluster, sequences } = facts;
     let entry = sequences.get(uid).filter(|entry| !entry.ghost)?;
     let (sequence, spec) = (&entry.sequence, entry.spec()?);
-    let permitted = |there: &Namespace| there.allows(&sequence.namespace);
     let home = cluster.namespace(&sequence.namespace);
     let may_taint = home.is_some_and(|home| home.allow_node_taints);
-    let may_claim = spec.pod_namespace == sequence.namespace
-        || cluster.namespace(&spec.pod_namespace).is_some_and(permitted);
-    may_claim.then_some((sequence, may_taint))
+    cluster.permits(&spec.pod_namespace, &sequence.namespace).then_some((sequence, may_taint))
 }
 
 #[cfg(test)]

@@ -31,6 +31,16 @@ fn edits_to_the_list_never_re_point_a_key() {
     assert_eq!([&before[0], &before[1], &before[2]], [&after[1], &after[3], &after[2]]);
 }
 
+/// What anybody can compute: `printf 'NAMESPACE.NAME.GROUP-blocked\\0001' | sha256sum`.
+#[test]
+fn a_key_that_is_too_long_ends_with_a_hash_that_nobody_can_aim_at() {
+    let namespace = "team-payments-production-eu-central-1-blue";
+    assert_eq!(
+        of(namespace, "csi", &["application"]),
+        ["podsequence.example.com/team-payments-production-eu-ce-301ceadcbbcccb85b08e9387-blocked"]
+    );
+}
+
 fn allowed(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
 }

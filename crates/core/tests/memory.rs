@@ -1,11 +1,17 @@
-//! What a watched pod costs, counted byte by byte: ten thousands of them are kept.
+//! What a watched pod costs, counted byte by byte: ten thousands of them are kept. And that a sequence costs nothing where it may
+//! not act.
 #![allow(unsafe_code, reason = "an allocator that counts")]
+
+mod support;
 
 use rollcall_core::facts::{OwnerKind, OwnerRef, Pod, PodPhase};
 use rollcall_core::index::{Index, Object};
+use rollcall_core::sequence::spec::Members;
 use rollcall_core::{Timestamp, Uid};
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use support::build;
 
 struct Counting;
 
@@ -25,6 +31,9 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
+
+/// What is counted is the process: one test at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 const PODS: usize = 10_000;
 /// The promise is 1.5 KiB of the process; what the allocator and the pages of a list leave lying comes on top of this.
@@ -55,10 +64,30 @@ fn pod(number: usize) -> Pod {
 
 #[test]
 fn a_watched_pod_is_small() {
+    let _alone = ONE_AT_A_TIME.lock().expect("the other one did not fail");
     let mut index = Index::default();
     let before = LIVE.load(Ordering::Relaxed);
     (0..PODS).for_each(|number| index.apply(Object::Pod(pod(number))));
     let each = (LIVE.load(Ordering::Relaxed) - before) / PODS;
     println!("{each} bytes per pod; the facts alone {}", size_of::<Pod>());
     assert!(each <= BYTES_PER_POD, "{each} bytes per pod");
+}
+
+#[test]
+fn a_sequence_costs_nothing_in_a_namespace_where_it_may_not_act() {
+    let _alone = ONE_AT_A_TIME.lock().expect("the other one did not fail");
+    const GROUPS: usize = 1_000;
+    let mut index = Index::of_full_mode();
+    (0..1_000).for_each(|number| index.apply(Object::Pod(pod(number))));
+    let select = || Members::Selector(build::selector("app=some"));
+    let groups = (0..GROUPS).map(|position| build::group(position, None, select())).collect();
+    let mut spec = build::spec(groups);
+    spec.pod_namespace = "some-namespace".into();
+    let sequence = build::sequence("elsewhere", "guest", spec);
+    let before = LIVE.load(Ordering::Relaxed);
+    index.apply(Object::Sequence(sequence));
+    let cost = LIVE.load(Ordering::Relaxed) - before;
+    println!("{cost} bytes");
+    // A node of the map of sequences has room for eleven.
+    assert!(cost <= 16 * 1024, "{cost} bytes besides its spec");
 }

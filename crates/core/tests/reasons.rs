@@ -50,6 +50,16 @@ fn every_reason() -> Vec<Reason> {
         Reason::StartLimit { limit: 2 },
         Reason::OtherSequence { pod: pod.clone(), sequence: "other".into(), group: group.clone() },
         Reason::OutOfOrder { pod: pod.clone(), group },
+        Reason::ReleaseForbidden {
+            pod: pod.clone(),
+            message: "pods \"db-0\" is forbidden: the controller may not remove the gate example.com/quota"
+                .into(),
+        },
+        Reason::ReleaseRefused { pod: pod.clone(), message: "Pod \"db-0\" is invalid: spec.priority".into() },
+        Reason::NodeWriteRefused {
+            node: "worker-1".into(),
+            message: "Node \"worker-1\" is invalid: metadata.annotations: Too long".into(),
+        },
         Reason::OldReplicaSet { pod },
         Reason::NodeLacks { node: "worker-1".into(), what: NodeReady::CsiDriver("csi.example.com".into()) },
         Reason::TaintsNotPermitted { namespace: "shop".into() },

@@ -53,9 +53,14 @@ pub struct NoteObject {
 }
 
 impl NoteObject {
-    /// What it says; `None` if it cannot be read.
+    /// What it says; `None` if it cannot be read, or does not bear the name of the sequence it speaks of: a note has the rights of
+    /// its sequence, so there is one of each, and it is ours.
     pub fn facts(&self) -> Option<Note> {
         let content: Content = serde_json::from_str(self.data.get(KEY)?).ok()?;
+        let sequence = Uid::new(&content.uid);
+        if self.metadata.name != name(sequence) {
+            return None;
+        }
         let members = content.members.iter().map(|member| match member {
             Member::Pods(names) => {
                 Some(Members::Names(names.iter().map(|name| name.as_str().into()).collect()))
@@ -69,7 +74,7 @@ impl NoteObject {
         });
         let members = members.collect::<Option<Vec<Members>>>()?;
         Some(Note {
-            sequence: Uid::new(&content.uid),
+            sequence,
             version: self.metadata.version(),
             namespace: content.namespace.as_str().into(),
             name: content.name.as_str().into(),
@@ -160,4 +165,32 @@ fn label_selector(selector: &Selector) -> LabelSelector {
         Requirement { key: requirement.key.to_string(), operator, values }
     });
     LabelSelector { match_labels: Default::default(), match_expressions: expressions.collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_counts_only_under_the_name_of_its_sequence() {
+        let sequence = Uid::digest("shop");
+        let spec = bare_spec("shop", "gate", vec![Members::Names(["db".into()].into())]);
+        let note = Note {
+            sequence,
+            version: 7,
+            namespace: "shop".into(),
+            name: "shop".into(),
+            generation: 1,
+            spec: Arc::new(spec),
+        };
+        let mut object = config_map(&note, "own").expect("it is small");
+        object["metadata"]["resourceVersion"] = "7".into();
+        let read =
+            |object: &Value| serde_json::from_value::<NoteObject>(object.clone()).expect("it is one").facts();
+        assert_eq!(read(&object), Some(note));
+        for other in [name(Uid::digest("another")), "podsequence-note-mine".into(), String::new()] {
+            object["metadata"]["name"] = other.into();
+            assert_eq!(read(&object), None);
+        }
+    }
 }

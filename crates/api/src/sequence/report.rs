@@ -46,7 +46,11 @@ pub fn report(status: &Status, written: Option<&PodSequenceStatus>, now: Timesta
             complete: nodes.complete,
             waiting: nodes.total - nodes.complete,
         }),
-        node_status: nodes.iter().flat_map(|nodes| &nodes.list).map(node).collect(),
+        node_status: nodes
+            .iter()
+            .flat_map(|nodes| &nodes.list)
+            .map(|new| node(new, written, *observed_generation, now))
+            .collect(),
         resumed_at: resumed_at.map(MilliTime::new),
         conditions: conditions.iter().map(|new| condition(new, known, *observed_generation, now)).collect(),
     }
@@ -61,15 +65,29 @@ fn phase_of(phase: core::Phase) -> Phase {
     }
 }
 
-fn node(node: &core::NodeStatus) -> NodeSequenceStatus {
-    let core::NodeStatus { name, phase, current_index, ready_pods_in_current_group, message } = node;
+fn node(
+    node: &core::NodeStatus,
+    written: Option<&PodSequenceStatus>,
+    generation: i64,
+    now: Timestamp,
+) -> NodeSequenceStatus {
+    let core::NodeStatus { name, phase, current_index, ready_pods_in_current_group, reason, message } = node;
+    let ready = core::Condition {
+        kind: core::ConditionKind::Ready,
+        holds: *phase == core::Phase::Completed,
+        reason: (*reason).to_owned(),
+        message: message.clone(),
+    };
+    let known = written.map_or(&[][..], |written| &written.node_status);
+    let known = known.iter().find(|known| known.node_name == **name);
+    let known = known.map_or(&[][..], |known| &known.conditions);
     NodeSequenceStatus {
         node_name: name.to_string(),
         current_index: Some(*current_index),
         ready_pods_in_current_group: Some(*ready_pods_in_current_group),
         phase: Some(phase_of(*phase)),
         message: Some(message.clone()).filter(|message| !message.is_empty()),
-        conditions: Vec::new(),
+        conditions: vec![condition(&ready, known, generation, now)],
     }
 }
 
@@ -115,6 +133,7 @@ fn blocked(entry: &core::BlockedBy) -> BlockedBy {
         group: entry.group.to_string(),
         pod: reason.blamed().map(str::to_owned),
         reason: reason.code().into(),
+        message: reason.refusal().map(|message| message.to_string()),
         since: entry.blocker.since.map(MilliTime::new),
     }
 }
@@ -132,5 +151,57 @@ fn condition(new: &core::Condition, known: &[Condition], generation: i64, now: T
         message: message.clone(),
         observed_generation: Some(generation),
         last_transition_time: before.map_or(Time(whole), |before| before.last_transition_time.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rollcall_core::sequence::status::{NodeStatus, NodesStatus};
+
+    fn of(phase: core::Phase, reason: &'static str, message: &str) -> Status {
+        let node = NodeStatus {
+            name: "worker-1".into(),
+            phase,
+            current_index: 0,
+            ready_pods_in_current_group: 0,
+            reason,
+            message: message.into(),
+        };
+        Status {
+            observed_generation: 3,
+            phase,
+            current_index: 0,
+            current_group_pods: Vec::new(),
+            ready_pods_in_current_group: 0,
+            processed_pods: Vec::new(),
+            message: String::new(),
+            groups: Vec::new(),
+            blocked_by: Vec::new(),
+            summary_group: String::new(),
+            summary_ready: String::new(),
+            resumed_at: None,
+            conditions: Vec::new(),
+            nodes: Some(NodesStatus { total: 1, complete: 0, list: vec![node] }),
+        }
+    }
+
+    #[test]
+    fn every_node_is_ready_or_says_why_not_and_since_when() {
+        let at = |seconds| Timestamp::from_second(seconds).expect("a time");
+        let waits =
+            report(&of(core::Phase::InProgress, "InProgress", "\"db\" has 0 of 1 arrived"), None, at(1));
+        let ready = |status: &PodSequenceStatus| match &status.node_status[0].conditions[..] {
+            [one] => (one.type_.clone(), one.status.clone(), one.reason.clone(), one.last_transition_time.0),
+            other => panic!("{other:?}"),
+        };
+        let expected =
+            |status: &str, reason: &str, since| ("Ready".into(), status.into(), reason.into(), at(since));
+        assert_eq!(ready(&waits), expected("False", "InProgress", 1));
+        let lacks = report(&of(core::Phase::InProgress, "NodeLacks", "no driver"), Some(&waits), at(2));
+        assert_eq!(ready(&lacks), expected("False", "NodeLacks", 1), "it was not ready before either");
+        let done = report(&of(core::Phase::Completed, "Completed", ""), Some(&lacks), at(3));
+        assert_eq!(ready(&done), expected("True", "Completed", 3));
+        assert_eq!(report(&of(core::Phase::Completed, "Completed", ""), Some(&done), at(9)), done);
     }
 }

@@ -147,6 +147,10 @@ pub struct BlockedBy {
     /// Why, as one word that the documentation explains.
     pub reason: String,
 
+    /// What the API server said, if it is the one that refuses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+
     /// Since when.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<MilliTime>,
@@ -190,7 +194,7 @@ pub struct NodeSequenceStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 
-    /// What else there is to say about it.
+    /// Ready: every group is complete there. Its reason is the phase, or what keeps the node from it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

@@ -6,6 +6,7 @@ use crate::metrics::ByKind;
 use crate::statuses::Outcome;
 use crate::watch::Item;
 use rollcall_core::Uid;
+use rollcall_core::cluster::Refusal;
 use rollcall_core::facts::Pod;
 use rollcall_core::index::{Answer, Object};
 use rollcall_core::key::Key;
@@ -86,7 +87,8 @@ impl Engine {
                 Meaning::Refused if planted(Bug::RefusedForgotten) => {}
                 Meaning::Unknown if planted(Bug::UnsureForgotten) => {}
                 Meaning::Moved | Meaning::Refused => {
-                    self.index.pod_write_answered(pod, Answer::NotDone);
+                    let refusal = self.refusal(&failure);
+                    self.index.pod_write_answered(pod, refusal.map_or(Answer::NotDone, Answer::Refused));
                     self.queue.failed(key, now);
                 }
                 Meaning::Unknown => {
@@ -95,6 +97,12 @@ impl Engine {
                 }
             },
         }
+    }
+
+    /// What is said in statuses about a write that will not succeed as long as nobody changes something.
+    fn refusal(&self, failure: &Failure) -> Option<Refusal> {
+        let refusal = || Refusal::new(failure.is_forbidden(), &failure.message, self.clock.now());
+        failure.is_final().then(refusal)
     }
 
     fn got_pod(&mut self, pod: Uid, answer: Result<Option<Item>, Failure>, now: Instant) {
@@ -124,6 +132,9 @@ impl Engine {
         match &answer {
             Ok(_) if !self.repeats.was_repeated(key.uid(), node) => self.queue.succeeded(key),
             Ok(_) | Err(_) => self.queue.failed(key, now),
+        }
+        if let Some(refusal) = answer.as_ref().err().and_then(|failure| self.refusal(failure)) {
+            self.index.mark_refused(node, refusal);
         }
         let facts = answer.ok().flatten().and_then(|item| match item.object {
             Object::Node(node) => Some(node),

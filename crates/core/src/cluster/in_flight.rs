@@ -1,7 +1,7 @@
 //! What was sent to the API server and not answered, by object. It is a fact like others: nothing more is sent to an object
 //! while a write to it is under way, and a pod whose gate is being removed counts as released.
 
-use crate::{Uid, facts::Pod, kind::Kind};
+use crate::{Timestamp, Uid, facts::Pod, kind::Kind};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -28,9 +28,40 @@ pub struct Effect {
     pub drops_gate: Option<Arc<str>>,
 }
 
+/// What the API server said when it did not want to do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// A right is missing, or a policy forbids it; else what was asked for is not valid.
+    pub forbidden: bool,
+    pub message: Arc<str>,
+    /// Since when it refuses that.
+    pub since: Timestamp,
+}
+
+/// A message is kept this far. What matters of one stands at its beginning.
+const LONGEST_REFUSAL: usize = 300;
+
+impl Refusal {
+    pub fn new(forbidden: bool, message: &str, since: Timestamp) -> Refusal {
+        let mut short: String = message.chars().take(LONGEST_REFUSAL).collect();
+        if short.len() < message.len() {
+            short.push('…');
+        }
+        Refusal { forbidden, message: short.into(), since }
+    }
+
+    /// The same, refused again.
+    pub fn after(self, earlier: Option<&Refusal>) -> Refusal {
+        let since = earlier.map_or(self.since, |earlier| earlier.since.min(self.since));
+        Refusal { since, ..self }
+    }
+}
+
 #[derive(Debug, Default)]
 pub struct InFlight {
     writes: BTreeMap<(Kind, Identity), Effect>,
+    /// Pods that were not written to because the API server refused it. Hardly ever any.
+    refused: BTreeMap<Uid, Refusal>,
 }
 
 impl Target {
@@ -61,6 +92,25 @@ impl InFlight {
 
     pub fn is_writing(&self, target: &Target) -> bool {
         self.writes.contains_key(&target.identity())
+    }
+
+    /// A write to a pod was refused.
+    pub fn refuse(&mut self, pod: Uid, refusal: Refusal) {
+        let refusal = refusal.after(self.refused.get(&pod));
+        self.refused.insert(pod, refusal);
+    }
+
+    /// A pod was written to after all, by us or by others, or is gone.
+    pub fn forgive(&mut self, pod: Uid) {
+        self.refused.remove(&pod);
+    }
+
+    pub fn refusal(&self, pod: Uid) -> Option<&Refusal> {
+        self.refused.get(&pod)
+    }
+
+    pub fn has_refusals(&self) -> bool {
+        !self.refused.is_empty()
     }
 
     /// The write to an object that is under way.

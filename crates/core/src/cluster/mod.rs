@@ -12,7 +12,7 @@ mod nodes;
 mod owners;
 mod pods;
 
-pub use in_flight::{Effect, InFlight, Target};
+pub use in_flight::{Effect, InFlight, Refusal, Target};
 pub use pods::Change;
 
 use crate::{
@@ -85,6 +85,11 @@ impl Cluster {
 
     pub fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
         self.namespaces.values()
+    }
+
+    /// Whether sequences of namespace `from` may claim pods in another one, or it is their own.
+    pub fn permits(&self, namespace: &str, from: &str) -> bool {
+        namespace == from || self.namespace(namespace).is_some_and(|there| there.allows(from))
     }
 
     /// Returns what was known before.

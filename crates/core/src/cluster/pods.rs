@@ -91,6 +91,9 @@ impl Cluster {
         if self.gate_being_dropped(uid).is_some_and(|gate| !pod.gates.contains(gate)) {
             self.in_flight.end_of(Kind::Pod, uid);
         }
+        if entry.pod.gates != pod.gates {
+            self.in_flight.forgive(uid);
+        }
         if entry.pod.pin() != pod.pin() {
             self.index_pin(&entry.pod, false);
             self.index_pin(&pod, true);
@@ -106,6 +109,7 @@ impl Cluster {
     pub fn remove_pod(&mut self, uid: Uid) {
         let Some(PodEntry { pod, .. }) = self.pods.remove(&uid).map(|entry| *entry) else { return };
         self.in_flight.end_of(Kind::Pod, uid);
+        self.in_flight.forgive(uid);
         self.pod_labels.remove(&pod.namespace, &pod.labels, uid);
         self.leave_owner(&pod);
         self.index_pin(&pod, false);

@@ -24,7 +24,9 @@ use crate::{
     node::{Drivers, Node},
     sequence::{
         self, Facts,
-        index::{Mode, Note, Sequences},
+        index::{Mode, Note, Sequences, UnseenNodes},
+        spec::Recorded,
+        views::Judgements,
     },
 };
 use std::collections::BTreeSet;
@@ -242,13 +244,12 @@ impl Index {
         }
         let name = namespace.name.clone();
         let before = self.cluster.put_namespace(namespace);
-        let after = self.cluster.namespace(&name);
-        self.sequences.namespace_changed(&name, before.as_ref(), after, &mut self.touched);
+        self.sequences.namespace_changed(&mut self.cluster, &name, before.as_ref(), &mut self.touched);
     }
 
     fn delete_namespace(&mut self, name: &Arc<str>) {
         let before = self.cluster.remove_namespace(name);
-        self.sequences.namespace_changed(name, before.as_ref(), None, &mut self.touched);
+        self.sequences.namespace_changed(&mut self.cluster, name, before.as_ref(), &mut self.touched);
     }
 
     fn apply_sequence(&mut self, sequence: sequence::Sequence) {
@@ -287,8 +288,15 @@ impl Index {
         self.sequences.delete_note(sequence, &mut self.touched);
     }
 
+    /// Keeps what the next decision about a sequence is to know.
+    pub fn keep_of_sequence(&mut self, uid: Uid, recorded: Recorded, nodes: Judgements, unseen: UnseenNodes) {
+        self.sequences.remember(uid, recorded, &mut self.touched);
+        self.sequences.remember_nodes(&self.cluster, uid, nodes);
+        self.sequences.remember_unseen(unseen);
+    }
+
     fn sweep(&mut self) {
-        self.sequences.sweep(&self.cluster.freshness, &mut self.touched);
+        self.sequences.sweep(&self.cluster, &mut self.touched);
     }
 
     /// Everything known of a kind, with its version.

@@ -2,6 +2,7 @@
 
 use super::{Index, Object};
 use crate::{
+    cluster::Refusal,
     kind::Kind,
     node::{Drivers, Node},
 };
@@ -63,10 +64,15 @@ impl Index {
         self.sequences.node_changed(&self.cluster, node, false, &mut self.touched);
     }
 
+    /// A write to a node was refused. To be told before that it is answered.
+    pub fn mark_refused(&mut self, node: &Arc<str>, refusal: Refusal) {
+        self.sequences.mark_refused(node, refusal);
+    }
+
     /// What was written to a node has been answered, with the node as it is now if it was done. To write it again does no harm,
     /// so an unknown outcome is as good as none.
     pub fn mark_answered(&mut self, node: &Arc<str>, answer: Option<Node>) {
-        self.sequences.mark_answered(node, &mut self.touched);
+        self.sequences.mark_answered(node, answer.is_some(), &mut self.touched);
         let known = self.cluster.node(node).map(|known| known.uid);
         if let Some(node) = answer.filter(|node| known == Some(node.uid)) {
             self.apply_answer(Object::Node(node));

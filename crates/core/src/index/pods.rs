@@ -4,7 +4,7 @@ use super::{Index, Object};
 use crate::planted::{Bug, planted};
 use crate::{
     Uid,
-    cluster::{Effect, Target},
+    cluster::{Effect, Refusal, Target},
     facts::Pod,
     kind::Kind,
 };
@@ -16,8 +16,10 @@ pub enum Answer {
     Done(Box<Pod>),
     /// The pod is not there any more, or another one has its name.
     Gone,
-    /// Refused without being done: something changed in between, or the server did not want to.
+    /// Not done: something changed in between, or the server had no time.
     NotDone,
+    /// Not done, and it will not be done as long as nobody changes something.
+    Refused(Refusal),
 }
 
 impl Index {
@@ -91,6 +93,7 @@ impl Index {
         match answer {
             Answer::Done(pod) => {
                 self.clear_pod_write(uid);
+                self.cluster.in_flight.forgive(uid);
                 // Only what is still known: an answer must not bring back a pod that was seen deleted.
                 if pod.uid == uid && self.cluster.pod(uid).is_some() {
                     self.apply_answer(Object::Pod(*pod));
@@ -98,6 +101,13 @@ impl Index {
             }
             Answer::Gone => self.delete_pod(uid),
             Answer::NotDone => self.clear_pod_write(uid),
+            Answer::Refused(refusal) => {
+                // The watch may have told meanwhile that the gate is gone: then there was nothing to be done.
+                if self.cluster.is_writing_pod(uid) {
+                    self.cluster.in_flight.refuse(uid, refusal);
+                }
+                self.clear_pod_write(uid);
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Timestamp, Uid,
-    cluster::Cluster,
+    cluster::{Cluster, Refusal},
     facts::{Owner, OwnerKind, Pod, PodPhase, Trouble},
     gates,
 };
@@ -31,7 +31,7 @@ impl From<Reason> for Blocker {
 }
 
 /// Why an open group is not complete, at most `most` reasons. Failed pods come first: nothing un-blocks them
-/// by itself; then what does not exist; then what is held elsewhere; then what is starting, the longest waiting
+/// by itself; then what does not exist; then what may not be released; then what is held elsewhere; then what is starting, the longest waiting
 /// first.
 pub fn of_open_group(
     facts: Facts<'_>,
@@ -48,10 +48,12 @@ pub fn of_open_group(
         Some(Blocker { reason: of_failed_pod(pod), since: Some(pod.since) })
     });
     let absent = absent_members(facts, entry, spec, position, &evaluation.groups[position]);
-    let held = cell.members(Standing::Held).take(most);
+    let refused = refused(facts, cell);
+    let goes = |uid: &Uid| facts.cluster.in_flight.refusal(*uid).is_none();
+    let held = cell.members(Standing::Held).filter(move |(_, uid)| goes(uid)).take(most);
     let held = held.filter_map(|(_, uid)| held_by_another(facts, entry, uid, evaluation.now));
     let held = held.map(|(_, reason)| Blocker::from(reason));
-    let starting = cell.waiting().filter_map(|(since, uid)| {
+    let starting = cell.waiting().filter(|(_, uid)| goes(uid)).filter_map(|(since, uid)| {
         let reason = of_starting_pod(facts.cluster.pod(uid).filter(counts)?, Some(&spec.gate), group.until);
         Some(Blocker { reason, since: Some(since) })
     });
@@ -59,7 +61,26 @@ pub fn of_open_group(
         .members(Standing::Outdated)
         .filter(|(_, uid)| facts.cluster.pod(*uid).is_some_and(|pod| counts(&pod)))
         .map(|(name, _)| Blocker::from(Reason::OldReplicaSet { pod: name.clone() }));
-    failed.chain(absent).chain(held).chain(starting).chain(outdated).take(most).collect()
+    failed.chain(absent).chain(refused).chain(held).chain(starting).chain(outdated).take(most).collect()
+}
+
+/// The members that the API server does not let us release, also while that is tried again.
+fn refused<'a>(facts: Facts<'a>, cell: &'a Cell) -> impl Iterator<Item = Blocker> + 'a {
+    let looked_up = if facts.cluster.in_flight.has_refusals() { LOOKED_UP } else { 0 };
+    let members =
+        [Standing::Held, Standing::Releasing].into_iter().flat_map(|standing| cell.members(standing));
+    members.take(looked_up).filter_map(move |(name, uid)| of_refused_pod(facts, name, uid))
+}
+
+/// Why a pod is not released that may go.
+pub fn of_refused_pod(facts: Facts<'_>, name: &Arc<str>, uid: Uid) -> Option<Blocker> {
+    let Refusal { forbidden, message, since } = facts.cluster.in_flight.refusal(uid)?.clone();
+    let pod = name.clone();
+    let reason = match forbidden {
+        true => Reason::ReleaseForbidden { pod, message },
+        false => Reason::ReleaseRefused { pod, message },
+    };
+    Some(Blocker { reason, since: Some(since) })
 }
 
 /// Names looked up at most in search of those that do not exist: a decision must not cost a look at every pod.

@@ -198,20 +198,24 @@ impl<'a> Audit<'a> {
         };
         for (place, key) in &marks.taints.remove {
             let ours = there.taints.get(*place).is_some_and(|taint| {
-                taint.key == *key && keys::is_key(key) && *taint.value == *sequence.to_string()
+                taint.key == *key && keys::is_key(key) && self.may_change(*sequence, key, &taint.value)
             });
             if !ours {
                 self.violation("S3", format!("taint {key} on node {name} is not ours"));
             }
         }
         for key in marks.labels.keys() {
-            // A key of its own may be of a namesake that is gone.
-            let own = self.entry.keys().contains(key);
-            let foreign = there.labels.get(key).is_some_and(|value| **value != *sequence.to_string()) && !own;
+            let foreign = there.labels.get(key).is_some_and(|value| !self.may_change(*sequence, key, value));
             if **key != *keys::UNSEEN && (!keys::is_key(key) || foreign) {
                 self.violation("S3", format!("{key} on node {name} is not ours"));
             }
         }
+    }
+
+    /// Whether what carries this value is of a sequence, or of a namesake that is gone.
+    fn may_change(&self, sequence: Uid, key: &Arc<str>, value: &str) -> bool {
+        *value == *sequence.to_string()
+            || self.entry.keys().contains(key) && self.facts.is_left_by_gone(value)
     }
 
     /// S1: the groups a group waits for have, or have had, what they need.

@@ -4,7 +4,7 @@ use super::{
     Facts,
     evaluate::{Evaluation, evaluate, may_act},
     events::{events, recorded},
-    index::{Cell, Note, SequenceEntry, Standing},
+    index::{Cell, Note, SequenceEntry, Standing, UnseenNodes},
     marks, nodes,
     reason::Reason,
     spec::{DeletionPolicy, Group, Recorded, Scope, Spec, Until},
@@ -50,9 +50,17 @@ fn of_live(
     budget: usize,
 ) -> Decision {
     let evaluation = evaluate(facts, entry, now);
-    let (decision, recorded) = of_judged(facts, entry, &evaluation, settings, budget);
+    let (mut decision, recorded) = of_judged(facts, entry, &evaluation, settings, budget);
+    let mut unseen = UnseenNodes::default();
+    if entry.spec().is_some_and(|spec| spec.scope == Scope::Node) && !evaluation.groups.is_empty() {
+        let (found, events) = marks::unseen(facts, entry, &decision.actions, evaluation.now);
+        decision.events.extend(events);
+        decision.wake_at =
+            decision.wake_at.into_iter().chain(marks::next_overdue(facts, evaluation.now)).min();
+        unseen = found;
+    }
     let nodes = evaluation.nodes.into_judgements();
-    Decision { keep: Keep::Sequence { recorded: Box::new(recorded), nodes }, ..decision }
+    Decision { keep: Keep::Sequence { recorded: Box::new(recorded), nodes, unseen }, ..decision }
 }
 
 fn of_judged(
@@ -75,7 +83,12 @@ fn of_judged(
     let Some(spec) = entry.spec().filter(|_| !evaluation.groups.is_empty()) else {
         // Whatever it may not do any more, it takes back.
         let taints_are_wrong = |stall: &Reason| {
-            matches!(stall, Reason::TaintsNotPermitted { .. } | Reason::TemplateLacksToleration { .. })
+            matches!(
+                stall,
+                Reason::TaintsNotPermitted { .. }
+                    | Reason::TemplateLacksToleration { .. }
+                    | Reason::NotPermitted { .. }
+            )
         };
         if evaluation.stall.as_ref().is_some_and(taints_are_wrong) {
             decision.actions.extend(marks::untaint(facts, entry.sequence.uid).take(budget));
@@ -238,7 +251,14 @@ impl<'a> Releases<'a> {
             true => u32::MAX,
             false => room_to_start(self.entry, self.spec, position),
         };
-        for (name, uid) in cells.into_iter().flat_map(|cell| cell.members(Standing::Held)) {
+        let cells: Vec<&Cell> = cells.into_iter().collect();
+        let held = || cells.iter().flat_map(|cell| cell.members(Standing::Held));
+        let in_flight = &self.facts.cluster.in_flight;
+        let is_refused = |uid: Uid| in_flight.refusal(uid).is_some();
+        // Who was refused is tried again last, or it would take the place of the others for ever.
+        let again = in_flight.has_refusals().then(|| held().filter(|(_, uid)| is_refused(*uid)));
+        let fresh = held().filter(|(_, uid)| !is_refused(*uid));
+        for (name, uid) in fresh.chain(again.into_iter().flatten()) {
             if room == 0 {
                 return;
             }
@@ -370,8 +390,12 @@ pub fn held_by_another<'a>(
             Scope::Node => nodes::may_release(facts, &judged, pod, claim.group as usize),
         };
         (!open || spec.suspend || full).then(|| {
-            let (group, sequence) =
-                (spec.groups[claim.group as usize].title.clone(), other.sequence.name.to_string());
+            let group = spec.groups[claim.group as usize].title.clone();
+            // It is read where the pod is, and in the status of the sequence that asks.
+            let sequence = match entry.sequence.namespace == spec.pod_namespace {
+                true => other.sequence.name_in(&spec.pod_namespace),
+                false => other.sequence.full_name(),
+            };
             let pod = facts.cluster.pod(pod).map_or_else(|| "a pod".into(), |pod| pod.name.clone());
             (other, Reason::OtherSequence { pod, sequence, group })
         })

@@ -148,6 +148,10 @@ pub(super) fn actionable_spec<'a>(
     if spec.scope == Scope::Node && !facts.sequences.mode().full {
         return Err(Reason::NodeScopeNeedsFullMode);
     }
+    if !facts.cluster.permits(&spec.pod_namespace, &sequence.namespace) {
+        let (namespace, from) = (spec.pod_namespace.clone(), sequence.namespace.clone());
+        return Err(Reason::NotPermitted { namespace, from });
+    }
     if spec.scope == Scope::Node && spec.guard == NodeGuard::Taints {
         let allowed = facts.cluster.namespace(&sequence.namespace).is_some_and(|home| home.allow_node_taints);
         if !allowed {
@@ -156,14 +160,6 @@ pub(super) fn actionable_spec<'a>(
         if let Some(lacking) = nodes::lacking_toleration(facts, entry, spec) {
             return Err(lacking);
         }
-    }
-    let at_home = spec.pod_namespace == sequence.namespace;
-    let invited = || {
-        facts.cluster.namespace(&spec.pod_namespace).is_some_and(|there| there.allows(&sequence.namespace))
-    };
-    if !at_home && !invited() {
-        let (namespace, from) = (spec.pod_namespace.clone(), sequence.namespace.clone());
-        return Err(Reason::NotPermitted { namespace, from });
     }
     Ok(spec)
 }

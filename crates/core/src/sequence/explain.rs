@@ -4,7 +4,7 @@ use super::{
     Facts,
     blocked::{self, Blocker},
     decide::{held_by_another, room_to_start},
-    evaluate::{Evaluation, NodeView, evaluate, is_absent},
+    evaluate::{Evaluation, NodeView, evaluate, is_absent, may_act},
     index::{SequenceEntry, Standing},
     nodes,
     reason::{Reason, of},
@@ -16,6 +16,7 @@ use crate::{
     Timestamp,
     cluster::{Claim, Target},
     facts::{OwnerKind, Pod, PodPhase},
+    gates,
     kind::Kind,
     line::{Hint, Line, elapsed},
 };
@@ -88,10 +89,14 @@ fn explain_early(
     Some(line.with(vec![place]))
 }
 
-/// Whether a gate is one by which sequences hold pods, as far as they can be seen.
-pub fn is_sequence_gate(facts: Facts<'_>, gate: &str) -> bool {
-    let mut specs = facts.sequences.live().filter_map(|sequence| sequence.spec.as_ref().ok());
-    gate == crate::gates::SEQUENCE || specs.any(|spec| *spec.gate == *gate)
+/// Whether a gate is one by which sequences hold pods in a namespace, as far as they can be seen. Who may not act there can name
+/// any gate, and means nothing by it.
+pub fn is_sequence_gate(facts: Facts<'_>, namespace: &str, gate: &str) -> bool {
+    let mut specs = facts.sequences.iter().filter(|entry| !entry.ghost && may_act(facts, entry));
+    let holds = |entry: &SequenceEntry| {
+        entry.spec().is_some_and(|spec| *spec.gate == *gate && *spec.pod_namespace == *namespace)
+    };
+    gate == gates::SEQUENCE || specs.any(holds)
 }
 
 /// What keeps a pod from arriving that nobody holds and nobody claims.
@@ -209,7 +214,7 @@ impl About<'_> {
                 let kind = OwnerKind::of_word(kind).and_then(Kind::of_owner).unwrap_or(Kind::Deployment);
                 here(kind, name)
             }
-            Reason::NodeLacks { node, .. } => {
+            Reason::NodeLacks { node, .. } | Reason::NodeWriteRefused { node, .. } => {
                 let uid = self.facts.cluster.node(node).map(|node| node.uid);
                 Target { uid, ..cluster_wide(Kind::Node, node) }
             }
@@ -283,8 +288,15 @@ impl About<'_> {
                     Hint::Advice("or use nodeGuard: Labels".into()),
                 ]
             }
+            Reason::NodeWriteRefused { node, .. } => {
+                vec![Hint::kubectl_cluster("describe node", &**node), advice(reason.hint())]
+            }
             Reason::OtherSequence { sequence, .. } => {
-                vec![Hint::rollcall("explain", namespace, format!("podseq/{sequence}"))]
+                let (namespace, name) = match sequence.split_once('/') {
+                    Some((elsewhere, name)) => (&Arc::from(elsewhere), name),
+                    None => (namespace, &**sequence),
+                };
+                vec![Hint::rollcall("explain", namespace, format!("podseq/{name}"))]
             }
             Reason::NodeLacks { node, what } => match what {
                 NodeReady::CsiDriver(_) => {
@@ -362,6 +374,9 @@ impl Question<'_> {
         if room_to_start(entry, spec, position) == 0 {
             let limit = spec.groups[position].max_concurrent_starts.unwrap_or_default();
             return vec![self.line(Reason::StartLimit { limit }).with(self.starting(position))];
+        }
+        if let Some(refused) = blocked::of_refused_pod(*facts, &pod.name, pod.uid) {
+            return vec![self.about().line(&refused, pod.created)];
         }
         let text = "its group is open: the controller is about to release it".into();
         let own: Arc<str> = "pod-sequence-system".into();
@@ -558,7 +573,7 @@ pub fn explain_sequence(facts: Facts<'_>, entry: &SequenceEntry, now: Timestamp)
 }
 
 fn place(entry: &SequenceEntry, spec: &Spec, position: usize) -> String {
-    let (name, groups) = (&entry.sequence.name, spec.groups.len());
+    let (name, groups) = (entry.sequence.name_in(&spec.pod_namespace), spec.groups.len());
     let title = &spec.groups[position].title;
     format!("PodSequence {name} (group {} of {groups}, \"{title}\")", position + 1)
 }

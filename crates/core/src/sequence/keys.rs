@@ -5,6 +5,7 @@
 
 use super::spec::{Group, GroupId, NodeGuard};
 use crate::{hash::fnv1a64, node::STARTUP_TAINTS};
+use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -18,6 +19,9 @@ pub const TAINT_PREFIXES: [&str; 3] = [PREFIX, STARTUP_TAINTS[0], STARTUP_TAINTS
 const SUFFIX: &str = "-blocked";
 /// What follows the prefix of a label key has at most this many characters.
 const LONGEST: usize = 63;
+/// Bytes of the hash in a key that is shortened. 96 bits: whoever chooses the names of his sequences must not find one that has
+/// the key of somebody else's.
+const HASHED: usize = 12;
 
 /// What the keys of a sequence begin with.
 pub fn prefix(guard: NodeGuard, of_taints: &'static str) -> &'static str {
@@ -69,8 +73,9 @@ fn shortened(whole: &str) -> String {
 
 /// As much of the beginning as there is room for, and a hash of all of it.
 fn hashed(whole: &str, occurrence: u32) -> String {
-    let hash = fnv1a64(format!("{whole}\u{0}{occurrence}").as_bytes());
-    let room = LONGEST - SUFFIX.len() - 17;
+    let hash = Sha256::digest(format!("{whole}\u{0}{occurrence}"));
+    let hash: String = hash.iter().take(HASHED).map(|byte| format!("{byte:02x}")).collect();
+    let room = LONGEST - SUFFIX.len() - hash.len() - 1;
     let start: String = whole.chars().take(room).collect();
-    format!("{}-{hash:016x}{SUFFIX}", start.trim_end_matches(['-', '.', '_']))
+    format!("{}-{hash}{SUFFIX}", start.trim_end_matches(['-', '.', '_']))
 }

@@ -2,21 +2,29 @@
 
 use super::{
     Facts,
-    evaluate::{Evaluation, GroupView, NodeView},
-    index::SequenceEntry,
+    evaluate::{Evaluation, GroupView, NodeView, later, may_act},
+    index::{SequenceEntry, UnseenNodes},
     keys,
     spec::{Enforcement, GroupId, NodeGuard, RecordedGroup, Spec},
     views::{Common, NodeSet},
 };
 use crate::{
-    Uid,
-    decision::{Action, NodePatch},
+    Timestamp, Uid,
+    decision::{Action, Event, EventKind, NodePatch, Subject},
     journal::Journal,
+    kind::Kind,
     node::{Node, Taint},
     planted::{Bug, planted},
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a new node is kept from members until every sequence has put its keys on it. One that cannot write must not keep
+/// the node from all others; whoever can writes within milliseconds.
+pub const UNSEEN_FOR: Duration = Duration::from_secs(60);
+/// Sequences named in the event about a node that was not waited for any longer.
+const NAMED: usize = 5;
 
 /// What is to be written on a node.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,17 +59,27 @@ impl Marks {
     }
 }
 
-/// The taints of a node that are to be, of those that are a sequence's own.
-fn taints(node: &Node, uid: &str, wanted: &BTreeSet<Arc<str>>) -> Taints {
+/// The taints of a node that are to be, of those that are a sequence's own. `takes_over` says of a taint with another value
+/// whether it was left to this sequence.
+fn taints(
+    node: &Node,
+    uid: &str,
+    wanted: &BTreeSet<Arc<str>>,
+    takes_over: impl Fn(&Taint) -> bool,
+) -> Taints {
     let is_ours = |taint: &Taint| keys::is_key(&taint.key) && *taint.value == *uid;
-    let ours = node.taints.iter().enumerate().filter(|(_, taint)| is_ours(taint));
-    let ours: Vec<(usize, Arc<str>)> = ours.map(|(place, taint)| (place, taint.key.clone())).collect();
-    let is_there = |key: &Arc<str>| ours.iter().any(|(_, there)| there == key);
+    let goes = |taint: &Taint| match is_ours(taint) {
+        true => !wanted.contains(&taint.key),
+        false => takes_over(taint),
+    };
+    let places = node.taints.iter().enumerate().rev().filter(|(_, taint)| goes(taint));
+    // Two of one key cannot be there, so that of a living sequence stays the only one.
+    let stays = |key: &Arc<str>| node.taints.iter().any(|taint| taint.key == *key && !goes(taint));
     Taints {
         had_any: !node.taints.is_empty(),
         annotated: node.annotated,
-        add: wanted.iter().filter(|key| !is_there(key)).cloned().collect(),
-        remove: ours.iter().rev().filter(|(_, key)| !wanted.contains(key)).cloned().collect(),
+        add: wanted.iter().filter(|key| !stays(key)).cloned().collect(),
+        remove: places.map(|(place, taint)| (place, taint.key.clone())).collect(),
     }
 }
 
@@ -74,13 +92,18 @@ pub fn marks<'a>(
 ) -> impl Iterator<Item = Action> + 'a {
     let uid = entry.sequence.uid;
     let common = evaluation.nodes.common();
-    let unwritten = evaluation
-        .nodes
-        .of(NodeSet::Unwritten)
-        .filter(move |(name, _)| !facts.sequences.is_being_marked(name));
-    unwritten.filter_map(move |(name, judged)| {
+    let unwritten = evaluation.nodes.of(NodeSet::Unwritten);
+    let unseen = facts.sequences.unseen_nodes().filter_map(|(name, _)| {
+        let judged = evaluation.nodes.get(name).filter(|judged| !judged.unwritten)?;
+        Some((name, judged))
+    });
+    let idle = unwritten.chain(unseen).filter(move |(name, _)| !facts.sequences.is_being_marked(name));
+    idle.filter_map(move |(name, judged)| {
         let node = facts.cluster.node(name)?;
-        let marks = marks_of(facts, entry, spec, common?, node, &judged.view);
+        let mut marks = marks_of(facts, entry, spec, common?, node, &judged.view);
+        if is_to_be_seen(facts, entry, node, evaluation.now) {
+            marks.labels.insert(keys::UNSEEN.into(), None);
+        }
         (!marks.is_nothing()).then(|| Action::PatchNode(NodePatch::new(uid, node, marks)))
     })
 }
@@ -94,6 +117,8 @@ pub(super) fn marks_of(
     view: &NodeView,
 ) -> Marks {
     let uid: Arc<str> = entry.sequence.uid.to_string().into();
+    // What carries another value is another's. Only what one of the same name has left that is gone is taken over.
+    let is_ours = |value: &Arc<str>| *value == uid || facts.is_left_by_gone(value);
     let closed = (0..spec.groups.len())
         .filter(|position| is_closed(spec, &view.groups[*position]) && common.groups[*position].needs_key);
     let closed: BTreeSet<Arc<str>> = closed.map(|position| entry.key(position).clone()).collect();
@@ -105,6 +130,7 @@ pub(super) fn marks_of(
     for key in entry.keys() {
         match (as_labels.contains(key), node.labels.get(key)) {
             (true, Some(there)) if *there == uid => {}
+            (_, Some(there)) if !is_ours(there) => {}
             (true, _) => drop(labels.insert(key.clone(), Some(uid.clone()))),
             (false, Some(_)) => drop(labels.insert(key.clone(), None)),
             (false, None) => {}
@@ -115,13 +141,8 @@ pub(super) fn marks_of(
     labels.extend(old.filter(|(key, _)| !entry.keys().contains(key)).map(|(key, _)| (key.clone(), None)));
     let journal = Journal { groups: journaled(spec, view) };
     let written = node.journals.get(&entry.sequence.uid);
-    if node.labels.get(keys::UNSEEN).is_some()
-        && others_have_seen(facts, entry, node)
-        && !planted(Bug::UnseenNotTaken)
-    {
-        labels.insert(keys::UNSEEN.into(), None);
-    }
-    let taints = taints(node, &uid, &as_taints);
+    let is_left = |taint: &Taint| entry.keys().contains(&taint.key) && facts.is_left_by_gone(&taint.value);
+    let taints = taints(node, &uid, &as_taints, is_left);
     Marks { labels, journal: (written != Some(&journal)).then_some(Some(journal)), taints }
 }
 
@@ -134,11 +155,77 @@ fn is_closed(spec: &Spec, view: &GroupView) -> bool {
     }
 }
 
-/// A node is unseen until every sequence has put its keys on it; the last one to do so says that it is seen.
-fn others_have_seen(facts: Facts<'_>, entry: &SequenceEntry, node: &Node) -> bool {
+/// A node is unseen until every sequence has put its keys on it, or the time for that is over; the last one to do so says that it
+/// is seen.
+fn is_to_be_seen(facts: Facts<'_>, entry: &SequenceEntry, node: &Node, now: Timestamp) -> bool {
+    node.labels.get(keys::UNSEEN).is_some()
+        && (waited_for(facts, entry, node).next().is_none() || is_overdue(facts, node, now))
+        && !planted(Bug::UnseenNotTaken)
+}
+
+/// The other sequences that have not put their keys on a node. Who may not act puts none on, and has no say.
+fn waited_for<'a>(
+    facts: Facts<'a>,
+    entry: &'a SequenceEntry,
+    node: &'a Node,
+) -> impl Iterator<Item = &'a SequenceEntry> {
     let others = facts.sequences.node_scoped().filter(|uid| *uid != entry.sequence.uid);
-    let mut others = others.filter(|uid| facts.sequences.get(*uid).is_some_and(|other| !other.ghost));
-    others.all(|uid| node.journals.contains_key(&uid))
+    let others = others.filter(|uid| !node.journals.contains_key(uid));
+    let others = others.filter_map(move |uid| facts.sequences.get(uid));
+    others.filter(move |other| !other.ghost && may_act(facts, other))
+}
+
+fn is_overdue(facts: Facts<'_>, node: &Node, now: Timestamp) -> bool {
+    facts.sequences.unseen_since(&node.name).is_some_and(|since| now >= later(since, UNSEEN_FOR))
+}
+
+/// When the first of the nodes that are unseen now is not waited for any longer.
+pub fn next_overdue(facts: Facts<'_>, now: Timestamp) -> Option<Timestamp> {
+    let since = facts.sequences.unseen_nodes().map(|(_, since)| since.unwrap_or(now));
+    since.map(|since| later(since, UNSEEN_FOR)).filter(|at| *at > now).min()
+}
+
+/// What is to be kept about unseen nodes, and what is to be said about those that are not waited for any longer.
+pub fn unseen(
+    facts: Facts<'_>,
+    entry: &SequenceEntry,
+    actions: &[Action],
+    now: Timestamp,
+) -> (UnseenNodes, Vec<Event>) {
+    let new = facts.sequences.unseen_nodes().any(|(_, since)| since.is_none());
+    let mut found = UnseenNodes { first_seen: new.then_some(now), told: Vec::new() };
+    let mut events = Vec::new();
+    let seen = actions.iter().filter_map(|action| match action {
+        Action::PatchNode(patch) if patch.marks.labels.contains_key(keys::UNSEEN) => Some(&patch.name),
+        _ => None,
+    });
+    for name in seen.filter(|name| !facts.sequences.unseen_is_told(name)) {
+        let Some(node) = facts.cluster.node(name) else { continue };
+        let late: Vec<&SequenceEntry> = waited_for(facts, entry, node).collect();
+        if !late.is_empty() {
+            found.told.push(name.clone());
+            events.push(not_waited_for(node, &late));
+        }
+    }
+    (found, events)
+}
+
+fn not_waited_for(node: &Node, late: &[&SequenceEntry]) -> Event {
+    let names = late.iter().take(NAMED).map(|entry| entry.sequence.full_name());
+    let names = names.collect::<Vec<_>>().join(", ");
+    let more = match late.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let (seconds, label) = (UNSEEN_FOR.as_secs(), keys::UNSEEN);
+    Event {
+        about: Subject { kind: Kind::Node, namespace: "".into(), name: node.name.clone(), uid: node.uid },
+        kind: EventKind::Warning,
+        reason: "NotWaitedFor",
+        message: format!(
+            "the label {label} was taken off after {seconds}s, although PodSequence {names}{more} has written nothing on this node: its members may land here too early"
+        ),
+    }
 }
 
 /// What has to survive a restart: when groups opened and were complete.
@@ -165,19 +252,21 @@ pub fn unmark(facts: Facts<'_>, sequence: Uid) -> impl Iterator<Item = Action> {
         let left = ours.filter(|(key, _)| !is_of_another(facts, sequence, key));
         let labels = left.map(|(key, _)| (key.clone(), None)).collect();
         let journal = node.journals.contains_key(&sequence).then_some(None);
-        let marks = Marks { labels, journal, taints: taints(node, &uid, &BTreeSet::new()) };
+        let mut taints = taints(node, &uid, &BTreeSet::new(), |_| false);
+        taints.remove.retain(|(_, key)| !is_of_another(facts, sequence, key));
+        let marks = Marks { labels, journal, taints };
         (!marks.is_nothing()).then(|| Action::PatchNode(NodePatch::new(sequence, node, marks)))
     })
 }
 
-/// Whether a living sequence closes nodes by this key.
+/// Whether a living sequence closes nodes by this key, and takes over what is left there.
 fn is_of_another(facts: Facts<'_>, sequence: Uid, key: &Arc<str>) -> bool {
     let others = facts
         .sequences
         .node_scoped()
         .filter(|uid| *uid != sequence)
         .filter_map(|uid| facts.sequences.get(uid));
-    others.filter(|other| !other.ghost).any(|other| other.keys().contains(key))
+    others.filter(|other| !other.ghost && other.keys().contains(key)).any(|other| may_act(facts, other))
 }
 
 /// Takes the taints of a sequence off the nodes, and nothing else.

@@ -54,6 +54,11 @@ impl<'a> Facts<'a> {
         self.sequences.marked_nodes(sequence).filter_map(move |name| self.cluster.node(name))
     }
 
+    /// Whether a value that keeps a node closed was left there by a sequence that is gone.
+    pub fn is_left_by_gone(self, value: &str) -> bool {
+        self.sequences.is_left_by_gone(&self.cluster.freshness, Uid::new(value))
+    }
+
     /// Whether it is proved that a sequence does not exist any more.
     pub fn is_gone(self, sequence: Uid) -> bool {
         self.sequences.is_gone(&self.cluster.freshness, sequence)

@@ -68,7 +68,7 @@ fn common(facts: Facts<'_>, entry: &SequenceEntry, spec: &Spec, resumed_at: Opti
         }
     });
     let (groups, opened_by_hand) = (groups.collect(), entry.sequence.opened_by_hand.clone());
-    Common { resumed_at, opened_by_hand, groups, sequences: facts.sequences.node_scoped_since() }
+    Common { resumed_at, opened_by_hand, groups }
 }
 
 /// What a judgement leaves to be done on a node.

@@ -130,6 +130,15 @@ reasons! {
     TemplateLacksToleration { daemon_set: Arc<str>, key: Arc<str> }
         "With `nodeGuard: Taints` a DaemonSet of an earlier group has a template that does not tolerate the taint of a later one. It would get no pod on a closed node, which would then never open; so no node is tainted.",
         "add the toleration to the template (rollcall keys NAME prints the keys), or use nodeGuard: Labels";
+    ReleaseForbidden { pod: Arc<str>, message: Arc<str> }
+        "The API server forbids the controller to take the gate from the pod: a right is missing, or a policy does not allow it. The message is the API server's own.",
+        "rollcall doctor finds missing rights; podsequence.example.com/allow-gates of the namespace says which gates of others sequences may take away";
+    ReleaseRefused { pod: Arc<str>, message: Arc<str> }
+        "The API server finds the pod without its gate invalid, or a policy does. The message is the API server's own.",
+        "change what the message names: the pod or its template, or the policy";
+    NodeWriteRefused { node: Arc<str>, message: Arc<str> }
+        "The API server refuses what the controller writes on a node: a right is missing, or the node has no room for more labels or annotations. The message is the API server's own.",
+        "change what the message names; rollcall doctor finds missing rights";
     OldReplicaSet { pod: Arc<str> }
         "The pod is ready, but of a ReplicaSet that its Deployment has replaced.",
         "wait for the rollout: kubectl rollout status";
@@ -158,12 +167,15 @@ impl Reason {
             | Reason::OutOfOrder { pod, .. }
             | Reason::OwnGate { pod, .. }
             | Reason::NodeMissing { pod, .. }
+            | Reason::ReleaseForbidden { pod, .. }
+            | Reason::ReleaseRefused { pod, .. }
             | Reason::OldReplicaSet { pod } => Some(pod),
             Reason::Timeout { .. }
             | Reason::InvalidSpec { .. }
             | Reason::NotPermitted { .. }
             | Reason::NodeScopeNeedsFullMode
             | Reason::NodeLacks { .. }
+            | Reason::NodeWriteRefused { .. }
             | Reason::TaintsNotPermitted { .. }
             | Reason::TemplateLacksToleration { .. }
             | Reason::Suspended
@@ -182,6 +194,16 @@ impl Reason {
         }
     }
 
+    /// What the API server said, if it is the one that refuses.
+    pub fn refusal(&self) -> Option<&Arc<str>> {
+        match self {
+            Reason::ReleaseForbidden { message, .. }
+            | Reason::ReleaseRefused { message, .. }
+            | Reason::NodeWriteRefused { message, .. } => Some(message),
+            _ => None,
+        }
+    }
+
     /// The same with the time that it has lasted: `app-2 has not been ready for 38s: container server: …`.
     pub fn dated(&self, elapsed: &str) -> String {
         let because = |trouble: &Option<String>| trouble.as_ref().map_or(String::new(), |t| format!(": {t}"));
@@ -197,6 +219,12 @@ impl Reason {
             }
             Reason::PodFailed { pod, trouble } => format!("{pod} failed {elapsed} ago{}", because(trouble)),
             Reason::JobFailed { job } => format!("Job {job} failed {elapsed} ago"),
+            Reason::ReleaseForbidden { pod, message } | Reason::ReleaseRefused { pod, message } => {
+                format!("{pod} cannot be released for {elapsed}: {message}")
+            }
+            Reason::NodeWriteRefused { node, message } => {
+                format!("{node} cannot be written to for {elapsed}: {message}")
+            }
             other => format!("{}, for {elapsed}", other.sentence()),
         }
     }
@@ -267,6 +295,10 @@ impl Reason {
             Reason::OutOfOrder { pod, group } => {
                 format!("{pod} of \"{group}\" runs although its group is not open")
             }
+            Reason::ReleaseForbidden { pod, message } | Reason::ReleaseRefused { pod, message } => {
+                format!("{pod} cannot be released: {message}")
+            }
+            Reason::NodeWriteRefused { node, message } => format!("{node} cannot be written to: {message}"),
             Reason::OldReplicaSet { pod } => format!("{pod} is of a ReplicaSet that has been replaced"),
             Reason::NodeLacks { node, what } => match what {
                 NodeReady::CsiDriver(driver) => format!("CSI driver {driver} is not registered on {node}"),

@@ -31,6 +31,18 @@ pub struct Sequence {
     pub recorded: Recorded,
 }
 
+impl Sequence {
+    /// `namespace/name`.
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
+    /// As it is called in a namespace: one from elsewhere by its full name, or it would be taken for one from there.
+    pub fn name_in(&self, namespace: &str) -> String {
+        if *self.namespace == *namespace { self.name.to_string() } else { self.full_name() }
+    }
+}
+
 /// Why a spec cannot be acted on: `field: what is wrong with it`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]

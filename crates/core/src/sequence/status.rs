@@ -82,6 +82,8 @@ pub struct NodeStatus {
     pub phase: Phase,
     pub current_index: u32,
     pub ready_pods_in_current_group: u32,
+    /// Why it is complete, or not.
+    pub reason: &'static str,
     /// What it waits for; nothing if it is complete.
     pub message: String,
 }
@@ -274,25 +276,73 @@ impl Report<'_> {
         let current = view.current();
         let begun =
             view.groups.iter().any(|view| view.complete || view.opened_at.is_some() && view.released > 0);
+        let phase = match current {
+            None => Phase::Completed,
+            Some(_) if begun => Phase::InProgress,
+            Some(_) => Phase::Pending,
+        };
+        let trouble =
+            current.and_then(|position| self.node_trouble(spec, name, &view.groups[position], position));
         NodeStatus {
             name: name.clone(),
-            phase: match current {
-                None => Phase::Completed,
-                Some(_) if begun => Phase::InProgress,
-                Some(_) => Phase::Pending,
+            phase,
+            reason: match &trouble {
+                Some(trouble) => trouble.code(),
+                None if current.is_some() && spec.suspend => Reason::Suspended.code(),
+                None => phase.as_str(),
             },
             current_index: current.unwrap_or(view.groups.len()) as u32,
             ready_pods_in_current_group: current.map_or(0, |position| view.groups[position].arrived),
             message: current.map_or(String::new(), |position| {
                 let (group, view) = (&spec.groups[position], &view.groups[position]);
-                match (&view.lacks, view.required) {
-                    (Some(what), Some(required)) if view.arrived >= required => {
-                        Reason::NodeLacks { node: name.clone(), what: what.clone() }.sentence()
-                    }
-                    _ => format!("\"{}\" has {} arrived", group.title, of(view.arrived, view.required)),
-                }
+                let counted =
+                    || format!("\"{}\" has {} arrived", group.title, of(view.arrived, view.required));
+                trouble.as_ref().map_or_else(counted, Reason::sentence)
             }),
         }
+    }
+
+    /// What is the matter with a node, besides pods that have not arrived there.
+    fn node_trouble(
+        &self,
+        spec: &Spec,
+        node: &Arc<str>,
+        view: &GroupView,
+        position: usize,
+    ) -> Option<Reason> {
+        if let Some(refused) = self.refused_mark(node) {
+            return Some(refused.reason);
+        }
+        let (group, arrived, required) = (&spec.groups[position], view.arrived, view.required);
+        match &view.lacks {
+            Some(what) if required.is_some_and(|required| arrived >= required) => {
+                Some(Reason::NodeLacks { node: node.clone(), what: what.clone() })
+            }
+            _ if view.timed_out => {
+                let (group, after) = (group.title.clone(), group.timeout.unwrap_or_default());
+                Some(Reason::Timeout { group, after, arrived, required })
+            }
+            _ => None,
+        }
+    }
+
+    /// What the API server says to what is to be written on a node.
+    fn refused_mark(&self, node: &Arc<str>) -> Option<Blocker> {
+        self.evaluation.nodes.get(node).filter(|judged| judged.unwritten)?;
+        let refusal = self.facts.sequences.refused_mark(self.entry.sequence.uid, node)?;
+        let reason = Reason::NodeWriteRefused { node: node.clone(), message: refusal.message.clone() };
+        Some(Blocker { reason, since: Some(refusal.since) })
+    }
+
+    /// The first nodes that the API server does not let us write to.
+    fn refused_marks(&self, spec: &Spec, most: usize) -> Vec<BlockedBy> {
+        let nodes = self.facts.sequences.refused_marks(self.entry.sequence.uid).map(|(node, _)| node);
+        let blocked = nodes.filter_map(|node| {
+            let current = self.evaluation.nodes.get(node)?.view.current()?;
+            let group = spec.groups[current].title.clone();
+            Some(BlockedBy { group, blocker: self.refused_mark(node)? })
+        });
+        blocked.take(most).collect()
     }
 
     /// What the first of the nodes that are not complete waits for.
@@ -356,7 +406,7 @@ impl Report<'_> {
     }
 
     fn blocked_by(&self, spec: &Spec) -> Vec<BlockedBy> {
-        let mut list = Vec::new();
+        let mut list = self.refused_marks(spec, BLOCKERS);
         for (position, view) in self.evaluation.groups.iter().enumerate() {
             let room = BLOCKERS - list.len();
             if view.complete || room == 0 {

@@ -79,8 +79,6 @@ pub struct Common {
     pub resumed_at: Option<Timestamp>,
     pub opened_by_hand: BTreeSet<Arc<str>>,
     pub groups: Vec<CommonGroup>,
-    /// Changes with the sequences that go by nodes: a node is unseen until all of them have seen it.
-    pub sequences: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

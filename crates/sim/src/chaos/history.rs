@@ -152,6 +152,8 @@ impl State {
             (Kind::Pod, world::NAMESPACE) => self.check_release(change, number),
             (Kind::PodSequence, _) if of_sequences => self.check_report(change, number),
             (Kind::Event, _) if of_sequences => {}
+            // About a node that was not waited for any longer.
+            (Kind::Event, "default") if change.object["regarding"]["kind"] == "Node" => {}
             (Kind::ConfigMap, names::OWN_NAMESPACE) => {}
             (Kind::Node, _) if self.world.full => self.check_node_write(change, number),
             (kind, namespace) => {

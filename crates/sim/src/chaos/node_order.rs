@@ -5,10 +5,13 @@ use super::node_mischief::is_closing_key;
 use super::seen::Seen;
 use super::world::{self, Guard, SequenceRule, World};
 use crate::store::{Author, Change, Key};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use rollcall_api::names;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// How long a node is kept from members until all sequences have written on it.
+const UNSEEN_FOR: SignedDuration = SignedDuration::from_secs(60);
 
 /// A group: the index of its sequence's rule, and its own position there.
 type GroupPlace = (usize, usize);
@@ -39,6 +42,10 @@ struct NodeState {
     driver: bool,
     /// Our marks that others have removed, and that would keep it closed.
     marks_taken_by_others: BTreeSet<String>,
+    /// When it registered.
+    since: Option<Timestamp>,
+    /// Sequences, by the place of their rule, that had written nothing here when it was not kept from members any longer.
+    not_waited_for: BTreeSet<usize>,
     /// Since when each group has been complete here.
     complete: BTreeMap<GroupPlace, Timestamp>,
 }
@@ -89,7 +96,8 @@ impl NodeOrder {
         let Some(object) = change.after() else { return };
         let mut node = known.unwrap_or_else(|| {
             let came_back = !self.names.insert(name.to_owned());
-            NodeState { uid: object.uid().to_owned(), came_back, ..NodeState::default() }
+            let since = Some(change.at);
+            NodeState { uid: object.uid().to_owned(), came_back, since, ..NodeState::default() }
         });
         node.labelled = object["metadata"]["labels"][world::AGENTS_LABEL] == "yes";
         let before = change.before.as_ref().map(|before| closing_keys(before)).unwrap_or_default();
@@ -98,6 +106,16 @@ impl NodeOrder {
             node.marks_taken_by_others.extend(before.difference(&after).cloned());
         }
         node.marks_taken_by_others.retain(|key| !after.contains(key));
+        let seen = before.contains(names::UNSEEN_LABEL) && !after.contains(names::UNSEEN_LABEL);
+        let overdue = node.since.is_some_and(|since| change.at.duration_since(since) >= UNSEEN_FOR);
+        if seen && overdue && matches!(change.author, Author::Controller(_)) {
+            let journals = &object["metadata"]["annotations"];
+            let late = self
+                .sequences
+                .iter()
+                .filter(|(_, uid)| journals[format!("{}{uid}", names::JOURNAL_PREFIX).as_str()].is_null());
+            node.not_waited_for.extend(late.map(|(place, _)| *place));
+        }
         self.nodes.insert(name.to_owned(), node);
         self.record_complete_groups(name, change.at);
     }
@@ -182,7 +200,8 @@ impl NodeOrder {
             // Only pods that we released, for a sequence that still exists, are bound to its order.
             let ours = pod.let_go.get(&place).is_some_and(|uid| self.sequences.get(&place) == Some(uid));
             let own_marks = [rule.node_key(position), names::UNSEEN_LABEL.to_owned()];
-            if !ours || own_marks.iter().any(|key| node.marks_taken_by_others.contains(key)) {
+            let waited_for = !node.not_waited_for.contains(&place);
+            if !ours || !waited_for || own_marks.iter().any(|key| node.marks_taken_by_others.contains(key)) {
                 continue;
             }
             let why = self.too_early(node, (place, position), at);

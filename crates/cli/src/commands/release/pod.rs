@@ -66,7 +66,8 @@ pub async fn release(
     Ok(Outcome::Done)
 }
 
-/// The gates of the sequences that claim it, as far as it carries them; of a pod that none claims, the usual one.
+/// The gates of the sequences that claim it, as far as it carries them; of a pod that none claims, the usual one. Who may not act
+/// in its namespace claims nothing: he could name any gate, and have it removed with the rights of whoever asks.
 fn ours(loaded: &Loaded, pod: &Pod) -> Vec<Arc<str>> {
     let claims = loaded.index.facts().claims_on(pod.uid);
     let specs = claims.filter_map(|claim| loaded.index.sequences.get(claim.sequence)?.spec());

@@ -15,7 +15,10 @@ use crate::{
     },
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+
+/// Of whoever claims nothing.
+static NOBODY: LazyLock<Cell> = LazyLock::new(Cell::default);
 
 /// A sequence with its counts.
 #[derive(Debug)]
@@ -23,6 +26,8 @@ pub struct SequenceEntry {
     pub sequence: Sequence,
     /// Deleted; what is left of it takes its gate from the pods it still holds.
     pub ghost: bool,
+    /// Whether it claims pods. Who may not act in the namespace of its pods claims none, and nothing is counted for it.
+    claims: bool,
     cells: Vec<Cell>,
     /// Pods that a group of this sequence claims and an earlier one has, by group.
     claimed_by_earlier_group: BTreeMap<u32, BTreeSet<Uid>>,
@@ -41,7 +46,6 @@ pub struct SequenceEntry {
 
 impl SequenceEntry {
     pub(super) fn new(sequence: Sequence, ghost: bool, mode: Mode) -> SequenceEntry {
-        let groups = sequence.spec.as_ref().map_or(0, |spec| spec.groups.len());
         let keys = match &sequence.spec {
             Ok(spec) if spec.scope == Scope::Node => {
                 let prefix = prefix(spec.guard, mode.taint_prefix);
@@ -52,15 +56,33 @@ impl SequenceEntry {
         SequenceEntry {
             sequence,
             ghost,
-            cells: no_cells(groups),
+            claims: false,
+            cells: Vec::new(),
             claimed_by_earlier_group: BTreeMap::new(),
             remembered: None,
             noted: false,
             mode,
-            node_results: NodeResults::new(groups),
-            floating: no_cells(groups),
+            node_results: NodeResults::default(),
+            floating: Vec::new(),
             keys,
         }
+    }
+
+    pub(super) fn claims(&self) -> bool {
+        self.claims
+    }
+
+    /// From here on it claims pods, or none any more; those it had have left already.
+    pub(super) fn set_claims(&mut self, claims: bool) {
+        let groups = match claims {
+            true => self.sequence.spec.as_ref().map_or(0, |spec| spec.groups.len()),
+            false => 0,
+        };
+        let by_nodes = self.spec().is_some_and(|spec| spec.scope == Scope::Node);
+        self.claims = claims;
+        self.cells = no_cells(groups);
+        self.floating = no_cells(if by_nodes { groups } else { 0 });
+        self.node_results = NodeResults::new(groups);
     }
 
     /// Its name, if its pods are in its own namespace: only those can name it.
@@ -85,7 +107,7 @@ impl SequenceEntry {
 
     /// The members of a group that belong to no node yet.
     pub fn floating(&self, group: usize) -> &Cell {
-        &self.floating[group]
+        self.floating.get(group).unwrap_or(&NOBODY)
     }
 
     pub(super) fn change_cell_at(
@@ -136,7 +158,7 @@ impl SequenceEntry {
     }
 
     pub fn cell(&self, group: usize) -> &Cell {
-        &self.cells[group]
+        self.cells.get(group).unwrap_or(&NOBODY)
     }
 
     pub(super) fn cell_mut(&mut self, group: u32) -> &mut Cell {

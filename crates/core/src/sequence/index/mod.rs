@@ -18,6 +18,7 @@ mod place;
 pub use cell::{Cell, Standing, Sum};
 pub use claims::{MEMBERSHIP_KEY, membership_value};
 pub use entry::SequenceEntry;
+pub use marked::UnseenNodes;
 pub use node_results::{Count, Counts, NodeResults};
 pub use notes::Note;
 
@@ -46,8 +47,6 @@ pub struct Sequences {
     entries: BTreeMap<Uid, SequenceEntry>,
     /// The sequences that go by nodes.
     node_scoped: BTreeSet<Uid>,
-    /// Counts their comings and goings.
-    node_scoped_since: u64,
     /// Sequences that act in a namespace other than their own, by that namespace.
     cross_namespace: BTreeMap<Arc<str>, BTreeSet<Uid>>,
     claims: Claims,
@@ -101,11 +100,6 @@ impl Sequences {
     /// The sequences that go by nodes.
     pub fn node_scoped(&self) -> impl Iterator<Item = Uid> {
         self.node_scoped.iter().copied()
-    }
-
-    /// A number that is another one when another sequence goes by nodes, or one does not any more.
-    pub fn node_scoped_since(&self) -> u64 {
-        self.node_scoped_since
     }
 
     /// The keys of labels that selectors name in a namespace.
@@ -206,30 +200,46 @@ impl Sequences {
         entry: Option<SequenceEntry>,
         touched: &mut Touched,
     ) {
-        let (mut pods, mut templates) = (BTreeSet::new(), BTreeSet::new());
+        let mut concerned = Concerned::default();
         // By its claims, not by its counts: terminating pods are claimed too, and not counted.
-        for known in self.entries.get(&uid).into_iter().chain(&entry) {
-            if let Some(spec) = known.spec() {
-                find_members(cluster, spec, known.name_if_own_namespace(), &mut pods, &mut templates);
+        let known = self.entries.get(&uid).filter(|known| known.claims());
+        let new = entry.as_ref().filter(|new| may_claim(cluster, new));
+        known.into_iter().chain(new).for_each(|entry| concerned.add(cluster, entry));
+        self.recount(cluster, concerned, touched, |all, cluster, touched| {
+            all.unregister(uid, touched);
+            if let Some(entry) = entry {
+                all.register(cluster, uid, entry);
             }
+        });
+        self.compare_note(uid);
+        if !self.entries.contains_key(&uid) {
+            self.forget_refusals(uid);
         }
+        self.look_at_what_is_left(cluster, uid, touched);
+    }
+
+    /// Takes pods and workloads out of all counts while something changes, and counts them anew.
+    fn recount(
+        &mut self,
+        cluster: &mut Cluster,
+        concerned: Concerned,
+        touched: &mut Touched,
+        change: impl FnOnce(&mut Sequences, &Cluster, &mut Touched),
+    ) {
+        let Concerned { pods, templates } = concerned;
         pods.iter().for_each(|pod| self.pod_leaves(cluster, *pod, touched));
         templates.iter().for_each(|owner| self.owner_leaves(cluster, *owner, touched));
-        self.unregister(cluster, uid, touched);
-        if let Some(entry) = entry {
-            self.register(uid, entry);
-        }
+        change(self, cluster, touched);
         templates.iter().for_each(|owner| self.owner_enters(cluster, *owner, touched));
         for pod in pods {
             self.resolve_claims(cluster, pod);
             self.pod_enters(cluster, pod, touched);
         }
-        self.compare_note(uid);
     }
 
-    fn register(&mut self, uid: Uid, entry: SequenceEntry) {
-        if let Some(spec) = entry.spec() {
-            self.claims.insert(uid, spec, entry.name_if_own_namespace());
+    fn register(&mut self, cluster: &Cluster, uid: Uid, mut entry: SequenceEntry) {
+        if may_claim(cluster, &entry) {
+            self.begin_claims(uid, &mut entry);
         }
         if let Ok(spec) = &entry.sequence.spec
             && spec.pod_namespace != entry.sequence.namespace
@@ -238,61 +248,91 @@ impl Sequences {
         }
         if entry.spec().is_some_and(|spec| spec.scope == Scope::Node) {
             self.node_scoped.insert(uid);
-            self.node_scoped_since += 1;
         }
         self.entries.insert(uid, entry);
     }
 
-    fn unregister(&mut self, cluster: &Cluster, uid: Uid, touched: &mut Touched) {
-        let Some(entry) = self.entries.remove(&uid) else { return };
+    fn unregister(&mut self, uid: Uid, touched: &mut Touched) {
+        let Some(mut entry) = self.entries.remove(&uid) else { return };
         if self.node_scoped.remove(&uid) {
-            self.node_scoped_since += 1;
-            // For some of them it may have been the last to be waited for.
-            if cluster.nodes().any(|node| node.labels.get(keys::UNSEEN).is_some()) {
-                touched.sequences(self.node_scoped());
-            }
+            self.voters_changed(touched);
         }
-        if let Some(spec) = entry.spec() {
-            self.claims.remove(uid, spec);
+        if entry.claims() {
+            self.end_claims(uid, &mut entry);
         }
         if let Ok(spec) = &entry.sequence.spec
             && let Some(sequences) = self.cross_namespace.get_mut(&spec.pod_namespace)
         {
             sequences.remove(&uid);
+            if sequences.is_empty() {
+                self.cross_namespace.remove(&spec.pod_namespace);
+            }
         }
     }
 
-    /// A namespace has changed: `before` is what was known of it, `after` what is known now.
+    fn begin_claims(&mut self, uid: Uid, entry: &mut SequenceEntry) {
+        entry.set_claims(true);
+        if let Some(spec) = entry.spec() {
+            self.claims.insert(uid, spec, entry.name_if_own_namespace());
+        }
+    }
+
+    fn end_claims(&mut self, uid: Uid, entry: &mut SequenceEntry) {
+        if let Some(spec) = entry.spec() {
+            self.claims.remove(uid, spec);
+        }
+        entry.set_claims(false);
+    }
+
+    /// A namespace has changed: `before` is what was known of it.
     pub fn namespace_changed(
         &mut self,
+        cluster: &mut Cluster,
         name: &Arc<str>,
         before: Option<&Namespace>,
-        after: Option<&Namespace>,
         touched: &mut Touched,
     ) {
-        if before.map(|before| &before.allow_from) != after.map(|after| &after.allow_from) {
-            self.touch_cross_namespace(name, touched);
-        }
+        let after = cluster.namespace(name);
         let may_taint = |namespace: Option<&Namespace>| namespace.map(|there| there.allow_node_taints);
         if after.is_some() && may_taint(before) != may_taint(after) {
             let here = |uid: &Uid| self.get(*uid).is_some_and(|entry| entry.sequence.namespace == *name);
             touched.sequences(self.node_scoped().filter(here));
         }
+        if before.map(|before| &before.allow_from) != after.map(|after| &after.allow_from) {
+            self.ask_guests_again(cluster, name, touched);
+        }
     }
 
-    /// The permission for sequences from elsewhere changed. What they held back there, others may now let go.
-    fn touch_cross_namespace(&self, namespace: &Arc<str>, touched: &mut Touched) {
-        let Some(from_elsewhere) = self.cross_namespace.get(namespace) else { return };
-        if !from_elsewhere.is_empty() {
-            touched.sequences(from_elsewhere.iter().copied());
-            touched.sequences(self.claims.sequences_in(namespace));
+    /// The permission for sequences from elsewhere changed: who gets it claims pods there at once, who loses it has none.
+    fn ask_guests_again(&mut self, cluster: &mut Cluster, namespace: &Arc<str>, touched: &mut Touched) {
+        let guests = self.cross_namespace.get(namespace).into_iter().flatten().copied();
+        for uid in guests.collect::<Vec<_>>() {
+            touched.sequence(uid);
+            let Some(entry) = self.entries.get(&uid) else { continue };
+            let (claims, may) = (entry.claims(), may_claim(cluster, entry));
+            if claims == may {
+                continue;
+            }
+            let mut concerned = Concerned::default();
+            concerned.add(cluster, entry);
+            self.recount(cluster, concerned, touched, |all, _, _| {
+                let Some(mut entry) = all.entries.remove(&uid) else { return };
+                match may {
+                    true => all.begin_claims(uid, &mut entry),
+                    false => all.end_claims(uid, &mut entry),
+                }
+                all.entries.insert(uid, entry);
+            });
         }
     }
 
     /// Keeps what was decided, until the status has it.
-    pub fn remember(&mut self, uid: Uid, recorded: Recorded) {
-        if let Some(entry) = self.entries.get_mut(&uid) {
-            entry.remembered = Some(recorded);
+    pub fn remember(&mut self, uid: Uid, recorded: Recorded, touched: &mut Touched) {
+        let Some(entry) = self.entries.get_mut(&uid) else { return };
+        let stalled = entry.recorded().stalled != recorded.stalled;
+        entry.remembered = Some(recorded);
+        if stalled && self.node_scoped.contains(&uid) {
+            self.voters_changed(touched);
         }
     }
 
@@ -311,14 +351,28 @@ impl Sequences {
     }
 }
 
+/// Whether a sequence may claim pods where it looks for them.
+fn may_claim(cluster: &Cluster, entry: &SequenceEntry) -> bool {
+    entry.spec().is_some_and(|spec| cluster.permits(&spec.pod_namespace, &entry.sequence.namespace))
+}
+
 /// The pods and the workloads that may belong to a sequence.
-fn find_members(
-    cluster: &Cluster,
-    spec: &Spec,
-    name_if_own_namespace: Option<&str>,
-    pods: &mut BTreeSet<Uid>,
-    templates: &mut BTreeSet<Uid>,
-) {
+#[derive(Default)]
+struct Concerned {
+    pods: BTreeSet<Uid>,
+    templates: BTreeSet<Uid>,
+}
+
+impl Concerned {
+    fn add(&mut self, cluster: &Cluster, entry: &SequenceEntry) {
+        if let Some(spec) = entry.spec() {
+            find_members(cluster, spec, entry.name_if_own_namespace(), self);
+        }
+    }
+}
+
+fn find_members(cluster: &Cluster, spec: &Spec, name_if_own_namespace: Option<&str>, found: &mut Concerned) {
+    let Concerned { pods, templates } = found;
     let namespace = &spec.pod_namespace;
     for (position, group) in spec.groups.iter().enumerate() {
         match &group.members {

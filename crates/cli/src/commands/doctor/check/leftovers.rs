@@ -52,8 +52,15 @@ fn pods(case: &Case<'_>, sequences: &[SequenceObject]) -> Vec<Finding> {
     let mut index = Index::of_full_mode();
     // Whom a sequence that cannot be understood claims is not known: its namespace is left alone.
     let mut obscure: BTreeSet<Arc<str>> = BTreeSet::new();
+    let namespaces = case.seen.namespaces.found();
+    for namespace in namespaces.into_iter().flatten() {
+        index.apply(Object::Namespace(namespace.facts()));
+    }
     for sequence in sequences.iter().map(|object| object.facts()) {
         obscure.extend(sequence.spec.is_err().then(|| sequence.namespace.clone()));
+        // Nor is it known whether it may claim pods elsewhere, if namespaces cannot be read.
+        let target = sequence.spec.as_ref().ok().map(|spec| spec.pod_namespace.clone());
+        obscure.extend(target.filter(|target| namespaces.is_none() && *target != sequence.namespace));
         index.apply(Object::Sequence(sequence));
     }
     let mut stuck: BTreeMap<(Arc<str>, Arc<str>), Vec<Pod>> = BTreeMap::new();

@@ -1,0 +1,135 @@
+//! Sequences whose pods are in another namespace: without its permission they are nothing there.
+
+mod support;
+
+use rollcall_core::dispatch::explain_pod;
+use rollcall_core::facts::Namespace;
+use rollcall_core::index::Object;
+use rollcall_core::key::Key;
+use rollcall_core::line::{Hint, Line};
+use rollcall_core::sequence::Sequence;
+use rollcall_core::sequence::spec::Members;
+use support::build::{GATE, HOME, group, names, pod, selector, sequence, spec};
+use support::world::World;
+
+const ELSEWHERE: &str = "mallory";
+const FOREIGN: &str = "kueue.x-k8s.io/admission";
+
+fn select(text: &str) -> Members {
+    Members::Selector(selector(text))
+}
+
+/// Claims every pod with `app`, in two groups of which the first never comes, through a gate of its choice.
+fn guest(gate: &str) -> Sequence {
+    let groups = vec![
+        group(0, Some("never"), names(&["never"])),
+        group(1, Some("taken"), select("app")),
+        group(2, Some("twice"), select("app")),
+    ];
+    let mut spec = spec(groups);
+    spec.gate = gate.into();
+    sequence(ELSEWHERE, "evil", spec)
+}
+
+fn permit(world: &mut World, allow_from: Option<&str>) {
+    let allow_from = allow_from.map(Into::into);
+    let namespace = Namespace { name: HOME.into(), version: 0, allow_from, allow_node_taints: false };
+    world.apply(Object::Namespace(namespace));
+    world.settle();
+}
+
+fn claimants(world: &World, name: &str) -> Vec<String> {
+    let pod = world.index.cluster.pod_named(HOME, name).expect(name);
+    let claims = world.index.facts().claims_on(pod.uid);
+    claims.map(|claim| world.truth.sequences[&claim.sequence].full_name()).collect()
+}
+
+fn explained(world: &World, name: &str) -> String {
+    fn text(line: &Line) -> String {
+        let below: Vec<String> = line.below.iter().map(text).collect();
+        let hints: Vec<String> = line.hints.iter().map(|hint: &Hint| format!("{hint:?}")).collect();
+        format!("{}\n{}\n{}", line.text, hints.join("\n"), below.join("\n"))
+    }
+    text(&explain_pod(&world.index, world.index.cluster.pod_named(HOME, name).expect(name), world.now))
+}
+
+#[test]
+fn without_permission_it_claims_and_blames_nothing_and_with_it_at_once() {
+    let mut world = World::new();
+    permit(&mut world, None);
+    let host = sequence(HOME, "app", spec(vec![group(0, Some("first"), select("app=web"))]));
+    world.apply(Object::Sequence(host.clone()));
+    world.apply(Object::Sequence(guest(GATE)));
+    world.apply(Object::Pod(pod(HOME, "web", "web", "app=web", world.now)));
+    world.settle();
+    assert_eq!(claimants(&world, "web"), ["shop/app"]);
+    assert_eq!(world.take_done().released.len(), 1, "nobody else is asked");
+
+    // Permission makes it a claimant of what is there already.
+    permit(&mut world, Some(ELSEWHERE));
+    assert_eq!(claimants(&world, "web"), ["shop/app", "mallory/evil"]);
+    world.apply(Object::Pod(pod(HOME, "web-2", "web-2", "app=web", world.now)));
+    world.settle();
+    assert_eq!(world.take_done().released.len(), 0, "now both have to let it go");
+    let entry = world.index.sequences.get(guest(GATE).uid).expect("it is there");
+    assert_eq!((entry.cell(1).present(), entry.duplicates().count()), (2, 2));
+    let blocked = &world.decisions[&host.uid].status.as_ref().expect("it lives").blocked_by;
+    let sentences: Vec<String> = blocked.iter().map(|by| by.blocker.reason.sentence()).collect();
+    let expected = "PodSequence mallory/evil holds web-2 too, in \"taken\"";
+    assert!(sentences.iter().any(|sentence| sentence == expected), "{sentences:?}");
+    let text = explained(&world, "web-2");
+    assert!(
+        text.contains("held by PodSequence app ") && text.contains("PodSequence mallory/evil "),
+        "{text}"
+    );
+
+    // Its end is the end of its claims, and those who waited for it go on.
+    permit(&mut world, None);
+    assert_eq!(claimants(&world, "web-2"), ["shop/app"]);
+    let done = world.take_done();
+    assert_eq!(done.released.iter().map(|released| &*released.name).collect::<Vec<_>>(), ["web-2"]);
+    let entry = world.index.sequences.get(guest(GATE).uid).expect("it is there");
+    assert_eq!((entry.cell(1).present(), entry.duplicates().count()), (0, 0));
+    assert!(!explained(&world, "web-2").contains("evil"));
+}
+
+#[test]
+fn nobody_is_advised_to_let_a_stranger_in_because_of_a_gate_that_he_names() {
+    let mut world = World::new();
+    permit(&mut world, None);
+    world.apply(Object::Sequence(guest(FOREIGN)));
+    let mut held = pod(HOME, "web", "web", "app=web", world.now);
+    held.gates = vec![FOREIGN.into()];
+    world.apply(Object::Pod(held));
+    world.settle();
+    let text = explained(&world, "web");
+    assert!(text.contains("which is not ours"), "{text}");
+    assert!(!text.contains("evil") && !text.contains("allow-from") && !text.contains("release"), "{text}");
+}
+
+#[test]
+fn the_order_in_which_they_are_heard_of_does_not_matter() {
+    let namespace = || Namespace {
+        name: HOME.into(),
+        version: 1,
+        allow_from: Some(ELSEWHERE.into()),
+        allow_node_taints: false,
+    };
+    for first in [true, false] {
+        let mut world = World::new();
+        world.apply(Object::Pod(pod(HOME, "web", "web", "app=web", world.now)));
+        if first {
+            world.apply(Object::Namespace(namespace()));
+        }
+        world.apply(Object::Sequence(guest(GATE)));
+        if !first {
+            assert_eq!(claimants(&world, "web"), Vec::<String>::new());
+            world.index.take_touched();
+            world.apply(Object::Namespace(namespace()));
+        }
+        assert_eq!(claimants(&world, "web"), ["mallory/evil"]);
+        assert!(world.index.take_touched().contains(&Key::Sequence(guest(GATE).uid)));
+        world.delete(Object::Namespace(world.truth.namespaces[HOME].clone()));
+        assert_eq!(claimants(&world, "web"), Vec::<String>::new());
+    }
+}
