@@ -31,7 +31,7 @@ async fn watched(
             }
         };
         let answer = Response::builder().status(status).body(Full::new(body.as_bytes().into()));
-        async move { Ok::<Response<Full<axum::body::Bytes>>, Infallible>(answer.expect("a response")) }
+        async move { Ok::<Response<Full<bytes::Bytes>>, Infallible>(answer.expect("a response")) }
     });
     let client = Client::new(service, "default");
     let (_, stream) = watch::all(&client, &Kind::of_mode(false), "own", 7)
