@@ -158,7 +158,7 @@ async fn a_review_gets_through_a_crowd_that_says_nothing() -> Result<()> {
 
 /// With the limits as they are.
 #[tokio::test]
-async fn who_says_nothing_is_gone_before_an_api_server_gives_up() -> Result<()> {
+async fn who_says_nothing_is_gone_soon() -> Result<()> {
     let made = certificate();
     let server = Server::start(&made, Limits::WEBHOOK).await?;
     let begun = tokio::time::Instant::now();

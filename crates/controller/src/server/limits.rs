@@ -24,7 +24,8 @@ const LONGEST_REVIEW: usize = 10 << 20;
 /// TLS takes two round trips and a millisecond of work.
 const HANDSHAKE: Duration = Duration::from_secs(1);
 /// From the beginning of a connection, or from the first byte of a later request, to the last byte of that request. API
-/// servers give up on a webhook after two seconds; who has not asked by then is not one of them.
+/// servers give up on a webhook after two seconds; who has not asked by then is not one of them, or has found out that it does
+/// not need the connection.
 const REQUEST: Duration = Duration::from_millis(1500);
 /// From there until the answer is on its way: long enough for metrics through a slow tunnel.
 const ANSWER: Duration = Duration::from_secs(5);
