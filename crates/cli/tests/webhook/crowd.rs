@@ -53,21 +53,22 @@ async fn a_crowd_at_the_port_keeps_no_pod_from_its_gate() -> Result<()> {
     let controller = Controller::start(&lab, Options::default()).await?;
     lab.call_webhook(controller.webhook)?;
     let server = Server::of(lab.cluster());
-    hook::in_force(&server).await?;
-    let namespace = server.namespace("crowd", json!({})).await?;
-    let (sequence, pod) = hook::claimed(&namespace);
-    server.sequences(&namespace, &[sequence]).await?;
     let (stop, gone) = (CancellationToken::new(), CancellationToken::new());
     let strangers = crowd(controller.webhook, gone.clone());
     let pods = async {
-        let turned_away = "rollcall_turned_away_total{server=\"webhook\",reason=\"slow\"}";
+        let crowded = "rollcall_turned_away_total{server=\"webhook\",reason=\"full\"}";
         let reviews = "rollcall_webhook_reviews_total{outcome=\"changed\"}";
         let of =
             async |name: &str| anyhow::Ok(controller.metrics().await?.get(name).copied().unwrap_or_default());
         let at_least = async |what: &str, name: &str, number: f64| {
             wait::until(what, LIMIT, async || Ok((of(name).await? >= number).then_some(()))).await
         };
-        at_least("a crowd", turned_away, STRANGERS as f64).await?;
+        at_least("a crowd", crowded, 1.0).await?;
+        // The API server has not called before, so it has no connection yet.
+        hook::in_force(&server).await?;
+        let namespace = server.namespace("crowd", json!({})).await?;
+        let (sequence, pod) = hook::claimed(&namespace);
+        server.sequences(&namespace, &[sequence]).await?;
         let before = of(reviews).await?;
         let load = load::create(&server, &namespace, "pod", &pod, stop.clone());
         let enough = async {
