@@ -1,52 +1,59 @@
-//! `/livez`, `/readyz` and `/metrics`. No silent death: a watch without a sign of life, or a loop that does not
-//! turn, makes `/livez` fail, and Kubernetes restarts us.
+//! Whether the controller lives. No silent death: a watch without a sign of life, or a loop that does not turn, makes `/livez`
+//! fail, and Kubernetes restarts us.
+//!
+//! The loop writes what is read here, as atomics and on another thread: a step of the loop that takes long is not a dead loop.
 
 use crate::metrics::ByKind;
+use crate::server::{Answer, answer, text};
 use crate::shared::Shared;
 use crate::watch::WATCH_SECONDS;
-use axum::Router;
-use axum::extract::State;
-use axum::http::{StatusCode, header};
-use axum::response::IntoResponse;
-use axum::routing::get;
+use http::{Method, StatusCode};
 use rollcall_core::kind::Kind;
 use rollcall_core::planted::{Bug, planted};
-use std::collections::BTreeMap;
-use std::future::Future;
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::net::TcpListener;
 use tokio::time::Instant;
 
 /// A watch that says nothing for twice the time the server keeps it open is dead.
 const DEAD_WATCH: Duration = Duration::from_secs(2 * WATCH_SECONDS);
 /// The loop turns at least every few seconds, with or without news.
 pub const HEARTBEAT: Duration = Duration::from_secs(5);
-const DEAD_LOOP: Duration = Duration::from_secs(60);
+/// One step of the loop can be long: the longest one seen, with ten thousand sequences that claim the same pod, took 45 s on
+/// one slow core. A restart would only begin it again. What takes five minutes does not end.
+const DEAD_LOOP: Duration = Duration::from_secs(300);
+
+/// In place of the time of a watch that there is none of.
+const NO_WATCH: u64 = u64::MAX;
 
 /// Whether the loop and its watches live.
 pub struct Health {
+    born: Instant,
     synced: AtomicBool,
-    beats: Mutex<Beats>,
-}
-
-struct Beats {
-    turned: Instant,
-    watches: BTreeMap<Kind, Instant>,
+    /// Everything has been listed once.
+    started: AtomicBool,
+    /// When the loop last turned, in milliseconds since `born`.
+    turned: AtomicU64,
+    /// When each kind was last heard of, in the order of the kinds.
+    heard: [AtomicU64; Kind::ALL.len()],
 }
 
 impl Health {
     pub fn new() -> Health {
-        let now = Instant::now();
-        let watches = Kind::of_mode(false).into_iter().map(|kind| (kind, now)).collect();
-        Health { synced: AtomicBool::new(false), beats: Mutex::new(Beats { turned: now, watches }) }
+        let health = Health {
+            born: Instant::now(),
+            synced: AtomicBool::new(false),
+            started: AtomicBool::new(false),
+            turned: AtomicU64::new(0),
+            heard: [const { AtomicU64::new(NO_WATCH) }; Kind::ALL.len()],
+        };
+        health.watching(&Kind::of_mode(false));
+        health
     }
 
     pub fn turned(&self, synced: bool) {
         self.synced.store(synced, Ordering::Relaxed);
-        self.beats().turned = Instant::now();
+        self.started.fetch_or(synced, Ordering::Relaxed);
+        self.turned.store(self.now(), Ordering::Relaxed);
         if planted(Bug::AliveForEver) {
             Kind::of_mode(false).into_iter().for_each(|kind| self.heard(kind));
         }
@@ -59,39 +66,33 @@ impl Health {
 
     /// A watch gave a sign of life.
     pub fn heard(&self, kind: Kind) {
-        self.beats().watches.insert(kind, Instant::now());
-    }
-
-    fn beats(&self) -> std::sync::MutexGuard<'_, Beats> {
-        self.beats.lock().unwrap_or_else(PoisonError::into_inner)
+        self.heard[kind as usize].store(self.now(), Ordering::Relaxed);
     }
 
     /// What is dead, if anything is.
     pub fn dead(&self) -> Option<String> {
-        let beats = self.beats();
-        let silent = beats.watches.iter().find(|(_, heard)| heard.elapsed() > DEAD_WATCH);
-        let watch = silent.map(|(kind, heard)| {
-            format!("the watch of {} is silent for {} s", kind.as_str(), heard.elapsed().as_secs())
-        });
-        let stuck = beats.turned.elapsed() > DEAD_LOOP;
-        watch.or(stuck.then(|| format!("the loop has not turned for {} s", beats.turned.elapsed().as_secs())))
-    }
-
-    fn is_synced(&self) -> bool {
-        self.synced.load(Ordering::Relaxed)
+        let silent = self.ages().find(|(_, age)| *age > DEAD_WATCH);
+        let watch = silent
+            .map(|(kind, age)| format!("the watch of {} is silent for {} s", kind.as_str(), age.as_secs()));
+        let turned = self.since(self.turned.load(Ordering::Relaxed));
+        let stuck = || format!("the loop has not turned for {} s", turned.as_secs());
+        watch.or((turned > DEAD_LOOP).then(stuck))
     }
 
     /// Since when each watch has said nothing.
-    fn ages(&self) -> Vec<(Kind, Duration)> {
-        self.beats().watches.iter().map(|(kind, heard)| (*kind, heard.elapsed())).collect()
+    fn ages(&self) -> impl Iterator<Item = (Kind, Duration)> {
+        let heard =
+            Kind::ALL.iter().zip(&self.heard).map(|(kind, heard)| (*kind, heard.load(Ordering::Relaxed)));
+        heard.filter(|(_, heard)| *heard != NO_WATCH).map(|(kind, heard)| (kind, self.since(heard)))
     }
-}
 
-fn scrape(shared: &Shared) -> String {
-    for (kind, age) in shared.health.ages() {
-        shared.metrics.watch_age.get_or_create(&ByKind { kind: kind.as_str() }).set(age.as_secs_f64());
+    fn now(&self) -> u64 {
+        u64::try_from(self.born.elapsed().as_millis()).unwrap_or(NO_WATCH - 1)
     }
-    shared.metrics.encode()
+
+    fn since(&self, moment: u64) -> Duration {
+        Duration::from_millis(self.now().saturating_sub(moment))
+    }
 }
 
 impl Default for Health {
@@ -100,50 +101,54 @@ impl Default for Health {
     }
 }
 
-async fn livez(State(shared): State<Arc<Shared>>) -> (StatusCode, String) {
-    match shared.health.dead() {
-        None => (StatusCode::OK, "ok\n".into()),
-        Some(what) => (StatusCode::SERVICE_UNAVAILABLE, what + "\n"),
+/// Answers a probe.
+pub fn probe(shared: &Shared, method: &Method, path: &str) -> Answer {
+    let health = &shared.health;
+    let listed = |listed: &AtomicBool| match listed.load(Ordering::Relaxed) {
+        true => text(StatusCode::OK, "ok\n"),
+        false => text(StatusCode::SERVICE_UNAVAILABLE, "not every kind has been listed yet\n"),
+    };
+    match path {
+        _ if !is_get(method) => only_get(),
+        "/livez" | "/healthz" => match health.dead() {
+            None => text(StatusCode::OK, "ok\n"),
+            Some(what) => text(StatusCode::SERVICE_UNAVAILABLE, what + "\n"),
+        },
+        "/readyz" => listed(&health.synced),
+        "/startupz" => listed(&health.started),
+        _ => text(StatusCode::NOT_FOUND, "/livez, /readyz and /startupz are here\n"),
     }
 }
 
-async fn readyz(State(shared): State<Arc<Shared>>) -> (StatusCode, &'static str) {
-    match shared.health.is_synced() {
-        true => (StatusCode::OK, "ok\n"),
-        false => (StatusCode::SERVICE_UNAVAILABLE, "not every kind has been listed yet\n"),
+/// Answers a scrape.
+pub fn scrape(shared: &Shared, method: &Method, path: &str) -> Answer {
+    match path {
+        _ if !is_get(method) => return only_get(),
+        "/metrics" => {}
+        _ => return text(StatusCode::NOT_FOUND, "/metrics is here\n"),
     }
-}
-
-async fn metrics(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
+    for (kind, age) in shared.health.ages() {
+        shared.metrics.watch_age.get_or_create(&ByKind { kind: kind.as_str() }).set(age.as_secs_f64());
+    }
     let content = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, content)], scrape(&shared))
+    answer(StatusCode::OK, content, shared.metrics.encode())
 }
 
-pub fn probes(shared: Arc<Shared>) -> Router {
-    Router::new()
-        .route("/livez", get(livez))
-        .route("/healthz", get(livez))
-        .route("/readyz", get(readyz))
-        .with_state(shared)
+fn is_get(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
 }
 
-pub fn scrapes(shared: Arc<Shared>) -> Router {
-    Router::new().route("/metrics", get(metrics)).with_state(shared)
-}
-
-/// Serves `router` for as long as the answer is polled: probes are answered until the loop has drained. An address
-/// that cannot be had is an error at once, not later.
-pub async fn serve(
-    address: SocketAddr,
-    router: Router,
-) -> std::io::Result<impl Future<Output = std::io::Result<()>>> {
-    let listener = TcpListener::bind(address).await?;
-    Ok(async move { axum::serve(listener, router).await })
+fn only_get() -> Answer {
+    text(StatusCode::METHOD_NOT_ALLOWED, "only GET\n")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn status(shared: &Shared, path: &str) -> u16 {
+        probe(shared, &Method::GET, path).status().as_u16()
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_silent_watch_is_a_dead_controller() {
@@ -156,5 +161,35 @@ mod tests {
         assert_eq!(health.dead(), None);
         tokio::time::advance(DEAD_LOOP + Duration::from_secs(1)).await;
         assert!(health.dead().is_some_and(|what| what.contains("loop")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kind_that_is_not_watched_cannot_be_dead() {
+        let health = Health::new();
+        tokio::time::advance(DEAD_WATCH + Duration::from_secs(1)).await;
+        health.watching(&Kind::of_mode(false));
+        health.turned(true);
+        assert_eq!(health.dead(), None);
+        health.watching(&[Kind::Node]);
+        tokio::time::advance(DEAD_WATCH + Duration::from_secs(1)).await;
+        health.watching(&Kind::of_mode(false));
+        health.turned(true);
+        assert!(health.dead().is_some_and(|what| what.contains("watch of nodes")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_start_is_over_once() {
+        let shared = Shared::default();
+        let both = || ["/startupz", "/readyz", "/livez"].map(|path| status(&shared, path));
+        assert_eq!(both(), [503, 503, 200]);
+        shared.health.turned(false);
+        assert_eq!(both(), [503, 503, 200]);
+        shared.health.turned(true);
+        assert_eq!(both(), [200, 200, 200]);
+        shared.health.turned(false);
+        tokio::time::advance(DEAD_LOOP + Duration::from_secs(1)).await;
+        assert_eq!(both(), [200, 503, 503]);
+        assert_eq!((status(&shared, "/"), status(&shared, "/livez/")), (404, 404));
+        assert_eq!(probe(&shared, &Method::POST, "/livez").status(), StatusCode::METHOD_NOT_ALLOWED);
     }
 }

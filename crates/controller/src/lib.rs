@@ -6,7 +6,8 @@
 //!   [`sequence`].
 //! - [`watch`]: list and watch, per kind. [`act`]: the writes. [`client`]: what answers mean.
 //! - [`queue`], [`slots`], [`statuses`], [`announce`]: what is to be decided, sent, reported, announced, and when.
-//! - [`lease`]: the leader lease. [`shared`], [`health`], [`metrics`]: what is seen from outside.
+//! - [`lease`]: the leader lease. [`shared`], [`health`], [`metrics`]: what is seen from outside; `outside`: the thread that
+//!   shows it. [`server`]: the bounded server that it shares with the webhook.
 
 pub mod act;
 pub mod announce;
@@ -18,9 +19,11 @@ pub mod health;
 pub mod lease;
 pub mod memory;
 pub mod metrics;
+mod outside;
 pub mod queue;
 pub mod repeats;
 pub mod sequence;
+pub mod server;
 pub mod shared;
 pub mod slots;
 pub mod statuses;
@@ -29,6 +32,7 @@ pub mod watch;
 use clock::Clock;
 use engine::Engine;
 use futures::stream::{self, StreamExt};
+use outside::Outside;
 use rollcall_core::lease::Terms;
 use shared::Shared;
 use std::net::SocketAddr;
@@ -81,8 +85,8 @@ pub async fn run_with(
     shared: Arc<Shared>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let probes = serve(config.health_probe_bind_address, health::probes(shared.clone())).await?;
-    let scrapes = serve(config.metrics_bind_address, health::scrapes(shared.clone())).await?;
+    let (probes, scrapes) = (config.health_probe_bind_address, config.metrics_bind_address);
+    let mut outside = Outside::start(probes, scrapes, &shared)?;
     // A dry run writes nothing, the lease included, and does no harm beside a leader.
     let config = Config { leader_elect: config.leader_elect && !config.dry_run, ..config };
     let news = match config.leader_elect {
@@ -93,31 +97,10 @@ pub async fn run_with(
         false => stream::pending().boxed(),
     };
     let engine = Engine::new(client, config, clock, shared).run(news, stop);
-    tokio::pin!(engine, probes, scrapes);
+    tokio::pin!(engine);
     tokio::select! {
         biased;
         ended = &mut engine => Ok(ended?),
-        ended = &mut probes => Err(anyhow::anyhow!("the health server ended: {ended:?}")),
-        ended = &mut scrapes => Err(anyhow::anyhow!("the metrics server ended: {ended:?}")),
+        () = outside.ended() => Err(anyhow::anyhow!("the thread that serves probes and metrics has ended")),
     }
-}
-
-async fn serve(
-    address: Option<SocketAddr>,
-    router: axum::Router,
-) -> anyhow::Result<impl Future<Output = std::io::Result<()>> + use<>> {
-    use anyhow::Context;
-    let server = match address {
-        Some(address) => {
-            let server = health::serve(address, router);
-            Some(server.await.with_context(|| format!("cannot listen on {address}"))?)
-        }
-        None => None,
-    };
-    Ok(async move {
-        match server {
-            Some(server) => server.await,
-            None => std::future::pending().await,
-        }
-    })
 }

@@ -34,6 +34,17 @@ pub struct ByOutcome {
     pub outcome: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ByServer {
+    pub server: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct TurnedAway {
+    pub server: &'static str,
+    pub reason: &'static str,
+}
+
 /// One registry per controller, never a global one: simulations run many controllers in one process.
 pub struct Metrics {
     pub registry: Registry,
@@ -54,6 +65,9 @@ pub struct Metrics {
     pub reviews: Family<ByOutcome, Counter>,
     pub review_time: Histogram,
     pub certificate_expires: Gauge,
+    pub connections: Family<ByServer, Gauge>,
+    pub turned_away: Family<TurnedAway, Counter>,
+    pub body_bytes: Gauge,
 }
 
 /// Name and meaning of every metric, for the reference page.
@@ -93,6 +107,14 @@ pub const ALL: &[(&str, &str)] = &[
         "rollcall_webhook_certificate_expires",
         "gauge: when the webhook's certificate expires, in seconds since 1970; 0 without one",
     ),
+    ("rollcall_connections", "gauge by server (metrics, health, webhook): connections that are open"),
+    (
+        "rollcall_turned_away_total",
+        "counter by server and reason: connections closed because all were taken (full) or too many came from one address \
+         (address), or because they took too long (slow); requests refused because their header or body was too large \
+         (header, body), or because all bodies together were (bytes)",
+    ),
+    ("rollcall_body_bytes", "gauge: bytes of requests to the webhook that are not answered yet"),
 ];
 
 impl Metrics {
@@ -120,6 +142,9 @@ impl Metrics {
             // From 16 µs to a second.
             review_time: Histogram::new((0..17).map(|power| 0.000_016 * f64::from(1u32 << power))),
             certificate_expires: Gauge::default(),
+            connections: Family::default(),
+            turned_away: Family::default(),
+            body_bytes: Gauge::default(),
         };
         metrics.register();
         metrics
@@ -144,6 +169,9 @@ impl Metrics {
         add(registry, "rollcall_webhook_reviews_total", &self.reviews);
         add(registry, "rollcall_webhook_review_seconds", &self.review_time);
         add(registry, "rollcall_webhook_certificate_expires", &self.certificate_expires);
+        add(registry, "rollcall_connections", &self.connections);
+        add(registry, "rollcall_turned_away_total", &self.turned_away);
+        add(registry, "rollcall_body_bytes", &self.body_bytes);
     }
 
     pub fn wrote(&self, action: &'static str, outcome: &'static str) {
@@ -190,6 +218,8 @@ mod tests {
         metrics.violations.get_or_create(&ByInvariant { invariant: "S1" }).inc();
         metrics.pods.get_or_create(&ByState { state: "held" }).set(1);
         metrics.reviews.get_or_create(&ByOutcome { outcome: "changed" }).inc();
+        metrics.connections.get_or_create(&ByServer { server: "health" }).set(1);
+        metrics.turned_away.get_or_create(&TurnedAway { server: "health", reason: "slow" }).inc();
         metrics.release_answered(Duration::from_millis(7), Duration::from_secs(3));
         let text = metrics.encode();
         for (name, _) in ALL {

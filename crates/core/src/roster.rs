@@ -20,7 +20,19 @@ pub struct Claimant {
     may_taint: bool,
     /// With `nodeGuard: Taints`, where that is permitted: the key of each group.
     taints: Vec<Arc<str>>,
+    /// The keys of labels that its groups look at.
+    label_keys: BTreeSet<Arc<str>>,
     makers: Makers,
+}
+
+/// What of a new pod matters to those that may claim it. The rest of it need not be kept, however much it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted<'r> {
+    /// Keys of labels.
+    pub labels: BTreeSet<&'r str>,
+    pub gates: BTreeSet<&'r str>,
+    /// Keys of taints that it may have to tolerate.
+    pub taints: BTreeSet<&'r str>,
 }
 
 /// A pod as it is created: nobody has seen it yet.
@@ -78,11 +90,29 @@ impl Makers {
         let rest = owner.name.strip_prefix(&*workload.name).and_then(|rest| rest.strip_prefix('-'));
         seen || rest.is_some_and(|rest| match workload.kind {
             // The Deployment controller gives it to its ReplicaSets and their pods, and to nobody else.
-            OwnerKind::Deployment => labels.get("pod-template-hash").is_some_and(|hash| **hash == *rest),
+            OwnerKind::Deployment => labels.get(TEMPLATE_HASH).is_some_and(|hash| **hash == *rest),
             // The CronJob controller adds the minute of the run.
             _ => !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()),
         })
     }
+}
+
+/// The label by which pods of a Deployment know their ReplicaSet.
+const TEMPLATE_HASH: &str = "pod-template-hash";
+
+/// The keys of labels that decide whether a pod belongs to any group.
+fn label_keys(spec: &Spec) -> BTreeSet<Arc<str>> {
+    let mut keys = BTreeSet::new();
+    for group in &spec.groups {
+        match &group.members {
+            Members::Names(_) => {}
+            Members::Selector(selector) => {
+                keys.extend(selector.requirements.iter().map(|requirement| requirement.key.clone()));
+            }
+            Members::Workload(_) => drop(keys.insert(TEMPLATE_HASH.into())),
+        }
+    }
+    keys
 }
 
 /// What makes the pods of a workload, if it does not make them itself.
@@ -114,7 +144,8 @@ impl Claimant {
         let taints = may_taint && spec.scope == Scope::Node && spec.guard == NodeGuard::Taints;
         let (namespace, name) = (sequence.namespace.clone(), sequence.name.clone());
         let taints = if taints { keys(taint_prefix, &namespace, &name, &spec.groups) } else { Vec::new() };
-        Some(Claimant { namespace, name, spec, may_taint, taints, makers: Makers::default() })
+        let label_keys = label_keys(&spec);
+        Some(Claimant { namespace, name, spec, may_taint, taints, label_keys, makers: Makers::default() })
     }
 
     /// The first group that claims a pod of its namespace: by its name, by its labels, by its owner, or because the pod says so
@@ -214,6 +245,17 @@ impl Roster {
     /// Those that may claim pods of a namespace.
     pub fn of(&self, namespace: &str) -> impl Iterator<Item = &Claimant> {
         self.by_target.get(namespace).into_iter().flat_map(BTreeMap::values)
+    }
+
+    /// What they look at in a pod of that namespace.
+    pub fn wanted(&self, namespace: &str) -> Wanted<'_> {
+        let mut wanted = Wanted::default();
+        for claimant in self.of(namespace) {
+            wanted.labels.extend(claimant.label_keys.iter().map(|key| &**key));
+            wanted.gates.insert(claimant.gate());
+            wanted.taints.extend(claimant.taints.iter().map(|key| &**key));
+        }
+        wanted
     }
 }
 

@@ -12,9 +12,9 @@
 //! - [`review`]: one request, one answer. It never refuses anything: what it cannot read is let through with a warning. Nothing
 //!   is asked of the API server while one is answered.
 //! - `pod`: gates and tolerations from the sequences that claim a pod. `node`: the label of a node that nobody has seen yet.
-//! - `json`: the few fields that matter, read from JSON as it came. A pod is never read into a type and written again:
-//!   that would drop the fields that are newer than the type.
-//! - [`server`]: TLS and HTTP. [`certificates`]: where its certificates come from.
+//! - `json`: the few fields that matter, read from JSON as it came; the rest is not kept, so that no review needs more memory
+//!   than its text. A pod is never read into a type and written again: that would drop the fields that are newer than the type.
+//! - [`server`]: TLS, in front of the bounded server of the controller. [`certificates`]: where its certificates come from.
 
 pub mod certificates;
 mod json;
@@ -23,7 +23,7 @@ mod pod;
 mod review;
 pub mod server;
 
-pub use review::review;
+pub use review::{review, review_text};
 
 use certificates::Served;
 use certificates::keeper::Keeper;

@@ -1,16 +1,40 @@
 //! The label of a node that registers, by which members of Node-scoped sequences stay away until the controller has seen
 //! the node.
 
-use crate::json::{Fields, Malformed};
+use crate::json::{AnObject, Found, Malformed, Text, Texts, object, required};
 use rollcall_api::names::UNSEEN_LABEL;
 use rollcall_api::patch::json::{Operations, add, escape};
 use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
-pub fn mark_unseen(node: Fields<'_>) -> Result<Operations, Malformed> {
-    let labels = node.object("metadata", "object.metadata")?.texts("labels")?;
-    Ok(match labels {
-        None => vec![add("/metadata/labels", json!({ UNSEEN_LABEL: "true" }))],
-        Some(labels) if labels.iter().any(|(key, _)| *key == UNSEEN_LABEL) => Operations::new(),
-        Some(_) => vec![add(&format!("/metadata/labels/{}", escape(UNSEEN_LABEL)), json!("true"))],
-    })
+static LABELS: LazyLock<BTreeSet<&str>> = LazyLock::new(|| [UNSEEN_LABEL].into());
+
+/// A node that registers.
+#[derive(Default)]
+pub struct Node<'a> {
+    metadata: Found<Metadata<'a>>,
+}
+
+#[derive(Default)]
+struct Metadata<'a> {
+    labels: Found<BTreeMap<&'static str, Text<'a>>>,
+}
+
+impl Node<'_> {
+    pub fn mark_unseen(self) -> Result<Operations, Malformed> {
+        Ok(match required(self.metadata, "object.metadata")?.labels.transpose()? {
+            None => vec![add("/metadata/labels", json!({ UNSEEN_LABEL: "true" }))],
+            Some(labels) if labels.contains_key(UNSEEN_LABEL) => Operations::new(),
+            Some(_) => vec![add(&format!("/metadata/labels/{}", escape(UNSEEN_LABEL)), json!("true"))],
+        })
+    }
+}
+
+object! { Node<'a>, "object", |this|
+    "metadata" => metadata: AnObject(Metadata::default()),
+}
+
+object! { Metadata<'a>, "object.metadata", |this|
+    "labels" => labels: Texts(&LABELS),
 }

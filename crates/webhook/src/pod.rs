@@ -1,83 +1,220 @@
 //! What a new pod gets from each sequence that claims it, by name, by labels or by the pod's own annotations: the gate, and
 //! tolerations for the taints that keep nodes closed only for later groups.
 
-use crate::json::{Fields, Malformed};
+use crate::json::{
+    ABoolean, AList, AText, AnObject, Found, List, Malformed, Text, Texts, object, required, text,
+};
 use rollcall_api::names::{POD_SEQUENCE_GROUP, POD_SEQUENCE_NAME};
 use rollcall_api::patch::json::{Operations, append};
 use rollcall_api::patch::toleration;
 use rollcall_api::watch;
 use rollcall_core::Uid;
 use rollcall_core::labels::Labels;
-use rollcall_core::roster::{Claimant, NewPod, PodOwner};
-use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use rollcall_core::roster::{Claimant, NewPod, PodOwner, Wanted};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
-pub fn claimed<'s>(
-    pod: Fields<'_>,
-    claimants: impl Iterator<Item = &'s Claimant>,
-) -> Result<Operations, Malformed> {
-    let spec = pod.object("spec", "object.spec")?;
-    // It passes by the scheduler, and Kubernetes refuses it together with a gate.
-    if !spec.text("nodeName")?.is_empty() {
-        return Ok(Operations::new());
-    }
-    let (gates, tolerations) = (spec.list("schedulingGates")?, spec.list("tolerations")?);
-    let (present, tolerated) =
-        (names(gates.unwrap_or_default())?, tolerated(tolerations.unwrap_or_default())?);
-    let metadata = pod.object("metadata", "object.metadata")?;
-    // Empty while it is to be generated.
-    let (name, labels, owner) = (metadata.text("name")?, labels(metadata)?, owner(metadata)?);
-    let (mut wanted, mut keys) = (BTreeSet::new(), BTreeSet::new());
-    for claimant in claimants {
-        if let Some(group) = claimant.group_of(NewPod { name, labels: &labels, owner }) {
-            wanted.insert(claimant.gate());
-            keys.extend(claimant.tolerated(group).map(|key| &**key));
-        }
-    }
-    let missing = wanted.into_iter().filter(|gate| !present.contains(gate));
-    let missing = missing.map(|gate| json!({ "name": gate })).collect();
-    let lacking = |key: &&str| !tolerated.contains(key) && !tolerated.contains("");
-    let untolerated = keys.into_iter().filter(lacking).map(toleration).collect();
-    let mut patch = append("/spec/schedulingGates", gates.is_some(), missing);
-    patch.extend(append("/spec/tolerations", tolerations.is_some(), untolerated));
-    Ok(patch)
+/// By which a pod says itself where it belongs.
+static ANNOTATIONS: LazyLock<BTreeSet<&str>> =
+    LazyLock::new(|| [POD_SEQUENCE_NAME, POD_SEQUENCE_GROUP].into());
+
+/// As much of a new pod as is looked at.
+pub struct Pod<'a, 'w> {
+    wanted: &'w Wanted<'w>,
+    metadata: Found<Metadata<'a, 'w>>,
+    spec: Found<Spec<'a, 'w>>,
 }
 
-fn names(gates: &[Value]) -> Result<BTreeSet<&str>, Malformed> {
-    gates.iter().map(|gate| Fields::of(gate, "object.spec.schedulingGates[]")?.text("name")).collect()
+struct Metadata<'a, 'w> {
+    wanted: &'w Wanted<'w>,
+    name: Found<Text<'a>>,
+    labels: Found<BTreeMap<&'w str, Text<'a>>>,
+    annotations: Found<BTreeMap<&'static str, Text<'a>>>,
+    owners: Found<Owners<'a>>,
 }
 
-/// The keys that are tolerated whatever their value, as we would have it; an empty one stands for all.
-fn tolerated(tolerations: &[Value]) -> Result<BTreeSet<&str>, Malformed> {
-    let mut keys = BTreeSet::new();
-    for toleration in tolerations {
-        let toleration = Fields::of(toleration, "object.spec.tolerations[]")?;
-        let effect = toleration.text("effect")?;
-        if toleration.text("operator")? == "Exists" && matches!(effect, "" | "NoSchedule") {
-            keys.insert(toleration.text("key")?);
-        }
+struct Spec<'a, 'w> {
+    wanted: &'w Wanted<'w>,
+    node_name: Found<Text<'a>>,
+    gates: Found<Gates<'w>>,
+    tolerations: Found<Tolerations<'w>>,
+}
+
+impl<'a, 'w> Pod<'a, 'w> {
+    pub fn looking_for(wanted: &'w Wanted<'w>) -> Pod<'a, 'w> {
+        Pod { wanted, metadata: None, spec: None }
     }
-    Ok(keys)
+
+    pub fn claimed<'s>(self, claimants: impl Iterator<Item = &'s Claimant>) -> Result<Operations, Malformed> {
+        let spec = required(self.spec, "object.spec")?;
+        // It passes by the scheduler, and Kubernetes refuses it together with a gate.
+        if !text(&spec.node_name)?.is_empty() {
+            return Ok(Operations::new());
+        }
+        let (gates, tolerations) = (spec.gates.transpose()?, spec.tolerations.transpose()?);
+        let metadata = required(self.metadata, "object.metadata")?;
+        // Empty while it is to be generated.
+        let (name, labels) = (text(&metadata.name)?, metadata.all_labels()?);
+        let owner = metadata.owners.transpose()?.and_then(|owners| owners.controlling);
+        let owner = owner.as_ref().map(Owner::pod_owner).transpose()?;
+        let (mut wanted, mut keys) = (BTreeSet::new(), BTreeSet::new());
+        for claimant in claimants {
+            if let Some(group) = claimant.group_of(NewPod { name, labels: &labels, owner }) {
+                wanted.insert(claimant.gate());
+                keys.extend(claimant.tolerated(group).map(|key| &**key));
+            }
+        }
+        let is_present = |gate: &&str| gates.as_ref().is_some_and(|gates| gates.present.contains(gate));
+        let missing = wanted.into_iter().filter(|gate| !is_present(gate));
+        let missing = missing.map(|gate| json!({ "name": gate })).collect();
+        let is_tolerated = |key: &&str| tolerations.as_ref().is_some_and(|those| those.include(key));
+        let untolerated = keys.into_iter().filter(|key| !is_tolerated(key)).map(toleration).collect();
+        let mut patch = append("/spec/schedulingGates", gates.is_some(), missing);
+        patch.extend(append("/spec/tolerations", tolerations.is_some(), untolerated));
+        Ok(patch)
+    }
+}
+
+impl Metadata<'_, '_> {
+    /// The labels, and where the pod says itself that it belongs.
+    fn all_labels(&self) -> Result<Labels, Malformed> {
+        let annotations =
+            self.annotations.as_ref().map(Result::as_ref).transpose().map_err(|error| *error)?;
+        let annotation = |key: &str| annotations.and_then(|all| all.get(key)).map(|text| &**text);
+        let labels = self.labels.as_ref().map(Result::as_ref).transpose().map_err(|error| *error)?;
+        let labels = labels.into_iter().flatten().map(|(key, value)| (*key, &**value));
+        Ok(watch::labels(labels, annotation(POD_SEQUENCE_NAME), annotation(POD_SEQUENCE_GROUP)))
+    }
+}
+
+object! { Pod<'a, '_>, "object", |this|
+    "metadata" => metadata: AnObject(Metadata {
+        wanted: this.wanted, name: None, labels: None, annotations: None, owners: None,
+    }),
+    "spec" => spec: AnObject(Spec { wanted: this.wanted, node_name: None, gates: None, tolerations: None }),
+}
+
+object! { Metadata<'a, '_>, "object.metadata", |this|
+    "name" => name: AText,
+    "labels" => labels: Texts(&this.wanted.labels),
+    "annotations" => annotations: Texts(&ANNOTATIONS),
+    "ownerReferences" => owners: AList(Owners::default()),
+}
+
+object! { Spec<'a, '_>, "object.spec", |this|
+    "nodeName" => node_name: AText,
+    "schedulingGates" => gates: AList(Gates { wanted: this.wanted, present: BTreeSet::new() }),
+    "tolerations" => tolerations: AList(Tolerations { wanted: this.wanted, keys: BTreeSet::new(), all: false }),
+}
+
+/// Of the gates that somebody might add, those that it has.
+struct Gates<'w> {
+    wanted: &'w Wanted<'w>,
+    present: BTreeSet<&'w str>,
+}
+
+#[derive(Default)]
+struct Gate<'a> {
+    name: Found<Text<'a>>,
+}
+
+impl<'a> List<'a> for Gates<'_> {
+    const ITEM: &'static str = "object.spec.schedulingGates[]";
+    type Item = Gate<'a>;
+
+    fn put(&mut self, gate: Result<Gate<'a>, Malformed>) -> Result<(), Malformed> {
+        self.present.extend(self.wanted.gates.get(text(&gate?.name)?));
+        Ok(())
+    }
+}
+
+object! { Gate<'a>, "object.spec.schedulingGates[]", |this|
+    "name" => name: AText,
+}
+
+/// Of the keys that somebody might want tolerated, those that are, whatever their value.
+struct Tolerations<'w> {
+    wanted: &'w Wanted<'w>,
+    keys: BTreeSet<&'w str>,
+    /// Every key is.
+    all: bool,
+}
+
+#[derive(Default)]
+struct Toleration<'a> {
+    key: Found<Text<'a>>,
+    operator: Found<Text<'a>>,
+    effect: Found<Text<'a>>,
+}
+
+impl Tolerations<'_> {
+    fn include(&self, key: &str) -> bool {
+        self.all || self.keys.contains(key)
+    }
+}
+
+impl<'a> List<'a> for Tolerations<'_> {
+    const ITEM: &'static str = "object.spec.tolerations[]";
+    type Item = Toleration<'a>;
+
+    fn put(&mut self, toleration: Result<Toleration<'a>, Malformed>) -> Result<(), Malformed> {
+        let toleration = toleration?;
+        let effect = text(&toleration.effect)?;
+        if text(&toleration.operator)? == "Exists" && matches!(effect, "" | "NoSchedule") {
+            let key = text(&toleration.key)?;
+            self.all |= key.is_empty();
+            self.keys.extend(self.wanted.taints.get(key));
+        }
+        Ok(())
+    }
+}
+
+object! { Toleration<'a>, "object.spec.tolerations[]", |this|
+    "key" => key: AText,
+    "operator" => operator: AText,
+    "effect" => effect: AText,
 }
 
 /// The owner that controls it, if any.
-fn owner(metadata: Fields<'_>) -> Result<Option<PodOwner<'_>>, Malformed> {
-    for owner in metadata.list("ownerReferences")?.unwrap_or_default() {
-        let controls = owner["controller"] == true;
-        let owner = Fields::of(owner, "object.metadata.ownerReferences[]")?;
-        if controls {
-            let kind = watch::owner_kind(owner.text("apiVersion")?, owner.text("kind")?);
-            let (name, uid) = (owner.text("name")?, Uid::new(owner.text("uid")?));
-            return Ok(Some(PodOwner { kind, name, uid }));
-        }
-    }
-    Ok(None)
+#[derive(Default)]
+struct Owners<'a> {
+    controlling: Option<Owner<'a>>,
 }
 
-/// The labels of a pod, and where it says itself that it belongs.
-fn labels(metadata: Fields<'_>) -> Result<Labels, Malformed> {
-    let annotations = metadata.texts("annotations")?.unwrap_or_default();
-    let annotation = |wanted: &str| annotations.iter().find(|(key, _)| *key == wanted).map(|(_, text)| *text);
-    let labels = metadata.texts("labels")?.unwrap_or_default();
-    Ok(watch::labels(labels, annotation(POD_SEQUENCE_NAME), annotation(POD_SEQUENCE_GROUP)))
+#[derive(Default)]
+struct Owner<'a> {
+    api_version: Found<Text<'a>>,
+    kind: Found<Text<'a>>,
+    name: Found<Text<'a>>,
+    uid: Found<Text<'a>>,
+    controller: Found<bool>,
+}
+
+impl Owner<'_> {
+    fn pod_owner(&self) -> Result<PodOwner<'_>, Malformed> {
+        let kind = watch::owner_kind(text(&self.api_version)?, text(&self.kind)?);
+        Ok(PodOwner { kind, name: text(&self.name)?, uid: Uid::new(text(&self.uid)?) })
+    }
+}
+
+impl<'a> List<'a> for Owners<'a> {
+    const ITEM: &'static str = "object.metadata.ownerReferences[]";
+    type Item = Owner<'a>;
+
+    fn put(&mut self, owner: Result<Owner<'a>, Malformed>) -> Result<(), Malformed> {
+        // There is only one; what comes after it does not matter.
+        if self.controlling.is_none() {
+            self.controlling = Some(owner?).filter(|owner| owner.controller == Some(Ok(true)));
+        }
+        Ok(())
+    }
+}
+
+object! { Owner<'a>, "object.metadata.ownerReferences[]", |this|
+    "apiVersion" => api_version: AText,
+    "kind" => kind: AText,
+    "name" => name: AText,
+    "uid" => uid: AText,
+    "controller" => controller: ABoolean,
 }

@@ -1,11 +1,15 @@
 //! One `AdmissionReview` in, one out.
 
-use crate::json::{Fields, Malformed};
-use crate::{node, pod};
+use crate::json::{
+    AText, AnObject, At, Found, Malformed, Object, Source, Text, object, pass, required, text,
+};
+use crate::node::Node;
+use crate::pod::Pod;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rollcall_api::names::OWN_NAMESPACE;
 use rollcall_api::patch::json::Operations;
 use rollcall_core::roster::Roster;
+use serde::de::MapAccess;
 use serde_json::{Map, Value, json};
 
 const API_VERSION: &str = "admission.k8s.io/v1";
@@ -18,15 +22,35 @@ const UNTOUCHED: [&str; 4] = [OWN_NAMESPACE, "kube-system", "kube-public", "kube
 /// A warning is printed for the person who sent the request; the API server cuts longer ones.
 const WARNING_LIMIT: usize = 200;
 
-/// Answers a request about a pod or a node.
+/// Answers a request about a pod or a node, as it was sent. An error if it is no JSON.
 ///
 /// Whatever comes in, it is allowed: a pod that starts too early is better than one that cannot be created. What cannot
 /// be read stays as it is, and a warning says so.
+pub fn review_text(review: &[u8], roster: &Roster) -> serde_json::Result<Value> {
+    answer(review, roster)
+}
+
+/// The same, for what is JSON already.
 pub fn review(review: &Value, roster: &Roster) -> Value {
+    answer(review, roster).expect("a value can be read as one")
+}
+
+/// It is read twice. First what it is about, which says who could claim a pod; then the object, of which only that is kept which
+/// they look at.
+fn answer<S: Source + ?Sized>(review: &S, roster: &Roster) -> serde_json::Result<Value> {
+    let head = review.read(At("the review", AnObject(Head::default())))?;
+    let uid = match &head {
+        Some(Ok(Head { request: Some(Ok(Request { uid: Some(Ok(uid)), .. })), .. })) => uid.clone(),
+        _ => Text::default(),
+    };
     let mut response = Map::new();
-    response.insert("uid".into(), review["request"]["uid"].as_str().unwrap_or_default().into());
+    response.insert("uid".into(), uid.into_owned().into());
     response.insert("allowed".into(), true.into());
-    match changes(review, roster) {
+    let changes = match required(head, "the review").and_then(About::of) {
+        Ok(about) => about.changes(review, roster)?,
+        Err(malformed) => Err(malformed),
+    };
+    match changes {
         Ok(patch) if patch.is_empty() => {}
         Ok(patch) => {
             response.insert("patchType".into(), "JSONPatch".into());
@@ -38,25 +62,136 @@ pub fn review(review: &Value, roster: &Roster) -> Value {
             response.insert("warnings".into(), json!([warning]));
         }
     }
-    json!({ "apiVersion": API_VERSION, "kind": KIND, "response": response })
+    Ok(json!({ "apiVersion": API_VERSION, "kind": KIND, "response": response }))
 }
 
-fn changes(review: &Value, roster: &Roster) -> Result<Operations, Malformed> {
-    let review = Fields::of(review, "the review")?;
-    if review.text("apiVersion")? != API_VERSION || review.text("kind")? != KIND {
-        let expected = "an AdmissionReview of admission.k8s.io/v1";
-        return Err(Malformed { field: "the review".into(), expected });
+/// What a review is about.
+enum About {
+    APod { namespace: String },
+    ANode,
+    NothingOfOurs,
+}
+
+impl About {
+    fn of(head: Head<'_>) -> Result<About, Malformed> {
+        if text(&head.api_version)? != API_VERSION || text(&head.kind)? != KIND {
+            let expected = "an AdmissionReview of admission.k8s.io/v1";
+            return Err(Malformed { field: "the review", expected });
+        }
+        let request = required(head.request, "the review.request")?;
+        let is_new = text(&request.operation)? == "CREATE" && text(&request.sub_resource)?.is_empty();
+        let resource = required(request.resource, "request.resource")?;
+        let resource = (text(&resource.group)?, text(&resource.resource)?);
+        let namespace = text(&request.namespace)?;
+        Ok(match resource {
+            _ if !is_new => About::NothingOfOurs,
+            ("", "pods") if UNTOUCHED.contains(&namespace) => About::NothingOfOurs,
+            ("", "pods") => About::APod { namespace: namespace.to_owned() },
+            ("", "nodes") => About::ANode,
+            _ => About::NothingOfOurs,
+        })
     }
-    let request = review.object("request", "request")?;
-    let is_new = request.text("operation")? == "CREATE" && request.text("subResource")?.is_empty();
-    let resource = request.object("resource", "request.resource")?;
-    let resource = (resource.text("group")?, resource.text("resource")?);
-    let namespace = request.text("namespace")?;
-    match resource {
-        _ if !is_new => Ok(Operations::new()),
-        ("", "pods") if UNTOUCHED.contains(&namespace) => Ok(Operations::new()),
-        ("", "pods") => pod::claimed(request.object("object", "object")?, roster.of(namespace)),
-        ("", "nodes") => node::mark_unseen(request.object("object", "object")?),
-        _ => Ok(Operations::new()),
+
+    /// What is to be changed in the object of the review.
+    fn changes<S: Source + ?Sized>(
+        self,
+        review: &S,
+        roster: &Roster,
+    ) -> serde_json::Result<Result<Operations, Malformed>> {
+        match self {
+            About::APod { namespace } => {
+                let wanted = roster.wanted(&namespace);
+                let pod = object_of(review, || Pod::looking_for(&wanted))?;
+                Ok(pod.and_then(|pod| pod.claimed(roster.of(&namespace))))
+            }
+            About::ANode => Ok(object_of(review, Node::default)?.and_then(Node::mark_unseen)),
+            About::NothingOfOurs => Ok(Ok(Operations::new())),
+        }
+    }
+}
+
+/// A review without its object.
+#[derive(Default)]
+struct Head<'a> {
+    api_version: Found<Text<'a>>,
+    kind: Found<Text<'a>>,
+    request: Found<Request<'a>>,
+}
+
+#[derive(Default)]
+struct Request<'a> {
+    uid: Found<Text<'a>>,
+    operation: Found<Text<'a>>,
+    sub_resource: Found<Text<'a>>,
+    resource: Found<Resource<'a>>,
+    namespace: Found<Text<'a>>,
+}
+
+#[derive(Default)]
+struct Resource<'a> {
+    group: Found<Text<'a>>,
+    resource: Found<Text<'a>>,
+}
+
+object! { Head<'a>, "the review", |this|
+    "apiVersion" => api_version: AText,
+    "kind" => kind: AText,
+    "request" => request: AnObject(Request::default()),
+}
+
+object! { Request<'a>, "request", |this|
+    "uid" => uid: AText,
+    "operation" => operation: AText,
+    "subResource" => sub_resource: AText,
+    "resource" => resource: AnObject(Resource::default()),
+    "namespace" => namespace: AText,
+}
+
+object! { Resource<'a>, "request.resource", |this|
+    "group" => group: AText,
+    "resource" => resource: AText,
+}
+
+/// Reads the object of a review, which begins as `blank` says.
+fn object_of<'a, S: Source + ?Sized, T: Object<'a>>(
+    review: &'a S,
+    blank: impl Fn() -> T + Copy,
+) -> serde_json::Result<Result<T, Malformed>> {
+    let read = review.read(At("the review", AnObject(ReviewOf { blank, object: None })))?;
+    let object = read.and_then(Result::ok).and_then(|review| review.object);
+    Ok(required(object, "request.object"))
+}
+
+/// A review of which nothing but the object counts.
+struct ReviewOf<F, T> {
+    blank: F,
+    object: Found<T>,
+}
+
+/// The request in it.
+struct RequestOf<F, T> {
+    blank: F,
+    object: Found<T>,
+}
+
+impl<'a, T: Object<'a>, F: Fn() -> T + Copy> Object<'a> for ReviewOf<F, T> {
+    fn field<A: MapAccess<'a>>(&mut self, name: &str, value: &mut A) -> Result<(), A::Error> {
+        if name != "request" {
+            return pass(value);
+        }
+        let request = RequestOf { blank: self.blank, object: None };
+        let request = value.next_value_seed(At("the review.request", AnObject(request)))?;
+        self.object = request.and_then(Result::ok).and_then(|request| request.object);
+        Ok(())
+    }
+}
+
+impl<'a, T: Object<'a>, F: Fn() -> T> Object<'a> for RequestOf<F, T> {
+    fn field<A: MapAccess<'a>>(&mut self, name: &str, value: &mut A) -> Result<(), A::Error> {
+        if name != "object" {
+            return pass(value);
+        }
+        self.object = value.next_value_seed(At("request.object", AnObject((self.blank)())))?;
+        Ok(())
     }
 }

@@ -2,104 +2,22 @@
 
 mod cases;
 mod common;
+mod dial;
 
-use anyhow::{Context, Result};
-use common::{facts, request, review_of, roster};
-use rollcall_controller::shared::Shared;
-use rollcall_webhook::certificates::Served;
-use rollcall_webhook::certificates::make::{Made, make};
-use rollcall_webhook::certificates::read::certificates;
-use rollcall_webhook::server::serve;
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
+use anyhow::Result;
+use common::{request, review_of};
+use dial::{NAMESPACE, Server, certificate, held, send};
+use rollcall_controller::metrics::{ByServer, TurnedAway};
+use rollcall_controller::server::limits::Limits;
 use serde_json::{Value, json};
-use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
-use tokio_rustls::{TlsConnector, client::TlsStream};
-use tokio_util::sync::CancellationToken;
-
-const NAMESPACE: &str = "shop";
-
-struct Server {
-    address: SocketAddr,
-    shared: Arc<Shared>,
-    served: Arc<Served>,
-    stop: CancellationToken,
-    task: JoinHandle<Result<()>>,
-}
-
-fn certificate() -> Made {
-    let now = jiff::Timestamp::now();
-    make(&["localhost".to_owned()], now, Duration::from_secs(3600)).expect("a certificate")
-}
-
-async fn start(made: &Made) -> Result<Server> {
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let address = listener.local_addr()?;
-    let (shared, served, stop) =
-        (Arc::new(Shared::default()), Arc::new(Served::default()), CancellationToken::new());
-    served.serve(made.pair.certified()?);
-    let task = tokio::spawn(serve(listener, served.clone(), shared.clone(), stop.clone()));
-    Ok(Server { address, shared, served, stop, task })
-}
-
-impl Server {
-    /// All sequences are known: one that claims `held`.
-    fn knows(&self) {
-        let spec = json!({ "podGroups": [{ "pods": ["held"] }] });
-        let mut known = roster(&facts(&[cases::sequence(NAMESPACE, "s", spec)]));
-        known.completed();
-        *self.shared.roster_mut() = known;
-    }
-
-    async fn connect(&self, authority: &str) -> Result<TlsStream<TcpStream>> {
-        let mut roots = RootCertStore::empty();
-        certificates(authority).into_iter().try_for_each(|authority| roots.add(authority))?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-        let config = config.with_root_certificates(roots).with_no_client_auth();
-        let stream = TcpStream::connect(self.address).await?;
-        let name = ServerName::try_from("localhost")?;
-        Ok(TlsConnector::from(Arc::new(config)).connect(name, stream).await?)
-    }
-}
-
-/// One request on a connection that is kept, and its status and body.
-async fn send(stream: &mut TlsStream<TcpStream>, head: &str, body: &[u8]) -> Result<(u16, String)> {
-    let length = body.len();
-    let head = format!("{head} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n");
-    stream.write_all(head.as_bytes()).await?;
-    // A server that has had enough closes while we still write.
-    let _ = stream.write_all(body).await;
-    let mut answer = Vec::new();
-    let (head, length) = loop {
-        anyhow::ensure!(stream.read_buf(&mut answer).await? > 0, "closed: {answer:?}");
-        let text = String::from_utf8_lossy(&answer).into_owned();
-        let Some((head, _)) = text.split_once("\r\n\r\n") else { continue };
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-        break (head.to_owned(), length.context("a length")?.parse::<usize>()?);
-    };
-    let begin = head.len() + 4;
-    while answer.len() < begin + length {
-        anyhow::ensure!(stream.read_buf(&mut answer).await? > 0, "closed in the middle");
-    }
-    let status = head.split(' ').nth(1).context("a status")?.parse()?;
-    Ok((status, String::from_utf8(answer[begin..].to_vec())?))
-}
-
-fn held() -> Vec<u8> {
-    let pod = cases::pod(&json!({ "metadata": { "name": "held" } }));
-    request("pods", NAMESPACE, pod).to_string().into_bytes()
-}
+use tokio::net::TcpStream;
 
 #[tokio::test]
 async fn reviews_are_answered_as_soon_as_all_sequences_are_known() -> Result<()> {
     let made = certificate();
-    let server = start(&made).await?;
+    let server = Server::start(&made, Limits::WEBHOOK).await?;
     let mut stream = server.connect(&made.authority).await?;
     let (status, said) = send(&mut stream, "POST /mutate", &held()).await?;
     assert_eq!(status, 503, "who does not know cannot say that nobody claims it: {said}");
@@ -117,7 +35,7 @@ async fn reviews_are_answered_as_soon_as_all_sequences_are_known() -> Result<()>
 #[tokio::test]
 async fn what_is_no_review_gets_an_answer_all_the_same() -> Result<()> {
     let made = certificate();
-    let server = start(&made).await?;
+    let server = Server::start(&made, Limits::WEBHOOK).await?;
     server.knows();
     for (head, body, expected) in [
         ("GET /mutate", "", 405),
@@ -145,8 +63,8 @@ async fn what_is_no_review_gets_an_answer_all_the_same() -> Result<()> {
     }
     // Larger than any review: it is told so, unless it still writes when the connection ends.
     let mut stream = server.connect(&made.authority).await?;
-    let answer = send(&mut stream, "POST /mutate", &vec![b' '; 9 << 20]).await;
-    assert!(answer.is_err() || answer.is_ok_and(|(status, _)| status == 400));
+    let answer = send(&mut stream, "POST /mutate", &vec![b' '; 11 << 20]).await;
+    assert!(answer.is_err() || answer.is_ok_and(|(status, _)| status == 413));
     let mut stream = server.connect(&made.authority).await?;
     assert_eq!(send(&mut stream, "POST /mutate", &held()).await?.0, 200);
     Ok(())
@@ -155,7 +73,7 @@ async fn what_is_no_review_gets_an_answer_all_the_same() -> Result<()> {
 #[tokio::test]
 async fn callers_that_say_nothing_or_nonsense_hold_up_nobody() -> Result<()> {
     let made = certificate();
-    let server = start(&made).await?;
+    let server = Server::start(&made, Limits::WEBHOOK).await?;
     server.knows();
     // No handshake, half of one, another protocol, a request that does not end.
     let _silent = TcpStream::connect(server.address).await?;
@@ -180,7 +98,7 @@ async fn callers_that_say_nothing_or_nonsense_hold_up_nobody() -> Result<()> {
 #[tokio::test]
 async fn a_new_certificate_is_for_new_connections() -> Result<()> {
     let (old, new) = (certificate(), certificate());
-    let server = start(&old).await?;
+    let server = Server::start(&old, Limits::WEBHOOK).await?;
     server.knows();
     let mut kept = server.connect(&old.authority).await?;
     server.served.serve(new.pair.certified()?);
@@ -194,7 +112,7 @@ async fn a_new_certificate_is_for_new_connections() -> Result<()> {
 #[tokio::test]
 async fn it_ends_in_order() -> Result<()> {
     let made = certificate();
-    let server = start(&made).await?;
+    let server = Server::start(&made, Limits::WEBHOOK).await?;
     server.knows();
     let mut idle = server.connect(&made.authority).await?;
     assert_eq!(send(&mut idle, "POST /mutate", &held()).await?.0, 200);
@@ -202,5 +120,54 @@ async fn it_ends_in_order() -> Result<()> {
     tokio::time::timeout(Duration::from_secs(30), server.task).await???;
     assert!(send(&mut idle, "POST /mutate", &held()).await.is_err());
     assert!(TcpStream::connect(server.address).await.is_err());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_review_gets_through_a_crowd_that_says_nothing() -> Result<()> {
+    let made = certificate();
+    // The crowd may stay as long as it likes, so that it is there however slow this machine is.
+    let limits = Limits { request: Duration::from_secs(600), ..Limits::WEBHOOK };
+    let server = Server::start(&made, limits).await?;
+    server.knows();
+    let mut kept = server.connect(&made.authority).await?;
+    assert_eq!(send(&mut kept, "POST /mutate", &held()).await?.0, 200);
+    let mut crowd = Vec::new();
+    while crowd.len() < limits.connections {
+        let address = 2 + crowd.len() / limits.of_one_address;
+        crowd.push(server.connect_from(u8::try_from(address)?, &made.authority).await?);
+    }
+    let open =
+        || server.shared.metrics.connections.get_or_create(&ByServer { server: "webhook" }).get() as usize;
+    let turned_away = |reason: &'static str| {
+        let key = TurnedAway { server: "webhook", reason };
+        server.shared.metrics.turned_away.get_or_create(&key).get()
+    };
+    // The last one of them has taken the place of the one that had been idle for longest.
+    assert_eq!((open(), turned_away("full")), (limits.connections, 1));
+    assert!(send(&mut kept, "POST /mutate", &held()).await.is_err());
+    let mut caller = server.connect(&made.authority).await?;
+    assert_eq!(send(&mut caller, "POST /mutate", &held()).await?.0, 200);
+    assert_eq!((open(), turned_away("full")), (limits.connections, 2));
+    // The same from an address that has its share.
+    let mut caller = server.connect_from(9, &made.authority).await?;
+    assert_eq!(send(&mut caller, "POST /mutate", &held()).await?.0, 200);
+    assert_eq!((open(), turned_away("address")), (limits.connections, 1));
+    Ok(())
+}
+
+/// With the limits as they are.
+#[tokio::test]
+async fn who_says_nothing_is_gone_soon() -> Result<()> {
+    let made = certificate();
+    let server = Server::start(&made, Limits::WEBHOOK).await?;
+    let begun = tokio::time::Instant::now();
+    let mut without_tls = TcpStream::connect(server.address).await?;
+    let mut with_tls = server.connect(&made.authority).await?;
+    let mut rest = Vec::new();
+    let both = async { (without_tls.read_to_end(&mut rest).await, with_tls.read_u8().await) };
+    let (_, with_tls) = tokio::time::timeout(Duration::from_secs(60), both).await?;
+    assert!(with_tls.is_err());
+    assert!(begun.elapsed() >= Duration::from_secs(1), "not before it could have asked");
     Ok(())
 }

@@ -45,7 +45,7 @@ pub struct Arguments {
     /// Where to serve /metrics; "0" for nowhere
     #[arg(long, value_name = "ADDRESS", default_value = ":8080", value_parser = address)]
     metrics_bind_address: Listen,
-    /// Where to serve /livez and /readyz; "0" for nowhere
+    /// Where to serve /livez, /readyz and /startupz; "0" for nowhere
     #[arg(long, value_name = "ADDRESS", default_value = ":8081", value_parser = address)]
     health_probe_bind_address: Listen,
     /// Where to serve the admission webhook in Full mode; "0" for nowhere

@@ -6,6 +6,7 @@ mod cases;
 mod certificates;
 #[path = "../common/mod.rs"]
 mod common;
+mod crowd;
 mod gates;
 mod hook;
 mod load;

@@ -1,0 +1,163 @@
+//! How much memory a review can be made to take. One test: the allocator counts for the whole process.
+
+mod cases;
+mod common;
+mod dial;
+
+use anyhow::Result;
+use common::{facts, request, roster};
+use dial::{Server, certificate, send};
+use rollcall_controller::server::limits::Limits;
+use rollcall_webhook::review_text;
+use serde_json::json;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::task::JoinSet;
+
+const NAMESPACE: &str = dial::NAMESPACE;
+const MIB: usize = 1 << 20;
+
+/// Counts what is in use, and how much was at most.
+struct Counting;
+
+static NOW: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+#[allow(unsafe_code, reason = "an allocator is unsafe by nature; it hands everything on to the system's")]
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        MOST.fetch_max(now, Ordering::Relaxed);
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// What is used from here on, at most and beyond what is used already.
+fn begin() -> usize {
+    let now = NOW.load(Ordering::Relaxed);
+    MOST.store(now, Ordering::Relaxed);
+    now
+}
+
+fn most_since(before: usize) -> usize {
+    MOST.load(Ordering::Relaxed).saturating_sub(before)
+}
+
+/// A list or a map of so many items that it has about `size` bytes.
+fn many(size: usize, open: char, item: impl Fn(usize) -> String, close: char) -> String {
+    let mut text = String::from(open);
+    for number in 0.. {
+        text += &item(number);
+        if text.len() >= size {
+            break;
+        }
+        text.push(',');
+    }
+    text + &close.to_string()
+}
+
+/// A review of a claimed pod in which a field of its metadata or its spec is this text.
+fn review_with(part: &str, field: &str, text: &str) -> Vec<u8> {
+    let mut pod = cases::pod(&json!({ "metadata": { "name": "held" } }));
+    pod[part][field] = "BOMB".into();
+    request("pods", NAMESPACE, pod).to_string().replace("\"BOMB\"", text).into_bytes()
+}
+
+#[test]
+fn a_bomb_takes_no_more_than_itself() -> Result<()> {
+    let taints = json!({ "scope": "Node", "nodeGuard": "Taints", "podGroups": [
+        { "pods": ["held"] }, { "podSelector": { "matchLabels": { "app": "x" } } }] });
+    let roster = roster(&facts(&[cases::sequence(NAMESPACE, "s", taints)]));
+    let size = 2 * MIB;
+    let list = |item: &str| many(size, '[', |_| item.to_owned(), ']');
+    let numbered = |item: &str| many(size, '[', |number| item.replace('#', &number.to_string()), ']');
+    let map = |item: &str| many(size, '{', |number| item.replace('#', &number.to_string()), '}');
+    let deep = "[".repeat(size / 2) + &"]".repeat(size / 2);
+    let little = 64 << 10;
+    for (what, part, field, text, most) in [
+        ("numbers", "spec", "unknown", list("0"), little),
+        ("numbers where gates belong", "spec", "schedulingGates", list("0"), little),
+        ("lists where labels belong", "metadata", "labels", list("[]"), little),
+        ("keys", "spec", "unknown", map(r##""k#":0"##), little),
+        ("labels", "metadata", "labels", map(r##""k#":"""##), little),
+        ("labels with escapes", "metadata", "labels", map(r##""\u003c#":"\u003c""##), little),
+        ("one label again and again", "metadata", "labels", map(r#""app":"x""#), little),
+        ("annotations", "metadata", "annotations", map(r##""k#":"""##), little),
+        ("gates", "spec", "schedulingGates", numbered(r##"{"name":"g#"}"##), little),
+        ("tolerations", "spec", "tolerations", numbered(r##"{"operator":"Exists","key":"k#"}"##), little),
+        ("owners", "metadata", "ownerReferences", numbered(r##"{"uid":"u#"}"##), little),
+        // A byte for each step down, in a buffer that grows by doubling.
+        ("a deep list", "spec", "unknown", deep, 2 * size),
+        // A copy without its escapes.
+        ("a name with escapes", "metadata", "name", format!("\"{}\"", "\\u003c".repeat(size / 6)), size),
+    ] {
+        let review = review_with(part, field, &text);
+        let before = begin();
+        let answer = review_text(&review, &roster);
+        let took = most_since(before);
+        assert!(took <= most, "{what}: {took} bytes, and {most} are allowed");
+        assert_eq!(answer?["response"]["allowed"], true, "{what}");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build()?;
+    runtime.block_on(together())
+}
+
+/// Over the wire, many at once: all of them together take what the server allows, and a review gets through.
+async fn together() -> Result<()> {
+    let made = certificate();
+    // Nothing is too slow, however slow this machine is.
+    let long = Duration::from_secs(600);
+    let limits = Limits { handshake: long, request: long, answer: long, ..Limits::WEBHOOK };
+    let server = Server::start(&made, limits).await?;
+    server.knows();
+    let numbers = Arc::new(review_with("spec", "unknown", &many(8 * MIB, '[', |_| "0".into(), ']')));
+    // Half as much again while a body that has grown is copied, and something for the connections themselves, on both sides.
+    let most = limits.bodies * 3 / 2 + 12 * MIB;
+
+    let before = begin();
+    let mut senders = JoinSet::new();
+    for _ in 0..16 {
+        let (mut stream, numbers) = (server.connect(&made.authority).await?, numbers.clone());
+        senders.spawn(async move { send(&mut stream, "POST /mutate", &numbers).await });
+    }
+    let mut answered = 0;
+    while let Some(answer) = senders.join_next().await {
+        // Those for which there was no room are told so, unless they still write when the connection ends.
+        if let Ok((status, _)) = answer? {
+            assert!(matches!(status, 200 | 503), "{status}");
+            answered += u32::from(status == 200);
+        }
+    }
+    assert!(answered > 0, "none of sixteen");
+    let took = most_since(before);
+    assert!(took <= most, "bombs: {took} bytes, and {most} are allowed");
+
+    let before = begin();
+    let mut unfinished = Vec::new();
+    for _ in 0..12 {
+        let mut stream = server.connect(&made.authority).await?;
+        let head = format!("POST /mutate HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n", numbers.len());
+        stream.write_all(head.as_bytes()).await?;
+        // It may have to go while it is written.
+        let _ = stream.write_all(&numbers[..numbers.len() - 1]).await;
+        unfinished.push(stream);
+        let mut stream = server.connect(&made.authority).await?;
+        let (status, said) = send(&mut stream, "POST /mutate", &dial::held()).await?;
+        assert_eq!(status, 200, "{said}");
+    }
+    let took = most_since(before);
+    assert!(took > limits.bodies / 2 && took <= most, "unfinished: {took} bytes, and {most} are allowed");
+    Ok(())
+}

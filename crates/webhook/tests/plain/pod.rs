@@ -1,0 +1,83 @@
+//! What a new pod gets from each sequence that claims it, by name, by labels or by the pod's own annotations: the gate, and
+//! tolerations for the taints that keep nodes closed only for later groups.
+
+use super::json::{Fields, Malformed};
+use rollcall_api::names::{POD_SEQUENCE_GROUP, POD_SEQUENCE_NAME};
+use rollcall_api::patch::json::{Operations, append};
+use rollcall_api::patch::toleration;
+use rollcall_api::watch;
+use rollcall_core::Uid;
+use rollcall_core::labels::Labels;
+use rollcall_core::roster::{Claimant, NewPod, PodOwner};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+pub fn claimed<'s>(
+    pod: Fields<'_>,
+    claimants: impl Iterator<Item = &'s Claimant>,
+) -> Result<Operations, Malformed> {
+    let spec = pod.object("spec", "object.spec")?;
+    // It passes by the scheduler, and Kubernetes refuses it together with a gate.
+    if !spec.text("nodeName")?.is_empty() {
+        return Ok(Operations::new());
+    }
+    let (gates, tolerations) = (spec.list("schedulingGates")?, spec.list("tolerations")?);
+    let (present, tolerated) =
+        (names(gates.unwrap_or_default())?, tolerated(tolerations.unwrap_or_default())?);
+    let metadata = pod.object("metadata", "object.metadata")?;
+    // Empty while it is to be generated.
+    let (name, labels, owner) = (metadata.text("name")?, labels(metadata)?, owner(metadata)?);
+    let (mut wanted, mut keys) = (BTreeSet::new(), BTreeSet::new());
+    for claimant in claimants {
+        if let Some(group) = claimant.group_of(NewPod { name, labels: &labels, owner }) {
+            wanted.insert(claimant.gate());
+            keys.extend(claimant.tolerated(group).map(|key| &**key));
+        }
+    }
+    let missing = wanted.into_iter().filter(|gate| !present.contains(gate));
+    let missing = missing.map(|gate| json!({ "name": gate })).collect();
+    let lacking = |key: &&str| !tolerated.contains(key) && !tolerated.contains("");
+    let untolerated = keys.into_iter().filter(lacking).map(toleration).collect();
+    let mut patch = append("/spec/schedulingGates", gates.is_some(), missing);
+    patch.extend(append("/spec/tolerations", tolerations.is_some(), untolerated));
+    Ok(patch)
+}
+
+fn names(gates: &[Value]) -> Result<BTreeSet<&str>, Malformed> {
+    gates.iter().map(|gate| Fields::of(gate, "object.spec.schedulingGates[]")?.text("name")).collect()
+}
+
+/// The keys that are tolerated whatever their value, as we would have it; an empty one stands for all.
+fn tolerated(tolerations: &[Value]) -> Result<BTreeSet<&str>, Malformed> {
+    let mut keys = BTreeSet::new();
+    for toleration in tolerations {
+        let toleration = Fields::of(toleration, "object.spec.tolerations[]")?;
+        let effect = toleration.text("effect")?;
+        if toleration.text("operator")? == "Exists" && matches!(effect, "" | "NoSchedule") {
+            keys.insert(toleration.text("key")?);
+        }
+    }
+    Ok(keys)
+}
+
+/// The owner that controls it, if any.
+fn owner(metadata: Fields<'_>) -> Result<Option<PodOwner<'_>>, Malformed> {
+    for owner in metadata.list("ownerReferences")?.unwrap_or_default() {
+        let controls = owner["controller"] == true;
+        let owner = Fields::of(owner, "object.metadata.ownerReferences[]")?;
+        if controls {
+            let kind = watch::owner_kind(owner.text("apiVersion")?, owner.text("kind")?);
+            let (name, uid) = (owner.text("name")?, Uid::new(owner.text("uid")?));
+            return Ok(Some(PodOwner { kind, name, uid }));
+        }
+    }
+    Ok(None)
+}
+
+/// The labels of a pod, and where it says itself that it belongs.
+fn labels(metadata: Fields<'_>) -> Result<Labels, Malformed> {
+    let annotations = metadata.texts("annotations")?.unwrap_or_default();
+    let annotation = |wanted: &str| annotations.iter().find(|(key, _)| *key == wanted).map(|(_, text)| *text);
+    let labels = metadata.texts("labels")?.unwrap_or_default();
+    Ok(watch::labels(labels, annotation(POD_SEQUENCE_NAME), annotation(POD_SEQUENCE_GROUP)))
+}
