@@ -103,7 +103,8 @@ fn what_others_have_done_meanwhile_is_not_refused() {
 }
 
 #[test]
-fn a_message_is_cut_at_a_character() {
+fn a_message_is_one_line_and_cut_at_a_character() {
+    assert_eq!(&*Refusal::new(true, "a\nb\u{1b}[2J", at(1)).message, "a b [2J");
     let refusal = Refusal::new(true, &"ä".repeat(1000), at(1));
     assert!(refusal.message.chars().count() == 301 && refusal.message.ends_with('…'));
 }

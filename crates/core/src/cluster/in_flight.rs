@@ -43,8 +43,9 @@ const LONGEST_REFUSAL: usize = 300;
 
 impl Refusal {
     pub fn new(forbidden: bool, message: &str, since: Timestamp) -> Refusal {
-        let mut short: String = message.chars().take(LONGEST_REFUSAL).collect();
-        if short.len() < message.len() {
+        let plain = message.chars().map(|letter| if letter.is_control() { ' ' } else { letter });
+        let mut short: String = plain.take(LONGEST_REFUSAL).collect();
+        if message.chars().nth(LONGEST_REFUSAL).is_some() {
             short.push('…');
         }
         Refusal { forbidden, message: short.into(), since }

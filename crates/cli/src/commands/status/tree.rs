@@ -87,11 +87,11 @@ fn blockers_below(blockers: &[&BlockedBy], indent: &str, now: Timestamp) -> Stri
     let mut text = String::new();
     for (position, blocker) in blockers.iter().enumerate() {
         let branch = if position + 1 == blockers.len() { "└─" } else { "├─" };
-        let BlockedBy { group: _, pod, reason, since, message } = blocker;
+        // What the API server said of the first one stands in the message above.
+        let BlockedBy { group: _, pod, reason, message: _, since } = blocker;
         let pod = pod.as_ref().map_or(String::new(), |pod| format!("{pod}: "));
         let since = since.map_or(String::new(), |since| format!(" for {}", elapsed(since.get(), now)));
-        let message = message.as_ref().map_or(String::new(), |message| format!(": {message}"));
-        text += &format!("{indent}{branch} {pod}{reason}{since}{message}\n");
+        text += &format!("{indent}{branch} {pod}{reason}{since}\n");
     }
     text
 }
