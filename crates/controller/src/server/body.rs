@@ -216,6 +216,7 @@ impl Drop for Holding {
 mod tests {
     use super::super::limits::Limits;
     use super::*;
+    use std::time::Duration;
 
     fn room(bytes: usize) -> Arc<Room> {
         Arc::new(Room::new(bytes, Arc::new(Seats::new(Limits::WEBHOOK, Arc::default()))))
@@ -236,7 +237,7 @@ mod tests {
             let room = room.clone();
             async move { body(&room, 50).await }
         });
-        large.needed().await;
+        tokio::time::timeout(Duration::from_secs(60), large.needed()).await.map_err(|_| Full)?;
         drop(large);
         let newcomer = newcomer.await.map_err(|_| Full)??;
         assert!(!small.leave.is_cancelled());
