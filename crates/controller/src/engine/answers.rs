@@ -83,6 +83,7 @@ impl Engine {
                 // answer be wrong, nobody would ever look at the pod again.
                 Meaning::Moved if failure.code == Some(404) => {
                     self.unknown_outcome.insert((now + LOOK_AFTER, pod));
+                    self.queue.failed(key, now);
                 }
                 Meaning::Refused if planted(Bug::RefusedForgotten) => {}
                 Meaning::Unknown if planted(Bug::UnsureForgotten) => {}
