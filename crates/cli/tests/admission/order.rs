@@ -45,9 +45,14 @@ async fn pods_without_a_gate_in_their_template_start_in_order() -> Result<()> {
     let refused =
         |event: &AuditEvent| event.user == ACCOUNT && event.name == "held" && event.status_code == 403;
     lab.cluster().audit().wait_for(LIMIT, refused).await?;
+    let status = scene.blocked_by("t", "held", "ReleaseForbidden").await?;
+    let blocked = &status["blockedBy"][0];
+    assert!(blocked["message"].as_str().is_some_and(|text| text.contains(HOLD)), "{blocked}");
+    assert!(blocked["since"].is_string(), "{blocked}");
     let annotations = json!({ "metadata": { "annotations": { names::ALLOW_GATES: HOLD } } });
     server.patch(&namespace, &annotations).await?;
-    scene.phase("t", "Completed").await?;
+    let status = scene.phase("t", "Completed").await?;
+    assert!(status["blockedBy"].as_array().is_none_or(Vec::is_empty), "{status}");
     let tries = lab.events(|event| refused(event))?.len();
     assert!(tries < 20, "{tries} times refused: it must wait longer and longer");
     scene.done().await

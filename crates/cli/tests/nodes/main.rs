@@ -5,5 +5,6 @@ mod common;
 mod deletion;
 mod each;
 mod modes;
+mod refused;
 mod strangers;
 mod waiting;
