@@ -13,7 +13,11 @@ use rollcall_core::{
     kind::Kind,
     node::{Drivers, Node},
     sequence::index::Note,
-    sequence::{Phase, Sequence, Settings, Spec, explain::explain_sequence, spec::Recorded},
+    sequence::{
+        Phase, Sequence, Settings, Spec,
+        explain::explain_sequence,
+        spec::{Members, Recorded},
+    },
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -209,6 +213,26 @@ fn a_late_word_of_a_deletion_says_nothing_about_who_came_after() {
     assert_eq!(known(&index), [true; 4], "of their predecessors");
     [namespace(8), note(8), node(8), drivers(8)].into_iter().for_each(|object| index.delete(object));
     assert_eq!(known(&index), [false; 4]);
+}
+
+/// Labels are read by need: of the same version more may be told later.
+#[test]
+fn a_pod_that_is_read_again_may_say_more_than_before() {
+    let selecting = build::group(0, Some("db"), Members::Selector(build::selector("tier=db")));
+    let sequence = Sequence { version: 1, ..build::sequence(HOME, "app", build::spec(vec![selecting])) };
+    let mut index = index(&[Object::Pod(pod("a", "a", 5))], 7);
+    index.sequences.take_namespaces_with_new_keys();
+    index.apply(Object::Sequence(sequence.clone()));
+    assert_eq!(index.sequences.take_namespaces_with_new_keys(), [HOME.into()].into());
+    assert_eq!(index.sequences.label_keys(HOME).map(|key| &**key).collect::<Vec<_>>(), ["tier"]);
+    let labelled = Pod { labels: build::labels("tier=db"), ..pod("a", "a", 5) };
+    index.apply(Object::Pod(labelled.clone()));
+    assert_eq!(released(&index, sequence.uid), Vec::<String>::new(), "news of a version that is known");
+    index.apply_read_again(Object::Pod(labelled));
+    assert_eq!(index.facts().claims_on(Uid::digest("a")).count(), 1);
+    // An older view tells nothing, read again or not.
+    index.apply_read_again(Object::Pod(Pod { labels: build::labels("tier=web"), ..pod("a", "a", 4) }));
+    assert_eq!(index.facts().claims_on(Uid::digest("a")).count(), 1);
 }
 
 #[test]
