@@ -59,6 +59,12 @@ stage() {
 }
 
 engine=${ENGINE:-$(choose_engine)}
+# One at a time: all of them put their files into the same folder.
+mkdir -p target/image
+if command -v flock >/dev/null; then
+    exec 9>target/image/lock
+    flock 9
+fi
 stage
 echo "building $image with $engine" >&2
 case $engine in
