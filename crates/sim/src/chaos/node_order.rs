@@ -124,8 +124,7 @@ impl NodeOrder {
         let drivers = change.after().and_then(|csi| csi["spec"]["drivers"].as_array());
         let registered = drivers.into_iter().flatten().any(|driver| driver["name"] == world::DRIVER);
         if let Some(node) = self.nodes.get_mut(&*change.key.name) {
-            // For good: who has seen it registered may not have heard yet that it is not any more.
-            node.driver |= registered;
+            node.driver = registered;
             self.record_complete_groups(&change.key.name, change.at);
         }
     }
