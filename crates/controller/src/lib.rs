@@ -14,6 +14,7 @@ pub mod announce;
 pub mod backoff;
 pub mod client;
 pub mod clock;
+mod conflicts;
 pub mod engine;
 pub mod health;
 pub mod lease;

@@ -130,6 +130,10 @@ impl Engine {
         answer: Result<Option<Item>, Failure>,
         now: Instant,
     ) {
+        if answer.as_ref().is_err_and(|failure| failure.meaning() == Meaning::Moved) {
+            return self.conflicts.add(node, self.index.cluster.node(node).map(|node| node.version), now);
+        }
+        self.conflicts.forget(node);
         match &answer {
             Ok(_) if !self.repeats.was_repeated(key.uid(), node) => self.queue.succeeded(key),
             Ok(_) | Err(_) => self.queue.failed(key, now),
@@ -142,6 +146,15 @@ impl Engine {
             _ => None,
         });
         self.index.mark_answered(node, facts);
+    }
+
+    /// Nodes of which there is news since a write to them came too late.
+    pub(super) fn end_conflicts(&mut self, now: Instant) {
+        let cluster = &self.index.cluster;
+        let version = |node: &Arc<str>| cluster.node(node).map(|node| node.version);
+        for node in self.conflicts.take_ended(now, version) {
+            self.index.mark_answered(&node, None);
+        }
     }
 
     fn status_written(&mut self, key: Key, answer: Result<Option<Item>, Failure>, now: Instant) {

@@ -18,6 +18,7 @@ mod send;
 use crate::act;
 use crate::announce::Announcer;
 use crate::clock::Clock;
+use crate::conflicts::Conflicts;
 use crate::health::HEARTBEAT;
 use crate::lease::News;
 use crate::metrics::ByInvariant;
@@ -123,6 +124,7 @@ pub struct Engine {
     /// Pods with a write whose outcome is unknown, by when to look at them.
     unknown_outcome: BTreeSet<(Instant, Uid)>,
     repeats: Repeats,
+    conflicts: Conflicts,
     watches: Watches,
     rereads: Rereads,
     leading_until: Option<Instant>,
@@ -157,6 +159,7 @@ impl Engine {
             listing: BTreeMap::new(),
             unknown_outcome: BTreeSet::new(),
             repeats: Repeats::default(),
+            conflicts: Conflicts::default(),
             watches,
             rereads: Rereads::default(),
             // Without an election everybody leads, for ever.
@@ -269,6 +272,7 @@ impl Engine {
             self.announcer.next_moment(),
             self.unknown_outcome.first().map(|(at, _)| *at),
             self.notes.next_moment(),
+            self.conflicts.next_moment(),
         ];
         moments.into_iter().flatten().chain([idle]).min().unwrap_or(idle)
     }
@@ -282,6 +286,7 @@ impl Engine {
     fn work(&mut self) {
         let now = Instant::now();
         self.want_labels();
+        self.end_conflicts(now);
         let (touched, synced) = (self.index.take_touched(), self.index.is_synced());
         if self.config.full {
             self.update_admission_roster(&touched, synced);
