@@ -18,12 +18,13 @@
 
 pub mod certificates;
 mod json;
+mod launch;
 mod node;
 mod pod;
 mod review;
 pub mod server;
 
-pub use review::{review, review_text};
+pub use review::{Asked, review, review_text};
 
 use certificates::Served;
 use certificates::keeper::Keeper;

@@ -8,7 +8,7 @@ use anyhow::Result;
 use common::{facts, request, roster};
 use dial::{Server, certificate, send};
 use rollcall_controller::server::limits::Limits;
-use rollcall_webhook::review_text;
+use rollcall_webhook::{Asked, review_text};
 use serde_json::json;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
@@ -105,7 +105,7 @@ fn a_bomb_takes_no_more_than_itself() -> Result<()> {
     ] {
         let review = review_with(part, field, &text);
         let before = begin();
-        let answer = review_text(&review, &roster);
+        let answer = review_text(Asked::Sequences, &review, &roster);
         let took = most_since(before);
         assert!(took <= most, "{what}: {took} bytes, and {most} are allowed");
         assert_eq!(answer?["response"]["allowed"], true, "{what}");

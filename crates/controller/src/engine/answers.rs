@@ -9,7 +9,7 @@ use rollcall_core::Uid;
 use rollcall_core::cluster::Refusal;
 use rollcall_core::facts::Pod;
 use rollcall_core::index::{Answer, Object};
-use rollcall_core::key::Key;
+use rollcall_core::key::{Feature, Key};
 use rollcall_core::planted::{Bug, planted};
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +33,10 @@ impl Engine {
             (Verb::DropNote, _, Some(sequence)) => {
                 self.index.cluster.in_flight.end(&target);
                 self.note_dropped(sequence, answer.is_ok(), now);
+            }
+            (Verb::WriteBarrier, Some(key), _) => {
+                self.index.cluster.in_flight.end(&target);
+                self.barrier_answered(key.uid(), answer, now);
             }
             (Verb::WriteStatus, Some(key), _) => self.status_written(key, answer, now),
             // An event that cannot be written is dropped: the status says the same and stays.
@@ -70,10 +74,9 @@ impl Engine {
         match answer {
             Ok(item) => {
                 if let Some(facts) = item.and_then(pod_of) {
-                    let held = self.clock.now().duration_since(facts.created);
-                    let held = Duration::try_from(held).unwrap_or_default();
-                    self.shared.metrics.release_answered(now.duration_since(since), held);
-                    tracing::debug!(namespace = %facts.namespace, name = %facts.name, "released");
+                    if key.feature() == Feature::Sequence {
+                        self.count_release(&facts, now.duration_since(since));
+                    }
                     self.index.pod_write_answered(pod, Answer::Done(Box::new(facts)));
                 }
                 self.queue.succeeded(key);
@@ -100,8 +103,14 @@ impl Engine {
         }
     }
 
+    fn count_release(&self, pod: &Pod, latency: Duration) {
+        let held = Duration::try_from(self.clock.now().duration_since(pod.created)).unwrap_or_default();
+        self.shared.metrics.release_answered(latency, held);
+        tracing::debug!(namespace = %pod.namespace, name = %pod.name, "released");
+    }
+
     /// What is said in statuses about a write that will not succeed as long as nobody changes something.
-    fn refusal(&self, failure: &Failure) -> Option<Refusal> {
+    pub(crate) fn refusal(&self, failure: &Failure) -> Option<Refusal> {
         let refusal = || Refusal::new(failure.is_forbidden(), &failure.message, self.clock.now());
         failure.is_final().then(refusal)
     }

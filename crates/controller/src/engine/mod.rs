@@ -20,6 +20,7 @@ use crate::announce::Announcer;
 use crate::clock::Clock;
 use crate::conflicts::Conflicts;
 use crate::health::HEARTBEAT;
+use crate::launch::Launching;
 use crate::lease::News;
 use crate::metrics::ByInvariant;
 use crate::queue::{Laned, Queue};
@@ -80,6 +81,7 @@ enum Verb {
     PatchNode,
     WriteNote,
     DropNote,
+    WriteBarrier,
     WriteStatus,
     WriteEvent,
 }
@@ -92,6 +94,7 @@ impl Verb {
             Verb::GetPod => "look",
             Verb::PatchNode => "mark",
             Verb::WriteNote | Verb::DropNote => "note",
+            Verb::WriteBarrier => "barrier",
             Verb::WriteStatus => "status",
             Verb::WriteEvent => "event",
         }
@@ -100,7 +103,9 @@ impl Verb {
     /// Who pays for it: the feature that decided it, or nobody in particular.
     fn lane(self, key: Option<Key>) -> Lane {
         match self {
-            Verb::PatchPod | Verb::PatchNode | Verb::WriteNote | Verb::DropNote => key.map(Key::lane),
+            Verb::PatchPod | Verb::PatchNode | Verb::WriteNote | Verb::DropNote | Verb::WriteBarrier => {
+                key.map(Key::lane)
+            }
             Verb::GetPod | Verb::WriteStatus | Verb::WriteEvent => None,
         }
     }
@@ -117,6 +122,7 @@ pub struct Engine {
     pub(crate) announcer: Announcer,
     pub(crate) notes: Notes,
     pub(crate) gauges: Gauges,
+    pub(crate) launching: Launching,
     in_flight: FuturesUnordered<BoxFuture<'static, Done>>,
     slots: Slots,
     /// What each list under way has named so far.
@@ -154,6 +160,7 @@ impl Engine {
             announcer: Announcer::default(),
             notes: Notes::default(),
             gauges: Gauges::default(),
+            launching: Launching::default(),
             in_flight: FuturesUnordered::new(),
             slots: Slots::new(config.max_in_flight, &kept),
             listing: BTreeMap::new(),
