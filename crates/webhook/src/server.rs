@@ -97,8 +97,8 @@ async fn reviewed(asked: Asked, body: Body, shared: &Shared, reading: &Semaphore
     let outcome = match (&response["allowed"], response.get("patch"), response.get("warnings")) {
         (Value::Bool(false), _, _) => "refused",
         (_, Some(_), _) => "changed",
-        (_, None, Some(_)) => "unreadable",
-        (_, None, None) => "unchanged",
+        (_, None, Some(_)) if asked == Asked::Sequences => "unreadable",
+        (_, None, _) => "unchanged",
     };
     shared.metrics.review_time.observe(begun.elapsed().as_secs_f64());
     counted(outcome, server::answer(StatusCode::OK, "application/json", answer.to_string()))
