@@ -97,7 +97,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
         bail!("--admission: Lite mode has none; add --mode full");
     }
     let all = manifests(*mode, *admission, image, namespace);
-    output::data(&if only.is_empty() { all } else { chosen(&all, only)? })?;
+    output::document(&if only.is_empty() { all } else { chosen(&all, only)? })?;
     Ok(Outcome::Done)
 }
 

@@ -11,6 +11,7 @@ use crate::connect::{Connection, REQUEST_TIMEOUT};
 use crate::load::{Loaded, Sequences, load};
 use crate::outcome::Outcome;
 use crate::output::{self, Format};
+use crate::shown::Shown;
 use anyhow::{Context, Result, anyhow};
 use jiff::Timestamp;
 pub use node::CommandStyle;
@@ -78,7 +79,7 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
 }
 
 /// Why a pod waits, as a person reads it.
-pub fn pod(loaded: &Loaded, name: &str, style: &CommandStyle, now: Timestamp) -> Result<String> {
+pub fn pod(loaded: &Loaded, name: &str, style: &CommandStyle, now: Timestamp) -> Result<Shown> {
     let line = explain_pod(&loaded.index, loaded.pod(name)?, now);
     Ok(render::text(&Node::new(line, style)))
 }
