@@ -18,6 +18,8 @@ use std::sync::Arc;
 pub fn decide(index: &Index, key: Key, settings: Settings, now: Timestamp, budget: usize) -> Decision {
     match key {
         Key::Sequence(uid) => sequence::decide(index.facts(), uid, settings, now, budget),
+        // Lite mode has no rights on ConfigMaps.
+        Key::Launch(_) if !index.sequences.mode().full => Decision::nothing(),
         Key::Launch(pod) => launch::decide(index.launch_facts(), pod, now),
     }
 }

@@ -53,6 +53,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("AgentUnknown", "No DaemonSet that can be seen says that it writes the marker."),
     ("MarkerNotOnNode", "The file that is waited for is in no folder of the node."),
     ("MountNotPropagated", "The waiting container cannot see mounts that were made after its start."),
+    ("NotOrdered", "The pod asks for an order of its containers, and was created while nobody gave it one."),
     ("LaunchHeld", "The pod waits for the ConfigMap by which its containers start in order."),
     (
         "BarrierTaken",

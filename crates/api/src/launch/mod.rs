@@ -2,6 +2,8 @@
 
 mod barrier;
 mod pod;
+mod written;
 
 pub use barrier::{BarrierObject, add_keys, config_map, delete_options};
 pub(crate) use pod::{Barrier, launch};
+pub use written::{asks_for_order, written_pod};

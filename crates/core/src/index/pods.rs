@@ -26,7 +26,7 @@ impl Index {
     /// Every feature counts a pod, as its facts are now.
     pub(super) fn pod_enters(&mut self, uid: Uid) {
         self.sequences.pod_enters(&self.cluster, uid, &mut self.touched);
-        if let Some(pod) = self.cluster.pod(uid).filter(|_| self.sequences.mode().full) {
+        if let Some(pod) = self.cluster.pod(uid) {
             self.launches.pod_enters(pod, &mut self.touched);
         }
     }

@@ -7,11 +7,11 @@ use super::refusal::Refusal;
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use base64::{Engine, engine::general_purpose::STANDARD};
+use rollcall_api::launch::asks_for_order;
 use rollcall_api::names;
 use rollcall_api::sequence::SequenceObject;
 use rollcall_api::watch::NamespaceObject;
 use rollcall_core::index::{Index, Object};
-use rollcall_core::launch::ranks::Spelling;
 use rollcall_core::roster::Roster;
 use rollcall_webhook::Asked;
 use serde::Deserialize;
@@ -80,16 +80,6 @@ fn ask(
         patch::apply(Style::Json, object, &patch).expect("our own patch fits what it was made for");
     }
     Ok(())
-}
-
-/// As the `matchConditions` of `config/webhook/launch.yaml` have it.
-pub fn asks_for_order(pod: &Value) -> bool {
-    let marked =
-        ["labels", "annotations"].iter().any(|map| !pod["metadata"][map][names::LAUNCH_ORDERED].is_null());
-    let lists = ["containers", "initContainers"].iter().flat_map(|list| pod["spec"][list].as_array());
-    let mut variables = lists.flatten().flat_map(|container| container["env"].as_array()).flatten();
-    let is_priority = |name: &str| Spelling::ALL.iter().any(|spelling| spelling.priority_variable() == name);
-    marked || variables.any(|variable| variable["name"].as_str().is_some_and(is_priority))
 }
 
 /// Whether the order of containers was reviewed.

@@ -8,8 +8,8 @@ use super::make::{Pair, make};
 use super::plan::{Held, Step, Terms, step};
 use super::read::{may_replace, trusts_newest};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use futures::{FutureExt, StreamExt};
 use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
 use kube::Client;
 use kube::core::WatchEvent;
@@ -323,7 +323,8 @@ impl Keeper {
         for SeenConfiguration { name, at, .. } in &seen.configurations {
             configurations.push(self.open::<IgnoredObject>(CONFIGURATIONS, name, at).await?);
         }
-        let any_configuration = futures::future::select_all(configurations.iter_mut().map(|events| change(events).boxed()));
+        let any_configuration =
+            futures::future::select_all(configurations.iter_mut().map(|events| change(events).boxed()));
         let until =
             until.map_or_else(|| tokio::time::Instant::now() + SILENCE, |at| self.clock.instant_of(at));
         tokio::select! {

@@ -2,6 +2,7 @@
 
 mod agent;
 mod events;
+mod launch;
 mod node;
 mod render;
 
@@ -50,9 +51,11 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     };
     let (loaded, line) = match target {
         Target::Pod(name) => {
-            let loaded = load(&connection, &connection.namespace, &sequences).await?;
-            let pod = loaded.pod(&name)?;
-            let line = agent::instead_of(explain_pod(&loaded.index, pod, now), waits);
+            let mut loaded = load(&connection, &connection.namespace, &sequences).await?;
+            launch::look(&connection, &mut loaded, &name).await?;
+            let mut line = explain_pod(&loaded.index, loaded.pod(&name)?, now);
+            line.below.extend(launch::unordered(&connection, &loaded, &name).await?);
+            let line = agent::instead_of(line, waits);
             (loaded, line)
         }
         Target::Sequence(name) => {
