@@ -239,8 +239,17 @@ impl<'de> Visitor<'de> for Unambiguous {
     }
 }
 
+/// The same bytes, asked about the order of containers: it is answered, and refused only with words.
+fn order_review(sent: &[u8]) {
+    let Ok(answer) = review_text(Asked::Launch, sent, &ROSTER) else { return };
+    let (response, status) = (&answer["response"], &answer["response"]["status"]);
+    assert_eq!(response["allowed"] == false, status["message"].as_str().is_some_and(|why| why.len() > 10));
+    assert!(response["allowed"] == true || response.get("patch").is_none());
+}
+
 /// The target.
 fn admission_review(sent: &[u8]) {
+    order_review(sent);
     let answer = review_text(Asked::Sequences, sent, &ROSTER);
     if let Ok(answer) = &answer {
         assert_eq!(answer["response"]["allowed"], true);

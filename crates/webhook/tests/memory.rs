@@ -110,6 +110,36 @@ fn a_bomb_takes_no_more_than_itself() -> Result<()> {
         assert!(took <= most, "{what}: {took} bytes, and {most} are allowed");
         assert_eq!(answer?["response"]["allowed"], true, "{what}");
     }
+    for (what, field, text, most) in [
+        ("containers", "containers", list("{}"), little),
+        ("variables", "containers", format!("[{{\"env\":{}}}]", list(r#"{"name":"A"}"#)), little),
+        (
+            "values",
+            "containers",
+            format!("[{{\"env\":{}}}]", list(r#"{"name":"A","value":"xxxxxxxxxxxxxxxx"}"#)),
+            little,
+        ),
+        (
+            "priorities",
+            "containers",
+            format!("[{{\"env\":{}}}]", list(r#"{"name":"KRUISE_CONTAINER_PRIORITY"}"#)),
+            little,
+        ),
+        // Each is kept, to be counted, and takes about as much as its text.
+        (
+            "containers with priorities",
+            "containers",
+            list(r#"{"env":[{"name":"KRUISE_CONTAINER_PRIORITY","value":"1"}]}"#),
+            12 * size,
+        ),
+    ] {
+        let review = review_with("spec", field, &text);
+        let before = begin();
+        let answer = review_text(Asked::Launch, &review, &roster);
+        let took = most_since(before);
+        assert!(took <= most, "{what}: {took} bytes, and {most} are allowed");
+        assert!(answer.is_ok(), "{what}");
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build()?;
     runtime.block_on(together())
 }
