@@ -196,7 +196,7 @@ object! { Gate<'a>, "object.spec.schedulingGates[]", |this|
     "name" => name: AText,
 }
 
-/// As many containers as can be ordered and one more, and all that have variables of ours; the others are counted.
+/// As many containers as can be ordered and one more, and as many again if they have variables of ours; the others are counted.
 #[derive(Default)]
 struct Containers<'a> {
     kept: Vec<Container<'a>>,
@@ -226,7 +226,8 @@ impl<'a> List<'a> for Containers<'a> {
     fn put(&mut self, container: Result<Container<'a>, Malformed>) -> Result<(), Malformed> {
         let container = container?;
         let has_variables = matches!(&container.env, Some(Ok(env)) if !env.kept.is_empty());
-        match has_variables || self.kept.len() <= MOST_CONTAINERS {
+        let room = if has_variables { 2 * MOST_CONTAINERS } else { MOST_CONTAINERS };
+        match self.kept.len() <= room {
             true => self.kept.push(container),
             false => self.plain += 1,
         }
