@@ -28,6 +28,15 @@ pub struct Lab {
 
 impl Lab {
     pub async fn start() -> Result<Lab> {
+        let lab = Lab::with_scheduler().await?;
+        for component in [Component::Scheduler, Component::Kwok] {
+            lab.cluster.stop(component).await?;
+        }
+        Ok(lab)
+    }
+
+    /// One with everything but kubelets.
+    pub async fn with_scheduler() -> Result<Lab> {
         let program = std::env::current_exe()?.with_file_name("rollcall");
         if !program.exists() {
             bail!("{} is missing: build it first (make bench does)", program.display());
@@ -45,9 +54,6 @@ impl Lab {
         let crd = "crd/podsequences.scheduling.example.com";
         cluster.kubectl_ok(&["wait", "--for=condition=Established", crd, "--timeout=60s"])?;
         cluster.kubectl_ok(&["-n", "pod-sequence-system", "delete", "deployment", "--all"])?;
-        for component in [Component::Scheduler, Component::Kwok] {
-            cluster.stop(component).await?;
-        }
         let account =
             cluster.service_account_kubeconfig("pod-sequence-system", "pod-sequence-controller").await?;
         Ok(Lab { client: cluster.client(), cluster, account, program })
