@@ -25,7 +25,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 const LOOK: Duration = Duration::from_millis(50);
 
 pub async fn p11(arguments: &Arguments, table: &mut Table) -> Result<()> {
-    let lab = Lab::with_scheduler().await?;
+    let lab = Lab::for_a_real_node().await?;
     lab.apply("config/webhook/launch.yaml")?;
     // The pods are as the webhook makes them; nobody is to be asked.
     let hook = ["delete", "mutatingwebhookconfiguration", "podsequence-launch-webhook"];
