@@ -192,7 +192,7 @@ async fn limits(patient: &Patient) -> Result<()> {
     patient.kubectl("delete validatingadmissionpolicybinding podsequence-controller-pods")?;
     patient.repaired("can change the image of every pod").await?;
     patient.kubectl("delete validatingadmissionpolicies,validatingadmissionpolicybindings --all")?;
-    patient.repaired("16 missing").await?;
+    patient.repaired("18 missing").await?;
     // What applying again would leave as it is.
     let nowhere = json!([{"op": "add", "path": "/spec/matchResources", "value": {"namespaceSelector": {"matchLabels": {"no": "such"}}}}]);
     patient.patch("validatingadmissionpolicybinding podsequence-controller-pods", nowhere)?;
@@ -286,7 +286,7 @@ async fn webhook(patient: &Patient, home: &str) -> Result<()> {
     let bundle = STANDARD.encode(std::fs::read(own)?);
     let distrust = json!([{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": bundle}]);
     patient.patch(&configuration, distrust)?;
-    patient.repaired("1 of 2 caBundles do not trust").await?;
+    patient.repaired("1 of 3 caBundles do not trust").await?;
 
     // Brought, and expired: the command hands it over to the controller. In one write, before which the controller has nothing to do.
     let text = |text: &str| STANDARD.encode(text);
