@@ -144,6 +144,12 @@ async fn what_is_broken_is_found_and_the_printed_command_repairs_it() -> Result<
     leftovers(&patient).await?;
     few_rights(&patient).await?;
 
+    // Lite mode does not serve the webhook of launch order.
+    let launch = format!("MutatingWebhookConfiguration/{}", names::LAUNCH_CONFIGURATION);
+    patient.repair(&format!("rollcall install --mode full --only {launch} | kubectl apply -f -"))?;
+    patient.repaired("pods that ask for an order of their containers cannot be created").await?;
+    patient.well().await?;
+
     // No controller.
     controller.stop().await?;
     patient.kubectl(&format!("scale -n {OWN_NAMESPACE} {DEPLOYMENT} --replicas=0"))?;
@@ -168,6 +174,7 @@ async fn what_is_broken_is_found_and_the_printed_command_repairs_it() -> Result<
     let _controller = patient.controller().await?;
     patient.well_but(&["neither policies nor webhook"]).await?;
 
+    launch_order(&patient).await?;
     policies(&patient, &home).await?;
     webhook(&patient, &home).await
 }
@@ -230,6 +237,31 @@ async fn few_rights(patient: &Patient) -> Result<()> {
     // What everybody may know is known all the same.
     ensure!(text.contains("Kubernetes 1."), "{text}");
     Ok(())
+}
+
+/// Full mode with launch order, and neither policies nor the other webhook.
+async fn launch_order(patient: &Patient) -> Result<()> {
+    let none = "neither policies nor webhook";
+    let configuration = format!("mutatingwebhookconfiguration {}", names::LAUNCH_CONFIGURATION);
+    let ignore = json!([{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]);
+    patient.patch(&configuration, ignore)?;
+    patient.repaired("failurePolicy Ignore").await?;
+    // One more condition: apply would leave it there.
+    let never = json!([{"op": "add", "path": "/webhooks/0/matchConditions/-", "value": {"name": "never", "expression": "false"}}]);
+    patient.patch(&configuration, never)?;
+    patient.repaired(&format!("{} is not ours", names::LAUNCH_CONFIGURATION)).await?;
+    patient.kubectl("delete clusterrolebinding pod-sequence-controller-launch")?;
+    patient.repaired("may not: get, create, patch, delete configmaps").await?;
+    patient.kubectl(&format!("delete service {} -n {OWN_NAMESPACE}", names::WEBHOOK_SERVICE))?;
+    patient.repaired("is missing: the webhook cannot be called").await?;
+    patient.well_but(&[none]).await?;
+    // Full mode can do without it, and then needs none of its rights.
+    patient.kubectl("delete clusterrole,clusterrolebinding pod-sequence-controller-launch")?;
+    patient.kubectl(&format!("delete {configuration}"))?;
+    let not_installed = format!("{} is not installed", names::LAUNCH_CONFIGURATION);
+    patient.well_but(&[none, &not_installed]).await?;
+    patient.repair(&patient.advice(&not_installed).await?)?;
+    patient.well_but(&[none]).await.map(drop)
 }
 
 async fn policies(patient: &Patient, home: &str) -> Result<()> {
