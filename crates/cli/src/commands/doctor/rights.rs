@@ -98,6 +98,8 @@ pub fn listed(rights: &[Right]) -> String {
     let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
     for right in rights {
         match lines.iter_mut().find(|(what, _)| *what == right.what()) {
+            // The same for another name.
+            Some((_, verbs)) if verbs.contains(&right.verb.as_str()) => {}
             Some((_, verbs)) => verbs.push(&right.verb),
             None => lines.push((right.what(), vec![&right.verb])),
         }
