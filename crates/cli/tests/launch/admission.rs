@@ -4,6 +4,7 @@
 use crate::common::*;
 use crate::pods::{ORDERED, PROPOSED, SHIPPED, container, containers, pod, spec, with_priority, workload};
 use crate::scene::{LaunchLab, ranks_of};
+use crate::{permissions, samples};
 use anyhow::{Context, ensure};
 
 const BARRIER: &str = "KRUISE_CONTAINER_LAUNCH_BARRIER";
@@ -18,6 +19,8 @@ async fn pods_get_what_they_ask_for_or_hear_why_not() -> Result<()> {
     nothing_is_added(&launch, &namespace)?;
     let left = launch.get(&namespace, &["pods,configmaps"])?;
     ensure!(!left.to_string().contains("-barrier"), "a dry run leaves nothing: {left}");
+    samples::all(&launch).await?;
+    permissions::used_and_granted_are_the_same(&launch).await?;
     without_the_webhook(&mut launch).await
 }
 
