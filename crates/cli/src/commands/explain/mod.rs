@@ -11,6 +11,7 @@ use crate::connect::{Connection, REQUEST_TIMEOUT};
 use crate::load::{Loaded, Sequences, load};
 use crate::outcome::Outcome;
 use crate::output::{self, Format};
+pub use agent::containers;
 use anyhow::{Context, Result, anyhow};
 use jiff::Timestamp;
 pub use node::CommandStyle;

@@ -25,12 +25,37 @@ pub enum PathSegment {
 
 impl SourceSpan {
     pub const START: SourceSpan = SourceSpan { line: 1, range: 0..0 };
+}
+
+/// Finds parts of one text; parses it when the first is asked for.
+pub struct SourceSpans<'a> {
+    text: &'a str,
+    /// Where each line begins.
+    lines: OnceCell<Vec<usize>>,
+    documents: OnceCell<Vec<Spanned<Tree>>>,
+}
+
+impl<'a> SourceSpans<'a> {
+    pub fn of(text: &'a str) -> SourceSpans<'a> {
+        SourceSpans { text, lines: OnceCell::new(), documents: OnceCell::new() }
+    }
+
+    pub fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// Of a line, counted from 1: where it begins, and its text without the line break.
+    pub fn line(&self, line: usize) -> (usize, &'a str) {
+        let after = |(at, _): (usize, &str)| at + 1;
+        let lines = || std::iter::once(0).chain(self.text.match_indices('\n').map(after)).collect();
+        let begin = self.lines.get_or_init(lines).get(line - 1).copied().unwrap_or(self.text.len());
+        (begin, self.text[begin..].lines().next().unwrap_or_default())
+    }
 
     /// The word at a location.
-    pub fn at(text: &str, location: Location) -> SourceSpan {
+    pub fn at(&self, location: Location) -> SourceSpan {
         let (line, column) = (location.line().max(1) as usize, location.column().max(1) as usize);
-        let begin: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
-        let rest = text[begin..].lines().next().unwrap_or_default();
+        let (begin, rest) = self.line(line);
         // Not counted among the columns.
         let mark = if rest.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
         let rest = &rest[mark..];
@@ -44,31 +69,32 @@ impl SourceSpan {
         let length = if rest.starts_with(ends) { first } else { first + more };
         SourceSpan { line, range: from..from + length }
     }
-}
-
-/// Finds parts of one text; parses it when the first is asked for.
-pub struct SourceSpans<'a> {
-    text: &'a str,
-    documents: OnceCell<Vec<Spanned<Tree>>>,
-}
-
-impl<'a> SourceSpans<'a> {
-    pub fn of(text: &'a str) -> SourceSpans<'a> {
-        SourceSpans { text, documents: OnceCell::new() }
-    }
 
     /// Where the value at the end of the path is, or what of the path is there.
     pub fn find(&self, path: &[PathSegment]) -> Option<SourceSpan> {
+        self.follow(path).map(|(_, value)| self.at(value.referenced))
+    }
+
+    /// Where the key at the end of the path is, or what of the path is there.
+    pub fn find_key(&self, path: &[PathSegment]) -> Option<SourceSpan> {
+        self.follow(path).map(|(key, value)| self.at(key.unwrap_or(value.referenced)))
+    }
+
+    /// The last part of the path that is there: its key, if it has one, and its value.
+    fn follow(&self, path: &[PathSegment]) -> Option<(Option<Location>, &Spanned<Tree>)> {
         let parse = || serde_saphyr::from_multiple_with_options(self.text, options()).unwrap_or_default();
         let documents = self.documents.get_or_init(parse);
-        let mut spot: Option<&Spanned<Tree>> = None;
+        let mut spot: Option<(Option<Location>, &Spanned<Tree>)> = None;
         for segment in path {
-            let next = match (segment, spot.map(|spot| &spot.value)) {
-                (PathSegment::Document(number), _) => documents.get(*number),
-                (PathSegment::Key(key), Some(Tree::Map(entries))) => {
-                    entries.iter().find(|(name, _)| name == key).map(|(_, value)| value)
+            let next = match (segment, spot.map(|(_, spot)| &spot.value)) {
+                (PathSegment::Document(number), _) => documents.get(*number).map(|document| (None, document)),
+                (PathSegment::Key(key), Some(Tree::Map(entries))) => entries
+                    .iter()
+                    .find(|(name, _)| name.value == *key)
+                    .map(|(name, value)| (Some(name.referenced), value)),
+                (PathSegment::Item(number), Some(Tree::List(items))) => {
+                    items.get(*number).map(|item| (None, item))
                 }
-                (PathSegment::Item(number), Some(Tree::List(items))) => items.get(*number),
                 (PathSegment::Key(_) | PathSegment::Item(_), _) => None,
             };
             match next {
@@ -76,12 +102,12 @@ impl<'a> SourceSpans<'a> {
                 None => break,
             }
         }
-        spot.map(|spot| SourceSpan::at(self.text, spot.referenced))
+        spot
     }
 }
 
 enum Tree {
-    Map(Vec<(String, Spanned<Tree>)>),
+    Map(Vec<(Spanned<String>, Spanned<Tree>)>),
     List(Vec<Spanned<Tree>>),
     Leaf,
 }

@@ -2,7 +2,7 @@
 
 mod axis;
 mod bar;
-mod words;
+pub mod words;
 
 use crate::output::{BAD, BUSY, FAINT, GOOD, STRONG, styled};
 use axis::{Scale, time};

@@ -1,0 +1,7 @@
+//! What several rules see in manifests.
+
+pub mod claims;
+pub mod pods;
+pub mod schedule;
+
+pub use claims::{Claims, Sequence};
