@@ -2,7 +2,7 @@
 //!
 //! - [`apply`]: the objects, as a person applies them. [`timeline`]: what became of each pod, seen commit by commit.
 //! - [`facts`]: all that is known, as the core keeps it. [`snapshot`]: the cluster at one time, for a caller.
-//! - [`closed_nodes`]: which nodes are not open yet for whom.
+//! - [`closed_nodes`]: which nodes are not open yet for whom. [`dns`]: the names of pods.
 //! - [`arrived`]: whether everything has. [`verdict`]: what became of it all. [`causes`]: why something has not arrived.
 //!   [`never`]: what never will. [`notes`]: what else is worth knowing. [`chain`]: what the end had to wait for.
 
@@ -11,6 +11,7 @@ mod arrived;
 mod causes;
 mod chain;
 mod closed_nodes;
+mod dns;
 mod facts;
 mod never;
 mod notes;

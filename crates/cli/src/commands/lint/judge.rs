@@ -29,8 +29,6 @@ pub struct Place {
     pub source: usize,
     pub file: String,
     pub span: SourceSpan,
-    /// From 1, in characters.
-    pub column: usize,
     /// In characters, at least one.
     pub width: usize,
 }
@@ -49,7 +47,7 @@ impl Judgement {
         });
         findings.sort_by_key(|located| {
             let place = located.place.as_ref();
-            let place = place.map(|place| (place.source, place.span.line, place.column));
+            let place = place.map(|place| (place.source, place.span.line, place.span.column));
             (
                 place,
                 located.finding.namespace.clone(),
@@ -91,12 +89,9 @@ fn located(manifests: &Manifests, finding: Finding) -> Located {
             PointsAt::Key => from.spans.find_key(path),
         };
         let span = span.unwrap_or(SourceSpan::START);
-        let (begin, line) = from.spans.line(span.line);
-        let before = line.get(..span.range.start.saturating_sub(begin)).unwrap_or_default();
-        let column = before.trim_start_matches('\u{feff}').chars().count() + 1;
         let word = from.spans.text().get(span.range.clone()).unwrap_or_default();
         let width = word.chars().count().max(1);
-        Place { source: *source, file: from.name.to_owned(), span, column, width }
+        Place { source: *source, file: from.name.to_owned(), span, width }
     });
     Located { finding, place }
 }

@@ -3,6 +3,7 @@
 use super::clean::clean;
 use super::field::Field;
 use super::manifests::{Manifests, Object};
+use super::view::Scene;
 use crate::commands::simulate::source_spans::PathSegment;
 use serde::Serialize;
 
@@ -42,7 +43,7 @@ pub struct Rule {
     pub hint: &'static str,
     /// About what was left out: an API server fills that in, so on a cluster there is nothing to find.
     pub about_absence: bool,
-    pub check: fn(&Manifests, &mut Findings),
+    pub check: fn(&Scene, &mut Findings),
 }
 
 /// What rules have found so far.
@@ -75,10 +76,11 @@ pub enum PointsAt {
 impl Findings {
     /// Everything that these rules find.
     pub fn of(rules: &[&'static Rule], manifests: &Manifests) -> Vec<Finding> {
+        let scene = Scene::new(manifests);
         let mut all = Vec::new();
         for rule in rules.iter().filter(|rule| !(manifests.live && rule.about_absence)) {
             let mut findings = Findings { rule, found: Vec::new() };
-            (rule.check)(manifests, &mut findings);
+            (rule.check)(&scene, &mut findings);
             all.append(&mut findings.found);
         }
         all

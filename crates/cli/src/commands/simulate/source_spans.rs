@@ -11,6 +11,8 @@ use std::ops::Range;
 pub struct SourceSpan {
     /// From 1.
     pub line: usize,
+    /// From 1, in characters.
+    pub column: usize,
     /// The bytes to point at, of one line.
     pub range: Range<usize>,
 }
@@ -24,7 +26,7 @@ pub enum PathSegment {
 }
 
 impl SourceSpan {
-    pub const START: SourceSpan = SourceSpan { line: 1, range: 0..0 };
+    pub const START: SourceSpan = SourceSpan { line: 1, column: 1, range: 0..0 };
 }
 
 /// Finds parts of one text; parses it when the first is asked for.
@@ -48,8 +50,12 @@ impl<'a> SourceSpans<'a> {
     pub fn line(&self, line: usize) -> (usize, &'a str) {
         let after = |(at, _): (usize, &str)| at + 1;
         let lines = || std::iter::once(0).chain(self.text.match_indices('\n').map(after)).collect();
-        let begin = self.lines.get_or_init(lines).get(line - 1).copied().unwrap_or(self.text.len());
-        (begin, self.text[begin..].lines().next().unwrap_or_default())
+        let starts: &Vec<usize> = self.lines.get_or_init(lines);
+        let begin = starts.get(line - 1).copied().unwrap_or(self.text.len());
+        let end = starts.get(line).copied().unwrap_or(self.text.len());
+        let text = &self.text[begin..end];
+        let text = text.strip_suffix('\n').unwrap_or(text);
+        (begin, text.strip_suffix('\r').unwrap_or(text))
     }
 
     /// The word at a location.
@@ -59,7 +65,12 @@ impl<'a> SourceSpans<'a> {
         // Not counted among the columns.
         let mark = if rest.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
         let rest = &rest[mark..];
-        let skipped: usize = rest.chars().take(column - 1).map(char::len_utf8).sum();
+        // A line can have megabytes, and then it is not counted through for each place.
+        let offset = location.span().byte_offset().map(|offset| offset as usize);
+        let known = offset.and_then(|offset| offset.checked_sub(begin)).filter(|skipped| {
+            !self.text.starts_with('\u{feff}') && *skipped >= column - 1 && rest.is_char_boundary(*skipped)
+        });
+        let skipped = known.unwrap_or_else(|| rest.chars().take(column - 1).map(char::len_utf8).sum());
         let from = begin + mark + skipped;
         let rest = &rest[skipped..];
         let ends = |char: char| char.is_whitespace() || ":,#[]{}".contains(char);
@@ -67,7 +78,7 @@ impl<'a> SourceSpans<'a> {
         let more = rest[first..].find(ends).unwrap_or(rest.len() - first);
         // A bracket alone: what is in it is another matter.
         let length = if rest.starts_with(ends) { first } else { first + more };
-        SourceSpan { line, range: from..from + length }
+        SourceSpan { line, column, range: from..from + length }
     }
 
     /// Where the value at the end of the path is, or what of the path is there.

@@ -15,7 +15,7 @@ fn line(Located { finding, place }: &Located) -> String {
     };
     let place = match place {
         Some(place) => {
-            format!("file={},line={},col={},", property(&place.file), place.span.line, place.column)
+            format!("file={},line={},col={},", property(&place.file), place.span.line, place.span.column)
         }
         None => String::new(),
     };

@@ -38,7 +38,7 @@ fn entry(Located { finding, place }: &Located) -> Entry<'_> {
         hint: &finding.hint,
         file: place.map(|place| clean(&place.file)),
         line: place.map(|place| place.span.line),
-        column: place.map(|place| place.column),
+        column: place.map(|place| place.span.column),
         object: &finding.object,
         namespace: &finding.namespace,
         field: &finding.field,

@@ -50,7 +50,7 @@ fn result(Located { finding, place }: &Located) -> Value {
     if let Some(place) = place {
         location["physicalLocation"] = json!({
             "artifactLocation": { "uri": uri(&place.file) },
-            "region": { "startLine": place.span.line, "startColumn": place.column, "endColumn": place.column + place.width },
+            "region": { "startLine": place.span.line, "startColumn": place.span.column, "endColumn": place.span.column + place.width },
         });
     }
     json!({

@@ -4,7 +4,7 @@ use super::super::clean::clean;
 use super::super::judge::{Judgement, Located, Place};
 use super::super::manifests::Manifests;
 use super::super::rule::Severity;
-use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 
 /// Of a long line, so many characters before the place and after it: more than a terminal shows, and little beside a file that
 /// is one line of megabytes.
@@ -35,10 +35,18 @@ fn one(manifests: &Manifests, located: &Located) -> String {
             let annotation = AnnotationKind::Primary.span(excerpt.range.clone());
             let snippet = Snippet::source(excerpt.text.as_str())
                 .line_start(place.span.line)
-                .path(clean(&place.file))
                 .fold(false)
                 .annotation(annotation);
-            Renderer::styled().render(&[Group::with_title(title).element(snippet).element(hint)])
+            let group = Group::with_title(title);
+            let group = match excerpt.cut {
+                // The column in the excerpt is not that in the file.
+                true => {
+                    let origin = Origin::path(clean(&place.file)).line(place.span.line);
+                    group.element(origin.char_column(place.span.column)).element(snippet)
+                }
+                false => group.element(snippet.path(clean(&place.file))),
+            };
+            Renderer::styled().render(&[group.element(hint)])
         }
         None => {
             let whose = match finding.namespace.as_str() {
@@ -55,6 +63,8 @@ fn one(manifests: &Manifests, located: &Located) -> String {
 struct Excerpt {
     text: String,
     range: std::ops::Range<usize>,
+    /// Its beginning is missing.
+    cut: bool,
 }
 
 impl Excerpt {
@@ -63,10 +73,12 @@ impl Excerpt {
         let from = place.span.range.start.clamp(begin, begin + line.len()) - begin;
         let to = place.span.range.end.clamp(begin + from, begin + line.len()) - begin;
         let (before, word, after) = (&line[..from], &line[from..to], &line[to..]);
-        let before = tail(before.trim_start_matches('\u{feff}'), BEFORE);
+        let whole = before.trim_start_matches('\u{feff}');
+        let before = tail(whole, BEFORE);
+        let cut = before.len() < whole.len();
         let (before, word, after) = (shown(&before), shown(&head(word, AFTER)), shown(&head(after, AFTER)));
         let range = before.len()..before.len() + word.len();
-        Excerpt { text: before + &word + &after, range }
+        Excerpt { text: before + &word + &after, range, cut }
     }
 }
 
@@ -83,10 +95,9 @@ fn head(text: &str, most: usize) -> String {
 }
 
 fn tail(text: &str, most: usize) -> String {
-    let count = text.chars().count();
-    match text.char_indices().nth(count.saturating_sub(most)) {
-        Some((begin, _)) if begin > 0 => format!("…{}", &text[begin..]),
-        Some(_) | None => text.to_owned(),
+    match text.char_indices().rev().nth(most) {
+        Some((begin, char)) => format!("…{}", &text[begin + char.len_utf8()..]),
+        None => text.to_owned(),
     }
 }
 

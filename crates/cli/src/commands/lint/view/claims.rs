@@ -8,7 +8,7 @@ use rollcall_api::sequence::{parse_spec, spec_facts};
 use rollcall_core::facts::OwnerKind;
 use rollcall_core::sequence::spec::{Group, Members, Spec};
 use rollcall_sim::kinds::Kind;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A sequence that can be understood; what is wrong with the others is another rule's matter.
 pub struct Sequence<'a> {
@@ -18,7 +18,7 @@ pub struct Sequence<'a> {
 
 impl<'a> Sequence<'a> {
     pub fn group_field(&self, position: usize) -> Field<'a> {
-        self.object.field("spec.podGroups").items().swap_remove(position)
+        self.object.root().along(&format!("spec.podGroups[{position}]"))
     }
 
     /// All groups that this one waits for, however far back.
@@ -77,6 +77,8 @@ pub struct Claims<'a> {
     pub templates: Vec<Template<'a>>,
     /// Sequence, group, template; in this order.
     pub claims: Vec<(usize, usize, usize)>,
+    /// The templates of each group, by sequence and group.
+    members: BTreeMap<(usize, usize), Vec<usize>>,
 }
 
 impl<'a> Claims<'a> {
@@ -98,15 +100,21 @@ impl<'a> Claims<'a> {
                 }
             }
         }
-        Claims { sequences, templates, claims }
+        let mut members: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
+        for (number, position, place) in &claims {
+            members.entry((*number, *position)).or_default().push(*place);
+        }
+        Claims { sequences, templates, claims, members }
     }
 
     /// The templates of a group.
     pub fn members(&self, sequence: usize, group: usize) -> impl Iterator<Item = &Template<'a>> {
-        self.claims
-            .iter()
-            .filter(move |(number, position, _)| (*number, *position) == (sequence, group))
-            .map(|(_, _, place)| &self.templates[*place])
+        self.places(sequence, group).iter().map(|place| &self.templates[*place])
+    }
+
+    /// The same by their places among all templates.
+    pub fn places(&self, sequence: usize, group: usize) -> &[usize] {
+        self.members.get(&(sequence, group)).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Every group that claims something, with its templates.

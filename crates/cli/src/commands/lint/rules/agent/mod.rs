@@ -35,8 +35,8 @@ fn markers(template: &Template) -> Vec<String> {
 }
 
 /// The DaemonSets for which others wait on their node: they keep a marker, or a later group of Node scope follows them.
-pub fn awaited_agents<'a>(all: &'a Manifests) -> Vec<Template<'a>> {
-    let claims = Claims::of(all);
+pub fn awaited_agents<'a>(all: &'a Scene) -> Vec<Template<'a>> {
+    let claims = all.claims();
     let awaited = |template: &Template| {
         claims.each().any(|(sequence, position, claimed)| {
             sequence.spec.scope == Scope::Node

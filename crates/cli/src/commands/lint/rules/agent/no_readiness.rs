@@ -12,7 +12,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
+fn check(all: &Scene, found: &mut Findings) {
     for template in awaited_agents(all) {
         let probed = |container: &Field| {
             ["readinessProbe", "startupProbe"].iter().any(|probe| !container.get(probe).is_missing())
@@ -28,8 +28,8 @@ fn check(all: &Manifests, found: &mut Findings) {
 }
 
 /// Whether the group asks for more than ready pods.
-fn asks_the_node(all: &Manifests, template: &Template) -> bool {
-    let claims = Claims::of(all);
+fn asks_the_node(all: &Scene, template: &Template) -> bool {
+    let claims = all.claims();
     claims.each().any(|(sequence, position, claimed)| {
         std::ptr::eq(claimed.object, template.object) && sequence.spec.groups[position].node_ready.is_some()
     })

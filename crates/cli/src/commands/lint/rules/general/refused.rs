@@ -16,7 +16,7 @@ pub const RULE: Rule = Rule {
 const GENERATED: &str = "xxxxx";
 const UID: &str = "00000000-0000-0000-0000-000000000000";
 
-fn check(all: &Manifests, found: &mut Findings) {
+fn check(all: &Scene, found: &mut Findings) {
     // What is in a cluster has been accepted.
     for object in all.objects.iter().filter(|_| !all.live) {
         let Some(kind) = object.kind else { continue };

@@ -11,7 +11,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
+fn check(all: &Scene, found: &mut Findings) {
     let mut seen: BTreeMap<(&str, &str, &str, &str), &Object> = BTreeMap::new();
     for object in &all.objects {
         // Each creation from `generateName` is another object.

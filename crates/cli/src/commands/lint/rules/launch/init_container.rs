@@ -12,7 +12,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
+fn check(all: &Scene, found: &mut Findings) {
     for template in templates(all) {
         for container in template.spec.get("initContainers").items() {
             if let Some(place) = rank(&container) {

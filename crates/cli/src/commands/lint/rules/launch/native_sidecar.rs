@@ -13,7 +13,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
+fn check(all: &Scene, found: &mut Findings) {
     for template in templates(all) {
         let containers = template.containers();
         let ranked: Vec<Field> = containers.iter().filter_map(rank).collect();

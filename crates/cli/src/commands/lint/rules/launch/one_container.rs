@@ -12,7 +12,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
+fn check(all: &Scene, found: &mut Findings) {
     for template in templates(all) {
         if let [only] = template.containers().as_slice()
             && let Some(place) = rank(only)

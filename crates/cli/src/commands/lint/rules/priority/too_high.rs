@@ -13,7 +13,7 @@ pub const RULE: Rule = Rule {
 
 const MOST: i64 = 1_000_000_000;
 
-fn check(all: &Manifests, found: &mut Findings) {
+fn check(all: &Scene, found: &mut Findings) {
     for class in all.of(Kind::PriorityClass).filter(|class| !class.name.starts_with("system-")) {
         let value = class.field("value");
         if value.number().is_some_and(|number| number > MOST) {

@@ -12,7 +12,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
+fn check(all: &Scene, found: &mut Findings) {
     let classes: Vec<&str> = all.of(Kind::PriorityClass).map(|class| class.name.as_str()).collect();
     for template in templates(all).iter().filter(|_| !classes.is_empty()) {
         let name = template.spec.get("priorityClassName");

@@ -20,8 +20,8 @@ struct Edge {
     group: usize,
 }
 
-fn check(all: &Manifests, found: &mut Findings) {
-    let claims = Claims::of(all);
+fn check(all: &Scene, found: &mut Findings) {
+    let claims = all.claims();
     if claims.sequences.len() < 2 {
         return;
     }
@@ -73,8 +73,8 @@ fn edges(all: &Manifests, claims: &Claims) -> BTreeMap<usize, Vec<Edge>> {
             if lets_pass(group) {
                 continue;
             }
-            let others = claims.claims.iter().filter(|claim| (claim.0, claim.1) == (*number, earlier));
-            for (_, _, to) in others.filter(|claim| claim.2 != *place && whole(group, claim.2)) {
+            let others = claims.places(*number, earlier).iter();
+            for to in others.filter(|to| **to != *place && whole(group, **to)) {
                 let edge = Edge { to: *to, sequence: *number, group: *position };
                 edges.entry(*place).or_default().push(edge);
             }
@@ -100,10 +100,10 @@ fn circle(edges: &BTreeMap<usize, Vec<Edge>>, start: usize) -> Option<Vec<&Edge>
                 way.reverse();
                 return Some(way);
             }
-            if !came_by.contains_key(&edge.to) {
-                came_by.insert(edge.to, (at, edge));
+            came_by.entry(edge.to).or_insert_with(|| {
                 next.push_back(edge.to);
-            }
+                (at, edge)
+            });
         }
     }
     None

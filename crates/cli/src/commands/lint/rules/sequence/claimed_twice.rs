@@ -12,8 +12,8 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
-    let claims = Claims::of(all);
+fn check(all: &Scene, found: &mut Findings) {
+    let claims = all.claims();
     for (number, sequence) in claims.sequences.iter().enumerate() {
         for (place, template) in claims.templates.iter().enumerate() {
             let groups = claims.groups_of(number, place);

@@ -12,8 +12,8 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
-    for (sequence, position, template) in Claims::of(all).each() {
+fn check(all: &Scene, found: &mut Findings) {
+    for (sequence, position, template) in all.claims().each() {
         let group = &sequence.spec.groups[position];
         let held =
             template.has_gate(&sequence.spec.gate) || gets_gate_at_admission(all, &template.object.namespace);

@@ -13,8 +13,8 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
-    let claims = Claims::of(all);
+fn check(all: &Scene, found: &mut Findings) {
+    let claims = all.claims();
     for (sequence, position, template) in claims.each() {
         let group = &sequence.spec.groups[position];
         let gate = &*sequence.spec.gate;

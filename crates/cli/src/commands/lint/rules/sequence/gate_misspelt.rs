@@ -16,8 +16,8 @@ pub const RULE: Rule = Rule {
 /// How alike two names are (Jaro-Winkler) that differ by a slip of the finger.
 const ALIKE: f64 = 0.9;
 
-fn check(all: &Manifests, found: &mut Findings) {
-    let claims = Claims::of(all);
+fn check(all: &Scene, found: &mut Findings) {
+    let claims = all.claims();
     let managed = |gate: &str| claims.sequences.iter().any(|sequence| *sequence.spec.gate == *gate);
     for (sequence, _, template) in claims.each() {
         let gate = &*sequence.spec.gate;

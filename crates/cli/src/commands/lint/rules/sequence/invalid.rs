@@ -12,7 +12,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
+fn check(all: &Scene, found: &mut Findings) {
     for object in all.of(Kind::PodSequence) {
         let read =
             parse_spec(&object.value["spec"]).map_err(|invalid| (invalid.field.clone(), invalid.to_string()));

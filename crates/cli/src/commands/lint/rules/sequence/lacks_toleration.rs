@@ -17,8 +17,8 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
-    let claims = Claims::of(all);
+fn check(all: &Scene, found: &mut Findings) {
+    let claims = all.claims();
     for (number, sequence) in claims.sequences.iter().enumerate() {
         if (sequence.spec.scope, sequence.spec.guard) != (Scope::Node, NodeGuard::Taints) {
             continue;

@@ -15,8 +15,8 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
-    let claims = Claims::of(all);
+fn check(all: &Scene, found: &mut Findings) {
+    let claims = all.claims();
     for sequence in &claims.sequences {
         let namespace = &*sequence.spec.pod_namespace;
         if !claims.has_pods_in(namespace) {

@@ -12,8 +12,8 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
-    for (sequence, position, template) in Claims::of(all).each() {
+fn check(all: &Scene, found: &mut Findings) {
+    for (sequence, position, template) in all.claims().each() {
         if sequence.spec.groups[position].until == Until::Succeeded && !template.ends() {
             found.at(
                 &sequence.group_field(position).get("until"),

@@ -13,8 +13,8 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
-    let claims = Claims::of(all);
+fn check(all: &Scene, found: &mut Findings) {
+    let claims = all.claims();
     for (place, template) in claims.templates.iter().enumerate() {
         let claimed = claims.claims.iter().any(|(_, _, claimed)| *claimed == place);
         // A sequence of which nothing is known here, because it is elsewhere or cannot be understood.

@@ -14,8 +14,8 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
-    for sequence in &Claims::of(all).sequences {
+fn check(all: &Scene, found: &mut Findings) {
+    for sequence in &all.claims().sequences {
         let (own, pods) = (sequence.object.namespace.as_str(), &*sequence.spec.pod_namespace);
         let allowed = |namespace: &str, annotation: &str| {
             let object = all.named(Kind::Namespace, "", namespace)?;

@@ -16,8 +16,8 @@ pub const RULE: Rule = Rule {
 /// What a Deployment has that says nothing.
 const USUAL: i64 = 600;
 
-fn check(all: &Manifests, found: &mut Findings) {
-    let claims = Claims::of(all);
+fn check(all: &Scene, found: &mut Findings) {
+    let claims = all.claims();
     for (number, position, place) in &claims.claims {
         let (sequence, template) = (&claims.sequences[*number], &claims.templates[*place]);
         let held =

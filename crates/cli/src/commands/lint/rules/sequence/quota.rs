@@ -13,8 +13,8 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
-    let claims = Claims::of(all);
+fn check(all: &Scene, found: &mut Findings) {
+    let claims = all.claims();
     for quota in all.of(Kind::ResourceQuota) {
         let held = claims.each().any(|(sequence, position, template)| {
             template.object.namespace == quota.namespace && !sequence.spec.groups[position].after.is_empty()

@@ -15,8 +15,8 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
-    let claims = Claims::of(all);
+fn check(all: &Scene, found: &mut Findings) {
+    let claims = all.claims();
     for (number, sequence) in claims.sequences.iter().enumerate() {
         let namespace = &*sequence.spec.pod_namespace;
         for (position, group) in sequence.spec.groups.iter().enumerate() {

@@ -13,8 +13,8 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
-    for (sequence, position, template) in Claims::of(all).each() {
+fn check(all: &Scene, found: &mut Findings) {
+    for (sequence, position, template) in all.claims().each() {
         let group = &sequence.spec.groups[position];
         let (Some(timeout), Until::Ready) = (group.timeout, group.until.resolve(template.ends())) else {
             continue;

@@ -12,7 +12,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
+fn check(all: &Scene, found: &mut Findings) {
     for cron_job in all.of(Kind::CronJob) {
         if matches!(firing(cron_job), Firing::Never) {
             let schedule = cron_job.field("spec.schedule");

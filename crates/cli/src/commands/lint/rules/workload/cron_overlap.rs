@@ -13,7 +13,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
+fn check(all: &Scene, found: &mut Findings) {
     for cron_job in all.of(Kind::CronJob) {
         if !cron_job.field("spec.concurrencyPolicy").is_missing() {
             continue;

@@ -14,7 +14,7 @@ pub const RULE: Rule = Rule {
 /// How often the controller looks.
 const LOOKS_EVERY: i64 = 10;
 
-fn check(all: &Manifests, found: &mut Findings) {
+fn check(all: &Scene, found: &mut Findings) {
     for cron_job in all.of(Kind::CronJob) {
         let deadline = cron_job.field("spec.startingDeadlineSeconds");
         if let Some(seconds) = deadline.number().filter(|seconds| *seconds < LOOKS_EVERY) {

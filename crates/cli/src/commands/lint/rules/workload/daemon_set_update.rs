@@ -11,7 +11,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
+fn check(all: &Scene, found: &mut Findings) {
     for set in all.of(Kind::DaemonSet) {
         let strategy = set.field("spec.updateStrategy");
         let rolling = strategy.get("rollingUpdate");

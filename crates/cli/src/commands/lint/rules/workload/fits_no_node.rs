@@ -12,7 +12,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
+fn check(all: &Scene, found: &mut Findings) {
     let nodes: Vec<&Object> = all.of(Kind::Node).collect();
     for template in templates(all).iter().filter(|_| !nodes.is_empty()) {
         let spec = template.spec.value;

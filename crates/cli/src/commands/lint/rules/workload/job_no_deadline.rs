@@ -12,8 +12,8 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
-    let claims = Claims::of(all);
+fn check(all: &Scene, found: &mut Findings) {
+    let claims = all.claims();
     let gated = |template: &Template| {
         let ours = |gate: &Field| gate.text() == gates::SEQUENCE;
         let claimed =

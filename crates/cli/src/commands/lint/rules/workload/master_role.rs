@@ -15,7 +15,7 @@ pub const RULE: Rule = Rule {
 const OLD: &str = "node-role.kubernetes.io/master";
 pub const NEW: &str = "node-role.kubernetes.io/control-plane";
 
-fn check(all: &Manifests, found: &mut Findings) {
+fn check(all: &Scene, found: &mut Findings) {
     for template in templates(all) {
         let selected = template.spec.get("nodeSelector").get(OLD);
         if !selected.is_missing() {

@@ -13,7 +13,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
+fn check(all: &Scene, found: &mut Findings) {
     for template in templates_of(all, Kind::StatefulSet) {
         let set = template.object;
         let size = template.size().unwrap_or(1);

@@ -12,7 +12,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
+fn check(all: &Scene, found: &mut Findings) {
     for set in all.of(Kind::StatefulSet) {
         if set.field("spec.serviceName").text().is_empty() {
             let name = &set.name;

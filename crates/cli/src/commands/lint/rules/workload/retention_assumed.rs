@@ -11,7 +11,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
+fn check(all: &Scene, found: &mut Findings) {
     for set in all.of(Kind::StatefulSet) {
         let claims = set.field("spec.volumeClaimTemplates");
         if !claims.items().is_empty() && set.field("spec.persistentVolumeClaimRetentionPolicy").is_missing() {

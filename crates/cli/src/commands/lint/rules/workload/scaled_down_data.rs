@@ -11,7 +11,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
+fn check(all: &Scene, found: &mut Findings) {
     for set in all.of(Kind::StatefulSet) {
         let policy = set.field("spec.persistentVolumeClaimRetentionPolicy.whenScaled");
         if policy.text() == "Delete" && !set.field("spec.volumeClaimTemplates").items().is_empty() {

@@ -13,7 +13,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
+fn check(all: &Scene, found: &mut Findings) {
     for set in all.of(Kind::StatefulSet) {
         let name = set.field("spec.serviceName");
         if name.text().is_empty() || governing_service(all, set).is_some() {

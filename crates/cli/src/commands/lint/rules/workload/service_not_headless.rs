@@ -12,7 +12,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
+fn check(all: &Scene, found: &mut Findings) {
     for set in all.of(Kind::StatefulSet) {
         let Some(service) = governing_service(all, set) else { continue };
         if service.field("spec.clusterIP").text() != "None" {

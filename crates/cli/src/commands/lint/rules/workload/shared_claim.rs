@@ -12,7 +12,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
+fn check(all: &Scene, found: &mut Findings) {
     for template in templates_of(all, Kind::Deployment) {
         let size = template.size().unwrap_or(1);
         for (claim, place) in claims_of_one_node(all, &template) {

@@ -11,7 +11,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Manifests, found: &mut Findings) {
+fn check(all: &Scene, found: &mut Findings) {
     for (kind, right, wrong) in [
         (Kind::Deployment, "strategy", "updateStrategy"),
         (Kind::StatefulSet, "updateStrategy", "strategy"),
