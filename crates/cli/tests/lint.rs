@@ -163,6 +163,30 @@ fn no_error_on_well_known_shapes() {
     }
 }
 
+/// The page about the kinds of workload names what shows each statement: samples that are there, rules that there are, and every
+/// sample at least once.
+#[test]
+fn the_guide_names_every_sample() {
+    let guide = std::fs::read_to_string(root().join("docs/guide/workloads.md")).expect("it is there");
+    let folder = root().join("config/samples/workloads");
+    for sample in manifests_below(&folder) {
+        let name = Path::new(&sample).file_name().expect("a name").to_string_lossy().into_owned();
+        let helper = ["/updates/", "/nodes/"].iter().any(|folder| sample.contains(folder));
+        assert!(
+            helper || name == "by-reference.yaml" || guide.contains(&name),
+            "{sample} is not in the guide"
+        );
+    }
+    let words = guide.split(['`', '(', ')', ' ', ',']);
+    let kinds = ["statefulsets/", "daemonsets/", "jobs/", "cronjobs/", "pitfalls/"];
+    for word in words.clone().filter(|word| kinds.iter().any(|kind| word.starts_with(kind))) {
+        assert!(folder.join(word).exists(), "{word} is in the guide and not among the samples");
+    }
+    for code in words.filter(|word| word.starts_with("RC") && word.len() == 5) {
+        assert_eq!(run(&["--explain", code], "").status.code(), Some(0), "{code}");
+    }
+}
+
 /// Of each pitfall the code that finds it stands in its first line.
 #[test]
 fn every_pitfall_is_found() {

@@ -231,3 +231,13 @@ fn claims_and_names_are_reported() {
     let no_names = report(&["config/samples/workloads/pitfalls/not-headless.yaml"]);
     assert_eq!(no_names["pods"][0]["dns"], json!([]));
 }
+
+/// It is often said that new pods get the new claims.
+#[test]
+fn claim_templates_cannot_be_changed() {
+    let folder = "config/samples/workloads/statefulsets";
+    let change = format!("apply {folder}/updates/larger-claims.yaml");
+    let said = simulate(&[&format!("{folder}/kafka.yaml"), "--at", "20s", &change]);
+    assert!(said.contains("\nexit code 2\n"), "{said}");
+    insta::assert_snapshot!("larger-claims", said);
+}

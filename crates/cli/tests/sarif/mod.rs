@@ -48,8 +48,8 @@ fn check(root: &Value, schema: &Value, value: &Value, path: &str, found: &mut Ve
                 true
             }
             "additionalProperties" => {
-                let known = |name: &&String| schema["properties"].get(name.as_str()).is_some();
-                let others = value.as_object().into_iter().flatten().filter(|(name, _)| !known(&name));
+                let known = |name: &String| schema["properties"].get(name.as_str()).is_some();
+                let others = value.as_object().into_iter().flatten().filter(|(name, _)| !known(name));
                 match wanted {
                     Value::Bool(allowed) => *allowed || others.count() == 0,
                     schema => {

@@ -25,7 +25,7 @@ fn check(all: &Scene, found: &mut Findings) {
     if claims.sequences.len() < 2 {
         return;
     }
-    let edges = edges(all, &claims);
+    let edges = edges(all, claims);
     let mut reported = BTreeSet::new();
     for start in edges.keys() {
         let Some(circle) = circle(&edges, *start) else { continue };

@@ -25,7 +25,7 @@ fn check(all: &Scene, found: &mut Findings) {
         if template.kind != Kind::Deployment || !held {
             continue;
         }
-        let opens = opens_after(&claims, *number)[*position];
+        let opens = opens_after(claims, *number)[*position];
         let field = template.object.field("spec.progressDeadlineSeconds");
         let deadline = field.number().unwrap_or(USUAL);
         if opens >= deadline {

@@ -25,7 +25,7 @@ fn check(all: &Scene, found: &mut Findings) {
             if !nobody || group.optional || !claims.has_pods_in(namespace) {
                 continue;
             }
-            let there = labels(&claims, namespace);
+            let there = labels(claims, namespace);
             let wanted = selector.to_string();
             let alike = suggestion(&wanted, there.iter().map(String::as_str));
             found
