@@ -52,6 +52,7 @@ docker-build-node: ## Only that of rollcall-node (NODE_IMG=name:tag, NODE_IMG_TA
 deploy: ## Install the CRD and the controller (IMG=name:tag, MODE=full)
 	$(KUBECTL) apply -f $(CRD)
 	sed 's|image: pod-sequence-controller:latest|image: $(IMG)|' $(RBAC) | $(KUBECTL) apply -f -
+	$(if $(filter full,$(MODE)),$(KUBECTL) apply -f config/webhook/launch.yaml)
 
 undeploy: ## Remove all PodSequences, the controller and the CRD, in this order (KEEP_CRD=1: only the controller)
 	@scripts/undeploy.sh

@@ -60,7 +60,7 @@ report() {
 
 # Test binaries mostly wait for clusters, so several of them run at the same time. The longest ones go first. Those that
 # need the machine's one real node wait for each other; conformance is done with it before the next one is there.
-LONGEST='conformance nodes_scale faults restart real_node idle crash admission sequence nodes agent kwok sequence_alone leaders'
+LONGEST='conformance nodes_scale faults restart real_node idle crash admission sequence nodes agent launch kwok sequence_alone leaders'
 
 # Ten thousand simulations keep all cores busy, so they run alone, and later.
 CHAOS='/chaos-[0-9a-f]*$'

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Removes Rollcall so that no pod stays behind its gate: the sequences first, while the controller is there to release
-# what they hold (deletionPolicy: Release), then the controller, then the CRD.
+# Removes Rollcall so that no pod stays behind its gate: first the webhook without which no pod that asks for an order of its
+# containers can be created, then the sequences, while the controller is there to release what they hold
+# (deletionPolicy: Release), then the controller, then the CRD.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 KUBECTL=${KUBECTL:-kubectl}
@@ -36,6 +37,42 @@ clean_nodes() {
         done
 }
 
+# Pods whose containers wait for keys that nobody will write any more, as `namespace pod uid configmap key`.
+waiting_for_keys() {
+    local container='{{range .env}}{{if or (eq .name "KRUISE_CONTAINER_LAUNCH_BARRIER") (eq .name "KRUISE_CONTAINER_BARRIER")}}{{with .valueFrom}}{{with .configMapKeyRef}}{{$pod.metadata.namespace}} {{$pod.metadata.name}} {{$pod.metadata.uid}} {{.name}} {{.key}}{{"\n"}}{{end}}{{end}}{{end}}{{end}}'
+    local completed='{{$completed := ""}}{{with .metadata.annotations}}{{with index . "apps.kruise.io/container-launch-priority-completed"}}{{$completed = .}}{{end}}{{end}}'
+    "$KUBECTL" get pods --all-namespaces -o go-template="{{range .items}}{{\$pod := .}}$completed{{if ne \$completed \"true\"}}{{range .spec.containers}}$container{{end}}{{end}}{{end}}"
+}
+
+# Lets all containers of a pod start. Their order is given up: whoever would keep it is gone.
+open_all_ranks() {
+    local namespace=$1 pod=$2 uid=$3 map=$4 data=$5
+    local gate='{"spec":{"schedulingGates":[{"$patch":"delete","name":"podsequence.example.com/launch-gate"}]}}'
+    [ "$map" = "$pod-barrier" ] || return 0
+    if ! "$KUBECTL" patch configmap "$map" -n "$namespace" --type=merge -p "{\"data\":{$data}}" 2>/dev/null; then
+        "$KUBECTL" create -f - <<END
+{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "$map", "namespace": "$namespace",
+ "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "$pod", "uid": "$uid"}]}, "data": {$data}}
+END
+    fi
+    "$KUBECTL" patch pod "$pod" -n "$namespace" -p "$gate"
+    "$KUBECTL" annotate pod "$pod" -n "$namespace" --overwrite apps.kruise.io/container-launch-priority-completed=true
+}
+
+give_up_order() {
+    local namespace pod uid map data
+    waiting_for_keys | awk '{
+        pod = $1 " " $2 " " $3 " " $4
+        if (!((pod, $5) in known)) data[pod] = data[pod] (data[pod] == "" ? "" : ",") "\"" $5 "\":\"true\""
+        known[pod, $5] = 1
+    } END { for (pod in data) print pod, data[pod] }' |
+        while read -r namespace pod uid map data; do
+            # It may be gone by now.
+            open_all_ranks "$namespace" "$pod" "$uid" "$map" "$data" || true
+        done
+}
+
+"$KUBECTL" delete --ignore-not-found mutatingwebhookconfiguration podsequence-launch-webhook
 if [ -z "$KEEP_CRD" ] && "$KUBECTL" get crd podsequences.scheduling.example.com >/dev/null 2>&1; then
     "$KUBECTL" delete podsequences --all --all-namespaces
     # Each sequence has a note until the pods it held are released and nothing of it is left on nodes.
@@ -51,7 +88,7 @@ if [ -z "$KEEP_CRD" ] && "$KUBECTL" get crd podsequences.scheduling.example.com 
     done
 fi
 # Before the controller: an API server that calls nobody waits for nobody.
-"$KUBECTL" delete --ignore-not-found -f config/webhook/webhook.yaml
+"$KUBECTL" delete --ignore-not-found -f config/webhook/webhook.yaml -f config/webhook/launch.yaml
 # Clusters before 1.36 do not know these kinds.
 "$KUBECTL" delete --ignore-not-found -f config/admission 2>/dev/null || true
 # Lite or Full: what one has and the other has not is not found.
@@ -59,4 +96,5 @@ fi
 if [ -z "$KEEP_CRD" ]; then
     "$KUBECTL" delete --ignore-not-found -f config/crd/podsequence-crd.yaml
     clean_nodes
+    give_up_order
 fi

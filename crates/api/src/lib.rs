@@ -12,6 +12,7 @@
 pub mod check;
 pub mod crd;
 pub mod duration;
+pub mod launch;
 pub mod names;
 pub mod patch;
 pub mod resource;

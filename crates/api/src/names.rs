@@ -1,7 +1,7 @@
 //! Every name by which Rollcall is known in a cluster, in one place: API groups, gates, labels, annotations,
 //! objects. They are part of the interface; changing one breaks manifests that people have written.
 
-use rollcall_core::gates;
+use rollcall_core::{gates, launch};
 
 /// API group of `PodSequence`.
 pub const SEQUENCE_GROUP: &str = "scheduling.example.com";
@@ -41,8 +41,16 @@ pub const POD_SEQUENCE_GROUP: &str = "podsequence.example.com/group";
 pub const RELEASED_BY: &str = "podsequence.example.com/released-by";
 /// On a Pod: why its gate was removed by hand.
 pub const RELEASED_REASON: &str = "podsequence.example.com/released-reason";
-/// On a Pod: `"true"` restarts the containers of lower ranks when one of a higher rank restarted.
-pub const RESTART_DEPENDENTS: &str = "podsequence.example.com/restart-dependents";
+/// On a Pod: asks to restart the containers of lower ranks when one of a higher rank restarted, which is not done.
+pub const RESTART_DEPENDENTS: &str = launch::RESTART_DEPENDENTS;
+/// On a Pod: the priority of the containers that were allowed to start last.
+pub const LAUNCH_RANK: &str = launch::RANK;
+/// On a Pod: how often its kubelet was told to look again.
+pub const LAUNCH_NUDGE: &str = launch::NUDGE;
+/// On a Pod, with the value `"true"`: all its containers may start.
+pub const LAUNCHED: &str = launch::COMPLETED;
+/// On a Pod, a label or an annotation with the value `Ordered`: its containers start one after the other.
+pub const LAUNCH_ORDERED: &str = launch::ranks::ORDERED_KEY;
 /// On a Pod: the DaemonSets that must be ready on its node before it starts.
 pub const WAIT_FOR_NODE: &str = "rollcall.dev/wait-for-node";
 /// On a DaemonSet: where on its node it keeps a marker, a path such as `/mnt/dump/.ready`.
@@ -69,6 +77,10 @@ pub const LEASE_VERSION: &str = "podsequence.example.com/version";
 pub const WEBHOOK_SERVICE: &str = "pod-sequence-webhook";
 /// The MutatingWebhookConfiguration.
 pub const WEBHOOK_CONFIGURATION: &str = "podsequence-mutating-webhook";
+
+/// The MutatingWebhookConfiguration of launch order, and the webhook in it.
+pub const LAUNCH_CONFIGURATION: &str = "podsequence-launch-webhook";
+pub const LAUNCH_WEBHOOK: &str = "launch.podsequence.example.com";
 
 /// The Secret with the webhook's certificates, in [`OWN_NAMESPACE`].
 pub const WEBHOOK_SECRET: &str = "pod-sequence-webhook-certs";

@@ -25,6 +25,7 @@ impl Resource {
             Kind::Sequence => (names::SEQUENCE_API_VERSION, names::SEQUENCE_KIND, names::SEQUENCE_PLURAL),
             Kind::Note => ("v1", "ConfigMap", "configmaps"),
             Kind::Node => ("v1", "Node", "nodes"),
+            Kind::Barrier => ("v1", "ConfigMap", "configmaps"),
             Kind::CsiNode => ("storage.k8s.io/v1", "CSINode", "csinodes"),
         };
         Resource { api_version, kind, plural }

@@ -4,8 +4,11 @@
 //! Where to look:
 //! - [`cli`]: the arguments, and which command they mean; [`commands`] has a file or folder for each.
 //! - [`connect`], [`load`]: how the cluster is reached, and how its objects become facts of the core.
-//! - [`output`]: data to stdout, talk to stderr.
+//! - [`output`]: data to stdout, talk to stderr. [`shown`]: what may be shown to people.
 //! - [`outcome`]: the exit codes.
+
+// What goes to a terminal goes through `output`.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod cli;
 mod commands;
@@ -13,6 +16,7 @@ mod connect;
 mod load;
 mod outcome;
 mod output;
+mod shown;
 mod similar;
 #[cfg(test)]
 mod testing;

@@ -1,11 +1,17 @@
 //! Data goes to stdout, talk to stderr. Colour only on a terminal, and it never says what the words do not.
+//!
+//! What people read is [`Shown`], so nothing that a cluster says reaches a terminal as it came. What machines read goes
+//! through [`json`] and [`document`].
 
+use crate::shown;
+use crate::shown::{Show, Shown, escaped_json};
 use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
 use jiff::Timestamp;
 use serde::Serialize;
-use std::fmt::Display;
+use std::fmt;
 use std::io::{ErrorKind, Write};
+use std::ops::Add;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
@@ -21,39 +27,46 @@ pub const BUSY: Style = AnsiColor::Yellow.on_default();
 pub const BAD: Style = AnsiColor::Red.on_default();
 
 /// `text` in a style; [`data`] takes the style away where it would be noise.
-pub fn styled(style: Style, text: impl Display) -> String {
-    format!("{style}{text}{style:#}")
+pub fn styled(style: Style, text: impl Show) -> Shown {
+    text.shown().styled(style)
 }
 
-/// Writes data. A reader that has seen enough (`| head`) is no error.
-pub fn data(text: &str) -> anyhow::Result<()> {
-    let mut out = anstream::stdout().lock();
+/// Writes data for people.
+pub fn data(text: &Shown) -> anyhow::Result<()> {
+    written(&mut anstream::stdout().lock(), text.as_str())
+}
+
+/// Writes what this program made for machines and files, as it is: manifests, pages, scripts. Nothing of a cluster.
+pub fn document(text: &str) -> anyhow::Result<()> {
+    written(&mut std::io::stdout().lock(), text)
+}
+
+/// Writes an object over several lines.
+pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
+    document(&(escaped_json(&serde_json::to_string_pretty(value)?) + "\n"))
+}
+
+/// Writes an object in a line of its own.
+pub fn json_line(value: &impl Serialize) -> anyhow::Result<()> {
+    document(&(escaped_json(&serde_json::to_string(value)?) + "\n"))
+}
+
+/// A reader that has seen enough (`| head`) is no error.
+fn written(out: &mut impl Write, text: &str) -> anyhow::Result<()> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
     }
 }
 
-/// Writes to a terminal what moves its cursor; [`data`] would take that away together with colours.
-pub fn terminal(frame: &str) -> anyhow::Result<()> {
+/// Draws on a terminal, over the last so many lines.
+pub fn draw_over(lines: usize, text: &Shown) -> anyhow::Result<()> {
     let colours = anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never;
+    let text = if colours { text.as_str().to_owned() } else { text.without_colours() };
+    let up = if lines > 0 { format!("\x1b[{lines}A") } else { String::new() };
     let mut out = std::io::stdout().lock();
-    let frame = if colours { frame.to_owned() } else { without_colours(frame) };
-    Ok(out.write_all(frame.as_bytes()).and_then(|()| out.flush())?)
-}
-
-/// Takes away the styles (`ESC [ … m`) and leaves the movements.
-fn without_colours(frame: &str) -> String {
-    let mut text = String::new();
-    for (position, part) in frame.split("\x1b[").enumerate() {
-        let end = part.find(|char: char| char.is_ascii_alphabetic());
-        match end {
-            Some(end) if position > 0 && part.as_bytes()[end] == b'm' => text += &part[end + 1..],
-            Some(_) | None if position > 0 => text = text + "\x1b[" + part,
-            Some(_) | None => text += part,
-        }
-    }
-    text
+    // Wrapping off meanwhile: a line that wraps would be two, and the way up one short.
+    Ok(write!(out, "{up}\x1b[J\x1b[?7l{text}\x1b[?7h").and_then(|()| out.flush())?)
 }
 
 /// Columns of the terminal that data goes to; `None` if it goes elsewhere.
@@ -62,45 +75,55 @@ pub fn width() -> Option<usize> {
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
-    data(&(serde_json::to_string_pretty(value)? + "\n"))
-}
-
 /// Something to know that is no part of the answer.
-pub fn note(text: impl Display) {
-    say(&format!("{} {text}", styled(BUSY, "note:")));
+pub fn note(text: impl Show) {
+    say(&shown!("{} {}\n", styled(BUSY, "note:"), text));
 }
 
-pub fn hint(text: impl Display) {
-    say(&format!("{} {text}", styled(FAINT, "hint:")));
+pub fn hint(text: impl Show) {
+    say(&shown!("{} {}\n", styled(FAINT, "hint:"), text));
 }
 
+/// An error is one line, unless it is drawn.
 pub fn error(error: &anyhow::Error) {
-    say(&format!("{} {error:#}", styled(BAD, "error:")));
+    let text = format!("{error:#}");
+    let text = if error.is::<DrawnError>() { Shown::drawing(&text) } else { Shown::cleaned(&text) };
+    say(&shown!("{} {}\n", styled(BAD, "error:"), text));
 }
 
-fn say(line: &str) {
+/// An error that shows the place in a text, over several lines and in colours.
+#[derive(Debug)]
+pub struct DrawnError(pub String);
+
+impl fmt::Display for DrawnError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for DrawnError {}
+
+fn say(line: &Shown) {
     // Nobody is left to be told that stderr is closed.
-    let _ = writeln!(anstream::stderr(), "{line}");
+    let _ = anstream::stderr().write_all(line.as_str().as_bytes());
 }
 
 /// Columns as `kubectl get` prints them: as wide as needed, three blanks between, the last one open.
-pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
-    let mut widths: Vec<usize> = head.iter().map(|title| title.chars().count()).collect();
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
-    let line = |cells: Vec<&str>| {
-        let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        padded.collect::<Vec<_>>().join("   ").trim_end().to_owned() + "\n"
+pub fn table(head: &[&str], rows: &[Vec<String>]) -> Shown {
+    let head = head.iter().map(|title| title.shown()).collect();
+    let rows = rows.iter().map(|row| row.iter().map(Show::shown).collect());
+    let lines: Vec<Vec<Shown>> = std::iter::once(head).chain(rows).collect();
+    let columns = lines.iter().map(Vec::len).max().unwrap_or_default();
+    let widest = |column: usize| lines.iter().filter_map(|line| line.get(column)).map(Shown::width).max();
+    let widths: Vec<usize> = (0..columns).map(|column| widest(column).unwrap_or_default()).collect();
+    let line = |cells: &Vec<Shown>| {
+        let used = cells.iter().rposition(|cell| !cell.is_empty()).map_or(0, |last| last + 1);
+        let padded = cells[..used].iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
+            if column + 1 == used { cell.clone() } else { cell.clone().padded(*width) }
+        });
+        Shown::joined(padded, "   ") + Shown::own("\n")
     };
-    let mut text = line(head.to_vec());
-    for row in rows {
-        text += &line(row.iter().map(String::as_str).collect());
-    }
-    text
+    lines.iter().map(line).fold(Shown::default(), Shown::add)
 }
 
 /// A span of time as kubectl shows ages: two units at most, the second only where it still matters.
@@ -145,16 +168,8 @@ mod tests {
     }
 
     #[test]
-    fn colours_go_and_movements_stay() {
-        let frame =
-            format!("\x1b[3A\x1b[J\x1b[?7l{}ümlaut {}\x1b[?7h", styled(GOOD, "x"), styled(STRONG, ""));
-        assert_eq!(without_colours(&frame), "\x1b[3A\x1b[J\x1b[?7lxümlaut \x1b[?7h");
-        assert_eq!(without_colours("plain"), "plain");
-    }
-
-    #[test]
     fn columns_align_by_characters() {
         let rows = [vec!["größe".into(), "1".into()], vec!["a".into(), String::new()]];
-        assert_eq!(table(&["NAME", "N"], &rows), "NAME    N\ngröße   1\na\n");
+        assert_eq!(table(&["NAME", "N"], &rows).as_str(), "NAME    N\ngröße   1\na\n");
     }
 }

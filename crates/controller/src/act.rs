@@ -22,7 +22,11 @@ use serde_json::json;
 /// What the API server answered: the object as it is now, where that is of use.
 pub type Answer = Result<Option<Item>, Failure>;
 
-async fn send_patch<T: DeserializeOwned>(client: &Client, object: &str, body: &Body) -> Result<T, Failure> {
+pub(crate) async fn send_patch<T: DeserializeOwned>(
+    client: &Client,
+    object: &str,
+    body: &Body,
+) -> Result<T, Failure> {
     let path = format!("{object}?fieldManager={}", names::FIELD_MANAGER);
     let content = Some(body.style.content_type());
     client::send(client, request("PATCH", &path, content, body.value.to_string().into_bytes())).await

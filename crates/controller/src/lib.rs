@@ -3,7 +3,7 @@
 //!
 //! Where to look:
 //! - [`engine`]: the loop. It knows keys, actions and objects; what only one feature needs of it is in that feature's folder:
-//!   [`sequence`].
+//!   [`sequence`], [`launch`].
 //! - [`watch`]: list and watch, per kind. [`act`]: the writes. [`client`]: what answers mean.
 //! - [`queue`], [`slots`], [`statuses`], [`announce`]: what is to be decided, sent, reported, announced, and when.
 //! - [`lease`]: the leader lease. [`shared`], [`health`], [`metrics`]: what is seen from outside; `outside`: the thread that
@@ -14,8 +14,10 @@ pub mod announce;
 pub mod backoff;
 pub mod client;
 pub mod clock;
+mod conflicts;
 pub mod engine;
 pub mod health;
+pub mod launch;
 pub mod lease;
 pub mod memory;
 pub mod metrics;

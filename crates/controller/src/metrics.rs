@@ -62,6 +62,9 @@ pub struct Metrics {
     pub sequences: Gauge,
     pub violations: Family<ByInvariant, Counter>,
     pub leader: Gauge,
+    pub launching: Gauge,
+    pub rank_time: Histogram,
+    pub nudges: Counter,
     pub reviews: Family<ByOutcome, Counter>,
     pub review_time: Histogram,
     pub certificate_expires: Gauge,
@@ -83,7 +86,10 @@ pub const ALL: &[(&str, &str)] = &[
     ("rollcall_pods", "gauge by state (held, released, arrived): members of all sequences"),
     ("rollcall_pods_released_total", "counter: gates removed"),
     ("rollcall_decisions_total", "counter: decisions taken"),
-    ("rollcall_writes_total", "counter by action (release, status, event, note, mark, look) and outcome"),
+    (
+        "rollcall_writes_total",
+        "counter by action (release, barrier, status, event, note, mark, look) and outcome",
+    ),
     ("rollcall_api_errors_total", "counter by kind: failed requests"),
     ("rollcall_watch_failures_total", "counter by kind: watches that failed and were tried again"),
     ("rollcall_watch_age_seconds", "gauge by kind: since the watch last gave a sign of life"),
@@ -95,9 +101,18 @@ pub const ALL: &[(&str, &str)] = &[
         "counter by invariant: decisions that the checker refused; must stay 0",
     ),
     ("rollcall_leader", "gauge: 1 while this replica acts"),
+    ("rollcall_launch_pods", "gauge: pods of which not all containers may start yet"),
+    (
+        "rollcall_launch_rank_seconds",
+        "histogram: how long the containers of a rank took until those of the next one could start",
+    ),
+    (
+        "rollcall_launch_nudges_total",
+        "counter: how often a kubelet was told once more that a container can start",
+    ),
     (
         "rollcall_webhook_reviews_total",
-        "counter by outcome (changed, unchanged, unreadable, unready): admission reviews answered",
+        "counter by outcome (changed, unchanged, refused, unreadable, unready): admission reviews answered",
     ),
     (
         "rollcall_webhook_review_seconds",
@@ -138,6 +153,9 @@ impl Metrics {
             sequences: Gauge::default(),
             violations: Family::default(),
             leader: Gauge::default(),
+            launching: Gauge::default(),
+            rank_time: latency(),
+            nudges: Counter::default(),
             reviews: Family::default(),
             // From 16 µs to a second.
             review_time: Histogram::new((0..17).map(|power| 0.000_016 * f64::from(1u32 << power))),
@@ -166,6 +184,9 @@ impl Metrics {
         add(registry, "rollcall_sequences", &self.sequences);
         add(registry, "rollcall_checker_violations_total", &self.violations);
         add(registry, "rollcall_leader", &self.leader);
+        add(registry, "rollcall_launch_pods", &self.launching);
+        add(registry, "rollcall_launch_rank_seconds", &self.rank_time);
+        add(registry, "rollcall_launch_nudges_total", &self.nudges);
         add(registry, "rollcall_webhook_reviews_total", &self.reviews);
         add(registry, "rollcall_webhook_review_seconds", &self.review_time);
         add(registry, "rollcall_webhook_certificate_expires", &self.certificate_expires);

@@ -6,6 +6,7 @@ use crate::{
     cluster::{Effect, Target},
     facts::NodeConstraints,
     kind::Kind,
+    launch::index::Waiting,
     node::Node,
     sequence::{
         Status,
@@ -24,6 +25,7 @@ pub enum Action {
     PatchNode(NodePatch),
     WriteNote { note: Box<Note> },
     DropNote { sequence: Uid },
+    WriteBarrier(BarrierWrite),
 }
 
 /// A change of the pod of this uid.
@@ -40,9 +42,18 @@ pub struct PodPatch {
     pub tolerate: Vec<Arc<str>>,
     /// What the pod asks of its node, as it was seen: what is added must fit to it. Empty where nothing is added.
     pub constraints: NodeConstraints,
+    /// Annotations that are set.
+    pub annotations: Vec<(&'static str, String)>,
 }
 
 impl PodPatch {
+    /// One that changes nothing yet.
+    pub fn of(uid: Uid, namespace: Arc<str>, name: Arc<str>) -> PodPatch {
+        let (drop_gate, constraints) = (None, NodeConstraints::default());
+        let (avoid, tolerate, annotations) = (Vec::new(), Vec::new(), Vec::new());
+        PodPatch { uid, namespace, name, drop_gate, avoid, tolerate, constraints, annotations }
+    }
+
     pub fn target(&self) -> Target {
         let (namespace, name) = (self.namespace.clone(), self.name.clone());
         Target { kind: Kind::Pod, namespace, name, uid: Some(self.uid) }
@@ -79,6 +90,33 @@ impl NodePatch {
     }
 }
 
+/// What is to be done with the ConfigMap for which the containers of a pod wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BarrierWrite {
+    /// The pod that owns it.
+    pub pod: Uid,
+    pub pod_name: Arc<str>,
+    pub target: Target,
+    pub to: ToBarrier,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToBarrier {
+    /// Only to see whose it is.
+    Look,
+    Create {
+        keys: Vec<String>,
+    },
+    /// Refused by the API server if the ConfigMap belongs to another pod by now.
+    AddKeys {
+        keys: Vec<String>,
+    },
+    /// Of a pod that is gone; the uid is that of the ConfigMap.
+    Delete {
+        config_map: Uid,
+    },
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
     pub actions: Vec<Action>,
@@ -108,6 +146,12 @@ pub enum Keep {
         nodes: Judgements,
         /// In Node scope: what was found out about nodes that nobody has seen.
         unseen: UnseenNodes,
+    },
+    Launch {
+        /// The rank that has not moved, and how often that was told to the kubelet.
+        waiting: Option<Waiting>,
+        /// What people have been told just now.
+        told: Vec<&'static str>,
     },
 }
 

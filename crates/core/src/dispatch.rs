@@ -8,8 +8,9 @@ use crate::{
     gates,
     index::Index,
     key::Key,
+    launch,
     line::{Hint, Line, elapsed},
-    sequence::{self, Facts, Reason, Settings},
+    sequence::{self, Reason, Settings},
 };
 use std::sync::Arc;
 
@@ -17,6 +18,9 @@ use std::sync::Arc;
 pub fn decide(index: &Index, key: Key, settings: Settings, now: Timestamp, budget: usize) -> Decision {
     match key {
         Key::Sequence(uid) => sequence::decide(index.facts(), uid, settings, now, budget),
+        // Lite mode has no rights on ConfigMaps.
+        Key::Launch(_) if !index.sequences.mode().full => Decision::nothing(),
+        Key::Launch(pod) => launch::decide(index.launch_facts(), pod, now),
     }
 }
 
@@ -24,6 +28,7 @@ pub fn decide(index: &Index, key: Key, settings: Settings, now: Timestamp, budge
 pub fn check(index: &Index, key: Key, decision: &Decision, now: Timestamp) -> Vec<Violation> {
     match key {
         Key::Sequence(uid) => sequence::check(index.facts(), uid, decision, now),
+        Key::Launch(pod) => launch::check(index.launch_facts(), pod, decision),
     }
 }
 
@@ -34,15 +39,22 @@ pub fn keep(index: &mut Index, key: Key, keep: Keep) {
         (Key::Sequence(uid), Keep::Sequence { recorded, nodes, unseen }) => {
             index.keep_of_sequence(uid, *recorded, nodes, unseen);
         }
+        (Key::Launch(pod), Keep::Launch { waiting, told }) => index.launches.keep(pod, waiting, &told),
+        (Key::Sequence(_), Keep::Launch { .. }) | (Key::Launch(_), Keep::Sequence { .. }) => {
+            unreachable!("a decision keeps what is its own")
+        }
     }
 }
 
 /// Why a pod waits, gate by gate, or that it does not. Every feature is asked about its own gates.
 pub fn explain_pod(index: &Index, pod: &Pod, now: Timestamp) -> Line {
     let facts = index.facts();
-    let held = pod.gates.iter().flat_map(|gate| explain_gate(facts, pod, gate, now));
+    let held = pod.gates.iter().flat_map(|gate| explain_gate(index, pod, gate, now));
     let mut lines: Vec<Line> = held.collect();
     let mut released = sequence::explain::explain_released(facts, pod, now);
+    if !launch::facts::is_gated(pod) {
+        released.extend(launch::explain::explain(index.launch_facts(), pod, now));
+    }
     let name = &pod.name;
     match (lines.len(), released.len()) {
         (0, 0) => {
@@ -56,6 +68,7 @@ pub fn explain_pod(index: &Index, pod: &Pod, now: Timestamp) -> Line {
             let by_sequences = lines.iter().all(|line| line.code == "Held");
             let text = match by_sequences {
                 true => format!("{name} is claimed by {} sequences", gates + claims),
+                false if pod.gates.is_empty() => format!("{name} has {} answers", gates + claims),
                 false => format!("{name} is held by {} gates", pod.gates.len()),
             };
             lines.append(&mut released);
@@ -64,7 +77,13 @@ pub fn explain_pod(index: &Index, pod: &Pod, now: Timestamp) -> Line {
     }
 }
 
-fn explain_gate(facts: Facts<'_>, pod: &Pod, gate: &Arc<str>, now: Timestamp) -> Vec<Line> {
+fn explain_gate(index: &Index, pod: &Pod, gate: &Arc<str>, now: Timestamp) -> Vec<Line> {
+    let facts = index.facts();
+    if **gate == *gates::LAUNCH
+        && let Some(line) = launch::explain::explain(index.launch_facts(), pod, now)
+    {
+        return vec![line];
+    }
     let held = sequence::explain::explain_gate(facts, pod, gate, now);
     if !held.is_empty() {
         return held;

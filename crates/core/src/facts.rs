@@ -1,7 +1,7 @@
 //! What is known about the objects of a cluster: only the fields that a decision or a message uses.
 
 use crate::planted::{Bug, planted};
-use crate::{Timestamp, Uid, labels::Labels, node::Placement};
+use crate::{Timestamp, Uid, labels::Labels, launch::facts::Launch, node::Placement};
 use std::sync::Arc;
 
 /// One pod. A pod is its uid: a pod re-created under the same name is another pod.
@@ -34,6 +34,8 @@ pub struct Pod {
     pub since: Timestamp,
     /// What keeps it from being ready, as far as its status tells.
     pub trouble: Option<Trouble>,
+    /// The order of its containers; hardly any pod has one.
+    pub launch: Option<Box<Launch>>,
 }
 
 impl Pod {

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Feature {
     Sequence,
+    Launch,
 }
 
 /// One thing to decide about.
@@ -14,16 +15,19 @@ pub enum Feature {
 pub enum Key {
     /// A `PodSequence`, by its uid.
     Sequence(Uid),
+    /// A pod whose containers start in order, by its uid.
+    Launch(Uid),
 }
 
 impl Feature {
-    pub const ALL: &[Feature] = &[Feature::Sequence];
+    pub const ALL: &[Feature] = &[Feature::Sequence, Feature::Launch];
 
     /// Writes in flight that are kept for it, of the eight there are by default. Sequences take what is free: nobody loses
-    /// anything while a release waits for a slot.
+    /// anything while a release waits for a slot. A container that waits for its key is somebody's start-up time.
     pub fn kept_slots(self) -> usize {
         match self {
             Feature::Sequence => 0,
+            Feature::Launch => 1,
         }
     }
 }
@@ -32,13 +36,14 @@ impl Key {
     pub fn feature(self) -> Feature {
         match self {
             Key::Sequence(_) => Feature::Sequence,
+            Key::Launch(_) => Feature::Launch,
         }
     }
 
     /// The uid of the object that the key stands for.
     pub fn uid(self) -> Uid {
         match self {
-            Key::Sequence(uid) => uid,
+            Key::Sequence(uid) | Key::Launch(uid) => uid,
         }
     }
 }
@@ -54,6 +59,10 @@ impl Touched {
 
     pub fn sequences(&mut self, uids: impl IntoIterator<Item = Uid>) {
         self.0.extend(uids.into_iter().map(Key::Sequence));
+    }
+
+    pub fn launch(&mut self, pod: Uid) {
+        self.0.insert(Key::Launch(pod));
     }
 
     /// All of them; from here on none is.

@@ -8,6 +8,8 @@ enum Watched {
     Always,
     /// Only in Full mode: Lite mode has no rights on nodes.
     FullMode,
+    /// Written and looked at, one by one.
+    Never,
 }
 
 macro_rules! kinds {
@@ -43,6 +45,7 @@ kinds! {
     Note = "notes", Always;
     Node = "nodes", FullMode;
     CsiNode = "csinodes", FullMode;
+    Barrier = "barriers", Never;
 }
 
 impl Kind {
@@ -51,6 +54,7 @@ impl Kind {
         match self.watched() {
             Watched::Always => true,
             Watched::FullMode => full,
+            Watched::Never => false,
         }
     }
 

@@ -13,6 +13,7 @@
 //! - [`facts`]: what is known about a pod, an owner, a namespace. Small on purpose: ten thousands are kept.
 //! - [`index`]: keeps the facts and counts them per sequence and group.
 //! - [`sequence`]: `PodSequence`: its parsed spec, `evaluate`, `decide`, `check`, `explain`, the reasons.
+//! - [`launch`]: the order in which the containers of a pod start.
 //! - [`agent`]: what init containers on a node wait for.
 //! - [`node`]: nodes, and which of them a pod may run on. [`roster`]: the sequences as admission sees them.
 //! - [`lease`]: the leader lease as a step function. [`quantity`]: amounts such as `1.5Gi`. [`schedule`]: when something
@@ -32,6 +33,7 @@ pub mod journal;
 pub mod key;
 pub mod kind;
 pub mod labels;
+pub mod launch;
 pub mod lease;
 pub mod line;
 pub mod node;

@@ -53,6 +53,16 @@ pub const CODES: &[(&str, &str)] = &[
     ("AgentUnknown", "No DaemonSet that can be seen says that it writes the marker."),
     ("MarkerNotOnNode", "The file that is waited for is in no folder of the node."),
     ("MountNotPropagated", "The waiting container cannot see mounts that were made after its start."),
+    ("NotOrdered", "The pod asks for an order of its containers, and was created while nobody gave it one."),
+    ("LaunchHeld", "The pod waits for the ConfigMap by which its containers start in order."),
+    (
+        "BarrierTaken",
+        "The ConfigMap that the pod needs for the order of its containers belongs to somebody else.",
+    ),
+    ("Launching", "The containers of the pod start in order, and not all ranks are ready."),
+    ("RankPassed", "The containers of this rank are ready, or were."),
+    ("RankOpen", "The containers of this rank may start, and are not ready."),
+    ("RankClosed", "The containers of this rank wait for those of a higher one."),
     ("More", "There are more of the same."),
     ("Event", "The last warning event about the pod, in Kubernetes' own words."),
 ];

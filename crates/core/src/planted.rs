@@ -80,6 +80,10 @@ bugs! {
     TaintsReplaced = "taints-replaced", "the taints of a node are written as a whole, and those of others are gone";
     MarksStay = "marks-stay", "what a deleted sequence wrote on nodes stays there";
     UnseenNotTaken = "unseen-not-taken", "nobody takes off the label by which new nodes are known";
+
+    // The order of containers.
+    GateBeforeBarrier = "gate-before-barrier", "a pod is let go before its ConfigMap is there";
+    OnePassesForAll = "one-passes-for-all", "a rank has passed as soon as one of its containers has";
 }
 
 impl Bug {

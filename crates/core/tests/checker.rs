@@ -84,6 +84,7 @@ fn release_of(uid: &str, name: &str, namespace: &str, gate: &str) -> Action {
         avoid: Vec::new(),
         tolerate: Vec::new(),
         constraints: NodeConstraints::default(),
+        annotations: Vec::new(),
     })
 }
 

@@ -74,7 +74,7 @@ fn released(index: &Index, uid: Uid) -> Vec<String> {
     actions
         .filter_map(|action| match action {
             Action::PatchPod(patch) => Some(patch.name.to_string()),
-            Action::WriteNote { .. } | Action::DropNote { .. } | Action::PatchNode(_) => None,
+            _ => None,
         })
         .collect()
 }

@@ -59,6 +59,7 @@ fn pod(number: usize) -> Pod {
         created: Timestamp::UNIX_EPOCH,
         since: Timestamp::UNIX_EPOCH,
         trouble: None,
+        launch: None,
     }
 }
 

@@ -140,7 +140,7 @@ impl Loop {
                 (pod.version, pod.gates) = (version, Vec::new());
                 self.index.pod_write_answered(pod.uid, Answer::Done(Box::new(pod)));
             }
-            Action::WriteNote { .. } | Action::DropNote { .. } => {}
+            Action::WriteNote { .. } | Action::DropNote { .. } | Action::WriteBarrier(_) => {}
         }
     }
 

@@ -1,7 +1,7 @@
 //! Admission: what is done to a pod or a node on its way into the cluster.
 //!
 //! ```text
-//!  AdmissionReview ──TLS──▶ server ──▶ review ──▶ AdmissionReview with a JSON patch, or without one
+//!  AdmissionReview ──TLS──▶ server ──▶ review ──▶ AdmissionReview with a JSON patch, without one, or with a refusal
 //!                                        ▲
 //!                           the roster that the controller keeps
 //! ```
@@ -9,21 +9,24 @@
 //! Where the cluster's own policies can do it (`config/admission`), they give the same result; the cases in `tests/cases`
 //! are run through both.
 //!
-//! - [`review`]: one request, one answer. It never refuses anything: what it cannot read is let through with a warning. Nothing
-//!   is asked of the API server while one is answered.
+//! - [`review`]: one request, one answer. Nothing is asked of the API server while one is answered. What it is asked for
+//!   ([`Asked`]) says what becomes of a pod that it cannot read. For sequences it is let through with a warning; nothing is
+//!   ever refused. For the order of containers it is refused; only pods that ask for an order are sent.
 //! - `pod`: gates and tolerations from the sequences that claim a pod. `node`: the label of a node that nobody has seen yet.
+//!   `launch`: the variables, the gate and the name of a pod whose containers start in order.
 //! - `json`: the few fields that matter, read from JSON as it came; the rest is not kept, so that no review needs more memory
 //!   than its text. A pod is never read into a type and written again: that would drop the fields that are newer than the type.
 //! - [`server`]: TLS, in front of the bounded server of the controller. [`certificates`]: where its certificates come from.
 
 pub mod certificates;
 mod json;
+mod launch;
 mod node;
 mod pod;
 mod review;
 pub mod server;
 
-pub use review::{review, review_text};
+pub use review::{Asked, review, review_text};
 
 use certificates::Served;
 use certificates::keeper::Keeper;
@@ -107,8 +110,8 @@ pub async fn run(
     }
 }
 
-/// Listens as soon as somebody is to call. An address that is taken is tried again: without a webhook pods are merely not
-/// given their gates, without a controller none would ever be released.
+/// Listens as soon as somebody is to call. An address that is taken is tried again: without a webhook new pods are not given
+/// their gates, or, if they ask for an order, not created; without a controller none would ever be released.
 async fn listen(
     mut configured: watch::Receiver<bool>,
     address: SocketAddr,

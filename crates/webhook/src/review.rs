@@ -3,6 +3,7 @@
 use crate::json::{
     AText, AnObject, At, Found, Malformed, Object, Source, Text, object, pass, required, text,
 };
+use crate::launch;
 use crate::node::Node;
 use crate::pod::Pod;
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -19,61 +20,99 @@ const KIND: &str = "AdmissionReview";
 /// cluster for us. The configuration of the webhook keeps them away already.
 const UNTOUCHED: [&str; 4] = [OWN_NAMESPACE, "kube-system", "kube-public", "kube-node-lease"];
 
-/// A warning is printed for the person who sent the request; the API server cuts longer ones.
+/// The same for the order of containers, which needs no label of the namespace.
+const NEVER_ORDERED: [&str; 2] = [OWN_NAMESPACE, "kube-system"];
+
+/// A warning is printed for the person who sent the request; the API server cuts longer ones, and many.
 const WARNING_LIMIT: usize = 200;
+const MOST_WARNINGS: usize = 10;
+/// What is refused is told in a condition or an event of the pod's owner, too, which has room for 1,024.
+const DENIAL_LIMIT: usize = 600;
+
+/// What is asked of us. Each has a path of its own, and a configuration that says what is sent there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Gates and tolerations from sequences, and the label of new nodes. Whatever comes in, it is allowed: a pod that starts too early
+    /// is better than one that cannot be created. What cannot be read stays as it is, and a warning says so.
+    Sequences,
+    /// The order of containers. Only pods that ask for one are sent; a pod whose order cannot be understood is refused.
+    Launch,
+}
+
+/// What a feature has to say about a new object.
+#[derive(Default)]
+pub struct Verdict {
+    pub patch: Operations,
+    /// For the person who sent it.
+    pub warnings: Vec<String>,
+    /// Why it is refused.
+    pub denied: Option<String>,
+}
 
 /// Answers a request about a pod or a node, as it was sent. An error if it is no JSON.
-///
-/// Whatever comes in, it is allowed: a pod that starts too early is better than one that cannot be created. What cannot
-/// be read stays as it is, and a warning says so.
-pub fn review_text(review: &[u8], roster: &Roster) -> serde_json::Result<Value> {
-    answer(review, roster)
+pub fn review_text(asked: Asked, review: &[u8], roster: &Roster) -> serde_json::Result<Value> {
+    answer(asked, review, roster)
 }
 
 /// The same, for what is JSON already.
-pub fn review(review: &Value, roster: &Roster) -> Value {
-    answer(review, roster).expect("a value can be read as one")
+pub fn review(asked: Asked, review: &Value, roster: &Roster) -> Value {
+    answer(asked, review, roster).expect("a value can be read as one")
 }
 
 /// It is read twice. First what it is about, which says who could claim a pod; then the object, of which only that is kept which
 /// they look at.
-fn answer<S: Source + ?Sized>(review: &S, roster: &Roster) -> serde_json::Result<Value> {
+fn answer<S: Source + ?Sized>(asked: Asked, review: &S, roster: &Roster) -> serde_json::Result<Value> {
     let head = review.read(At("the review", AnObject(Head::default())))?;
     let uid = match &head {
         Some(Ok(Head { request: Some(Ok(Request { uid: Some(Ok(uid)), .. })), .. })) => uid.clone(),
         _ => Text::default(),
     };
-    let mut response = Map::new();
-    response.insert("uid".into(), uid.into_owned().into());
-    response.insert("allowed".into(), true.into());
-    let changes = match required(head, "the review").and_then(About::of) {
-        Ok(about) => about.changes(review, roster)?,
+    let verdict = match required(head, "the review").and_then(|head| About::of(head, asked)) {
+        Ok(about) => about.judge(review, roster, &uid)?,
         Err(malformed) => Err(malformed),
     };
-    match changes {
-        Ok(patch) if patch.is_empty() => {}
-        Ok(patch) => {
+    let verdict = verdict.unwrap_or_else(|malformed| match asked {
+        Asked::Sequences => {
+            let warning = format!("rollcall left this as it is: {malformed}");
+            Verdict { warnings: vec![warning], ..Verdict::default() }
+        }
+        Asked::Launch => Verdict { denied: Some(malformed.to_string()), ..Verdict::default() },
+    });
+    Ok(json!({ "apiVersion": API_VERSION, "kind": KIND, "response": verdict.response(&uid) }))
+}
+
+impl Verdict {
+    fn response(self, uid: &str) -> Map<String, Value> {
+        let mut response = Map::new();
+        response.insert("uid".into(), uid.into());
+        response.insert("allowed".into(), self.denied.is_none().into());
+        if let Some(why) = self.denied {
+            let message: String = format!("rollcall: {why}").chars().take(DENIAL_LIMIT).collect();
+            let status = json!({ "status": "Failure", "message": message, "reason": "Invalid", "code": 422 });
+            response.insert("status".into(), status);
+        } else if !self.patch.is_empty() {
             response.insert("patchType".into(), "JSONPatch".into());
-            response.insert("patch".into(), STANDARD.encode(Value::from(patch).to_string()).into());
+            response.insert("patch".into(), STANDARD.encode(Value::from(self.patch).to_string()).into());
         }
-        Err(malformed) => {
-            let warning: String = format!("rollcall left this as it is: {malformed}");
-            let warning: String = warning.chars().take(WARNING_LIMIT).collect();
-            response.insert("warnings".into(), json!([warning]));
+        if !self.warnings.is_empty() {
+            let short = |warning: String| warning.chars().take(WARNING_LIMIT).collect::<String>();
+            let warnings = self.warnings.into_iter().take(MOST_WARNINGS).map(short);
+            response.insert("warnings".into(), warnings.collect());
         }
+        response
     }
-    Ok(json!({ "apiVersion": API_VERSION, "kind": KIND, "response": response }))
 }
 
 /// What a review is about.
 enum About {
     APod { namespace: String },
+    AnOrderedPod,
     ANode,
     NothingOfOurs,
 }
 
 impl About {
-    fn of(head: Head<'_>) -> Result<About, Malformed> {
+    fn of(head: Head<'_>, asked: Asked) -> Result<About, Malformed> {
         if text(&head.api_version)? != API_VERSION || text(&head.kind)? != KIND {
             let expected = "an AdmissionReview of admission.k8s.io/v1";
             return Err(Malformed { field: "the review", expected });
@@ -83,29 +122,36 @@ impl About {
         let resource = required(request.resource, "request.resource")?;
         let resource = (text(&resource.group)?, text(&resource.resource)?);
         let namespace = text(&request.namespace)?;
-        Ok(match resource {
+        Ok(match (asked, resource) {
             _ if !is_new => About::NothingOfOurs,
-            ("", "pods") if UNTOUCHED.contains(&namespace) => About::NothingOfOurs,
-            ("", "pods") => About::APod { namespace: namespace.to_owned() },
-            ("", "nodes") => About::ANode,
+            (Asked::Sequences, ("", "pods")) if UNTOUCHED.contains(&namespace) => About::NothingOfOurs,
+            (Asked::Sequences, ("", "pods")) => About::APod { namespace: namespace.to_owned() },
+            (Asked::Sequences, ("", "nodes")) => About::ANode,
+            (Asked::Launch, ("", "pods")) if NEVER_ORDERED.contains(&namespace) => About::NothingOfOurs,
+            (Asked::Launch, ("", "pods")) => About::AnOrderedPod,
             _ => About::NothingOfOurs,
         })
     }
 
-    /// What is to be changed in the object of the review.
-    fn changes<S: Source + ?Sized>(
+    /// What is to be said about the object of the review.
+    fn judge<S: Source + ?Sized>(
         self,
         review: &S,
         roster: &Roster,
-    ) -> serde_json::Result<Result<Operations, Malformed>> {
+        uid: &str,
+    ) -> serde_json::Result<Result<Verdict, Malformed>> {
+        let changed = |patch| Verdict { patch, ..Verdict::default() };
         match self {
             About::APod { namespace } => {
                 let wanted = roster.wanted(&namespace);
                 let pod = object_of(review, || Pod::looking_for(&wanted))?;
-                Ok(pod.and_then(|pod| pod.claimed(roster.of(&namespace))))
+                Ok(pod.and_then(|pod| pod.claimed(roster.of(&namespace))).map(changed))
             }
-            About::ANode => Ok(object_of(review, Node::default)?.and_then(Node::mark_unseen)),
-            About::NothingOfOurs => Ok(Ok(Operations::new())),
+            About::AnOrderedPod => {
+                Ok(object_of(review, launch::Pod::default)?.and_then(|pod| pod.ordered(uid)))
+            }
+            About::ANode => Ok(object_of(review, Node::default)?.and_then(Node::mark_unseen).map(changed)),
+            About::NothingOfOurs => Ok(Ok(Verdict::default())),
         }
     }
 }

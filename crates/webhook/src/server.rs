@@ -1,13 +1,14 @@
 //! The server that API servers call: TLS, one path. What it allows whom is in [`rollcall_controller::server::limits`].
 
 use crate::certificates::Served;
-use crate::review::review_text;
+use crate::review::{Asked, review_text};
 use http::{Method, Request, StatusCode};
 use rollcall_controller::metrics::ByOutcome;
 use rollcall_controller::server::limits::Limits;
 use rollcall_controller::server::{self, Answer, Body, text};
 use rollcall_controller::shared::Shared;
 use rustls::ServerConfig;
+use serde_json::Value;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -15,8 +16,9 @@ use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-/// Where reviews are sent, as `config/webhook/webhook.yaml` says.
+/// Where reviews are sent, as `config/webhook/webhook.yaml` and `launch.yaml` say.
 pub const PATH: &str = "/mutate";
+pub const LAUNCH_PATH: &str = "/launch";
 /// Reviews that are read at a time. One takes microseconds, and the largest that is sent to do harm some ten milliseconds; the
 /// other threads are left for those who connect meanwhile.
 const AT_A_TIME: usize = 1;
@@ -52,14 +54,18 @@ pub async fn serve_within(
 }
 
 async fn answer(request: Request<Body>, shared: Arc<Shared>, reading: Arc<Semaphore>) -> Answer {
-    match (request.uri().path(), request.method()) {
-        (PATH, &Method::POST) => reviewed(request.into_body(), &shared, &reading).await,
-        (PATH, _) => text(StatusCode::METHOD_NOT_ALLOWED, "reviews are sent with POST\n"),
-        (_, _) => text(StatusCode::NOT_FOUND, "reviews are sent to /mutate\n"),
+    let asked = match request.uri().path() {
+        PATH => Asked::Sequences,
+        LAUNCH_PATH => Asked::Launch,
+        _ => return text(StatusCode::NOT_FOUND, "reviews are sent to /mutate and /launch\n"),
+    };
+    match *request.method() {
+        Method::POST => reviewed(asked, request.into_body(), &shared, &reading).await,
+        _ => text(StatusCode::METHOD_NOT_ALLOWED, "reviews are sent with POST\n"),
     }
 }
 
-async fn reviewed(body: Body, shared: &Shared, reading: &Semaphore) -> Answer {
+async fn reviewed(asked: Asked, body: Body, shared: &Shared, reading: &Semaphore) -> Answer {
     let counted = |outcome: &'static str, answer: Answer| {
         shared.metrics.reviews.get_or_create(&ByOutcome { outcome }).inc();
         answer
@@ -72,7 +78,9 @@ async fn reviewed(body: Body, shared: &Shared, reading: &Semaphore) -> Answer {
     let begun = Instant::now();
     let answer = {
         let roster = shared.roster();
-        roster.is_complete().then(|| review_text(&body, &roster))
+        // The order of containers stands in the pod itself.
+        let ready = asked == Asked::Launch || roster.is_complete();
+        ready.then(|| review_text(asked, &body, &roster))
     };
     let answer = match answer {
         // Who does not know the sequences cannot say that none of them claims the pod.
@@ -86,10 +94,11 @@ async fn reviewed(body: Body, shared: &Shared, reading: &Semaphore) -> Answer {
         Some(Ok(answer)) => answer,
     };
     let response = &answer["response"];
-    let outcome = match (response.get("patch"), response.get("warnings")) {
-        (Some(_), _) => "changed",
-        (None, Some(_)) => "unreadable",
-        (None, None) => "unchanged",
+    let outcome = match (&response["allowed"], response.get("patch"), response.get("warnings")) {
+        (Value::Bool(false), _, _) => "refused",
+        (_, Some(_), _) => "changed",
+        (_, None, Some(_)) if asked == Asked::Sequences => "unreadable",
+        (_, None, _) => "unchanged",
     };
     shared.metrics.review_time.observe(begun.elapsed().as_secs_f64());
     counted(outcome, server::answer(StatusCode::OK, "application/json", answer.to_string()))

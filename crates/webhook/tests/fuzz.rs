@@ -8,7 +8,7 @@ mod plain;
 use common::{facts, request, review_of, roster};
 use proptest::prelude::*;
 use rollcall_core::roster::Roster;
-use rollcall_webhook::{review, review_text};
+use rollcall_webhook::{Asked, review, review_text};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -239,9 +239,18 @@ impl<'de> Visitor<'de> for Unambiguous {
     }
 }
 
+/// The same bytes, asked about the order of containers: it is answered, and refused only with words.
+fn order_review(sent: &[u8]) {
+    let Ok(answer) = review_text(Asked::Launch, sent, &ROSTER) else { return };
+    let (response, status) = (&answer["response"], &answer["response"]["status"]);
+    assert_eq!(response["allowed"] == false, status["message"].as_str().is_some_and(|why| why.len() > 10));
+    assert!(response["allowed"] == true || response.get("patch").is_none());
+}
+
 /// The target.
 fn admission_review(sent: &[u8]) {
-    let answer = review_text(sent, &ROSTER);
+    order_review(sent);
+    let answer = review_text(Asked::Sequences, sent, &ROSTER);
     if let Ok(answer) = &answer {
         assert_eq!(answer["response"]["allowed"], true);
         assert_eq!(
@@ -252,7 +261,7 @@ fn admission_review(sent: &[u8]) {
     let Ok(whole) = serde_json::from_slice::<Value>(sent) else { return };
     let answer = answer.expect("JSON is answered");
     let expected = plain::decide(&whole, &ROSTER);
-    assert_eq!(plain::decided(&review(&whole, &ROSTER)), expected);
+    assert_eq!(plain::decided(&review(Asked::Sequences, &whole, &ROSTER)), expected);
     let uid = whole["request"]["uid"].as_str().unwrap_or_default();
     if serde_json::from_slice::<Unambiguous>(sent).is_ok() {
         assert_eq!(plain::decided(&answer), expected);

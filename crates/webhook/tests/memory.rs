@@ -8,7 +8,7 @@ use anyhow::Result;
 use common::{facts, request, roster};
 use dial::{Server, certificate, send};
 use rollcall_controller::server::limits::Limits;
-use rollcall_webhook::review_text;
+use rollcall_webhook::{Asked, review_text};
 use serde_json::json;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
@@ -105,10 +105,39 @@ fn a_bomb_takes_no_more_than_itself() -> Result<()> {
     ] {
         let review = review_with(part, field, &text);
         let before = begin();
-        let answer = review_text(&review, &roster);
+        let answer = review_text(Asked::Sequences, &review, &roster);
         let took = most_since(before);
         assert!(took <= most, "{what}: {took} bytes, and {most} are allowed");
         assert_eq!(answer?["response"]["allowed"], true, "{what}");
+    }
+    for (what, field, text, most) in [
+        ("containers", "containers", list("{}"), little),
+        ("variables", "containers", format!("[{{\"env\":{}}}]", list(r#"{"name":"A"}"#)), little),
+        (
+            "values",
+            "containers",
+            format!("[{{\"env\":{}}}]", list(r#"{"name":"A","value":"xxxxxxxxxxxxxxxx"}"#)),
+            little,
+        ),
+        (
+            "priorities",
+            "containers",
+            format!("[{{\"env\":{}}}]", list(r#"{"name":"KRUISE_CONTAINER_PRIORITY"}"#)),
+            little,
+        ),
+        (
+            "containers with priorities",
+            "containers",
+            list(r#"{"env":[{"name":"KRUISE_CONTAINER_PRIORITY","value":"1"}]}"#),
+            little,
+        ),
+    ] {
+        let review = review_with("spec", field, &text);
+        let before = begin();
+        let answer = review_text(Asked::Launch, &review, &roster);
+        let took = most_since(before);
+        assert!(took <= most, "{what}: {took} bytes, and {most} are allowed");
+        assert!(answer.is_ok(), "{what}");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build()?;
     runtime.block_on(together())

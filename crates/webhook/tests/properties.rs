@@ -4,7 +4,7 @@ mod common;
 
 use common::{after, facts, request, roster};
 use proptest::prelude::*;
-use rollcall_webhook::review;
+use rollcall_webhook::{Asked, review};
 use serde_json::{Value, json};
 
 const GATES: [&str; 3] =
@@ -116,8 +116,8 @@ proptest! {
         let sequences = facts(&sequences);
         prop_assert!(sequences.iter().all(|sequence| sequence.spec.is_ok()));
         let sequences = roster(&sequences);
-        let first = after(&pod, &review(&request("pods", "a", pod.clone()), &sequences));
-        let answer = review(&request("pods", "a", first.clone()), &sequences);
+        let first = after(&pod, &review(Asked::Sequences, &request("pods", "a", pod.clone()), &sequences));
+        let answer = review(Asked::Sequences, &request("pods", "a", first.clone()), &sequences);
         prop_assert_eq!(answer["response"].get("patch"), None);
         prop_assert_eq!(after(&first, &answer), first.clone());
 
@@ -133,7 +133,7 @@ proptest! {
 
     #[test]
     fn nothing_is_ever_refused(review_sent in prop_oneof![anything(), almost_good()], sequence in sequence()) {
-        let answer = review(&review_sent, &roster(&facts(&[sequence])));
+        let answer = review(Asked::Sequences, &review_sent, &roster(&facts(&[sequence])));
         prop_assert_eq!(&answer["response"]["allowed"], true);
         prop_assert_eq!(&answer["kind"], "AdmissionReview");
         let warned = answer["response"].get("warnings").is_some();

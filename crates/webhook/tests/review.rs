@@ -5,7 +5,7 @@ mod common;
 
 use common::{after, facts, request, review_of, roster};
 use rollcall_core::roster::Roster;
-use rollcall_webhook::review;
+use rollcall_webhook::{Asked, review};
 use serde_json::{Value, json};
 
 const NAMESPACE: &str = "shop";
@@ -19,7 +19,7 @@ fn pods_get_their_gates() {
         let readable = sequences.iter().all(|sequence| sequence.spec.is_ok());
         assert!(readable || name.starts_with("a workload"), "{name}");
         let sent = case.pod();
-        let answer = review(&request("pods", NAMESPACE, sent.clone()), &roster(&sequences));
+        let answer = review(Asked::Sequences, &request("pods", NAMESPACE, sent.clone()), &roster(&sequences));
         let pod = after(&sent, &answer);
         let gates = pod["spec"]["schedulingGates"].as_array().cloned().unwrap_or_default();
         let gates: Vec<&str> = gates.iter().filter_map(|gate| gate["name"].as_str()).collect();
@@ -35,10 +35,10 @@ fn pods_get_their_gates() {
 fn nodes_are_unseen() {
     for case in cases::nodes() {
         let sent = case.node("a");
-        let answer = review(&request("nodes", "", sent.clone()), &Roster::default());
+        let answer = review(Asked::Sequences, &request("nodes", "", sent.clone()), &Roster::default());
         let node = after(&sent, &answer);
         assert_eq!(node["metadata"]["labels"], json!(case.labels), "{}", case.case);
-        let again = review(&request("nodes", "", node), &Roster::default());
+        let again = review(Asked::Sequences, &request("nodes", "", node), &Roster::default());
         assert_eq!(again["response"].get("patch"), None, "{}: again", case.case);
     }
 }
@@ -90,7 +90,7 @@ fn what_cannot_be_read_is_let_through_with_a_warning() {
             "object.metadata.labels is not a map of texts",
         ),
     ] {
-        let answer = review(&malformed, &roster(&sequences));
+        let answer = review(Asked::Sequences, &malformed, &roster(&sequences));
         let response = &answer["response"];
         assert_eq!(response["allowed"], true, "{malformed}");
         assert_eq!(response.get("patch"), None, "{malformed}");
@@ -124,7 +124,7 @@ fn what_is_not_ours_is_let_through_silently() {
         let namespace = review_sent["request"]["namespace"].as_str().unwrap_or_default();
         let here = if namespace == "other" { NAMESPACE } else { namespace };
         let sequences = facts(&[cases::sequence(here, "s", everything.clone())]);
-        let response = review(&review_sent, &roster(&sequences))["response"].clone();
+        let response = review(Asked::Sequences, &review_sent, &roster(&sequences))["response"].clone();
         assert_eq!(response, json!({ "uid": "the-uid", "allowed": true }), "{what}");
     }
 }
@@ -136,7 +136,11 @@ fn a_sequence_that_cannot_be_understood_holds_nobody() {
     assert!(sequences[0].spec.is_err());
     let pod = cases::pod(&json!({ "metadata": { "name": "a", "annotations": {
         "podsequence.example.com/name": "s", "podsequence.example.com/group": "0" } } }));
-    assert_eq!(review(&request("pods", NAMESPACE, pod), &roster(&sequences))["response"].get("patch"), None);
+    assert_eq!(
+        review(Asked::Sequences, &request("pods", NAMESPACE, pod), &roster(&sequences))["response"]
+            .get("patch"),
+        None
+    );
 }
 
 fn without_gates(pod: &Value) -> Value {
@@ -168,9 +172,9 @@ fn members_tolerate_what_keeps_nodes_closed_for_later_groups_only() {
     ] {
         let mut pod = cases::pod(&json!({ "metadata": { "labels": { "app": app } } }));
         pod["spec"]["tolerations"] = sent.clone();
-        let after = after(&pod, &review(&request("pods", NAMESPACE, pod.clone()), &roster));
+        let after = after(&pod, &review(Asked::Sequences, &request("pods", NAMESPACE, pod.clone()), &roster));
         assert_eq!(after["spec"]["tolerations"], expected, "{app} {sent}");
-        let again = review(&request("pods", NAMESPACE, after), &roster);
+        let again = review(Asked::Sequences, &request("pods", NAMESPACE, after), &roster);
         assert_eq!(again["response"].get("patch"), None, "{app} {sent}: again");
     }
 }

@@ -13,6 +13,10 @@ pub fn add(path: &str, value: impl Into<Value>) -> Value {
     json!({ "op": "add", "path": path, "value": value.into() })
 }
 
+pub fn replace(path: &str, value: impl Into<Value>) -> Value {
+    json!({ "op": "replace", "path": path, "value": value.into() })
+}
+
 pub fn remove(path: &str) -> Value {
     json!({ "op": "remove", "path": path })
 }

@@ -27,8 +27,11 @@ pub fn toleration(key: &str) -> Value {
 /// Needs no resourceVersion: gates merge by name, and the uid in the patch makes the API server refuse it for a namesake. Where
 /// there is no node affinity, one may be set while the pod is gated.
 fn merged(patch: &PodPatch) -> Value {
-    let PodPatch { uid, drop_gate, avoid, .. } = patch;
+    let PodPatch { uid, drop_gate, avoid, annotations, .. } = patch;
     let mut body = json!({ "metadata": { "uid": uid.to_string() }, "spec": {} });
+    for (key, value) in annotations {
+        body["metadata"]["annotations"][*key] = value.as_str().into();
+    }
     if let Some(gate) = drop_gate {
         body["spec"]["schedulingGates"] = json!([{ "$patch": "delete", "name": gate.name }]);
     }
@@ -102,6 +105,7 @@ mod tests {
             avoid: vec!["avoid".into()],
             tolerate: vec!["taint".into()],
             constraints,
+            annotations: Vec::new(),
         }
     }
 

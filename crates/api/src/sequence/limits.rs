@@ -35,8 +35,14 @@ pub const SUBDOMAIN_PATTERN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9](
 pub const DNS_LABEL_PATTERN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 /// The value of a label; empty is one.
 pub const LABEL_VALUE_PATTERN: &str = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$";
-/// The name of a group: no control characters, no blank at either end.
-pub const GROUP_NAME_PATTERN: &str = r"^[^\x00-\x20\x7f]([^\x00-\x1f\x7f]*[^\x00-\x20\x7f])?$";
+/// The name of a group: no control characters (C0, DEL, C1), nothing that ends a line or turns the direction of writing
+/// ([`turns`](super::turns)), no blank at either end. Who reads a name on a terminal must see what is there.
+/// In the syntax of RE2, which is that of API servers.
+pub const GROUP_NAME_PATTERN: &str = concat!(
+    r"^[^\x00-\x20\x7f-\x{9f}\x{61c}\x{200e}\x{200f}\x{2028}-\x{202e}\x{2066}-\x{2069}]",
+    r"([^\x00-\x1f\x7f-\x{9f}\x{61c}\x{200e}\x{200f}\x{2028}-\x{202e}\x{2066}-\x{2069}]*",
+    r"[^\x00-\x20\x7f-\x{9f}\x{61c}\x{200e}\x{200f}\x{2028}-\x{202e}\x{2066}-\x{2069}])?$"
+);
 /// A gate, the key of a label, a resource or a node condition: an optional prefix, a slash, a name.
 pub const QUALIFIED_NAME_PATTERN: &str = concat!(
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?",

@@ -32,7 +32,7 @@ pub use report::report;
 pub use selector::{LabelSelector, Requirement, SelectorOperator};
 pub use spec::{GroupMembers, NodeReady, PodGroup, PodSequence, PodSequenceSpec, WorkloadRef};
 pub use status::{BlockedBy, GroupStatus, NodeCounts, NodeSequenceStatus, PodSequenceStatus, Summary};
-pub use validate::{InvalidSpec, parse_spec, unknown_fields, validate};
+pub use validate::{InvalidSpec, parse_spec, turns, unknown_fields, validate};
 pub use words::{
     DeletionPolicy, Enforcement, GroupState, NodeGuard, OnTimeout, Phase, Scope, Start, Until,
     WorkloadApiVersion, WorkloadKind,

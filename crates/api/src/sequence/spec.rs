@@ -132,7 +132,8 @@ impl PodSequenceSpec {
 #[schemars(extend("x-kubernetes-validations" = rules::group()))]
 pub struct PodGroup {
     /// What the group is called, in messages and in the dependsOn of later groups. Unique within the sequence, at
-    /// most 100 characters. A group without a name is shown as "Group N", counted from 1.
+    /// most 100 characters, no control characters and no marks of writing direction. A group without a name is shown as
+    /// "Group N", counted from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::GROUP_NAME), regex(pattern = limits::GROUP_NAME_PATTERN))]
     pub name: Option<String>,

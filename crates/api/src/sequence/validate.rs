@@ -95,7 +95,7 @@ impl Judge for Rules {
             }
             limits::GROUP_NAME_PATTERN => (
                 is_group_name(text),
-                "must be a name without control characters and without blanks at its ends",
+                "must be a name without control characters, marks of writing direction and blanks at its ends",
             ),
             _ => return None,
         };
@@ -137,8 +137,14 @@ pub(super) fn is_qualified_name(text: &str) -> bool {
 
 /// [`limits::GROUP_NAME_PATTERN`]
 fn is_group_name(text: &str) -> bool {
-    let control = |c: char| c <= '\x1f' || c == '\x7f';
-    !text.is_empty() && !text.contains(control) && !text.starts_with(' ') && !text.ends_with(' ')
+    let hidden = |char: char| char.is_control() || turns(char);
+    !text.is_empty() && !text.contains(hidden) && !text.starts_with(' ') && !text.ends_with(' ')
+}
+
+/// Whether a character is no letter and yet changes where and in which direction the letters after it are written: marks,
+/// embeddings, overrides and isolates of bidirectional text, and the two ends of lines that are no control characters.
+pub fn turns(char: char) -> bool {
+    matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]
@@ -208,7 +214,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_patterns_mean_what_the_functions_check(text in "[-a-zA-Z0-9_./ \t\u{7f}é]{0,6}") {
+        fn the_patterns_mean_what_the_functions_check(text in "[-a-zA-Z0-9_./ \t\u{7f}\u{80}\u{9f}\u{a0}é\u{61c}\u{200d}-\u{2010}\u{2027}-\u{202f}\u{2065}-\u{206a}]{0,6}") {
             for pattern in [
                 limits::SUBDOMAIN_PATTERN,
                 limits::DNS_LABEL_PATTERN,

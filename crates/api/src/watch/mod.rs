@@ -14,6 +14,7 @@ pub use meta::{Meta, labels, owner_kind};
 pub use namespace::NamespaceObject;
 pub use node::{CsiNodeObject, NodeObject, journal_key, journal_text};
 pub use owner::OwnerObject;
+pub(crate) use pod::ContainerStatus;
 pub use pod::PodObject;
 
 use serde::Deserialize;

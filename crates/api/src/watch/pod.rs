@@ -2,9 +2,11 @@
 
 use super::affinity::{self, AffinityObject, TolerationObject};
 use super::{KeptLabels, Meta};
+use crate::launch::{Barrier, launch};
 use crate::names;
 use jiff::Timestamp;
 use rollcall_core::facts::{NodeConstraints, Pod, PodPhase, Trouble};
+use rollcall_core::launch::facts::Launch;
 use rollcall_core::node::Placement;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -29,10 +31,18 @@ struct PodSpec {
     scheduling_gates: Option<Vec<Gate>>,
     // Written out, not flattened: serde would keep a copy of the whole spec to do so.
     restart_policy: Option<String>,
-    containers: Vec<Container>,
+    containers: Vec<PodContainer>,
     node_selector: Option<BTreeMap<String, String>>,
     affinity: Option<AffinityObject>,
     tolerations: Option<Vec<TolerationObject>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PodContainer {
+    name: String,
+    env: Barrier,
+    readiness_probe: Option<IgnoredAny>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -59,7 +69,8 @@ struct Container {
 
 impl TemplateSpec {
     pub(super) fn runs_to_completion(&self) -> bool {
-        runs_to_completion(self.restart_policy.as_deref(), &self.containers)
+        let probes = self.containers.iter().any(|container| container.readiness_probe.is_some());
+        is_not_restarted(self.restart_policy.as_deref()) && !probes
     }
 
     pub(super) fn placement(&self) -> Placement {
@@ -68,9 +79,9 @@ impl TemplateSpec {
     }
 }
 
-fn runs_to_completion(restart_policy: Option<&str>, containers: &[Container]) -> bool {
-    let ends = matches!(restart_policy, Some("Never" | "OnFailure"));
-    ends && containers.iter().all(|container| container.readiness_probe.is_none())
+/// Whether containers that have finished with 0 stay so.
+fn is_not_restarted(restart_policy: Option<&str>) -> bool {
+    matches!(restart_policy, Some("Never" | "OnFailure"))
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -107,9 +118,9 @@ pub(super) fn condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct ContainerStatus {
-    name: String,
-    ready: bool,
+pub(crate) struct ContainerStatus {
+    pub(crate) name: String,
+    pub(crate) ready: bool,
     started: Option<bool>,
     state: State,
 }
@@ -118,8 +129,15 @@ struct ContainerStatus {
 #[serde(default)]
 struct State {
     waiting: Option<Waiting>,
-    running: Option<IgnoredAny>,
+    running: Option<Running>,
     terminated: Option<Terminated>,
+}
+
+/// When, as it is written: hardly anybody asks.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Running {
+    started_at: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -147,6 +165,8 @@ impl PodObject {
         let ready = condition(conditions, "Ready");
         let gates = spec.scheduling_gates.iter().flatten();
         let is_ready = ready.is_some_and(Condition::holds);
+        let not_restarted = is_not_restarted(spec.restart_policy.as_deref());
+        let probes = spec.containers.iter().any(|container| container.readiness_probe.is_some());
         Pod {
             uid: metadata.uid(),
             namespace: metadata.namespace.as_str().into(),
@@ -160,13 +180,21 @@ impl PodObject {
             phase: self.phase(),
             ready: is_ready,
             started: self.started(),
-            runs_to_completion: runs_to_completion(spec.restart_policy.as_deref(), &spec.containers),
+            runs_to_completion: not_restarted && !probes,
             terminating: metadata.deletion_timestamp.is_some(),
             released_by_hand: metadata.annotation(names::RELEASED_BY).is_some(),
             created: metadata.created(),
             since: ready.and_then(|ready| ready.last_transition_time).unwrap_or(metadata.created()),
             trouble: if is_ready { None } else { self.trouble(conditions) },
+            launch: self.launch(not_restarted).kept(),
         }
+    }
+
+    fn launch(&self, not_restarted: bool) -> Launch {
+        let containers =
+            self.spec.containers.iter().map(|container| (container.name.as_str(), &container.env));
+        let statuses = self.status.container_statuses.as_deref().unwrap_or_default();
+        launch(&self.metadata, containers, statuses, not_restarted)
     }
 
     fn constraints(&self) -> NodeConstraints {
@@ -215,7 +243,19 @@ impl PodObject {
 }
 
 impl ContainerStatus {
-    fn trouble(&self) -> Option<Trouble> {
+    pub(crate) fn has_succeeded(&self) -> bool {
+        self.state.terminated.as_ref().is_some_and(|terminated| terminated.exit_code == 0)
+    }
+
+    pub(crate) fn waits_for(&self, reason: &str) -> bool {
+        self.state.waiting.as_ref().is_some_and(|waiting| waiting.reason.as_deref() == Some(reason))
+    }
+
+    pub(crate) fn runs_since(&self) -> Option<Timestamp> {
+        self.state.running.as_ref()?.started_at.as_deref()?.parse().ok()
+    }
+
+    pub(crate) fn trouble(&self) -> Option<Trouble> {
         let what = match &self.state {
             State { waiting: Some(waiting), .. } => {
                 // Waiting for an init container before it is no trouble of its own.

@@ -12,6 +12,6 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut cli::command(), "rollcall", &mut script);
-    output::data(&String::from_utf8(script)?)?;
+    output::document(&String::from_utf8(script)?)?;
     Ok(Outcome::Done)
 }

@@ -7,6 +7,7 @@ use anyhow::{Result, anyhow, bail};
 use clap::ValueEnum;
 use rollcall_api::names;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// A test of the api crate keeps it equal to the types.
 const CRD: &str = include_str!("../../../../config/crd/podsequence-crd.yaml");
@@ -17,6 +18,7 @@ const POLICIES: [&str; 2] = [
     include_str!("../../../../config/admission/node-unseen.yaml"),
 ];
 const WEBHOOK: [&str; 1] = [include_str!("../../../../config/webhook/webhook.yaml")];
+const LAUNCH: &str = include_str!("../../../../config/webhook/launch.yaml");
 
 /// The image that the manifests name; `make docker-build` makes it.
 pub const IMAGE: &str = "pod-sequence-controller:latest";
@@ -95,7 +97,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
         bail!("--admission: Lite mode has none; add --mode full");
     }
     let all = manifests(*mode, *admission, image, namespace);
-    output::data(&if only.is_empty() { all } else { chosen(&all, only)? })?;
+    output::document(&if only.is_empty() { all } else { chosen(&all, only)? })?;
     Ok(Outcome::Done)
 }
 
@@ -131,14 +133,25 @@ fn read(document: &str) -> Value {
 }
 
 fn manifests(mode: Mode, admission: Option<Admission>, image: &str, namespace: &str) -> String {
-    let files =
-        [CRD, mode.rbac()].into_iter().chain(admission.iter().flat_map(|chosen| chosen.files()).copied());
+    let launch = match mode {
+        Mode::Lite => None,
+        Mode::Full => Some(LAUNCH),
+    };
+    let admission = admission.iter().flat_map(|chosen| chosen.files()).copied();
+    let files = [CRD, mode.rbac()].into_iter().chain(admission).chain(launch);
     // Both are names that no other text in the manifests contains; a test holds that.
     let files = files.map(|file| {
         file.replace(&format!("image: {IMAGE}"), &format!("image: {}", quoted(image)))
             .replace(names::OWN_NAMESPACE, namespace)
     });
-    files.collect::<Vec<String>>().join("---\n")
+    once_each(&files.collect::<Vec<String>>().join("---\n"))
+}
+
+/// Both webhooks need the same Service and the same Secret; each file has them.
+fn once_each(documents: &str) -> String {
+    let mut known = BTreeSet::new();
+    let is_new = |document: &&str| known.insert(id(&read(document)));
+    documents.trim_end().split(BETWEEN).filter(is_new).collect::<Vec<&str>>().join(BETWEEN) + "\n"
 }
 
 /// An image as YAML text: what is between the quotes cannot end them.
@@ -163,12 +176,20 @@ mod tests {
     fn the_defaults_are_the_files() {
         for (mode, admission, files) in [
             (Mode::Lite, None, vec![RBAC_LITE]),
-            (Mode::Full, None, vec![RBAC_FULL]),
-            (Mode::Full, Some(Admission::Webhook), vec![RBAC_FULL, WEBHOOK[0]]),
-            (Mode::Full, Some(Admission::Policies), [&[RBAC_FULL], &POLICIES[..]].concat()),
+            (Mode::Full, None, vec![RBAC_FULL, LAUNCH]),
+            (Mode::Full, Some(Admission::Policies), [&[RBAC_FULL], &POLICIES[..], &[LAUNCH]].concat()),
         ] {
             let expected = [&[CRD], &files[..]].concat().join("---\n");
             assert_eq!(manifests(mode, admission, IMAGE, names::OWN_NAMESPACE), expected);
+        }
+        // What is in both files is the same in both, and there once.
+        let both = manifests(Mode::Full, Some(Admission::Webhook), IMAGE, names::OWN_NAMESPACE);
+        let both: Vec<Value> = both.split(BETWEEN).map(read).collect();
+        for file in [WEBHOOK[0], LAUNCH] {
+            for document in file.split(BETWEEN).map(read) {
+                assert_eq!(both.iter().filter(|other| id(other) == id(&document)).count(), 1);
+                assert!(both.contains(&document), "{}", id(&document));
+            }
         }
     }
 
@@ -194,8 +215,10 @@ mod tests {
             };
             let policies = names("ValidatingAdmissionPolicy");
             assert_eq!(policies, names("ValidatingAdmissionPolicyBinding"));
-            assert_eq!(policies.len(), 8, "{policies:?}");
-            let conditions = objects.iter().flat_map(|object| object["spec"]["matchConditions"].as_array());
+            assert_eq!(policies.len(), 9, "{policies:?}");
+            let policy = |object: &&Value| object["kind"] == "ValidatingAdmissionPolicy";
+            let conditions = objects.iter().filter(policy);
+            let conditions = conditions.flat_map(|object| object["spec"]["matchConditions"].as_array());
             let conditions: Vec<&Value> = conditions.flatten().collect();
             let account =
                 "request.userInfo.username == 'system:serviceaccount:elsewhere:pod-sequence-controller'";
@@ -233,7 +256,8 @@ mod tests {
         let (role, policy) =
             ("Role/pod-sequence-controller", "MutatingAdmissionPolicy/podsequence-pod-gates");
         assert_eq!(named(&[policy, role]), Ok(vec![role.to_owned(), policy.to_owned()]));
-        let bindings = ["pod-sequence-controller", "pod-sequence-controller-nodes"]
+        let bindings = ["", "-nodes", "-launch", "-launch-webhook"]
+            .map(|which| format!("pod-sequence-controller{which}"))
             .map(|name| format!("ClusterRoleBinding/{name}"));
         assert_eq!(named(&["ClusterRoleBinding"]), Ok(bindings.to_vec()));
         let typo = named(&["Role/pod-sequence-controler"]).expect_err("there is none");

@@ -5,6 +5,8 @@ use crate::connect::{Connection, REQUEST_TIMEOUT};
 use crate::load::Sequences;
 use crate::outcome::Outcome;
 use crate::output;
+use crate::shown;
+use crate::shown::{Show, Shown};
 use anyhow::{Result, anyhow, bail};
 use clap::builder::PossibleValuesParser;
 use rollcall_core::sequence::keys::{PREFIX, TAINT_PREFIXES, keys, prefix};
@@ -42,10 +44,11 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     }
     let of_taints = known_prefix(&arguments.taint_prefix);
     let keys = keys(prefix(spec.guard, of_taints), &sequence.namespace, &sequence.name, &spec.groups);
-    let width = spec.groups.iter().map(|group| group.title.chars().count()).max().unwrap_or_default();
-    let mut text = String::new();
-    for (group, key) in spec.groups.iter().zip(&keys) {
-        text += &format!("{:<width$}  {key}\n", group.title);
+    let titles: Vec<Shown> = spec.groups.iter().map(|group| group.title.shown()).collect();
+    let width = titles.iter().map(Shown::width).max().unwrap_or_default();
+    let mut text = Shown::default();
+    for (title, key) in titles.into_iter().zip(&keys) {
+        text += shown!("{}  {}\n", title.padded(width), key);
     }
     output::data(&text)?;
     Ok(Outcome::Done)

@@ -1,5 +1,6 @@
 use crate::outcome::Outcome;
 use crate::output::{self, Format};
+use crate::shown;
 use rollcall_api::names;
 use serde_json::json;
 
@@ -14,7 +15,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let (version, api) = (env!("CARGO_PKG_VERSION"), names::SEQUENCE_API_VERSION);
     match arguments.output {
-        Format::Text => output::data(&format!("rollcall {version} ({} {api})\n", names::SEQUENCE_KIND))?,
+        Format::Text => output::data(&shown!("rollcall {} ({} {})\n", version, names::SEQUENCE_KIND, api))?,
         Format::Json => output::json(&json!({"version": version, "podSequence": api}))?,
     }
     Ok(Outcome::Done)

@@ -8,7 +8,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use rollcall_api::names::WEBHOOK_CONFIGURATION;
+use rollcall_api::names::{LAUNCH_CONFIGURATION, WEBHOOK_CONFIGURATION};
 use rollcall_testbed::{AuditEvent, AuditLog, Cluster, shared, wait};
 use serde_json::json;
 use tokio::sync::OnceCell;
@@ -147,6 +147,19 @@ impl Lab {
         let patch = json!([one(0)?, one(1)?]).to_string();
         let args =
             ["patch", "mutatingwebhookconfiguration", WEBHOOK_CONFIGURATION, "--type=json", "-p", &patch];
+        self.cluster().kubectl_ok(&args).map(drop)
+    }
+
+    /// The same for the one of launch order.
+    pub fn call_launch_webhook(&self, port: u16) -> Result<()> {
+        let jsonpath = "jsonpath={.webhooks[0].clientConfig.caBundle}";
+        let get = ["get", "mutatingwebhookconfiguration", LAUNCH_CONFIGURATION, "-o", jsonpath];
+        let bundle = self.cluster().kubectl_ok(&get)?;
+        let value = json!({ "url": format!("https://127.0.0.1:{port}/launch"), "caBundle": bundle });
+        let patch =
+            json!([{ "op": "replace", "path": "/webhooks/0/clientConfig", "value": value }]).to_string();
+        let args =
+            ["patch", "mutatingwebhookconfiguration", LAUNCH_CONFIGURATION, "--type=json", "-p", &patch];
         self.cluster().kubectl_ok(&args).map(drop)
     }
 

@@ -9,7 +9,7 @@ use rollcall_core::Uid;
 use rollcall_core::cluster::Refusal;
 use rollcall_core::facts::Pod;
 use rollcall_core::index::{Answer, Object};
-use rollcall_core::key::Key;
+use rollcall_core::key::{Feature, Key};
 use rollcall_core::planted::{Bug, planted};
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +33,10 @@ impl Engine {
             (Verb::DropNote, _, Some(sequence)) => {
                 self.index.cluster.in_flight.end(&target);
                 self.note_dropped(sequence, answer.is_ok(), now);
+            }
+            (Verb::WriteBarrier, Some(key), _) => {
+                self.index.cluster.in_flight.end(&target);
+                self.barrier_answered(key.uid(), answer, now);
             }
             (Verb::WriteStatus, Some(key), _) => self.status_written(key, answer, now),
             // An event that cannot be written is dropped: the status says the same and stays.
@@ -70,10 +74,9 @@ impl Engine {
         match answer {
             Ok(item) => {
                 if let Some(facts) = item.and_then(pod_of) {
-                    let held = self.clock.now().duration_since(facts.created);
-                    let held = Duration::try_from(held).unwrap_or_default();
-                    self.shared.metrics.release_answered(now.duration_since(since), held);
-                    tracing::debug!(namespace = %facts.namespace, name = %facts.name, "released");
+                    if key.feature() == Feature::Sequence {
+                        self.count_release(&facts, now.duration_since(since));
+                    }
                     self.index.pod_write_answered(pod, Answer::Done(Box::new(facts)));
                 }
                 self.queue.succeeded(key);
@@ -100,8 +103,14 @@ impl Engine {
         }
     }
 
+    fn count_release(&self, pod: &Pod, latency: Duration) {
+        let held = Duration::try_from(self.clock.now().duration_since(pod.created)).unwrap_or_default();
+        self.shared.metrics.release_answered(latency, held);
+        tracing::debug!(namespace = %pod.namespace, name = %pod.name, "released");
+    }
+
     /// What is said in statuses about a write that will not succeed as long as nobody changes something.
-    fn refusal(&self, failure: &Failure) -> Option<Refusal> {
+    pub(crate) fn refusal(&self, failure: &Failure) -> Option<Refusal> {
         let refusal = || Refusal::new(failure.is_forbidden(), &failure.message, self.clock.now());
         failure.is_final().then(refusal)
     }
@@ -130,6 +139,10 @@ impl Engine {
         answer: Result<Option<Item>, Failure>,
         now: Instant,
     ) {
+        if answer.as_ref().is_err_and(|failure| failure.meaning() == Meaning::Moved) {
+            return self.conflicts.add(node, self.index.cluster.node(node).map(|node| node.version), now);
+        }
+        self.conflicts.forget(node);
         match &answer {
             Ok(_) if !self.repeats.was_repeated(key.uid(), node) => self.queue.succeeded(key),
             Ok(_) | Err(_) => self.queue.failed(key, now),
@@ -142,6 +155,15 @@ impl Engine {
             _ => None,
         });
         self.index.mark_answered(node, facts);
+    }
+
+    /// Nodes of which there is news since a write to them came too late.
+    pub(super) fn end_conflicts(&mut self, now: Instant) {
+        let cluster = &self.index.cluster;
+        let version = |node: &Arc<str>| cluster.node(node).map(|node| node.version);
+        for node in self.conflicts.take_ended(now, version) {
+            self.index.mark_answered(&node, None);
+        }
     }
 
     fn status_written(&mut self, key: Key, answer: Result<Option<Item>, Failure>, now: Instant) {

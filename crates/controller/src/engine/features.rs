@@ -16,6 +16,7 @@ impl Engine {
     pub(super) fn settings(&self, key: Key) -> Settings {
         match key {
             Key::Sequence(uid) => Settings { notes: self.can_note(uid) },
+            Key::Launch(_) => Settings::default(),
         }
     }
 
@@ -30,6 +31,12 @@ impl Engine {
             // Its end was not told but found out, by a list.
             Key::Sequence(uid) if self.index.sequences.get(uid).is_none() => self.forget_reports(uid),
             Key::Sequence(_) => {}
+            Key::Launch(pod) => {
+                self.count_launch(pod);
+                if finished {
+                    self.queue.forget(key);
+                }
+            }
         }
     }
 
@@ -38,8 +45,10 @@ impl Engine {
         let lacking = synced && !self.shared.roster().is_complete();
         if !touched.is_empty() || lacking {
             let mut roster = self.shared.roster_mut();
-            for Key::Sequence(uid) in touched {
-                roster.update(self.index.facts(), *uid);
+            for key in touched {
+                if let Key::Sequence(uid) = key {
+                    roster.update(self.index.facts(), *uid);
+                }
             }
             if lacking {
                 roster.completed();
@@ -97,7 +106,8 @@ impl Engine {
             | Kind::Job
             | Kind::Namespace
             | Kind::Sequence
-            | Kind::Node => {}
+            | Kind::Node
+            | Kind::Barrier => {}
         }
     }
 }

@@ -18,7 +18,9 @@ mod send;
 use crate::act;
 use crate::announce::Announcer;
 use crate::clock::Clock;
+use crate::conflicts::Conflicts;
 use crate::health::HEARTBEAT;
+use crate::launch::Launching;
 use crate::lease::News;
 use crate::metrics::ByInvariant;
 use crate::queue::{Laned, Queue};
@@ -79,6 +81,7 @@ enum Verb {
     PatchNode,
     WriteNote,
     DropNote,
+    WriteBarrier,
     WriteStatus,
     WriteEvent,
 }
@@ -91,6 +94,7 @@ impl Verb {
             Verb::GetPod => "look",
             Verb::PatchNode => "mark",
             Verb::WriteNote | Verb::DropNote => "note",
+            Verb::WriteBarrier => "barrier",
             Verb::WriteStatus => "status",
             Verb::WriteEvent => "event",
         }
@@ -99,7 +103,9 @@ impl Verb {
     /// Who pays for it: the feature that decided it, or nobody in particular.
     fn lane(self, key: Option<Key>) -> Lane {
         match self {
-            Verb::PatchPod | Verb::PatchNode | Verb::WriteNote | Verb::DropNote => key.map(Key::lane),
+            Verb::PatchPod | Verb::PatchNode | Verb::WriteNote | Verb::DropNote | Verb::WriteBarrier => {
+                key.map(Key::lane)
+            }
             Verb::GetPod | Verb::WriteStatus | Verb::WriteEvent => None,
         }
     }
@@ -116,6 +122,7 @@ pub struct Engine {
     pub(crate) announcer: Announcer,
     pub(crate) notes: Notes,
     pub(crate) gauges: Gauges,
+    pub(crate) launching: Launching,
     in_flight: FuturesUnordered<BoxFuture<'static, Done>>,
     slots: Slots,
     /// What each list under way has named so far.
@@ -123,6 +130,7 @@ pub struct Engine {
     /// Pods with a write whose outcome is unknown, by when to look at them.
     unknown_outcome: BTreeSet<(Instant, Uid)>,
     repeats: Repeats,
+    conflicts: Conflicts,
     watches: Watches,
     rereads: Rereads,
     leading_until: Option<Instant>,
@@ -152,11 +160,13 @@ impl Engine {
             announcer: Announcer::default(),
             notes: Notes::default(),
             gauges: Gauges::default(),
+            launching: Launching::default(),
             in_flight: FuturesUnordered::new(),
             slots: Slots::new(config.max_in_flight, &kept),
             listing: BTreeMap::new(),
             unknown_outcome: BTreeSet::new(),
             repeats: Repeats::default(),
+            conflicts: Conflicts::default(),
             watches,
             rereads: Rereads::default(),
             // Without an election everybody leads, for ever.
@@ -269,6 +279,7 @@ impl Engine {
             self.announcer.next_moment(),
             self.unknown_outcome.first().map(|(at, _)| *at),
             self.notes.next_moment(),
+            self.conflicts.next_moment(),
         ];
         moments.into_iter().flatten().chain([idle]).min().unwrap_or(idle)
     }
@@ -282,6 +293,7 @@ impl Engine {
     fn work(&mut self) {
         let now = Instant::now();
         self.want_labels();
+        self.end_conflicts(now);
         let (touched, synced) = (self.index.take_touched(), self.index.is_synced());
         if self.config.full {
             self.update_admission_roster(&touched, synced);

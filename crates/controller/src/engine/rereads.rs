@@ -71,6 +71,8 @@ impl Engine {
     pub(super) fn is_being_read(&self, key: Key) -> bool {
         let namespace = match key {
             Key::Sequence(uid) => self.index.sequences.get(uid).and_then(|entry| entry.spec()),
+            // The order of containers asks for no labels.
+            Key::Launch(_) => None,
         };
         namespace.is_some_and(|spec| self.rereads.lacks(&spec.pod_namespace))
     }

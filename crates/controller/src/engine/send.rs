@@ -2,11 +2,13 @@
 
 use super::{Done, Engine, Verb};
 use crate::act::{self, Answer, EventWrite};
+use crate::launch::write_barrier;
 use futures::FutureExt;
 use rollcall_core::cluster::{Effect, Target};
-use rollcall_core::decision::{Action, NodePatch, PodPatch};
+use rollcall_core::decision::{Action, BarrierWrite, NodePatch, PodPatch};
 use rollcall_core::key::Key;
 use rollcall_core::kind::Kind;
+use rollcall_core::launch::NUDGE;
 use rollcall_core::planted::{Bug, planted};
 use tokio::time::Instant;
 
@@ -31,11 +33,19 @@ impl Engine {
                 let write = async move { act::drop_note(&client, &own, sequence).await };
                 self.push_once(key, Verb::DropNote, target, since, write);
             }
+            Action::WriteBarrier(barrier) => {
+                let (client, target) = (self.client.clone(), barrier.target.clone());
+                let write = async move { write_barrier(&client, &barrier).await };
+                self.push_once(key, Verb::WriteBarrier, target, since, write);
+            }
         }
     }
 
     fn patch_pod(&mut self, key: Key, patch: PodPatch, since: Instant) {
         let (client, target, labels) = (self.client.clone(), patch.target(), self.watches.labels.clone());
+        if patch.annotations.iter().any(|(key, _)| *key == NUDGE) {
+            self.shared.metrics.nudges.inc();
+        }
         if !planted(Bug::SentAgain) {
             self.index.pod_write_sent(&target, patch.effect());
         }
@@ -67,6 +77,9 @@ impl Engine {
             }
             Action::WriteNote { .. } | Action::DropNote { .. } => {
                 tracing::debug!(key = %key.uid(), "dry run: would write or remove the note");
+            }
+            Action::WriteBarrier(BarrierWrite { target, .. }) => {
+                tracing::debug!(key = %key.uid(), config_map = %target.name, "dry run: would write the ConfigMap");
             }
         }
     }

@@ -176,6 +176,7 @@ impl Watch {
             Kind::Note => self.stream::<NoteObject>(),
             Kind::Node => self.stream::<NodeObject>(),
             Kind::CsiNode => self.stream::<CsiNodeObject>(),
+            Kind::Barrier => stream::empty().boxed(),
         }
     }
 

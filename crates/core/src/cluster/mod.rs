@@ -136,7 +136,7 @@ impl Cluster {
             | Kind::CronJob => {
                 self.owners.values_mut().for_each(|entry| entry.owner.version = 0);
             }
-            Kind::Sequence | Kind::Note => {}
+            Kind::Sequence | Kind::Note | Kind::Barrier => {}
         }
     }
 }

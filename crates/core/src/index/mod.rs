@@ -21,6 +21,10 @@ use crate::{
     facts::{Namespace, Owner, Pod},
     key::{Key, Touched},
     kind::Kind,
+    launch::{
+        self,
+        index::{Barrier, Launches, SeenBarrier},
+    },
     node::{Drivers, Node},
     sequence::{
         self, Facts,
@@ -42,12 +46,15 @@ pub enum Object {
     Note(Note),
     Node(Node),
     Drivers(Drivers),
+    /// The ConfigMap of a pod. Not watched: looked at, or written.
+    Barrier(SeenBarrier),
 }
 
 #[derive(Debug, Default)]
 pub struct Index {
     pub cluster: Cluster,
     pub sequences: Sequences,
+    pub launches: Launches,
     touched: Touched,
 }
 
@@ -66,6 +73,11 @@ impl Index {
         Facts { cluster: &self.cluster, sequences: &self.sequences }
     }
 
+    /// What decisions about the order of containers rest on.
+    pub fn launch_facts(&self) -> launch::Facts<'_> {
+        launch::Facts { cluster: &self.cluster, launches: &self.launches }
+    }
+
     /// Takes in one object as it is now. An older view than the one known is dropped.
     pub fn apply(&mut self, object: Object) {
         match object {
@@ -76,6 +88,9 @@ impl Index {
             Object::Note(note) => self.apply_note(note),
             Object::Node(node) => self.apply_node(node),
             Object::Drivers(drivers) => self.apply_drivers(drivers),
+            Object::Barrier(barrier) => {
+                self.launches.barrier_seen(&self.cluster, &barrier, &mut self.touched);
+            }
         }
     }
 
@@ -96,7 +111,7 @@ impl Index {
                 Object::Owner(owner) => self.cluster.forget_version_of(owner.uid),
                 // Of nothing else are labels left out.
                 Object::Namespace(_) | Object::Sequence(_) | Object::Note(_) => {}
-                Object::Node(_) | Object::Drivers(_) => {}
+                Object::Node(_) | Object::Drivers(_) | Object::Barrier(_) => {}
             }
         }
         self.apply_answer(object);
@@ -111,6 +126,7 @@ impl Index {
             Object::Note(note) => self.sequences.note(note.sequence).map(|known| known.version),
             Object::Node(node) => self.cluster.node(&node.name).map(|known| known.version),
             Object::Drivers(there) => self.cluster.drivers_on(&there.node).map(|known| known.version),
+            Object::Barrier(_) => None,
         }
     }
 
@@ -137,6 +153,7 @@ impl Index {
             }
             Object::Node(node) => self.delete_node(&node.name),
             Object::Drivers(drivers) => self.delete_drivers(&drivers.node),
+            Object::Barrier(barrier) => self.barrier_absent(barrier.pod),
         }
     }
 
@@ -172,7 +189,8 @@ impl Index {
             | Kind::StatefulSet
             | Kind::DaemonSet
             | Kind::Job
-            | Kind::CronJob => self.cluster.forget_versions(kind),
+            | Kind::CronJob
+            | Kind::Barrier => self.cluster.forget_versions(kind),
         }
     }
 
@@ -208,6 +226,7 @@ impl Index {
         self.sweep();
         if self.is_synced() {
             self.touched.sequences(self.sequences.iter().map(|entry| entry.sequence.uid));
+            self.launches.pods().for_each(|pod| self.touched.launch(pod));
         }
     }
 
@@ -295,6 +314,16 @@ impl Index {
         self.sequences.remember_unseen(unseen);
     }
 
+    /// The ConfigMap of a pod is not there.
+    pub fn barrier_absent(&mut self, pod: Uid) {
+        self.launches.barrier_is(pod, Barrier::Absent, &mut self.touched);
+    }
+
+    /// The ConfigMap of a pod is not what it was taken for.
+    pub fn barrier_lost(&mut self, pod: Uid) {
+        self.launches.barrier_is(pod, Barrier::Lost, &mut self.touched);
+    }
+
     fn sweep(&mut self) {
         self.sequences.sweep(&self.cluster, &mut self.touched);
     }
@@ -314,6 +343,7 @@ impl Index {
             Kind::CsiNode => {
                 self.cluster.drivers().map(|drivers| name(&drivers.node, drivers.version)).collect()
             }
+            Kind::Barrier => Vec::new(),
             Kind::Deployment
             | Kind::ReplicaSet
             | Kind::StatefulSet
@@ -354,6 +384,7 @@ impl Index {
             Kind::Node => self.cluster.node(&subject.name).map(|node| node.version),
             Kind::CsiNode => self.cluster.drivers_on(&subject.name).map(|drivers| drivers.version),
             Kind::Note => self.sequences.note(*uid).map(|note| note.version),
+            Kind::Barrier => None,
         }
     }
 }
@@ -368,6 +399,7 @@ impl Object {
             Object::Note(note) => note.version,
             Object::Node(node) => node.version,
             Object::Drivers(drivers) => drivers.version,
+            Object::Barrier(barrier) => barrier.version,
         }
     }
 
@@ -380,6 +412,7 @@ impl Object {
             Object::Note(note) => Listed::Uid(note.sequence),
             Object::Node(node) => Listed::Name(node.name.clone()),
             Object::Drivers(drivers) => Listed::Name(drivers.node.clone()),
+            Object::Barrier(barrier) => Listed::Uid(barrier.uid),
         }
     }
 }

@@ -26,6 +26,9 @@ impl Index {
     /// Every feature counts a pod, as its facts are now.
     pub(super) fn pod_enters(&mut self, uid: Uid) {
         self.sequences.pod_enters(&self.cluster, uid, &mut self.touched);
+        if let Some(pod) = self.cluster.pod(uid) {
+            self.launches.pod_enters(pod, &mut self.touched);
+        }
     }
 
     /// Every feature takes a pod out of its counts. Must run before any fact about the pod changes.
@@ -63,6 +66,7 @@ impl Index {
     pub(super) fn forget_pod(&mut self, uid: Uid) {
         self.pod_leaves(uid);
         self.cluster.remove_pod(uid);
+        self.launches.pod_gone(uid, &mut self.touched);
     }
 
     /// A name is free only when its pod is gone, so of two pods under one name the older view is of one that has

@@ -37,6 +37,9 @@ pub fn check(facts: Facts<'_>, uid: Uid, decision: &Decision, now: Timestamp) ->
             }
             Action::WriteNote { .. } | Action::DropNote { .. } => {}
             Action::PatchNode(patch) => audit.mark(patch),
+            Action::WriteBarrier(write) => {
+                audit.violation("S6", format!("{} is none of a sequence's business", write.target.name));
+            }
         }
     }
     audit.found

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How the controller that asks was started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Whether notes can be written: there is a namespace of our own.
     pub notes: bool,
@@ -294,6 +294,7 @@ impl<'a> Releases<'a> {
             avoid,
             tolerate,
             constraints: constraints.cloned().unwrap_or_default(),
+            annotations: Vec::new(),
         }
     }
 

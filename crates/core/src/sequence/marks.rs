@@ -276,8 +276,6 @@ pub fn untaint(facts: Facts<'_>, sequence: Uid) -> impl Iterator<Item = Action> 
             let marks = Box::new(Marks { taints: patch.marks.taints, ..Marks::default() });
             Some(Action::PatchNode(NodePatch { marks, ..patch }))
         }
-        Action::PatchNode(_) | Action::PatchPod(_) | Action::WriteNote { .. } | Action::DropNote { .. } => {
-            None
-        }
+        _ => None,
     })
 }

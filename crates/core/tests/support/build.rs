@@ -55,6 +55,7 @@ pub fn pod(namespace: &str, name: &str, uid: &str, labels_text: &str, now: Times
         created: now,
         since: now,
         trouble: None,
+        launch: None,
     }
 }
 

@@ -78,6 +78,7 @@ pub fn kind_of(object: &Object) -> Kind {
         Object::Note(_) => Kind::Note,
         Object::Node(_) => Kind::Node,
         Object::Drivers(_) => Kind::CsiNode,
+        Object::Barrier(_) => Kind::Barrier,
         Object::Owner(owner) => Kind::of_owner(owner.kind).expect("watched"),
     }
 }
@@ -204,6 +205,7 @@ impl World {
                 drivers.version = version;
                 self.truth.drivers.insert(drivers.node.clone(), drivers.clone());
             }
+            Object::Barrier(_) => unreachable!("nobody watches them"),
         }
         self.tell(Change::Applied(object));
     }
@@ -218,6 +220,7 @@ impl World {
             Object::Note(note) => drop(self.truth.notes.remove(&note.sequence)),
             Object::Node(node) => drop(self.truth.nodes.remove(&node.name)),
             Object::Drivers(drivers) => drop(self.truth.drivers.remove(&drivers.node)),
+            Object::Barrier(_) => unreachable!("nobody watches them"),
         }
         self.tell(Change::Deleted(object));
     }
@@ -321,7 +324,7 @@ impl World {
         }
         let recorded = |decision: &Decision| match &decision.keep {
             Keep::Sequence { recorded, .. } => Some(recorded.clone()),
-            Keep::Nothing => None,
+            Keep::Nothing | Keep::Launch { .. } => None,
         };
         assert_eq!(recorded(decision), recorded(&anew));
         assert_eq!(*decision, Decision { keep: decision.keep.clone(), ..anew });
@@ -369,6 +372,7 @@ impl World {
                 self.index.pod_write_sent(&target, effect);
                 self.release(pod, &gate);
             }
+            Action::WriteBarrier(write) => unreachable!("sequences write no {}", write.target.name),
         }
     }
 

@@ -17,7 +17,7 @@ const OUTAGES: [Fault; 4] = [Fault::ServerRestart, Fault::KindAbsent, Fault::Quo
 const ALL_NODES_WRITTEN: [Fault; 2] = [Fault::Edited, Fault::SequenceRecreated];
 /// Nodes at the end of a run.
 const NODES: u64 = 3;
-/// How often each sequence tries during one outage; one that goes by nodes tries each of its nodes as often again.
+/// How often each sequence tries during one outage; one that goes by nodes tries its nodes as often again.
 const TRIES_WHILE_OUT: u64 = 10;
 
 /// The violations of a run, and whether it ends like the calm run of its world and writes not much more.
@@ -46,7 +46,7 @@ pub fn compare(plan: &Plan, outcome: &RunOutcome, calm: &RunOutcome) -> Vec<Viol
 /// leaders = 3 with two leaders: both write, and a write of one can make a write of the other fail; else 1
 /// reports = sequences × ⌈(took − calm.took) / REPORT_MILLIS⌉
 /// marks   = NODES × (by_nodes + 2 × faults of ALL_NODES_WRITTEN), or 0 if by_nodes is 0
-/// tries   = (sequences + by_nodes × NODES) × (news_lost + out)
+/// tries   = sequences × (news_lost + out) + by_nodes × out
 /// news_lost = TRIES_WITHOUT_NEWS × faults of NEWS_LOST
 /// out       = TRIES_WHILE_OUT × faults of OUTAGES
 /// by_nodes  = sequences that go by nodes
@@ -61,7 +61,7 @@ fn too_many_writes(plan: &Plan, outcome: &RunOutcome, calm: &RunOutcome) -> Opti
     let by_nodes = plan.world().rules.iter().filter(|rule| rule.guard.is_some()).count() as u64;
     let out = count(&OUTAGES) * TRIES_WHILE_OUT;
     let news_lost = count(&NEWS_LOST) * TRIES_WITHOUT_NEWS;
-    let tries = (news_lost + out) * (sequences + by_nodes * NODES);
+    let tries = (news_lost + out) * sequences + out * by_nodes;
     let marks = match by_nodes {
         0 => 0,
         rules => NODES * (rules + 2 * count(&ALL_NODES_WRITTEN)),

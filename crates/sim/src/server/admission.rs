@@ -3,14 +3,17 @@
 //! at this moment.
 
 use super::patch::{self, Style};
+use super::refusal::Refusal;
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use base64::{Engine, engine::general_purpose::STANDARD};
+use rollcall_api::launch::asks_for_order;
 use rollcall_api::names;
 use rollcall_api::sequence::SequenceObject;
 use rollcall_api::watch::NamespaceObject;
 use rollcall_core::index::{Index, Object};
 use rollcall_core::roster::Roster;
+use rollcall_webhook::Asked;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -22,22 +25,41 @@ pub struct Admission {
     made_of: (usize, u64),
 }
 
-/// Changes a new object as our admission would. `generated`: the API server makes up its name only afterwards.
-pub fn review(cluster: &mut Cluster, kind: Kind, object: &mut Value, generated: bool) {
-    let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
-    let concerned = match kind {
-        Kind::Pod => is_enabled(cluster, &namespace),
-        Kind::Node => true,
-        _ => false,
-    };
-    if !cluster.admission.installed || !concerned {
-        return;
+/// Changes a new object as our admission would, or refuses it. `generated`: the API server makes up its name only afterwards.
+pub fn review(cluster: &mut Cluster, kind: Kind, object: &mut Value, generated: bool) -> Result<(), Refusal> {
+    if !cluster.admission.installed {
+        return Ok(());
     }
-    if kind == Kind::Pod {
+    let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+    // One after the other, as the API server calls them: in the order of the names of their configurations.
+    for asked in [Asked::Launch, Asked::Sequences] {
+        let concerned = match (asked, kind) {
+            (Asked::Launch, Kind::Pod) => asks_for_order(object),
+            (Asked::Sequences, Kind::Pod) => is_enabled(cluster, &namespace),
+            (Asked::Sequences, Kind::Node) => true,
+            _ => false,
+        };
+        if concerned {
+            ask(cluster, asked, kind, &namespace, object, generated)?;
+        }
+    }
+    Ok(())
+}
+
+fn ask(
+    cluster: &mut Cluster,
+    asked: Asked,
+    kind: Kind,
+    namespace: &str,
+    object: &mut Value,
+    generated: bool,
+) -> Result<(), Refusal> {
+    if kind == Kind::Pod && asked == Asked::Sequences {
         cluster.refresh_roster();
     }
     let mut seen = object.clone();
-    if let (true, Some(metadata)) = (generated, seen["metadata"].as_object_mut()) {
+    // A name that the first one has chosen is there for the second one.
+    if let (true, Some(metadata)) = (generated && !is_ordered(object), seen["metadata"].as_object_mut()) {
         metadata.remove("name");
     }
     let request = json!({
@@ -47,10 +69,23 @@ pub fn review(cluster: &mut Cluster, kind: Kind, object: &mut Value, generated: 
             "resource": { "group": kind.info().group, "version": kind.info().version, "resource": kind.info().plural },
         },
     });
-    let answer = rollcall_webhook::review(&request, &cluster.admission.roster);
-    let Some(encoded) = answer["response"]["patch"].as_str() else { return };
-    let patch = STANDARD.decode(encoded).expect("our own answer is base64");
-    patch::apply(Style::Json, object, &patch).expect("our own patch fits what it was made for");
+    let answer = rollcall_webhook::review(asked, &request, &cluster.admission.roster);
+    let response = &answer["response"];
+    if response["allowed"] == false {
+        let message = response["status"]["message"].as_str().unwrap_or_default();
+        return Err(Refusal::denied(names::LAUNCH_WEBHOOK, message));
+    }
+    if let Some(encoded) = response["patch"].as_str() {
+        let patch = STANDARD.decode(encoded).expect("our own answer is base64");
+        patch::apply(Style::Json, object, &patch).expect("our own patch fits what it was made for");
+    }
+    Ok(())
+}
+
+/// Whether the order of containers was reviewed.
+fn is_ordered(pod: &Value) -> bool {
+    let gates = pod["spec"]["schedulingGates"].as_array();
+    gates.into_iter().flatten().any(|gate| gate["name"] == names::LAUNCH_GATE)
 }
 
 /// As the policies and the webhook are bound: only where somebody asked for it.

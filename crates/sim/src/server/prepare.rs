@@ -20,7 +20,7 @@ pub fn created(
         Kind::PriorityClass => admit_class(cluster, object)?,
         _ => {
             defaults::admit(kind, object);
-            admission::review(cluster, kind, object, generated);
+            admission::review(cluster, kind, object, generated)?;
         }
     }
     defaults::initial_status(kind, object);
@@ -55,7 +55,7 @@ fn admit_pod(cluster: &mut Cluster, pod: &mut Value, generated: bool) -> Result<
         .collect();
     let context = PodAdmissionContext { classes: &classes, accounts: Some(&accounts), suffix: &suffix };
     defaults::admit_pod(pod, &context)?;
-    admission::review(cluster, Kind::Pod, pod, generated);
+    admission::review(cluster, Kind::Pod, pod, generated)?;
     quota::admit(cluster, pod)
 }
 

@@ -170,6 +170,12 @@ impl Refusal {
         }
     }
 
+    /// By a webhook.
+    pub fn denied(webhook: &str, why: &str) -> Refusal {
+        let message = format!("admission webhook \"{webhook}\" denied the request: {why}");
+        Refusal { code: 422, reason: "Invalid", message, details: Value::Null }
+    }
+
     pub fn bad_request(message: impl Into<String>) -> Refusal {
         Refusal { code: 400, reason: "BadRequest", message: message.into(), details: Value::Null }
     }

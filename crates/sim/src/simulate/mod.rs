@@ -29,6 +29,7 @@ use crate::server::Shared;
 use crate::store::Author;
 use anyhow::Result;
 use jiff::Timestamp;
+use rollcall_api::launch::asks_for_order;
 use rollcall_api::names;
 use rollcall_controller::Config;
 use rollcall_controller::clock::Clock;
@@ -69,7 +70,7 @@ fn block_on_virtual_time(run: impl Future<Output = Result<Report>>) -> Result<Re
 }
 
 /// Whether the controller runs in Full mode, with its admission: when a sequence goes by nodes, or a namespace wants its pods
-/// to be given their gates.
+/// to be given their gates, or containers are to start in order.
 fn needs_full_mode(plan: &Plan) -> bool {
     let by_nodes =
         |object: &Value| object["kind"] == names::SEQUENCE_KIND && object["spec"]["scope"] == "Node";
@@ -82,7 +83,11 @@ fn needs_full_mode(plan: &Plan) -> bool {
         _ => None,
     });
     let all = plan.objects.iter().chain(later.flatten());
-    all.into_iter().any(|given| by_nodes(&given.value) || enabled(&given.value))
+    all.into_iter().any(|given| {
+        let pods = ["", "/spec/template", "/spec/jobTemplate/spec/template"];
+        let mut pods = pods.iter().filter_map(|place| given.value.pointer(place));
+        by_nodes(&given.value) || enabled(&given.value) || pods.any(asks_for_order)
+    })
 }
 
 async fn run(plan: Plan, callback: Option<SnapshotCallback<'_>>) -> Result<Report> {

@@ -8,8 +8,8 @@ use super::make::{Pair, make};
 use super::plan::{Held, Step, Terms, step};
 use super::read::{may_replace, trusts_newest};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use futures::StreamExt;
 use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
 use kube::Client;
 use kube::core::WatchEvent;
@@ -36,6 +36,8 @@ const WATCH: Duration = Duration::from_secs(290);
 const SILENCE: Duration = Duration::from_secs(300);
 
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+/// Whoever installs only one of them lets us see only that one.
+const OURS: [&str; 2] = [names::WEBHOOK_CONFIGURATION, names::LAUNCH_CONFIGURATION];
 
 pub struct Keeper {
     pub client: Client,
@@ -97,9 +99,23 @@ struct ClientConfig {
 /// What there is, and from where to watch it.
 struct Seen {
     secret: Option<Secret>,
-    configuration: Option<Configuration>,
     secrets_at: String,
-    configurations_at: String,
+    configurations: Vec<SeenConfiguration>,
+    /// Those that we may not see.
+    hidden: Vec<&'static str>,
+}
+
+struct SeenConfiguration {
+    name: &'static str,
+    /// Nothing if it is not installed.
+    there: Option<Configuration>,
+    at: String,
+}
+
+impl Seen {
+    fn installed(&self) -> impl Iterator<Item = (&'static str, &Configuration)> {
+        self.configurations.iter().filter_map(|seen| Some((seen.name, seen.there.as_ref()?)))
+    }
 }
 
 impl Keeper {
@@ -140,7 +156,8 @@ impl Keeper {
     async fn turn(&mut self) -> Result<(), Failure> {
         let seen = self.look().await?;
         self.said = None;
-        self.configured.send_replace(seen.configuration.is_some());
+        let is_configured = seen.installed().next().is_some();
+        self.configured.send_replace(is_configured);
         let held = seen
             .secret
             .as_ref()
@@ -149,13 +166,18 @@ impl Keeper {
         self.load(&held);
         let mut until = None;
         // Without a webhook that asks for them there is no need for certificates.
-        if let Some(configuration) = seen.configuration.as_ref().filter(|_| !self.dry_run) {
-            let trusted = configuration.webhooks.iter().all(|webhook| webhook.trusts(&held.authorities));
+        if is_configured && !self.dry_run {
+            let mut webhooks = seen.installed().flat_map(|(_, there)| &there.webhooks);
+            let trusted = webhooks.all(|webhook| webhook.trusts(&held.authorities));
             match step(&held, trusted, &self.terms, self.clock.now()) {
                 Step::Keep { until: at } => until = at,
                 step => return self.take(step, &held, seen.secret.as_ref()).await,
             }
-            if self.publish(configuration, &held).await? {
+            let mut published = false;
+            for (name, configuration) in seen.installed() {
+                published |= self.publish(name, configuration, &held).await?;
+            }
+            if published {
                 return Ok(());
             }
         }
@@ -164,25 +186,48 @@ impl Keeper {
 
     async fn look(&self) -> Result<Seen, Failure> {
         let secrets: List<Secret> =
-            client::get(&self.client, &with_query(&self.secrets(), &self.only(true))).await?;
-        let path = with_query(CONFIGURATIONS, &self.only(false));
-        let configurations: List<Configuration> = client::get(&self.client, &path).await?;
-        Ok(Seen {
-            secret: secrets.items.into_iter().next(),
-            configuration: configurations.items.into_iter().next(),
-            secrets_at: secrets.metadata.resource_version,
-            configurations_at: configurations.metadata.resource_version,
-        })
+            client::get(&self.client, &with_query(&self.secrets(), &only(names::WEBHOOK_SECRET))).await?;
+        let (mut configurations, mut hidden, mut forbidden) = (Vec::new(), Vec::new(), None);
+        for name in OURS {
+            match self.configuration(name).await {
+                Ok(seen) => configurations.push(seen),
+                Err(failure) if failure.code == Some(403) => {
+                    hidden.push(name);
+                    forbidden = Some(failure);
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        if let (true, Some(failure)) = (configurations.is_empty(), forbidden) {
+            return Err(failure);
+        }
+        let (secret, secrets_at) = (secrets.items.into_iter().next(), secrets.metadata.resource_version);
+        Ok(Seen { secret, secrets_at, configurations, hidden })
+    }
+
+    async fn configuration(&self, name: &'static str) -> Result<SeenConfiguration, Failure> {
+        let path = with_query(CONFIGURATIONS, &only(name));
+        let List { metadata, items }: List<Configuration> = client::get(&self.client, &path).await?;
+        Ok(SeenConfiguration { name, there: items.into_iter().next(), at: metadata.resource_version })
+    }
+
+    /// Until one of these configurations can be seen.
+    async fn becomes_visible(&self, hidden: &[&'static str]) {
+        if hidden.is_empty() {
+            return std::future::pending().await;
+        }
+        loop {
+            tokio::time::sleep(LONGEST_WAIT).await;
+            for name in hidden {
+                if self.configuration(name).await.is_ok() {
+                    return;
+                }
+            }
+        }
     }
 
     fn secrets(&self) -> String {
         format!("/api/v1/namespaces/{}/secrets", self.namespace)
-    }
-
-    /// By name, so that a permission for that name is enough.
-    fn only(&self, secret: bool) -> Vec<(&'static str, String)> {
-        let name = if secret { names::WEBHOOK_SECRET } else { names::WEBHOOK_CONFIGURATION };
-        vec![("fieldSelector", format!("metadata.name={name}"))]
     }
 
     /// Serves what the Secret holds. What cannot be served does not take the place of what can.
@@ -256,31 +301,37 @@ impl Keeper {
     }
 
     /// Writes the authorities into the webhooks that are to trust them; whether there was one to write.
-    async fn publish(&self, configuration: &Configuration, held: &Held) -> Result<bool, Failure> {
+    async fn publish(&self, name: &str, configuration: &Configuration, held: &Held) -> Result<bool, Failure> {
         let operations = publication(&configuration.webhooks, &held.authorities);
         if operations.is_empty() {
             return Ok(false);
         }
-        let path = format!("{CONFIGURATIONS}/{}", names::WEBHOOK_CONFIGURATION);
+        let path = format!("{CONFIGURATIONS}/{name}");
         let path = with_query(&path, &[("fieldManager", names::FIELD_MANAGER.to_owned())]);
         let body = Value::from(operations).to_string().into_bytes();
         let patch = request("PATCH", &path, Some(Style::Json.content_type()), body);
         client::send::<IgnoredAny>(&self.client, patch).await?;
-        tracing::info!(configuration = names::WEBHOOK_CONFIGURATION, "published the webhook's authorities");
+        tracing::info!(configuration = name, "published the webhook's authorities");
         Ok(true)
     }
 
     /// Until something changes, or until that time.
     async fn wait(&self, seen: Seen, until: Option<Timestamp>) -> Result<(), Failure> {
-        let mut secrets = self.open::<Secret>(&self.secrets(), true, &seen.secrets_at).await?;
-        let mut configurations =
-            self.open::<IgnoredObject>(CONFIGURATIONS, false, &seen.configurations_at).await?;
+        let secret = names::WEBHOOK_SECRET;
+        let mut secrets = self.open::<Secret>(&self.secrets(), secret, &seen.secrets_at).await?;
+        let mut configurations = Vec::new();
+        for SeenConfiguration { name, at, .. } in &seen.configurations {
+            configurations.push(self.open::<IgnoredObject>(CONFIGURATIONS, name, at).await?);
+        }
+        let any_configuration =
+            futures::future::select_all(configurations.iter_mut().map(|events| change(events).boxed()));
         let until =
             until.map_or_else(|| tokio::time::Instant::now() + SILENCE, |at| self.clock.instant_of(at));
         tokio::select! {
             biased;
             changed = change(&mut secrets) => changed,
-            changed = change(&mut configurations) => changed,
+            (changed, ..) = any_configuration => changed,
+            () = self.becomes_visible(&seen.hidden) => Ok(()),
             () = tokio::time::sleep_until(until) => Ok(()),
         }
     }
@@ -288,10 +339,10 @@ impl Keeper {
     async fn open<T: DeserializeOwned + Clone + Send + 'static>(
         &self,
         path: &str,
-        secret: bool,
+        name: &str,
         version: &str,
     ) -> Result<Events<T>, Failure> {
-        let mut query = self.only(secret);
+        let mut query = only(name);
         query.extend([
             ("watch", "true".to_owned()),
             ("allowWatchBookmarks", "true".to_owned()),
@@ -303,6 +354,11 @@ impl Keeper {
         let events = opened.map_err(|_| Failure::timeout(client::TIMEOUT))?.map_err(Failure::from)?;
         Ok(events.map(|event| event.map_err(Failure::from)).boxed())
     }
+}
+
+/// By name, so that a permission for that name is enough.
+fn only(name: &str) -> Vec<(&'static str, String)> {
+    vec![("fieldSelector", format!("metadata.name={name}"))]
 }
 
 type Events<T> = BoxStream<'static, Result<WatchEvent<T>, Failure>>;

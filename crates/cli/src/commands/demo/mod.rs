@@ -6,6 +6,8 @@ use super::simulate;
 use crate::cli::program;
 use crate::outcome::Outcome;
 use crate::output::{self, STRONG, styled};
+use crate::shown;
+use crate::shown::{Show as _, Shown};
 use anyhow::{Context, Result};
 use rollcall_sim::plan::Plan;
 use show::{Pace, Show};
@@ -51,7 +53,7 @@ fn speed(text: &str) -> Result<f64, String> {
 pub fn run(arguments: Arguments) -> Result<Outcome> {
     let Arguments { speed, fast, page, manifests } = arguments;
     if manifests {
-        output::data(SHOP)?;
+        output::document(SHOP)?;
         return Ok(Outcome::Done);
     }
     // First, so that nobody waits for a page that cannot be written.
@@ -62,7 +64,7 @@ pub fn run(arguments: Arguments) -> Result<Outcome> {
     let mut show = Show::new(pace);
     let report = rollcall_sim::simulate_for(plan()?, LOOK_EVERY, &mut |snapshot| show.update(snapshot))?;
     file.write_all(simulate::html(&report, "rollcall demo")?.as_bytes()).with_context(cannot)?;
-    output::data(&format!("\n{}", simulate::picture(&report, false)))?;
+    output::data(&shown!("\n{}", simulate::picture(&report, false)))?;
     let page = page.canonicalize().unwrap_or(page);
     output::data(&next_steps(&page.display().to_string()))?;
     Ok(simulate::outcome(&report))
@@ -80,18 +82,19 @@ fn plan() -> Result<Plan> {
     })
 }
 
-fn introduction(speed: f64, fast: bool) -> String {
+fn introduction(speed: f64, fast: bool) -> Shown {
     let pace = match (fast, speed == 1.0) {
-        (true, _) => "Its clock does not wait for anybody.".to_owned(),
-        (false, true) => "A second there is a second here; --fast skips the waiting.".to_owned(),
-        (false, false) => format!("{speed} seconds there are one second here."),
+        (true, _) => shown!("Its clock does not wait for anybody."),
+        (false, true) => shown!("A second there is a second here; --fast skips the waiting."),
+        (false, false) => shown!("{} seconds there are one second here.", speed),
     };
-    format!(
-        "A cluster of 3 nodes inside this process, the real controller, and a shop that has to start in order.\n{pace}\n\n"
+    shown!(
+        "A cluster of 3 nodes inside this process, the real controller, and a shop that has to start in order.\n{}\n\n",
+        pace
     )
 }
 
-fn next_steps(page: &str) -> String {
+fn next_steps(page: &str) -> Shown {
     let program = program();
     let next = [
         (format!("{program} demo --manifests > shop.yaml"), "what you have just seen"),
@@ -106,10 +109,10 @@ fn next_steps(page: &str) -> String {
         ),
     ];
     let width = next.iter().map(|(command, _)| command.len()).max().unwrap_or_default();
-    let mut text = format!("\nThe same as a page, with the reason for every wait: file://{page}\n");
-    text += &format!("\n{}\n", styled(STRONG, "Next:"));
+    let mut text = shown!("\nThe same as a page, with the reason for every wait: file://{}\n", page);
+    text += shown!("\n{}\n", styled(STRONG, "Next:"));
     for (command, what) in next {
-        text += &format!("  {command:<width$}   {what}\n");
+        text += shown!("  {}   {}\n", command.shown().padded(width), what);
     }
     text
 }

@@ -5,6 +5,7 @@ use crate::commands::status::screen::Screen;
 use crate::commands::status::view::View;
 use crate::load::Loaded;
 use crate::output::{BAD, Format, STRONG, styled};
+use crate::shown;
 use anyhow::Result;
 use rollcall_core::facts::{Pod, PodPhase};
 use rollcall_sim::Snapshot;
@@ -84,11 +85,11 @@ impl Show {
             pod_names: Vec::new(),
             gaps: Vec::new(),
         };
-        let head = styled(BAD, format!("{} has failed, and what comes after it waits. Why?", failed.name));
-        let command = styled(STRONG, format!("$ rollcall explain pod/{}", held.name));
+        let head = styled(BAD, shown!("{} has failed, and what comes after it waits. Why?", failed.name));
+        let command = styled(STRONG, shown!("$ rollcall explain pod/{}", held.name));
         let why =
             explain::pod(&loaded, &held.name, &CommandStyle::of_namespace(&loaded.namespace), snapshot.now)?;
-        self.screen.below(format!("\n{head}\n{command}\n{why}\n"))
+        self.screen.below(shown!("\n{}\n{}\n{}\n", head, command, why))
     }
 }
 

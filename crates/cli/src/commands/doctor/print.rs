@@ -2,6 +2,8 @@
 
 use super::finding::{Finding, Level, count};
 use crate::output::{BAD, BUSY, FAINT, GOOD, STRONG, styled};
+use crate::shown;
+use crate::shown::{Show, Shown};
 use anstyle::Style;
 use serde_json::{Value, json};
 
@@ -17,17 +19,18 @@ fn style(level: Level) -> Style {
     }
 }
 
-pub fn text(findings: &[Finding]) -> String {
-    let mut text = String::new();
+pub fn text(findings: &[Finding]) -> Shown {
+    let mut text = Shown::default();
     for Finding { level, check, text: what, fix } in findings {
-        let word = styled(style(*level), format!("{:<LEVEL$}", level.as_str()));
-        text += &format!("{word}  {:<CHECK$}  {what}\n", check.as_str());
+        let word = styled(style(*level), level.as_str().shown().padded(LEVEL));
+        text += shown!("{}  {}  {}\n", word, check.as_str().shown().padded(CHECK), what);
         // On a line of its own and never broken, to be copied.
         if let Some(fix) = fix {
-            text += &format!("{:LEVEL$}  {} {}\n", "", styled(FAINT, "fix:"), styled(STRONG, fix));
+            let indent = Shown::default().padded(LEVEL);
+            text += shown!("{}  {} {}\n", indent, styled(FAINT, "fix:"), styled(STRONG, fix));
         }
     }
-    text + &summary(findings) + "\n"
+    text + shown!("{}\n", summary(findings))
 }
 
 fn summary(findings: &[Finding]) -> String {

@@ -32,7 +32,7 @@ fn findings_of(breaks: &[Break]) -> String {
         how(&mut seen);
         let worth = findings(&seen).into_iter().filter(|finding| finding.level != Level::Ok);
         let lines = print::text(&worth.collect::<Vec<_>>());
-        text += &format!("# {name}\n{}\n", anstream::adapter::strip_str(&lines));
+        text += &format!("# {name}\n{}\n", lines.without_colours());
     }
     text
 }
@@ -54,7 +54,7 @@ fn what_is_as_it_should_be_is_ok() {
         let found = findings(&seen);
         assert_eq!(outcome(&found), Outcome::Done, "{name}: {found:#?}");
         assert!(found.iter().all(|finding| finding.level == Level::Ok), "{name}: {found:#?}");
-        text += &format!("# {name}\n{}\n", anstream::adapter::strip_str(&print::text(&found)));
+        text += &format!("# {name}\n{}\n", print::text(&found).without_colours());
     }
     insta::assert_snapshot!(text);
 }
@@ -422,6 +422,6 @@ fn what_may_not_be_seen_is_said() {
     seen.notes = Fetched::Forbidden(not_allowed("list configmaps"));
     let found = findings(&seen);
     assert_eq!(outcome(&found), Outcome::Impossible);
-    let text = anstream::adapter::strip_str(&print::text(&found)).to_string();
+    let text = print::text(&found).without_colours();
     insta::assert_snapshot!(text);
 }

@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 
 /// Pods that are asked about at most: each costs a request.
 const PODS: usize = 5;
+/// Characters of a message. It may be the output of a program in a container, 10 KiB of it: what matters stands in front.
+const MESSAGE: usize = 200;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -47,7 +49,18 @@ impl Event {
     fn line(&self, now: Timestamp) -> String {
         let ago = self.at().map_or(String::new(), |at| format!(" {} ago", elapsed(at, now)));
         let (reason, message) = (self.reason.as_deref(), self.message.as_deref());
-        format!("event{ago}: {}: {}", reason.unwrap_or("Warning"), message.unwrap_or_default().trim())
+        format!(
+            "event{ago}: {}: {}",
+            reason.unwrap_or("Warning"),
+            shortened(message.unwrap_or_default().trim())
+        )
+    }
+}
+
+fn shortened(message: &str) -> String {
+    match message.char_indices().nth(MESSAGE) {
+        Some((end, _)) => format!("{}…", &message[..end]),
+        None => message.to_owned(),
     }
 }
 
@@ -125,5 +138,11 @@ mod tests {
         let last = last_warning(&events, Uid::new("u1")).expect("a warning");
         assert_eq!(last.line(now), "event 12s ago: Unhealthy: Readiness probe failed");
         assert!(last_warning(&events, Uid::new("u3")).is_none());
+    }
+
+    #[test]
+    fn a_message_is_not_longer_than_is_read() {
+        assert_eq!(shortened(&"é".repeat(MESSAGE)), "é".repeat(MESSAGE));
+        assert_eq!(shortened(&"é".repeat(MESSAGE + 1)), "é".repeat(MESSAGE) + "…");
     }
 }

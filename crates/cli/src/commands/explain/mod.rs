@@ -2,6 +2,7 @@
 
 mod agent;
 mod events;
+mod launch;
 mod node;
 mod render;
 
@@ -11,6 +12,7 @@ use crate::connect::{Connection, REQUEST_TIMEOUT};
 use crate::load::{Loaded, Sequences, load};
 use crate::outcome::Outcome;
 use crate::output::{self, Format};
+use crate::shown::Shown;
 pub use agent::containers;
 use anyhow::{Context, Result, anyhow};
 use jiff::Timestamp;
@@ -50,9 +52,11 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     };
     let (loaded, line) = match target {
         Target::Pod(name) => {
-            let loaded = load(&connection, &connection.namespace, &sequences).await?;
-            let pod = loaded.pod(&name)?;
-            let line = agent::instead_of(explain_pod(&loaded.index, pod, now), waits);
+            let mut loaded = load(&connection, &connection.namespace, &sequences).await?;
+            launch::look(&connection, &mut loaded, &name).await?;
+            let mut line = explain_pod(&loaded.index, loaded.pod(&name)?, now);
+            line.below.extend(launch::unordered(&connection, &loaded, &name).await?);
+            let line = agent::instead_of(line, waits);
             (loaded, line)
         }
         Target::Sequence(name) => {
@@ -79,7 +83,7 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
 }
 
 /// Why a pod waits, as a person reads it.
-pub fn pod(loaded: &Loaded, name: &str, style: &CommandStyle, now: Timestamp) -> Result<String> {
+pub fn pod(loaded: &Loaded, name: &str, style: &CommandStyle, now: Timestamp) -> Result<Shown> {
     let line = explain_pod(&loaded.index, loaded.pod(name)?, now);
     Ok(render::text(&Node::new(line, style)))
 }

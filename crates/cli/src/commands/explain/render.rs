@@ -2,6 +2,8 @@
 
 use super::node::Node;
 use crate::output::{FAINT, STRONG, styled};
+use crate::shown;
+use crate::shown::Shown;
 
 /// Hints shown at most: the first ones concern what has to happen first.
 const HINTS: usize = 4;
@@ -9,20 +11,20 @@ const HINTS: usize = 4;
 const WIDTH: usize = 110;
 const BETWEEN: &str = "   ·   ";
 
-pub fn text(node: &Node) -> String {
-    let mut text = styled(STRONG, &node.text) + "\n";
+pub fn text(node: &Node) -> Shown {
+    let mut text = shown!("{}\n", styled(STRONG, &node.text));
     branches(node, "", &mut text);
     for line in hints(node) {
-        text += &format!("{} {line}\n", styled(FAINT, "hint:"));
+        text += shown!("{} {}\n", styled(FAINT, "hint:"), line);
     }
     text
 }
 
-fn branches(node: &Node, indent: &str, text: &mut String) {
+fn branches(node: &Node, indent: &str, text: &mut Shown) {
     for (position, child) in node.below.iter().enumerate() {
         let last = position + 1 == node.below.len();
         let (branch, further) = if last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
-        *text += &format!("{indent}{branch}{}\n", child.text);
+        *text += shown!("{}{}{}\n", indent, branch, child.text);
         branches(child, &format!("{indent}{further}"), text);
     }
 }
@@ -85,7 +87,7 @@ mod tests {
     fn of_pod(loaded: &Loaded, name: &str, style: &CommandStyle) -> String {
         let pod = loaded.index.cluster.pod_named("default", name).expect(name);
         let node = Node::new(explain_pod(&loaded.index, pod, testing::now()), style);
-        anstream::adapter::strip_str(&text(&node)).to_string()
+        text(&node).without_colours()
     }
 
     #[test]
@@ -122,7 +124,7 @@ mod tests {
         let entry = loaded.index.sequences.get(uid).expect("the shop");
         let line = explain_sequence(loaded.index.facts(), entry, testing::now());
         let node = Node::new(line, &CommandStyle::of_namespace("default"));
-        insta::assert_snapshot!(anstream::adapter::strip_str(&text(&node)).to_string());
+        insta::assert_snapshot!(text(&node).without_colours());
         insta::assert_snapshot!(json!(node)["below"][1].to_string());
     }
 }

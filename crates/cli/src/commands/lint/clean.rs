@@ -1,8 +1,8 @@
 //! What files say, made fit for a terminal: the one place that this command does it in.
 
-use crate::commands::simulate::text::words;
+use crate::shown::Shown;
 
-/// Control characters made visible.
+/// One line, with control characters made visible.
 pub fn clean(text: &str) -> String {
-    words::plain(text)
+    Shown::cleaned(text).as_str().to_owned()
 }

@@ -25,6 +25,7 @@ use super::simulate::sources;
 use crate::cli::{Access, InNamespace};
 use crate::outcome::Outcome;
 use crate::output as console;
+use crate::shown::Shown;
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use judge::Judgement;
@@ -87,7 +88,7 @@ enum Format {
 pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     let Arguments { files, strict, allow, explain, live, output, place } = arguments;
     if let Some(code) = explain {
-        console::data(&explain::text(allow::known(&code)?))?;
+        console::data(&Shown::drawing(&explain::text(allow::known(&code)?)))?;
         return Ok(Outcome::Done);
     }
     let allowed: BTreeSet<&'static str> =
@@ -107,12 +108,12 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
 
 fn judge(manifests: &Manifests, allowed: &BTreeSet<&'static str>, format: Format) -> Result<Judgement> {
     let judgement = Judgement::of(manifests, allowed);
-    judgement.notes.iter().for_each(console::note);
+    judgement.notes.iter().for_each(|note| console::note(note.as_str()));
     match format {
-        Format::Text => console::data(&output::text::text(manifests, &judgement))?,
+        Format::Text => console::data(&Shown::drawing(&output::text::text(manifests, &judgement)))?,
         Format::Json => console::json(&output::json::report(&judgement))?,
         Format::Sarif => console::json(&output::sarif::log(&judgement))?,
-        Format::Github => console::data(&output::github::text(&judgement))?,
+        Format::Github => console::document(&output::github::text(&judgement))?,
     }
     Ok(judgement)
 }

@@ -3,7 +3,7 @@
 use crate::connect::Connection;
 use crate::load::{self, has_code};
 use crate::outcome::Outcome;
-use crate::{cli, output, similar};
+use crate::{cli, output, shown, similar};
 use anyhow::{Result, anyhow, bail};
 use kube::api::{Patch, PatchParams};
 use kube::core::Request;
@@ -27,8 +27,9 @@ pub async fn open(connection: &Connection, name: &str, groups: &[String]) -> Res
         let open = &facts.opened_by_hand;
         let new: Vec<&Arc<str>> = wanted.iter().filter(|title| !open.contains(*title)).collect();
         if new.is_empty() {
-            output::data(&format!(
-                "podsequence/{name} unchanged: {} opened by hand before\n",
+            output::data(&shown!(
+                "podsequence/{} unchanged: {} opened by hand before\n",
+                name,
                 list(&wanted)
             ))?;
             return Ok(Outcome::Done);
@@ -37,7 +38,7 @@ pub async fn open(connection: &Connection, name: &str, groups: &[String]) -> Res
         match write(connection, &object, &all).await {
             Ok(()) => {
                 let new = new.into_iter().cloned().collect();
-                output::data(&format!("podsequence/{name} opened by hand: {}\n", list(&new)))?;
+                output::data(&shown!("podsequence/{} opened by hand: {}\n", name, list(&new)))?;
                 return Ok(Outcome::Done);
             }
             Err(error) if has_code(&error, 409) => {}

@@ -3,7 +3,7 @@
 use crate::connect::Connection;
 use crate::load::{Loaded, Sequences, has_code, load_pod};
 use crate::outcome::Outcome;
-use crate::{cli, output};
+use crate::{cli, output, shown};
 use anyhow::{Result, anyhow, bail};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::api::{Api, Patch, PatchParams, PostParams};
@@ -58,7 +58,7 @@ pub async fn release(
             return Err(connection.explained(error, &format!("patch pod {name} in namespace {namespace}")));
         }
     }
-    output::data(&format!("pod/{name} released by {who} ({})\n", list(&gates)))?;
+    output::data(&shown!("pod/{} released by {} ({})\n", name, who, list(&gates)))?;
     let left: Vec<Arc<str>> = pod.gates.iter().filter(|gate| !gates.contains(gate)).cloned().collect();
     if !left.is_empty() {
         output::note(format!("other gates still hold it: {}", list(&left)));

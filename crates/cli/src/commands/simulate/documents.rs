@@ -3,8 +3,11 @@
 //! JSON is read as what it also is, YAML: so both get the same checks and the same messages.
 
 use super::source_spans::{PathSegment, SourceSpan, SourceSpans};
+use crate::output::DrawnError;
+use crate::shown;
+use crate::shown::Show;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use rollcall_sim::plan::{Given, Origin};
 use serde_json::Value;
 use serde_saphyr::budget::BudgetBreach;
@@ -122,16 +125,18 @@ impl Source<'_> {
     /// As compilers show it: what, where, the line, what was expected.
     fn problem(&self, problem: Problem) -> anyhow::Error {
         let Problem { what, expected, place, help } = problem;
+        // The library takes care of the text of the source, and of nothing else.
+        let (file, expected) = (self.file.shown(), expected.shown());
         let document = document_number(self.text, place.line);
-        let title = format!("{what} (document {document} of {})", self.file);
-        let annotation = AnnotationKind::Primary.span(place.range).label(expected);
-        let snippet = Snippet::source(self.text).path(self.file).annotation(annotation);
-        let group = Level::ERROR.no_name().primary_title(title).element(snippet);
+        let title = shown!("{} (document {} of {})", what, document, file);
+        let annotation = AnnotationKind::Primary.span(place.range).label(expected.as_str());
+        let snippet = Snippet::source(self.text).path(file.as_str()).annotation(annotation);
+        let group = Level::ERROR.no_name().primary_title(title.as_str()).element(snippet);
         let group = match help {
             Some(help) => group.element(Level::HELP.with_name("hint").message(help)),
             None => group,
         };
-        anyhow!("{}", Renderer::styled().render(&[group]))
+        DrawnError(Renderer::styled().render(&[group])).into()
     }
 
     /// What the parser says, in words for somebody who does not know the parser.

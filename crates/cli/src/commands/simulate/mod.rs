@@ -9,13 +9,14 @@ pub mod source_spans;
 pub mod sources;
 #[cfg(test)]
 mod testing;
-pub mod text;
+mod text;
 
 pub use documents::objects;
 pub use page::html;
 
 use crate::outcome::Outcome;
 use crate::output;
+use crate::shown::Shown;
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use rollcall_sim::plan::{Fail, NodePool, Plan, ReadyAfter};
@@ -104,13 +105,13 @@ fn plan(arguments: Arguments) -> Result<Plan> {
 fn show(report: &Report, title: &str, format: Format, all_pods: bool) -> Result<()> {
     match format {
         Format::Json => output::json(report),
-        Format::Html => output::data(&html(report, title)?),
+        Format::Html => output::document(&html(report, title)?),
         Format::Text => output::data(&picture(report, all_pods)),
     }
 }
 
 /// The run in characters, as wide as the terminal.
-pub fn picture(report: &Report, all_pods: bool) -> String {
+pub fn picture(report: &Report, all_pods: bool) -> Shown {
     let room = text::Room { width: output::width().unwrap_or(text::USUAL_WIDTH), all_pods };
     text::text(report, room)
 }

@@ -3,6 +3,8 @@
 use super::tree::{self, Style};
 use super::view::View;
 use crate::output::{self, Format};
+use crate::shown;
+use crate::shown::Shown;
 use anyhow::Result;
 use jiff::Timestamp;
 use rollcall_api::sequence::{GroupStatus, Phase};
@@ -16,16 +18,16 @@ pub struct Screen {
     format: Format,
     terminal: bool,
     /// What is drawn, to be drawn over.
-    drawn: String,
+    drawn: Shown,
     last: Option<View>,
     /// What stands below the sequence.
-    below: String,
+    below: Shown,
 }
 
 impl Screen {
     pub fn new(format: Format) -> Screen {
         let terminal = std::io::stdout().is_terminal();
-        Screen { format, terminal, drawn: String::new(), last: None, below: String::new() }
+        Screen { format, terminal, drawn: Shown::default(), last: None, below: Shown::default() }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -37,7 +39,7 @@ impl Screen {
             return Ok(());
         }
         match (self.format, self.terminal) {
-            (Format::Json, _) => output::data(&(serde_json::to_string(&view)? + "\n"))?,
+            (Format::Json, _) => output::json_line(&view)?,
             (Format::Text, true) => self.draw(&view, now)?,
             (Format::Text, false) => output::data(&changes(self.last.as_ref(), &view, now))?,
         }
@@ -54,7 +56,7 @@ impl Screen {
     }
 
     /// What is to stand below the sequence from the next drawing on; in a log it is said when it is first there.
-    pub fn below(&mut self, text: String) -> Result<()> {
+    pub fn below(&mut self, text: Shown) -> Result<()> {
         if !self.terminal && self.below.is_empty() {
             output::data(&text)?;
         }
@@ -64,41 +66,39 @@ impl Screen {
 
     /// Leaves what is drawn where it is, and goes on below it.
     pub fn keep(&mut self) -> Result<()> {
-        (self.drawn, self.below) = (String::new(), String::new());
-        if self.terminal { output::data("\n") } else { Ok(()) }
+        (self.drawn, self.below) = (Shown::default(), Shown::default());
+        if self.terminal { output::data(&Shown::own("\n")) } else { Ok(()) }
     }
 
     fn draw(&mut self, view: &View, now: Timestamp) -> Result<()> {
-        let text = tree::text(view, Style { bars: true, rows: ROWS }, now) + &self.below;
+        let text = tree::text(view, Style { bars: true, rows: ROWS }, now) + self.below.clone();
         if text == self.drawn {
             return Ok(());
         }
-        let lines = self.drawn.lines().count();
-        let up = if lines > 0 { format!("\x1b[{lines}A") } else { String::new() };
-        // Wrapping off meanwhile: a line that wraps would be two, and the way up one short.
-        let frame = format!("{up}\x1b[J\x1b[?7l{text}\x1b[?7h");
+        let lines = self.drawn.as_str().lines().count();
         self.drawn = text;
-        output::terminal(&frame)
+        output::draw_over(lines, &self.drawn)
     }
 }
 
 /// What is new, in lines that make sense in a log.
-fn changes(before: Option<&View>, view: &View, now: Timestamp) -> String {
+fn changes(before: Option<&View>, view: &View, now: Timestamp) -> Shown {
     let state = |view: &View| (view.status.phase, view.status.message.clone());
-    let mut text = String::new();
+    let mut text = Shown::default();
     let known: BTreeMap<&str, &GroupStatus> = before
         .map(|before| before.status.groups.iter().map(|group| (group.name.as_str(), group)).collect())
         .unwrap_or_default();
     for group in &view.status.groups {
         let shown = |group: &GroupStatus| (group.state, group.arrived, group.expected);
         if known.get(group.name.as_str()).map(|known| shown(known)) != Some(shown(group)) {
-            text += &format!("{}: {}\n", view.name, tree::line(group, 0, false, now));
+            text += shown!("{}: {}\n", view.name, tree::line(group, 0, false, now));
         }
     }
     if before.map(state) != Some(state(view)) {
         let phase = view.status.phase.map_or("no status yet", Phase::as_str);
         let message = view.status.message.as_deref().filter(|message| !message.is_empty());
-        text += &format!("{}: {phase}{}\n", view.name, message.map_or(String::new(), |m| format!(": {m}")));
+        let message = message.map_or(String::new(), |message| format!(": {message}"));
+        text += shown!("{}: {}{}\n", view.name, phase, message);
     }
     text
 }
@@ -118,14 +118,9 @@ mod tests {
         next["status"]["groups"][1]["completedAt"] = "2026-11-15T23:00:40.000Z".into();
         next["status"]["message"] = "waiting for 1 of 1 pods of \"Frontend Layer\"".into();
         let next = view(next);
-        let plain = |text: String| anstream::adapter::strip_str(&text).to_string();
-        let log = [
-            "first:",
-            &changes(None, &before, testing::now()),
-            "then:",
-            &changes(Some(&before), &next, testing::now()),
-        ];
-        insta::assert_snapshot!(plain(log.join("\n")));
-        assert_eq!(changes(Some(&next), &next, testing::now()), "");
+        let changes = |before, next| changes(before, next, testing::now()).without_colours();
+        let log = ["first:", &changes(None, &before), "then:", &changes(Some(&before), &next)];
+        insta::assert_snapshot!(log.join("\n"));
+        assert_eq!(changes(Some(&next), &next), "");
     }
 }

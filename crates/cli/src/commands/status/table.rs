@@ -2,9 +2,10 @@
 
 use super::view::View;
 use crate::output::{age, table};
+use crate::shown::Shown;
 use jiff::Timestamp;
 
-pub fn text(views: &[View], all_namespaces: bool, now: Timestamp) -> String {
+pub fn text(views: &[View], all_namespaces: bool, now: Timestamp) -> Shown {
     let mut head = vec!["NAME", "PHASE", "GROUP", "READY", "AGE"];
     if all_namespaces {
         head.insert(0, "NAMESPACE");
@@ -36,12 +37,12 @@ mod tests {
     #[test]
     fn as_kubectl_prints_it() {
         let views = [testing::shop_in_progress(), testing::shop()].map(|o| View::new(&testing::sequence(o)));
-        insta::assert_snapshot!(text(&views, false, testing::now()), @r"
+        insta::assert_snapshot!(text(&views, false, testing::now()).as_str(), @r"
         NAME   PHASE        GROUP                   READY   AGE
         shop   InProgress   2/3 Application Layer   1/2     41s
         shop                                                41s
         ");
-        insta::assert_snapshot!(text(&views[..1], true, testing::now()), @r"
+        insta::assert_snapshot!(text(&views[..1], true, testing::now()).as_str(), @r"
         NAMESPACE   NAME   PHASE        GROUP                   READY   AGE
         default     shop   InProgress   2/3 Application Layer   1/2     41s
         ");

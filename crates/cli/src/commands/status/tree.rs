@@ -2,6 +2,8 @@
 
 use super::view::View;
 use crate::output::{BAD, BUSY, FAINT, GOOD, STRONG, styled};
+use crate::shown;
+use crate::shown::{Show, Shown};
 use jiff::Timestamp;
 use rollcall_api::sequence::{BlockedBy, GroupState, GroupStatus, NodeCounts, NodeSequenceStatus, Phase};
 use rollcall_core::line::{elapsed, human};
@@ -21,56 +23,54 @@ pub struct Style {
     pub rows: usize,
 }
 
-pub fn text(view: &View, style: Style, now: Timestamp) -> String {
+pub fn text(view: &View, style: Style, now: Timestamp) -> Shown {
     let status = &view.status;
     let phase = match status.phase {
         Some(Phase::Completed) => styled(GOOD, view.phase()),
         Some(Phase::Failed) => styled(BAD, view.phase()),
         Some(Phase::Pending | Phase::InProgress) => styled(BUSY, view.phase()),
-        None => "no status yet".into(),
+        None => shown!("no status yet"),
     };
     let message = status.message.as_ref().filter(|text| !text.is_empty());
     let message = message.map_or(String::new(), |message| format!(": {message}"));
-    let mut text = format!("{}  {phase}{message}\n", styled(STRONG, &view.name));
+    let mut text = shown!("{}  {}{}\n", styled(STRONG, &view.name), phase, message);
     let nodes =
         status.nodes.as_ref().map(|nodes| nodes_below(nodes, &status.node_status)).unwrap_or_default();
     let (before, shown, after) = window(&status.groups, style.rows);
     if before > 0 {
-        text += &format!("├─ … {before} complete before\n");
+        text += shown!("├─ … {} complete before\n", before);
     }
-    let width = shown.iter().map(|group| group.name.chars().count()).max().unwrap_or_default();
+    let width = shown.iter().map(|group| group.name.shown().width()).max().unwrap_or_default();
     for (position, group) in shown.iter().enumerate() {
         let last = position + 1 == shown.len() && after == 0 && nodes.is_empty();
         let (branch, further) = if last { ("└─", "   ") } else { ("├─", "│  ") };
-        text += &format!("{branch} {}\n", line(group, width, style.bars, now));
+        text += shown!("{} {}\n", branch, line(group, width, style.bars, now));
         let blockers = status.blocked_by.iter().filter(|blocker| blocker.group == group.name);
-        text += &blockers_below(&blockers.collect::<Vec<_>>(), further, now);
+        text += blockers_below(&blockers.collect::<Vec<_>>(), further, now);
     }
     if after > 0 {
         let branch = if nodes.is_empty() { "└─" } else { "├─" };
-        text += &format!("{branch} … {after} more after\n");
+        text += shown!("{} … {} more after\n", branch, after);
     }
-    text + &nodes
+    text + nodes
 }
 
 /// How many nodes are complete, and what the first others wait for.
-fn nodes_below(counts: &NodeCounts, listed: &[NodeSequenceStatus]) -> String {
+fn nodes_below(counts: &NodeCounts, listed: &[NodeSequenceStatus]) -> Shown {
     let NodeCounts { total, complete, waiting } = counts;
-    let mut text = format!("└─ {complete} of {total} nodes are complete\n");
-    let others = listed.iter().filter(|node| node.phase != Some(Phase::Completed)).take(NODES);
-    for node in others.clone() {
+    let mut text = shown!("└─ {} of {} nodes are complete\n", complete, total);
+    let others = listed.iter().filter(|node| node.phase != Some(Phase::Completed));
+    let others: Vec<&NodeSequenceStatus> = others.take(NODES).collect();
+    let more = (*waiting as usize).saturating_sub(others.len());
+    for (position, node) in others.iter().enumerate() {
+        let branch = if position + 1 == others.len() && more == 0 { "└─" } else { "├─" };
         let message = node.message.as_ref().map_or(String::new(), |message| format!(": {message}"));
-        text += &format!("   ├─ {}{message}\n", node.node_name);
+        text += shown!("   {} {}{}\n", branch, node.node_name, message);
     }
-    let more = *waiting as usize - others.count().min(*waiting as usize);
     if more > 0 {
-        text += &format!("   └─ … {more} more\n");
+        text += shown!("   └─ … {} more\n", more);
     }
-    // The last branch ends.
-    match text.rfind("   ├─ ").filter(|_| more == 0) {
-        Some(at) => text[..at].to_owned() + "   └─ " + &text[at + "   ├─ ".len()..],
-        None => text,
-    }
+    text
 }
 
 /// The groups around the first that is not complete, and how many are left out on both sides.
@@ -83,44 +83,45 @@ fn window(groups: &[GroupStatus], rows: usize) -> (usize, &[GroupStatus], usize)
     (start, &groups[start..start + rows], groups.len() - start - rows)
 }
 
-fn blockers_below(blockers: &[&BlockedBy], indent: &str, now: Timestamp) -> String {
-    let mut text = String::new();
+fn blockers_below(blockers: &[&BlockedBy], indent: &str, now: Timestamp) -> Shown {
+    let mut text = Shown::default();
     for (position, blocker) in blockers.iter().enumerate() {
         let branch = if position + 1 == blockers.len() { "└─" } else { "├─" };
         // What the API server said of the first one stands in the message above.
         let BlockedBy { group: _, pod, reason, message: _, since } = blocker;
         let pod = pod.as_ref().map_or(String::new(), |pod| format!("{pod}: "));
         let since = since.map_or(String::new(), |since| format!(" for {}", elapsed(since.get(), now)));
-        text += &format!("{indent}{branch} {pod}{reason}{since}\n");
+        text += shown!("{}{} {}{}{}\n", indent, branch, pod, reason, since);
     }
     text
 }
 
 /// One group: how many of how many, and since when.
-pub fn line(group: &GroupStatus, width: usize, bars: bool, now: Timestamp) -> String {
+pub fn line(group: &GroupStatus, width: usize, bars: bool, now: Timestamp) -> Shown {
     let arrived = group.arrived.unwrap_or_default();
     let expected = group.expected.map_or("?".into(), |expected| expected.to_string());
     let bar = if bars { format!("{}  ", bar(group)) } else { String::new() };
-    let name = &group.name;
-    format!("{name:<width$}  {bar}{arrived}/{expected}  {}", state(group, now))
+    let name = group.name.shown().padded(width);
+    shown!("{}  {}{}/{}  {}", name, bar, arrived, expected, state(group, now))
 }
 
-fn state(group: &GroupStatus, now: Timestamp) -> String {
+fn state(group: &GroupStatus, now: Timestamp) -> Shown {
     let opened = group.opened_at.map(|at| at.get());
     let open_for = opened.map_or(String::new(), |at| format!(" for {}", elapsed(at, now)));
     let state = match group.state {
         GroupState::Waiting => styled(FAINT, "waits"),
-        GroupState::Open => styled(BUSY, "open") + &open_for,
+        GroupState::Open => shown!("{}{}", styled(BUSY, "open"), open_for),
         GroupState::TimedOut => {
-            styled(BAD, "timed out") + &opened.map_or(String::new(), |_| format!(", open{open_for}"))
+            let open = opened.map_or(String::new(), |_| format!(", open{open_for}"));
+            shown!("{}{}", styled(BAD, "timed out"), open)
         }
         GroupState::Complete => {
             let times = opened.zip(group.completed_at);
             let took = times.map_or(String::new(), |(from, to)| format!(" after {}", took(from, to.get())));
-            styled(GOOD, "complete") + &took
+            shown!("{}{}", styled(GOOD, "complete"), took)
         }
     };
-    if group.opened_by_hand { state + ", opened by hand" } else { state }
+    if group.opened_by_hand { state + shown!(", opened by hand") } else { state }
 }
 
 /// How long something took, in tenths of a second: what is over can be told exactly.
@@ -149,8 +150,7 @@ mod tests {
     use serde_json::json;
 
     fn plain(object: serde_json::Value, style: Style) -> String {
-        let text = text(&View::new(&testing::sequence(object)), style, testing::now());
-        anstream::adapter::strip_str(&text).to_string()
+        text(&View::new(&testing::sequence(object)), style, testing::now()).without_colours()
     }
 
     #[test]

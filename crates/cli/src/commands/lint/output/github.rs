@@ -1,5 +1,6 @@
 //! Commands of GitHub Actions, which shows them beside the lines of a pull request.
 
+use super::super::clean::clean;
 use super::super::judge::{Judgement, Located};
 use super::super::rule::Severity;
 
@@ -15,7 +16,12 @@ fn line(Located { finding, place }: &Located) -> String {
     };
     let place = match place {
         Some(place) => {
-            format!("file={},line={},col={},", property(&place.file), place.span.line, place.span.column)
+            format!(
+                "file={},line={},col={},",
+                property(&clean(&place.file)),
+                place.span.line,
+                place.span.column
+            )
         }
         None => String::new(),
     };

@@ -10,6 +10,8 @@ use rollcall_sim::kinds::Kind;
 pub struct Template<'a> {
     pub object: &'a Object,
     pub kind: Kind,
+    /// A pod, or what pods are made from.
+    pub pod: Field<'a>,
     pub metadata: Field<'a>,
     pub spec: Field<'a>,
     pub labels: Labels,
@@ -43,7 +45,7 @@ impl<'a> Template<'a> {
         let metadata = pod.get("metadata");
         let labels = metadata.value["labels"].as_object().into_iter().flatten();
         let labels = labels.map(|(key, value)| (key, value.as_str().unwrap_or_default())).collect();
-        Some(Template { object, kind, metadata, spec: pod.get("spec"), labels })
+        Some(Template { object, kind, metadata, spec: pod.get("spec"), labels, pod })
     }
 
     pub fn annotation(&self, key: &str) -> &'a str {

@@ -2,6 +2,7 @@
 
 use super::axis::Scale;
 use crate::output::{BAD, BUSY, FAINT, GOOD, styled};
+use crate::shown::{Show, Shown};
 use anstyle::Style;
 use rollcall_sim::report::{GroupReport, PodReport, PodState};
 
@@ -122,18 +123,18 @@ fn cell(stretches: &[Stretch], (from, to): (u64, u64)) -> Cell {
 }
 
 /// The characters, neighbours of the same state in one style.
-pub fn draw(cells: &[Cell]) -> String {
+pub fn draw(cells: &[Cell]) -> Shown {
     let look = |cell: &Cell| match *cell {
         Cell::Nothing => (' ', None),
         Cell::State(state) => (mark(state), Some(style(state))),
         Cell::Over(state) => ('─', Some(style(state))),
     };
-    let mut text = String::new();
+    let mut text = Shown::default();
     for same in cells.chunk_by(|one, other| look(one).1 == look(other).1) {
         let run: String = same.iter().map(|cell| look(cell).0).collect();
         match look(&same[0]).1 {
-            Some(style) => text += &styled(style, run),
-            None => text += &run,
+            Some(style) => text += styled(style, run),
+            None => text += run.shown(),
         }
     }
     text

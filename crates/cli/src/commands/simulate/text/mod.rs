@@ -2,9 +2,11 @@
 
 mod axis;
 mod bar;
-pub mod words;
+mod words;
 
 use crate::output::{BAD, BUSY, FAINT, GOOD, STRONG, styled};
+use crate::shown;
+use crate::shown::{Show, Shown};
 use axis::{Scale, time};
 use bar::{Cell, STATES};
 use rollcall_sim::report::{GroupReport, Never, Outcome, PodReport, PodState, Report, SequenceReport, Why};
@@ -44,17 +46,19 @@ const WIDE: usize = 110;
 const WAITED: usize = 34;
 /// The part of the run's length that is drawn beyond its end: what arrived last is seen to be there.
 const BEYOND: u64 = 16;
+/// A blank at which no line is broken.
+const FIXED: &str = "\u{a0}";
 
-pub fn text(report: &Report, room: Room) -> String {
+pub fn text(report: &Report, room: Room) -> Shown {
     let width = room.width.clamp(LEAST_WIDTH, MOST_WIDTH);
     let picture = Picture::new(report, width, room.all_pods);
     let mut text = picture.draw();
-    text += &totals(report, width);
-    text += &never(&report.never, width);
+    text += totals(report, width);
+    text += never(&report.never, width);
     if !report.notes.is_empty() {
-        text += "\nnotes:\n";
+        text += shown!("\nnotes:\n");
         for note in &report.notes {
-            text += &(wrapped(&format!("  {note}"), width, 2) + "\n");
+            text += shown!("{}\n", wrapped(&format!("  {note}"), width, 2));
         }
     }
     text
@@ -91,47 +95,46 @@ impl<'a> Picture<'a> {
         Picture { report, names, scale, beside, pods_per_group, critical }
     }
 
-    fn draw(&self) -> String {
+    fn draw(&self) -> Shown {
         if self.report.pods.is_empty() && self.report.sequences.is_empty() {
-            return "There are no pods and no sequences in what was given.\n".into();
+            return shown!("There are no pods and no sequences in what was given.\n");
         }
-        let mut text = format!("{}  {}\n", " ".repeat(self.names), styled(FAINT, self.scale.line()));
+        let mut text = shown!("{}  {}\n", " ".repeat(self.names), styled(FAINT, self.scale.line()));
         let mut shown = BTreeSet::new();
         for sequence in &self.report.sequences {
-            text += &self.sequence(sequence);
+            text += self.sequence(sequence);
             shown.extend(sequence.groups.iter().flat_map(|group| group.pods.iter().copied()));
         }
         let others: Vec<usize> = (0..self.report.pods.len()).filter(|pod| !shown.contains(pod)).collect();
         if !others.is_empty() {
-            text += &format!("{}\n", styled(STRONG, "pods of no sequence"));
-            text += &self.pods(&others, false);
+            text += shown!("{}\n", styled(STRONG, "pods of no sequence"));
+            text += self.pods(&others, false);
         }
-        let legend = words::wrapped(&self.legend(), self.width(), 0).replace('\u{a0}', " ");
-        text + &format!("\n{}\n", styled(FAINT, legend))
+        text + shown!("\n{}\n", styled(FAINT, self.legend()))
     }
 
-    fn sequence(&self, sequence: &SequenceReport) -> String {
+    fn sequence(&self, sequence: &SequenceReport) -> Shown {
         let SequenceReport { namespace, name, by_node, phase, message, groups } = sequence;
         let several = self.report.sequences.iter().any(|other| other.namespace != *namespace);
-        let place = words::plain(&if several { format!("{namespace}/{name}") } else { name.clone() });
+        let place = if several { shown!("{}/{}", namespace, name) } else { shown!("{}", name) };
         let look = match phase.as_str() {
             "Completed" => GOOD,
             "Failed" => BAD,
             _ => BUSY,
         };
-        let mut text = format!("{} {}", styled(STRONG, format!("podseq/{place}")), styled(look, phase));
+        let mut text = shown!("{} {}", styled(STRONG, shown!("podseq/{}", place)), styled(look, phase));
         if phase != "Completed" && !message.is_empty() {
-            let before = format!("podseq/{place} {phase}: ").width();
-            text += &format!(": {}", words::cut_end(message, self.width().saturating_sub(before)));
+            let before = shown!("podseq/{} {}: ", place, phase).width();
+            text += shown!(": {}", words::cut_end(message, self.width().saturating_sub(before)));
         }
-        text.push('\n');
+        text += shown!("\n");
         for number in 0..groups.len() {
-            text += &self.group(groups, number, *by_node);
+            text += self.group(groups, number, *by_node);
         }
         text
     }
 
-    fn group(&self, groups: &[GroupReport], number: usize, by_node: bool) -> String {
+    fn group(&self, groups: &[GroupReport], number: usize, by_node: bool) -> Shown {
         let group = &groups[number];
         // A group without pods is there from the beginning; it has nothing to wait with.
         let began = words::began(self.report, group).unwrap_or(0);
@@ -141,21 +144,21 @@ impl<'a> Picture<'a> {
         let room = if wide { WAITED - 1 } else { self.scale.columns + 2 + PROGRESS - 2 };
         let waited = words::waited(self.report, groups, group, room);
         let beside = match &waited {
-            Some(waited) if wide => format!("{} {}", fit(&progress, PROGRESS), styled(FAINT, waited)),
-            Some(_) | None => progress,
+            Some(waited) if wide => shown!("{} {}", fit(&progress, PROGRESS), styled(FAINT, waited)),
+            Some(_) | None => shown!("{}", progress),
         };
         let name = fit(&words::name(groups, number), self.names);
-        let mut text = self.row(&styled(STRONG, name), &cells, &beside);
+        let mut text = self.row(styled(STRONG, name), &cells, beside);
         // In a long picture one line per group is enough; the page has the rest.
         if let (false, Some(waited), 1..) = (wide, waited, self.pods_per_group) {
-            text += &format!("{}  {}\n", " ".repeat(self.names), styled(FAINT, format!("└ {waited}")));
+            text += shown!("{}  {}\n", " ".repeat(self.names), styled(FAINT, shown!("└ {}", waited)));
         }
-        text + &self.pods(&group.pods, by_node)
+        text + self.pods(&group.pods, by_node)
     }
 
     /// The rows of pods: all, or those that say most, and what the others came to. Where each node goes its own way, with the
     /// node of each.
-    fn pods(&self, pods: &[usize], by_node: bool) -> String {
+    fn pods(&self, pods: &[usize], by_node: bool) -> Shown {
         let interesting = |pod: &&usize| {
             self.critical.contains(*pod)
                 || self.report.pods.get(**pod).is_some_and(|pod| pod.arrived.is_none())
@@ -174,24 +177,27 @@ impl<'a> Picture<'a> {
             folded = shown.split_off(rows).into_iter().map(|place| pods[place]).collect();
             shown.sort_unstable();
         }
-        let mut text = String::new();
+        let mut text = Shown::default();
         for pod in shown.iter().filter_map(|place| self.report.pods.get(pods[*place])) {
             let cells = bar::of_pod(pod, self.scale);
-            text += &self.row(&fit(&format!("  {}", pod.name), self.names), &cells, &beside(pod, by_node));
+            text += self.row(fit(&format!("  {}", pod.name), self.names), &cells, beside(pod, by_node));
         }
         // In a long picture the line of the group already says how many there are.
         if !folded.is_empty() && self.pods_per_group > 0 {
             let more = format!("  … and {} more", folded.len());
             let tally = words::tally(self.report, &folded);
-            text += &format!("{}  {}\n", fit(&more, self.names), styled(FAINT, tally));
+            text += shown!("{}  {}\n", fit(&more, self.names), styled(FAINT, tally));
         }
         text
     }
 
-    fn row(&self, name: &str, cells: &[Cell], beside: &str) -> String {
-        let bar = bar::draw(cells);
-        let line = format!("{name}  {bar}  {beside}");
-        if beside.is_empty() { without_trailing_blanks(&format!("{name}  "), cells) } else { line + "\n" }
+    fn row(&self, name: Shown, cells: &[Cell], beside: Shown) -> Shown {
+        if beside.is_empty() {
+            // Without blanks at its end.
+            let end = cells.iter().rposition(|cell| *cell != Cell::Nothing).map_or(0, |last| last + 1);
+            return shown!("{}  {}\n", name, bar::draw(&cells[..end]));
+        }
+        shown!("{}  {}  {}\n", name, bar::draw(cells), beside)
     }
 
     fn width(&self) -> usize {
@@ -199,7 +205,7 @@ impl<'a> Picture<'a> {
     }
 
     /// Only what is to be seen.
-    fn legend(&self) -> String {
+    fn legend(&self) -> Shown {
         let groups = || self.report.sequences.iter().flat_map(|sequence| &sequence.groups);
         let seen = |state| {
             let pods = || self.report.pods.iter().any(|pod| pod.spans.iter().any(|span| span.state == state));
@@ -211,26 +217,23 @@ impl<'a> Picture<'a> {
         };
         let used = STATES.into_iter().filter(|state| seen(*state));
         // No line is broken within an entry.
-        let entry = |state| format!("{} {}", bar::mark(state), bar::word(state)).replace(' ', "\u{a0}");
-        used.map(entry).collect::<Vec<_>>().join("   ")
+        let entry = |state| format!("{} {}", bar::mark(state), bar::word(state)).replace(' ', FIXED);
+        let legend = wrapped(&used.map(entry).collect::<Vec<_>>().join("   "), self.width(), 0);
+        let lines = legend.as_str().lines().map(|line| line.replace(FIXED, " "));
+        Shown::joined(lines.map(|line| line.shown()), "\n")
     }
-}
-
-fn without_trailing_blanks(name: &str, cells: &[Cell]) -> String {
-    let end = cells.iter().rposition(|cell| *cell != Cell::Nothing).map_or(0, |last| last + 1);
-    format!("{name}{}\n", bar::draw(&cells[..end]))
 }
 
 /// Nothing, where the bar says it all.
-fn beside(pod: &PodReport, by_node: bool) -> String {
+fn beside(pod: &PodReport, by_node: bool) -> Shown {
     match (&pod.reason, &pod.node) {
         (Some(why), _) => styled(BAD, &why.code),
-        (None, Some(node)) if by_node => styled(FAINT, format!("on {}", words::plain(node))),
-        (None, _) => String::new(),
+        (None, Some(node)) if by_node => styled(FAINT, shown!("on {}", node)),
+        (None, _) => Shown::default(),
     }
 }
 
-fn totals(report: &Report, width: usize) -> String {
+fn totals(report: &Report, width: usize) -> Shown {
     let ended = time(report.ended);
     let nodes = if report.nodes == 1 { "1 node".into() } else { format!("{} nodes", report.nodes) };
     let arrived = report.pods.iter().filter(|pod| pod.arrived.is_some()).count();
@@ -248,33 +251,33 @@ fn totals(report: &Report, width: usize) -> String {
         Outcome::Stuck => format!("after {ended}; nothing more can happen"),
         Outcome::Unfinished => format!("when the time was over, after {ended} (--until gives it more)"),
     };
-    let mut text = format!("\n{} {when}\n", styled(look.bold(), word));
-    text += &format!("{pods} on {nodes}, seed {}\n", report.seed);
+    let mut text = shown!("\n{} {}\n", styled(look.bold(), word), when);
+    text += shown!("{} on {}, seed {}\n", pods, nodes, report.seed);
     if !report.critical.is_empty() {
         let name = |pod: usize| report.pods.get(pod).map_or("?", |pod| pod.name.as_str());
         let steps = report.critical.iter();
         let steps =
             steps.map(|step| format!("{} {}", name(step.pod), time(step.to.saturating_sub(step.from))));
         let chain = format!("critical chain: {}", steps.collect::<Vec<_>>().join(" → "));
-        text += &(wrapped(&chain, width, 2) + "\n");
+        text += shown!("{}\n", wrapped(&chain, width, 2));
     }
     text
 }
 
-fn never(never: &[Never], width: usize) -> String {
+fn never(never: &[Never], width: usize) -> Shown {
     if never.is_empty() {
-        return String::new();
+        return Shown::default();
     }
-    let mut text = format!("\n{}\n", styled(BAD.bold(), "can never start:"));
+    let mut text = shown!("\n{}\n", styled(BAD.bold(), "can never start:"));
     for Never { what, pods: _, why } in never.iter().take(MOST_NEVER) {
         let Why { code, sentence, hint } = why;
-        text += &(wrapped(&format!("  ✗ {what}: {sentence} ({code})"), width, 4) + "\n");
+        text += shown!("{}\n", wrapped(&format!("  ✗ {what}: {sentence} ({code})"), width, 4));
         if let Some(hint) = hint {
-            text += &(wrapped(&format!("    hint: {hint}"), width, 10) + "\n");
+            text += shown!("{}\n", wrapped(&format!("    hint: {hint}"), width, 10));
         }
     }
     if never.len() > MOST_NEVER {
-        text += &format!("  … and {} more; --output json has all\n", never.len() - MOST_NEVER);
+        text += shown!("  … and {} more; --output json has all\n", never.len() - MOST_NEVER);
     }
     text
 }

@@ -1,6 +1,8 @@
 //! What stands beside and below the bars.
 
 use super::axis::time;
+use crate::shown;
+use crate::shown::{Show, Shown};
 use rollcall_sim::report::{GroupReport, PodState, Report};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -31,7 +33,7 @@ fn how(report: &Report, group: &GroupReport) -> &'static str {
 }
 
 /// `waited for Database Layer 17.1s`: of several groups, the one that came last.
-pub fn waited(report: &Report, groups: &[GroupReport], group: &GroupReport, width: usize) -> Option<String> {
+pub fn waited(report: &Report, groups: &[GroupReport], group: &GroupReport, width: usize) -> Option<Shown> {
     let before = group.waits_for.iter().copied().filter(|place| *place < groups.len());
     // One that is not complete is what it waits for still.
     let last = before.max_by_key(|before| groups[*before].completed.unwrap_or(u64::MAX))?;
@@ -41,9 +43,9 @@ pub fn waited(report: &Report, groups: &[GroupReport], group: &GroupReport, widt
             let waited = opened.saturating_sub(began(report, group)?);
             let length = time(waited);
             let others = "waited for ".len() + 1 + length.len();
-            (waited > 0).then(|| format!("waited for {} {length}", name(others)))
+            (waited > 0).then(|| shown!("waited for {} {}", name(others), length))
         }
-        None => Some(format!("waits for {}", name("waits for ".len()))),
+        None => Some(shown!("waits for {}", name("waits for ".len()))),
     }
 }
 
@@ -75,40 +77,32 @@ pub fn tally(report: &Report, pods: &[usize]) -> String {
         .join(", ")
 }
 
-/// Names and messages are whatever somebody wrote: what would steer the terminal is made visible instead.
-pub fn plain(text: &str) -> String {
-    let steers = |char: char| {
-        char.is_control()
-            || matches!(char, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.chars().map(|char| if steers(char) { '\u{fffd}' } else { char }).collect()
-}
-
 /// Exactly so wide: filled up with blanks, or cut.
-pub fn fit(text: &str, width: usize) -> String {
-    let cut = cut(text, width);
-    let missing = width.saturating_sub(cut.width());
-    cut + &" ".repeat(missing)
+pub fn fit(text: &str, width: usize) -> Shown {
+    cut(text, width).padded(width)
 }
 
 /// At most so wide, cut in the middle: names that differ mostly differ at their end.
-fn cut(text: &str, width: usize) -> String {
-    let text = &plain(text);
-    if text.width() <= width {
-        return text.to_owned();
+fn cut(text: &str, width: usize) -> Shown {
+    let whole = Shown::cleaned(text);
+    if whole.width() <= width {
+        return whole;
     }
     let width = width.max(1);
     let tail = (width - 1) / 2;
     let head = width - 1 - tail;
-    let front = taken(text.chars(), head);
-    let back: String = taken(text.chars().rev(), tail).chars().rev().collect();
-    format!("{front}…{back}")
+    let chars = || whole.as_str().chars();
+    let back: String = taken(chars().rev(), tail).chars().rev().collect();
+    shown!("{}…{}", taken(chars(), head), back)
 }
 
 /// At most so wide: a sentence, whose beginning says most.
-pub fn cut_end(text: &str, width: usize) -> String {
-    let text = &plain(text);
-    if text.width() <= width { text.to_owned() } else { taken(text.chars(), width.saturating_sub(1)) + "…" }
+pub fn cut_end(text: &str, width: usize) -> Shown {
+    let whole = Shown::cleaned(text);
+    if whole.width() <= width {
+        return whole;
+    }
+    shown!("{}…", taken(whole.as_str().chars(), width.saturating_sub(1)))
 }
 
 fn taken(chars: impl Iterator<Item = char>, width: usize) -> String {
@@ -121,12 +115,12 @@ fn taken(chars: impl Iterator<Item = char>, width: usize) -> String {
 }
 
 /// Lines of at most `width` columns, broken at blanks; those after the first are indented.
-pub fn wrapped(text: &str, width: usize, indent: usize) -> String {
-    let mut done = String::new();
+pub fn wrapped(text: &str, width: usize, indent: usize) -> Shown {
+    let mut lines = Vec::new();
     let mut line = String::new();
-    for (number, word) in plain(text).split(' ').enumerate() {
+    for (number, word) in Shown::cleaned(text).as_str().split(' ').enumerate() {
         if !line.trim().is_empty() && line.width() + 1 + word.width() > width {
-            done = done + line.trim_end() + "\n";
+            lines.push(line.trim_end().shown());
             line = " ".repeat(indent) + word;
         } else {
             if number > 0 {
@@ -135,7 +129,8 @@ pub fn wrapped(text: &str, width: usize, indent: usize) -> String {
             line += word;
         }
     }
-    done + &line
+    lines.push(line.shown());
+    Shown::joined(lines, "\n")
 }
 
 #[cfg(test)]
@@ -144,23 +139,23 @@ mod tests {
 
     #[test]
     fn cut_in_the_middle() {
-        assert_eq!(fit("web", 5), "web  ");
-        assert_eq!(fit("payments-api-7d4b9c6f5-x2x1z", 15), "payment…5-x2x1z");
-        assert_eq!(fit("データベース", 7), "デ…ス  ");
-        assert_eq!(fit("データベース", 8), "デー…ス ");
+        assert_eq!(fit("web", 5).as_str(), "web  ");
+        assert_eq!(fit("payments-api-7d4b9c6f5-x2x1z", 15).as_str(), "payment…5-x2x1z");
+        assert_eq!(fit("データベース", 7).as_str(), "デ…ス  ");
+        assert_eq!(fit("データベース", 8).as_str(), "デー…ス ");
     }
 
     #[test]
     fn nothing_steers_the_terminal() {
-        assert_eq!(fit("a\x1b[2Jb\u{202e}", 9), "a�[2Jb�  ");
-        assert_eq!(wrapped("a\rb c\n", 3, 0), "a�b\nc�");
-        assert_eq!(cut_end("a\u{7}bc", 3), "a�…");
+        assert_eq!(fit("a\x1b[2Jb\u{202e}", 9).as_str(), "a�[2Jb�  ");
+        assert_eq!(wrapped("a\rb c\n", 3, 0).as_str(), "a�b\nc⏎");
+        assert_eq!(cut_end("a\u{7}bc", 3).as_str(), "a�…");
     }
 
     #[test]
     fn broken_at_blanks() {
-        assert_eq!(wrapped("aa bb cc", 5, 2), "aa bb\n  cc");
-        assert_eq!(wrapped("  aa bb", 40, 2), "  aa bb");
-        assert_eq!(wrapped("aaaaaaaa b", 4, 2), "aaaaaaaa\n  b");
+        assert_eq!(wrapped("aa bb cc", 5, 2).as_str(), "aa bb\n  cc");
+        assert_eq!(wrapped("  aa bb", 40, 2).as_str(), "  aa bb");
+        assert_eq!(wrapped("aaaaaaaa b", 4, 2).as_str(), "aaaaaaaa\n  b");
     }
 }

@@ -1,29 +1,29 @@
-use super::{ORDERED, rank};
+use super::{place, readings};
 use crate::commands::lint::rules::prelude::*;
+use std::collections::BTreeSet;
 
 pub const RULE: Rule = Rule {
     code: "RC404",
     severity: Severity::Note,
-    title: "a launch order that a native sidecar could do",
+    title: "a launch order that native sidecars could give",
     why: "An init container with `restartPolicy: Always` (Kubernetes 1.29 and later) starts before the others, with a startup probe the \
-          others wait until it has started, and it ends after them. That needs no webhook and also holds when a pod is started \
-          again. A launch order is for what sidecars cannot do: several containers at once, or more than sidecars and the rest.",
+          others wait until it has started, and it ends after them. That needs no webhook and also holds when a node is started \
+          again. It fits where some containers serve the rest, and is no choice for those that end.",
     hint: "initContainers:\n- name: proxy\n  restartPolicy: Always\n  startupProbe: {httpGet: {path: /ready, port: 15021}}",
     about_absence: false,
     check,
 };
 
 fn check(all: &Scene, found: &mut Findings) {
-    for template in templates(all) {
-        let containers = template.containers();
-        let ranked: Vec<Field> = containers.iter().filter_map(rank).collect();
-        let ordered = ["labels", "annotations"].map(|map| template.metadata.get(map).get(ORDERED));
-        let ordered = ordered.into_iter().find(|place| place.text() == "Ordered");
-        // One goes before or after all others: one sidecar, or all but one.
-        let one = ranked.first().filter(|_| ranked.len() == 1 && containers.len() > 1).cloned();
-        if let Some(place) = one.or_else(|| ordered.filter(|_| containers.len() == 2)) {
-            found
-                .at(&place, format!("a native sidecar gives {} the same order", template.object.full_name()));
+    for (template, reading) in readings(all) {
+        let order = reading.ok().and_then(|reading| reading.order);
+        let ranks = order.map(|order| order.priorities.into_iter().collect::<BTreeSet<_>>().len());
+        // Servers before the rest; in a pod that runs to completion the first ones mostly end.
+        if ranks == Some(2) && !template.ends() {
+            found.at(
+                &place(&template),
+                format!("native sidecars give {} the same order", template.object.full_name()),
+            );
         }
     }
 }

@@ -1,0 +1,9 @@
+//! Container launch order: on a real kubelet, where the containers themselves say when they began and when they were ready, and at
+//! admission on a real API server.
+
+mod admission;
+#[path = "../common/mod.rs"]
+mod common;
+mod kubelet;
+mod pods;
+mod scene;

@@ -1,0 +1,87 @@
+//! Nodes that had changed before our write reached them. To write again on the same view would fail again, so a node is left alone
+//! until there is news of it; without news it is tried again, less and less often.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// News are normally there before this. Doubled each time it fails again without any.
+const RETRY: Duration = Duration::from_secs(1);
+const LONGEST_RETRY: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Default)]
+pub struct Conflicts {
+    /// By the name of the node. Hardly ever any.
+    nodes: BTreeMap<Arc<str>, Conflict>,
+}
+
+#[derive(Debug)]
+struct Conflict {
+    /// The version on which the write was decided; none if the node is known to be gone by now.
+    seen: Option<u64>,
+    /// When to try again; nothing while that is under way.
+    retry_at: Option<Instant>,
+    failed: u32,
+}
+
+impl Conflicts {
+    /// A write to a node, decided on this version, came too late.
+    pub fn add(&mut self, node: &Arc<str>, seen: Option<u64>, now: Instant) {
+        let failed =
+            self.nodes.get(node).filter(|earlier| earlier.seen == seen).map_or(0, |earlier| earlier.failed);
+        let wait = RETRY.saturating_mul(1 << failed.min(8)).min(LONGEST_RETRY);
+        let conflict = Conflict { seen, retry_at: Some(now + wait), failed: failed + 1 };
+        self.nodes.insert(node.clone(), conflict);
+    }
+
+    /// A write to a node was answered otherwise.
+    pub fn forget(&mut self, node: &Arc<str>) {
+        self.nodes.remove(node);
+    }
+
+    pub fn next_moment(&self) -> Option<Instant> {
+        self.nodes.values().filter_map(|conflict| conflict.retry_at).min()
+    }
+
+    /// The nodes that may be written to again: there is news of them, or the time has come.
+    pub fn take_ended(&mut self, now: Instant, version: impl Fn(&Arc<str>) -> Option<u64>) -> Vec<Arc<str>> {
+        let mut ended = Vec::new();
+        self.nodes.retain(|node, conflict| {
+            let news = version(node) != conflict.seen;
+            if conflict.retry_at.is_some_and(|at| news || at <= now) {
+                conflict.retry_at = None;
+                ended.push(node.clone());
+            }
+            !news
+        });
+        ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_left_alone_until_there_is_news_of_it_or_for_a_while() {
+        let (mut conflicts, node, begin) = (Conflicts::default(), Arc::from("a"), Instant::now());
+        conflicts.add(&node, Some(7), begin);
+        assert!(conflicts.take_ended(begin, |_| Some(7)).is_empty());
+        assert_eq!(conflicts.take_ended(begin, |_| Some(8)), [node.clone()], "news");
+        assert!(conflicts.next_moment().is_none() && conflicts.nodes.is_empty());
+        let (mut tries, mut now) = (0, begin);
+        while now < begin + Duration::from_secs(600) {
+            conflicts.add(&node, Some(8), now);
+            now = conflicts.next_moment().expect("it is tried again");
+            assert_eq!(conflicts.take_ended(now, |_| Some(8)), [node.clone()]);
+            tries += 1;
+        }
+        assert!((20..30).contains(&tries), "{tries} tries in ten minutes without news");
+        conflicts.add(&node, Some(8), now);
+        assert_eq!(conflicts.take_ended(now, |_| None), [node.clone()], "it is gone");
+        conflicts.add(&node, None, now);
+        conflicts.forget(&node);
+        assert!(conflicts.take_ended(now, |_| Some(9)).is_empty());
+    }
+}

@@ -1,0 +1,76 @@
+//! The ConfigMaps that containers wait for. They are not watched: what is known of one comes from what we wrote and from one look.
+
+use crate::act::{Answer, send_patch};
+use crate::client::{self, Failure, Meaning, request};
+use crate::engine::Engine;
+use crate::watch::Item;
+use kube::Client;
+use rollcall_api::launch::{BarrierObject, add_keys, config_map, delete_options};
+use rollcall_api::names;
+use rollcall_api::resource::Resource;
+use rollcall_core::Uid;
+use rollcall_core::decision::{BarrierWrite, ToBarrier};
+use rollcall_core::index::Object;
+use rollcall_core::key::Key;
+use rollcall_core::kind::Kind;
+use serde::de::IgnoredAny;
+use tokio::time::Instant;
+
+/// Does what is to be done; answers with the ConfigMap as it is now, or with nothing if it is gone.
+pub async fn write_barrier(client: &Client, write: &BarrierWrite) -> Answer {
+    let all = Resource::of(Kind::Barrier).path(Some(&write.target.namespace));
+    let one = format!("{all}/{}", write.target.name);
+    let found: BarrierObject = match &write.to {
+        ToBarrier::Look => match client::get(client, &one).await {
+            Err(failure) if failure.code == Some(404) => return Ok(None),
+            found => found?,
+        },
+        ToBarrier::Create { keys } => {
+            let path = format!("{all}?fieldManager={}", names::FIELD_MANAGER);
+            let body = config_map(write, keys).to_string().into_bytes();
+            client::send(client, request("POST", &path, Some(client::JSON), body)).await?
+        }
+        ToBarrier::AddKeys { keys } => send_patch(client, &one, &add_keys(write, keys)).await?,
+        ToBarrier::Delete { config_map } => {
+            let body = delete_options(*config_map).to_string().into_bytes();
+            let delete = request("DELETE", &one, Some(client::JSON), body);
+            return match client::send::<IgnoredAny>(client, delete).await {
+                Err(failure) if failure.code == Some(404) => Ok(None),
+                answer => answer.map(|_| None),
+            };
+        }
+    };
+    Ok(Some(Item::plain(Object::Barrier(found.facts(write.pod)))))
+}
+
+impl Engine {
+    /// The ConfigMap of a pod was written or looked at.
+    pub(crate) fn barrier_answered(&mut self, pod: Uid, answer: Answer, now: Instant) {
+        let key = Key::Launch(pod);
+        match answer {
+            Ok(found) => {
+                self.queue.succeeded(key);
+                match found {
+                    Some(item) => self.index.apply(item.object),
+                    None => self.index.barrier_absent(pod),
+                }
+            }
+            Err(failure) => {
+                self.note_barrier_failure(pod, &failure);
+                self.queue.failed(key, now);
+            }
+        }
+    }
+
+    fn note_barrier_failure(&mut self, pod: Uid, failure: &Failure) {
+        match failure.meaning() {
+            // It exists already, is gone, or belongs to somebody else by now. The same may be so if nobody knows.
+            Meaning::Moved | Meaning::Unknown => self.index.barrier_lost(pod),
+            Meaning::Refused => {
+                if let Some(refusal) = self.refusal(failure) {
+                    self.index.launches.barrier_refused(pod, refusal);
+                }
+            }
+        }
+    }
+}

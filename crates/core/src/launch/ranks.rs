@@ -1,0 +1,447 @@
+//! Which container starts when, as users write it, and the variables that hold the containers up. The webhook, the controller, the
+//! embedded kubelet and `lint` read them here and nowhere else.
+
+use std::fmt;
+use std::num::IntErrorKind;
+
+/// A label or an annotation of a pod: containers start one after the other, as they stand in the list.
+pub const ORDERED_KEY: &str = "apps.kruise.io/container-launch-priority";
+pub const ORDERED: &str = "Ordered";
+/// The name of the ConfigMap of a pod, without the name of the pod.
+const BARRIER_SUFFIX: &str = "-barrier";
+/// Names of ConfigMaps have at most 253 characters.
+pub const LONGEST_POD_NAME: usize = 253 - BARRIER_SUFFIX.len();
+/// More containers than this are not ordered: every rank costs two writes.
+pub const MOST_CONTAINERS: usize = 64;
+
+/// The priority of a container: higher starts first. All containers of one priority make a rank.
+pub type Priority = i32;
+
+const LOWEST: Priority = -2_147_483_647;
+const HIGHEST: Priority = 2_147_483_647;
+
+/// How the variables are called. A pod uses one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Spelling {
+    /// As OpenKruise's proposal has it.
+    Proposed,
+    /// As OpenKruise ships it.
+    Shipped,
+}
+
+impl Spelling {
+    pub const ALL: [Spelling; 2] = [Spelling::Proposed, Spelling::Shipped];
+
+    /// By which a user says the priority of a container.
+    pub fn priority_variable(self) -> &'static str {
+        match self {
+            Spelling::Proposed => "KRUISE_CONTAINER_LAUNCH_PRIORITY",
+            Spelling::Shipped => "KRUISE_CONTAINER_PRIORITY",
+        }
+    }
+
+    /// Which holds a container up until its key is in the ConfigMap of the pod.
+    pub fn barrier_variable(self) -> &'static str {
+        match self {
+            Spelling::Proposed => "KRUISE_CONTAINER_LAUNCH_BARRIER",
+            Spelling::Shipped => "KRUISE_CONTAINER_BARRIER",
+        }
+    }
+
+    fn key_prefix(self) -> &'static str {
+        match self {
+            Spelling::Proposed => "c_",
+            Spelling::Shipped => "p_",
+        }
+    }
+
+    /// The key of a rank in the ConfigMap of the pod.
+    pub fn key(self, priority: Priority) -> String {
+        format!("{}{priority}", self.key_prefix())
+    }
+
+    /// The rank of a key, if it is written as we write it.
+    pub fn priority_of_key(self, key: &str) -> Option<Priority> {
+        let priority = key.strip_prefix(self.key_prefix()).and_then(|number| parse_priority(number).ok())?;
+        (self.key(priority) == key).then_some(priority)
+    }
+
+    fn of_priority(variable: &str) -> Option<Spelling> {
+        Spelling::ALL.into_iter().find(|spelling| spelling.priority_variable() == variable)
+    }
+
+    pub fn of_barrier(variable: &str) -> Option<Spelling> {
+        Spelling::ALL.into_iter().find(|spelling| spelling.barrier_variable() == variable)
+    }
+}
+
+/// Whether a variable concerns the order of containers.
+pub fn is_variable(name: &str) -> bool {
+    Spelling::of_priority(name).is_some() || Spelling::of_barrier(name).is_some()
+}
+
+/// The name of the ConfigMap of a pod.
+pub fn barrier_name(pod: &str) -> String {
+    format!("{pod}{BARRIER_SUFFIX}")
+}
+
+/// A pod as its author wrote it, as far as the order of its containers is concerned.
+#[derive(Clone, Debug, Default)]
+pub struct WrittenPod<'a> {
+    /// Empty while it is to be generated.
+    pub name: &'a str,
+    /// What the label and the annotation [`ORDERED_KEY`] say.
+    pub ordered: Vec<&'a str>,
+    /// It carries our gate: a review has been here already.
+    pub gated: bool,
+    pub containers: Vec<WrittenContainer<'a>>,
+    /// Those of the init containers and native sidecars that have variables.
+    pub init_containers: Vec<WrittenContainer<'a>>,
+    /// How many containers there are besides these, none of which has variables.
+    pub plain_containers: usize,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WrittenContainer<'a> {
+    pub name: &'a str,
+    /// Those that concern the order ([`is_variable`]).
+    pub variables: Vec<Variable<'a>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable<'a> {
+    pub name: &'a str,
+    pub value: Value<'a>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value<'a> {
+    Text(&'a str),
+    /// A key of a ConfigMap, without which the container does not start.
+    ConfigMapKey {
+        config_map: &'a str,
+        key: &'a str,
+    },
+    /// Any other `valueFrom`.
+    Other,
+}
+
+impl fmt::Display for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Text(text) => write!(f, "\"{text}\""),
+            Value::ConfigMapKey { config_map, key } => {
+                write!(f, "the key \"{key}\" of the ConfigMap \"{config_map}\"")
+            }
+            Value::Other => f.write_str("a valueFrom"),
+        }
+    }
+}
+
+/// The order in which the containers of a pod start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    pub spelling: Spelling,
+    /// Of each container, in the order of the list.
+    pub priorities: Vec<Priority>,
+}
+
+/// What was made of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Nothing if there is nothing to order.
+    pub order: Option<Order>,
+    /// What is ignored, and why.
+    pub warnings: Vec<String>,
+}
+
+/// Why a pod is refused: the container, what was found there, what was expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    pub container: Option<usize>,
+    pub message: String,
+}
+
+impl Problem {
+    fn of(index: usize, container: &WrittenContainer<'_>, message: impl fmt::Display) -> Problem {
+        Problem { container: Some(index), message: format!("container \"{}\": {message}", container.name) }
+    }
+}
+
+/// Reads the order of a pod. What cannot be understood is an error, even where there is nothing to order.
+pub fn read(pod: &WrittenPod<'_>) -> Result<Reading, Problem> {
+    let mut warnings = ignored(pod);
+    let written = written_priorities(pod)?;
+    let spelling = one_spelling(pod)?;
+    let priorities = match pod.ordered.contains(&ORDERED) {
+        true => {
+            if written.iter().any(Option::is_some) {
+                let variable = spelling.priority_variable();
+                warnings
+                    .push(format!("{ORDERED_KEY}: {ORDERED} counts, and the values of {variable} do not"));
+            }
+            (0..).map(|place: Priority| -place).take(written.len()).collect()
+        }
+        false => written.into_iter().map(|priority| priority.unwrap_or(0)).collect::<Vec<_>>(),
+    };
+    let order = Order { spelling, priorities };
+    own_barriers(pod, &order)?;
+    let plain = (pod.plain_containers > 0).then_some(&0);
+    let mut all = order.priorities.iter().chain(plain);
+    let first = all.next();
+    if all.all(|priority| Some(priority) == first) {
+        return Ok(Reading { order: None, warnings });
+    }
+    let number = pod.containers.len() + pod.plain_containers;
+    if number > MOST_CONTAINERS {
+        let message =
+            format!("{number} containers are to start in order; expected at most {MOST_CONTAINERS}");
+        return Err(Problem { container: None, message });
+    }
+    if pod.name.len() > LONGEST_POD_NAME {
+        let length = pod.name.len();
+        let message = format!(
+            "metadata.name has {length} characters; expected at most {LONGEST_POD_NAME}, because the containers start \
+             in order and the ConfigMap for that is called <pod>{BARRIER_SUFFIX}"
+        );
+        return Err(Problem { container: None, message });
+    }
+    Ok(Reading { order: Some(order), warnings })
+}
+
+/// What is written and has no effect.
+fn ignored(pod: &WrittenPod<'_>) -> Vec<String> {
+    let unknown = pod.ordered.iter().filter(|value| **value != ORDERED);
+    let unknown =
+        unknown.map(|value| format!("{ORDERED_KEY}: \"{value}\" has no effect; expected \"{ORDERED}\""));
+    let init = pod.init_containers.iter().map(|container| {
+        let name = container.name;
+        format!("container \"{name}\": the priority of an init container has no effect; they start one after the other")
+    });
+    unknown.chain(init).collect()
+}
+
+/// The priority of each container that has one.
+fn written_priorities(pod: &WrittenPod<'_>) -> Result<Vec<Option<Priority>>, Problem> {
+    let containers = pod.containers.iter().enumerate();
+    let priorities = containers.map(|(index, container)| {
+        for variable in container.variables.iter() {
+            let number = container.variables.iter().filter(|other| other.name == variable.name).count();
+            if number > 1 {
+                let message = format!("{} is there {number} times; expected once", variable.name);
+                return Err(Problem::of(index, container, message));
+            }
+        }
+        let mut written =
+            container.variables.iter().filter(|variable| Spelling::of_priority(variable.name).is_some());
+        let Some(Variable { name, value }) = written.next() else { return Ok(None) };
+        let priority = match value {
+            Value::Text(text) => parse_priority(text).ok(),
+            Value::ConfigMapKey { .. } | Value::Other => None,
+        };
+        let expected = format!("expected an integer from {LOWEST} to {HIGHEST}");
+        let problem = || Problem::of(index, container, format!("{name} is {value}; {expected}"));
+        priority.ok_or_else(problem).map(Some)
+    });
+    priorities.collect()
+}
+
+fn parse_priority(text: &str) -> Result<Priority, IntErrorKind> {
+    let priority: Priority = text.parse().map_err(|error: std::num::ParseIntError| *error.kind())?;
+    if priority < LOWEST { Err(IntErrorKind::NegOverflow) } else { Ok(priority) }
+}
+
+/// The spelling of all variables of a pod; the proposed one if there are none.
+fn one_spelling(pod: &WrittenPod<'_>) -> Result<Spelling, Problem> {
+    let mut found: Option<(Spelling, &str)> = None;
+    for (index, container) in pod.containers.iter().enumerate() {
+        for Variable { name, .. } in &container.variables {
+            let Some(spelling) = Spelling::of_priority(name).or_else(|| Spelling::of_barrier(name)) else {
+                continue;
+            };
+            match found {
+                Some((other, before)) if other != spelling => {
+                    let message = format!("{name} beside {before}; expected one spelling in a pod");
+                    return Err(Problem::of(index, container, message));
+                }
+                _ => found = Some((spelling, name)),
+            }
+        }
+    }
+    Ok(found.map_or(Spelling::Proposed, |(spelling, _)| spelling))
+}
+
+/// Barrier variables that are there already must be ours. Those of an earlier review of ours may be outdated: another webhook has put
+/// a container before theirs.
+fn own_barriers(pod: &WrittenPod<'_>, order: &Order) -> Result<(), Problem> {
+    for ((index, container), priority) in pod.containers.iter().enumerate().zip(&order.priorities) {
+        let Some(Variable { name, value }) = barrier_of(container) else { continue };
+        let (config_map, expected) = (barrier_name(pod.name), order.spelling.key(*priority));
+        let ours = match value {
+            Value::ConfigMapKey { config_map: of, key } if *of == config_map && !pod.name.is_empty() => {
+                *key == expected || pod.gated && order.spelling.priority_of_key(key).is_some()
+            }
+            _ => false,
+        };
+        if !ours {
+            let pod = if pod.name.is_empty() { "<pod>" } else { pod.name };
+            let message = format!(
+                "{name} is {value}; expected none, or the key \"{expected}\" of the ConfigMap \"{}\"",
+                barrier_name(pod)
+            );
+            return Err(Problem::of(index, container, message));
+        }
+    }
+    Ok(())
+}
+
+/// The variable that holds a container up, if it has one.
+pub fn barrier_of<'c, 'a>(container: &'c WrittenContainer<'a>) -> Option<&'c Variable<'a>> {
+    container.variables.iter().find(|variable| Spelling::of_barrier(variable.name).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROPOSED: &str = "KRUISE_CONTAINER_LAUNCH_PRIORITY";
+    const SHIPPED: &str = "KRUISE_CONTAINER_PRIORITY";
+    const BARRIER: &str = "KRUISE_CONTAINER_LAUNCH_BARRIER";
+
+    fn container<'a>(name: &'a str, variables: &[(&'a str, Value<'a>)]) -> WrittenContainer<'a> {
+        let variables = variables.iter().map(|(name, value)| Variable { name, value: *value });
+        WrittenContainer { name, variables: variables.collect() }
+    }
+
+    fn pod<'a>(containers: &[WrittenContainer<'a>]) -> WrittenPod<'a> {
+        WrittenPod { name: "web", containers: containers.to_vec(), ..WrittenPod::default() }
+    }
+
+    fn priorities(pod: &WrittenPod<'_>) -> Option<Vec<Priority>> {
+        read(pod).expect("it is valid").order.map(|order| order.priorities)
+    }
+
+    fn refusal(pod: &WrittenPod<'_>) -> String {
+        read(pod).expect_err("it is not valid").message
+    }
+
+    #[test]
+    fn higher_starts_first_and_who_says_nothing_has_zero() {
+        let two =
+            |value| pod(&[container("main", &[]), container("side", &[(PROPOSED, Value::Text(value))])]);
+        for (value, priority) in
+            [("1", 1), ("-1", -1), ("+7", 7), ("2147483647", HIGHEST), ("-2147483647", LOWEST)]
+        {
+            assert_eq!(priorities(&two(value)), Some(vec![0, priority]), "{value}");
+        }
+        assert_eq!(priorities(&two("0")), None, "nothing to order");
+        assert_eq!(priorities(&pod(&[container("side", &[(PROPOSED, Value::Text("5"))])])), None, "alone");
+        let shipped = pod(&[container("main", &[(SHIPPED, Value::Text("3"))]), container("side", &[])]);
+        let order = read(&shipped).expect("valid").order.expect("two ranks");
+        assert_eq!((order.spelling, order.spelling.key(3)), (Spelling::Shipped, "p_3".into()));
+    }
+
+    #[test]
+    fn what_is_no_priority_is_refused_even_alone() {
+        for value in ["", "abc", "1.5", "2147483648", "-2147483648", " 1", "1 ", "0x1", "--1"] {
+            let message = refusal(&pod(&[container("side", &[(PROPOSED, Value::Text(value))])]));
+            let expected = format!(
+                "container \"side\": {PROPOSED} is \"{value}\"; expected an integer from -2147483647 to 2147483647"
+            );
+            assert_eq!(message, expected);
+        }
+        let from = pod(&[container("side", &[(SHIPPED, Value::Other)])]);
+        assert!(refusal(&from).contains("KRUISE_CONTAINER_PRIORITY is a valueFrom; expected an integer"));
+        let twice = [(PROPOSED, Value::Text("1")), (PROPOSED, Value::Text("1"))];
+        assert_eq!(
+            refusal(&pod(&[container("side", &twice)])),
+            format!("container \"side\": {PROPOSED} is there 2 times; expected once")
+        );
+        let mixed = pod(&[
+            container("main", &[(SHIPPED, Value::Text("1"))]),
+            container("side", &[(PROPOSED, Value::Text("2"))]),
+        ]);
+        assert_eq!(
+            refusal(&mixed),
+            format!("container \"side\": {PROPOSED} beside {SHIPPED}; expected one spelling in a pod")
+        );
+    }
+
+    #[test]
+    fn ordered_counts_by_position_and_more_than_priorities() {
+        let mut ordered = pod(&[container("a", &[]), container("b", &[]), container("c", &[])]);
+        ordered.ordered = vec![ORDERED];
+        assert_eq!(priorities(&ordered), Some(vec![0, -1, -2]));
+        ordered.containers[2] = container("c", &[(PROPOSED, Value::Text("9"))]);
+        let reading = read(&ordered).expect("valid");
+        assert_eq!(reading.order.map(|order| order.priorities), Some(vec![0, -1, -2]));
+        assert!(reading.warnings[0].contains("Ordered counts"), "{:?}", reading.warnings);
+        ordered.ordered = vec!["ordered"];
+        let reading = read(&ordered).expect("valid");
+        assert_eq!(reading.order.map(|order| order.priorities), Some(vec![0, 0, 9]));
+        assert!(reading.warnings[0].contains("\"ordered\" has no effect"), "{:?}", reading.warnings);
+        ordered.init_containers = vec![container("setup", &[(PROPOSED, Value::Text("x"))])];
+        assert!(
+            read(&ordered).expect("ignored").warnings[1]
+                .starts_with("container \"setup\": the priority of an init")
+        );
+    }
+
+    #[test]
+    fn barriers_that_are_there_must_be_ours() {
+        let with = |value| {
+            pod(&[container("main", &[(BARRIER, value)]), container("side", &[(PROPOSED, Value::Text("1"))])])
+        };
+        let key = |config_map, key| Value::ConfigMapKey { config_map, key };
+        assert_eq!(priorities(&with(key("web-barrier", "c_0"))), Some(vec![0, 1]));
+        for value in [
+            Value::Text("1"),
+            Value::Other,
+            key("other", "c_0"),
+            key("web-barrier", "c_1"),
+            key("web-barrier", "p_0"),
+        ] {
+            let message = refusal(&with(value));
+            assert!(
+                message.ends_with("expected none, or the key \"c_0\" of the ConfigMap \"web-barrier\""),
+                "{message}"
+            );
+        }
+        let mut reviewed = with(key("web-barrier", "c_1"));
+        reviewed.gated = true;
+        assert_eq!(priorities(&reviewed), Some(vec![0, 1]), "of an earlier review");
+        reviewed.name = "";
+        assert!(refusal(&reviewed).contains("<pod>-barrier"), "a name that nobody knows yet");
+    }
+
+    #[test]
+    fn sizes_are_limited_only_where_something_is_ordered() {
+        let (first, rest) = (container("first", &[(PROPOSED, Value::Text("1"))]), container("rest", &[]));
+        let mut many = vec![rest.clone(); 64];
+        assert_eq!(priorities(&pod(&[many.clone(), vec![rest.clone()]].concat())), None);
+        many[0] = first.clone();
+        assert_eq!(priorities(&pod(&many)).map(|all| all.len()), Some(64));
+        many.push(rest.clone());
+        assert_eq!(refusal(&pod(&many)), "65 containers are to start in order; expected at most 64");
+        let (fits, long) = ("x".repeat(245), "x".repeat(246));
+        let named = |name| WrittenPod { name, ..pod(&[first.clone(), rest.clone()]) };
+        assert!(priorities(&named(&fits)).is_some());
+        assert!(refusal(&named(&long)).starts_with("metadata.name has 246 characters; expected at most 245"));
+        let alone = WrittenPod { name: &long, ..pod(&[first.clone()]) };
+        assert_eq!(priorities(&alone), None);
+    }
+
+    #[test]
+    fn keys_are_written_in_one_way() {
+        for (key, priority) in [
+            ("c_0", Some(0)),
+            ("c_-5", Some(-5)),
+            ("c_+5", None),
+            ("c_05", None),
+            ("c_", None),
+            ("p_1", None),
+        ] {
+            assert_eq!(Spelling::Proposed.priority_of_key(key), priority, "{key}");
+        }
+    }
+}

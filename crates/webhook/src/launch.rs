@@ -1,0 +1,316 @@
+//! What a new pod gets whose containers start in order: a variable on each of them that holds it up until its key is there, the gate
+//! of launch order, and a name, by which its ConfigMap is called. What it asks for is judged in [`rollcall_core::launch::ranks`].
+
+use crate::json::{
+    ABoolean, AList, AText, AnObject, Found, List, Malformed, Text, Texts, object, required, text,
+};
+use crate::review::Verdict;
+use rollcall_api::patch::json::{Operations, add, append, replace};
+use rollcall_core::gates;
+use rollcall_core::hash::fnv1a64;
+use rollcall_core::launch::RESTART_DEPENDENTS;
+use rollcall_core::launch::ranks::{
+    self, MOST_CONTAINERS, ORDERED_KEY, Order, Value, Variable, WrittenContainer, WrittenPod, barrier_name,
+    barrier_of,
+};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+/// The pod of a kubelet's own manifest, as the API server shows it: it runs already, and nothing of it can be changed.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+static LABELS: LazyLock<BTreeSet<&str>> = LazyLock::new(|| [ORDERED_KEY].into());
+static ANNOTATIONS: LazyLock<BTreeSet<&str>> =
+    LazyLock::new(|| [ORDERED_KEY, RESTART_DEPENDENTS, MIRROR].into());
+
+/// Variables kept of one container: one that has more of ours is refused.
+const MOST_VARIABLES: usize = 8;
+
+/// As Kubernetes makes up names: so much of the base, and five of these.
+const LONGEST_BASE: usize = 58;
+const SUFFIX: usize = 5;
+const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
+#[derive(Default)]
+pub struct Pod<'a> {
+    metadata: Found<Metadata<'a>>,
+    spec: Found<Spec<'a>>,
+}
+
+#[derive(Default)]
+struct Metadata<'a> {
+    name: Found<Text<'a>>,
+    generate_name: Found<Text<'a>>,
+    labels: Found<BTreeMap<&'static str, Text<'a>>>,
+    annotations: Found<BTreeMap<&'static str, Text<'a>>>,
+}
+
+#[derive(Default)]
+struct Spec<'a> {
+    node_name: Found<Text<'a>>,
+    gates: Found<Gates>,
+    containers: Found<Containers<'a>>,
+    init_containers: Found<Containers<'a>>,
+}
+
+impl Pod<'_> {
+    /// `seed` is different for each request: a name is made up from it.
+    pub fn ordered(self, seed: &str) -> Result<Verdict, Malformed> {
+        let (metadata, spec) =
+            (required(self.metadata, "object.metadata")?, required(self.spec, "object.spec")?);
+        let annotations = metadata.annotations.transpose()?.unwrap_or_default();
+        let labels = metadata.labels.transpose()?.unwrap_or_default();
+        if annotations.contains_key(MIRROR) {
+            return Ok(Verdict::default());
+        }
+        let gates = spec.gates.transpose()?;
+        let (containers, init) = (spec.containers.transpose()?, spec.init_containers.transpose()?);
+        let (containers, init) = (containers.unwrap_or_default(), init.unwrap_or_default());
+        let name = text(&metadata.name)?;
+        let kept: Vec<WrittenContainer<'_>> =
+            containers.kept.iter().map(Container::written).collect::<Result<_, _>>()?;
+        let init: Vec<WrittenContainer<'_>> =
+            init.kept.iter().map(Container::written).collect::<Result<_, _>>()?;
+        let written = WrittenPod {
+            name,
+            ordered: [&labels, &annotations]
+                .into_iter()
+                .filter_map(|map| map.get(ORDERED_KEY))
+                .map(|text| &**text)
+                .collect(),
+            gated: gates.as_ref().is_some_and(|gates| gates.ours),
+            containers: kept,
+            init_containers: init.into_iter().filter(|container| !container.variables.is_empty()).collect(),
+            plain_containers: containers.plain,
+        };
+        let reading = match ranks::read(&written) {
+            Ok(reading) => reading,
+            Err(problem) => return Ok(Verdict { denied: Some(problem.message), ..Verdict::default() }),
+        };
+        let mut warnings = reading.warnings;
+        if annotations.contains_key(RESTART_DEPENDENTS) {
+            warnings.push(format!(
+                "{RESTART_DEPENDENTS} has no effect: only the first start of containers is ordered"
+            ));
+        }
+        let Some(order) = reading.order else { return Ok(Verdict { warnings, ..Verdict::default() }) };
+        let generated =
+            name.is_empty().then(|| generated(text(&metadata.generate_name).unwrap_or_default(), seed));
+        let config_map = barrier_name(generated.as_deref().unwrap_or(name));
+        let mut patch: Operations =
+            generated.iter().map(|name| add("/metadata/name", name.as_str())).collect();
+        patch.extend(variables(&containers, &written, &order, &config_map)?);
+        // Kubernetes refuses a gate on a pod that passes by the scheduler.
+        if !written.gated && text(&spec.node_name)?.is_empty() {
+            patch.extend(append(
+                "/spec/schedulingGates",
+                gates.is_some(),
+                vec![json!({ "name": gates::LAUNCH })],
+            ));
+        }
+        Ok(Verdict { patch, warnings, denied: None })
+    }
+}
+
+/// The variable of each container that lacks it, or has an outdated one.
+fn variables(
+    containers: &Containers<'_>,
+    written: &WrittenPod<'_>,
+    order: &Order,
+    config_map: &str,
+) -> Result<Operations, Malformed> {
+    let mut patch = Operations::new();
+    for (index, priority) in order.priorities.iter().enumerate() {
+        let key = order.spelling.key(*priority);
+        let reference = json!({ "name": config_map, "key": key });
+        let variable = json!({
+            "name": order.spelling.barrier_variable(), "valueFrom": { "configMapKeyRef": reference },
+        });
+        let path = format!("/spec/containers/{index}/env");
+        let env = containers.kept[index].env.clone().transpose()?;
+        match barrier_of(&written.containers[index]).map(|there| there.value) {
+            None => patch.extend(append(&path, env.is_some(), vec![variable])),
+            Some(Value::ConfigMapKey { key: there, .. }) if there == key => {}
+            Some(_) => {
+                let place = env.and_then(|env| env.barrier).unwrap_or_default();
+                patch.push(replace(&format!("{path}/{place}"), variable));
+            }
+        }
+    }
+    Ok(patch)
+}
+
+/// A name as the API server would make it up.
+fn generated(base: &str, seed: &str) -> String {
+    let mut name: String = base.chars().take(LONGEST_BASE).collect();
+    let mut chance = fnv1a64(seed.as_bytes());
+    for _ in 0..SUFFIX {
+        name.push(char::from(ALPHABET[(chance % ALPHABET.len() as u64) as usize]));
+        chance /= ALPHABET.len() as u64;
+    }
+    name
+}
+
+object! { Pod<'a>, "object", |this|
+    "metadata" => metadata: AnObject(Metadata::default()),
+    "spec" => spec: AnObject(Spec::default()),
+}
+
+object! { Metadata<'a>, "object.metadata", |this|
+    "name" => name: AText,
+    "generateName" => generate_name: AText,
+    "labels" => labels: Texts(&LABELS),
+    "annotations" => annotations: Texts(&ANNOTATIONS),
+}
+
+object! { Spec<'a>, "object.spec", |this|
+    "nodeName" => node_name: AText,
+    "schedulingGates" => gates: AList(Gates::default()),
+    "containers" => containers: AList(Containers::default()),
+    "initContainers" => init_containers: AList(Containers::default()),
+}
+
+/// Whether our gate is among them.
+#[derive(Default)]
+struct Gates {
+    ours: bool,
+}
+
+#[derive(Default)]
+struct Gate<'a> {
+    name: Found<Text<'a>>,
+}
+
+impl<'a> List<'a> for Gates {
+    const ITEM: &'static str = "object.spec.schedulingGates[]";
+    type Item = Gate<'a>;
+
+    fn put(&mut self, gate: Result<Gate<'a>, Malformed>) -> Result<(), Malformed> {
+        self.ours |= text(&gate?.name)? == gates::LAUNCH;
+        Ok(())
+    }
+}
+
+object! { Gate<'a>, "object.spec.schedulingGates[]", |this|
+    "name" => name: AText,
+}
+
+/// As many containers as can be ordered and one more, and as many again if they have variables of ours; the others are counted.
+#[derive(Default)]
+struct Containers<'a> {
+    kept: Vec<Container<'a>>,
+    plain: usize,
+}
+
+#[derive(Default)]
+struct Container<'a> {
+    name: Found<Text<'a>>,
+    env: Found<Env<'a>>,
+}
+
+impl Container<'_> {
+    fn written(&self) -> Result<WrittenContainer<'_>, Malformed> {
+        let name = text(&self.name)?;
+        let env = self.env.as_ref().map(Result::as_ref).transpose().map_err(|malformed| *malformed)?;
+        let kept = env.into_iter().flat_map(|env| &env.kept);
+        let variables = kept.map(|kept| Ok(Variable { name: text(&kept.name)?, value: kept.value()? }));
+        Ok(WrittenContainer { name, variables: variables.collect::<Result<_, Malformed>>()? })
+    }
+}
+
+impl<'a> List<'a> for Containers<'a> {
+    const ITEM: &'static str = "object.spec.containers[]";
+    type Item = Container<'a>;
+
+    fn put(&mut self, container: Result<Container<'a>, Malformed>) -> Result<(), Malformed> {
+        let container = container?;
+        let has_variables = matches!(&container.env, Some(Ok(env)) if !env.kept.is_empty());
+        let room = if has_variables { 2 * MOST_CONTAINERS } else { MOST_CONTAINERS };
+        match self.kept.len() <= room {
+            true => self.kept.push(container),
+            false => self.plain += 1,
+        }
+        Ok(())
+    }
+}
+
+object! { Container<'a>, "object.spec.containers[]", |this|
+    "name" => name: AText,
+    "env" => env: AList(Env::default()),
+}
+
+/// The variables that concern the order, and the place of the one that holds the container up.
+#[derive(Clone, Default)]
+struct Env<'a> {
+    kept: Vec<EnvVariable<'a>>,
+    number: usize,
+    barrier: Option<usize>,
+}
+
+#[derive(Clone, Default)]
+struct EnvVariable<'a> {
+    name: Found<Text<'a>>,
+    value: Found<Text<'a>>,
+    value_from: Found<ValueFrom<'a>>,
+}
+
+impl EnvVariable<'_> {
+    fn value(&self) -> Result<Value<'_>, Malformed> {
+        let Some(from) = &self.value_from else { return Ok(Value::Text(text(&self.value)?)) };
+        let Some(key) = &from.as_ref().map_err(|malformed| *malformed)?.config_map_key else {
+            return Ok(Value::Other);
+        };
+        let key = key.as_ref().map_err(|malformed| *malformed)?;
+        Ok(match key.optional {
+            Some(Ok(true)) => Value::Other,
+            _ => Value::ConfigMapKey { config_map: text(&key.name)?, key: text(&key.key)? },
+        })
+    }
+}
+
+impl<'a> List<'a> for Env<'a> {
+    const ITEM: &'static str = "object.spec.containers[].env[]";
+    type Item = EnvVariable<'a>;
+
+    fn put(&mut self, variable: Result<EnvVariable<'a>, Malformed>) -> Result<(), Malformed> {
+        let variable = variable?;
+        let name = text(&variable.name)?;
+        if ranks::is_variable(name) && self.kept.len() < MOST_VARIABLES {
+            if ranks::Spelling::of_barrier(name).is_some() {
+                self.barrier.get_or_insert(self.number);
+            }
+            self.kept.push(variable);
+        }
+        self.number += 1;
+        Ok(())
+    }
+}
+
+object! { EnvVariable<'a>, "object.spec.containers[].env[]", |this|
+    "name" => name: AText,
+    "value" => value: AText,
+    "valueFrom" => value_from: AnObject(ValueFrom::default()),
+}
+
+#[derive(Clone, Default)]
+struct ValueFrom<'a> {
+    config_map_key: Found<ConfigMapKey<'a>>,
+}
+
+#[derive(Clone, Default)]
+struct ConfigMapKey<'a> {
+    name: Found<Text<'a>>,
+    key: Found<Text<'a>>,
+    optional: Found<bool>,
+}
+
+object! { ValueFrom<'a>, "object.spec.containers[].env[].valueFrom", |this|
+    "configMapKeyRef" => config_map_key: AnObject(ConfigMapKey::default()),
+}
+
+object! { ConfigMapKey<'a>, "object.spec.containers[].env[].valueFrom.configMapKeyRef", |this|
+    "name" => name: AText,
+    "key" => key: AText,
+    "optional" => optional: ABoolean,
+}
