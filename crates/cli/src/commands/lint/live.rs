@@ -34,7 +34,17 @@ pub async fn manifests(access: &Access, namespace: Option<&str>) -> Result<Manif
     let (mut objects, mut closed) = (Vec::new(), Vec::new());
     for kind in KINDS {
         let info = kind.info();
-        match list::<Value>(&connection, &path(info, &connection.namespace), &ListParams::default()).await {
+        let listed = match kind {
+            // A sequence from elsewhere may claim pods of this namespace.
+            Kind::PodSequence => match listed(&connection, info, None).await {
+                Err(error) if has_code(&error, 403) => {
+                    listed(&connection, info, Some(&connection.namespace)).await
+                }
+                everywhere => everywhere.map(|items| about(items, &connection.namespace)),
+            },
+            _ => listed(&connection, info, Some(&connection.namespace)).await,
+        };
+        match listed {
             Ok(items) => objects.extend(items.into_iter().filter_map(|item| own(info, item))),
             Err(error) if has_code(&error, 403) => closed.push(info.plural),
             // The CRD is not installed.
@@ -51,13 +61,26 @@ pub async fn manifests(access: &Access, namespace: Option<&str>) -> Result<Manif
     Ok(Manifests { sources: Vec::new(), objects, live: true })
 }
 
-fn path(info: &Info, namespace: &str) -> String {
+/// The objects of a kind, of one namespace where it has any.
+async fn listed(
+    connection: &Connection,
+    info: &Info,
+    namespace: Option<&str>,
+) -> Result<Vec<Value>, kube::Error> {
     let root = if info.group.is_empty() { "/api" } else { "/apis" };
     let api = info.api_version();
-    match info.namespaced {
-        true => format!("{root}/{api}/namespaces/{namespace}/{}", info.plural),
-        false => format!("{root}/{api}/{}", info.plural),
-    }
+    let path = match namespace.filter(|_| info.namespaced) {
+        Some(namespace) => format!("{root}/{api}/namespaces/{namespace}/{}", info.plural),
+        None => format!("{root}/{api}/{}", info.plural),
+    };
+    list(connection, &path, &ListParams::default()).await
+}
+
+/// The sequences of a namespace, and those whose pods are there.
+fn about(mut sequences: Vec<Value>, namespace: &str) -> Vec<Value> {
+    sequences
+        .retain(|one| one["metadata"]["namespace"] == namespace || one["spec"]["namespace"] == namespace);
+    sequences
 }
 
 /// Items of a list do not say their kind. What belongs to somebody who makes it is not the user's to change.
