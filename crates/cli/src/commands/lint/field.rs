@@ -63,8 +63,9 @@ impl<'a> Field<'a> {
         self.value.as_str().unwrap_or_default()
     }
 
+    /// A number as Kubernetes has them: one that no `int32` holds is refused, and here so large that sums cannot overflow.
     pub fn number(&self) -> Option<i64> {
-        self.value.as_i64()
+        self.value.as_i64().map(|number| number.clamp(i32::MIN.into(), i32::MAX.into()))
     }
 
     pub fn is_true(&self) -> bool {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::commands::simulate::sources::Text;
 use rules::ALL;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
 fn folder() -> PathBuf {
@@ -98,4 +99,47 @@ fn nothing_in_a_file_steers_the_terminal() {
     let text = NEVER.replace("name: a", "name: \"a\\x1b[2J\\u202e\"");
     let (_, said) = judged(&one(&text));
     assert!(said.contains('\u{fffd}') && !said.contains(['\x1b', '\u{202e}']), "{said}");
+}
+
+/// Every place of a value, as JSON Pointers.
+fn places(value: &Value, path: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                places(value, &format!("{path}/{}", key.replace('~', "~0").replace('/', "~1")), found);
+            }
+        }
+        Value::Array(items) => {
+            for (number, item) in items.iter().enumerate() {
+                places(item, &format!("{path}/{number}"), found);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    found.push(path.to_owned());
+}
+
+/// Whatever stands in a field, rules look at it: nothing may make them panic.
+#[test]
+fn no_value_makes_a_rule_panic() {
+    let odd = [Value::Null, json!(i64::MAX), json!(-1), json!("é%"), json!([[]]), json!({ "": {} })];
+    for rule in ALL {
+        let texts = example(rule.code, "bad.yaml");
+        let mut manifests = Manifests::read(&texts).expect("it can be read");
+        for number in 0..manifests.objects.len() {
+            let whole = manifests.objects[number].value.clone();
+            let mut found = Vec::new();
+            places(&whole, "", &mut found);
+            // The reader has looked at these.
+            found.retain(|place| !["", "/metadata"].contains(&place.as_str()));
+            for (count, place) in found.iter().enumerate() {
+                // One value at each place; all of them over all places.
+                let mut changed = whole.clone();
+                *changed.pointer_mut(place).expect("it is there") = odd[(count + number) % odd.len()].clone();
+                manifests.objects[number] = manifests::Object::new(changed, None);
+                rule::Findings::of(&ALL, &manifests);
+            }
+            manifests.objects[number] = manifests::Object::new(whole, None);
+        }
+    }
 }

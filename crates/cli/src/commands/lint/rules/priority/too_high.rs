@@ -16,7 +16,7 @@ const MOST: i64 = 1_000_000_000;
 fn check(all: &Scene, found: &mut Findings) {
     for class in all.of(Kind::PriorityClass).filter(|class| !class.name.starts_with("system-")) {
         let value = class.field("value");
-        if value.number().is_some_and(|number| number > MOST) {
+        if value.value.as_i64().is_some_and(|number| number > MOST) {
             found.at(
                 &value,
                 format!("the API server refuses PriorityClass {}: users have up to 1000000000", class.name),

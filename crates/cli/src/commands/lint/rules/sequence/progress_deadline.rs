@@ -34,7 +34,7 @@ fn check(all: &Scene, found: &mut Findings) {
                 format!("{whose} is held for {opens}s at least, and reports failure after {deadline}s");
             found
                 .at(&if field.is_missing() { template.object.title() } else { field }, words)
-                .hint(format!("progressDeadlineSeconds: {}", opens * 2));
+                .hint(format!("progressDeadlineSeconds: {}", opens.saturating_mul(2)));
         }
     }
 }
@@ -47,7 +47,8 @@ fn opens_after(claims: &Claims, number: usize) -> Vec<i64> {
         let open = group.after.iter().map(|earlier| complete[*earlier]).max().unwrap_or_default();
         let ready = claims.members(number, position).map(least_seconds).max().unwrap_or_default();
         opens.push(open);
-        complete.push(open + ready + group.wait.as_secs() as i64);
+        let wait = i64::try_from(group.wait.as_secs()).unwrap_or(i64::MAX);
+        complete.push(open.saturating_add(ready).saturating_add(wait));
     }
     opens
 }

@@ -30,7 +30,7 @@ fn check(all: &Scene, found: &mut Findings) {
                 .iter()
                 .filter(|template| template.object.namespace == quota.namespace)
                 .map(|template| used(template, resource))
-                .sum::<i128>();
+                .fold(0i128, i128::saturating_add);
             if limit.is_some_and(|limit| used > limit) {
                 let (used, limit) = (shown(used), hard.value.to_string().replace('"', ""));
                 found.at(
@@ -70,5 +70,6 @@ fn used(template: &Template, resource: &str) -> i128 {
         // A request that is not there is the limit.
         stated.or_else(|| amount(&resources.get("limits").get(name))).unwrap_or_default()
     };
-    size * template.containers().iter().map(of).sum::<i128>()
+    let one = template.containers().iter().map(of).fold(0i128, i128::saturating_add);
+    size.saturating_mul(one)
 }

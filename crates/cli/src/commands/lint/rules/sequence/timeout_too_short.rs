@@ -30,7 +30,7 @@ fn check(all: &Scene, found: &mut Findings) {
                         template.object.full_name()
                     ),
                 )
-                .hint(format!("timeout: {}s", needed * 2));
+                .hint(format!("timeout: {}s", needed.saturating_mul(2)));
         }
     }
 }
