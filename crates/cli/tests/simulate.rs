@@ -241,3 +241,15 @@ fn claim_templates_cannot_be_changed() {
     assert!(said.contains("\nexit code 2\n"), "{said}");
     insta::assert_snapshot!("larger-claims", said);
 }
+
+/// Budgets hold a drain up: for ever, or until enough others are ready again.
+#[test]
+fn a_drain_asks_the_budgets() {
+    let stuck = simulate(&["config/samples/workloads/pitfalls/budget.yaml", "--at", "20s", "drain node-1"]);
+    assert!(stuck.contains("the drain of node-1 does not end: pod db-0"), "{stuck}");
+    insta::assert_snapshot!("drain-stuck", stuck);
+    let sample = "config/samples/workloads/statefulsets/zookeeper.yaml";
+    let waits = simulate(&[sample, "--at", "20s", "drain node-1", "--at", "20s", "drain node-2"]);
+    assert!(!waits.contains("does not end"), "{waits}");
+    insta::assert_snapshot!("drain-one-by-one", waits);
+}
