@@ -28,13 +28,25 @@ pub struct Lab {
 
 impl Lab {
     pub async fn start() -> Result<Lab> {
+        // Nodes are ready because the bench says so; nobody else is to judge them or to remove their pods.
+        let controllers = "--controllers=-node-lifecycle-controller,-pod-garbage-collector-controller";
+        let lab = Lab::install(vec![controllers.into()]).await?;
+        for component in [Component::Scheduler, Component::Kwok] {
+            lab.cluster.stop(component).await?;
+        }
+        Ok(lab)
+    }
+
+    /// One in which pods are scheduled and nodes judged, for a real node.
+    pub async fn for_a_real_node() -> Result<Lab> {
+        Lab::install(Vec::new()).await
+    }
+
+    async fn install(controller_manager_args: Vec<String>) -> Result<Lab> {
         let program = std::env::current_exe()?.with_file_name("rollcall");
         if !program.exists() {
             bail!("{} is missing: build it first (make bench does)", program.display());
         }
-        // Nodes are ready because the bench says so; nobody else is to judge them or to remove their pods.
-        let controllers = "--controllers=-node-lifecycle-controller,-pod-garbage-collector-controller";
-        let controller_manager_args = vec![controllers.into()];
         let options =
             Options { nodes: 0, audit_bodies: false, controller_manager_args, ..Options::default() };
         let cluster = Cluster::start(options).await?;
@@ -45,9 +57,6 @@ impl Lab {
         let crd = "crd/podsequences.scheduling.example.com";
         cluster.kubectl_ok(&["wait", "--for=condition=Established", crd, "--timeout=60s"])?;
         cluster.kubectl_ok(&["-n", "pod-sequence-system", "delete", "deployment", "--all"])?;
-        for component in [Component::Scheduler, Component::Kwok] {
-            cluster.stop(component).await?;
-        }
         let account =
             cluster.service_account_kubeconfig("pod-sequence-system", "pod-sequence-controller").await?;
         Ok(Lab { client: cluster.client(), cluster, account, program })

@@ -5,7 +5,7 @@
 //! - [`controller`]: the controller under test. [`meter`]: what a piece of work costs it.
 //! - [`world`]: what a watch shows of the pods, and the kubelet that makes released ones ready.
 //! - [`bare`], [`bare_webhook`]: the baselines: the barest clients that do the same writes, the barest webhook.
-//! - [`work`]: P1 to P10, P12, and W1, which needs no cluster. [`table`]: the result.
+//! - [`work`]: P1 to P12, and W1, which needs no cluster. [`table`]: the result.
 
 mod bare;
 mod bare_webhook;
@@ -56,7 +56,11 @@ async fn main() -> Result<()> {
     if arguments.wants("W1") {
         work::satisfied_wait::w1(&arguments, &mut table)?;
     }
-    if arguments.only.iter().any(|id| !id.eq_ignore_ascii_case("W1")) || arguments.only.is_empty() {
+    if arguments.wants("P11") {
+        work::launch::p11(&arguments, &mut table).await?;
+    }
+    let elsewhere = |id: &&String| ["W1", "P11"].iter().any(|other| id.eq_ignore_ascii_case(other));
+    if arguments.only.iter().any(|id| !elsewhere(&id)) || arguments.only.is_empty() {
         on_a_cluster(&arguments, &mut table).await?;
     }
     let text = table.render();

@@ -3,6 +3,7 @@
 pub mod chain;
 pub mod growth;
 pub mod idle;
+pub mod launch;
 pub mod satisfied_wait;
 pub mod storm;
 pub mod taints;

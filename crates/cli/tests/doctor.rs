@@ -144,6 +144,12 @@ async fn what_is_broken_is_found_and_the_printed_command_repairs_it() -> Result<
     leftovers(&patient).await?;
     few_rights(&patient).await?;
 
+    // Lite mode does not serve the webhook of launch order.
+    let launch = format!("MutatingWebhookConfiguration/{}", names::LAUNCH_CONFIGURATION);
+    patient.repair(&format!("rollcall install --mode full --only {launch} | kubectl apply -f -"))?;
+    patient.repaired("pods that ask for an order of their containers cannot be created").await?;
+    patient.well().await?;
+
     // No controller.
     controller.stop().await?;
     patient.kubectl(&format!("scale -n {OWN_NAMESPACE} {DEPLOYMENT} --replicas=0"))?;
@@ -168,6 +174,7 @@ async fn what_is_broken_is_found_and_the_printed_command_repairs_it() -> Result<
     let _controller = patient.controller().await?;
     patient.well_but(&["neither policies nor webhook"]).await?;
 
+    launch_order(&patient).await?;
     policies(&patient, &home).await?;
     webhook(&patient, &home).await
 }
@@ -192,7 +199,7 @@ async fn limits(patient: &Patient) -> Result<()> {
     patient.kubectl("delete validatingadmissionpolicybinding podsequence-controller-pods")?;
     patient.repaired("can change the image of every pod").await?;
     patient.kubectl("delete validatingadmissionpolicies,validatingadmissionpolicybindings --all")?;
-    patient.repaired("16 missing").await?;
+    patient.repaired("18 missing").await?;
     // What applying again would leave as it is.
     let nowhere = json!([{"op": "add", "path": "/spec/matchResources", "value": {"namespaceSelector": {"matchLabels": {"no": "such"}}}}]);
     patient.patch("validatingadmissionpolicybinding podsequence-controller-pods", nowhere)?;
@@ -230,6 +237,31 @@ async fn few_rights(patient: &Patient) -> Result<()> {
     // What everybody may know is known all the same.
     ensure!(text.contains("Kubernetes 1."), "{text}");
     Ok(())
+}
+
+/// Full mode with launch order, and neither policies nor the other webhook.
+async fn launch_order(patient: &Patient) -> Result<()> {
+    let none = "neither policies nor webhook";
+    let configuration = format!("mutatingwebhookconfiguration {}", names::LAUNCH_CONFIGURATION);
+    let ignore = json!([{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]);
+    patient.patch(&configuration, ignore)?;
+    patient.repaired("failurePolicy Ignore").await?;
+    // One more condition: apply would leave it there.
+    let never = json!([{"op": "add", "path": "/webhooks/0/matchConditions/-", "value": {"name": "never", "expression": "false"}}]);
+    patient.patch(&configuration, never)?;
+    patient.repaired(&format!("{} is not ours", names::LAUNCH_CONFIGURATION)).await?;
+    patient.kubectl("delete clusterrolebinding pod-sequence-controller-launch")?;
+    patient.repaired("may not: get, create, patch, delete configmaps").await?;
+    patient.kubectl(&format!("delete service {} -n {OWN_NAMESPACE}", names::WEBHOOK_SERVICE))?;
+    patient.repaired("is missing: the webhook cannot be called").await?;
+    patient.well_but(&[none]).await?;
+    // Full mode can do without it, and then needs none of its rights.
+    patient.kubectl("delete clusterrole,clusterrolebinding pod-sequence-controller-launch")?;
+    patient.kubectl(&format!("delete {configuration}"))?;
+    let not_installed = format!("{} is not installed", names::LAUNCH_CONFIGURATION);
+    patient.well_but(&[none, &not_installed]).await?;
+    patient.repair(&patient.advice(&not_installed).await?)?;
+    patient.well_but(&[none]).await.map(drop)
 }
 
 async fn policies(patient: &Patient, home: &str) -> Result<()> {
@@ -286,7 +318,7 @@ async fn webhook(patient: &Patient, home: &str) -> Result<()> {
     let bundle = STANDARD.encode(std::fs::read(own)?);
     let distrust = json!([{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": bundle}]);
     patient.patch(&configuration, distrust)?;
-    patient.repaired("1 of 2 caBundles do not trust").await?;
+    patient.repaired("1 of 3 caBundles do not trust").await?;
 
     // Brought, and expired: the command hands it over to the controller. In one write, before which the controller has nothing to do.
     let text = |text: &str| STANDARD.encode(text);

@@ -11,6 +11,8 @@ use common::make::{deployment, named, sequence};
 use common::*;
 use futures::stream;
 use futures::{StreamExt, TryStreamExt};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 
 /// What the shipped Deployment allows.
 const MEMORY: u64 = 256 << 20;
@@ -97,6 +99,20 @@ fn large_pod(number: usize) -> Value {
     pod
 }
 
+/// Containers by the thousand, each of which waits for a key of ours.
+fn barrier_pod(number: usize) -> Value {
+    let name = format!("barriers-{number}");
+    let container = |place: usize| {
+        let key = json!({ "name": format!("{name}-barrier"), "key": format!("c_{place}") });
+        let variable =
+            json!({ "name": "KRUISE_CONTAINER_LAUNCH_BARRIER", "valueFrom": { "configMapKeyRef": key } });
+        json!({ "name": format!("c{place}"), "image": "i", "env": [variable] })
+    };
+    let mut pod = gated(pod(&name));
+    pod["spec"]["containers"] = (0..2000).map(container).collect();
+    pod
+}
+
 fn labelled_deployment(number: usize) -> Value {
     let mut deployment = deployment(&format!("labels-{number}"), 0);
     let own = deployment["spec"]["template"]["metadata"]["labels"].take();
@@ -122,6 +138,25 @@ async fn a_victim_goes_on(scene: &Scene<'_>, name: &str) -> Result<()> {
     Ok(())
 }
 
+/// Strangers at the ports for probes and metrics: some are silent, some have sent half a header, some one that never ends.
+async fn crowd(controller: &Controller) -> Result<Vec<TcpStream>> {
+    let mut crowd = Vec::new();
+    for port in controller.ports() {
+        for number in 0..400 {
+            // Who is turned away has come all the same.
+            let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)).await else { continue };
+            let text = match number % 3 {
+                0 => String::new(),
+                1 => "GET /metrics HTTP/1.1\r\nhost".to_owned(),
+                _ => format!("GET / HTTP/1.1\r\nx: {}", "y".repeat(64 << 10)),
+            };
+            let _ = stream.write_all(text.as_bytes()).await;
+            crowd.push(stream);
+        }
+    }
+    Ok(crowd)
+}
+
 #[tokio::test]
 async fn giant_pods_and_workloads_kill_nobody_and_delay_nobody() -> Result<()> {
     let lab = Lab::shared().await?;
@@ -130,6 +165,7 @@ async fn giant_pods_and_workloads_kill_nobody_and_delay_nobody() -> Result<()> {
     // Labels by the ten thousand cost the API server a second each; of workloads a few have to do.
     let pods = (0..objects()).flat_map(|number| [labelled_pod(number), large_pod(number)]);
     let few = objects().div_ceil(4);
+    let pods = pods.chain((0..few).map(barrier_pod));
     let workloads = (0..few).flat_map(|number| [labelled_deployment(number), large_deployment(number)]);
     let creations = pods.chain(workloads).map(|object| attacker.create(object));
     stream::iter(creations).buffer_unordered(AT_A_TIME).try_collect::<Vec<_>>().await?;
@@ -142,6 +178,11 @@ async fn giant_pods_and_workloads_kill_nobody_and_delay_nobody() -> Result<()> {
     let (mut controller, cage) = begin().await?;
     cage.check("listed")?;
     a_victim_goes_on(&victim, "one").await?;
+    let crowd = crowd(&controller).await?;
+    a_victim_goes_on(&victim, "beside-a-crowd").await?;
+    controller.probe("/livez").await?;
+    cage.check("a crowd at its ports")?;
+    drop(crowd);
 
     // More of them while it runs, and a selector that asks for their labels.
     let number = objects();

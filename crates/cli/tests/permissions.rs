@@ -6,42 +6,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::lab::{OWN_NAMESPACE, repository};
+use common::lab::OWN_NAMESPACE;
 use common::make::{deployment, job, named, selected};
+use common::permissions::{Permission, granted, used};
 use common::*;
 use rollcall_testbed::{AuditEvent, Fault, FaultProxy, WatchFault};
 
-/// Verb, group, resource with subresource.
-type Permission = (String, String, String);
-
-/// What a role of the shipped manifest grants.
-fn granted(kind: &str) -> Result<BTreeSet<Permission>> {
-    let text = std::fs::read_to_string(repository("config/rbac/rbac-lite.yaml"))?;
-    let mut permissions = BTreeSet::new();
-    for document in text.split("\n---\n") {
-        let object: Value = serde_saphyr::from_str(document)?;
-        if object["kind"] != kind {
-            continue;
-        }
-        for rule in object["rules"].as_array().expect("rules") {
-            let words = |key: &str| -> Vec<String> {
-                let words = rule[key].as_array().unwrap_or_else(|| panic!("{key} of {rule}"));
-                words.iter().filter_map(Value::as_str).map(str::to_owned).collect()
-            };
-            for group in words("apiGroups") {
-                for resource in words("resources") {
-                    let permission = |verb| (verb, group.clone(), resource.clone());
-                    permissions.extend(words("verbs").into_iter().map(permission));
-                }
-            }
-        }
-    }
-    Ok(permissions)
-}
-
-fn permission(event: &AuditEvent) -> Permission {
-    (event.verb.clone(), event.group.clone(), event.resource_path())
-}
+const LITE: &str = "config/rbac/rbac-lite.yaml";
 
 #[tokio::test]
 async fn used_and_granted_are_the_same() -> Result<()> {
@@ -118,13 +89,13 @@ async fn used_and_granted_are_the_same() -> Result<()> {
     let events = lab.events(|event| event.user == ACCOUNT)?;
     let refused: Vec<&AuditEvent> = events.iter().filter(|event| event.status_code == 403).collect();
     assert!(refused.is_empty(), "{refused:?}");
-    let (everywhere, own) = (granted("ClusterRole")?, granted("Role")?);
+    let (everywhere, own) = (granted(LITE, "ClusterRole")?, granted(LITE, "Role")?);
     assert!(everywhere.len() > 10 && own.len() > 5, "{everywhere:?} {own:?}");
-    let used: BTreeSet<Permission> = events.iter().map(permission).collect();
-    assert_eq!(used, everywhere.union(&own).cloned().collect());
+    let all: BTreeSet<Permission> = events.iter().map(used).collect();
+    assert_eq!(all, everywhere.union(&own).cloned().collect());
     // What is granted in the own namespace is used there alone.
     let mine: BTreeSet<Permission> =
-        events.iter().filter(|event| event.namespace == OWN_NAMESPACE).map(permission).collect();
+        events.iter().filter(|event| event.namespace == OWN_NAMESPACE).map(used).collect();
     assert_eq!(mine, own);
     let lease = |event: &&AuditEvent| event.resource == "leases" && event.verb != "create";
     assert!(events.iter().filter(lease).all(|event| event.name == "pod-sequence-controller.example.com"));
@@ -162,8 +133,11 @@ async fn what_is_not_needed_is_not_granted() -> Result<()> {
 
 #[test]
 fn nothing_is_granted_by_wildcard() -> Result<()> {
-    for (verb, group, resource) in granted("ClusterRole")?.into_iter().chain(granted("Role")?) {
-        assert!(![&verb, &group, &resource].contains(&&"*".to_owned()), "{verb} {group} {resource}");
+    for file in [LITE, "config/rbac/rbac.yaml", "config/webhook/webhook.yaml", "config/webhook/launch.yaml"] {
+        for (verb, group, resource) in granted(file, "ClusterRole")?.into_iter().chain(granted(file, "Role")?)
+        {
+            assert!(![&verb, &group, &resource].contains(&&"*".to_owned()), "{verb} {group} {resource}");
+        }
     }
     Ok(())
 }

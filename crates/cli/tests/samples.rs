@@ -119,10 +119,11 @@ async fn workloads_by_reference() -> Result<()> {
 
 #[test]
 fn every_sample_is_run_here() -> Result<()> {
-    // Those of Node scope need another controller.
-    let here = [include_str!("samples.rs"), include_str!("nodes/each.rs")].concat();
+    // Those of Node scope and of launch order need another controller.
+    let here = [include_str!("samples.rs"), include_str!("nodes/each.rs"), include_str!("launch/samples.rs")]
+        .concat();
     let mut seen = BTreeMap::new();
-    for folder in ["", "workloads/"] {
+    for folder in ["", "workloads/", "launch/"] {
         for entry in std::fs::read_dir(repository("config/samples").join(folder))? {
             let entry = entry?;
             let name = format!("{folder}{}", entry.file_name().to_string_lossy());

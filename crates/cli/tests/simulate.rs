@@ -64,6 +64,33 @@ fn every_sample() {
     insta::assert_snapshot!(plugin, simulate(&[&file, "crates/cli/tests/manifests/gpu-node.yaml"]));
 }
 
+/// The samples of launch order come up. What their containers take, they take one rank after the other.
+#[test]
+fn every_sample_of_launch_order() {
+    for sample in [
+        "barrier-by-hand",
+        "deployment",
+        "job",
+        "native-sidecar",
+        "ordered",
+        "priority",
+        "shipped-spelling",
+        "statefulset",
+    ] {
+        let recorded = simulate(&[&format!("config/samples/launch/{sample}.yaml")]);
+        assert!(recorded.contains("\nexit code 0\n"), "{recorded}");
+        insta::assert_snapshot!(format!("launch-{sample}"), recorded);
+    }
+    for (sample, pod, ranks) in
+        [("ordered", "launch-ordered-label", 3), ("shipped-spelling", "launch-shipped", 2)]
+    {
+        let slow = format!("pod={pod}:10s");
+        let recorded = simulate(&[&format!("config/samples/launch/{sample}.yaml"), "--ready-after", &slow]);
+        // One second for the images.
+        assert!(recorded.contains(&format!("complete after {ranks}1.0s")), "{recorded}");
+    }
+}
+
 /// What a program in CI looks at: how it ended, how far each group came, what can never start.
 fn verdict(report: &Value) -> String {
     let all = |list: &Value, line: &dyn Fn(&Value) -> Value| -> Vec<Value> {

@@ -129,7 +129,7 @@ fn a_bomb_takes_no_more_than_itself() -> Result<()> {
             "containers with priorities",
             "containers",
             list(r#"{"env":[{"name":"KRUISE_CONTAINER_PRIORITY","value":"1"}]}"#),
-            little,
+            8 * little,
         ),
     ] {
         let review = review_with("spec", field, &text);
@@ -147,7 +147,7 @@ fn a_bomb_takes_no_more_than_itself() -> Result<()> {
 async fn together() -> Result<()> {
     let made = certificate();
     // Nothing is too slow, however slow this machine is.
-    let long = Duration::from_secs(600);
+    let long = Duration::from_secs(60);
     let limits = Limits { handshake: long, request: long, answer: long, ..Limits::WEBHOOK };
     let server = Server::start(&made, limits).await?;
     server.knows();

@@ -128,6 +128,21 @@ pub fn objects(mode: Mode, admission: Option<Admission>, namespace: &str) -> Vec
     manifests(mode, admission, IMAGE, namespace).split(BETWEEN).map(read).collect()
 }
 
+/// The objects that one kind of admission has besides those of Full mode.
+pub fn objects_of(admission: Admission, namespace: &str) -> Vec<Value> {
+    let without: BTreeSet<String> = objects(Mode::Full, None, namespace).iter().map(id).collect();
+    let with = objects(Mode::Full, Some(admission), namespace).into_iter();
+    with.filter(|object| !without.contains(&id(object))).collect()
+}
+
+/// The ids of the objects that are there for launch order alone.
+pub fn of_launch_alone(admission: Option<Admission>) -> Vec<String> {
+    let ids = |file: &str| -> BTreeSet<String> { file.split(BETWEEN).map(|text| id(&read(text))).collect() };
+    let shared: BTreeSet<String> =
+        admission.iter().flat_map(|chosen| chosen.files()).flat_map(|file| ids(file)).collect();
+    ids(LAUNCH).difference(&shared).cloned().collect()
+}
+
 fn read(document: &str) -> Value {
     serde_saphyr::from_str(document).expect("the manifests of this program are YAML: tests apply them")
 }
@@ -262,6 +277,22 @@ mod tests {
         assert_eq!(named(&["ClusterRoleBinding"]), Ok(bindings.to_vec()));
         let typo = named(&["Role/pod-sequence-controler"]).expect_err("there is none");
         assert!(typo.contains("--only") && typo.contains(role), "{typo}");
+    }
+
+    #[test]
+    fn what_belongs_to_a_part_alone_is_known() {
+        let ids = |objects: &[Value]| -> Vec<String> { objects.iter().map(id).collect() };
+        let policies = ids(&objects_of(Admission::Policies, "elsewhere"));
+        assert_eq!(policies.len(), 4);
+        assert!(policies.iter().all(|id| id.starts_with("MutatingAdmissionPolicy")), "{policies:?}");
+        // The Service and what is about the Secret are used by both webhooks.
+        let webhook = ids(&objects_of(Admission::Webhook, "elsewhere"));
+        assert!(webhook.contains(&"MutatingWebhookConfiguration/podsequence-mutating-webhook".to_owned()));
+        let service = "Service/pod-sequence-webhook".to_owned();
+        assert!(!webhook.contains(&service), "{webhook:?}");
+        assert!(of_launch_alone(None).contains(&service));
+        assert!(!of_launch_alone(Some(Admission::Webhook)).contains(&service));
+        assert_eq!((of_launch_alone(None).len(), of_launch_alone(Some(Admission::Webhook)).len()), (8, 5));
     }
 
     #[test]

@@ -128,6 +128,11 @@ impl Controller {
         Ok(ended)
     }
 
+    /// Where everybody can reach it: probes and metrics.
+    pub fn ports(&self) -> [u16; 2] {
+        [self.health, self.metrics]
+    }
+
     /// What `/readyz` or `/livez` answers, if it says yes.
     pub async fn probe(&self, path: &str) -> Result<String> {
         fetch(&http(self.health)?, path).await

@@ -8,7 +8,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use rollcall_api::names::{LAUNCH_CONFIGURATION, WEBHOOK_CONFIGURATION};
+use rollcall_api::names::{LAUNCH_CONFIGURATION, WEBHOOK_CONFIGURATION, WEBHOOK_SECRET};
 use rollcall_testbed::{AuditEvent, AuditLog, Cluster, shared, wait};
 use serde_json::json;
 use tokio::sync::OnceCell;
@@ -152,10 +152,24 @@ impl Lab {
 
     /// The same for the one of launch order.
     pub fn call_launch_webhook(&self, port: u16) -> Result<()> {
-        let jsonpath = "jsonpath={.webhooks[0].clientConfig.caBundle}";
-        let get = ["get", "mutatingwebhookconfiguration", LAUNCH_CONFIGURATION, "-o", jsonpath];
-        let bundle = self.cluster().kubectl_ok(&get)?;
-        let value = json!({ "url": format!("https://127.0.0.1:{port}/launch"), "caBundle": bundle });
+        let bundle = self.cluster().kubectl_ok(&[
+            "get",
+            "secret",
+            WEBHOOK_SECRET,
+            "-n",
+            OWN_NAMESPACE,
+            "--ignore-not-found",
+            "-o",
+            "jsonpath={.data.ca\\.crt}",
+        ])?;
+        // An empty line, as the manifest has it: the controller writes its own.
+        let bundle = if bundle.is_empty() { b"\n".to_vec() } else { STANDARD.decode(bundle)? };
+        self.call_launch_webhook_at(&format!("https://127.0.0.1:{port}/launch"), &bundle)
+    }
+
+    /// At any place, trusted by this authority.
+    pub fn call_launch_webhook_at(&self, url: &str, authority: &[u8]) -> Result<()> {
+        let value = json!({ "url": url, "caBundle": STANDARD.encode(authority) });
         let patch =
             json!([{ "op": "replace", "path": "/webhooks/0/clientConfig", "value": value }]).to_string();
         let args =

@@ -11,6 +11,7 @@ pub mod lab;
 pub mod make;
 pub mod nodes;
 pub mod order;
+pub mod permissions;
 pub mod scene;
 
 use std::time::Duration;

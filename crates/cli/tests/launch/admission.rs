@@ -4,6 +4,7 @@
 use crate::common::*;
 use crate::pods::{ORDERED, PROPOSED, SHIPPED, container, containers, pod, spec, with_priority, workload};
 use crate::scene::{LaunchLab, ranks_of};
+use crate::{permissions, samples};
 use anyhow::{Context, ensure};
 
 const BARRIER: &str = "KRUISE_CONTAINER_LAUNCH_BARRIER";
@@ -18,6 +19,8 @@ async fn pods_get_what_they_ask_for_or_hear_why_not() -> Result<()> {
     nothing_is_added(&launch, &namespace)?;
     let left = launch.get(&namespace, &["pods,configmaps"])?;
     ensure!(!left.to_string().contains("-barrier"), "a dry run leaves nothing: {left}");
+    samples::all(&launch).await?;
+    permissions::used_and_granted_are_the_same(&launch).await?;
     without_the_webhook(&mut launch).await
 }
 
@@ -138,32 +141,51 @@ fn nothing_is_added(launch: &LaunchLab, namespace: &str) -> Result<()> {
 
 /// No pod that asks for an order is created without it; nobody else notices; it recovers alone.
 async fn without_the_webhook(launch: &mut LaunchLab) -> Result<()> {
-    let namespace = launch.lab.cluster().namespace("away").await?;
-    let ordered = workload("Deployment", "ordered", 2, &spec(containers(PROPOSED, &[1, 0])));
+    // One that takes connections and says nothing, and one that answers what nobody asked.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let silent = format!("https://{}/launch", silent.local_addr()?);
+    let nonsense = format!("{}/version", launch.lab.cluster().server());
+    let authority = std::fs::read(launch.lab.cluster().ca())?;
     launch.controller.kill()?;
+    for (trouble, url) in [("away", None), ("silent", Some(&silent)), ("nonsense", Some(&nonsense))] {
+        if let Some(url) = url {
+            launch.lab.call_launch_webhook_at(url, &authority)?;
+        }
+        in_trouble(launch, trouble).await.with_context(|| trouble.to_owned())?;
+    }
+    launch.restart().await?;
+    launch.lab.call_launch_webhook(launch.controller.webhook)?;
+    // Of the last one; of the others in their own time.
+    for trouble in ["away", "silent", "nonsense"] {
+        wait::until(&format!("the ordered pods of {trouble}"), LIMIT, async || {
+            let pods = launch.get(trouble, &["pods", "-l", "app=ordered"])?;
+            let pods = pods["items"].as_array().cloned().unwrap_or_default();
+            for pod in &pods {
+                ranks_of(pod)?;
+            }
+            let free = pods.iter().filter(|pod| pod["spec"]["schedulingGates"].is_null());
+            Ok((free.count() == 2).then_some(()))
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+async fn in_trouble(launch: &LaunchLab, namespace: &str) -> Result<()> {
+    launch.lab.cluster().kubectl_ok(&["create", "namespace", namespace])?;
+    let ordered = workload("Deployment", "ordered", 2, &spec(containers(PROPOSED, &[1, 0])));
     launch
-        .create(&namespace, &[ordered, workload("Deployment", "plain", 2, &spec(vec![container("a", 1)]))])?;
+        .create(namespace, &[ordered, workload("Deployment", "plain", 2, &spec(vec![container("a", 1)]))])?;
     wait::until("the plain pods, and why there are no others", LIMIT, async || {
-        let pods = launch.get(&namespace, &["pods"])?;
-        let names =
-            pods["items"].as_array().into_iter().flatten().filter_map(|pod| pod["metadata"]["name"].as_str());
+        let pods = launch.get(namespace, &["pods"])?;
+        let names = pods["items"].as_array().into_iter().flatten();
+        let names = names.filter_map(|pod| pod["metadata"]["name"].as_str());
         let (plain, ordered): (Vec<&str>, Vec<&str>) = names.partition(|name| name.starts_with("plain-"));
         ensure!(ordered.is_empty(), "created without its order: {ordered:?}");
-        let sets = launch.get(&namespace, &["replicasets", "-l", "app=ordered"])?;
+        let sets = launch.get(namespace, &["replicasets", "-l", "app=ordered"])?;
         let why = sets["items"][0]["status"]["conditions"].to_string();
         let told = why.contains("failed calling webhook") && why.contains("launch.podsequence.example.com");
         Ok((plain.len() == 2 && told).then_some(()))
-    })
-    .await?;
-    launch.restart().await?;
-    wait::until("the ordered pods", LIMIT, async || {
-        let pods = launch.get(&namespace, &["pods", "-l", "app=ordered"])?;
-        let pods = pods["items"].as_array().cloned().unwrap_or_default();
-        for pod in &pods {
-            ranks_of(pod)?;
-        }
-        let free = pods.iter().filter(|pod| pod["spec"]["schedulingGates"].is_null());
-        Ok((free.count() == 2).then_some(()))
     })
     .await
 }

@@ -5,5 +5,7 @@ mod admission;
 #[path = "../common/mod.rs"]
 mod common;
 mod kubelet;
+mod permissions;
 mod pods;
+mod samples;
 mod scene;

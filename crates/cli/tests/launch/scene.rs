@@ -163,12 +163,15 @@ pub fn ranks_of(pod: &Value) -> Result<BTreeMap<String, i32>> {
     let containers = pod["spec"]["containers"].as_array().context("containers")?;
     let rank = |container: &Value| {
         let env = container["env"].as_array().into_iter().flatten();
-        let found = env.filter_map(|variable| {
+        let mut found = env.filter_map(|variable| {
             let spelling = Spelling::of_barrier(variable["name"].as_str()?)?;
             spelling.priority_of_key(variable["valueFrom"]["configMapKeyRef"]["key"].as_str()?)
         });
         let name = container["name"].as_str().context("a name")?;
-        Ok((name.to_owned(), found.last().with_context(|| format!("{name} has no barrier: {container}"))?))
+        Ok((
+            name.to_owned(),
+            found.next_back().with_context(|| format!("{name} has no barrier: {container}"))?,
+        ))
     };
     containers.iter().map(rank).collect()
 }

@@ -53,12 +53,13 @@ fn pod_with(name: &str, fields: &Value) -> Value {
     bare.with(fields.clone())
 }
 
-/// The cluster that most tests here share: Full mode with the webhook.
+/// The cluster that most tests here share: Full mode with both webhooks.
 async fn full() -> Result<&'static Lab> {
     static LAB: OnceCell<Lab> = OnceCell::const_new();
     LAB.get_or_try_init(async || {
         let lab = Lab::full(rollcall_testbed::Options { nodes: 1, ..Default::default() }).await?;
         lab.apply_file("config/webhook/webhook.yaml")?;
+        lab.apply_file("config/webhook/launch.yaml")?;
         in_force(&lab).await?;
         Ok(lab)
     })
@@ -95,6 +96,8 @@ async fn in_force(lab: &Lab) -> Result<()> {
         probes.push((Method::PATCH, "/api/v1/nodes/node-0".into(), label.clone()));
         probes.push((Method::PATCH, webhook.to_owned(), label));
         probes.push((Method::POST, format!("{own}/secrets"), named("Secret", "v1")));
+        let elsewhere = format!("/api/v1/namespaces/{name}/configmaps");
+        probes.push((Method::POST, elsewhere, named("ConfigMap", "v1")));
     }
     for (method, path, body) in probes {
         let content = if method == Method::POST { JSON } else { MERGE };
@@ -154,7 +157,7 @@ async fn the_expressions_fit_the_types() -> Result<()> {
             all.into_iter().filter(|policy| scene::name_of(policy).starts_with("podsequence-")).collect();
         let checked =
             |policy: &Value| policy["status"]["observedGeneration"] == policy["metadata"]["generation"];
-        Ok((ours.len() == 8 && ours.iter().all(checked)).then_some(ours))
+        Ok((ours.len() == 9 && ours.iter().all(checked)).then_some(ours))
     })
     .await?;
     for policy in policies {

@@ -14,6 +14,8 @@ use std::collections::BTreeMap;
 struct Table {
     pods: BTreeMap<String, Value>,
     node: Value,
+    /// Beside the pods.
+    configmaps: BTreeMap<String, Value>,
     cases: Vec<Case>,
 }
 
@@ -65,6 +67,7 @@ async fn the_token_is_good_for_what_the_controller_does_and_for_little_else() ->
             lab.mode = mode;
             lab.apply_file("config/rbac/rbac.yaml")?;
             lab.apply_file("config/webhook/webhook.yaml")?;
+            lab.apply_file("config/webhook/launch.yaml")?;
         }
         in_force(&lab).await?;
         let (ours, theirs) = (lab.controllers_client().await?, lab.cluster().client());
@@ -140,6 +143,7 @@ impl Request {
         self.path.starts_with("/api/v1/nodes")
             || self.path.contains("/secrets")
             || self.path.contains("webhookconfigurations")
+            || self.path.contains("/configmaps") && !self.path.starts_with(OWN)
     }
 }
 
@@ -216,6 +220,15 @@ async fn prepare(lab: &Lab, namespace: &str, table: &Table) -> Result<()> {
     let pods = format!("/api/v1/namespaces/{namespace}/pods");
     for (name, fields) in &table.pods {
         create(cluster, &pods, &pod_with(name, &filled(fields, namespace))).await?;
+    }
+    let plain = send(&cluster.client(), Method::GET, &format!("{pods}/plain"), JSON, &Value::Null).await?;
+    let plain = plain.map_err(|refused| anyhow::anyhow!("{refused:?}"))?;
+    // Garbage collection removes what belongs to nobody who is there.
+    let uid = plain["metadata"]["uid"].as_str().unwrap_or_default();
+    for (name, fields) in &table.configmaps {
+        let bare = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name } });
+        let fields = serde_json::from_str(&fields.to_string().replace("{uid}", uid))?;
+        create(cluster, &format!("/api/v1/namespaces/{namespace}/configmaps"), &bare.with(fields)).await?;
     }
     create(cluster, "/api/v1/namespaces/kube-system/pods", &pod_with("proxy", &json!({}))).await?;
     let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": NODE } });

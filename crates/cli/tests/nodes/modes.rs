@@ -12,6 +12,7 @@ async fn from_full_to_lite_and_back_nothing_is_lost() -> Result<()> {
     let lab = Lab::full(three()).await?;
     let cluster = lab.cluster();
     lab.apply_file("config/admission")?;
+    lab.apply_file("config/webhook/launch.yaml")?;
     let mut controller = Controller::start(&lab, Options::default()).await?;
     let deleted = waiting(&lab, "deleted", &controller).await?;
     let kept = waiting(&lab, "kept", &controller).await?;
@@ -36,6 +37,12 @@ async fn from_full_to_lite_and_back_nothing_is_lost() -> Result<()> {
     let before = nodes::ours(cluster).await?;
 
     docs::shell(cluster, &docs::commands(GUIDE, "From Full back to Lite")?)?;
+    let kinds = "mutatingwebhookconfigurations,services,clusterroles,clusterrolebindings,roles,rolebindings";
+    let ours = ["get", kinds, "-A", "-l", "app.kubernetes.io/name=pod-sequence-controller", "-o", "name"];
+    let left = cluster.kubectl_ok(&ours)?;
+    let of_full =
+        left.lines().find(|name| ["launch", "webhook", "nodes"].iter().any(|word| name.contains(word)));
+    ensure!(of_full.is_none() && left.contains("pod-sequence-controller-lite"), "{left}");
     lab.without_pods_of_ours()?;
     let mut audit = cluster.audit_from_now()?;
     let lite = Options { mode: Some("lite"), ..Options::default() };

@@ -36,7 +36,7 @@ const WATCH: Duration = Duration::from_secs(290);
 const SILENCE: Duration = Duration::from_secs(300);
 
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
-/// Whoever installs only one of them lets us see only that one.
+/// Whoever installs one of them lets us see both, but did not always.
 const OURS: [&str; 2] = [names::WEBHOOK_CONFIGURATION, names::LAUNCH_CONFIGURATION];
 
 pub struct Keeper {

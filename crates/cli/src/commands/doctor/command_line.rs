@@ -47,25 +47,14 @@ impl CommandLine {
 
     /// Puts back these objects and nothing else.
     pub fn restore(&self, installed: &Installed, only: &[&str]) -> String {
-        self.install_piped_to_kubectl(
-            installed,
-            installed.mode,
-            installed.admission_of(only),
-            only,
-            "apply -f -",
-        )
+        let (mode, admission) = installed.printed_with(only);
+        self.install_piped_to_kubectl(installed, mode, admission, only, "apply -f -")
     }
 
     /// The same for objects whose lists `apply` would merge.
     pub fn replace(&self, installed: &Installed, only: &[&str]) -> String {
-        let admission = installed.admission_of(only);
-        self.install_piped_to_kubectl(
-            installed,
-            installed.mode,
-            admission,
-            only,
-            "replace --save-config -f -",
-        )
+        let (mode, admission) = installed.printed_with(only);
+        self.install_piped_to_kubectl(installed, mode, admission, only, "replace --save-config -f -")
     }
 
     fn install_piped_to_kubectl(

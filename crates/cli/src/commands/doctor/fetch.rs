@@ -56,7 +56,7 @@ pub async fn fetch(connection: &Connection, namespace: &str) -> Result<ClusterVi
         objects,
     };
     let installed = seen.installed();
-    let rights = needed(installed.mode, installed.webhook, namespace);
+    let rights = needed(&installed, namespace);
     seen.needed = rights.len();
     seen.missing = ask.missing(rights, &installed, namespace).await?;
     seen.probe = ask.probe(&seen, &installed).await?;

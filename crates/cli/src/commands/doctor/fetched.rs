@@ -13,7 +13,10 @@ use std::collections::BTreeMap;
 pub const DEPLOYMENT: &str = "Deployment/pod-sequence-controller";
 pub const DEFINITION: &str = "CustomResourceDefinition/podsequences.scheduling.example.com";
 pub const SERVICE: &str = "Service/pod-sequence-webhook";
+/// The webhook that gives pods and nodes what policies give them elsewhere.
 pub const CONFIGURATION: &str = "MutatingWebhookConfiguration/podsequence-mutating-webhook";
+/// The one of launch order.
+pub const LAUNCH_CONFIGURATION: &str = "MutatingWebhookConfiguration/podsequence-launch-webhook";
 
 /// The answer to one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,6 +147,7 @@ pub struct Installed {
     pub mode: Mode,
     pub policies: bool,
     pub webhook: bool,
+    pub launch: bool,
     pub image: Option<String>,
     pub account: String,
     pub leader_elect: bool,
@@ -176,6 +180,7 @@ impl Installed {
             },
             policies: any("MutatingAdmissionPolicy"),
             webhook: has(CONFIGURATION),
+            launch: has(LAUNCH_CONFIGURATION),
             image: container["image"].as_str().map(str::to_owned),
             account: pod["serviceAccountName"].as_str().unwrap_or(names::CONTROLLER).to_owned(),
             leader_elect: args.iter().any(|arg| matches!(*arg, "--leader-elect" | "--leader-elect=true")),
@@ -189,14 +194,25 @@ impl Installed {
         self.known && self.mode == Mode::Lite
     }
 
-    /// With which kind of admission these objects are printed.
-    pub fn admission_of(&self, only: &[&str]) -> Option<Admission> {
-        let part_of = |admission: Admission| {
-            let base = objects(Mode::Full, None, names::OWN_NAMESPACE).len();
-            let more = objects(Mode::Full, Some(admission), names::OWN_NAMESPACE);
-            more.iter().skip(base).map(id).any(|id| only.contains(&id.as_str()))
+    /// There is something that only Full mode serves.
+    pub fn has_admission(&self) -> bool {
+        self.policies || self.webhook || self.launch
+    }
+
+    /// With which mode and admission these objects are printed; each is an id or a kind. As it is installed, if that is enough.
+    pub fn printed_with(&self, only: &[&str]) -> (Mode, Option<Admission>) {
+        let ways = [
+            (self.mode, None),
+            (Mode::Full, None),
+            (Mode::Full, Some(Admission::Policies)),
+            (Mode::Full, Some(Admission::Webhook)),
+        ];
+        let prints = |(mode, admission): &(Mode, Option<Admission>)| {
+            let ids: Vec<String> = objects(*mode, *admission, names::OWN_NAMESPACE).iter().map(id).collect();
+            let is = |id: &String, wanted: &str| id == wanted || id.split('/').next() == Some(wanted);
+            only.iter().all(|wanted| ids.iter().any(|id| is(id, wanted)))
         };
-        [Admission::Policies, Admission::Webhook].into_iter().find(|admission| part_of(*admission))
+        ways.into_iter().find(prints).unwrap_or((self.mode, None))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the controller's account must be allowed to do: the rules of the roles that this program installs.
 
-use crate::commands::install::{Admission, Mode, id, objects};
+use super::fetched::Installed;
+use crate::commands::install::{Admission, Mode, id, objects, of_launch_alone};
 use serde_json::{Value, json};
 
 /// One thing that it must be allowed to do.
@@ -18,10 +19,13 @@ pub struct Right {
     pub namespace: Option<String>,
 }
 
-/// All that it needs.
-pub fn needed(mode: Mode, webhook: bool, namespace: &str) -> Vec<Right> {
-    let admission = (webhook && mode == Mode::Full).then_some(Admission::Webhook);
-    objects(mode, admission, namespace).iter().flat_map(granted).collect()
+/// All that it needs, with the webhooks that are installed.
+pub fn needed(installed: &Installed, namespace: &str) -> Vec<Right> {
+    let full = installed.mode == Mode::Full;
+    let admission = (installed.webhook && full).then_some(Admission::Webhook);
+    let unused = if installed.launch { Vec::new() } else { of_launch_alone(admission) };
+    let roles = objects(installed.mode, admission, namespace);
+    roles.iter().filter(|role| !unused.contains(&id(role))).flat_map(granted).collect()
 }
 
 /// What a role grants; nothing if it is none.
@@ -94,6 +98,8 @@ pub fn listed(rights: &[Right]) -> String {
     let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
     for right in rights {
         match lines.iter_mut().find(|(what, _)| *what == right.what()) {
+            // The same for another name.
+            Some((_, verbs)) if verbs.contains(&right.verb.as_str()) => {}
             Some((_, verbs)) => verbs.push(&right.verb),
             None => lines.push((right.what(), vec![&right.verb])),
         }
@@ -108,16 +114,26 @@ mod tests {
 
     #[test]
     fn modes_need_what_their_manifests_grant() {
-        let lite = needed(Mode::Lite, false, "here");
-        let full = needed(Mode::Full, false, "here");
-        let webhook = needed(Mode::Full, true, "here");
+        let with = |mode, webhook, launch| {
+            needed(&Installed { mode, webhook, launch, ..Installed::default() }, "here")
+        };
+        let lite = with(Mode::Lite, false, false);
+        let full = with(Mode::Full, false, false);
+        let webhook = with(Mode::Full, true, false);
+        let launch = with(Mode::Full, false, true);
         let has = |rights: &[Right], verb: &str, what: &str| {
             rights.iter().any(|right| right.verb == verb && right.what() == what)
         };
         assert!(has(&lite, "patch", "pods") && !has(&lite, "update", "pods"));
         assert!(has(&lite, "patch", "podsequences/status.scheduling.example.com"));
         assert!(!has(&lite, "patch", "nodes") && has(&full, "patch", "nodes"));
-        assert!(!has(&full, "create", "secrets") && has(&webhook, "create", "secrets"));
+        for (rights, secrets, barriers) in
+            [(&full, false, false), (&webhook, true, false), (&launch, true, true)]
+        {
+            assert_eq!(has(rights, "create", "secrets"), secrets);
+            let everywhere = |right: &&Right| right.resource == "configmaps" && right.namespace.is_none();
+            assert_eq!(rights.iter().any(|right| everywhere(&right)), barriers);
+        }
         let lease = lite.iter().find(|right| right.verb == "get" && right.resource == "leases").expect("one");
         assert_eq!(lease.namespace.as_deref(), Some("here"));
         assert_eq!(lease.name.as_deref(), Some("pod-sequence-controller.example.com"));
@@ -125,7 +141,7 @@ mod tests {
 
     #[test]
     fn they_are_listed_by_what_they_are_for() {
-        let rights: Vec<Right> = needed(Mode::Lite, false, "here").into_iter().take(6).collect();
+        let rights: Vec<Right> = needed(&Installed::default(), "here").into_iter().take(6).collect();
         assert_eq!(listed(&rights), "get, list, watch, patch pods; list, watch deployments.apps");
     }
 }

@@ -1,6 +1,8 @@
 //! Installations as they should be, for tests to break: the manifests themselves, as if the cluster had them.
 
-use super::fetched::{CONFIGURATION, ClusterView, DEFINITION, DEPLOYMENT, Fetched, Version};
+use super::fetched::{
+    CONFIGURATION, ClusterView, DEFINITION, DEPLOYMENT, Fetched, LAUNCH_CONFIGURATION, Version,
+};
 use super::rights::needed;
 use crate::commands::install::{Admission, Mode, id, objects};
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -24,12 +26,17 @@ pub fn lite() -> ClusterView {
 
 /// Full mode with policies.
 pub fn full() -> ClusterView {
-    installed(Mode::Full, Some(Admission::Policies))
+    served(Admission::Policies)
 }
 
-/// Full mode with the webhook, and a certificate of 90 days that is one day old.
+/// Full mode with the webhook.
 pub fn webhook() -> ClusterView {
-    let mut seen = installed(Mode::Full, Some(Admission::Webhook));
+    served(Admission::Webhook)
+}
+
+/// Full mode, and a certificate of 90 days that is one day old.
+fn served(admission: Admission) -> ClusterView {
+    let mut seen = installed(Mode::Full, Some(admission));
     certify(&mut seen, 1, 90, true, &rollcall_webhook::hosts(NAMESPACE));
     seen.slices =
         Fetched::Found(vec![json!({"endpoints": [{"conditions": {"ready": true}}, {"conditions": {}}]})]);
@@ -47,11 +54,12 @@ pub fn certify(seen: &mut ClusterView, age: u64, life: u64, managed: bool, hosts
         "metadata": {"annotations": {names::MANAGED_CERTIFICATES: managed.to_string()}},
         "data": {"tls.crt": text(&pair.chain), "tls.key": text(&pair.key), "ca.crt": text(&held.authorities)},
     }));
-    change(seen, CONFIGURATION, |configuration| {
+    for id in [CONFIGURATION, LAUNCH_CONFIGURATION] {
+        let Some(Fetched::Found(configuration)) = seen.objects.get_mut(id) else { continue };
         for webhook in configuration["webhooks"].as_array_mut().expect("webhooks") {
             webhook["clientConfig"]["caBundle"] = text(&held.authorities).into();
         }
-    });
+    }
 }
 
 fn installed(mode: Mode, admission: Option<Admission>) -> ClusterView {
@@ -78,10 +86,11 @@ fn installed(mode: Mode, admission: Option<Admission>) -> ClusterView {
         namespaces: Fetched::Found(vec![namespace("default", json!({}))]),
         sequences: Fetched::Found(vec![crate::testing::sequence(crate::testing::shop())]),
         notes: Fetched::Found(Vec::new()),
-        needed: needed(mode, admission == Some(Admission::Webhook), NAMESPACE).len(),
+        needed: 0,
         missing: Fetched::Found(Vec::new()),
         probe: None,
     };
+    seen.needed = needed(&seen.installed(), NAMESPACE).len();
     change(&mut seen, DEPLOYMENT, |deployment| {
         deployment["status"]["readyReplicas"] = deployment["spec"]["replicas"].clone();
     });

@@ -1,13 +1,16 @@
 //! Breaks an installation in one way at a time, and looks at what is said about it.
 
 use super::check::all;
-use super::fetched::{CONFIGURATION, ClusterView, DEFINITION, DEPLOYMENT, Fetched, Probe, SERVICE, Version};
+use super::fetched::{
+    CONFIGURATION, ClusterView, DEFINITION, DEPLOYMENT, Fetched, LAUNCH_CONFIGURATION, Probe, SERVICE,
+    Version,
+};
 use super::finding::{Finding, Level, outcome};
 use super::rights::needed;
 use super::testing::{NAMESPACE, certify, change, full, lite, namespace, node, now, webhook};
 use super::{command_line::CommandLine, print};
 use crate::cli::Access;
-use crate::commands::install::Mode;
+use crate::commands::install::of_launch_alone;
 use crate::outcome::Outcome;
 use crate::testing;
 use rollcall_api::names;
@@ -145,7 +148,7 @@ fn the_controller() {
 fn permissions() {
     let text = findings_of(&[
         ("two missing", full, |seen| {
-            let rights = needed(Mode::Full, false, NAMESPACE).into_iter();
+            let rights = needed(&seen.installed(), NAMESPACE).into_iter();
             let missing =
                 |resource: &str, verb: &str| resource == "nodes" || resource == "pods" && verb == "patch";
             seen.missing =
@@ -156,9 +159,16 @@ fn permissions() {
                 role["rules"][0]["verbs"].as_array_mut().expect("verbs").push("update".into());
             });
         }),
+        ("the roles of launch order missing", full, |seen| {
+            let rights = needed(&seen.installed(), NAMESPACE).into_iter();
+            seen.missing = Fetched::Found(rights.filter(|right| right.role.contains("-launch")).collect());
+        }),
         ("of Full mode", lite, |seen| {
-            seen.objects
-                .insert("ClusterRoleBinding/pod-sequence-controller-nodes".into(), Fetched::Found(json!({})));
+            for (id, fetched) in webhook().objects {
+                if id.starts_with("ClusterRoleBinding/") {
+                    seen.objects.insert(id, fetched);
+                }
+            }
         }),
     ]);
     insta::assert_snapshot!(text);
@@ -227,9 +237,9 @@ fn limits_with_defaults_are_ok() {
 #[test]
 fn admission() {
     let text = findings_of(&[
-        ("none", full, |seen| seen.objects.retain(|id, _| !id.starts_with("Mutating"))),
+        ("none", full, |seen| seen.objects.retain(|id, _| !id.starts_with("MutatingAdmission"))),
         ("none, before 1.36", full, |seen| {
-            seen.objects.retain(|id, _| !id.starts_with("Mutating"));
+            seen.objects.retain(|id, _| !id.starts_with("MutatingAdmission"));
             seen.version = Fetched::Found(Version { minor: 35, text: "1.35.0".into() });
         }),
         ("a binding missing", full, |seen| {
@@ -253,6 +263,28 @@ fn admission() {
             let there = webhook().objects.remove(CONFIGURATION).expect("it");
             seen.objects.insert(CONFIGURATION.into(), there);
         }),
+        ("launch order in Lite mode", lite, |seen| {
+            let there = full().objects.remove(LAUNCH_CONFIGURATION).expect("it");
+            seen.objects.insert(LAUNCH_CONFIGURATION.into(), there);
+        }),
+        ("no launch order", full, |seen| {
+            of_launch_alone(None).iter().for_each(|id| absent(seen, id));
+        }),
+        ("no launch order, with the webhook", webhook, |seen| absent(seen, LAUNCH_CONFIGURATION)),
+        ("launch order that may not be seen", full, |seen| {
+            let why = Fetched::Forbidden("not allowed to get it".into());
+            seen.objects.insert(LAUNCH_CONFIGURATION.into(), why);
+        }),
+        ("launch order with failurePolicy Ignore", full, |seen| {
+            change(seen, LAUNCH_CONFIGURATION, |there| {
+                there["webhooks"][0]["failurePolicy"] = "Ignore".into()
+            });
+        }),
+        ("launch order for every pod", full, |seen| {
+            change(seen, LAUNCH_CONFIGURATION, |there| there["webhooks"][0]["matchConditions"] = json!([]));
+        }),
+        ("launch order without a Service", full, |seen| absent(seen, SERVICE)),
+        ("launch order without an endpoint", full, |seen| seen.slices = Fetched::Found(Vec::new())),
         ("failurePolicy Fail", webhook, |seen| {
             change(seen, CONFIGURATION, |there| there["webhooks"][1]["failurePolicy"] = "Fail".into());
         }),
@@ -292,10 +324,18 @@ fn certificates() {
             certify(seen, 363, 365, false, &rollcall_webhook::hosts(NAMESPACE))
         }),
         ("of another name", webhook, |seen| certify(seen, 1, 90, false, &["webhook.example.com".into()])),
+        ("expired, with launch order alone", full, |seen| {
+            certify(seen, 100, 90, true, &rollcall_webhook::hosts(NAMESPACE));
+        }),
         ("not trusted", webhook, |seen| {
             change(seen, CONFIGURATION, |there| {
                 there["webhooks"][1]["clientConfig"]["caBundle"] = "Cg==".into()
             });
+        }),
+        ("not trusted by either", webhook, |seen| {
+            for id in [CONFIGURATION, LAUNCH_CONFIGURATION] {
+                change(seen, id, |there| there["webhooks"][0]["clientConfig"]["caBundle"] = "Cg==".into());
+            }
         }),
     ]);
     insta::assert_snapshot!(text);
@@ -368,7 +408,26 @@ fn leftovers() {
     fn pods(seen: &mut ClusterView, names: &[&str]) {
         seen.unbound = Fetched::Found(names.iter().map(|name| testing::pod(testing::held(name))).collect());
     }
+    fn launching(seen: &mut ClusterView, names: &[&str], created: &str) {
+        let pod = |name: &&str| {
+            let mut pod = testing::held(name);
+            pod["spec"]["schedulingGates"] = json!([{"name": names::LAUNCH_GATE}]);
+            pod["metadata"]["creationTimestamp"] = created.into();
+            testing::pod(pod)
+        };
+        seen.unbound = Fetched::Found(names.iter().map(pod).collect());
+    }
+    const JUST_NOW: &str = "2026-11-15T23:00:40Z";
+    const EARLIER: &str = "2026-11-15T22:50:00Z";
     let text = findings_of(&[
+        ("launch order has just begun", full, |seen| launching(seen, &["a"], JUST_NOW)),
+        ("launch order does not begin", full, |seen| launching(seen, &["a", "b"], EARLIER)),
+        ("launch order in Lite mode", lite, |seen| launching(seen, &["a"], JUST_NOW)),
+        ("launch order, and nobody leads", full, |seen| {
+            launching(seen, &["a"], JUST_NOW);
+            seen.lease = Fetched::Absent;
+            change(seen, DEPLOYMENT, |deployment| deployment["spec"]["replicas"] = 0.into());
+        }),
         ("a pod that nobody claims", lite, |seen| pods(seen, &["web", "stray"])),
         ("many of them", lite, |seen| pods(seen, &["a", "b", "c", "d", "e"])),
         ("a claim through another gate", lite, |seen| {

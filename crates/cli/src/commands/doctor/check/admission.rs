@@ -5,8 +5,7 @@ use super::{Case, number, some};
 use crate::commands::doctor::compare::{differences, in_words};
 use crate::commands::doctor::fetched::{CONFIGURATION, Fetched, Probe};
 use crate::commands::doctor::finding::{Check, Finding};
-use crate::commands::install::{Admission, Mode, id, objects};
-use serde_json::Value;
+use crate::commands::install::{Admission, Mode, id, objects_of};
 
 pub fn check(case: &Case<'_>) -> Vec<Finding> {
     let installed = &case.installed;
@@ -46,17 +45,10 @@ fn none(case: &Case<'_>) -> Option<Finding> {
     Some(Check::Admission.note(text).fix(command_line.install(installed, Mode::Full, Some(admission))))
 }
 
-/// The objects that the policies consist of.
-fn ours(case: &Case<'_>) -> Vec<Value> {
-    let namespace = &case.seen.namespace;
-    let base = objects(Mode::Full, None, namespace).len();
-    objects(Mode::Full, Some(Admission::Policies), namespace).into_iter().skip(base).collect()
-}
-
 fn policies(case: &Case<'_>) -> Vec<Finding> {
     let Case { seen, installed, command_line } = case;
     let (mut findings, mut missing) = (Vec::new(), Vec::new());
-    let ours = ours(case);
+    let ours = objects_of(Admission::Policies, &seen.namespace);
     for object in &ours {
         let id = id(object);
         match seen.object(&id) {

@@ -1,7 +1,8 @@
-//! The certificate of the webhook, where that is installed: in date, for the right names, trusted.
+//! The certificate of the webhooks, where one is installed: in date, for the right names, trusted.
 
 use super::Case;
-use crate::commands::doctor::fetched::{CONFIGURATION, Fetched};
+use super::webhook::{self, installed, uncalled};
+use crate::commands::doctor::fetched::Fetched;
 use crate::commands::doctor::finding::{Check, Finding};
 use crate::output::age;
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -10,7 +11,7 @@ use rollcall_api::names;
 use rollcall_webhook::certificates::plan::Held;
 use rollcall_webhook::certificates::read::{Facts, trusts_newest};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 /// Whoever brings certificates should have heard of it by then, and must have by then; sooner for those that live shortly.
@@ -18,8 +19,7 @@ const EARLY: SignedDuration = SignedDuration::from_hours(30 * 24);
 const LATE: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 pub fn check(case: &Case<'_>) -> Vec<Finding> {
-    let Fetched::Found(configuration) = case.seen.object(CONFIGURATION) else { return Vec::new() };
-    if case.installed.is_lite() {
+    if case.installed.is_lite() || installed(case).is_empty() {
         return Vec::new();
     }
     let name = names::WEBHOOK_SECRET;
@@ -33,7 +33,7 @@ pub fn check(case: &Case<'_>) -> Vec<Finding> {
         }
         Fetched::Forbidden(why) => return vec![Check::Certificates.unknown(&format!("Secret {name}"), why)],
     };
-    vec![served(case, &held, configuration), trusted(case, &held, configuration)]
+    vec![served(case, &held), trusted(case, &held)]
 }
 
 fn held(secret: &Value) -> Held {
@@ -46,7 +46,7 @@ fn held(secret: &Value) -> Held {
 }
 
 /// What is served, if it can be.
-fn served(case: &Case<'_>, held: &Held, configuration: &Value) -> Finding {
+fn served(case: &Case<'_>, held: &Held) -> Finding {
     let whose = if held.managed { "made by the controller" } else { "brought" };
     let Some(pair) = &held.current else {
         let text = format!("Secret {} holds no tls.crt and tls.key", names::WEBHOOK_SECRET);
@@ -60,8 +60,7 @@ fn served(case: &Case<'_>, held: &Held, configuration: &Value) -> Finding {
         }
     };
     let service = format!("{}.{}.svc", names::WEBHOOK_SERVICE, case.seen.namespace);
-    let by_service =
-        bundles(configuration).any(|(webhook, _)| webhook["clientConfig"]["service"].is_object());
+    let by_service = bundles(case).iter().any(|bundle| bundle.by_service);
     if by_service && !facts.names.contains(&service) {
         let names: Vec<String> = facts.names.iter().cloned().collect();
         let text =
@@ -78,8 +77,9 @@ fn dates(case: &Case<'_>, held: &Held, facts: &Facts, whose: &str) -> Finding {
     let date = facts.expires.strftime("%Y-%m-%d");
     if left <= SignedDuration::ZERO {
         let text = format!(
-            "the certificate ({whose}) has expired {} ago ({date}): the webhook is not called",
-            age(facts.expires, now)
+            "the certificate ({whose}) has expired {} ago ({date}): {}",
+            age(facts.expires, now),
+            uncalled(case)
         );
         return Check::Certificates.problem(text).fix(anew(case, held));
     }
@@ -114,35 +114,53 @@ fn anew(case: &Case<'_>, held: &Held) -> String {
     if held.managed {
         return delete;
     }
-    let configuration = case.seen.object(CONFIGURATION).found();
-    let places: Vec<usize> = (0..configuration.map_or(0, |there| bundles(there).count())).collect();
-    format!("{delete} && {}", case.command_line.kubectl(publish(&places, "Cg==")))
+    let bundles = bundles(case);
+    format!("{delete} && {}", publish(case, &bundles.iter().collect::<Vec<_>>(), "Cg=="))
 }
 
-fn publish(places: &[usize], bundle: &str) -> String {
-    let operations: Vec<String> = places
-        .iter()
-        .map(|place| {
-            format!(r#"{{"op":"add","path":"/webhooks/{place}/clientConfig/caBundle","value":"{bundle}"}}"#)
+/// The commands that write a bundle into these places, one for each configuration.
+fn publish(case: &Case<'_>, places: &[&Bundle], text: &str) -> String {
+    let mut by_configuration: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for Bundle { configuration, place, .. } in places {
+        by_configuration.entry(configuration).or_default().push(format!(
+            r#"{{"op":"add","path":"/webhooks/{place}/clientConfig/caBundle","value":"{text}"}}"#
+        ));
+    }
+    let commands = by_configuration.iter().map(|(name, operations)| {
+        let operations = operations.join(",");
+        case.command_line
+            .kubectl(format!("patch mutatingwebhookconfiguration {name} --type=json -p '[{operations}]'"))
+    });
+    commands.collect::<Vec<String>>().join(" && ")
+}
+
+/// Whom a webhook trusts.
+struct Bundle {
+    /// Its configuration, and its place in that.
+    configuration: &'static str,
+    place: usize,
+    by_service: bool,
+    authorities: String,
+}
+
+fn bundles(case: &Case<'_>) -> Vec<Bundle> {
+    let all = installed(case).into_iter().flat_map(|(ours, there)| {
+        webhook::webhooks(there).enumerate().map(move |(place, webhook)| {
+            let client = &webhook["clientConfig"];
+            let text = client["caBundle"].as_str().and_then(|text| STANDARD.decode(text).ok());
+            let authorities = text.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
+            let by_service = client["service"].is_object();
+            Bundle { configuration: ours.name(), place, by_service, authorities }
         })
-        .collect();
-    let name = names::WEBHOOK_CONFIGURATION;
-    format!("patch mutatingwebhookconfiguration {name} --type=json -p '[{}]'", operations.join(","))
+    });
+    all.collect()
 }
 
-/// The webhooks, and whom they trust.
-fn bundles(configuration: &Value) -> impl Iterator<Item = (&Value, String)> {
-    let webhooks = configuration["webhooks"].as_array().into_iter().flatten();
-    webhooks.map(|webhook| {
-        let bundle = webhook["clientConfig"]["caBundle"].as_str().and_then(|text| STANDARD.decode(text).ok());
-        (webhook, bundle.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default())
-    })
-}
-
-fn trusted(case: &Case<'_>, held: &Held, configuration: &Value) -> Finding {
-    let count = bundles(configuration).count();
+fn trusted(case: &Case<'_>, held: &Held) -> Finding {
+    let bundles = bundles(case);
+    let count = bundles.len();
     if held.authorities.trim().is_empty() {
-        let empty = bundles(configuration).filter(|(_, bundle)| bundle.trim().is_empty()).count();
+        let empty = bundles.iter().filter(|bundle| bundle.authorities.trim().is_empty()).count();
         return match empty {
             0 => Check::Certificates.ok("caBundles are there; the Secret has no ca.crt to compare them with"),
             _ => Check::Certificates.problem(format!(
@@ -150,23 +168,26 @@ fn trusted(case: &Case<'_>, held: &Held, configuration: &Value) -> Finding {
             )),
         };
     }
-    let distrusting: Vec<usize> = bundles(configuration)
-        .enumerate()
-        .filter(|(_, (_, bundle))| !trusts_newest(bundle, &held.authorities))
-        .map(|(place, _)| place)
-        .collect();
+    let trusts = |bundle: &&Bundle| trusts_newest(&bundle.authorities, &held.authorities);
+    let distrusting: Vec<&Bundle> = bundles.iter().filter(|bundle| !trusts(bundle)).collect();
     if distrusting.is_empty() {
-        return Check::Certificates.ok(format!("all {count} caBundles trust the authority of the Secret"));
+        let text = match count {
+            1 => "the caBundle trusts the authority of the Secret".to_owned(),
+            more => format!("all {more} caBundles trust the authority of the Secret"),
+        };
+        return Check::Certificates.ok(text);
     }
+    let configurations: BTreeSet<&str> = distrusting.iter().map(|bundle| bundle.configuration).collect();
     let text = format!(
-        "{} of {count} caBundles do not trust the authority of Secret {}: the webhook is not called",
+        "{} of {count} caBundles do not trust the authority of Secret {}: {} cannot be called",
         distrusting.len(),
-        names::WEBHOOK_SECRET
+        names::WEBHOOK_SECRET,
+        configurations.into_iter().collect::<Vec<&str>>().join(" and ")
     );
     // The shell puts in what the Secret says.
     let get = case
         .command_line
         .kubectl_here(format!(r"get secret {} -o jsonpath='{{.data.ca\.crt}}'", names::WEBHOOK_SECRET));
     let bundle = format!(r#"'"$({get})"'"#);
-    Check::Certificates.problem(text).fix(case.command_line.kubectl(publish(&distrusting, &bundle)))
+    Check::Certificates.problem(text).fix(publish(case, &distrusting, &bundle))
 }

@@ -33,9 +33,8 @@ fn deployment(case: &Case<'_>) -> Finding {
         (Fetched::Absent, Some(leader)) => Check::Controller
             .note(format!("no Deployment {name} in namespace {namespace}; {} runs elsewhere", leader.holder)),
         (Fetched::Absent, None) => {
-            let admission = installed.policies || installed.webhook;
             let text = format!("no controller: no Deployment {name} in namespace {namespace}");
-            let mode = if admission { Mode::Full } else { installed.mode };
+            let mode = if installed.has_admission() { Mode::Full } else { installed.mode };
             Check::Controller.problem(text).fix(command_line.install(installed, mode, None))
         }
         (Fetched::Found(_), Some(leader)) if installed.replicas == 0 => Check::Controller

@@ -72,13 +72,18 @@ fn is_limit(id: &str) -> bool {
 type Meaning = (&'static str, fn(&Installed) -> bool, &'static str);
 
 /// The worst first.
-const MEANINGS: [Meaning; 8] = [
+const MEANINGS: [Meaning; 9] = [
     (
         "controller-webhooks",
-        |it| it.webhook,
+        |it| it.webhook || it.launch,
         "whoever steals its token can have every Secret that is written sent to him",
     ),
     ("controller-pods", |_| true, "whoever steals its token can change the image of every pod"),
+    (
+        "controller-barriers",
+        |it| it.launch,
+        "whoever steals its token can change every ConfigMap of the cluster",
+    ),
     (
         "controller-nodes",
         |it| it.mode == Mode::Full,
@@ -91,7 +96,7 @@ const MEANINGS: [Meaning; 8] = [
     ),
     (
         "controller-secrets",
-        |it| it.webhook,
+        |it| it.webhook || it.launch,
         "whoever steals its token can create any Secret beside the controller",
     ),
     (
@@ -108,7 +113,7 @@ fn meaning(missing: &[&str], installed: &Installed) -> &'static str {
         missing.iter().any(|id| id.split_once("/podsequence-").is_some_and(|(_, of)| of == name))
     };
     let meaning = MEANINGS.iter().find(|(name, matters, _)| lacks(name) && matters(installed));
-    meaning.map_or("that matters only with Full mode or the webhook", |(_, _, meaning)| *meaning)
+    meaning.map_or("that matters only with Full mode or a webhook", |(_, _, meaning)| *meaning)
 }
 
 #[cfg(test)]
@@ -117,13 +122,13 @@ mod tests {
 
     #[test]
     fn each_policy_has_a_meaning() {
-        let installed = Installed { mode: Mode::Full, webhook: true, ..Installed::default() };
+        let installed = Installed { mode: Mode::Full, webhook: true, launch: true, ..Installed::default() };
         let all = objects(Mode::Lite, None, "x");
         let ids: Vec<String> = all.iter().map(id).filter(|id| is_limit(id)).collect();
         let meanings: BTreeSet<&str> = ids.iter().map(|id| meaning(&[id], &installed)).collect();
         assert_eq!((meanings.len(), ids.len()), (MEANINGS.len(), 2 * MEANINGS.len()), "{meanings:?}");
         let lite = Installed::default();
         let unused = meaning(&["ValidatingAdmissionPolicy/podsequence-controller-webhooks"], &lite);
-        assert_eq!(unused, "that matters only with Full mode or the webhook");
+        assert_eq!(unused, "that matters only with Full mode or a webhook");
     }
 }

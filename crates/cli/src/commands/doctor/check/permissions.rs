@@ -5,6 +5,7 @@ use crate::commands::doctor::command_line::mode_name;
 use crate::commands::doctor::fetched::{DEPLOYMENT, Fetched};
 use crate::commands::doctor::finding::{Check, Finding};
 use crate::commands::doctor::rights::{Right, granted, listed, needed};
+use crate::commands::install::{Admission, Mode, id, objects};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub fn check(case: &Case<'_>) -> Vec<Finding> {
@@ -54,7 +55,7 @@ fn missing(case: &Case<'_>) -> Vec<Finding> {
 /// Rules in roles of ours that ours have not.
 fn beyond(case: &Case<'_>) -> Vec<Finding> {
     let Case { seen, installed, command_line } = case;
-    let wanted = needed(installed.mode, installed.webhook, &seen.namespace);
+    let wanted = needed(installed, &seen.namespace);
     let roles: BTreeSet<&str> = wanted.iter().map(|right| right.role.as_str()).collect();
     let mut findings = Vec::new();
     for role in roles {
@@ -77,10 +78,16 @@ fn beyond(case: &Case<'_>) -> Vec<Finding> {
 
 /// What Full mode had and Lite mode has no use for.
 fn left_over(case: &Case<'_>) -> Vec<Finding> {
+    const BINDING: &str = "ClusterRoleBinding/";
     let Case { seen, installed, command_line } = case;
-    let only_full = ["pod-sequence-controller-nodes", "pod-sequence-controller-webhook"];
-    let left = only_full.into_iter().filter(|name| seen.has(&format!("ClusterRoleBinding/{name}")));
-    let left = left.filter(|_| installed.is_lite()).map(|name| {
+    let ids = |mode: Mode, admission| -> BTreeSet<String> {
+        objects(mode, admission, &seen.namespace).iter().map(id).collect()
+    };
+    let of_lite = ids(Mode::Lite, None);
+    let of_full = ids(Mode::Full, Some(Admission::Webhook));
+    let only_full = of_full.difference(&of_lite).filter_map(|id| id.strip_prefix(BINDING));
+    let left = only_full.filter(|name| installed.is_lite() && seen.has(&format!("{BINDING}{name}")));
+    let left = left.map(|name| {
         let text =
             format!("ClusterRoleBinding {name} is left from Full mode, and Lite mode does not need it");
         Check::Permissions

@@ -1,32 +1,111 @@
-//! The webhook, where it is installed: as ours is, and with somebody behind it.
+//! The webhooks, where they are installed: as ours are, and with somebody behind them.
 
 use super::{Case, number};
 use crate::commands::doctor::compare::{differences, in_words, strictly};
-use crate::commands::doctor::fetched::{CONFIGURATION, Fetched, SERVICE};
+use crate::commands::doctor::fetched::{CONFIGURATION, Fetched, LAUNCH_CONFIGURATION, SERVICE};
 use crate::commands::doctor::finding::{Check, Finding};
-use crate::commands::install::{Admission, Mode, id, objects};
+use crate::commands::install::{Admission, Mode, id, objects, of_launch_alone};
 use rollcall_api::names;
 use serde_json::{Value, json};
 
-pub fn check(case: &Case<'_>) -> Vec<Finding> {
-    let Fetched::Found(there) = case.seen.object(CONFIGURATION) else { return Vec::new() };
-    let name = names::WEBHOOK_CONFIGURATION;
-    if case.installed.is_lite() {
-        let text = format!(
-            "{name} is installed, and Lite mode does not serve it: every pod creation that it asks about is held up for nothing"
-        );
-        let delete = format!("delete mutatingwebhookconfiguration {name}");
-        return vec![Check::Admission.problem(text).fix(case.command_line.kubectl(delete))];
+/// A webhook configuration of ours, and what it means if something is wrong with it.
+pub struct Configuration {
+    pub id: &'static str,
+    failure_policy: &'static str,
+    /// With the other failure policy, while the controller is away.
+    otherwise: &'static str,
+    /// In Lite mode.
+    unserved: &'static str,
+    /// If the server cannot be called.
+    uncalled: &'static str,
+}
+
+pub const CONFIGURATIONS: [Configuration; 2] = [
+    Configuration {
+        id: CONFIGURATION,
+        failure_policy: "Ignore",
+        otherwise: "when the controller is away, no pod can be created",
+        unserved: "every pod creation that it asks about is held up for nothing",
+        uncalled: "pods are created without their gate",
+    },
+    Configuration {
+        id: LAUNCH_CONFIGURATION,
+        failure_policy: "Fail",
+        otherwise: "when the controller is away, pods that ask for an order of their containers start without one",
+        unserved: "pods that ask for an order of their containers cannot be created (no others are touched)",
+        uncalled: "pods that ask for an order of their containers cannot be created (no others are touched)",
+    },
+];
+
+impl Configuration {
+    pub fn name(&self) -> &'static str {
+        self.id.split_once('/').map_or(self.id, |(_, name)| name)
     }
-    let mut findings = vec![configuration(case, there)];
-    if webhooks(there).any(|webhook| webhook["clientConfig"]["service"].is_object()) {
+
+    /// The failure policy that it must not have.
+    fn wrong_policy(&self) -> &'static str {
+        if self.failure_policy == "Fail" { "Ignore" } else { "Fail" }
+    }
+}
+
+/// Those that are there.
+pub fn installed<'a>(case: &Case<'a>) -> Vec<(&'static Configuration, &'a Value)> {
+    let there = CONFIGURATIONS.iter().filter_map(|ours| Some((ours, case.seen.object(ours.id).found()?)));
+    there.collect()
+}
+
+/// What it means that the server cannot be called.
+pub fn uncalled(case: &Case<'_>) -> String {
+    let meanings: Vec<&str> = installed(case).iter().map(|(ours, _)| ours.uncalled).collect();
+    format!("the webhook cannot be called, so {}", meanings.join(", and "))
+}
+
+pub fn webhooks(configuration: &Value) -> impl Iterator<Item = &Value> {
+    configuration["webhooks"].as_array().into_iter().flatten()
+}
+
+pub fn check(case: &Case<'_>) -> Vec<Finding> {
+    let there = installed(case);
+    if case.installed.is_lite() {
+        return there.iter().map(|(ours, _)| unserved(case, ours)).collect();
+    }
+    let mut findings: Vec<Finding> =
+        there.iter().map(|(ours, there)| configuration(case, ours, there)).collect();
+    findings.extend(no_launch(case));
+    let by_service = |webhook: &Value| webhook["clientConfig"]["service"].is_object();
+    if there.iter().any(|(_, there)| webhooks(there).any(by_service)) {
         findings.push(service(case));
     }
     findings
 }
 
-fn webhooks(configuration: &Value) -> impl Iterator<Item = &Value> {
-    configuration["webhooks"].as_array().into_iter().flatten()
+fn unserved(case: &Case<'_>, ours: &Configuration) -> Finding {
+    let name = ours.name();
+    let text = format!("{name} is installed, and Lite mode does not serve it: {}", ours.unserved);
+    let delete = format!("delete mutatingwebhookconfiguration {name}");
+    Check::Admission.problem(text).fix(case.command_line.kubectl(delete))
+}
+
+/// Full mode comes with launch order, and can do without it.
+fn no_launch(case: &Case<'_>) -> Option<Finding> {
+    let Case { seen, installed, command_line } = case;
+    if !(installed.known && installed.mode == Mode::Full) {
+        return None;
+    }
+    let name = names::LAUNCH_CONFIGURATION;
+    match seen.object(LAUNCH_CONFIGURATION) {
+        Fetched::Found(_) => None,
+        Fetched::Forbidden(why) => Some(Check::Admission.unknown(name, why)),
+        Fetched::Absent => {
+            let admission = installed.webhook.then_some(Admission::Webhook);
+            let missing = of_launch_alone(admission);
+            let missing: Vec<&str> = missing.iter().map(String::as_str).filter(|id| !seen.has(id)).collect();
+            let text = format!(
+                "{name} is not installed: the containers of pods that ask for an order start all at once"
+            );
+            Some(Check::Admission.note(text).fix(command_line.restore(installed, &missing)))
+        }
+    }
 }
 
 /// How it is called is left out: it may be by an address instead of the Service, and the bundle is looked at with the certificates.
@@ -38,36 +117,44 @@ fn called_anyhow(configuration: &Value) -> Value {
     webhooks.collect()
 }
 
-fn configuration(case: &Case<'_>, there: &Value) -> Finding {
-    let Case { seen, installed, command_line } = case;
-    let name = names::WEBHOOK_CONFIGURATION;
-    let strict: Vec<usize> = webhooks(there)
+/// An object of ours, as this program has it.
+fn as_printed(case: &Case<'_>, wanted: &str) -> Value {
+    let all = objects(Mode::Full, Some(Admission::Webhook), &case.seen.namespace);
+    all.into_iter().find(|object| id(object) == wanted).unwrap_or_default()
+}
+
+fn configuration(case: &Case<'_>, ours: &Configuration, there: &Value) -> Finding {
+    let Case { seen: _, installed, command_line } = case;
+    let (name, policy, wrong) = (ours.name(), ours.failure_policy, ours.wrong_policy());
+    let places: Vec<usize> = webhooks(there)
         .enumerate()
-        .filter(|(_, webhook)| webhook["failurePolicy"] == "Fail")
+        .filter(|(_, webhook)| webhook["failurePolicy"] == wrong)
         .map(|(place, _)| place)
         .collect();
-    if !strict.is_empty() {
-        let operations: Vec<Value> = strict
+    if !places.is_empty() {
+        let operations: Vec<Value> = places
             .iter()
-            .map(|place| json!({"op": "replace", "path": format!("/webhooks/{place}/failurePolicy"), "value": "Ignore"}))
+            .map(|place| json!({"op": "replace", "path": format!("/webhooks/{place}/failurePolicy"), "value": policy}))
             .collect();
         let text = format!(
-            "{name}: failurePolicy Fail in {} of {}: when the controller is away, no pod can be created",
-            strict.len(),
-            number(webhooks(there).count(), "webhook")
+            "{name}: failurePolicy {wrong} in {} of {}: {}",
+            places.len(),
+            number(webhooks(there).count(), "webhook"),
+            ours.otherwise
         );
         let patch = Value::from(operations);
         let fix = format!("patch mutatingwebhookconfiguration {name} --type=json -p '{patch}'");
         return Check::Admission.problem(text).fix(command_line.kubectl(fix));
     }
-    let manifests = objects(Mode::Full, Some(Admission::Webhook), &seen.namespace);
-    let ours = manifests.iter().find(|object| id(object) == CONFIGURATION).cloned().unwrap_or_default();
-    let found = differences(&called_anyhow(&ours), &called_anyhow(there), "webhooks");
+    let found = differences(&called_anyhow(&as_printed(case, ours.id)), &called_anyhow(there), "webhooks");
     match found.is_empty() {
-        true => Check::Admission.ok(format!("webhook: {name} as this program has it, failurePolicy Ignore")),
+        true => {
+            Check::Admission.ok(format!("webhook: {name} as this program has it, failurePolicy {policy}"))
+        }
         false => {
             let text = format!("{name} is not ours: {}", in_words(&found));
-            case.differs(Check::Admission, text, command_line.restore(installed, &[CONFIGURATION]))
+            // By apply a list would keep what others put into it.
+            case.differs(Check::Admission, text, command_line.replace(installed, &[ours.id]))
         }
     }
 }
@@ -78,7 +165,7 @@ fn service(case: &Case<'_>) -> Finding {
     let there = match seen.object(SERVICE) {
         Fetched::Found(there) => there,
         Fetched::Absent => {
-            let text = format!("Service {name} is missing: the webhook cannot be called");
+            let text = format!("Service {name} is missing: {}", uncalled(case));
             return Check::Admission.problem(text).fix(command_line.restore(installed, &[SERVICE]));
         }
         Fetched::Forbidden(why) => return Check::Admission.unknown(&format!("Service {name}"), why),
@@ -95,11 +182,8 @@ fn service(case: &Case<'_>) -> Finding {
     if ready > 0 {
         return Check::Admission.ok(format!("Service {name}: {} ready", number(ready, "endpoint")));
     }
-    let text = format!(
-        "Service {name} has no ready endpoint: the webhook cannot be called, pods are created without their gate"
-    );
-    let manifests = objects(Mode::Full, Some(Admission::Webhook), &seen.namespace);
-    let ours = manifests.iter().find(|object| id(object) == SERVICE).cloned().unwrap_or_default();
+    let text = format!("Service {name} has no ready endpoint: {}", uncalled(case));
+    let ours = as_printed(case, SERVICE);
     let mut found = differences(&ours["spec"]["ports"], &there["spec"]["ports"], "spec.ports");
     found.extend(strictly(&ours["spec"]["selector"], &there["spec"]["selector"], "spec.selector"));
     let pods = format!("get pods -l app.kubernetes.io/name={}", names::CONTROLLER);
