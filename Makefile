@@ -18,7 +18,7 @@ EXAMPLE ?= config/samples/example-podsequence.yaml
 export CARGO KUBECTL
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint docker-build docker-build-controller docker-build-node deploy undeploy deploy-example demo cluster bench chaos mutants manifests
+.PHONY: help build run test lint docker-build docker-build-controller docker-build-node deploy undeploy deploy-example lint-samples demo cluster bench chaos mutants manifests
 
 help: ## Print this
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-24s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ test: ## Everything: format, lints, unit tests, tests on a real Kubernetes (buil
 
 lint: ## Format, clippy; cargo-deny and shellcheck where they are installed
 	@scripts/lint.sh
+
+lint-samples: ## `rollcall lint` on our own samples: nothing may be worse than a note (a part of `make test`)
+	$(CARGO) test --locked -q -p rollcall-cli --test lint -- our_samples_are_clean every_pitfall_is_found
 
 docker-build: docker-build-controller docker-build-node ## Build both images with docker, podman or buildah (IMG=name:tag, NODE_IMG=name:tag)
 

@@ -1,7 +1,7 @@
 //! The arguments, and the way from them to a command.
 
 use crate::commands::{
-    completion, controller, demo, doctor, explain, install, keys, reference, release, simulate, status,
+    completion, controller, demo, doctor, explain, install, keys, lint, reference, release, simulate, status,
     version,
 };
 use crate::outcome::{EXIT_CODES, Outcome};
@@ -48,6 +48,7 @@ pub enum Command {
     Release(release::Arguments),
     Keys(keys::Arguments),
     Simulate(simulate::Arguments),
+    Lint(lint::Arguments),
     Demo(demo::Arguments),
     Install(install::Arguments),
     Doctor(doctor::Arguments),
@@ -89,6 +90,7 @@ pub fn run() -> Result<Outcome> {
         Command::Explain(arguments) => block_on(explain::run(access, arguments)),
         Command::Release(arguments) => block_on(release::run(access, arguments)),
         Command::Keys(arguments) => block_on(keys::run(access, arguments)),
+        Command::Lint(arguments) => block_on(lint::run(access, arguments)),
         Command::Doctor(arguments) => block_on(doctor::run(access, arguments)),
     }
 }

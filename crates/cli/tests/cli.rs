@@ -465,6 +465,94 @@ async fn missing_rights_are_said_and_the_rest_is_answered() -> Result<()> {
     Ok(())
 }
 
+/// What was left out the API server has filled in; what belongs to others is not the user's. With fewer rights, fewer kinds.
+#[tokio::test(flavor = "multi_thread")]
+async fn lint_reads_a_namespace() -> Result<()> {
+    let cluster = cluster().await;
+    let namespace = namespace("lint").await;
+    let labels = json!({ "app": "db" });
+    let template = json!({ "metadata": { "labels": labels }, "spec": { "containers": [{ "name": "db", "image": "db" }] } });
+    let set = json!({
+        "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": { "name": "db" },
+        "spec": { "replicas": 2, "serviceName": "db", "selector": { "matchLabels": labels }, "template": template },
+    });
+    let budget = json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": "db" },
+        "spec": { "minAvailable": 2, "selector": { "matchLabels": labels } },
+    });
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": "once" },
+        "spec": { "template": { "spec": { "restartPolicy": "Never", "containers": [{ "name": "a", "image": "a" }] } } },
+    });
+    create(cluster, &namespace, &[set, budget, job])?;
+
+    let found = run(cluster, &["lint", "--live", "-n", &namespace, "-o", "json"]);
+    assert_eq!(found.code, Some(0), "{found:?}");
+    let report: Value = serde_json::from_str(&found.stdout)?;
+    let findings = report["findings"].as_array().context("a list")?;
+    let codes: Vec<&str> = findings.iter().filter_map(|finding| finding["code"].as_str()).collect();
+    for code in ["RC202", "RC210", "RC216", "RC232"] {
+        assert!(codes.contains(&code), "{code}: {found:?}");
+    }
+    assert!(!codes.contains(&"RC234"), "backoffLimit is filled in: {found:?}");
+    let budget = findings.iter().find(|finding| finding["code"] == "RC210").context("the budget")?;
+    assert_eq!(
+        (&budget["object"], &budget["field"], &budget["file"], &budget["line"]),
+        (&json!("PodDisruptionBudget/db"), &json!("spec.minAvailable"), &Value::Null, &Value::Null)
+    );
+    let strict = run(cluster, &["lint", "--live", "-n", &namespace, "--strict"]);
+    assert_eq!(strict.code, Some(1));
+    let place = format!("PodDisruptionBudget/db in namespace {namespace}: spec.minAvailable");
+    assert!(strict.stdout.contains(&place), "{strict:?}");
+
+    cluster.kubectl_ok(&["create", "serviceaccount", "reader", "-n", &namespace])?;
+    let nobody = cluster.service_account_kubeconfig(&namespace, "reader").await?;
+    let refused = run_as(&nobody, &["lint", "--live"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("not allowed to list anything in namespace"), "{refused:?}");
+    let rules = ["create", "role", "reader", "-n", &namespace, "--verb=list", "--resource=statefulsets"];
+    cluster.kubectl_ok(&rules)?;
+    let subject = format!("--serviceaccount={namespace}:reader");
+    cluster.kubectl_ok(&["create", "rolebinding", "reader", "-n", &namespace, "--role=reader", &subject])?;
+    let answered = wait::until("the rights", LIMIT, async || {
+        let run = run_as(&nobody, &["lint", "--live"]);
+        Ok((run.code == Some(0)).then_some(run))
+    });
+    let answered = answered.await?;
+    assert!(answered.stderr.contains("not allowed to list namespaces, nodes, "), "{answered:?}");
+    assert!(answered.stdout.contains("note[RC216]"), "{answered:?}");
+    Ok(())
+}
+
+/// A real API server takes every sample of the workloads, and refuses the pitfalls of which `lint` says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn samples_of_workloads_are_what_lint_says_they_are() -> Result<()> {
+    let cluster = cluster().await;
+    let namespace = namespace("samples").await;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/samples/workloads");
+    let mut judged = (0, 0);
+    for kind in ["statefulsets", "daemonsets", "daemonsets/nodes", "jobs", "cronjobs", "pitfalls"] {
+        for entry in std::fs::read_dir(folder.join(kind))? {
+            let path = entry?.path();
+            if !path.is_file() {
+                continue;
+            }
+            let file = path.to_str().context("UTF-8")?;
+            let wrong = run(cluster, &["lint", file]).code == Some(1);
+            let applied = cluster.kubectl(&["apply", "--dry-run=server", "-n", &namespace, "-f", file])?;
+            assert_eq!(
+                applied.status.success(),
+                !wrong,
+                "{file}: {}",
+                String::from_utf8_lossy(&applied.stderr)
+            );
+            if wrong { judged.1 += 1 } else { judged.0 += 1 }
+        }
+    }
+    assert!(judged.0 >= 25 && judged.1 >= 3, "{judged:?}");
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_install_prints_is_accepted() -> Result<()> {
     let cluster = cluster().await;

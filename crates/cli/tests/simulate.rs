@@ -198,3 +198,85 @@ fn the_same_seed_gives_the_same_bytes() {
 fn what_the_api_server_would_refuse_is_an_error_with_its_place() {
     insta::assert_snapshot!("refused", simulate(&["crates/cli/tests/manifests/refused.yaml"]));
 }
+
+/// The words of a command line; single quotes keep some together.
+fn words(line: &str) -> Vec<String> {
+    let parts = line.split('\'').enumerate();
+    let words = parts.flat_map(|(number, part)| match number % 2 {
+        0 => part.split_whitespace().map(str::to_owned).collect(),
+        _ => vec![part.to_owned()],
+    });
+    words.collect()
+}
+
+/// Every kind of workload, by the command that its sample names. What shows a pitfall is simulated as it is.
+#[test]
+fn every_workload_sample() {
+    const COMMAND: &str = "#   rollcall simulate ";
+    let folder = "config/samples/workloads";
+    for kind in ["statefulsets", "daemonsets", "jobs", "cronjobs", "pitfalls"] {
+        let entries = std::fs::read_dir(root().join(folder).join(kind)).expect("it is there");
+        let files = entries.map(|entry| entry.expect("an entry")).filter(|entry| entry.path().is_file());
+        let mut names: Vec<String> =
+            files.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        for name in names {
+            let file = format!("{folder}/{kind}/{name}");
+            let sample = std::fs::read_to_string(root().join(&file)).expect("it is there");
+            let named = sample.lines().find_map(|line| line.strip_prefix(COMMAND));
+            let named = named.map(words).filter(|words| words.first() == Some(&file));
+            let arguments = named.unwrap_or_else(|| {
+                assert_eq!(kind, "pitfalls", "{file} names no command");
+                vec![file.clone()]
+            });
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            let name = format!("workload-{kind}-{}", name.trim_end_matches(".yaml"));
+            insta::assert_snapshot!(name, simulate(&arguments));
+        }
+    }
+}
+
+/// Claims are kept or deleted, and pods have names of their own, as the documentation of the kinds says.
+#[test]
+fn claims_and_names_are_reported() {
+    let report = |arguments: &[&str]| -> Value {
+        let output = run(&[arguments, &["--output", "json"]].concat(), None);
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(arguments, &output)))
+    };
+    let mysql = report(&[
+        "config/samples/workloads/statefulsets/mysql.yaml",
+        "--at",
+        "20s",
+        "scale statefulset/mysql 1",
+    ]);
+    let kept = |name: &str| json!({ "namespace": "default", "name": name, "deleted": null });
+    assert_eq!(mysql["claims"], json!(["data-mysql-0", "data-mysql-1", "data-mysql-2"].map(kept)));
+    assert_eq!(mysql["pods"][0]["dns"], json!(["mysql-0.mysql.default.svc.cluster.local"]));
+    let scaled = "config/samples/workloads/pitfalls/scaled-down-data.yaml";
+    let gone = report(&[scaled, "--at", "20s", "scale statefulset/db 0"]);
+    assert!(gone["claims"][0]["deleted"].as_u64().is_some_and(|at| at >= 20_000), "{}", gone["claims"]);
+    let no_names = report(&["config/samples/workloads/pitfalls/not-headless.yaml"]);
+    assert_eq!(no_names["pods"][0]["dns"], json!([]));
+}
+
+/// It is often said that new pods get the new claims.
+#[test]
+fn claim_templates_cannot_be_changed() {
+    let folder = "config/samples/workloads/statefulsets";
+    let change = format!("apply {folder}/updates/larger-claims.yaml");
+    let said = simulate(&[&format!("{folder}/kafka.yaml"), "--at", "20s", &change]);
+    assert!(said.contains("\nexit code 2\n"), "{said}");
+    insta::assert_snapshot!("larger-claims", said);
+}
+
+/// Budgets hold a drain up: for ever, or until enough others are ready again.
+#[test]
+fn a_drain_asks_the_budgets() {
+    let stuck = simulate(&["config/samples/workloads/pitfalls/budget.yaml", "--at", "20s", "drain node-1"]);
+    assert!(stuck.contains("the drain of node-1 does not end: pod db-0"), "{stuck}");
+    insta::assert_snapshot!("drain-stuck", stuck);
+    let sample = "config/samples/workloads/statefulsets/zookeeper.yaml";
+    let waits = simulate(&[sample, "--at", "20s", "drain node-1", "--at", "20s", "drain node-2"]);
+    assert!(!waits.contains("does not end"), "{waits}");
+    insta::assert_snapshot!("drain-one-by-one", waits);
+}

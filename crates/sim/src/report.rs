@@ -9,10 +9,14 @@ pub struct Report {
     pub nodes: usize,
     /// When everything had arrived, or when nothing could happen any more.
     pub ended: u64,
+    /// When the last of what was to happen meanwhile (`--at`) did; 0 if nothing was.
+    pub last_action: u64,
     pub outcome: Outcome,
     pub sequences: Vec<SequenceReport>,
     /// Every pod there was, in the order in which they were created.
     pub pods: Vec<PodReport>,
+    /// Every volume claim there was, in the order in which they were created.
+    pub claims: Vec<ClaimReport>,
     /// The chain of pods that the end had to wait for, first one first.
     pub critical: Vec<CriticalStep>,
     /// What can never start.
@@ -69,6 +73,8 @@ pub struct PodReport {
     /// Such as `Deployment/web`.
     pub workload: Option<String>,
     pub node: Option<String>,
+    /// The names by which it alone is found, while a headless Service selects it.
+    pub dns: Vec<String>,
     /// What it was when; each lasts until the next begins, the last one to the end unless the pod was deleted.
     pub spans: Vec<Span>,
     pub deleted: Option<u64>,
@@ -76,6 +82,15 @@ pub struct PodReport {
     pub arrived: Option<u64>,
     /// Why it has not arrived.
     pub reason: Option<Why>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClaimReport {
+    pub namespace: String,
+    /// Such as `data-db-0`.
+    pub name: String,
+    pub deleted: Option<u64>,
 }
 
 #[derive(Clone, Debug, Serialize)]

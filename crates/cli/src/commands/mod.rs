@@ -7,6 +7,7 @@ pub mod doctor;
 pub mod explain;
 pub mod install;
 pub mod keys;
+pub mod lint;
 pub mod reference;
 pub mod release;
 pub mod simulate;

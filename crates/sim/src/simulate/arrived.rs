@@ -40,6 +40,12 @@ fn lacks(kind: Kind, object: &Arc<Stored>) -> Option<String> {
         Kind::DaemonSet => (number(&status["numberReady"]), number(&status["desiredNumberScheduled"]), true),
         Kind::ReplicaSet if is_owned(object) => return None,
         Kind::ReplicaSet => (number(&status["readyReplicas"]), spec["replicas"].as_i64().unwrap_or(1), true),
+        Kind::StatefulSet => {
+            let wants = spec["replicas"].as_i64().unwrap_or(1);
+            let updated = number(&status["updatedReplicas"]) >= due(spec, wants)
+                && number(&status["replicas"]) == wants;
+            (number(&status["readyReplicas"]), wants, updated)
+        }
         _ => {
             let wants = spec["replicas"].as_i64().unwrap_or(1);
             let updated = number(&status["updatedReplicas"]) == wants && number(&status["replicas"]) == wants;
@@ -49,6 +55,17 @@ fn lacks(kind: Kind, object: &Arc<Stored>) -> Option<String> {
     let enough = kind != Kind::Job && is_current(object) && updated && has == wants;
     let what = if kind == Kind::Job { "completions" } else { "pods ready" };
     (!enough).then(|| format!("{} {} has {has} of {wants} {what}", kind.info().name, key_name(object)))
+}
+
+/// How many pods an update of a StatefulSet replaces by itself: those from the partition on.
+fn due(spec: &Value, wants: i64) -> i64 {
+    let strategy = &spec["updateStrategy"];
+    if strategy["type"] == "OnDelete" {
+        return 0;
+    }
+    let first = number(&spec["ordinals"]["start"]);
+    let partition = number(&strategy["rollingUpdate"]["partition"]);
+    (first + wants - partition.max(first)).clamp(0, wants.max(0))
 }
 
 fn key_name(object: &Stored) -> &str {

@@ -2,7 +2,8 @@
 //!
 //! - [`apply`]: the objects, as a person applies them. [`timeline`]: what became of each pod, seen commit by commit.
 //! - [`facts`]: all that is known, as the core keeps it. [`snapshot`]: the cluster at one time, for a caller.
-//! - [`closed_nodes`]: which nodes are not open yet for whom.
+//! - [`closed_nodes`]: which nodes are not open yet for whom. [`dns`]: the names of pods. [`drains`]: what is
+//!   evicted, and what may not be.
 //! - [`arrived`]: whether everything has. [`verdict`]: what became of it all. [`causes`]: why something has not arrived.
 //!   [`never`]: what never will. [`notes`]: what else is worth knowing. [`chain`]: what the end had to wait for.
 
@@ -11,6 +12,8 @@ mod arrived;
 mod causes;
 mod chain;
 mod closed_nodes;
+mod dns;
+mod drains;
 mod facts;
 mod never;
 mod notes;
@@ -27,6 +30,7 @@ use crate::report::{Outcome, Report};
 use crate::server::Shared;
 use crate::store::Author;
 use anyhow::Result;
+use drains::Drains;
 use jiff::Timestamp;
 use rollcall_api::launch::asks_for_order;
 use rollcall_api::names;
@@ -108,26 +112,35 @@ async fn run(plan: Plan, callback: Option<SnapshotCallback<'_>>) -> Result<Repor
     let config = Config { full, ..embedded::config("simulation", plan.seed) };
     let client = embedded.client(Author::Controller(0));
     let controller = rollcall_controller::run(client, config, clock, CancellationToken::new());
+    let drains = Drains::default();
     let outcome = tokio::select! {
         biased;
-        outcome = wait_for_outcome(&plan, &shared, &timeline) => outcome,
-        failed = user_actions::perform(&plan.at, &shared) => return Err(failed),
+        outcome = wait_for_outcome(&plan, &shared, &timeline, &drains) => outcome,
+        failed = user_actions::perform(&plan.at, &shared, &drains) => return Err(failed),
         failed = snapshot::call_periodically(callback, clock, &shared) => return Err(failed),
         () = embedded.run() => anyhow::bail!("the embedded cluster ended"),
         ended = controller => anyhow::bail!("the controller ended: {ended:?}"),
     };
     let cluster = shared.lock();
+    let notes = [notes, drains.notes()].concat();
     Ok(verdict::report(&plan, &cluster, &timeline, outcome, notes))
 }
 
 /// Waits until everything has arrived, or the time is over.
-async fn wait_for_outcome(plan: &Plan, shared: &Arc<Shared>, timeline: &Timeline) -> Outcome {
+async fn wait_for_outcome(
+    plan: &Plan,
+    shared: &Arc<Shared>,
+    timeline: &Timeline,
+    drains: &Drains,
+) -> Outcome {
     let begun = Instant::now();
     let last_action = plan.at.iter().map(|at| at.time).max().unwrap_or_default();
     let mut arrived_since: Option<Instant> = None;
     while begun.elapsed() < plan.until {
         sleep(LOOK_EVERY).await;
-        let arrived = begun.elapsed() > last_action && arrived::has_everything(&shared.lock(), timeline);
+        let arrived = begun.elapsed() > last_action
+            && !drains.are_under_way()
+            && arrived::has_everything(&shared.lock(), timeline);
         arrived_since = match (arrived, arrived_since) {
             (true, Some(since)) if since.elapsed() >= STAYS => return Outcome::Complete,
             (true, since) => since.or(Some(Instant::now())),

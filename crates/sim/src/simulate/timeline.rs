@@ -2,7 +2,7 @@
 
 use super::closed_nodes::ClosedNodes;
 use crate::kinds::Kind;
-use crate::report::{PodState, Span};
+use crate::report::{ClaimReport, PodState, Span};
 use crate::store::{Change, Observer};
 use jiff::Timestamp;
 use rollcall_api::watch::PodObject;
@@ -23,10 +23,27 @@ pub struct PodLife {
     pub owner: Option<(String, String)>,
     /// As it was when it was created.
     pub facts: Pod,
+    /// What its DNS name is made of.
+    pub identity: Identity,
     pub created: u64,
     pub spans: Vec<Span>,
     pub deleted: Option<u64>,
     pub arrived: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Identity {
+    pub hostname: String,
+    pub subdomain: String,
+    pub labels: Value,
+}
+
+impl Identity {
+    fn of(pod: &Value) -> Identity {
+        let text = |field: &str| pod["spec"][field].as_str().unwrap_or_default().to_owned();
+        let (hostname, subdomain) = (text("hostname"), text("subdomain"));
+        Identity { hostname, subdomain, labels: pod["metadata"]["labels"].clone() }
+    }
 }
 
 impl PodLife {
@@ -56,6 +73,7 @@ impl PodLife {
 struct State {
     lives: Vec<PodLife>,
     by_uid: BTreeMap<String, usize>,
+    claims: Vec<ClaimReport>,
     last_progress: u64,
     /// Owners of ReplicaSets and Jobs, by uid.
     parents: BTreeMap<String, (String, String)>,
@@ -82,6 +100,11 @@ impl Timeline {
         self.state().lives.clone()
     }
 
+    /// In the order in which they were created.
+    pub fn claims(&self) -> Vec<ClaimReport> {
+        self.state().claims.clone()
+    }
+
     pub fn all_arrived(&self) -> bool {
         self.state().lives.iter().all(PodLife::is_settled)
     }
@@ -103,6 +126,7 @@ impl Observer for Timeline {
         match change.key.kind {
             Kind::Pod => state.pod(change, at),
             Kind::Node => state.closed.update(change),
+            Kind::PersistentVolumeClaim => state.claim(change, at),
             Kind::ReplicaSet | Kind::Job => {
                 if let Some((kind, name, _)) = controller(&change.object) {
                     state.parents.insert(change.object.uid().to_owned(), (kind, name));
@@ -120,6 +144,19 @@ impl Observer for Timeline {
 }
 
 impl State {
+    /// One that is made again under its name is another one.
+    fn claim(&mut self, change: &Change, at: u64) {
+        let (namespace, name) = (change.key.namespace.to_string(), change.key.name.to_string());
+        let living = |claim: &&mut ClaimReport| {
+            (&claim.namespace, &claim.name) == (&namespace, &name) && claim.deleted.is_none()
+        };
+        match (self.claims.iter_mut().find(living), change.deleted) {
+            (Some(claim), true) => claim.deleted = Some(at),
+            (None, false) => self.claims.push(ClaimReport { namespace, name, deleted: None }),
+            (Some(_), false) | (None, true) => {}
+        }
+    }
+
     fn pod(&mut self, change: &Change, at: u64) {
         let pod = &change.object;
         let place = match self.by_uid.get(pod.uid()) {
@@ -137,6 +174,7 @@ impl State {
                     node: None,
                     owner,
                     facts,
+                    identity: Identity::of(pod),
                     created: at,
                     spans: Vec::new(),
                     deleted: None,

@@ -1,6 +1,7 @@
 //! What users do while everything starts, as the plan says.
 
 use super::apply;
+use super::drains::Drains;
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::plan::{Action, At, Target};
@@ -12,25 +13,31 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::time::{Instant, sleep_until};
 
-/// Performs each action at its time. Returns only if one fails.
-pub async fn perform(at: &[At], shared: &Arc<Shared>) -> Error {
+/// Performs each action at its time, and goes on with drains. Returns only if an action fails.
+pub async fn perform(at: &[At], shared: &Arc<Shared>, drains: &Drains) -> Error {
     let begun = Instant::now();
-    for At { time, action } in at {
-        sleep_until(begun + *time).await;
+    let mut rest = at.iter().peekable();
+    loop {
+        let due = rest.peek().map(|at| begun + at.time);
+        let Some(wake) = [due, drains.next_try()].into_iter().flatten().min() else {
+            return std::future::pending().await;
+        };
+        sleep_until(wake).await;
         let mut cluster = shared.lock();
         cluster.store.author = Author::User;
-        let done = act(&mut cluster, action);
+        drains.try_again(&mut cluster);
+        let action = rest.next_if(|at| begun + at.time <= wake);
+        let done = action.map(|at| (at.time, act(&mut cluster, &at.action, drains)));
         cluster.store.author = Author::Cluster;
         drop(cluster);
         shared.notify();
-        if let Err(error) = done {
+        if let Some((time, Err(error))) = done {
             return error.context(format!("at {} s", time.as_secs_f64()));
         }
     }
-    std::future::pending().await
 }
 
-fn act(cluster: &mut Cluster, action: &Action) -> Result<()> {
+fn act(cluster: &mut Cluster, action: &Action, drains: &Drains) -> Result<()> {
     match action {
         Action::Scale { target, replicas } => {
             let key = find(cluster, target)?;
@@ -52,11 +59,11 @@ fn act(cluster: &mut Cluster, action: &Action) -> Result<()> {
         Action::Drain { node } => {
             cordon(cluster, node)?;
             let pods = cluster.store.list(Kind::Pod, None);
-            let evicted: Vec<Key> = pods
+            let evicted = pods
                 .filter(|(_, pod)| pod["spec"]["nodeName"] == node.as_str() && !is_of_daemon_set(pod))
-                .map(|(key, _)| key.clone())
+                .map(|(key, pod)| (key.clone(), pod.uid().to_owned()))
                 .collect();
-            evicted.iter().for_each(|key| drop(cluster.delete(key)));
+            drains.begin(cluster, node, evicted);
             Ok(())
         }
         Action::AddNode { name } => apply::create_node(cluster, name, &BTreeMap::new()),

@@ -3,7 +3,7 @@
 use super::causes::Causes;
 use super::never::{LackingWorkload, never};
 use super::timeline::{PodLife, Timeline};
-use super::{arrived, chain, facts, notes};
+use super::{arrived, chain, dns, facts, notes};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::plan::Plan;
@@ -54,10 +54,12 @@ pub fn report(
         seed: plan.seed,
         nodes: cluster.store.list(Kind::Node, None).count(),
         ended,
+        last_action: plan.at.iter().map(|at| at.time.as_millis() as u64).max().unwrap_or_default(),
         outcome,
         critical: chain::critical(&lives, &sequences),
         sequences,
         pods,
+        claims: timeline.claims(),
         never,
         notes,
     }
@@ -175,6 +177,7 @@ impl Reporter<'_> {
             name: life.name.clone(),
             workload: life.workload(),
             node: life.node.clone(),
+            dns: dns::names(self.causes.cluster, life),
             spans: life.spans.clone(),
             deleted: life.deleted,
             arrived: life.arrived,

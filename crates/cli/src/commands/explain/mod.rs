@@ -13,6 +13,7 @@ use crate::load::{Loaded, Sequences, load};
 use crate::outcome::Outcome;
 use crate::output::{self, Format};
 use crate::shown::Shown;
+pub use agent::containers;
 use anyhow::{Context, Result, anyhow};
 use jiff::Timestamp;
 pub use node::CommandStyle;

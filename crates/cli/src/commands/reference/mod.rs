@@ -5,6 +5,7 @@ mod fields;
 mod metrics;
 mod reasons;
 
+use super::lint;
 use crate::outcome::Outcome;
 use crate::output;
 use anyhow::{Context, Result};
@@ -36,10 +37,11 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn pages() -> [(&'static str, String); 4] {
+fn pages() -> [(&'static str, String); 5] {
     let page = |body: String| format!("{NOTICE}\n{body}");
     [
         ("commands.md", page(commands::page())),
+        ("lint.md", page(lint::page())),
         ("metrics.md", page(metrics::page())),
         ("podsequence.md", page(fields::page())),
         ("reasons.md", page(reasons::page())),
@@ -52,12 +54,13 @@ mod tests {
 
     #[test]
     fn pages_are_whole() {
-        let [(_, commands), _, (_, fields), (_, reasons)] = pages();
+        let [(_, commands), _, _, (_, fields), (_, reasons)] = pages();
         for command in [
             "status",
             "explain",
             "release",
             "simulate",
+            "lint",
             "demo",
             "install",
             "controller",

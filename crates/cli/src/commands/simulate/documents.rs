@@ -45,14 +45,33 @@ pub fn options() -> Options {
     }
 }
 
+/// An object, and where in its source it is.
+pub struct Placed {
+    pub value: Value,
+    /// From the document to the object.
+    pub path: Vec<PathSegment>,
+    pub place: SourceSpan,
+}
+
 /// The objects of one source: lists unpacked, empty documents left out.
 pub fn objects(file: &str, text: &str) -> Result<Vec<Given>> {
-    let source = Source { file, text, spans: SourceSpans::of(text) };
+    let placed = placed(file, &SourceSpans::of(text), "simulate")?.into_iter();
+    let given = |Placed { value, path: _, place }| Given {
+        value,
+        origin: Origin { file: file.to_owned(), line: place.line },
+    };
+    Ok(placed.map(given).collect())
+}
+
+/// The same with their paths. `command` is the one of ours that a hint names.
+pub fn placed(file: &str, spans: &SourceSpans, command: &str) -> Result<Vec<Placed>> {
+    let text = spans.text();
+    let source = Source { file, text, spans, command };
     let documents: Vec<Spanned<Value>> = serde_saphyr::from_multiple_with_options(text, options())
-        .map_err(|error| source.problem(syntax(text, &error)))?;
+        .map_err(|error| source.problem(source.syntax(&error)))?;
     let mut objects = Vec::new();
     for (number, document) in documents.into_iter().enumerate() {
-        let (place, value) = (SourceSpan::at(text, document.referenced), document.value);
+        let (place, value) = (spans.at(document.referenced), document.value);
         source.take(value, &mut vec![PathSegment::Document(number)], place, &mut objects)?;
     }
     Ok(objects)
@@ -61,7 +80,8 @@ pub fn objects(file: &str, text: &str) -> Result<Vec<Given>> {
 struct Source<'a> {
     file: &'a str,
     text: &'a str,
-    spans: SourceSpans<'a>,
+    spans: &'a SourceSpans<'a>,
+    command: &'a str,
 }
 
 impl Source<'_> {
@@ -70,7 +90,7 @@ impl Source<'_> {
         value: Value,
         path: &mut Vec<PathSegment>,
         place: SourceSpan,
-        objects: &mut Vec<Given>,
+        objects: &mut Vec<Placed>,
     ) -> Result<()> {
         let refuse = |problem: super::object::Problem| {
             let super::object::Problem { what, expected, at } = problem;
@@ -81,8 +101,7 @@ impl Source<'_> {
         };
         super::object::check(&value).map_err(refuse)?;
         let Some(items) = super::object::items(&value) else {
-            let origin = Origin { file: self.file.to_owned(), line: place.line };
-            objects.push(Given { value, origin });
+            objects.push(Placed { value, path: path.clone(), place });
             return Ok(());
         };
         if path.len() > 2 * DEEPEST_LIST {
@@ -119,6 +138,50 @@ impl Source<'_> {
         };
         DrawnError(Renderer::styled().render(&[group])).into()
     }
+
+    /// What the parser says, in words for somebody who does not know the parser.
+    fn syntax(&self, error: &Error) -> Problem {
+        let text = self.text;
+        let place = error.location().map_or(SourceSpan::START, |location| self.spans.at(location));
+        let (what, expected) = match error {
+            Error::DuplicateMappingKey { key, .. } => {
+                let key = key.as_deref().map_or(String::new(), |key| format!(" {key:?}"));
+                (format!("the key{key} is there twice"), "expected each key once".into())
+            }
+            Error::Unexpected { expected, .. } if *expected == "string scalar" => {
+                ("a key is no text".into(), "expected a text as key".into())
+            }
+            Error::NullIntoString { .. } => {
+                ("a key is null".into(), "expected a text as key; quote it".into())
+            }
+            Error::NonFiniteFloat { .. } => {
+                ("a number is not finite".into(), "expected a number or, quoted, a text".into())
+            }
+            Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => {
+                ("too deep".into(), format!("expected at most {DEEPEST} levels"))
+            }
+            Error::Budget { .. } => (
+                "more than is read of one source".into(),
+                "expected no more documents, values or aliases here".into(),
+            ),
+            _ => ("no valid YAML".into(), without_place(error)),
+        };
+        let line = text.lines().nth(place.line - 1).unwrap_or_default();
+        let help = if line.contains("{{") {
+            Some(format!(
+                "this looks like a template: helm template CHART | {} {} -",
+                crate::cli::program(),
+                self.command
+            ))
+        } else if line.contains('\t') && !text.trim_start().starts_with('{') {
+            Some("YAML is indented by blanks, never by tabs".into())
+        } else if text.trim_start().starts_with('{') && without_place(error).contains("<document start>") {
+            Some("several objects in one source go into a List, or with --- between them".into())
+        } else {
+            None
+        };
+        Problem { what, expected, place, help }
+    }
 }
 
 /// As a person counts them: `---` at the start of a line begins the next one, but for one before everything else.
@@ -134,46 +197,6 @@ fn document_number(text: &str, line: usize) -> usize {
         something |= marker || !blank;
     }
     number
-}
-
-/// What the parser says, in words for somebody who does not know the parser.
-fn syntax(text: &str, error: &Error) -> Problem {
-    let place = error.location().map_or(SourceSpan::START, |location| SourceSpan::at(text, location));
-    let (what, expected) = match error {
-        Error::DuplicateMappingKey { key, .. } => {
-            let key = key.as_deref().map_or(String::new(), |key| format!(" {key:?}"));
-            (format!("the key{key} is there twice"), "expected each key once".into())
-        }
-        Error::Unexpected { expected, .. } if *expected == "string scalar" => {
-            ("a key is no text".into(), "expected a text as key".into())
-        }
-        Error::NullIntoString { .. } => ("a key is null".into(), "expected a text as key; quote it".into()),
-        Error::NonFiniteFloat { .. } => {
-            ("a number is not finite".into(), "expected a number or, quoted, a text".into())
-        }
-        Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => {
-            ("too deep".into(), format!("expected at most {DEEPEST} levels"))
-        }
-        Error::Budget { .. } => (
-            "more than is read of one source".into(),
-            "expected no more documents, values or aliases here".into(),
-        ),
-        _ => ("no valid YAML".into(), without_place(error)),
-    };
-    let line = text.lines().nth(place.line - 1).unwrap_or_default();
-    let help = if line.contains("{{") {
-        Some(format!(
-            "this looks like a template: helm template CHART | {} simulate -",
-            crate::cli::program()
-        ))
-    } else if line.contains('\t') && !text.trim_start().starts_with('{') {
-        Some("YAML is indented by blanks, never by tabs".into())
-    } else if text.trim_start().starts_with('{') && without_place(error).contains("<document start>") {
-        Some("several objects in one source go into a List, or with --- between them".into())
-    } else {
-        None
-    };
-    Problem { what, expected, place, help }
 }
 
 /// The message without its last words: the place is shown.

@@ -1,12 +1,12 @@
 //! In which order manifests would start, before anything is deployed.
 
-mod documents;
+pub mod documents;
 mod kind;
 mod object;
 mod options;
 mod page;
-mod source_spans;
-mod sources;
+pub mod source_spans;
+pub mod sources;
 #[cfg(test)]
 mod testing;
 mod text;

@@ -11,6 +11,8 @@ use std::ops::Range;
 pub struct SourceSpan {
     /// From 1.
     pub line: usize,
+    /// From 1, in characters.
+    pub column: usize,
     /// The bytes to point at, of one line.
     pub range: Range<usize>,
 }
@@ -24,17 +26,51 @@ pub enum PathSegment {
 }
 
 impl SourceSpan {
-    pub const START: SourceSpan = SourceSpan { line: 1, range: 0..0 };
+    pub const START: SourceSpan = SourceSpan { line: 1, column: 1, range: 0..0 };
+}
+
+/// Finds parts of one text; parses it when the first is asked for.
+pub struct SourceSpans<'a> {
+    text: &'a str,
+    /// Where each line begins.
+    lines: OnceCell<Vec<usize>>,
+    documents: OnceCell<Vec<Spanned<Tree>>>,
+}
+
+impl<'a> SourceSpans<'a> {
+    pub fn of(text: &'a str) -> SourceSpans<'a> {
+        SourceSpans { text, lines: OnceCell::new(), documents: OnceCell::new() }
+    }
+
+    pub fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// Of a line, counted from 1: where it begins, and its text without the line break.
+    pub fn line(&self, line: usize) -> (usize, &'a str) {
+        let after = |(at, _): (usize, &str)| at + 1;
+        let lines = || std::iter::once(0).chain(self.text.match_indices('\n').map(after)).collect();
+        let starts: &Vec<usize> = self.lines.get_or_init(lines);
+        let begin = starts.get(line - 1).copied().unwrap_or(self.text.len());
+        let end = starts.get(line).copied().unwrap_or(self.text.len());
+        let text = &self.text[begin..end];
+        let text = text.strip_suffix('\n').unwrap_or(text);
+        (begin, text.strip_suffix('\r').unwrap_or(text))
+    }
 
     /// The word at a location.
-    pub fn at(text: &str, location: Location) -> SourceSpan {
+    pub fn at(&self, location: Location) -> SourceSpan {
         let (line, column) = (location.line().max(1) as usize, location.column().max(1) as usize);
-        let begin: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
-        let rest = text[begin..].lines().next().unwrap_or_default();
+        let (begin, rest) = self.line(line);
         // Not counted among the columns.
         let mark = if rest.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
         let rest = &rest[mark..];
-        let skipped: usize = rest.chars().take(column - 1).map(char::len_utf8).sum();
+        // A line can have megabytes, and then it is not counted through for each place.
+        let offset = location.span().byte_offset().map(|offset| offset as usize);
+        let known = offset.and_then(|offset| offset.checked_sub(begin)).filter(|skipped| {
+            !self.text.starts_with('\u{feff}') && *skipped >= column - 1 && rest.is_char_boundary(*skipped)
+        });
+        let skipped = known.unwrap_or_else(|| rest.chars().take(column - 1).map(char::len_utf8).sum());
         let from = begin + mark + skipped;
         let rest = &rest[skipped..];
         let ends = |char: char| char.is_whitespace() || ":,#[]{}".contains(char);
@@ -42,33 +78,34 @@ impl SourceSpan {
         let more = rest[first..].find(ends).unwrap_or(rest.len() - first);
         // A bracket alone: what is in it is another matter.
         let length = if rest.starts_with(ends) { first } else { first + more };
-        SourceSpan { line, range: from..from + length }
-    }
-}
-
-/// Finds parts of one text; parses it when the first is asked for.
-pub struct SourceSpans<'a> {
-    text: &'a str,
-    documents: OnceCell<Vec<Spanned<Tree>>>,
-}
-
-impl<'a> SourceSpans<'a> {
-    pub fn of(text: &'a str) -> SourceSpans<'a> {
-        SourceSpans { text, documents: OnceCell::new() }
+        SourceSpan { line, column, range: from..from + length }
     }
 
     /// Where the value at the end of the path is, or what of the path is there.
     pub fn find(&self, path: &[PathSegment]) -> Option<SourceSpan> {
+        self.follow(path).map(|(_, value)| self.at(value.referenced))
+    }
+
+    /// Where the key at the end of the path is, or what of the path is there.
+    pub fn find_key(&self, path: &[PathSegment]) -> Option<SourceSpan> {
+        self.follow(path).map(|(key, value)| self.at(key.unwrap_or(value.referenced)))
+    }
+
+    /// The last part of the path that is there: its key, if it has one, and its value.
+    fn follow(&self, path: &[PathSegment]) -> Option<(Option<Location>, &Spanned<Tree>)> {
         let parse = || serde_saphyr::from_multiple_with_options(self.text, options()).unwrap_or_default();
         let documents = self.documents.get_or_init(parse);
-        let mut spot: Option<&Spanned<Tree>> = None;
+        let mut spot: Option<(Option<Location>, &Spanned<Tree>)> = None;
         for segment in path {
-            let next = match (segment, spot.map(|spot| &spot.value)) {
-                (PathSegment::Document(number), _) => documents.get(*number),
-                (PathSegment::Key(key), Some(Tree::Map(entries))) => {
-                    entries.iter().find(|(name, _)| name == key).map(|(_, value)| value)
+            let next = match (segment, spot.map(|(_, spot)| &spot.value)) {
+                (PathSegment::Document(number), _) => documents.get(*number).map(|document| (None, document)),
+                (PathSegment::Key(key), Some(Tree::Map(entries))) => entries
+                    .iter()
+                    .find(|(name, _)| name.value == *key)
+                    .map(|(name, value)| (Some(name.referenced), value)),
+                (PathSegment::Item(number), Some(Tree::List(items))) => {
+                    items.get(*number).map(|item| (None, item))
                 }
-                (PathSegment::Item(number), Some(Tree::List(items))) => items.get(*number),
                 (PathSegment::Key(_) | PathSegment::Item(_), _) => None,
             };
             match next {
@@ -76,12 +113,12 @@ impl<'a> SourceSpans<'a> {
                 None => break,
             }
         }
-        spot.map(|spot| SourceSpan::at(self.text, spot.referenced))
+        spot
     }
 }
 
 enum Tree {
-    Map(Vec<(String, Spanned<Tree>)>),
+    Map(Vec<(Spanned<String>, Spanned<Tree>)>),
     List(Vec<Spanned<Tree>>),
     Leaf,
 }

@@ -16,32 +16,69 @@ const MOST_FILES: usize = 10_000;
 const DEEPEST: usize = 32;
 
 const STDIN: &str = "standard input";
+const COMMAND: &str = "simulate";
 
 /// All objects of all sources, in the order in which they were given; a directory's files by name. `-` is read from
 /// `stdin`.
 pub fn read(sources: &[String], stdin: &mut dyn Read) -> Result<Vec<Given>> {
     let mut objects = Vec::new();
-    let mut stdin = Some(stdin);
-    for source in sources {
-        if source == "-" {
-            let stdin = stdin.take().context("standard input (-) can be read once")?;
-            objects.extend(documents::objects(STDIN, &text(STDIN, stdin)?)?);
-            continue;
-        }
-        for path in files(Path::new(source))? {
-            objects.extend(file(&path)?);
-        }
-    }
+    for_each(sources, stdin, COMMAND, &mut |Text { name, text }| {
+        objects.extend(documents::objects(&name, &text)?);
+        Ok(())
+    })?;
     Ok(objects)
 }
 
 /// The objects of one file, as it was named.
 pub fn file(path: &Path) -> Result<Vec<Given>> {
+    let Text { name, text } = read_file(path, COMMAND)?;
+    documents::objects(&name, &text)
+}
+
+/// A source, as it was named, and what is in it.
+pub struct Text {
+    pub name: String,
+    pub text: String,
+}
+
+/// All sources, in the order in which they were given; a directory's files by name. `command` is the one of ours that a
+/// refusal names.
+pub fn texts(sources: &[String], stdin: &mut dyn Read, command: &str) -> Result<Vec<Text>> {
+    let mut texts = Vec::new();
+    for_each(sources, stdin, command, &mut |text| {
+        texts.push(text);
+        Ok(())
+    })?;
+    Ok(texts)
+}
+
+/// One source after the other, so that the first that is wrong is the one that is named.
+fn for_each(
+    sources: &[String],
+    stdin: &mut dyn Read,
+    command: &str,
+    take: &mut dyn FnMut(Text) -> Result<()>,
+) -> Result<()> {
+    let mut stdin = Some(stdin);
+    for source in sources {
+        if source == "-" {
+            let stdin = stdin.take().context("standard input (-) can be read once")?;
+            take(Text { name: STDIN.into(), text: text(STDIN, stdin)? })?;
+            continue;
+        }
+        for path in files(Path::new(source))? {
+            take(read_file(&path, command)?)?;
+        }
+    }
+    Ok(())
+}
+
+fn read_file(path: &Path, command: &str) -> Result<Text> {
     let name = path.display().to_string();
     let mut open = fs::File::open(path).map_err(|error| unreadable(&name, &error))?;
     let text = text(&name, &mut open)?;
-    refuse_sources_of_others(path)?;
-    documents::objects(&name, &text)
+    refuse_sources_of_others(path, command)?;
+    Ok(Text { name, text })
 }
 
 fn text(name: &str, from: &mut dyn Read) -> Result<String> {
@@ -98,7 +135,7 @@ fn is_manifest(path: &Path) -> bool {
 }
 
 /// What other tools make manifests of.
-fn refuse_sources_of_others(path: &Path) -> Result<()> {
+fn refuse_sources_of_others(path: &Path, ours: &str) -> Result<()> {
     let directory = match path.parent() {
         Some(parent) if parent != Path::new("") => parent.display().to_string(),
         Some(_) | None => ".".into(),
@@ -108,7 +145,7 @@ fn refuse_sources_of_others(path: &Path) -> Result<()> {
         Some("Chart.yaml") => ("a Helm chart", "helm template"),
         Some(_) | None => return Ok(()),
     };
-    bail!("{} is {what}, no manifest: {command} {directory} | {} simulate -", path.display(), program())
+    bail!("{} is {what}, no manifest: {command} {directory} | {} {ours} -", path.display(), program())
 }
 
 fn unreadable(name: &str, error: &std::io::Error) -> anyhow::Error {

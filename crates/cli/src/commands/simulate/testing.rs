@@ -13,6 +13,7 @@ pub fn pod(name: &str, states: States) -> PodReport {
         name: name.into(),
         workload: None,
         node: Some("node-1".into()),
+        dns: Vec::new(),
         spans,
         deleted: None,
         arrived: arrived.map(|(from, _)| *from),
@@ -50,7 +51,8 @@ fn sequence(name: &str, groups: Vec<GroupReport>) -> SequenceReport {
 
 fn report(ended: u64, sequences: Vec<SequenceReport>, pods: Vec<PodReport>) -> Report {
     let (critical, never, notes) = (Vec::new(), Vec::new(), Vec::new());
-    Report { seed: 1, nodes: 3, ended, outcome: Outcome::Complete, sequences, pods, critical, never, notes }
+    let (last_action, outcome, claims) = (0, Outcome::Complete, Vec::new());
+    Report { seed: 1, nodes: 3, ended, last_action, outcome, sequences, pods, claims, critical, never, notes }
 }
 
 fn step(pod: usize, from: u64, to: u64) -> CriticalStep {

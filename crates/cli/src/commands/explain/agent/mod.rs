@@ -2,6 +2,8 @@
 
 mod object;
 
+pub use object::containers;
+
 use crate::connect::Connection;
 use crate::load::{self, has_code};
 use anyhow::Result;

@@ -131,6 +131,12 @@ impl ContainerObject {
     }
 }
 
+/// The containers in the spec of a pod or of a template, init containers first.
+pub fn containers(spec: &Value) -> Result<Vec<Container>> {
+    let PodSpec { init_containers, containers, volumes } = part(spec)?;
+    Ok(init_containers.iter().chain(&containers).map(|container| container.facts(&volumes)).collect())
+}
+
 impl PodObject {
     /// The wait that holds it up, if that is what holds it up.
     pub fn waiting(&self) -> Result<Option<Waiting>> {

@@ -89,7 +89,9 @@ impl<'a> Picture<'a> {
             false => share.min(MOST_PODS),
         };
         let critical = report.critical.iter().map(|step| step.pod).collect();
-        let scale = Scale::new(columns, report.ended + report.ended / BEYOND);
+        // What was asked for at a time is shown, also if nothing came of it.
+        let end = report.ended.max(report.last_action);
+        let scale = Scale::new(columns, end + end / BEYOND);
         Picture { report, names, scale, beside, pods_per_group, critical }
     }
 

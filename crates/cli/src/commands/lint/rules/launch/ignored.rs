@@ -1,0 +1,25 @@
+use super::{place, readings, variable};
+use crate::commands::lint::rules::prelude::*;
+use rollcall_core::launch::ranks::ORDERED_KEY;
+
+pub const RULE: Rule = Rule {
+    code: "RC403",
+    severity: Severity::Warning,
+    title: "a launch order of which something is ignored",
+    why: "The label or annotation `apps.kruise.io/container-launch-priority` has one value that means something, `Ordered`; beside it the \
+          priorities do not count. Init containers start one after the other as they are written, before all others, whatever \
+          their priority.",
+    hint: "metadata:\n  labels:\n    apps.kruise.io/container-launch-priority: Ordered",
+    about_absence: false,
+    check,
+};
+
+fn check(all: &Scene, found: &mut Findings) {
+    for (template, reading) in readings(all) {
+        for warning in reading.into_iter().flat_map(|reading| reading.warnings) {
+            let init = template.spec.get("initContainers").items();
+            let init = init.iter().find_map(variable).filter(|_| !warning.starts_with(ORDERED_KEY));
+            found.at(&init.unwrap_or_else(|| place(&template)), warning);
+        }
+    }
+}

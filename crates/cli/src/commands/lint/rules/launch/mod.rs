@@ -1,0 +1,37 @@
+//! The containers of a pod that start in order, as the core reads what is written.
+
+pub mod ignored;
+pub mod native_sidecar;
+pub mod nothing_to_order;
+pub mod refused;
+
+use super::prelude::*;
+use rollcall_api::launch::{asks_for_order, written_pod};
+use rollcall_core::launch::ranks::{self, ORDERED_KEY, Problem, Reading, is_variable};
+
+/// What the core makes of every template that asks for an order.
+fn readings<'a>(all: &'a Manifests) -> Vec<(Template<'a>, Result<Reading, Problem>)> {
+    let mut templates = templates(all);
+    templates.retain(|template| asks_for_order(template.pod.value));
+    templates
+        .into_iter()
+        .map(|template| {
+            let reading = ranks::read(&written_pod(template.pod.value));
+            (template, reading)
+        })
+        .collect()
+}
+
+/// Where a container says something about the order.
+fn variable<'a>(container: &Field<'a>) -> Option<Field<'a>> {
+    let variables = container.get("env").items().into_iter();
+    variables.map(|one| one.get("name")).find(|name| is_variable(name.text()))
+}
+
+/// Where the order of a template is asked for: the label, the annotation, or the first variable.
+fn place<'a>(template: &Template<'a>) -> Field<'a> {
+    let ordered = ["labels", "annotations"].map(|map| template.metadata.get(map).get(ORDERED_KEY));
+    let ordered = ordered.into_iter().find(|field| !field.is_missing());
+    let written = || template.all_containers().iter().find_map(variable);
+    ordered.or_else(written).unwrap_or_else(|| template.spec.clone())
+}

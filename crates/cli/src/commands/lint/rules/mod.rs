@@ -1,0 +1,100 @@
+//! All rules. One file each; a rule file holds only what nobody else knows: schedules, selectors, placement and validation are those of
+//! the core, the API and the embedded server.
+
+pub mod agent;
+mod general;
+mod launch;
+mod prelude;
+mod priority;
+mod sequence;
+mod workload;
+
+use super::rule::Rule;
+
+/// The groups, by the first digit of their codes.
+pub const GROUPS: [(char, &str); 6] = [
+    ('0', "Any object"),
+    ('1', "Sequences"),
+    ('2', "Workloads"),
+    ('3', "Priority"),
+    ('4', "Launch order"),
+    ('5', "Agents"),
+];
+
+/// By their codes.
+pub static ALL: [&Rule; 65] = [
+    &general::refused::RULE,
+    &general::unknown_field::RULE,
+    &general::twice::RULE,
+    &sequence::invalid::RULE,
+    &sequence::selects_nothing::RULE,
+    &sequence::workload_missing::RULE,
+    &sequence::name_of_nobody::RULE,
+    &sequence::ordinals_out_of_order::RULE,
+    &sequence::gate_forgotten::RULE,
+    &sequence::gate_misspelt::RULE,
+    &sequence::nobody_claims::RULE,
+    &sequence::claimed_twice::RULE,
+    &sequence::circle::RULE,
+    &sequence::never_ends::RULE,
+    &sequence::timeout_too_short::RULE,
+    &sequence::deadline_while_held::RULE,
+    &sequence::progress_deadline::RULE,
+    &sequence::quota::RULE,
+    &sequence::node_scope_without_daemon_set::RULE,
+    &sequence::lacks_toleration::RULE,
+    &sequence::not_permitted::RULE,
+    &sequence::more_than_there_are::RULE,
+    &workload::no_service_name::RULE,
+    &workload::service_missing::RULE,
+    &workload::service_not_headless::RULE,
+    &workload::service_selects_others::RULE,
+    &workload::deleted_for_order::RULE,
+    &workload::retention_assumed::RULE,
+    &workload::scaled_down_data::RULE,
+    &workload::update_strategy_name::RULE,
+    &workload::no_disruption_budget::RULE,
+    &workload::budget_of_nothing::RULE,
+    &workload::quorum::RULE,
+    &workload::shared_claim::RULE,
+    &workload::claim_in_rolling_update::RULE,
+    &workload::shell_in_env::RULE,
+    &workload::master_role::RULE,
+    &workload::no_limits::RULE,
+    &workload::fits_no_node::RULE,
+    &workload::daemon_set_update::RULE,
+    &workload::control_plane_toleration::RULE,
+    &workload::job_restart_policy::RULE,
+    &workload::job_no_ttl::RULE,
+    &workload::job_no_deadline::RULE,
+    &workload::job_no_backoff_limit::RULE,
+    &workload::work_queue::RULE,
+    &workload::job_no_requests::RULE,
+    &workload::cron_time_zone::RULE,
+    &workload::cron_overlap::RULE,
+    &workload::cron_starting_deadline::RULE,
+    &workload::cron_never::RULE,
+    &priority::too_high::RULE,
+    &priority::two_defaults::RULE,
+    &priority::agent_without_class::RULE,
+    &priority::unknown_class::RULE,
+    &launch::refused::RULE,
+    &launch::nothing_to_order::RULE,
+    &launch::ignored::RULE,
+    &launch::native_sidecar::RULE,
+    &agent::not_propagated::RULE,
+    &agent::no_timeout::RULE,
+    &agent::shared_marker::RULE,
+    &agent::no_readiness::RULE,
+    &agent::foreign_marker::RULE,
+    &agent::not_shared_with_host::RULE,
+];
+
+pub fn find(code: &str) -> Option<&'static Rule> {
+    ALL.into_iter().find(|rule| rule.code == code)
+}
+
+/// Whether it only repeats what the API server says.
+pub fn is_general(rule: &Rule) -> bool {
+    rule.code.starts_with("RC0")
+}

@@ -1,0 +1,26 @@
+use crate::commands::lint::rules::prelude::*;
+use crate::similar::suggestion;
+
+pub const RULE: Rule = Rule {
+    code: "RC304",
+    severity: Severity::Warning,
+    title: "a priorityClassName that is none of the files'",
+    why: "The files have PriorityClasses, but none of this name. Pods that name a class which does not exist are refused when they are \
+          created; a workload then has none, and says so only in its events.",
+    hint: "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: agents}\nvalue: 1000000",
+    about_absence: false,
+    check,
+};
+
+fn check(all: &Scene, found: &mut Findings) {
+    let classes: Vec<&str> = all.of(Kind::PriorityClass).map(|class| class.name.as_str()).collect();
+    for template in templates(all).iter().filter(|_| !classes.is_empty()) {
+        let name = template.spec.get("priorityClassName");
+        let known =
+            name.text().is_empty() || name.text().starts_with("system-") || classes.contains(&name.text());
+        if !known {
+            let alike = suggestion(name.text(), classes.iter().copied());
+            found.at(&name, format!("there is no PriorityClass {}{alike}", name.text()));
+        }
+    }
+}

@@ -1,0 +1,27 @@
+use crate::commands::lint::rules::prelude::*;
+use rollcall_api::sequence::{parse_spec, spec_facts};
+
+pub const RULE: Rule = Rule {
+    code: "RC101",
+    severity: Severity::Error,
+    title: "a PodSequence that cannot be understood",
+    why: "The API server refuses it, or, where its rules could not say so, the controller reports `Stalled` with the reason \
+          `InvalidSpec` and releases nothing.",
+    hint: "# every field, with its meaning:\n# kubectl explain podseq.spec --recursive",
+    about_absence: false,
+    check,
+};
+
+fn check(all: &Scene, found: &mut Findings) {
+    for object in all.of(Kind::PodSequence) {
+        let read =
+            parse_spec(&object.value["spec"]).map_err(|invalid| (invalid.field.clone(), invalid.to_string()));
+        let understood = read.and_then(|spec| {
+            let facts = spec_facts(&spec, &object.namespace);
+            facts.map_err(|invalid| (invalid.field.clone(), invalid.to_string()))
+        });
+        if let Err((field, message)) = understood {
+            found.at(&object.root().along(&field), message);
+        }
+    }
+}

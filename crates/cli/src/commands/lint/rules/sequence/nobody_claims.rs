@@ -1,0 +1,38 @@
+use super::gate_misspelt::near_miss;
+use crate::commands::lint::rules::prelude::*;
+use rollcall_api::names;
+
+pub const RULE: Rule = Rule {
+    code: "RC108",
+    severity: Severity::Warning,
+    title: "a gated pod that nobody claims",
+    why: "The template has the gate of a sequence, but no group of the sequences in the files selects its pods. Unless a sequence \
+          elsewhere does, they are held for ever.",
+    hint: "podGroups:\n- name: Web\n  workloadRef: {apiVersion: apps/v1, kind: Deployment, name: web}",
+    about_absence: false,
+    check,
+};
+
+fn check(all: &Scene, found: &mut Findings) {
+    let claims = all.claims();
+    for (place, template) in claims.templates.iter().enumerate() {
+        let claimed = claims.claims.iter().any(|(_, _, claimed)| *claimed == place);
+        // A sequence of which nothing is known here, because it is elsewhere or cannot be understood.
+        let said = template.annotation(names::POD_SEQUENCE_NAME);
+        if claimed || !said.is_empty() {
+            continue;
+        }
+        for gate in template.gates() {
+            let ours = |sequence: &Sequence| {
+                gate.text() == &*sequence.spec.gate || near_miss(gate.text(), &sequence.spec.gate)
+            };
+            if gate.text() == names::SEQUENCE_GATE || claims.sequences.iter().any(ours) {
+                let whose = template.object.full_name();
+                found.at(
+                    &gate,
+                    format!("the pods of {whose} have a gate, and no group of a sequence releases them"),
+                );
+            }
+        }
+    }
+}

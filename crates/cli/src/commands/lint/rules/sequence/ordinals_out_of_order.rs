@@ -1,0 +1,57 @@
+use crate::commands::lint::rules::prelude::*;
+use crate::commands::lint::view::claims::ordinal;
+use rollcall_core::sequence::spec::Members;
+
+pub const RULE: Rule = Rule {
+    code: "RC105",
+    severity: Severity::Error,
+    title: "ordinals in an order that a StatefulSet cannot give",
+    why: "With `podManagementPolicy: OrderedReady` (the default) a StatefulSet makes x-1 when x-0 is ready, not before. A group that \
+          lists x-1 and comes before the one that releases x-0 waits for a pod that cannot exist yet: nobody moves.",
+    hint: "podGroups:\n- pods: [db-0]\n- pods: [db-1]\n# or, in the StatefulSet:\npodManagementPolicy: Parallel",
+    about_absence: false,
+    check,
+};
+
+fn check(all: &Scene, found: &mut Findings) {
+    let claims = all.claims();
+    for (sequence, position, template) in claims.each() {
+        let set = template.object;
+        let parallel = set.field("spec.podManagementPolicy").text() == "Parallel";
+        if template.kind != Kind::StatefulSet || parallel || !template.has_gate(&sequence.spec.gate) {
+            continue;
+        }
+        let Members::Names(_) = sequence.spec.groups[position].members else { continue };
+        for name in sequence.group_field(position).get("pods").items() {
+            let Some(number) = ordinal(set, name.text()) else { continue };
+            let first = set.field("spec.ordinals.start").number().unwrap_or(0);
+            let earlier = (first..number).find_map(|earlier| {
+                let earlier = format!("{}-{earlier}", set.name);
+                why_not_yet(sequence, position, &earlier).map(|why| (earlier, why))
+            });
+            if let Some((earlier, why)) = earlier {
+                found.at(
+                    &name,
+                    format!("{} comes into being when {earlier} is ready, and {why}", name.text()),
+                );
+            }
+        }
+    }
+}
+
+/// Why a pod of the same set is not released before this group is complete.
+fn why_not_yet(sequence: &Sequence, position: usize, pod: &str) -> Option<String> {
+    let groups = sequence.spec.groups.iter();
+    let lists = |members: &Members| match members {
+        Members::Names(names) => names.contains(pod),
+        // Others claim all pods of the set, this one as well; that is another rule's matter.
+        Members::Selector(_) | Members::Workload(_) => true,
+    };
+    match groups.enumerate().find(|(_, group)| lists(&group.members)) {
+        None => Some("no group releases that one".to_owned()),
+        Some((at, group)) => {
+            let waits = sequence.waits_for(at).contains(&position);
+            waits.then(|| format!("group {:?}, which has that one, waits for this group", group.title))
+        }
+    }
+}

@@ -1,0 +1,46 @@
+use crate::commands::lint::rules::prelude::*;
+use rollcall_core::sequence::spec::Until;
+
+pub const RULE: Rule = Rule {
+    code: "RC112",
+    severity: Severity::Warning,
+    title: "a timeout that is over before the probes begin",
+    why: "A pod cannot be ready before its probes have first succeeded: `initialDelaySeconds`, and the period once more for each \
+          further `successThreshold`. A StatefulSet with `OrderedReady` needs that for one pod after the other. With a shorter \
+          timeout the group always times out, however fast its pods are.",
+    hint: "timeout: 5m",
+    about_absence: false,
+    check,
+};
+
+fn check(all: &Scene, found: &mut Findings) {
+    for (sequence, position, template) in all.claims().each() {
+        let group = &sequence.spec.groups[position];
+        let (Some(timeout), Until::Ready) = (group.timeout, group.until.resolve(template.ends())) else {
+            continue;
+        };
+        let needed = least_seconds(template);
+        if (timeout.as_secs() as i64) < needed {
+            let given = timeout.as_secs();
+            found
+                .at(
+                    &sequence.group_field(position).get("timeout"),
+                    format!(
+                        "the group has {given}s, and the probes of {} take {needed}s at least",
+                        template.object.full_name()
+                    ),
+                )
+                .hint(format!("timeout: {}s", needed.saturating_mul(2)));
+        }
+    }
+}
+
+/// Before so many seconds a workload is not ready as a whole.
+pub fn least_seconds(template: &Template) -> i64 {
+    let one = template.earliest_ready();
+    let parallel = template.object.field("spec.podManagementPolicy").text() == "Parallel";
+    match template.kind {
+        Kind::StatefulSet if !parallel => one.saturating_mul(template.size().unwrap_or(1)),
+        _ => one,
+    }
+}

@@ -1,0 +1,27 @@
+use super::shared_claim::claims_of_one_node;
+use crate::commands::lint::rules::prelude::*;
+
+pub const RULE: Rule = Rule {
+    code: "RC213",
+    severity: Severity::Note,
+    title: "a rolling update on a ReadWriteOnce claim",
+    why: "A rolling update starts the new pod before the old one ends. If it lands on another node it waits for the volume, and the old \
+          pod is not taken away before the new one is ready: the update never gets through. `Recreate` ends the old one first.",
+    hint: "spec:\n  strategy: {type: Recreate}",
+    about_absence: false,
+    check,
+};
+
+fn check(all: &Scene, found: &mut Findings) {
+    for template in templates_of(all, Kind::Deployment) {
+        let strategy = template.object.field("spec.strategy");
+        let no_surge = strategy.down("rollingUpdate.maxSurge").number() == Some(0);
+        if strategy.get("type").text() == "Recreate" || no_surge || template.size() != Some(1) {
+            continue;
+        }
+        if let Some((claim, place)) = claims_of_one_node(all, &template).first() {
+            let whose = template.object.full_name();
+            found.at(place, format!("the next pod of {whose} wants {claim} while the last one still has it"));
+        }
+    }
+}

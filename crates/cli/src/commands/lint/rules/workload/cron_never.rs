@@ -1,0 +1,25 @@
+use crate::commands::lint::rules::prelude::*;
+use crate::commands::lint::view::schedule::{Firing, firing};
+
+pub const RULE: Rule = Rule {
+    code: "RC244",
+    severity: Severity::Error,
+    title: "a schedule that never comes",
+    why: "The API server checks each field for itself, so a day that no month has is accepted: the 31st of February, the 31st of April. \
+          The CronJob never runs.",
+    hint: "schedule: \"0 3 28 2 *\"",
+    about_absence: false,
+    check,
+};
+
+fn check(all: &Scene, found: &mut Findings) {
+    for cron_job in all.of(Kind::CronJob) {
+        if matches!(firing(cron_job), Firing::Never) {
+            let schedule = cron_job.field("spec.schedule");
+            found.at(
+                &schedule,
+                format!("CronJob {} never runs: \"{}\" never comes", cron_job.name, schedule.text()),
+            );
+        }
+    }
+}

@@ -1,0 +1,30 @@
+use crate::commands::lint::rules::prelude::*;
+use rollcall_core::gates;
+
+pub const RULE: Rule = Rule {
+    code: "RC233",
+    severity: Severity::Note,
+    title: "a Job without a deadline",
+    why: "`backoffLimit` counts failures. A pod that hangs does not fail, so such a Job runs for ever. `activeDeadlineSeconds` ends it. Not \
+          said of Jobs behind a gate, whose deadline would run while they are held.",
+    hint: "spec:\n  activeDeadlineSeconds: 3600",
+    about_absence: false,
+    check,
+};
+
+fn check(all: &Scene, found: &mut Findings) {
+    let claims = all.claims();
+    let gated = |template: &Template| {
+        let ours = |gate: &Field| gate.text() == gates::SEQUENCE;
+        let claimed =
+            |(_, _, claimed): (&Sequence, usize, &Template)| std::ptr::eq(claimed.object, template.object);
+        template.gates().iter().any(ours) || claims.each().any(claimed)
+    };
+    for template in templates(all) {
+        let Some(job) = template.job().filter(|_| !gated(&template)) else { continue };
+        let pod = template.spec.get("activeDeadlineSeconds");
+        if job.get("activeDeadlineSeconds").is_missing() && pod.is_missing() {
+            found.about(template.object, format!("nothing ends {} if it hangs", template.object.full_name()));
+        }
+    }
+}

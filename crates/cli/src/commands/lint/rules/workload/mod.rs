@@ -1,0 +1,31 @@
+//! What each kind of workload really does.
+
+pub mod budget_of_nothing;
+pub mod claim_in_rolling_update;
+pub mod control_plane_toleration;
+pub mod cron_never;
+pub mod cron_overlap;
+pub mod cron_starting_deadline;
+pub mod cron_time_zone;
+pub mod daemon_set_update;
+pub mod deleted_for_order;
+pub mod fits_no_node;
+pub mod job_no_backoff_limit;
+pub mod job_no_deadline;
+pub mod job_no_requests;
+pub mod job_no_ttl;
+pub mod job_restart_policy;
+pub mod master_role;
+pub mod no_disruption_budget;
+pub mod no_limits;
+pub mod no_service_name;
+pub mod quorum;
+pub mod retention_assumed;
+pub mod scaled_down_data;
+pub mod service_missing;
+pub mod service_not_headless;
+pub mod service_selects_others;
+pub mod shared_claim;
+pub mod shell_in_env;
+pub mod update_strategy_name;
+pub mod work_queue;

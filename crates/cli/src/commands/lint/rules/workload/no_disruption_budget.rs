@@ -1,0 +1,35 @@
+use crate::commands::lint::rules::prelude::*;
+use rollcall_sim::server::selectors::selects;
+
+pub const RULE: Rule = Rule {
+    code: "RC209",
+    severity: Severity::Note,
+    title: "a replicated StatefulSet without a PodDisruptionBudget",
+    why: "Draining nodes evicts as many pods at once as it likes. A budget makes evictions wait for each other, so that a database \
+          keeps its majority while nodes are maintained. (It does not stop deletions, and not failures.)",
+    hint: "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: db}\nspec:\n  maxUnavailable: 1\n  selector:\n    \
+           matchLabels: {app: db}",
+    about_absence: false,
+    check,
+};
+
+fn check(all: &Scene, found: &mut Findings) {
+    for template in templates_of(all, Kind::StatefulSet) {
+        let set = template.object;
+        let size = template.size().unwrap_or(1);
+        if size < 2 || budgets_of(all, &template).next().is_some() {
+            continue;
+        }
+        found.about(
+            set,
+            format!("nothing keeps the {size} pods of StatefulSet {} from being evicted together", set.name),
+        );
+    }
+}
+
+/// The budgets that a workload's pods are under.
+pub fn budgets_of<'a>(all: &'a Manifests, template: &'a Template) -> impl Iterator<Item = &'a Object> {
+    let labels = template.metadata.get("labels").value;
+    all.in_namespace(Kind::PodDisruptionBudget, &template.object.namespace)
+        .filter(move |budget| selects(budget.field("spec.selector").value, labels))
+}

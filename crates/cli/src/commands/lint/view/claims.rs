@@ -1,0 +1,152 @@
+//! Which groups of which sequences claim which templates, as the core and the API read sequences.
+
+use super::pods::{Template, templates};
+use crate::commands::lint::field::Field;
+use crate::commands::lint::manifests::{Manifests, Object};
+use rollcall_api::names;
+use rollcall_api::sequence::{parse_spec, spec_facts};
+use rollcall_core::facts::OwnerKind;
+use rollcall_core::sequence::spec::{Group, Members, Spec};
+use rollcall_sim::kinds::Kind;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A sequence that can be understood; what is wrong with the others is another rule's matter.
+pub struct Sequence<'a> {
+    pub object: &'a Object,
+    pub spec: Spec,
+}
+
+impl<'a> Sequence<'a> {
+    pub fn group_field(&self, position: usize) -> Field<'a> {
+        self.object.root().along(&format!("spec.podGroups[{position}]"))
+    }
+
+    /// All groups that this one waits for, however far back.
+    pub fn waits_for(&self, position: usize) -> BTreeSet<usize> {
+        let mut all = BTreeSet::new();
+        let mut next = self.spec.groups[position].after.clone();
+        while let Some(earlier) = next.pop() {
+            if all.insert(earlier) {
+                next.extend(&self.spec.groups[earlier].after);
+            }
+        }
+        all
+    }
+
+    fn claims(&self, group: &Group, template: &Template) -> bool {
+        if template.object.namespace != *self.spec.pod_namespace {
+            return false;
+        }
+        let object = template.object;
+        match &group.members {
+            Members::Selector(selector) => selector.matches(&template.labels),
+            Members::Workload(workload) => {
+                owner_kind(template.kind) == Some(workload.kind) && *object.name == *workload.name
+            }
+            Members::Names(listed) => listed.iter().any(|name| can_be_named(template, name)),
+        }
+    }
+}
+
+/// Whether a pod of this template can have this name.
+pub fn can_be_named(template: &Template, name: &str) -> bool {
+    match template.kind {
+        Kind::Pod => template.object.name == name,
+        Kind::StatefulSet => ordinal(template.object, name).is_some(),
+        _ => false,
+    }
+}
+
+/// The ordinal of a pod of this StatefulSet, if there can be one of this name.
+pub fn ordinal(stateful_set: &Object, pod: &str) -> Option<i64> {
+    let digits = pod.strip_prefix(&stateful_set.name)?.strip_prefix('-')?;
+    let plain = digits == "0" || !digits.starts_with('0');
+    let ordinal: i64 = digits.parse().ok().filter(|_| plain && !digits.starts_with(['+', '-']))?;
+    let first = stateful_set.field("spec.ordinals.start").number().unwrap_or(0);
+    let size = stateful_set.field("spec.replicas").number().unwrap_or(1);
+    (first..first + size).contains(&ordinal).then_some(ordinal)
+}
+
+fn owner_kind(kind: Kind) -> Option<OwnerKind> {
+    OwnerKind::ALL.into_iter().find(|owner| owner.as_str() == kind.info().name)
+}
+
+/// Everything about sequences that rules ask for, worked out once for each of them.
+pub struct Claims<'a> {
+    pub sequences: Vec<Sequence<'a>>,
+    pub templates: Vec<Template<'a>>,
+    /// Sequence, group, template; in this order.
+    pub claims: Vec<(usize, usize, usize)>,
+    /// The templates of each group, by sequence and group.
+    members: BTreeMap<(usize, usize), Vec<usize>>,
+}
+
+impl<'a> Claims<'a> {
+    pub fn of(manifests: &'a Manifests) -> Claims<'a> {
+        let sequence = |object: &'a Object| {
+            let spec = parse_spec(&object.value["spec"]).ok()?;
+            Some(Sequence { object, spec: spec_facts(&spec, &object.namespace).ok()? })
+        };
+        let sequences: Vec<Sequence> = manifests.of(Kind::PodSequence).filter_map(sequence).collect();
+        // Without a sequence there is nothing to claim.
+        let templates = if sequences.is_empty() { Vec::new() } else { templates(manifests) };
+        let mut claims = Vec::new();
+        for (number, sequence) in sequences.iter().enumerate() {
+            for (position, group) in sequence.spec.groups.iter().enumerate() {
+                for (place, template) in templates.iter().enumerate() {
+                    if sequence.claims(group, template) || by_annotation(sequence, position, template) {
+                        claims.push((number, position, place));
+                    }
+                }
+            }
+        }
+        let mut members: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
+        for (number, position, place) in &claims {
+            members.entry((*number, *position)).or_default().push(*place);
+        }
+        Claims { sequences, templates, claims, members }
+    }
+
+    /// The templates of a group.
+    pub fn members(&self, sequence: usize, group: usize) -> impl Iterator<Item = &Template<'a>> {
+        self.places(sequence, group).iter().map(|place| &self.templates[*place])
+    }
+
+    /// The same by their places among all templates.
+    pub fn places(&self, sequence: usize, group: usize) -> &[usize] {
+        self.members.get(&(sequence, group)).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Every group that claims something, with its templates.
+    pub fn each(&self) -> impl Iterator<Item = (&Sequence<'a>, usize, &Template<'a>)> {
+        self.claims
+            .iter()
+            .map(|(number, position, place)| (&self.sequences[*number], *position, &self.templates[*place]))
+    }
+
+    /// The groups of a sequence that claim a template.
+    pub fn groups_of(&self, sequence: usize, template: usize) -> Vec<usize> {
+        let of = |claim: &&(usize, usize, usize)| claim.0 == sequence && claim.2 == template;
+        self.claims.iter().filter(of).map(|claim| claim.1).collect()
+    }
+
+    /// Whether the files hold anything, in a namespace, that could belong to a group.
+    pub fn has_pods_in(&self, namespace: &str) -> bool {
+        self.templates.iter().any(|template| template.object.namespace == namespace)
+    }
+}
+
+/// A pod can say itself where it belongs, for groups with a selector.
+fn by_annotation(sequence: &Sequence, position: usize, template: &Template) -> bool {
+    template.object.namespace == *sequence.spec.pod_namespace
+        && template.annotation(names::POD_SEQUENCE_NAME) == sequence.object.name
+        && template.annotation(names::POD_SEQUENCE_GROUP) == position.to_string()
+        && matches!(sequence.spec.groups[position].members, Members::Selector(_))
+}
+
+/// Whether pods get their gate when they are created, as far as the files say.
+pub fn gets_gate_at_admission(manifests: &Manifests, namespace: &str) -> bool {
+    let object = manifests.named(Kind::Namespace, "", namespace);
+    let labels = object.map(|object| object.field("metadata.labels").get(names::ENABLED_LABEL));
+    labels.is_some_and(|label| label.text() == names::ENABLED_VALUE)
+}

@@ -1,0 +1,35 @@
+//! What several rules see in manifests.
+
+pub mod claims;
+pub mod pods;
+pub mod schedule;
+
+pub use claims::{Claims, Sequence};
+
+use super::manifests::Manifests;
+use std::cell::OnceCell;
+use std::ops::Deref;
+
+/// The manifests, and what is worked out about them once for all rules.
+pub struct Scene<'a> {
+    manifests: &'a Manifests<'a>,
+    claims: OnceCell<Claims<'a>>,
+}
+
+impl<'a> Scene<'a> {
+    pub fn new(manifests: &'a Manifests<'a>) -> Scene<'a> {
+        Scene { manifests, claims: OnceCell::new() }
+    }
+
+    pub fn claims(&self) -> &Claims<'a> {
+        self.claims.get_or_init(|| Claims::of(self.manifests))
+    }
+}
+
+impl<'a> Deref for Scene<'a> {
+    type Target = Manifests<'a>;
+
+    fn deref(&self) -> &Manifests<'a> {
+        self.manifests
+    }
+}

@@ -1,0 +1,115 @@
+//! Everything that makes pods: pods themselves, and the templates of workloads.
+
+use crate::commands::lint::field::Field;
+use crate::commands::lint::manifests::{Manifests, Object};
+use rollcall_core::labels::Labels;
+use rollcall_sim::kinds::Kind;
+
+/// What pods are made from, and by whom.
+#[derive(Clone, Debug)]
+pub struct Template<'a> {
+    pub object: &'a Object,
+    pub kind: Kind,
+    /// A pod, or what pods are made from.
+    pub pod: Field<'a>,
+    pub metadata: Field<'a>,
+    pub spec: Field<'a>,
+    pub labels: Labels,
+}
+
+/// Of all objects, in their order.
+pub fn templates<'a>(manifests: &'a Manifests) -> Vec<Template<'a>> {
+    manifests.objects.iter().filter_map(Template::of).collect()
+}
+
+/// Of the objects of one kind.
+pub fn templates_of<'a>(manifests: &'a Manifests, kind: Kind) -> Vec<Template<'a>> {
+    manifests.of(kind).filter_map(Template::of).collect()
+}
+
+impl<'a> Template<'a> {
+    pub fn of(object: &'a Object) -> Option<Template<'a>> {
+        let kind = object.kind?;
+        let pod = match kind {
+            Kind::Pod => object.root(),
+            Kind::Deployment | Kind::StatefulSet | Kind::DaemonSet | Kind::ReplicaSet | Kind::Job => {
+                object.field("spec.template")
+            }
+            Kind::CronJob => object.field("spec.jobTemplate.spec.template"),
+            _ => return None,
+        };
+        // What somebody made of his own template is not the user's to change.
+        if object.value["metadata"]["ownerReferences"].is_array() {
+            return None;
+        }
+        let metadata = pod.get("metadata");
+        let labels = metadata.value["labels"].as_object().into_iter().flatten();
+        let labels = labels.map(|(key, value)| (key, value.as_str().unwrap_or_default())).collect();
+        Some(Template { object, kind, metadata, spec: pod.get("spec"), labels, pod })
+    }
+
+    pub fn annotation(&self, key: &str) -> &'a str {
+        self.metadata.get("annotations").get(key).text()
+    }
+
+    /// Containers, and init containers before them.
+    pub fn all_containers(&self) -> Vec<Field<'a>> {
+        [self.spec.get("initContainers").items(), self.containers()].concat()
+    }
+
+    pub fn containers(&self) -> Vec<Field<'a>> {
+        self.spec.get("containers").items()
+    }
+
+    pub fn has_gate(&self, gate: &str) -> bool {
+        self.gates().iter().any(|name| name.text() == gate)
+    }
+
+    pub fn gates(&self) -> Vec<Field<'a>> {
+        self.spec.get("schedulingGates").items().iter().map(|gate| gate.get("name")).collect()
+    }
+
+    /// Whether its pods come to an end by themselves.
+    pub fn ends(&self) -> bool {
+        matches!(self.kind, Kind::Job | Kind::CronJob)
+            || ["Never", "OnFailure"].contains(&self.spec.get("restartPolicy").text())
+    }
+
+    /// How many pods there will be; `None` where that depends on nodes.
+    pub fn size(&self) -> Option<i64> {
+        let spec = self.object.spec();
+        let job = |spec: Field| {
+            let parallelism = spec.get("parallelism").number().unwrap_or(1);
+            spec.get("completions").number().map_or(parallelism, |completions| completions.min(parallelism))
+        };
+        match self.kind {
+            Kind::Pod => Some(1),
+            Kind::DaemonSet => None,
+            Kind::Job => Some(job(spec)),
+            Kind::CronJob => Some(job(spec.down("jobTemplate.spec"))),
+            _ => Some(spec.get("replicas").number().unwrap_or(1)),
+        }
+    }
+
+    /// Of a Job or of what a CronJob makes.
+    pub fn job(&self) -> Option<Field<'a>> {
+        match self.kind {
+            Kind::Job => Some(self.object.spec()),
+            Kind::CronJob => Some(self.object.field("spec.jobTemplate.spec")),
+            _ => None,
+        }
+    }
+
+    /// Seconds from the start of its containers before which no pod can be ready: what the probes wait at least.
+    pub fn earliest_ready(&self) -> i64 {
+        let first_success = |probe: &Field| {
+            let number = |field: &str, default: i64| probe.get(field).number().unwrap_or(default);
+            let more = (number("successThreshold", 1) - 1).max(0) * number("periodSeconds", 10);
+            if probe.is_missing() { 0 } else { number("initialDelaySeconds", 0).max(0) + more }
+        };
+        let of = |container: &Field| {
+            first_success(&container.get("startupProbe")).max(first_success(&container.get("readinessProbe")))
+        };
+        self.containers().iter().map(of).max().unwrap_or_default()
+    }
+}
