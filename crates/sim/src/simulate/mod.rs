@@ -4,7 +4,7 @@
 //! - [`facts`]: all that is known, as the core keeps it. [`snapshot`]: the cluster at one time, for a caller.
 //! - [`closed_nodes`]: which nodes are not open yet for whom.
 //! - [`arrived`]: whether everything has. [`verdict`]: what became of it all. [`causes`]: why something has not arrived.
-//!   [`never`]: what never will. [`notes`]: what else is worth knowing. [`chain`]: what the end had to wait for.
+//!   [`ranks`]: how far the containers of a pod are that start in order. [`never`]: what never will. [`notes`]: what else is worth knowing. [`chain`]: what the end had to wait for.
 
 mod apply;
 mod arrived;
@@ -14,6 +14,7 @@ mod closed_nodes;
 mod facts;
 mod never;
 mod notes;
+mod ranks;
 mod snapshot;
 mod timeline;
 mod user_actions;
