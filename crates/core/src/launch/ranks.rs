@@ -427,7 +427,7 @@ mod tests {
         let named = |name| WrittenPod { name, ..pod(&[first.clone(), rest.clone()]) };
         assert!(priorities(&named(&fits)).is_some());
         assert!(refusal(&named(&long)).starts_with("metadata.name has 246 characters; expected at most 245"));
-        let alone = WrittenPod { name: &long, ..pod(&[first.clone()]) };
+        let alone = WrittenPod { name: &long, ..pod(std::slice::from_ref(&first)) };
         assert_eq!(priorities(&alone), None);
     }
 
