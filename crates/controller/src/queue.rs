@@ -114,10 +114,11 @@ impl<K: Laned> Queue<K> {
         }
     }
 
-    /// The next moment at which something is to be done, as far as it is known now.
-    pub fn next_moment(&self) -> Option<Instant> {
+    /// The next moment at which something is to be done, as far as it is known now. What has no room is not waited for.
+    pub fn next_moment(&self, has_room: impl Fn(usize) -> bool) -> Option<Instant> {
         let wake = self.wakes.first().map(|(at, _)| *at);
-        let dirty = self.lanes.iter().flat_map(|lane| lane.dirty.keys());
+        let lanes = self.lanes.iter().enumerate().filter(|(lane, _)| has_room(*lane));
+        let dirty = lanes.flat_map(|(_, lane)| lane.dirty.keys());
         let retry = dirty.filter_map(|key| self.failing.get(key)).map(|(_, until)| *until).min();
         wake.into_iter().chain(retry).min()
     }
@@ -203,9 +204,18 @@ mod tests {
         let mut queue = Queue::new(1);
         queue.failed(key("a"), Instant::now());
         assert_eq!(queue.pop(Instant::now(), anywhere), None);
-        let next = queue.next_moment().expect("it is to be tried again");
+        let next = queue.next_moment(anywhere).expect("it is to be tried again");
         tokio::time::sleep_until(next).await;
         assert!(queue.pop(Instant::now(), anywhere).is_some());
+    }
+
+    /// Whoever waited for a time that has passed would turn for ever.
+    #[tokio::test(start_paused = true)]
+    async fn who_has_no_room_is_not_waited_for() {
+        let mut queue = Queue::new(1);
+        queue.failed(key("a"), Instant::now());
+        assert!(queue.next_moment(anywhere).is_some());
+        assert_eq!(queue.next_moment(|_| false), None);
     }
 
     #[tokio::test(start_paused = true)]
@@ -213,11 +223,11 @@ mod tests {
         let mut queue = Queue::<TestKey>::new(1);
         let now = Instant::now();
         (0..64).for_each(|_| queue.failed(key("a"), now));
-        let next = queue.next_moment().expect("it is to be tried again");
+        let next = queue.next_moment(anywhere).expect("it is to be tried again");
         assert!(next <= now + FIRST_WAIT);
         assert!(queue.pop(next, anywhere).is_some());
         queue.failed(key("a"), next);
-        assert!(queue.next_moment().unwrap() > next + FIRST_WAIT / 2, "the second time it is longer");
+        assert!(queue.next_moment(anywhere).unwrap() > next + FIRST_WAIT / 2, "the second time it is longer");
     }
 
     #[tokio::test(start_paused = true)]
@@ -230,6 +240,6 @@ mod tests {
         assert_eq!(queue.depth(), 0);
         queue.wake(now + Duration::from_secs(9));
         assert_eq!(queue.depth(), 1);
-        assert_eq!(queue.next_moment(), None);
+        assert_eq!(queue.next_moment(anywhere), None);
     }
 }

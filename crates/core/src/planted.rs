@@ -84,6 +84,17 @@ bugs! {
     // The order of containers.
     GateBeforeBarrier = "gate-before-barrier", "a pod is let go before its ConfigMap is there";
     OnePassesForAll = "one-passes-for-all", "a rank has passed as soon as one of its containers has";
+    AllKeysAtOnce = "all-keys-at-once", "the ConfigMap of a pod is made with the keys of all ranks";
+    AnnouncedBeforeKey = "announced-before-key", "the kubelet is told to look before the key is there";
+    CompletedEarly = "completed-early", "with the second rank a pod says that every rank is open";
+    RankTrusted = "rank-trusted", "after a restart the rank that was opened last counts as ready";
+    ExitCodeIgnored = "exit-code-ignored", "a container that has failed counts as one that has done its work";
+    StuckForgotten = "stuck-forgotten", "nobody looks after a container that does not find its key";
+    NamesakeReused = "namesake-reused", "the ConfigMap of a pod that had the same name is taken for one's own";
+    StrangersBarrierGoes = "strangers-barrier-goes", "a ConfigMap that nobody owns is deleted if it is in the way";
+    OldViewDeletes = "old-view-deletes", "the ConfigMap of the next pod is deleted for one that is gone, and not known to be";
+    BarrierWithoutOwner = "barrier-without-owner", "a ConfigMap does not go with its pod";
+    KeyForAnybody = "key-for-anybody", "a key is added to a ConfigMap whosever it is";
 }
 
 impl Bug {

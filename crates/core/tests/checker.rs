@@ -96,6 +96,16 @@ fn a_right_decision_is_not_complained_about() {
     assert_eq!(scene.violations(vec![release("b")]), []);
 }
 
+/// Only a gate that is on its way keeps a pod from having arrived.
+#[test]
+fn another_write_to_a_member_changes_nothing() {
+    let mut scene = Scene::new(|_| {});
+    scene.ready("a");
+    let a = PodPatch::of(Uid::digest("a"), HOME.into(), "a".into());
+    scene.world.index.pod_write_sent(&a.target(), a.effect());
+    assert_eq!(scene.violations(vec![release("b")]), []);
+}
+
 #[test]
 fn a_group_released_too_early() {
     let scene = Scene::new(|_| {});

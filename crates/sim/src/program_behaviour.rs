@@ -26,6 +26,8 @@ pub struct ProgramBehaviour {
     pub register: SignedDuration,
     /// Whether agents bring what sequences wait for beyond their pods (`nodeReady`), as people who write that expect.
     pub agents_show_what_is_asked: bool,
+    /// From the end of an owner until what it owned is deleted.
+    pub garbage: SignedDuration,
     /// Whether nodes renew their leases. A write per node in ten seconds, for nothing that most want to see.
     pub heartbeats: bool,
     /// Exceptions for some pods. Of several rules that set the same value, the first one counts.
@@ -42,6 +44,7 @@ impl Default for ProgramBehaviour {
             stop: SECOND,
             register: SECOND,
             agents_show_what_is_asked: false,
+            garbage: SignedDuration::ZERO,
             heartbeats: false,
             rules: Vec::new(),
         }

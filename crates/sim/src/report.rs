@@ -82,6 +82,19 @@ pub struct PodReport {
     pub arrived: Option<u64>,
     /// Why it has not arrived.
     pub reason: Option<Why>,
+    /// How its containers started, if they have an order: the highest priority first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ranks: Vec<RankReport>,
+}
+
+/// The containers of a pod that have the same priority, and start together.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RankReport {
+    pub priority: i32,
+    pub containers: Vec<String>,
+    /// What the rank was when, as for a pod. It is held until the ranks above are ready.
+    pub spans: Vec<Span>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -11,6 +11,8 @@ use std::process::Command;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const RANDOM_RUNS: u64 = 10_000;
+/// A seed of the world in which containers start in order.
+const LAUNCH: u64 = 5;
 /// One of many, and the last of them.
 const BATCH: u64 = 1000;
 
@@ -21,21 +23,23 @@ fn must_be_clean(report: &BatchReport) {
 #[test]
 fn without_faults_nothing_goes_wrong() {
     assert_eq!(Calm::new().violations().collect::<Vec<_>>(), Vec::<&_>::new());
-    assert_ne!(run(&Plan::calm(1)).hash, run(&Plan::calm(5)).hash, "another seed, other names");
+    assert_ne!(run(&Plan::calm(1)).hash, run(&Plan::calm(3)).hash, "another seed, other names");
 }
 
 #[test]
 fn every_fault_at_every_write() {
-    let writes = run(&Plan::calm(0)).writes;
-    assert!(writes > 20, "{writes} writes: too few to prove anything");
-    let faults: Vec<Fault> = Fault::at(Place::Write).collect();
-    let plan = |number: u64| {
-        let (fault, when) = (faults[(number / writes) as usize], 1 + number % writes);
-        Plan { seed: 0, faults: vec![Planned { fault, when }] }
-    };
-    let report = batch(0..faults.len() as u64 * writes, cores(), plan, |_| {});
-    must_be_clean(&report);
-    assert!(faults.iter().all(|fault| report.counts.contains_key(fault)), "{report}");
+    for seed in [0, LAUNCH] {
+        let writes = run(&Plan::calm(seed)).writes;
+        assert!(writes > 20, "{writes} writes: too few to prove anything");
+        let faults: Vec<Fault> = Fault::at(Place::Write).collect();
+        let plan = |number: u64| {
+            let (fault, when) = (faults[(number / writes) as usize], 1 + number % writes);
+            Plan { seed, faults: vec![Planned { fault, when }] }
+        };
+        let report = batch(0..faults.len() as u64 * writes, cores(), plan, |_| {});
+        must_be_clean(&report);
+        assert!(faults.iter().all(|fault| report.counts.contains_key(fault)), "{report}");
+    }
 }
 
 #[test]

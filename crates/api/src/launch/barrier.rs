@@ -1,12 +1,13 @@
 //! The ConfigMap for whose keys the containers of a pod wait.
 
-use crate::patch::json::{add, escape, test};
+use crate::patch::json::{Operations, add, escape, test};
 use crate::patch::{Body, Style};
-use crate::watch::Meta;
+use crate::watch::version;
 use rollcall_core::Uid;
 use rollcall_core::decision::BarrierWrite;
 use rollcall_core::launch::index::{BarrierOwner, SeenBarrier};
-use rollcall_core::launch::ranks::Spelling;
+use rollcall_core::launch::ranks::{Spelling, barrier_name};
+use rollcall_core::planted::{Bug, planted};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
@@ -18,28 +19,51 @@ const OPEN: &str = "true";
 /// A ConfigMap that may be the one of a pod.
 #[derive(Clone, Debug, Deserialize)]
 pub struct BarrierObject {
-    metadata: Meta,
+    metadata: Metadata,
     #[serde(default)]
     data: BTreeMap<String, IgnoredAny>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata {
+    name: String,
+    uid: String,
+    resource_version: String,
+    owner_references: Vec<Owner>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Owner {
+    api_version: String,
+    kind: String,
+    name: String,
+    uid: String,
+}
+
+impl Owner {
+    /// Whether it is a pod that has, or had, the name that belongs to this ConfigMap.
+    fn is_pod_of(&self, config_map: &str) -> bool {
+        self.kind == "Pod" && self.api_version == "v1" && barrier_name(&self.name) == config_map
+    }
 }
 
 impl BarrierObject {
     /// As it is for a pod.
     pub fn facts(&self, pod: Uid) -> SeenBarrier {
-        let owners = self.metadata.owner_references.as_deref().unwrap_or_default();
-        let owner = match owners {
+        let Metadata { name, uid, resource_version, owner_references } = &self.metadata;
+        let owner = match owner_references.as_slice() {
             [] => BarrierOwner::Nobody,
-            [owner] if owner.kind == "Pod" && owner.api_version == "v1" => {
-                BarrierOwner::Pod(Uid::new(&owner.uid))
-            }
-            [owner] => BarrierOwner::Other(format!("a {}", owner.kind).into()),
+            [owner] if owner.is_pod_of(name) => BarrierOwner::Pod(Uid::new(&owner.uid)),
+            [owner] => BarrierOwner::Other(format!("the {} {}", owner.kind, owner.name).into()),
             several => BarrierOwner::Other(format!("{} owners", several.len()).into()),
         };
         let keys = self
             .data
             .keys()
             .filter(|key| Spelling::ALL.iter().any(|spelling| spelling.priority_of_key(key).is_some()));
-        let (uid, version) = (self.metadata.uid(), self.metadata.version());
+        let (uid, version) = (Uid::new(uid), version(resource_version));
         SeenBarrier { pod, uid, version, owner, keys: keys.cloned().collect() }
     }
 }
@@ -50,17 +74,20 @@ pub fn config_map(write: &BarrierWrite, keys: &[String]) -> Value {
     let owner = json!({
         "apiVersion": "v1", "kind": "Pod", "name": write.pod_name, "uid": write.pod.to_string(), "controller": true,
     });
+    let owners: Vec<Value> = Some(owner).filter(|_| !planted(Bug::BarrierWithoutOwner)).into_iter().collect();
     json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": { "name": write.target.name, "namespace": write.target.namespace, "ownerReferences": [owner] },
+        "metadata": { "name": write.target.name, "namespace": write.target.namespace, "ownerReferences": owners },
         "data": data,
     })
 }
 
 /// More keys, if the ConfigMap still belongs to the pod.
 pub fn add_keys(write: &BarrierWrite, keys: &[String]) -> Body {
-    let mut operations = vec![test("/metadata/ownerReferences/0/uid", write.pod.to_string())];
+    let owned = test("/metadata/ownerReferences/0/uid", write.pod.to_string());
+    let mut operations: Operations =
+        Some(owned).filter(|_| !planted(Bug::KeyForAnybody)).into_iter().collect();
     operations.extend(keys.iter().map(|key| add(&format!("/data/{}", escape(key)), OPEN)));
     Body { style: Style::Json, value: operations.into() }
 }
@@ -68,4 +95,33 @@ pub fn add_keys(write: &BarrierWrite, keys: &[String]) -> Body {
 /// Only the one that was looked at.
 pub fn delete_options(config_map: Uid) -> Value {
     json!({ "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": { "uid": config_map.to_string() } })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner_of(references: Value) -> BarrierOwner {
+        let metadata = json!({ "name": "web-0-barrier", "uid": "1", "ownerReferences": references });
+        let object: BarrierObject =
+            serde_json::from_value(json!({ "metadata": metadata })).expect("a ConfigMap can be read");
+        object.facts(Uid::new("a")).owner
+    }
+
+    /// Only what a pod of this name has left can be in the way of the next one. What another pod owns is not touched, also if we
+    /// do not know that pod yet.
+    #[test]
+    fn a_config_map_belongs_to_the_pod_by_whose_name_it_is_called() {
+        let owner =
+            |kind: &str, name: &str| json!({ "apiVersion": "v1", "kind": kind, "name": name, "uid": "b" });
+        assert_eq!(owner_of(json!([])), BarrierOwner::Nobody);
+        assert_eq!(owner_of(json!([owner("Pod", "web-0")])), BarrierOwner::Pod(Uid::new("b")));
+        assert_eq!(owner_of(json!([owner("Pod", "db-0")])), BarrierOwner::Other("the Pod db-0".into()));
+        assert_eq!(
+            owner_of(json!([owner("Secret", "web-0")])),
+            BarrierOwner::Other("the Secret web-0".into())
+        );
+        let two = json!([owner("Pod", "web-0"), owner("Pod", "web-1")]);
+        assert_eq!(owner_of(two), BarrierOwner::Other("2 owners".into()));
+    }
 }

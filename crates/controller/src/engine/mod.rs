@@ -273,15 +273,20 @@ impl Engine {
         if !self.index.is_synced() || !self.leads(Instant::now()) || self.is_full() {
             return idle;
         }
-        let moments = [
-            self.queue.next_moment(),
+        // What is due and finds no room waits for an answer, not for a time that has passed.
+        let has_room = |lane: Lane| self.slots.free_for(lane) > 0;
+        let reports = [
             self.statuses.next_moment(),
             self.announcer.next_moment(),
             self.unknown_outcome.first().map(|(at, _)| *at),
+        ];
+        let reports = reports.into_iter().filter(|_| has_room(None));
+        let others = [
+            self.queue.next_moment(|lane| has_room(Some(lane))),
             self.notes.next_moment(),
             self.conflicts.next_moment(),
         ];
-        moments.into_iter().flatten().chain([idle]).min().unwrap_or(idle)
+        reports.chain(others).flatten().chain([idle]).min().unwrap_or(idle)
     }
 
     /// Nothing more can be sent, for whomever.

@@ -13,6 +13,8 @@ use rollcall_core::decision::{BarrierWrite, ToBarrier};
 use rollcall_core::index::Object;
 use rollcall_core::key::Key;
 use rollcall_core::kind::Kind;
+use rollcall_core::planted::{Bug, planted};
+use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokio::time::Instant;
 
@@ -32,6 +34,7 @@ pub async fn write_barrier(client: &Client, write: &BarrierWrite) -> Answer {
         }
         ToBarrier::AddKeys { keys } => send_patch(client, &one, &add_keys(write, keys)).await?,
         ToBarrier::Delete { config_map } => {
+            lives(client, write).await?;
             let body = delete_options(*config_map).to_string().into_bytes();
             let delete = request("DELETE", &one, Some(client::JSON), body);
             return match client::send::<IgnoredAny>(client, delete).await {
@@ -41,6 +44,27 @@ pub async fn write_barrier(client: &Client, write: &BarrierWrite) -> Answer {
         }
     };
     Ok(Some(Item::plain(Object::Barrier(found.facts(write.pod)))))
+}
+
+/// An error if the pod does not live any more: our view of it was old, and the ConfigMap may be that of the next one. As long as the
+/// pod lives, every other pod that had its name is gone.
+async fn lives(client: &Client, write: &BarrierWrite) -> Result<(), Failure> {
+    let pods = Resource::of(Kind::Pod).path(Some(&write.target.namespace));
+    let there: Living = client::get(client, &format!("{pods}/{}", write.pod_name)).await?;
+    match Uid::new(&there.metadata.uid) == write.pod || planted(Bug::OldViewDeletes) {
+        true => Ok(()),
+        false => Err(Failure { code: Some(409), message: "another pod has its name by now".into() }),
+    }
+}
+
+#[derive(Deserialize)]
+struct Living {
+    metadata: LivingMeta,
+}
+
+#[derive(Deserialize)]
+struct LivingMeta {
+    uid: String,
 }
 
 impl Engine {

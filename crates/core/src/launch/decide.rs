@@ -93,11 +93,11 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
         }
         Step::Announce(rank) => {
             let mut annotations = vec![(RANK, rank.to_string())];
-            annotations.extend(launch.is_last(rank).then(completed));
+            annotations.extend((launch.is_last(rank) || planted(Bug::CompletedEarly)).then(completed));
             decision.actions.push(patch(pod, None, annotations));
         }
         Step::Wait(rank) | Step::Done(rank) => {
-            if launch.is_stuck(rank) {
+            if launch.is_stuck(rank) && !planted(Bug::StuckForgotten) {
                 let before = entry.waiting.filter(|waiting| waiting.rank == rank);
                 let mut stuck = before.unwrap_or(Waiting { rank, since: now, nudged: 0 });
                 let due = NUDGES.get(stuck.nudged).map(|after| stuck.since + *after);
@@ -149,6 +149,9 @@ pub fn step(pod: &Pod, launch: &Launch, entry: &Entry) -> Step {
     if !begun && late {
         return Step::Announce(current);
     }
+    if planted(Bug::AnnouncedBeforeKey) && begun && !entry.written.contains(&current) {
+        return Step::WriteKey(current);
+    }
     let has_passed = |(place, _): (usize, _)| entry.passed.contains(&place);
     let passed = match planted(Bug::OnePassesForAll) {
         true => launch.of_rank(current).any(has_passed),
@@ -156,14 +159,16 @@ pub fn step(pod: &Pod, launch: &Launch, entry: &Entry) -> Step {
     };
     match launch.next_after(current) {
         _ if !passed => Step::Wait(current),
-        Some(next) if entry.written.contains(&next) => Step::Announce(next),
+        Some(next) if entry.written.contains(&next) || planted(Bug::AnnouncedBeforeKey) => {
+            Step::Announce(next)
+        }
         Some(next) => Step::WriteKey(next),
         None => Step::Done(current),
     }
 }
 
 fn create(launch: &Launch, current: Priority) -> ToBarrier {
-    let open = launch.ranks().into_iter().filter(|rank| *rank >= current);
+    let open = launch.ranks().into_iter().filter(|rank| *rank >= current || planted(Bug::AllKeysAtOnce));
     ToBarrier::Create { keys: open.flat_map(|rank| launch.keys(rank)).collect() }
 }
 

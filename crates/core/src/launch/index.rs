@@ -8,6 +8,7 @@ use crate::{
     cluster::{Cluster, Refusal},
     facts::Pod,
     key::Touched,
+    planted::{Bug, planted},
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -99,8 +100,12 @@ impl Launches {
     /// A pod has come or changed.
     pub fn pod_enters(&mut self, pod: &Pod, touched: &mut Touched) {
         let Some(launch) = pod.launch.as_deref() else { return };
+        let new = !self.entries.contains_key(&pod.uid);
         let entry = self.entries.entry(pod.uid).or_default();
         entry.see(launch);
+        if let Some(rank) = launch.rank.filter(|_| new && planted(Bug::RankTrusted)) {
+            entry.passed.extend(launch.of_rank(rank).map(|(place, _)| place));
+        }
         touched.launch(pod.uid);
     }
 
@@ -113,10 +118,11 @@ impl Launches {
     /// The ConfigMap of a pod, by a look or by a write.
     pub fn barrier_seen(&mut self, cluster: &Cluster, seen: &SeenBarrier, touched: &mut Touched) {
         let barrier = match &seen.owner {
-            BarrierOwner::Pod(owner) if *owner == seen.pod => Barrier::Ours,
+            BarrierOwner::Pod(owner) if *owner == seen.pod || planted(Bug::NamesakeReused) => Barrier::Ours,
             BarrierOwner::Pod(owner) if cluster.pod(*owner).is_none() => Barrier::OfNamesake(seen.uid),
             BarrierOwner::Pod(_) => Barrier::Taken { by: "another pod".into() },
             BarrierOwner::Other(owner) => Barrier::Taken { by: owner.clone() },
+            BarrierOwner::Nobody if planted(Bug::StrangersBarrierGoes) => Barrier::OfNamesake(seen.uid),
             BarrierOwner::Nobody => Barrier::Taken { by: "no pod".into() },
         };
         let launch = cluster.pod(seen.pod).and_then(|pod| pod.launch.as_deref());

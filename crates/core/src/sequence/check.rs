@@ -369,7 +369,9 @@ impl Count<'_> {
     }
 
     fn has_arrived(&self, group: &Group, pod: &Pod) -> bool {
-        let held = pod.gates.contains(&self.spec.gate) || self.facts.cluster.is_writing_pod(pod.uid);
+        // Another write to it, for the order of its containers, says nothing about its arrival.
+        let going = self.facts.cluster.gate_being_dropped(pod.uid) == Some(&self.spec.gate);
+        let held = pod.gates.contains(&self.spec.gate) || going;
         !held && pod.phase != PodPhase::Failed && group.until.arrived(pod)
     }
 

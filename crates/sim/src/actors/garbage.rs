@@ -18,7 +18,12 @@ impl Actor for Garbage {
         let references = change.object["metadata"]["ownerReferences"].as_array();
         if change.deleted {
             self.agenda.forget(&change.key);
-            cluster.store.dependents(change.object.uid()).into_iter().for_each(|key| self.agenda.add(key));
+            let due = cluster.now().checked_add(cluster.programs.garbage).unwrap_or(Timestamp::MAX);
+            cluster
+                .store
+                .dependents(change.object.uid())
+                .into_iter()
+                .for_each(|key| self.agenda.add_at(due, key));
             // An owner may have waited for this one.
             for reference in references.into_iter().flatten() {
                 self.agenda.add_owner(cluster, &change.key, reference);
@@ -34,7 +39,7 @@ impl Actor for Garbage {
                 collect(cluster, &key, &object);
             }
         }
-        None
+        self.agenda.next_moment()
     }
 }
 

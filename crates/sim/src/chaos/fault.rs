@@ -38,6 +38,8 @@ pub enum Place {
     Cluster,
     /// At nodes, at some time, in worlds whose sequences go by nodes.
     Nodes,
+    /// At pods whose containers start in order, at some time.
+    Launch,
 }
 
 faults! {
@@ -145,6 +147,15 @@ faults! {
     MarksTaken = "marks-taken", Nodes;
     /// Somebody puts our labels or taints on a node, as we would write them.
     MarksAdded = "marks-added", Nodes;
+
+    /// Somebody deletes the ConfigMap that the containers of a pod wait for.
+    BarrierDeleted = "barrier-deleted", Launch;
+    /// Somebody takes away the gate that holds a pod until its ConfigMap is there.
+    LaunchGateTaken = "launch-gate-taken", Launch;
+    /// A pod is made anew, and meanwhile somebody makes a ConfigMap of the name that it needs, and keeps it for a while.
+    BarrierInTheWay = "barrier-in-the-way", Launch;
+    /// A kubelet does nothing for a while.
+    KubeletAway = "kubelet-away", Launch;
 }
 
 impl Fault {
@@ -155,7 +166,7 @@ impl Fault {
     /// Whether it comes at a time, and not with a request.
     pub fn is_timed(self) -> bool {
         match self.place() {
-            Place::Process | Place::Cluster | Place::Nodes => true,
+            Place::Process | Place::Cluster | Place::Nodes | Place::Launch => true,
             Place::Write | Place::List | Place::Watch => false,
         }
     }

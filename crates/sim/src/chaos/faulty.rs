@@ -78,6 +78,8 @@ impl Service<Request<Body>> for Faulty {
             match (request.method() == Method::GET, query.contains("watch=true"), query.contains("limit=")) {
                 (true, true, _) => way.watch(request).await,
                 (true, false, true) => way.list(request).await,
+                // What is found decides what is written next, so it fails like a write.
+                (true, false, false) if is_barrier(request.uri().path()) => way.write(request).await,
                 (true, false, false) => way.server.call(request).await,
                 (false, _, _) => way.write(request).await,
             }
@@ -224,6 +226,11 @@ impl Faulty {
 /// Whether [`Seen`] records who was shown these objects.
 fn is_tracked(path: &str) -> bool {
     path.contains("/pods") || path.contains("/nodes") || path.contains(names::SEQUENCE_PLURAL)
+}
+
+/// Whether a path addresses a ConfigMap of a pod.
+fn is_barrier(path: &str) -> bool {
+    object_of(path).is_some_and(|key| key.kind == Kind::ConfigMap && &*key.namespace != names::OWN_NAMESPACE)
 }
 
 /// The object that a path addresses, of the kinds that we write to.

@@ -1,5 +1,7 @@
 //! Checks every commit against the invariants, with rules of its own that no other code uses.
 
+use super::allowed::{self, LAUNCH, SEQUENCES};
+use super::launch_order::{self, LaunchOrder};
 use super::node_order::NodeOrder;
 use super::release_order::ReleaseOrder;
 use super::seen::Seen;
@@ -36,6 +38,7 @@ pub struct State {
     pub last_write: Option<Timestamp>,
     pub release_order: ReleaseOrder,
     pub node_order: NodeOrder,
+    pub launch_order: LaunchOrder,
     /// Writes are carried out long after they were sent in this run. Then a node may get an old journal back until the next
     /// write.
     pub writes_come_late: bool,
@@ -65,6 +68,7 @@ impl History {
             last_write: None,
             release_order: ReleaseOrder::new(world, seen.clone()),
             node_order: NodeOrder::new(world, seen.clone()),
+            launch_order: LaunchOrder::new(world, seen.clone()),
             writes_come_late: false,
             world,
             log: None,
@@ -99,7 +103,10 @@ impl Observer for History {
                 state.release_order.pod(change);
                 let found = state.node_order.pod(change);
                 state.violations.extend(found);
+                let found = state.launch_order.pod(change);
+                state.violations.extend(found);
             }
+            Kind::ConfigMap => state.launch_order.config_map(change),
             Kind::Node => state.node_order.node(change),
             Kind::CsiNode => state.node_order.csi_node(change),
             Kind::Job => state.release_order.job(change),
@@ -147,30 +154,35 @@ impl State {
             let detail = format!("{} wrote {}, and {holder} leads", identity(number), key.name);
             self.broken("S8", detail);
         }
-        let of_sequences = self.release_order.has_sequences(&key.namespace);
-        match (key.kind, &*key.namespace) {
-            (Kind::Pod, world::NAMESPACE) => self.check_release(change, number),
-            (Kind::PodSequence, _) if of_sequences => self.check_report(change, number),
-            (Kind::Event, _) if of_sequences => {}
-            // About a node that was not waited for any longer.
-            (Kind::Event, "default") if change.object["regarding"]["kind"] == "Node" => {}
-            (Kind::ConfigMap, names::OWN_NAMESPACE) => {}
-            (Kind::Node, _) if self.world.full => self.check_node_write(change, number),
-            (kind, namespace) => {
-                self.broken("S6", format!("a write to {} {}/{}", kind.info().plural, namespace, key.name));
+        if !allowed::may_write(self.world, change) {
+            let (plural, namespace) = (key.kind.info().plural, &key.namespace);
+            return self.broken("S6", format!("a write to {plural} {namespace}/{}", key.name));
+        }
+        match key.kind {
+            Kind::Pod => self.check_pod_write(change, number),
+            Kind::PodSequence => self.check_report(change, number),
+            Kind::ConfigMap if &*key.namespace != names::OWN_NAMESPACE => {
+                let found = self.launch_order.wrote_barrier(change, number);
+                self.violations.extend(found);
             }
+            Kind::Node => self.check_node_write(change, number),
+            _ => {}
         }
     }
 
     /// A pod as one of our controllers has changed it.
-    fn check_release(&mut self, change: &Change, number: usize) {
+    fn check_pod_write(&mut self, change: &Change, number: usize) {
         let name = &*change.key.name;
         let Some(before) = &change.before else { return self.broken("S6", format!("created pod {name}")) };
         if change.deleted {
             return self.broken("S6", format!("deleted pod {name}"));
         }
-        if !unchanged::unchanged_except_release(before, &change.object, self.world.full) {
-            self.broken("S2", format!("more than the gate of pod {name} changed"));
+        let unchanged_except =
+            |feature| unchanged::unchanged_except(before, &change.object, feature, self.world.full);
+        let (by_launch, in_bounds) =
+            (self.world.full && unchanged_except(&LAUNCH), unchanged_except(&SEQUENCES));
+        if !by_launch && !in_bounds {
+            self.broken("S2", format!("more of pod {name} changed than any feature may change"));
         }
         if !self.seen.knew(number, change.object.uid()) {
             self.broken("S7", format!("{} does not know this pod {name}", identity(number)));
@@ -179,6 +191,9 @@ impl State {
             let found = self.release_order.released(change, number);
             self.violations.extend(found);
             let found = self.node_order.released(change, number);
+            self.violations.extend(found);
+        } else if by_launch {
+            let found = self.launch_order.wrote_pod(before, change);
             self.violations.extend(found);
         } else {
             self.broken("S2", format!("pod {name} was changed, and its gate was not taken"));
@@ -276,7 +291,11 @@ fn log_line(change: &Change) -> String {
             )
         }
         Kind::Pod if world::is_held(object) => "held".into(),
-        Kind::Pod => format!("{} {}", object["status"]["phase"], object["spec"]["nodeName"]),
+        Kind::Pod => {
+            let launch = launch_order::describe_pod(object);
+            format!("{} {}{launch}", object["status"]["phase"], object["spec"]["nodeName"])
+        }
+        Kind::ConfigMap => object["data"].to_string(),
         Kind::Node => unchanged::describe_node(object),
         Kind::CsiNode => object["spec"]["drivers"].to_string(),
         Kind::Event => format!("{} {}", object["reason"], object["note"]),

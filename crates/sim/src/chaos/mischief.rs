@@ -64,6 +64,7 @@ impl Mischief {
             match plan.fault.place() {
                 Place::Process => self.strike_process(plan.fault).await,
                 Place::Nodes => self.strike_node(plan.fault).await,
+                Place::Launch => self.strike_launch(plan.fault).await,
                 _ => self.strike_cluster(plan.fault).await,
             }
         }
@@ -95,7 +96,7 @@ impl Mischief {
     }
 
     /// A pod of the sequence that faults strike.
-    fn any_pod(&mut self) -> Option<Arc<Stored>> {
+    pub(super) fn any_pod(&mut self) -> Option<Arc<Stored>> {
         let (rule, cluster) = (&self.world.rules[0], self.shared.lock());
         let pods = cluster.store.list(Kind::Pod, Some(world::NAMESPACE));
         let ours: Vec<&Arc<Stored>> = pods

@@ -4,10 +4,11 @@
 //! - [`mischief`]: what happens to the cluster itself. [`process`]: controllers that crash, stop and start.
 //! - [`world`]: the objects of a run, and what has to become of them. [`seen`]: what each controller was shown.
 //! - [`history`]: what is checked of every commit. `release_order`: when pods were released. `node_order`: where they landed.
-//!   `unchanged`: what must not be touched.
+//!   `launch_order`: when their containers started. `allowed`: what each feature may write. `unchanged`: what must not be touched.
 //! - [`plan`], [`lab`], [`run`]: one run, from its seed. [`verdict`]: compares it with a run without faults.
 //!   [`batch`]: many runs.
 
+mod allowed;
 pub mod batch;
 mod disturbed;
 pub mod fault;
@@ -15,6 +16,8 @@ pub mod faults;
 pub mod faulty;
 pub mod history;
 pub mod lab;
+mod launch_mischief;
+pub mod launch_order;
 pub mod mischief;
 mod node_mischief;
 pub mod node_order;

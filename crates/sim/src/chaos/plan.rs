@@ -71,7 +71,7 @@ fn sometime(fault: Fault, chance: &mut Chance) -> Planned {
         Place::Write => 1 + chance.below(40),
         // Each start lists and watches nine kinds, in Full mode eleven.
         Place::List | Place::Watch => 1 + chance.below(20),
-        Place::Process | Place::Cluster | Place::Nodes => chance.below(9_000),
+        Place::Process | Place::Cluster | Place::Nodes | Place::Launch => chance.below(9_000),
     };
     Planned { fault, when }
 }

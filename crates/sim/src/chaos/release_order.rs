@@ -52,10 +52,6 @@ impl ReleaseOrder {
         }
     }
 
-    pub fn has_sequences(&self, namespace: &str) -> bool {
-        self.world.rules.iter().any(|rule| rule.namespace == namespace)
-    }
-
     /// A pod has changed, by whomever.
     pub fn pod(&mut self, change: &Change) {
         let key = &change.key;

@@ -3,6 +3,7 @@
 use super::fault::{Counts, Fault};
 use super::history::Violation;
 use super::lab::Lab;
+use super::launch_order::OrderedPod;
 use super::mischief::Mischief;
 use super::plan::Plan;
 use super::process::Handle;
@@ -32,7 +33,7 @@ const POLL: Duration = Duration::from_secs(1);
 const POD_NEWS_LATE: [Fault; 5] =
     [Fault::Hang, Fault::Silence, Fault::Behind, Fault::Unseen, Fault::ServerRestart];
 /// What the controller's own check of its decisions may find.
-const AUDITED: [&str; 5] = ["S1", "S2", "S3", "S6", "S7"];
+const AUDITED: [&str; 6] = ["S1", "S2", "S3", "S5", "S6", "S7"];
 
 #[derive(Clone, Debug)]
 pub struct RunOutcome {
@@ -52,6 +53,8 @@ pub struct RunOutcome {
     /// Events that the controllers have to react to.
     pub disturbances: u64,
     pub end_state: Vec<String>,
+    /// The pods whose containers start in order.
+    pub ordered: Vec<OrderedPod>,
     /// Milliseconds until everything was as it should be.
     pub took: u64,
 }
@@ -132,6 +135,7 @@ async fn run_once(plan: &Plan, logged: bool) -> (RunOutcome, Vec<String>) {
         starts: faults.starts(),
         disturbances: struck + state.disturbed + faults.starts().saturating_sub(processes),
         end_state: world::end_state(lab.world, &shared.lock()),
+        ordered: state.launch_order.pods(),
         took: ended.took,
     };
     (outcome, log)

@@ -1,21 +1,25 @@
 //! What our controllers must leave as it is, byte for byte and in its order.
 
+use super::allowed::Feature;
 use super::world::{OURS, World};
 use rollcall_api::names;
 use serde_json::{Value, json};
 
-/// Whether a pod differs only in what a release changes: our gate goes. Where sequences go by nodes, a release also adds node
-/// affinity and tolerations.
-pub fn unchanged_except_release(before: &Value, after: &Value, by_nodes: bool) -> bool {
-    let (metadata, spec): (_, &[&str]) = (
-        &["resourceVersion", "generation", "managedFields"],
-        if by_nodes { &["schedulingGates", "affinity", "tolerations"] } else { &["schedulingGates"] },
-    );
+/// Whether a pod differs only in what a feature may change of it: its gate goes, its annotations are set. In Full mode the feature
+/// may also add node affinity and tolerations.
+pub fn unchanged_except(before: &Value, after: &Value, feature: &Feature, full: bool) -> bool {
+    let metadata: &[&str] = &["resourceVersion", "generation", "managedFields", "annotations"];
+    let steers = feature.steers && full;
+    let spec: &[&str] =
+        if steers { &["schedulingGates", "affinity", "tolerations"] } else { &["schedulingGates"] };
+    let annotations = |pod| foreign_annotations(pod, feature);
+    let gates = |pod| foreign_gates(pod, feature);
     without(before, &["metadata", "spec"]).eq(without(after, &["metadata", "spec"]))
         && without(&before["metadata"], metadata).eq(without(&after["metadata"], metadata))
         && without(&before["spec"], spec).eq(without(&after["spec"], spec))
-        && foreign_gates(before).eq(foreign_gates(after))
-        && (!by_nodes || only_adds_own_tolerations(before, after) && only_adds_own_affinity(before, after))
+        && annotations(before).eq(annotations(after))
+        && gates(before).eq(gates(after))
+        && (!steers || only_adds_own_tolerations(before, after) && only_adds_own_affinity(before, after))
 }
 
 fn without<'a>(object: &'a Value, names: &'a [&str]) -> impl Iterator<Item = (&'a String, &'a Value)> {
@@ -27,8 +31,16 @@ fn list<'a>(object: &'a Value, path: &str) -> impl Iterator<Item = &'a Value> + 
     object.pointer(path).and_then(Value::as_array).into_iter().flatten()
 }
 
-fn foreign_gates(pod: &Value) -> impl Iterator<Item = &Value> {
-    list(pod, "/spec/schedulingGates").filter(|gate| gate["name"] != names::SEQUENCE_GATE)
+fn foreign_gates<'a>(pod: &'a Value, feature: &Feature) -> impl Iterator<Item = &'a Value> {
+    let own = feature.gate;
+    list(pod, "/spec/schedulingGates").filter(move |gate| gate["name"] != own)
+}
+
+fn foreign_annotations<'a>(
+    pod: &'a Value,
+    feature: &Feature,
+) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    without(&pod["metadata"]["annotations"], feature.annotations)
 }
 
 fn is_ours(item: &Value) -> bool {

@@ -2,6 +2,7 @@
 
 use super::fault::Fault;
 use super::history::Violation;
+use super::launch_order::OrderedPod;
 use super::plan::Plan;
 use super::run::RunOutcome;
 
@@ -17,6 +18,8 @@ const OUTAGES: [Fault; 4] = [Fault::ServerRestart, Fault::KindAbsent, Fault::Quo
 const ALL_NODES_WRITTEN: [Fault; 2] = [Fault::Edited, Fault::SequenceRecreated];
 /// Nodes at the end of a run.
 const NODES: u64 = 3;
+/// How often a kubelet is told to look again for the containers of one rank, by one process.
+const NUDGES: u64 = 3;
 /// How often each sequence tries during one outage; one that goes by nodes tries its nodes as often again.
 const TRIES_WHILE_OUT: u64 = 10;
 
@@ -31,6 +34,7 @@ pub fn compare(plan: &Plan, outcome: &RunOutcome, calm: &RunOutcome) -> Vec<Viol
         };
         violations.push(Violation { invariant: "L2", detail });
     }
+    violations.extend(too_many_nudges(plan, outcome));
     if !leaders_contradict(plan) {
         violations.extend(too_many_writes(plan, outcome, calm));
     }
@@ -40,13 +44,14 @@ pub fn compare(plan: &Plan, outcome: &RunOutcome, calm: &RunOutcome) -> Vec<Viol
 /// Whether more was written than these bounds allow:
 ///
 /// ```text
-/// carried out ≤ leaders × calm.written  + 2 × disturbances + reports + marks
-/// sent        ≤ leaders × calm.requests + 3 × disturbances + reports + marks + tries
+/// carried out ≤ leaders × calm.written  + 2 × disturbances + reports + marks + launch
+/// sent        ≤ leaders × calm.requests + 3 × disturbances + reports + marks + launch + tries
 ///
 /// leaders = 3 with two leaders: both write, and a write of one can make a write of the other fail; else 1
 /// reports = sequences × ⌈(took − calm.took) / REPORT_MILLIS⌉
+/// launch  = leaders × (2 × ranks + 1) for each pod with ranks that was made besides those of the calm run, and all nudges
 /// marks   = NODES × (by_nodes + 2 × faults of ALL_NODES_WRITTEN), or 0 if by_nodes is 0
-/// tries   = sequences × (news_lost + out) + by_nodes × out
+/// tries   = (sequences + pods with ranks) × (news_lost + out) + by_nodes × out
 /// news_lost = TRIES_WITHOUT_NEWS × faults of NEWS_LOST
 /// out       = TRIES_WHILE_OUT × faults of OUTAGES
 /// by_nodes  = sequences that go by nodes
@@ -61,7 +66,9 @@ fn too_many_writes(plan: &Plan, outcome: &RunOutcome, calm: &RunOutcome) -> Opti
     let by_nodes = plan.world().rules.iter().filter(|rule| rule.guard.is_some()).count() as u64;
     let out = count(&OUTAGES) * TRIES_WHILE_OUT;
     let news_lost = count(&NEWS_LOST) * TRIES_WITHOUT_NEWS;
-    let tries = (news_lost + out) * sequences + out * by_nodes;
+    let tries = (news_lost + out) * (sequences + outcome.ordered.len() as u64) + out * by_nodes;
+    let nudges: u64 = outcome.ordered.iter().map(|pod| pod.nudged).sum();
+    let launch = leaders * most_written(outcome).saturating_sub(most_written(calm)) + nudges;
     let marks = match by_nodes {
         0 => 0,
         rules => NODES * (rules + 2 * count(&ALL_NODES_WRITTEN)),
@@ -71,14 +78,32 @@ fn too_many_writes(plan: &Plan, outcome: &RunOutcome, calm: &RunOutcome) -> Opti
         let detail = format!("{number} writes were {what}, and {allowed} would do");
         (number > allowed).then_some(Violation { invariant: "L3", detail })
     };
-    over("carried out", outcome.written, leaders * calm.written + 2 * outcome.disturbances + reports + marks)
-        .or_else(|| {
-            over(
-                "sent",
-                outcome.requests,
-                leaders * calm.requests + 3 * outcome.disturbances + reports + tries + marks,
-            )
-        })
+    over(
+        "carried out",
+        outcome.written,
+        leaders * calm.written + 2 * outcome.disturbances + reports + marks + launch,
+    )
+    .or_else(|| {
+        over(
+            "sent",
+            outcome.requests,
+            leaders * calm.requests + 3 * outcome.disturbances + reports + tries + marks + launch,
+        )
+    })
+}
+
+/// What may be written for the order of the containers of all pods.
+fn most_written(outcome: &RunOutcome) -> u64 {
+    outcome.ordered.iter().map(OrderedPod::most_written).sum()
+}
+
+/// A pod whose kubelet was told to look again too often.
+fn too_many_nudges(plan: &Plan, outcome: &RunOutcome) -> Option<Violation> {
+    let processes = outcome.starts.max(1) * if plan.has(Fault::TwoLeaders) { 2 } else { 1 };
+    let allowed = |pod: &OrderedPod| NUDGES * pod.ranks * processes;
+    let pod = outcome.ordered.iter().find(|pod| pod.nudged > allowed(pod))?;
+    let detail = format!("{} nudges of pod {}, and {} would do", pod.nudged, pod.name, allowed(pod));
+    Some(Violation { invariant: "L3", detail })
 }
 
 /// Whether two leaders see different things: they overwrite each other's reports for as long as that lasts.

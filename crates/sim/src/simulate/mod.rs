@@ -5,7 +5,7 @@
 //! - [`closed_nodes`]: which nodes are not open yet for whom. [`dns`]: the names of pods. [`drains`]: what is
 //!   evicted, and what may not be.
 //! - [`arrived`]: whether everything has. [`verdict`]: what became of it all. [`causes`]: why something has not arrived.
-//!   [`never`]: what never will. [`notes`]: what else is worth knowing. [`chain`]: what the end had to wait for.
+//!   [`ranks`]: how far the containers of a pod are that start in order. [`never`]: what never will. [`notes`]: what else is worth knowing. [`chain`]: what the end had to wait for.
 
 mod apply;
 mod arrived;
@@ -17,6 +17,7 @@ mod drains;
 mod facts;
 mod never;
 mod notes;
+mod ranks;
 mod snapshot;
 mod timeline;
 mod user_actions;

@@ -1,8 +1,9 @@
 //! What became of each pod, seen commit by commit.
 
 use super::closed_nodes::ClosedNodes;
+use super::ranks;
 use crate::kinds::Kind;
-use crate::report::{ClaimReport, PodState, Span};
+use crate::report::{ClaimReport, PodState, RankReport, Span};
 use crate::store::{Change, Observer};
 use jiff::Timestamp;
 use rollcall_api::watch::PodObject;
@@ -29,6 +30,8 @@ pub struct PodLife {
     pub spans: Vec<Span>,
     pub deleted: Option<u64>,
     pub arrived: Option<u64>,
+    /// Of one whose containers start in order.
+    pub ranks: Vec<RankReport>,
 }
 
 #[derive(Clone, Debug)]
@@ -173,6 +176,7 @@ impl State {
                     name: change.key.name.to_string(),
                     node: None,
                     owner,
+                    ranks: ranks::of_pod(&facts),
                     facts,
                     identity: Identity::of(pod),
                     created: at,
@@ -192,21 +196,30 @@ impl State {
         life.node = pod["spec"]["nodeName"].as_str().map(str::to_owned);
         let was_ready = life.spans.iter().any(|span| span.state == PodState::Ready);
         let (state, why) = state_of(pod, was_ready, &self.closed);
-        if life.spans.last().is_none_or(|last| last.state != state || last.why != why) {
-            // A state that ends in the instant it began is dropped.
-            if life.spans.last().is_some_and(|last| last.from == at) {
-                life.spans.pop();
-            }
-            if life.spans.last().is_none_or(|last| last.state != state || last.why != why) {
-                life.spans.push(Span { from: at, state, why });
-            }
-        }
+        ranks::update(&mut life.ranks, pod, state, at);
+        add_span(&mut life.spans, Span { from: at, state, why });
         let arrived =
             state == PodState::Succeeded || state == PodState::Ready && !life.facts.runs_to_completion;
         if arrived && life.arrived.is_none() {
             life.arrived = Some(at);
             self.last_progress = at;
         }
+    }
+}
+
+/// A state has begun, unless it lasts.
+pub fn add_span(spans: &mut Vec<Span>, new: Span) {
+    let lasts =
+        |spans: &[Span]| spans.last().is_some_and(|last| last.state == new.state && last.why == new.why);
+    if lasts(spans) {
+        return;
+    }
+    // A state that ends in the instant it began is dropped.
+    if spans.last().is_some_and(|last| last.from == new.from) {
+        spans.pop();
+    }
+    if !lasts(spans) {
+        spans.push(new);
     }
 }
 

@@ -182,6 +182,7 @@ impl Reporter<'_> {
             deleted: life.deleted,
             arrived: life.arrived,
             reason: known.filter(|_| life.arrived.is_none()).map(|pod| self.causes.of_pod(pod)),
+            ranks: life.ranks.clone(),
         }
     }
 

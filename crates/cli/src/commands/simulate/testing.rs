@@ -18,6 +18,7 @@ pub fn pod(name: &str, states: States) -> PodReport {
         deleted: None,
         arrived: arrived.map(|(from, _)| *from),
         reason: None,
+        ranks: Vec::new(),
     }
 }
 
@@ -73,7 +74,30 @@ pub fn all() -> Vec<(&'static str, Report)> {
         ("names", names()),
         ("platform", platform()),
         ("unfinished", unfinished()),
+        ("launch", launch()),
     ]
+}
+
+/// A pod whose containers start in order, and one whose first rank is not ready.
+pub fn launch() -> Report {
+    let rank = |priority: i32, containers: &[&str], states: States| RankReport {
+        priority,
+        containers: containers.iter().map(|name| (*name).into()).collect(),
+        spans: states.iter().map(|(from, state)| Span { from: *from, state: *state, why: None }).collect(),
+    };
+    use PodState::{Held, Ready, Starting};
+    let mut web = usual("web", 0, 100, 7_200);
+    web.ranks = vec![
+        rank(2147483647, &["proxy", "agent"], &[(0, Held), (100, Starting), (3_000, Ready)]),
+        rank(0, &["main"], &[(0, Held), (3_000, Starting), (5_100, Ready)]),
+        rank(-1, &["a-sidecar-with-a-long-name"], &[(0, Held), (5_100, Starting), (7_200, Ready)]),
+    ];
+    let mut db = pod("db", &[(0, Held), (100, Starting)]);
+    db.ranks = vec![rank(1, &["agent"], &[(0, Held), (100, Starting)]), rank(0, &["main"], &[(0, Held)])];
+    db.reason = Some(why("Launching", "db starts its containers in order: 0 of 2 ranks are ready", "wait"));
+    let mut report = report(7_200, Vec::new(), vec![web, db, usual("other", 0, 0, 1_000)]);
+    report.outcome = Outcome::Unfinished;
+    report
 }
 
 /// The three tiers of the documentation.

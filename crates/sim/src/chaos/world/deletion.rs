@@ -57,6 +57,7 @@ static RULES: [SequenceRule; 4] = [
 pub static WORLD: World = World {
     name: "farewell",
     full: false,
+    launch: false,
     rules: &RULES,
     manifests,
     script: &[

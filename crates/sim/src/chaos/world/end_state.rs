@@ -1,6 +1,6 @@
 //! The end of a run: what is not yet as it should be, and what is compared with a run without faults.
 
-use super::{Group, Members, OURS, SequenceEnd, SequenceRule, World, has_arrived, is_held, tier};
+use super::{Group, Members, OURS, SequenceEnd, SequenceRule, World, has_arrived, has_gate, is_held, tier};
 use crate::chaos::unchanged;
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 pub fn unfinished(world: &World, cluster: &Cluster, scripted: bool) -> Option<String> {
     for (key, pod) in cluster.store.list(Kind::Pod, None) {
         let name = &*key.name;
-        match (world.held.contains(&name), is_held(pod)) {
+        match (world.held.contains(&name), is_held(pod) || has_gate(pod, names::LAUNCH_GATE)) {
             (true, true) => {}
             (true, false) => return Some(format!("pod {name} was let go")),
             (false, true) => return Some(format!("pod {name} is held")),
@@ -20,15 +20,30 @@ pub fn unfinished(world: &World, cluster: &Cluster, scripted: bool) -> Option<St
             (false, false) => {}
         }
     }
-    world.rules.iter().find_map(|rule| of_sequence(rule, cluster, scripted)).or_else(|| on_nodes(cluster))
+    let of_sequences = || world.rules.iter().find_map(|rule| of_sequence(rule, cluster, scripted));
+    of_sequences().or_else(|| on_nodes(world, cluster)).or_else(|| left_behind(cluster))
 }
 
-/// A mark of ours that is left on a node. Only journals of sequences that exist may stay.
-fn on_nodes(cluster: &Cluster) -> Option<String> {
+/// A ConfigMap whose pod is gone.
+fn left_behind(cluster: &Cluster) -> Option<String> {
+    let living = |uid: &Value| cluster.store.list(Kind::Pod, None).any(|(_, pod)| uid == pod.uid());
+    let mut all = cluster.store.list(Kind::ConfigMap, None);
+    let left = all.find(|(_, map)| {
+        let owner = &map["metadata"]["ownerReferences"][0];
+        owner["kind"] == "Pod" && !living(&owner["uid"])
+    });
+    left.map(|(key, _)| format!("the ConfigMap {} is there, and its pod is gone", key.name))
+}
+
+/// A mark of ours that is left on a node. Only journals of sequences that exist may stay; and, in Full mode, the label of new nodes if
+/// no sequence goes by nodes.
+fn on_nodes(world: &World, cluster: &Cluster) -> Option<String> {
+    let unseen_stays = world.full && world.rules.iter().all(|rule| rule.guard.is_none());
     let sequences = || cluster.store.list(Kind::PodSequence, None).map(|(_, sequence)| sequence.uid());
     let may_stay = |key: &String| {
         let uid = key.strip_prefix(names::JOURNAL_PREFIX);
         uid.is_some_and(|uid| sequences().any(|living| living == uid))
+            || unseen_stays && key == names::UNSEEN_LABEL
     };
     let nodes = cluster.store.list(Kind::Node, None);
     let mut left =
@@ -94,19 +109,36 @@ pub fn end_state(world: &World, cluster: &Cluster) -> Vec<String> {
                     let owned = object["metadata"]["ownerReferences"].is_array();
                     let name = if owned { tier(object) } else { &*key.name };
                     let gates = &object["spec"]["schedulingGates"];
-                    (name, json!([object["status"]["phase"], gates, has_arrived(object)]))
+                    let mut summary =
+                        vec![object["status"]["phase"].clone(), gates.clone(), has_arrived(object).into()];
+                    if world.launch {
+                        summary.push(of_launch(object));
+                    }
+                    (name, summary.into())
                 }
                 Kind::PodSequence => (&*key.name, of_status(object)),
                 // The name of a note is made of the uid.
-                _ => ("note", json!(object["data"].as_object().map(|data| data.len()))),
+                _ if &*key.namespace == names::OWN_NAMESPACE => {
+                    ("note", json!(object["data"].as_object().map(|data| data.len())))
+                }
+                // One that somebody has deleted after all containers have started is not missed by anybody.
+                _ if object["metadata"]["ownerReferences"].is_array() => continue,
+                _ => (&*key.name, object["data"].clone()),
             };
-            if kind != Kind::ConfigMap || &*key.namespace == names::OWN_NAMESPACE {
-                lines.push(format!("{}/{name} {summary}", kind.info().plural));
-            }
+            lines.push(format!("{}/{name} {summary}", kind.info().plural));
         }
     }
     lines.sort();
     lines
+}
+
+/// How far a pod says that its containers are. Of one that is over nobody says it any more.
+fn of_launch(pod: &Value) -> Value {
+    let annotations = &pod["metadata"]["annotations"];
+    match pod["status"]["phase"] == "Succeeded" {
+        true => Value::Null,
+        false => json!([annotations[names::LAUNCH_RANK], annotations[names::LAUNCHED]]),
+    }
 }
 
 fn of_status(sequence: &Value) -> Value {

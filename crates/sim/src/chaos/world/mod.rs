@@ -6,6 +6,7 @@
 
 mod deletion;
 mod end_state;
+mod launch;
 mod neighbours;
 mod nodes;
 mod shop;
@@ -39,6 +40,8 @@ pub struct World {
     pub name: &'static str,
     /// Whether we run in Full mode, with our admission, and may write to nodes.
     pub full: bool,
+    /// Whether containers start in order. Then garbage is collected late, so that a pod can find the ConfigMap of a namesake.
+    pub launch: bool,
     /// The first one is the one that faults strike.
     pub rules: &'static [SequenceRule],
     pub manifests: fn() -> Vec<(Kind, Value)>,
@@ -128,7 +131,7 @@ pub enum When {
 }
 
 /// The first one is for every fault at every write, the others for what is random; they are smaller, and many more runs.
-pub static ALL: [&World; 8] = [
+pub static ALL: [&World; 9] = [
     &shop::WORLD,
     &shop::SMALLER,
     &workloads::WORLD,
@@ -137,6 +140,7 @@ pub static ALL: [&World; 8] = [
     &nodes::LABELS,
     &nodes::TAINTS,
     &nodes::DELETION,
+    &launch::WORLD,
 ];
 
 /// The index of the world of a run: of seed 0 the first one, of the others these in turn. The small shop is the one in which
@@ -146,7 +150,7 @@ pub fn index_of(seed: u64) -> usize {
     if seed == 0 { 0 } else { IN_TURN[turn] }
 }
 
-const IN_TURN: [usize; 10] = [1, 2, 1, 3, 1, 4, 1, 5, 6, 7];
+const IN_TURN: [usize; 10] = [1, 2, 1, 3, 8, 4, 1, 5, 6, 7];
 
 /// A seed for each world, in their order.
 pub fn seeds() -> impl Iterator<Item = u64> {
@@ -195,12 +199,20 @@ impl Group {
 
 impl World {
     pub fn allows(&self, fault: Fault) -> bool {
-        !self.spared.contains(&fault) && (self.full || fault.place() != Place::Nodes)
+        let possible = match fault.place() {
+            Place::Nodes => self.full,
+            Place::Launch => self.launch,
+            Place::Write | Place::List | Place::Watch | Place::Process | Place::Cluster => true,
+        };
+        possible && !self.spared.contains(&fault)
     }
 
     pub fn create(&self, cluster: &mut Cluster) {
         if self.full {
             nodes::install(cluster);
+        }
+        if self.launch {
+            cluster.programs.garbage = launch::GARBAGE_COLLECTED_AFTER;
         }
         NODES.iter().for_each(|node| create_node(cluster, node));
         create_own_namespace(cluster);
@@ -220,7 +232,8 @@ impl World {
     /// Creates a pod again that no workload makes. It gets no gate if its sequence was deleted: the gate would hold it for ever.
     pub fn create_pod_again(&self, cluster: &mut Cluster, old: &Value) {
         let name = old["metadata"]["name"].as_str().unwrap_or_default();
-        let (kind, mut new) = pod(name, tier(old));
+        let (kind, mut new) =
+            if self.launch { launch::pod_named(name) } else { None }.unwrap_or_else(|| pod(name, tier(old)));
         let claims = |rule: &&SequenceRule| rule.group_of(name, tier(old)).is_some();
         if self.rules.iter().find(claims).is_some_and(|rule| rule.end == SequenceEnd::Deleted) {
             new["spec"]["schedulingGates"] = json!([]);
@@ -298,9 +311,14 @@ pub fn has_arrived(pod: &Value) -> bool {
     pod["metadata"]["deletionTimestamp"].is_null() && (ready || pod["status"]["phase"] == "Succeeded")
 }
 
+/// Whether the gate of sequences holds a pod.
 pub fn is_held(pod: &Value) -> bool {
+    has_gate(pod, names::SEQUENCE_GATE)
+}
+
+pub fn has_gate(pod: &Value, name: &str) -> bool {
     let gates = pod["spec"]["schedulingGates"].as_array().into_iter().flatten();
-    gates.into_iter().any(|gate| gate["name"] == names::SEQUENCE_GATE)
+    gates.into_iter().any(|gate| gate["name"] == name)
 }
 
 pub fn tier(pod: &Value) -> &str {

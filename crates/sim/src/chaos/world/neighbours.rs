@@ -68,6 +68,7 @@ static RULES: [SequenceRule; 4] = [
 pub static WORLD: World = World {
     name: "neighbours",
     full: false,
+    launch: false,
     rules: &RULES,
     manifests,
     script: &[

@@ -78,6 +78,7 @@ const NODE_JOINS: UserAction = UserAction { when: When::At(2_500), act: add_node
 pub static LABELS: World = World {
     name: "nodes by labels",
     full: true,
+    launch: false,
     rules: std::slice::from_ref(&BY_LABELS),
     manifests: || manifests(std::slice::from_ref(&BY_LABELS)),
     script: &[NODE_JOINS],
@@ -88,6 +89,7 @@ pub static LABELS: World = World {
 pub static TAINTS: World = World {
     name: "nodes by taints",
     full: true,
+    launch: false,
     rules: std::slice::from_ref(&BY_TAINTS),
     manifests: || manifests(std::slice::from_ref(&BY_TAINTS)),
     script: &[NODE_JOINS],
@@ -98,6 +100,7 @@ pub static TAINTS: World = World {
 pub static DELETION: World = World {
     name: "nodes, farewell",
     full: true,
+    launch: false,
     rules: &RULES,
     manifests: || manifests(&RULES),
     script: &[

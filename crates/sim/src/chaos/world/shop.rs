@@ -28,6 +28,7 @@ static SMALL: SequenceRule = shop(&[
 pub static WORLD: World = World {
     name: "shop",
     full: false,
+    launch: false,
     rules: std::slice::from_ref(&LARGE),
     manifests: || manifests(&LARGE, 4),
     script: &[],
@@ -38,6 +39,7 @@ pub static WORLD: World = World {
 pub static SMALLER: World = World {
     name: "small shop",
     full: false,
+    launch: false,
     rules: std::slice::from_ref(&SMALL),
     manifests: || manifests(&SMALL, 2),
     script: &[],

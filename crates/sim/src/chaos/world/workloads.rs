@@ -29,6 +29,7 @@ static SHOP: SequenceRule = SequenceRule {
 pub static WORLD: World = World {
     name: "workloads",
     full: false,
+    launch: false,
     rules: std::slice::from_ref(&SHOP),
     manifests,
     script: &[

@@ -39,6 +39,11 @@ function spansOf(pod) {
   return pod.spans.map((span, at) => ({ ...span, to: end(at) ?? total, lasts: end(at) === null || end(at) === undefined }));
 }
 
+// The spans of a rank of its containers, which end with the pod.
+function spansOfRank(pod, rank) {
+  return spansOf({ spans: rank.spans, deleted: pod.deleted });
+}
+
 // When the first of its pods was there.
 function began(group) {
   const first = group.pods.map((pod) => report.pods[pod]?.spans[0]?.from).filter((from) => from !== undefined);
@@ -101,6 +106,13 @@ function aboutSpan(pod, span) {
   const length = span.lasts ? `${word} from ${time(span.from)} on` : `${word} for ${time(span.to - span.from)}: ${time(span.from)} – ${time(span.to)}`;
   const isLast = span.from === pod.spans.at(-1).from;
   return { title: pod.name, lines: [length, span.why, lines[0]], why: isLast ? pod.reason : null };
+}
+
+function aboutRank(pod, rank, span) {
+  const about = { title: `${pod.name}, rank ${rank.priority}`, lines: [rank.containers.join(", ")], why: null };
+  if (!span) return { ...about, lines: [...about.lines, `${WORDS[rank.spans.at(-1)?.state] ?? "never there"} at the end`] };
+  const { lines } = aboutSpan({ ...pod, spans: rank.spans }, span);
+  return { ...about, lines: [...about.lines, lines[0], lines[1]] };
 }
 
 function aboutGroup(sequence, at) {

@@ -70,6 +70,15 @@ function podRow(at) {
   return row;
 }
 
+// A row for each rank of a pod whose containers start in order.
+function rankRows(at) {
+  const pod = report.pods[at];
+  return (pod.ranks ?? []).map((rank) => drawRow({
+    look: "rank", name: [`${rank.priority} ${rank.containers.join(", ")}`], spans: spansOfRank(pod, rank), beside: [],
+    about: aboutRank(pod, rank), aboutBar: (span) => aboutRank(pod, rank, span),
+  }));
+}
+
 // The first few, those first that count for the end or never arrived; in the order in which they were created.
 function telling(pods) {
   const dull = (pod) => Number(!criticalPods.has(pod) && report.pods[pod].arrived !== null);
@@ -85,7 +94,7 @@ function drawBlock({ header, pods, toggle }) {
     header.setAttribute("aria-expanded", open);
     toggle.textContent = pods.length ? (open ? "▾" : "▸") : "";
     const shown = !open ? [] : all || pods.length <= FEW ? pods : telling(pods);
-    const rows = shown.map(podRow);
+    const rows = shown.flatMap((at) => [podRow(at), ...rankRows(at)]);
     if (open && shown.length < pods.length) rows.push(moreRow());
     block.replaceChildren(header, ...rows);
   };
@@ -96,7 +105,7 @@ function drawBlock({ header, pods, toggle }) {
     row.act = () => {
       all = true;
       fill();
-      take(block.children[FEW]);
+      take(block.querySelectorAll(".row.pod")[FEW - 1]);
     };
     row.addEventListener("click", row.act);
     return row;
@@ -160,7 +169,8 @@ function steer(event) {
 }
 
 function drawLegend() {
-  const seen = new Set(report.pods.flatMap((pod) => pod.spans.map((span) => span.state)));
+  const spans = report.pods.flatMap((pod) => [...pod.spans, ...(pod.ranks ?? []).flatMap((rank) => rank.spans)]);
+  const seen = new Set(spans.map((span) => span.state));
   for (const group of report.sequences.flatMap((sequence) => sequence.groups)) {
     spansOfGroup(group).forEach((span) => seen.add(span.state));
   }

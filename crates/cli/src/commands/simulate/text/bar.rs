@@ -4,7 +4,7 @@ use super::axis::Scale;
 use crate::output::{BAD, BUSY, FAINT, GOOD, styled};
 use crate::shown::{Show, Shown};
 use anstyle::Style;
-use rollcall_sim::report::{GroupReport, PodReport, PodState};
+use rollcall_sim::report::{GroupReport, PodReport, PodState, Span};
 
 /// What a column shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,12 +84,12 @@ struct Stretch {
     state: PodState,
 }
 
-pub fn of_pod(pod: &PodReport, scale: Scale) -> Vec<Cell> {
+/// The spans of a pod, or of a rank of its containers.
+pub fn of_spans(pod: &PodReport, spans: &[Span], scale: Scale) -> Vec<Cell> {
     let end = pod.deleted.unwrap_or(u64::MAX);
-    let ends = pod.spans.iter().skip(1).map(|span| span.from).chain([end]);
-    let stretch =
-        |(span, to): (&rollcall_sim::report::Span, u64)| Stretch { from: span.from, to, state: span.state };
-    cells(&pod.spans.iter().zip(ends).map(stretch).collect::<Vec<_>>(), scale)
+    let ends = spans.iter().skip(1).map(|span| span.from).chain([end]);
+    let stretch = |(span, to): (&Span, u64)| Stretch { from: span.from, to, state: span.state };
+    cells(&spans.iter().zip(ends).map(stretch).collect::<Vec<_>>(), scale)
 }
 
 /// A group from the first of its pods on: closed, open, complete.

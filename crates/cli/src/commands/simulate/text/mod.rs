@@ -9,7 +9,9 @@ use crate::shown;
 use crate::shown::{Show, Shown};
 use axis::{Scale, time};
 use bar::{Cell, STATES};
-use rollcall_sim::report::{GroupReport, Never, Outcome, PodReport, PodState, Report, SequenceReport, Why};
+use rollcall_sim::report::{
+    GroupReport, Never, Outcome, PodReport, PodState, Report, SequenceReport, Span, Why,
+};
 use std::collections::BTreeSet;
 use unicode_width::UnicodeWidthStr;
 use words::{fit, wrapped};
@@ -77,7 +79,8 @@ impl<'a> Picture<'a> {
     fn new(report: &'a Report, width: usize, all_pods: bool) -> Picture<'a> {
         let groups = || report.sequences.iter().flat_map(|sequence| &sequence.groups);
         let group_names = groups().map(|group| group.name.width());
-        let pod_names = report.pods.iter().map(|pod| pod.name.width() + 2);
+        let ranks = report.pods.iter().flat_map(|pod| &pod.ranks).map(|rank| words::rank(rank).width());
+        let pod_names = report.pods.iter().map(|pod| pod.name.width() + 2).chain(ranks);
         let most = (width * 3 / 10).min(MOST_NAME);
         let names = group_names.chain(pod_names).max().unwrap_or(0).clamp(LEAST_NAME, most.max(LEAST_NAME));
         let beside = if width >= WIDE { PROGRESS + WAITED } else { PROGRESS };
@@ -179,8 +182,12 @@ impl<'a> Picture<'a> {
         }
         let mut text = Shown::default();
         for pod in shown.iter().filter_map(|place| self.report.pods.get(pods[*place])) {
-            let cells = bar::of_pod(pod, self.scale);
+            let cells = bar::of_spans(pod, &pod.spans, self.scale);
             text += self.row(fit(&format!("  {}", pod.name), self.names), &cells, beside(pod, by_node));
+            for rank in &pod.ranks {
+                let cells = bar::of_spans(pod, &rank.spans, self.scale);
+                text += self.row(fit(&words::rank(rank), self.names), &cells, Shown::default());
+            }
         }
         // In a long picture the line of the group already says how many there are.
         if !folded.is_empty() && self.pods_per_group > 0 {
@@ -208,7 +215,9 @@ impl<'a> Picture<'a> {
     fn legend(&self) -> Shown {
         let groups = || self.report.sequences.iter().flat_map(|sequence| &sequence.groups);
         let seen = |state| {
-            let pods = || self.report.pods.iter().any(|pod| pod.spans.iter().any(|span| span.state == state));
+            let is_seen = |spans: &[Span]| spans.iter().any(|span| span.state == state);
+            let of_ranks = |pod: &PodReport| pod.ranks.iter().any(|rank| is_seen(&rank.spans));
+            let pods = || self.report.pods.iter().any(|pod| is_seen(&pod.spans) || of_ranks(pod));
             match state {
                 PodState::Starting => pods() || groups().any(|group| group.opened.is_some()),
                 PodState::Ready => pods() || groups().any(|group| group.completed.is_some()),

@@ -3,7 +3,7 @@
 use super::axis::time;
 use crate::shown;
 use crate::shown::{Show, Shown};
-use rollcall_sim::report::{GroupReport, PodState, Report};
+use rollcall_sim::report::{GroupReport, PodState, RankReport, Report};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// `2/2 ready after 12.4s`, or how far it came.
@@ -47,6 +47,11 @@ pub fn waited(report: &Report, groups: &[GroupReport], group: &GroupReport, widt
         }
         None => Some(shown!("waits for {}", name("waits for ".len()))),
     }
+}
+
+/// A rank below the row of its pod: its priority and its containers.
+pub fn rank(rank: &RankReport) -> String {
+    format!("    {} {}", rank.priority, rank.containers.join(", "))
 }
 
 /// Groups need not have a name of their own.
