@@ -49,7 +49,10 @@ open_all_ranks() {
     local namespace=$1 pod=$2 uid=$3 map=$4 data=$5
     local gate='{"spec":{"schedulingGates":[{"$patch":"delete","name":"podsequence.example.com/launch-gate"}]}}'
     [ "$map" = "$pod-barrier" ] || return 0
-    if ! "$KUBECTL" patch configmap "$map" -n "$namespace" --type=merge -p "{\"data\":{$data}}" 2>/dev/null; then
+    # Only one that belongs to this pod.
+    local owned="{\"op\":\"test\",\"path\":\"/metadata/ownerReferences/0/uid\",\"value\":\"$uid\"}"
+    local all="{\"op\":\"add\",\"path\":\"/data\",\"value\":{$data}}"
+    if ! "$KUBECTL" patch configmap "$map" -n "$namespace" --type=json -p "[$owned,$all]" 2>/dev/null; then
         "$KUBECTL" create -f - <<END
 {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "$map", "namespace": "$namespace",
  "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "$pod", "uid": "$uid"}]}, "data": {$data}}
@@ -95,6 +98,6 @@ fi
 "$KUBECTL" delete --ignore-not-found -f config/rbac/rbac.yaml -f config/rbac/rbac-lite.yaml
 if [ -z "$KEEP_CRD" ]; then
     "$KUBECTL" delete --ignore-not-found -f config/crd/podsequence-crd.yaml
-    clean_nodes
     give_up_order
+    clean_nodes
 fi

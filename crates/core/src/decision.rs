@@ -110,6 +110,8 @@ pub enum ToBarrier {
     /// Refused by the API server if the ConfigMap belongs to another pod by now.
     AddKeys {
         keys: Vec<String>,
+        /// There is nothing in it yet.
+        first: bool,
     },
     /// Of a pod that is gone; the uid is that of the ConfigMap.
     Delete {

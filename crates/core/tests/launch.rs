@@ -163,7 +163,7 @@ impl Scene {
                 let uid = Uid::digest(&format!("map {}", self.version));
                 self.config_map = Some(ConfigMap { uid, owner: ours, keys: keys.iter().cloned().collect() });
             }
-            (ToBarrier::AddKeys { keys }, Some(there)) if there.owner == ours => {
+            (ToBarrier::AddKeys { keys, .. }, Some(there)) if there.owner == ours => {
                 self.writes.push(format!("key {}", keys.join(" ")));
                 there.keys.extend(keys.iter().cloned());
             }
@@ -178,12 +178,14 @@ impl Scene {
         match &self.config_map {
             Some(ConfigMap { uid, owner, keys }) => {
                 let (uid, owner, keys) = (*uid, owner.clone(), keys.clone());
+                let has_no_data = keys.is_empty();
                 self.index.apply(Object::Barrier(SeenBarrier {
                     pod,
                     uid,
                     version: self.version,
                     owner,
                     keys,
+                    has_no_data,
                 }));
             }
             None => self.index.barrier_absent(pod),
@@ -384,6 +386,69 @@ impl Scene {
             decision.actions.into_iter().for_each(|action| self.carry_out(action));
         }
     }
+}
+
+/// A backup tool restores annotations, too: they say how far another pod was.
+#[test]
+fn a_copied_pod_begins_at_the_beginning() {
+    let mut scene = Scene::new(&[1, 0], true);
+    scene.launch().copied = true;
+    scene.tell();
+    scene.settle();
+    let begin = ["create c_1", "gate", "launch-rank 1", "container-launch-priority-completed false"];
+    assert_eq!(scene.writes, begin);
+}
+
+/// Made by somebody else for this pod, or a key was taken away.
+#[test]
+fn keys_that_are_missing_are_written() {
+    let mut scene = Scene::new(&[1, 0], false);
+    let (uid, owner) = (Uid::digest("map"), BarrierOwner::Pod(scene.pod.uid));
+    scene.config_map = Some(ConfigMap { uid, owner, keys: BTreeSet::new() });
+    scene.kubelet();
+    scene.settle();
+    assert_eq!(scene.writes, ["key c_1", "launch-rank 1"]);
+    scene.kubelet();
+    scene.ready(0, true);
+    scene.settle();
+    scene.kubelet();
+    scene.config_map.as_mut().expect("it is there").keys.clear();
+    scene.kubelet();
+    scene.after(3);
+    scene.settle();
+    assert_eq!(scene.writes.last().map(String::as_str), Some("key c_1 c_0"), "{:?}", scene.writes);
+}
+
+/// The answer about the ConfigMap of the pod before may be on its way when the next one of its name comes.
+#[test]
+fn a_write_for_a_namesake_holds_nobody_up() {
+    let mut scene = Scene::new(&[1, 0], true);
+    let decision = scene.decide();
+    let [Action::WriteBarrier(write)] = &decision.actions[..] else { panic!("{decision:?}") };
+    scene.index.cluster.in_flight.begin(&write.target, Default::default());
+    assert!(scene.decide().actions.is_empty(), "not twice");
+    scene.index.delete(Object::Pod(scene.pod.clone()));
+    scene.pod.uid = Uid::digest("the next one");
+    scene.tell();
+    scene.settle();
+    assert_eq!(scene.writes, ["create c_1", "gate"]);
+}
+
+/// Somebody takes the annotation away as soon as it is there.
+#[test]
+fn who_is_undone_does_not_answer_at_once_for_ever() {
+    let mut scene = Scene::new(&[1, 0], true);
+    scene.settle();
+    scene.kubelet();
+    scene.ready(0, true);
+    for _ in 0..600 {
+        scene.step();
+        scene.launch().rank = None;
+        scene.tell();
+        scene.after(1);
+    }
+    let announced = scene.writes.iter().filter(|write| write.starts_with("launch-rank")).count();
+    assert!((3..15).contains(&announced), "{announced} times in ten minutes");
 }
 
 #[test]

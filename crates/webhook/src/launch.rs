@@ -67,7 +67,9 @@ impl Pod<'_> {
         let gates = spec.gates.transpose()?;
         let (containers, init) = (spec.containers.transpose()?, spec.init_containers.transpose()?);
         let (containers, init) = (containers.unwrap_or_default(), init.unwrap_or_default());
-        let name = text(&metadata.name)?;
+        let (name, base) = (text(&metadata.name)?, text(&metadata.generate_name)?);
+        let gated = gates.as_ref().is_some_and(|gates| gates.ours);
+        let bound = !text(&spec.node_name)?.is_empty();
         let kept: Vec<WrittenContainer<'_>> =
             containers.kept.iter().map(Container::written).collect::<Result<_, _>>()?;
         let init: Vec<WrittenContainer<'_>> =
@@ -79,7 +81,7 @@ impl Pod<'_> {
                 .filter_map(|map| map.get(ORDERED_KEY))
                 .map(|text| &**text)
                 .collect(),
-            gated: gates.as_ref().is_some_and(|gates| gates.ours),
+            reviewed: gated || bound,
             containers: kept,
             init_containers: init.into_iter().filter(|container| !container.variables.is_empty()).collect(),
             plain_containers: containers.plain,
@@ -89,20 +91,20 @@ impl Pod<'_> {
             Err(problem) => return Ok(Verdict { denied: Some(problem.message), ..Verdict::default() }),
         };
         let mut warnings = reading.warnings;
-        if annotations.contains_key(RESTART_DEPENDENTS) {
+        if annotations.get(RESTART_DEPENDENTS).is_some_and(|value| value == "true") {
             warnings.push(format!(
                 "{RESTART_DEPENDENTS} has no effect: only the first start of containers is ordered"
             ));
         }
         let Some(order) = reading.order else { return Ok(Verdict { warnings, ..Verdict::default() }) };
-        let generated =
-            name.is_empty().then(|| generated(text(&metadata.generate_name).unwrap_or_default(), seed));
+        // Without either the API server refuses it.
+        let generated = (name.is_empty() && !base.is_empty()).then(|| generated(base, seed));
         let config_map = barrier_name(generated.as_deref().unwrap_or(name));
         let mut patch: Operations =
             generated.iter().map(|name| add("/metadata/name", name.as_str())).collect();
         patch.extend(variables(&containers, &written, &order, &config_map)?);
         // Kubernetes refuses a gate on a pod that passes by the scheduler.
-        if !written.gated && text(&spec.node_name)?.is_empty() {
+        if !gated && !bound {
             patch.extend(append(
                 "/spec/schedulingGates",
                 gates.is_some(),

@@ -64,7 +64,8 @@ impl BarrierObject {
             .keys()
             .filter(|key| Spelling::ALL.iter().any(|spelling| spelling.priority_of_key(key).is_some()));
         let (uid, version) = (Uid::new(uid), version(resource_version));
-        SeenBarrier { pod, uid, version, owner, keys: keys.cloned().collect() }
+        let (keys, has_no_data) = (keys.cloned().collect(), self.data.is_empty());
+        SeenBarrier { pod, uid, version, owner, keys, has_no_data }
     }
 }
 
@@ -84,10 +85,12 @@ pub fn config_map(write: &BarrierWrite, keys: &[String]) -> Value {
 }
 
 /// More keys, if the ConfigMap still belongs to the pod.
-pub fn add_keys(write: &BarrierWrite, keys: &[String]) -> Body {
+pub fn add_keys(write: &BarrierWrite, keys: &[String], first: bool) -> Body {
     let owned = test("/metadata/ownerReferences/0/uid", write.pod.to_string());
     let mut operations: Operations =
         Some(owned).filter(|_| !planted(Bug::KeyForAnybody)).into_iter().collect();
+    // A key can only be added to what is there.
+    operations.extend(first.then(|| add("/data", json!({}))));
     operations.extend(keys.iter().map(|key| add(&format!("/data/{}", escape(key)), OPEN)));
     Body { style: Style::Json, value: operations.into() }
 }

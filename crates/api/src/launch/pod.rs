@@ -92,6 +92,7 @@ pub(crate) fn launch<'a>(
     containers: impl Iterator<Item = (&'a str, &'a Barrier)>,
     statuses: &[ContainerStatus],
     exits: bool,
+    gated: bool,
 ) -> Launch {
     let mut config_map = None;
     let ordered = containers.filter_map(|(name, barrier)| {
@@ -116,9 +117,10 @@ pub(crate) fn launch<'a>(
     let ordered: Box<[Container]> = ordered.take(MOST_CONTAINERS + 1).collect();
     Launch {
         containers: if ordered.len() > MOST_CONTAINERS { Box::default() } else { ordered },
-        rank: metadata.annotation(RANK).and_then(|rank| rank.parse().ok()),
+        rank: metadata.annotation(RANK).filter(|_| !gated).and_then(|rank| rank.parse().ok()),
         nudges: metadata.annotation(NUDGE).and_then(|nudges| nudges.parse().ok()).unwrap_or(0),
-        completed: metadata.annotation(COMPLETED) == Some("true"),
+        completed: !gated && metadata.annotation(COMPLETED) == Some("true"),
+        copied: gated && [RANK, COMPLETED].iter().any(|key| metadata.annotation(key).is_some()),
         asks_restart: metadata.annotation(RESTART_DEPENDENTS) == Some("true"),
     }
 }

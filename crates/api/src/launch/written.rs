@@ -23,7 +23,8 @@ pub fn written_pod(pod: &Value) -> WrittenPod<'_> {
     WrittenPod {
         name: metadata["name"].as_str().unwrap_or_default(),
         ordered: ordered.collect(),
-        gated: gates.any(|gate| gate["name"] == gates::LAUNCH),
+        reviewed: gates.any(|gate| gate["name"] == gates::LAUNCH)
+            || spec["nodeName"].as_str().is_some_and(|node| !node.is_empty()),
         containers: items(&spec["containers"]).map(container).collect(),
         init_containers: items(&spec["initContainers"])
             .map(container)

@@ -195,7 +195,9 @@ impl PodObject {
         let containers =
             self.spec.containers.iter().map(|container| (container.name.as_str(), &container.env));
         let statuses = self.status.container_statuses.as_deref().unwrap_or_default();
-        launch(&self.metadata, containers, statuses, not_restarted)
+        let mut gates = self.spec.scheduling_gates.iter().flatten();
+        let gated = gates.any(|gate| gate.name == names::LAUNCH_GATE);
+        launch(&self.metadata, containers, statuses, not_restarted, gated)
     }
 
     fn constraints(&self) -> NodeConstraints {

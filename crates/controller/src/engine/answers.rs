@@ -34,9 +34,9 @@ impl Engine {
                 self.index.cluster.in_flight.end(&target);
                 self.note_dropped(sequence, answer.is_ok(), now);
             }
-            (Verb::WriteBarrier, Some(key), _) => {
+            (Verb::WriteBarrier | Verb::DropBarrier | Verb::GetBarrier, Some(key), _) => {
                 self.index.cluster.in_flight.end(&target);
-                self.barrier_answered(key.uid(), answer, now);
+                self.barrier_answered(key.uid(), verb == Verb::WriteBarrier, answer, now);
             }
             (Verb::WriteStatus, Some(key), _) => self.status_written(key, answer, now),
             // An event that cannot be written is dropped: the status says the same and stays.

@@ -82,6 +82,8 @@ enum Verb {
     WriteNote,
     DropNote,
     WriteBarrier,
+    DropBarrier,
+    GetBarrier,
     WriteStatus,
     WriteEvent,
 }
@@ -91,10 +93,10 @@ impl Verb {
     fn as_str(self) -> &'static str {
         match self {
             Verb::PatchPod => "release",
-            Verb::GetPod => "look",
+            Verb::GetPod | Verb::GetBarrier => "look",
             Verb::PatchNode => "mark",
             Verb::WriteNote | Verb::DropNote => "note",
-            Verb::WriteBarrier => "barrier",
+            Verb::WriteBarrier | Verb::DropBarrier => "barrier",
             Verb::WriteStatus => "status",
             Verb::WriteEvent => "event",
         }
@@ -103,9 +105,8 @@ impl Verb {
     /// Who pays for it: the feature that decided it, or nobody in particular.
     fn lane(self, key: Option<Key>) -> Lane {
         match self {
-            Verb::PatchPod | Verb::PatchNode | Verb::WriteNote | Verb::DropNote | Verb::WriteBarrier => {
-                key.map(Key::lane)
-            }
+            Verb::PatchPod | Verb::PatchNode | Verb::WriteNote | Verb::DropNote => key.map(Key::lane),
+            Verb::WriteBarrier | Verb::DropBarrier | Verb::GetBarrier => key.map(Key::lane),
             Verb::GetPod | Verb::WriteStatus | Verb::WriteEvent => None,
         }
     }

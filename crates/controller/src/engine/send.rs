@@ -5,7 +5,7 @@ use crate::act::{self, Answer, EventWrite};
 use crate::launch::write_barrier;
 use futures::FutureExt;
 use rollcall_core::cluster::{Effect, Target};
-use rollcall_core::decision::{Action, BarrierWrite, NodePatch, PodPatch};
+use rollcall_core::decision::{Action, BarrierWrite, NodePatch, PodPatch, ToBarrier};
 use rollcall_core::key::Key;
 use rollcall_core::kind::Kind;
 use rollcall_core::launch::NUDGE;
@@ -34,9 +34,14 @@ impl Engine {
                 self.push_once(key, Verb::DropNote, target, since, write);
             }
             Action::WriteBarrier(barrier) => {
+                let verb = match barrier.to {
+                    ToBarrier::Create { .. } | ToBarrier::AddKeys { .. } => Verb::WriteBarrier,
+                    ToBarrier::Delete { .. } => Verb::DropBarrier,
+                    ToBarrier::Look => Verb::GetBarrier,
+                };
                 let (client, target) = (self.client.clone(), barrier.target.clone());
                 let write = async move { write_barrier(&client, &barrier).await };
-                self.push_once(key, Verb::WriteBarrier, target, since, write);
+                self.push_once(key, verb, target, since, write);
             }
         }
     }

@@ -32,7 +32,9 @@ pub async fn write_barrier(client: &Client, write: &BarrierWrite) -> Answer {
             let body = config_map(write, keys).to_string().into_bytes();
             client::send(client, request("POST", &path, Some(client::JSON), body)).await?
         }
-        ToBarrier::AddKeys { keys } => send_patch(client, &one, &add_keys(write, keys)).await?,
+        ToBarrier::AddKeys { keys, first } => {
+            send_patch(client, &one, &add_keys(write, keys, *first)).await?
+        }
         ToBarrier::Delete { config_map } => {
             lives(client, write).await?;
             let body = delete_options(*config_map).to_string().into_bytes();
@@ -68,12 +70,15 @@ struct LivingMeta {
 }
 
 impl Engine {
-    /// The ConfigMap of a pod was written or looked at.
-    pub(crate) fn barrier_answered(&mut self, pod: Uid, answer: Answer, now: Instant) {
+    /// The ConfigMap of a pod was written or looked at. `written`: something was put into it. To have looked at it, or to have
+    /// deleted another one, is no progress: whoever cannot write would do so again and again.
+    pub(crate) fn barrier_answered(&mut self, pod: Uid, written: bool, answer: Answer, now: Instant) {
         let key = Key::Launch(pod);
         match answer {
             Ok(found) => {
-                self.queue.succeeded(key);
+                if written {
+                    self.queue.succeeded(key);
+                }
                 match found {
                     Some(item) => self.index.apply(item.object),
                     None => self.index.barrier_absent(pod),

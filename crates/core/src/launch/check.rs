@@ -75,7 +75,7 @@ fn audit_barrier(
         return Some(("S7", "a ConfigMap of another pod, or of one that ends".into()));
     }
     let keys: Vec<&String> = match &write.to {
-        ToBarrier::Create { keys } | ToBarrier::AddKeys { keys } => keys.iter().collect(),
+        ToBarrier::Create { keys } | ToBarrier::AddKeys { keys, .. } => keys.iter().collect(),
         ToBarrier::Delete { config_map } if entry.barrier != Barrier::OfNamesake(*config_map) => {
             return Some(("S7", "the ConfigMap of somebody else is deleted".into()));
         }

@@ -22,7 +22,10 @@ use std::sync::Arc;
 /// then left to its own ten seconds.
 const NUDGES: [SignedDuration; 3] =
     [SignedDuration::from_secs(2), SignedDuration::from_secs(10), SignedDuration::from_secs(30)];
-/// We do not watch ConfigMaps, so one that is in the way is looked at again.
+/// We do not watch ConfigMaps. After the last time the one of a pod that does not move is looked at, less and less often, so many times
+/// in all.
+const MOST_LOOKS: usize = 10;
+/// One that is in the way is looked at again.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(30);
 
 /// The annotations of ours on a pod.
@@ -47,8 +50,8 @@ pub enum Step {
     Blocked { by: Arc<str> },
     /// The first rank can start.
     DropGate,
-    /// All containers of the ranks above have passed.
-    WriteKey(Priority),
+    /// All containers of the ranks above these have passed.
+    WriteKeys(Vec<Priority>),
     /// The key is there; the kubelet is to look.
     Announce(Priority),
     /// The containers of this rank have not passed.
@@ -82,43 +85,75 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
             waiting = Some(blocked);
         }
         Step::DropGate => {
-            let completed = launch.current().filter(|rank| launch.is_last(*rank)).map(|_| completed());
             let place = pod.gates.iter().position(|gate| **gate == *gates::LAUNCH);
             let gate = DropGate { name: gates::LAUNCH.into(), place };
-            decision.actions.push(patch(pod, Some(gate), completed.into_iter().collect()));
+            decision.actions.push(patch(pod, Some(gate), first_annotations(launch)));
         }
-        Step::WriteKey(rank) => {
-            let keys = launch.keys(rank).into_iter().collect();
-            decision.actions.push(Action::WriteBarrier(write(pod, ToBarrier::AddKeys { keys })));
+        Step::WriteKeys(ranks) => {
+            let keys = ranks.iter().flat_map(|rank| launch.keys(*rank)).collect();
+            let to = ToBarrier::AddKeys { keys, first: entry.has_no_data };
+            decision.actions.push(Action::WriteBarrier(write(pod, to)));
         }
         Step::Announce(rank) => {
-            let mut annotations = vec![(RANK, rank.to_string())];
-            annotations.extend((launch.is_last(rank) || planted(Bug::CompletedEarly)).then(completed));
-            decision.actions.push(patch(pod, None, annotations));
+            let before = entry.waiting.filter(|waiting| waiting.rank == rank);
+            let mut announced = before.unwrap_or(Waiting { rank, since: now, nudged: 0 });
+            // Somebody takes the annotation away, or the API server does not want it: not as fast as it can say so.
+            match next_time(&announced).filter(|due| before.is_some() && *due > now) {
+                Some(due) => decision.wake_at = Some(due),
+                None => {
+                    announced.nudged += usize::from(before.is_some());
+                    let mut annotations = vec![(RANK, rank.to_string())];
+                    annotations
+                        .extend((launch.is_last(rank) || planted(Bug::CompletedEarly)).then(completed));
+                    decision.actions.push(patch(pod, None, annotations));
+                }
+            }
+            waiting = Some(announced);
         }
         Step::Wait(rank) | Step::Done(rank) => {
+            waiting = entry.waiting.filter(|waiting| waiting.rank == rank);
             if launch.is_stuck(rank) && !planted(Bug::StuckForgotten) {
-                let before = entry.waiting.filter(|waiting| waiting.rank == rank);
-                let mut stuck = before.unwrap_or(Waiting { rank, since: now, nudged: 0 });
-                let due = NUDGES.get(stuck.nudged).map(|after| stuck.since + *after);
-                match due {
+                let stuck = waiting.get_or_insert(Waiting { rank, since: now, nudged: 0 });
+                match next_time(stuck) {
                     Some(due) if due <= now => {
+                        if stuck.nudged < NUDGES.len() {
+                            let nudge = (NUDGE, launch.nudges.wrapping_add(1).to_string());
+                            decision.actions.push(patch(pod, None, vec![nudge]));
+                        }
                         stuck.nudged += 1;
-                        let nudge = (NUDGE, (launch.nudges + 1).to_string());
-                        decision.actions.push(patch(pod, None, vec![nudge]));
-                        // Somebody may have taken the ConfigMap away, which nobody tells us.
+                        // Somebody may have taken the ConfigMap or a key away, which nobody tells us.
                         decision.actions.push(Action::WriteBarrier(write(pod, ToBarrier::Look)));
+                        decision.wake_at = next_time(stuck);
                     }
                     due => decision.wake_at = due,
                 }
-                waiting = Some(stuck);
             }
         }
     }
-    let (events, told) = tell(pod, launch, entry);
+    let (events, told) = tell(cluster, pod, launch, entry);
     decision.events = events;
     decision.keep = Keep::Launch { waiting, told };
     decision
+}
+
+/// When something is to be done again for a rank that does not move.
+fn next_time(waiting: &Waiting) -> Option<Timestamp> {
+    let last = NUDGES.len() - 1;
+    let after = match waiting.nudged {
+        number if number <= last => NUDGES[number],
+        number if number < MOST_LOOKS => NUDGES[last] * (1 << (number - last)),
+        _ => return None,
+    };
+    Some(waiting.since + after)
+}
+
+/// What the patch says that lets a pod go. A pod that was copied with its annotations says how far another one was.
+fn first_annotations(launch: &Launch) -> Vec<(&'static str, String)> {
+    let Some(first) = launch.current() else { return Vec::new() };
+    let last = launch.is_last(first);
+    let rank = launch.copied.then(|| (RANK, first.to_string()));
+    let done = (launch.copied || last).then(|| (COMPLETED, last.to_string()));
+    rank.into_iter().chain(done).collect()
 }
 
 /// What is next for a pod that is alive and has containers to order.
@@ -140,6 +175,15 @@ pub fn step(pod: &Pod, launch: &Launch, entry: &Entry) -> Step {
         Some(to) if !(gated && planted(Bug::GateBeforeBarrier)) => return Step::Barrier(to),
         _ => {}
     }
+    let lacking: Vec<Priority> = match entry.barrier {
+        Barrier::Ours => launch.ranks().into_iter().filter(|rank| *rank >= current).collect(),
+        _ => Vec::new(),
+    };
+    // Somebody has taken them away, or has made the ConfigMap without them.
+    let lacking: Vec<Priority> = lacking.into_iter().filter(|rank| !entry.written.contains(rank)).collect();
+    if !lacking.is_empty() && !planted(Bug::AnnouncedBeforeKey) && !planted(Bug::GateBeforeBarrier) {
+        return Step::WriteKeys(lacking);
+    }
     if gated {
         return Step::DropGate;
     }
@@ -150,7 +194,7 @@ pub fn step(pod: &Pod, launch: &Launch, entry: &Entry) -> Step {
         return Step::Announce(current);
     }
     if planted(Bug::AnnouncedBeforeKey) && begun && !entry.written.contains(&current) {
-        return Step::WriteKey(current);
+        return Step::WriteKeys(vec![current]);
     }
     let has_passed = |(place, _): (usize, _)| entry.passed.contains(&place);
     let passed = match planted(Bug::OnePassesForAll) {
@@ -162,7 +206,7 @@ pub fn step(pod: &Pod, launch: &Launch, entry: &Entry) -> Step {
         Some(next) if entry.written.contains(&next) || planted(Bug::AnnouncedBeforeKey) => {
             Step::Announce(next)
         }
-        Some(next) => Step::WriteKey(next),
+        Some(next) => Step::WriteKeys(vec![next]),
         None => Step::Done(current),
     }
 }
@@ -176,9 +220,10 @@ fn completed() -> (&'static str, String) {
     (COMPLETED, "true".into())
 }
 
-/// The ConfigMap of a pod. It has no uid that counts: it is found by its name and by the pod that owns it.
+/// The ConfigMap of a pod, known by the uid of the pod: that of a namesake before is another one.
 pub fn barrier_target(pod: &Pod) -> Target {
-    Target { kind: Kind::Barrier, namespace: pod.namespace.clone(), name: barrier_of(pod), uid: None }
+    let (namespace, name) = (pod.namespace.clone(), barrier_of(pod));
+    Target { kind: Kind::Barrier, namespace, name, uid: Some(pod.uid) }
 }
 
 fn write(pod: &Pod, to: ToBarrier) -> BarrierWrite {
@@ -191,7 +236,7 @@ fn patch(pod: &Pod, drop_gate: Option<DropGate>, annotations: Vec<(&'static str,
 }
 
 /// What people have to be told, once.
-fn tell(pod: &Pod, launch: &Launch, entry: &Entry) -> (Vec<Event>, Vec<&'static str>) {
+fn tell(cluster: &Cluster, pod: &Pod, launch: &Launch, entry: &Entry) -> (Vec<Event>, Vec<&'static str>) {
     let taken = match &entry.barrier {
         Barrier::Taken { by, .. } => Some((
             "BarrierTaken",
@@ -210,13 +255,20 @@ fn tell(pod: &Pod, launch: &Launch, entry: &Entry) -> (Vec<Event>, Vec<&'static 
         );
         ("BarrierRefused", text)
     });
-    let restart = launch.asks_restart.then(|| {
+    let unpatched = cluster.in_flight.refusal(pod.uid).map(|refusal| {
+        let text =
+            format!("its containers cannot start in order: the pod cannot be patched: {}", refusal.message);
+        ("LaunchRefused", text)
+    });
+    let restart = (launch.asks_restart && !launch.completed).then(|| {
         let text =
             format!("{RESTART_DEPENDENTS} has no effect: only the first start of containers is ordered");
         ("RestartDependentsIgnored", text)
     });
-    let news =
-        [taken, refused, restart].into_iter().flatten().filter(|(reason, _)| !entry.told.contains(reason));
+    let news = [taken, refused, unpatched, restart]
+        .into_iter()
+        .flatten()
+        .filter(|(reason, _)| !entry.told.contains(reason));
     let about =
         Subject { kind: Kind::Pod, namespace: pod.namespace.clone(), name: pod.name.clone(), uid: pod.uid };
     let event = |(reason, message)| Event { about: about.clone(), kind: EventKind::Warning, reason, message };

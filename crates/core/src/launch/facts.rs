@@ -20,6 +20,8 @@ pub struct Launch {
     pub nudges: u32,
     /// The annotation says that every rank is open.
     pub completed: bool,
+    /// It says how far it is, and has not begun: it was copied from another pod. Then this says nothing of that.
+    pub copied: bool,
     /// It asks for something that cannot be done: `restart-dependents`.
     pub asks_restart: bool,
 }

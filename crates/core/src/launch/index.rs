@@ -26,6 +26,8 @@ pub struct Entry {
     pub barrier: Barrier,
     /// The ranks whose keys were in the ConfigMap when it was last written or looked at.
     pub written: BTreeSet<Priority>,
+    /// There was nothing in it at all.
+    pub has_no_data: bool,
     pub waiting: Option<Waiting>,
     /// What people have been told about the pod, once each.
     pub told: BTreeSet<&'static str>,
@@ -70,6 +72,7 @@ pub struct SeenBarrier {
     pub version: u64,
     pub owner: BarrierOwner,
     pub keys: BTreeSet<String>,
+    pub has_no_data: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,6 +133,7 @@ impl Launches {
             (self.entries.get_mut(&seen.pod), launch, &barrier)
         {
             let ranks = launch.ranks().into_iter();
+            entry.has_no_data = seen.has_no_data;
             entry.written = ranks.filter(|rank| launch.keys(*rank).is_subset(&seen.keys)).collect();
         }
         self.barrier_is(seen.pod, barrier, touched);

@@ -92,8 +92,8 @@ pub struct WrittenPod<'a> {
     pub name: &'a str,
     /// What the label and the annotation [`ORDERED_KEY`] say.
     pub ordered: Vec<&'a str>,
-    /// It carries our gate: a review has been here already.
-    pub gated: bool,
+    /// A review of ours may have been here already: it carries our gate, or names its node and can carry none.
+    pub reviewed: bool,
     pub containers: Vec<WrittenContainer<'a>>,
     /// Those of the init containers and native sidecars that have variables.
     pub init_containers: Vec<WrittenContainer<'a>>,
@@ -171,6 +171,7 @@ impl Problem {
 /// Reads the order of a pod. What cannot be understood is an error, even where there is nothing to order.
 pub fn read(pod: &WrittenPod<'_>) -> Result<Reading, Problem> {
     let mut warnings = ignored(pod);
+    no_barriers_of_init_containers(pod)?;
     let written = written_priorities(pod)?;
     let spelling = one_spelling(pod)?;
     let priorities = match pod.ordered.contains(&ORDERED) {
@@ -219,6 +220,15 @@ fn ignored(pod: &WrittenPod<'_>) -> Vec<String> {
         format!("container \"{name}\": the priority of an init container has no effect; they start one after the other")
     });
     unknown.chain(init).collect()
+}
+
+/// An init container comes before every rank, so nobody would write its key.
+fn no_barriers_of_init_containers(pod: &WrittenPod<'_>) -> Result<(), Problem> {
+    let found = pod.init_containers.iter().find_map(|container| Some((container, barrier_of(container)?)));
+    let Some((container, Variable { name, value })) = found else { return Ok(()) };
+    let message =
+        format!("container \"{}\": {name} is {value}; expected none on an init container", container.name);
+    Err(Problem { container: None, message })
 }
 
 /// The priority of each container that has one.
@@ -279,7 +289,7 @@ fn own_barriers(pod: &WrittenPod<'_>, order: &Order) -> Result<(), Problem> {
         let (config_map, expected) = (barrier_name(pod.name), order.spelling.key(*priority));
         let ours = match value {
             Value::ConfigMapKey { config_map: of, key } if *of == config_map && !pod.name.is_empty() => {
-                *key == expected || pod.gated && order.spelling.priority_of_key(key).is_some()
+                *key == expected || pod.reviewed && order.spelling.priority_of_key(key).is_some()
             }
             _ => false,
         };
@@ -408,7 +418,7 @@ mod tests {
             );
         }
         let mut reviewed = with(key("web-barrier", "c_1"));
-        reviewed.gated = true;
+        reviewed.reviewed = true;
         assert_eq!(priorities(&reviewed), Some(vec![0, 1]), "of an earlier review");
         reviewed.name = "";
         assert!(refusal(&reviewed).contains("<pod>-barrier"), "a name that nobody knows yet");

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use rollcall_core::dispatch::explain_pod;
 use rollcall_core::facts::Pod;
 use rollcall_core::index::Index;
-use rollcall_core::line::Line;
+use rollcall_core::line::{Hint, Line};
 use rollcall_core::sequence::explain::explain_sequence;
 use rollcall_core::sequence::reason::Reason;
 use serde_json::Value;
@@ -29,10 +29,23 @@ pub struct Causes<'a> {
     pub now: Timestamp,
 }
 
+/// Which container holds up the others, or what holds up all of them.
+fn why_launching(line: &Line) -> Option<Why> {
+    if !["RankOpen", "BarrierTaken", "LaunchHeld"].contains(&line.code) {
+        return line.below.iter().find_map(why_launching);
+    }
+    let hint = line.hints.iter().find_map(|hint| match hint {
+        Hint::Advice(advice) => Some(advice.clone()),
+        Hint::Command { .. } => None,
+    });
+    Some(Why { code: line.code.into(), sentence: line.text.clone(), hint })
+}
+
 impl Causes<'_> {
     pub fn of_pod(&self, pod: &Pod) -> Why {
         let line = explain_pod(self.index, pod, self.now);
-        self.first(&line, &pod.namespace).unwrap_or_else(|| Why {
+        let why = self.first(&line, &pod.namespace).or_else(|| why_launching(&line));
+        why.unwrap_or_else(|| Why {
             code: "NotClaimed".into(),
             sentence: match pod.gates.first() {
                 Some(gate) => {
