@@ -6,8 +6,7 @@ CARGO=${CARGO:-cargo}
 
 new=$(mktemp)
 trap 'rm -f "$new"' EXIT
-"$CARGO" run --locked -q -p rollcall-api --example generate-crd >"$new"
-install -m 0644 "$new" config/crd/podsequence-crd.yaml
+"$CARGO" run --locked -q -p rollcall-api --example generate-crd config/crd
 "$CARGO" run --locked -q -p rollcall-cli -- reference --dir docs/reference
 # What holds the controller to what is its own is part of every install.
 for file in config/rbac/rbac.yaml config/rbac/rbac-lite.yaml; do

@@ -1,21 +1,27 @@
-//! Prints the CustomResourceDefinition, as `config/crd/podsequence-crd.yaml` has it.
+//! Writes the CustomResourceDefinitions to a folder, as `config/crd` has them.
 
+use rollcall_api::definition::{Custom, FILES};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use serde_saphyr::FoldStr;
 
 const HEADER: &str = "\
-# Generated from crates/api/src/sequence by `make manifests`. Do not edit.
+# Generated from crates/api/src by `make manifests`. Do not edit.
 ";
 
 /// The longest text that stays on the line of its key.
 const WIDTH: usize = 80;
 
-/// The definition as YAML.
-pub fn text() -> String {
-    let crd = serde_json::to_value(rollcall_api::sequence::crd()).expect("a definition is plain data");
+/// Definitions as YAML, one document each.
+pub fn text(customs: &[Custom]) -> String {
+    let documents: Vec<String> = customs.iter().map(|custom| document(*custom)).collect();
+    HEADER.to_owned() + &documents.join("---\n")
+}
+
+fn document(custom: Custom) -> String {
+    let crd = serde_json::to_value(custom.crd()).expect("a definition is plain data");
     let options = serde_saphyr::ser_options! { folded_wrap_chars: 110, compact_list_indent: true };
-    let mut text = HEADER.to_owned();
+    let mut text = String::new();
     serde_saphyr::to_fmt_writer_with_options(&mut text, &Readable(&crd), options).expect("YAML is text");
     // A folded text ends with a line break unless it says otherwise, and the writer has no way to say it.
     text.replace(": >\n", ": >-\n")
@@ -45,6 +51,7 @@ impl Serialize for Readable<'_> {
 }
 
 #[allow(dead_code)] // The drift test includes this file as a module.
-fn main() {
-    print!("{}", text());
+fn main() -> std::io::Result<()> {
+    let folder = std::env::args().nth(1).expect("the folder to write to");
+    FILES.iter().try_for_each(|(file, customs)| std::fs::write(format!("{folder}/{file}"), text(customs)))
 }

@@ -4,78 +4,85 @@
 //! The rules (CEL, `x-kubernetes-validations`) are not interpreted: whoever wrote one wrote the same condition in
 //! Rust beside it, as a [`Rule`], and the test corpus holds the two against each other on a real API server.
 
+use crate::forms::Form;
+use crate::rule::Rule;
 use crate::schema::Schema;
-use serde::Serialize;
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 
 /// What is wrong with a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Problem {
     /// Where it is: `spec.podGroups[1].timeout`.
     pub field: String,
-    /// What is there, as JSON, if it is a scalar.
-    pub value: Option<String>,
-    /// What was expected: `must be …`.
-    pub expected: String,
+    /// What is there; null if nothing is.
+    pub value: Value,
+    pub breach: Breach,
 }
 
-/// A validation rule of a custom resource, in CEL for the API server and in Rust for everybody else.
-#[derive(Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Rule {
-    pub rule: String,
-    /// What the API server says if `message_expression` is absent or cannot be evaluated.
-    pub message: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message_expression: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub field_path: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<&'static str>,
-    /// The same condition on the same value; the error is what the API server would say.
-    #[serde(skip)]
-    pub check: fn(&Value) -> Result<(), String>,
+/// What was expected of a value. Printed: `must be …`.
+#[derive(Clone, Debug)]
+pub enum Breach {
+    Missing,
+    /// As JSON schema calls it; `integer or string` where both are fine.
+    NotOfType(String),
+    /// The words that there are, as JSON.
+    NotOneOf(Vec<String>),
+    TooMany {
+        count: usize,
+        most: f64,
+        of: Counted,
+    },
+    TooFew {
+        count: usize,
+        least: f64,
+        of: Counted,
+    },
+    TooSmall(f64),
+    TooLarge(f64),
+    Twice,
+    NoTime,
+    OtherForm(&'static Form),
+    /// And what it says.
+    Rule(&'static Rule, String),
 }
 
-impl Rule {
-    pub fn new(
-        rule: impl Into<String>,
-        message: impl Into<String>,
-        check: fn(&Value) -> Result<(), String>,
-    ) -> Self {
-        Self {
-            rule: rule.into(),
-            message: message.into(),
-            message_expression: None,
-            field_path: None,
-            reason: None,
-            check,
+/// What a bound counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    Items,
+    Entries,
+    Characters,
+}
+
+impl fmt::Display for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Counted::Items => "items",
+            Counted::Entries => "entries",
+            Counted::Characters => "characters",
+        })
+    }
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Breach::Missing => f.write_str("must be given"),
+            Breach::NotOfType(kind) => write!(f, "must be of type {kind}"),
+            Breach::NotOneOf(words) => write!(f, "must be one of {}", words.join(", ")),
+            Breach::TooMany { count, most, of } => write!(f, "must have at most {most} {of}, not {count}"),
+            Breach::TooFew { count, least, of } => write!(f, "must have at least {least} {of}, not {count}"),
+            Breach::TooSmall(min) => write!(f, "must be at least {min}"),
+            Breach::TooLarge(max) => write!(f, "must be at most {max}"),
+            Breach::Twice => f.write_str("must not be listed twice"),
+            Breach::NoTime => f.write_str("must be a time such as 2026-11-15T23:00:00Z"),
+            Breach::OtherForm(form) => f.write_str(form.expected),
+            Breach::Rule(_, said) => f.write_str(said),
         }
     }
-
-    pub fn expression(self, expression: impl Into<String>) -> Self {
-        Self { message_expression: Some(expression.into()), ..self }
-    }
-
-    /// The field that the rule is about, below the one that it stands on: `.start`.
-    pub fn at(self, field_path: &'static str) -> Self {
-        Self { field_path: Some(field_path), ..self }
-    }
-
-    pub fn reason(self, reason: &'static str) -> Self {
-        Self { reason: Some(reason), ..self }
-    }
-}
-
-/// The forms (`pattern`) and rules of a schema, by their text.
-pub trait Judge {
-    /// Whether `text` has the form `pattern`, and how that form is called; `None` if the pattern is not known.
-    fn pattern(&self, pattern: &str, text: &str) -> Option<Result<(), String>>;
-
-    /// The Rust side of the rule whose CEL text is `rule`.
-    fn rule(&self, rule: &str) -> Option<&Rule>;
 }
 
 /// Drops nulls and fills in defaults, as the API server does before it looks at anything.
@@ -104,10 +111,10 @@ pub fn normalize(schema: &Schema, value: &mut Value) {
     }
 }
 
-/// The first thing that is wrong with `value`, which is at `path`.
-pub fn check(schema: &Schema, value: &Value, path: &str, judge: &dyn Judge) -> Result<(), Problem> {
+/// The first thing that is wrong with `value`, which is at `path` and takes the place of `old`.
+pub fn check(schema: &Schema, value: &Value, old: Option<&Value>, path: &str) -> Result<(), Problem> {
     // Hardly anything is wrong, so only what is wrong gets a path, on the way back.
-    let found = structure(schema, value, judge).and_then(|()| rules(schema, value, judge));
+    let found = structure(schema, value).and_then(|()| rules(schema, value, old));
     found.map_err(|problem| problem.below(path))
 }
 
@@ -135,16 +142,15 @@ pub fn unknown_fields(schema: &Schema, value: &Value, path: &str, found: &mut Ve
     }
 }
 
-fn structure(schema: &Schema, value: &Value, judge: &dyn Judge) -> Result<(), Problem> {
+fn structure(schema: &Schema, value: &Value) -> Result<(), Problem> {
     kind(schema, value)?;
     if let Some(words) = schema.words.as_ref().filter(|words| !words.contains(value)) {
-        let words: Vec<String> = words.iter().map(Value::to_string).collect();
-        return problem(value, format!("must be one of {}", words.join(", ")));
+        return problem(value, Breach::NotOneOf(words.iter().map(Value::to_string).collect()));
     }
     match value {
-        Value::Object(fields) => object(schema, fields, value, judge),
-        Value::Array(items) => array(schema, items, value, judge),
-        Value::String(text) => string(schema, text, value, judge),
+        Value::Object(fields) => object(schema, fields, value),
+        Value::Array(items) => array(schema, items, value),
+        Value::String(text) => string(schema, text, value),
         Value::Number(number) => range(schema, number.as_f64(), value),
         Value::Bool(_) | Value::Null => Ok(()),
     }
@@ -154,7 +160,7 @@ fn kind(schema: &Schema, value: &Value) -> Result<(), Problem> {
     if schema.int_or_string {
         return match value.is_i64() || value.is_u64() || value.is_string() {
             true => Ok(()),
-            false => problem(value, "must be of type integer or string".into()),
+            false => problem(value, Breach::NotOfType("integer or string".into())),
         };
     }
     let Some(kind) = schema.kind.as_deref() else { return Ok(()) };
@@ -166,31 +172,27 @@ fn kind(schema: &Schema, value: &Value) -> Result<(), Problem> {
         "integer" => value.is_i64() || value.is_u64(),
         _ => true,
     };
-    if fits { Ok(()) } else { problem(value, format!("must be of type {kind}")) }
+    if fits { Ok(()) } else { problem(value, Breach::NotOfType(kind.to_owned())) }
 }
 
-fn object(
-    schema: &Schema,
-    fields: &Map<String, Value>,
-    value: &Value,
-    judge: &dyn Judge,
-) -> Result<(), Problem> {
+fn object(schema: &Schema, fields: &Map<String, Value>, value: &Value) -> Result<(), Problem> {
     if let Some(name) = schema.required.iter().find(|name| !fields.contains_key(*name)) {
-        let field = format!(".{name}");
-        return Err(Problem { field, value: None, expected: "must be given".into() });
+        return problem(&Value::Null, Breach::Missing)
+            .map_err(|problem| problem.below(format_args!(".{name}")));
     }
-    count(schema, fields.len(), "entries", value)?;
-    for_each_child(schema, value, |schema, value| structure(schema, value, judge))
+    count(schema, fields.len(), Counted::Entries, value)?;
+    for_each_child(schema, value, None, |schema, value, _| structure(schema, value))
 }
 
-fn array(schema: &Schema, items: &[Value], value: &Value, judge: &dyn Judge) -> Result<(), Problem> {
-    count(schema, items.len(), "items", value)?;
-    for_each_child(schema, value, |schema, value| structure(schema, value, judge))?;
-    if schema.is_set {
+fn array(schema: &Schema, items: &[Value], value: &Value) -> Result<(), Problem> {
+    count(schema, items.len(), Counted::Items, value)?;
+    for_each_child(schema, value, None, |schema, value, _| structure(schema, value))?;
+    if let Some(keys) = &schema.unique_by {
         let mut seen = BTreeSet::new();
         for (index, item) in items.iter().enumerate() {
-            if !seen.insert(item.to_string()) {
-                let twice = problem(item, "must not be listed twice".into());
+            let identity = identity(item, keys);
+            if !seen.insert(identity.to_string()) {
+                let twice = problem(&identity, Breach::Twice);
                 return twice.map_err(|problem| problem.below(format_args!("[{index}]")));
             }
         }
@@ -198,64 +200,72 @@ fn array(schema: &Schema, items: &[Value], value: &Value, judge: &dyn Judge) -> 
     Ok(())
 }
 
-fn string(schema: &Schema, text: &str, value: &Value, judge: &dyn Judge) -> Result<(), Problem> {
-    count(schema, text.chars().count(), "characters", value)?;
-    let Some(pattern) = &schema.pattern else { return Ok(()) };
-    match judge.pattern(pattern, text) {
-        Some(Err(expected)) => problem(value, expected),
-        Some(Ok(())) | None => Ok(()),
+/// What an element of a list may not have in common with another one: these fields, or, without any, all of it.
+fn identity(item: &Value, keys: &[String]) -> Value {
+    match keys {
+        [] => item.clone(),
+        keys => keys.iter().map(|key| (key.clone(), item[key.as_str()].clone())).collect(),
     }
 }
 
-fn count(schema: &Schema, size: usize, of: &str, value: &Value) -> Result<(), Problem> {
-    if let Some(max) = schema.at_most
-        && size as f64 > max
-    {
-        return problem(value, format!("must have at most {max} {of}, not {size}"));
+fn string(schema: &Schema, text: &str, value: &Value) -> Result<(), Problem> {
+    count(schema, text.chars().count(), Counted::Characters, value)?;
+    if schema.is_time && text.parse::<Timestamp>().is_err() {
+        return problem(value, Breach::NoTime);
     }
-    if let Some(min) = schema.at_least
-        && (size as f64) < min
-    {
-        return problem(value, format!("must have at least {min} {of}, not {size}"));
+    match schema.form.filter(|form| !(form.fits)(text)) {
+        Some(form) => problem(value, Breach::OtherForm(form)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
-fn range(schema: &Schema, number: Option<f64>, value: &Value) -> Result<(), Problem> {
-    match (number, schema.minimum, schema.maximum) {
-        (Some(number), Some(min), _) if number < min => problem(value, format!("must be at least {min}")),
-        (Some(number), _, Some(max)) if number > max => problem(value, format!("must be at most {max}")),
+fn count(schema: &Schema, count: usize, of: Counted, value: &Value) -> Result<(), Problem> {
+    match (schema.at_least, schema.at_most) {
+        (_, Some(most)) if count as f64 > most => problem(value, Breach::TooMany { count, most, of }),
+        (Some(least), _) if (count as f64) < least => problem(value, Breach::TooFew { count, least, of }),
         _ => Ok(()),
     }
 }
 
-fn rules(schema: &Schema, value: &Value, judge: &dyn Judge) -> Result<(), Problem> {
-    for rule in schema.rules.iter().filter_map(|text| judge.rule(text)) {
-        if let Err(expected) = (rule.check)(value) {
-            let broken = problem(value, expected);
+fn range(schema: &Schema, number: Option<f64>, value: &Value) -> Result<(), Problem> {
+    match (number, schema.minimum, schema.maximum) {
+        (Some(number), Some(min), _) if number < min => problem(value, Breach::TooSmall(min)),
+        (Some(number), _, Some(max)) if number > max => problem(value, Breach::TooLarge(max)),
+        _ => Ok(()),
+    }
+}
+
+fn rules(schema: &Schema, value: &Value, old: Option<&Value>) -> Result<(), Problem> {
+    for rule in &schema.rules {
+        if let Err(said) = rule.check(value, old) {
+            let broken = problem(value, Breach::Rule(rule, said));
             return broken.map_err(|problem| problem.below(rule.field_path.unwrap_or_default()));
         }
     }
-    for_each_child(schema, value, |schema, value| rules(schema, value, judge))
+    for_each_child(schema, value, old, rules)
 }
 
+/// Visits what is below `value`, each with what was there before. Elements of a list have nothing before them: ours are
+/// replaced as a whole.
 fn for_each_child(
     schema: &Schema,
     value: &Value,
-    mut visit: impl FnMut(&Schema, &Value) -> Result<(), Problem>,
+    old: Option<&Value>,
+    mut visit: impl FnMut(&Schema, &Value, Option<&Value>) -> Result<(), Problem>,
 ) -> Result<(), Problem> {
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
                 if let Some(schema) = schema.field(name) {
-                    visit(schema, value).map_err(|problem| problem.below(format_args!(".{name}")))?;
+                    let old = old.and_then(|old| old.get(name));
+                    visit(schema, value, old).map_err(|problem| problem.below(format_args!(".{name}")))?;
                 }
             }
         }
         Value::Array(items) => {
             let Some(schema) = &schema.items else { return Ok(()) };
             for (index, item) in items.iter().enumerate() {
-                visit(schema, item).map_err(|problem| problem.below(format_args!("[{index}]")))?;
+                visit(schema, item, None).map_err(|problem| problem.below(format_args!("[{index}]")))?;
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
@@ -263,17 +273,6 @@ fn for_each_child(
     Ok(())
 }
 
-fn problem(value: &Value, expected: String) -> Result<(), Problem> {
-    let shown = (!value.is_object() && !value.is_array()).then(|| shorten(value.to_string()));
-    Err(Problem { field: String::new(), value: shown, expected })
-}
-
-/// How much of a value a message quotes: enough to recognise it, and a status has a line for it.
-const QUOTED: usize = 80;
-
-fn shorten(text: String) -> String {
-    match text.char_indices().nth(QUOTED) {
-        Some((end, _)) => format!("{}…\"", &text[..end]),
-        None => text,
-    }
+fn problem(value: &Value, breach: Breach) -> Result<(), Problem> {
+    Err(Problem { field: String::new(), value: value.clone(), breach })
 }

@@ -14,6 +14,21 @@ pub const SEQUENCE_KIND: &str = "PodSequence";
 /// Resource name of `PodSequence`, as it stands in URLs and in RBAC rules.
 pub const SEQUENCE_PLURAL: &str = "podsequences";
 
+/// API group of `Order` and `Ticket`.
+pub const KORDER_GROUP: &str = "core.korder.dev";
+/// Version of `Order` and `Ticket`.
+pub const KORDER_VERSION: &str = "v1alpha1";
+/// `apiVersion` of `Order` and `Ticket`.
+pub const KORDER_API_VERSION: &str = "core.korder.dev/v1alpha1";
+/// Kind of `Order`.
+pub const ORDER_KIND: &str = "Order";
+/// Resource name of `Order`.
+pub const ORDER_PLURAL: &str = "orders";
+/// Kind of `Ticket`.
+pub const TICKET_KIND: &str = "Ticket";
+/// Resource name of `Ticket`.
+pub const TICKET_PLURAL: &str = "tickets";
+
 /// Prefix of our labels, annotations, gates and node keys.
 pub const PREFIX: &str = rollcall_core::sequence::keys::PREFIX;
 

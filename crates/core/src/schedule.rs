@@ -1,7 +1,7 @@
 //! Schedules of five fields, with the meaning that Kubernetes gives them.
 //!
 //! Minute, hour, day of the month, month, day of the week; lists, ranges, steps, names; `@daily` and its kin,
-//! `@every 1h30m`. A day matches if both of its fields do, or one of them where both are restricted. Times that a clock
+//! `@every 1h30m`. Sunday is 0 or 7 (an API server accepts 7 in no CronJob, so none has it). A day matches if both of its fields do, or one of them where both are restricted. Times that a clock
 //! skips in spring do not happen; times that it shows twice in autumn happen twice.
 
 use jiff::civil::Date;
@@ -44,7 +44,10 @@ pub enum Invalid {
 
 struct Bounds {
     first: u32,
+    /// The last one there is: a star ends here.
     last: u32,
+    /// The last one that can be written.
+    written: u32,
     names: &'static [&'static str],
 }
 
@@ -53,12 +56,15 @@ const MONTHS: [&str; 12] =
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
 const BOUNDS: [Bounds; 5] = [
-    Bounds { first: 0, last: 59, names: &[] },
-    Bounds { first: 0, last: 23, names: &[] },
-    Bounds { first: 1, last: 31, names: &[] },
-    Bounds { first: 1, last: 12, names: &MONTHS },
-    Bounds { first: 0, last: 6, names: &WEEKDAYS },
+    Bounds { first: 0, last: 59, written: 59, names: &[] },
+    Bounds { first: 0, last: 23, written: 23, names: &[] },
+    Bounds { first: 1, last: 31, written: 31, names: &[] },
+    Bounds { first: 1, last: 12, written: 12, names: &MONTHS },
+    Bounds { first: 0, last: 6, written: 7, names: &WEEKDAYS },
 ];
+
+/// Sunday, by its other number.
+const SEVENTH: u64 = 1 << 7;
 
 impl Schedule {
     pub fn parse(text: &str) -> Result<Schedule, Invalid> {
@@ -84,7 +90,7 @@ impl Schedule {
             hours: parse_field(hour, hours)?.0,
             months: parse_field(month, months)?.0,
             days,
-            weekdays,
+            weekdays: (weekdays & !SEVENTH) | ((weekdays & SEVENTH) >> 7),
             any_day,
             any_weekday,
         }))
@@ -136,11 +142,11 @@ fn parse_part(part: &str, bounds: &Bounds) -> Result<(u64, bool), Invalid> {
         None => {
             let value = parse_value(range, bounds)?;
             // `5/10` goes on to the end.
-            (value, if step.is_some() { bounds.last } else { value })
+            (value, if step.is_some() { bounds.last.max(value) } else { value })
         }
     };
-    if first < bounds.first || last > bounds.last || first > last {
-        return Err(Invalid::Range(part.to_owned(), bounds.first, bounds.last));
+    if first < bounds.first || last > bounds.written || first > last {
+        return Err(Invalid::Range(part.to_owned(), bounds.first, bounds.written));
     }
     let step = step.unwrap_or(1);
     let bits = (first..=last).step_by(step as usize).fold(0, |bits, value| bits | 1 << value);
@@ -239,6 +245,10 @@ mod tests {
             ("0 0 13 * 5", ["2026-01-02T00:00:00Z", "2026-01-09T00:00:00Z", "2026-01-13T00:00:00Z"]),
             // A star with a step restricts the day; then either field is enough.
             ("0 0 */10 * 5", ["2026-01-02T00:00:00Z", "2026-01-09T00:00:00Z", "2026-01-11T00:00:00Z"]),
+            ("0 0 * * 7", ["2026-01-04T00:00:00Z", "2026-01-11T00:00:00Z", "2026-01-18T00:00:00Z"]),
+            ("0 0 * * 5-7", ["2026-01-02T00:00:00Z", "2026-01-03T00:00:00Z", "2026-01-04T00:00:00Z"]),
+            // To the end of the week, which is Saturday.
+            ("0 0 * * 5/2", ["2026-01-02T00:00:00Z", "2026-01-09T00:00:00Z", "2026-01-16T00:00:00Z"]),
             ("@weekly", ["2026-01-04T00:00:00Z", "2026-01-11T00:00:00Z", "2026-01-18T00:00:00Z"]),
             ("@every 1h30m", ["2026-01-01T01:30:00Z", "2026-01-01T03:00:00Z", "2026-01-01T04:30:00Z"]),
         ] {
@@ -279,7 +289,7 @@ mod tests {
             "a * * * *",
             "5-1 * * * *",
             "*/0 * * * *",
-            "* * * * 7",
+            "* * * * 8",
             "@never",
         ] {
             assert!(Schedule::parse(text).is_err(), "{text:?}");

@@ -1,18 +1,14 @@
 //! `PodSequence` objects → facts of the core.
 
 use super::{
-    DeletionPolicy, Enforcement, GroupMembers, GroupState, InvalidSpec, LabelSelector, MinReady, NodeGuard,
-    NodeReady, OnTimeout, Phase, PodGroup, PodSequenceSpec, PodSequenceStatus, Scope, SelectorOperator,
-    Start, Until, parse_spec,
+    DeletionPolicy, Enforcement, GroupMembers, GroupState, MinReady, NodeGuard, NodeReady, OnTimeout, Phase,
+    PodGroup, PodSequenceSpec, PodSequenceStatus, Scope, Start, Until, parse_spec,
 };
-use crate::{names, time::MilliTime, watch::Meta};
-use rollcall_core::{
-    selector::{Operator, Requirement, Selector},
-    sequence::{
-        Sequence,
-        spec::{self as core, GroupId, Invalid, Members, Recorded, RecordedGroup},
-        status,
-    },
+use crate::{names, selector::selector_facts, time::MilliTime, validate::InvalidSpec, watch::Meta};
+use rollcall_core::sequence::{
+    Sequence,
+    spec::{self as core, GroupId, Invalid, Members, Recorded, RecordedGroup},
+    status,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -218,26 +214,6 @@ fn group_id(group: &PodGroup, members: &Members, earlier: &[core::Group]) -> Gro
             if again == 0 { id } else { id.again(again + 1) }
         }
     }
-}
-
-/// A selector of Kubernetes as the core understands it.
-pub fn selector_facts(selector: &LabelSelector) -> Selector {
-    let LabelSelector { match_labels, match_expressions } = selector;
-    let pairs = match_labels.iter().map(|(key, value)| Requirement {
-        key: key.as_str().into(),
-        operator: Operator::In(vec![value.as_str().into()]),
-    });
-    let expressions = match_expressions.iter().map(|requirement| {
-        let values = requirement.values.iter().map(|value| value.as_str().into()).collect();
-        let operator = match requirement.operator {
-            SelectorOperator::In => Operator::In(values),
-            SelectorOperator::NotIn => Operator::NotIn(values),
-            SelectorOperator::Exists => Operator::Exists,
-            SelectorOperator::DoesNotExist => Operator::DoesNotExist,
-        };
-        Requirement { key: requirement.key.as_str().into(), operator }
-    });
-    Selector { requirements: pairs.chain(expressions).collect() }
 }
 
 /// What a status has recorded.

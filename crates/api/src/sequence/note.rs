@@ -2,7 +2,7 @@
 //! in the controller's own namespace; it takes the place of a finalizer, which would keep objects from being deleted
 //! once the controller is uninstalled.
 
-use super::{LabelSelector, facts::selector_facts};
+use crate::selector::{LabelSelector, selector_facts};
 use crate::{names, watch::Meta};
 use rollcall_core::{
     Uid,
@@ -153,7 +153,7 @@ pub fn config_map(note: &Note, namespace: &str) -> Option<Value> {
 }
 
 fn label_selector(selector: &Selector) -> LabelSelector {
-    use super::{Requirement, SelectorOperator};
+    use crate::selector::{Requirement, SelectorOperator};
     let expressions = selector.requirements.iter().map(|requirement| {
         let owned = |values: &[Arc<str>]| values.iter().map(|value| value.to_string()).collect();
         let (operator, values) = match &requirement.operator {

@@ -5,10 +5,10 @@
 //! (`distinct`, `sort`, `slice`) do not.
 
 use super::limits;
-use super::validate::is_qualified_name;
-use crate::check::Rule;
-use crate::duration::{self, GoDuration, ParseError};
+use crate::duration::{self, GoDuration};
 use crate::names;
+use crate::rule::{Rule, ensure, has, list};
+use crate::shared_rules::{self, parse_duration};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -17,27 +17,13 @@ const SHOWN: usize = 10;
 
 /// What `minReady` must be.
 pub const MIN_READY_MESSAGE: &str = "must be a number from 0 to 1000000 or a percentage from 0% to 100%";
-const QUALIFIED_NAME_MESSAGE: &str = "must be a name such as example.com/name: letters, digits, '-', '_' and '.', at \
-    most 63 characters, after an optional DNS name and a slash";
 
-/// Every rule, for looking one up by its text.
+/// Every rule of its own.
 pub fn all() -> Vec<Rule> {
-    let rules = [
-        spec(),
-        groups(),
-        group(),
-        gate(),
-        min_ready(),
-        wait_duration(),
-        timeout(),
-        label_keys(),
-        label_key(),
-        selector(),
-        requirement(),
-        workload_ref(),
-        node_ready(),
-    ];
-    rules.into_iter().flatten().collect()
+    [spec(), groups(), group(), gate(), min_ready(), timeout(), workload_ref(), node_ready()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// On `spec`.
@@ -227,37 +213,19 @@ fn expected_is_the_number_of_names(group: &Value) -> Result<(), String> {
 
 /// On `spec.schedulingGateName`.
 pub fn gate() -> Vec<Rule> {
-    vec![
-        Rule::new(qualified("self"), QUALIFIED_NAME_MESSAGE, text_is_qualified),
-        Rule::new(
-            format!("!(self in ['{}', '{}'])", names::LAUNCH_GATE, names::TICKET_GATE),
-            "is a gate that Rollcall removes for another reason; choose a name of your own",
-            gate_is_not_another_of_ours,
-        ),
-    ]
+    let mut rules = shared_rules::qualified_name();
+    rules.push(Rule::new(
+        format!("!(self in ['{}', '{}'])", names::LAUNCH_GATE, names::TICKET_GATE),
+        "is a gate that Rollcall removes for another reason; choose a name of your own",
+        gate_is_not_another_of_ours,
+    ));
+    rules
 }
 
 fn gate_is_not_another_of_ours(gate: &Value) -> Result<(), String> {
     ensure(*gate != names::LAUNCH_GATE && *gate != names::TICKET_GATE, || {
         "is a gate that Rollcall removes for another reason; choose a name of your own".into()
     })
-}
-
-/// The pattern does not limit what is before the slash.
-fn qualified(name: &str) -> String {
-    format!(
-        "{name}.matches(r'{}') && {name}.indexOf('/') <= {}",
-        limits::QUALIFIED_NAME_PATTERN,
-        limits::SUBDOMAIN
-    )
-}
-
-fn fits_qualified(text: &str) -> bool {
-    is_qualified_name(text) && text.find('/').is_none_or(|at| at <= limits::SUBDOMAIN)
-}
-
-fn text_is_qualified(value: &Value) -> Result<(), String> {
-    ensure(value.as_str().is_some_and(fits_qualified), || QUALIFIED_NAME_MESSAGE.into())
 }
 
 /// On `minReady`.
@@ -276,29 +244,10 @@ pub fn min_ready() -> Vec<Rule> {
     )]
 }
 
-/// On `waitDuration`.
-pub fn wait_duration() -> Vec<Rule> {
-    let form = format!("self.matches(r'{}')", duration::PATTERN);
-    vec![
-        Rule::new(form.clone(), ParseError::Syntax.to_string(), |value| match parse_duration(value) {
-            Err(ParseError::Syntax) => Err(ParseError::Syntax.to_string()),
-            Err(ParseError::TooLong) | Ok(_) => Ok(()),
-        }),
-        Rule::new(
-            format!("!({form}) || duration(self) <= duration('8760h')"),
-            ParseError::TooLong.to_string(),
-            |value| match parse_duration(value) {
-                Err(ParseError::TooLong) => Err(ParseError::TooLong.to_string()),
-                Err(ParseError::Syntax) | Ok(_) => Ok(()),
-            },
-        ),
-    ]
-}
-
 /// On `timeout`.
 pub fn timeout() -> Vec<Rule> {
     let message = "must be longer than 0s; leave timeout out to wait without limit";
-    let mut rules = wait_duration();
+    let mut rules = shared_rules::duration();
     rules.push(Rule::new(
         format!("!self.matches(r'{}') || duration(self) > duration('0s')", duration::PATTERN),
         message,
@@ -310,93 +259,6 @@ pub fn timeout() -> Vec<Rule> {
         },
     ));
     rules
-}
-
-fn parse_duration(value: &Value) -> Result<GoDuration, ParseError> {
-    value.as_str().ok_or(ParseError::Syntax)?.parse()
-}
-
-/// On a map of labels.
-pub fn label_keys() -> Vec<Rule> {
-    let good = qualified("k");
-    vec![
-        Rule::new(
-            format!("self.all(k, {good})"),
-            format!("the key of a label {QUALIFIED_NAME_MESSAGE}"),
-            |labels| {
-                let mut keys = labels.as_object().into_iter().flat_map(|labels| labels.keys());
-                match keys.find(|key| !fits_qualified(key)) {
-                    Some(key) => Err(format!("the key \"{key}\" {QUALIFIED_NAME_MESSAGE}")),
-                    None => Ok(()),
-                }
-            },
-        )
-        .expression(format!(
-            "'the key \"' + self.filter(k, !({good}))[0] + '\" {}'",
-            QUALIFIED_NAME_MESSAGE.replace('\'', "\\'")
-        )),
-    ]
-}
-
-/// On the key of an expression. Only what its pattern does not say: with the pattern in it, the rule would cost twelve
-/// times what is allowed.
-pub fn label_key() -> Vec<Rule> {
-    vec![Rule::new(
-        format!("self.indexOf('/') <= {}", limits::SUBDOMAIN),
-        format!("must have at most {} characters before the slash", limits::SUBDOMAIN),
-        |key| {
-            let before = key.as_str().and_then(|key| key.find('/')).unwrap_or_default();
-            ensure(before <= limits::SUBDOMAIN, || {
-                format!("must have at most {} characters before the slash", limits::SUBDOMAIN)
-            })
-        },
-    )]
-}
-
-/// On `podSelector`.
-pub fn selector() -> Vec<Rule> {
-    let message = "must not be empty: it would take every pod of the namespace";
-    vec![Rule::new(
-        "(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && \
-         size(self.matchExpressions) > 0)",
-        message,
-        |selector| {
-            let labels = selector["matchLabels"].as_object().is_some_and(|labels| !labels.is_empty());
-            ensure(labels || !list(selector, "matchExpressions").is_empty(), || {
-                "must not be empty: it would take every pod of the namespace".into()
-            })
-        },
-    )]
-}
-
-/// On each of `matchExpressions`.
-pub fn requirement() -> Vec<Rule> {
-    vec![
-        Rule::new(
-            "!(self.operator in ['In', 'NotIn']) || (has(self.values) && size(self.values) > 0)",
-            "In and NotIn need at least one value",
-            |requirement| {
-                let needs = requirement["operator"] == "In" || requirement["operator"] == "NotIn";
-                ensure(!needs || !list(requirement, "values").is_empty(), || {
-                    "In and NotIn need at least one value".into()
-                })
-            },
-        )
-        .at(".values")
-        .reason("FieldValueRequired"),
-        Rule::new(
-            "!(self.operator in ['Exists', 'DoesNotExist']) || !has(self.values) || size(self.values) == 0",
-            "Exists and DoesNotExist take no values",
-            |requirement| {
-                let bare = requirement["operator"] == "Exists" || requirement["operator"] == "DoesNotExist";
-                ensure(!bare || list(requirement, "values").is_empty(), || {
-                    "Exists and DoesNotExist take no values".into()
-                })
-            },
-        )
-        .at(".values")
-        .reason("FieldValueForbidden"),
-    ]
 }
 
 /// On `workloadRef`.
@@ -434,16 +296,4 @@ pub fn node_ready() -> Vec<Rule> {
             ensure(given == 1, || "exactly one of csiDriver, allocatable and condition must be given".into())
         },
     )]
-}
-
-fn has(object: &Value, field: &str) -> bool {
-    object.get(field).is_some()
-}
-
-fn list<'a>(object: &'a Value, field: &str) -> &'a [Value] {
-    object[field].as_array().map_or(&[], Vec::as_slice)
-}
-
-fn ensure(holds: bool, message: impl FnOnce() -> String) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(message()) }
 }

@@ -5,10 +5,10 @@ use super::rules;
 use super::words::{
     DeletionPolicy, Enforcement, NodeGuard, OnTimeout, Scope, Start, Until, WorkloadApiVersion, WorkloadKind,
 };
-use super::{LabelSelector, MinReady, PodSequenceStatus};
-use crate::crd::map_of;
+use super::{MinReady, PodSequenceStatus};
 use crate::duration::GoDuration;
-use crate::names;
+use crate::selector::{self, LabelSelector};
+use crate::{forms, names, shared_rules};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -71,14 +71,14 @@ pub struct PodSequenceSpec {
     /// podsequence.example.com/allow-from with the sequence's namespace (or several, separated by commas, or *);
     /// otherwise nothing is touched and the condition Stalled has the reason NotPermitted.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = limits::LABEL), regex(pattern = limits::DNS_LABEL_PATTERN))]
+    #[schemars(length(max = forms::LABEL), regex(pattern = forms::DNS_LABEL_PATTERN))]
     pub namespace: Option<String>,
 
     /// The scheduling gate that holds the pods, as it stands in their spec.schedulingGates. Only this gate is ever
     /// removed; all others stay.
     #[serde(default = "default_gate")]
     #[schemars(
-        length(max = limits::QUALIFIED_NAME),
+        length(max = forms::QUALIFIED_NAME),
         extend("x-kubernetes-validations" = rules::gate())
     )]
     pub scheduling_gate_name: String,
@@ -135,7 +135,7 @@ pub struct PodGroup {
     /// most 100 characters, no control characters and no marks of writing direction. A group without a name is shown as
     /// "Group N", counted from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = limits::GROUP_NAME), regex(pattern = limits::GROUP_NAME_PATTERN))]
+    #[schemars(length(max = limits::GROUP_NAME), regex(pattern = forms::TITLE_PATTERN))]
     pub name: Option<String>,
 
     /// The names of the pods. All of them must exist and arrive before the group is complete, unless minReady asks
@@ -143,7 +143,7 @@ pub struct PodGroup {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = limits::PODS),
-        inner(length(max = limits::SUBDOMAIN), regex(pattern = limits::SUBDOMAIN_PATTERN)),
+        inner(length(max = forms::SUBDOMAIN), regex(pattern = forms::SUBDOMAIN_PATTERN)),
         extend("x-kubernetes-list-type" = "set")
     )]
     pub pods: Vec<String>,
@@ -151,6 +151,7 @@ pub struct PodGroup {
     /// The labels of the pods. A selector that matches no pod yet is not complete. An empty selector is refused,
     /// because it would take every pod of the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-validations" = shared_rules::selector()))]
     pub pod_selector: Option<LabelSelector>,
 
     /// The workload whose pods they are, at any depth: those of the ReplicaSets of a Deployment, those of the latest run of a
@@ -185,7 +186,7 @@ pub struct PodGroup {
     /// How long to wait after the group is complete before the next one opens, as a duration such as 90s, 5m or
     /// 1h30m. 0s if it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-kubernetes-validations" = rules::wait_duration()))]
+    #[schemars(extend("x-kubernetes-validations" = shared_rules::duration()))]
     pub wait_duration: Option<GoDuration>,
 
     /// How long the group may take, from the moment it opens, as a duration such as 90s, 5m or 1h30m. Without limit
@@ -201,7 +202,7 @@ pub struct PodGroup {
 
     /// With scope Node: the labels of the nodes that take part for this group. All nodes if it is left out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(schema_with = "node_selector")]
+    #[schemars(schema_with = "selector::labels")]
     pub node_selector: BTreeMap<String, String>,
 
     /// With scope Node: what a node must show, besides the pods of this group, before the group is complete there.
@@ -229,10 +230,6 @@ pub struct PodGroup {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = limits::COUNT))]
     pub max_concurrent_starts: Option<u32>,
-}
-
-fn node_selector(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    map_of(limits::SELECTOR_TERMS, super::selector::label_value(), rules::label_keys())
 }
 
 /// Who the members of a group are.
@@ -272,7 +269,7 @@ pub struct WorkloadRef {
     pub kind: WorkloadKind,
 
     /// The name of the workload.
-    #[schemars(length(max = limits::SUBDOMAIN), regex(pattern = limits::SUBDOMAIN_PATTERN))]
+    #[schemars(length(max = forms::SUBDOMAIN), regex(pattern = forms::SUBDOMAIN_PATTERN))]
     pub name: String,
 }
 
@@ -283,16 +280,16 @@ pub struct WorkloadRef {
 pub struct NodeReady {
     /// The name of a CSI driver that must be registered on the node (in its CSINode).
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = limits::LABEL), regex(pattern = limits::SUBDOMAIN_PATTERN))]
+    #[schemars(length(max = forms::LABEL), regex(pattern = forms::SUBDOMAIN_PATTERN))]
     pub csi_driver: Option<String>,
 
     /// The name of a resource that the node must offer more than none of, such as nvidia.com/gpu.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = limits::QUALIFIED_NAME), regex(pattern = limits::QUALIFIED_NAME_PATTERN))]
+    #[schemars(length(max = forms::QUALIFIED_NAME), regex(pattern = forms::QUALIFIED_NAME_PATTERN))]
     pub allocatable: Option<String>,
 
     /// The type of a node condition that must be True.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = limits::QUALIFIED_NAME), regex(pattern = limits::QUALIFIED_NAME_PATTERN))]
+    #[schemars(length(max = forms::QUALIFIED_NAME), regex(pattern = forms::QUALIFIED_NAME_PATTERN))]
     pub condition: Option<String>,
 }

@@ -1,30 +1,10 @@
 //! The fields that take one of a few words.
 
+use crate::words::words;
 use rollcall_core::facts::OwnerKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-
-/// An enum whose variants are written in YAML exactly as they are called here.
-macro_rules! words {
-    ($(#[$on_type:meta])* $name:ident { $($(#[$on_word:meta])* $word:ident),+ $(,)? }) => {
-        $(#[$on_type])*
-        #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name { $($(#[$on_word])* $word),+ }
-
-        impl $name {
-            pub fn as_str(self) -> &'static str {
-                match self { $($name::$word => stringify!($word)),+ }
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(self.as_str())
-            }
-        }
-    };
-}
 
 words! {
     /// Whether the groups follow each other in the cluster or on each node by itself.
