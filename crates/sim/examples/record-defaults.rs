@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/defaults");
 const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/samples");
-const CRD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/crd/podsequence-crd.yaml");
+const CRDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/crd");
 /// As it stands in a message, which is quoted once more.
 const UID_LABEL: &str = r#"controller-uid\":\""#;
 const UID_LENGTH: usize = 36;
@@ -23,7 +23,7 @@ const VOLUME: &str = "kube-api-access-";
 #[tokio::main]
 async fn main() -> Result<()> {
     let cluster = Cluster::start(Options { nodes: 0, ..Options::default() }).await?;
-    cluster.kubectl_ok(&["apply", "-f", CRD])?;
+    cluster.kubectl_ok(&["apply", "-f", CRDS])?;
     cluster.kubectl_ok(&["wait", "--for=condition=Established", "crd", "--all"])?;
     cluster.kubectl_ok(&["apply", "-f", &format!("{CASES}/surroundings.yaml")])?;
     for namespace in ["default", "kube-system"] {

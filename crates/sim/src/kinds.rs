@@ -1,5 +1,6 @@
 //! The kinds that the embedded cluster serves, and where.
 
+use rollcall_api::definition::Custom;
 use rollcall_api::names;
 
 /// A kind of object. The order is the order of start: what others need comes first.
@@ -17,6 +18,8 @@ pub enum Kind {
     PersistentVolumeClaim,
     PodDisruptionBudget,
     PodSequence,
+    Order,
+    Ticket,
     Deployment,
     StatefulSet,
     DaemonSet,
@@ -57,9 +60,10 @@ const fn info(
 const CORE: (&str, &str) = ("", "v1");
 const APPS: (&str, &str) = ("apps", "v1");
 const BATCH: (&str, &str) = ("batch", "v1");
+const KORDER: (&str, &str) = (names::KORDER_GROUP, names::KORDER_VERSION);
 
 // kind, group and version, names, [namespaced, status, generation]
-static INFOS: [Info; 22] = [
+static INFOS: [Info; 24] = [
     info(Kind::Namespace, CORE, ("Namespace", "namespaces"), [false, true, false]),
     info(Kind::Node, CORE, ("Node", "nodes"), [false, true, false]),
     info(Kind::CsiNode, ("storage.k8s.io", "v1"), ("CSINode", "csinodes"), [false, false, false]),
@@ -92,6 +96,8 @@ static INFOS: [Info; 22] = [
         (names::SEQUENCE_KIND, names::SEQUENCE_PLURAL),
         [true, true, true],
     ),
+    info(Kind::Order, KORDER, (names::ORDER_KIND, names::ORDER_PLURAL), [true, true, true]),
+    info(Kind::Ticket, KORDER, (names::TICKET_KIND, names::TICKET_PLURAL), [true, true, true]),
     info(Kind::Deployment, APPS, ("Deployment", "deployments"), [true, true, true]),
     info(Kind::StatefulSet, APPS, ("StatefulSet", "statefulsets"), [true, true, true]),
     info(Kind::DaemonSet, APPS, ("DaemonSet", "daemonsets"), [true, true, true]),
@@ -111,6 +117,16 @@ impl Kind {
 
     pub fn info(self) -> &'static Info {
         &INFOS[self as usize]
+    }
+
+    /// Its definition, if it is a custom resource. All others are built in.
+    pub fn custom(self) -> Option<Custom> {
+        match self {
+            Kind::PodSequence => Some(Custom::PodSequence),
+            Kind::Order => Some(Custom::Order),
+            Kind::Ticket => Some(Custom::Ticket),
+            _ => None,
+        }
     }
 
     /// The kind served at a place such as `apps`, `v1`, `deployments`.
@@ -151,6 +167,21 @@ mod tests {
     fn the_table_is_in_the_order_of_the_kinds() {
         for (at, info) in INFOS.iter().enumerate() {
             assert_eq!(info.kind as usize, at, "{}", info.name);
+        }
+    }
+
+    /// The API server serves them as their definitions say.
+    #[test]
+    fn custom_resources_are_served_as_they_are_defined() {
+        for custom in Custom::ALL {
+            let mut kinds = Kind::all().filter(|kind| kind.custom() == Some(*custom));
+            let info = kinds.next().expect("every one is served").info();
+            let (spec, version) = (custom.crd().spec, &custom.crd().spec.versions[0]);
+            assert_eq!((info.name, info.plural), (custom.kind(), spec.names.plural.as_str()));
+            assert_eq!((info.group, info.version), (spec.group.as_str(), version.name.as_str()));
+            assert_eq!(info.namespaced, spec.scope == "Namespaced");
+            let status = version.subresources.as_ref().is_some_and(|parts| parts.status.is_some());
+            assert_eq!((info.status, info.generation), (status, true));
         }
     }
 

@@ -51,8 +51,8 @@ pub fn update(
     let trusted = written_often && cluster.store.author == Author::Cluster;
     if !trusted {
         // Of a custom resource only the status is written; the rest is carried over below.
-        match (kind, part) {
-            (Kind::PodSequence, Part::Status) => defaults::fill_sequence_part(&mut new, "status"),
+        match (kind.custom(), part) {
+            (Some(custom), Part::Status) => defaults::fill_custom_part(custom, &mut new, "status"),
             _ => defaults::fill(kind, &mut new),
         }
         if kind == Kind::Pod && part == Part::Main {
@@ -118,7 +118,8 @@ fn check_sent(key: &Key, old: &Value, new: &Value) -> Result<(), Refusal> {
     let text =
         |object: &Value, field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
     let info = key.kind.info();
-    let conditional = matches!(key.kind, Kind::Lease | Kind::PodDisruptionBudget | Kind::PodSequence);
+    let conditional =
+        matches!(key.kind, Kind::Lease | Kind::PodDisruptionBudget) || key.kind.custom().is_some();
     if conditional && text(new, "resourceVersion").is_empty() {
         let words = "must be specified for an update";
         let wrong = Wrong::invalid("metadata.resourceVersion", &0.into(), words);

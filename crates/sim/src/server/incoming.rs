@@ -13,7 +13,7 @@ use serde_json::Value;
 pub fn object(kind: Kind, namespace: &str, query: &Query, body: &[u8]) -> Result<Value, Refusal> {
     let object = parse(body).map_err(|refusal| unrecognized(kind, &refusal.message, body))?;
     // Of a kind of the server's own it is known what is meant.
-    if kind == Kind::PodSequence && object["kind"].as_str().is_none_or(str::is_empty) {
+    if kind.custom().is_some() && object["kind"].as_str().is_none_or(str::is_empty) {
         let why = format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(body));
         return Err(unrecognized(kind, &why, body));
     }

@@ -263,13 +263,13 @@ fn no_such_verb() -> Refusal {
     Refusal { code: 405, reason: "MethodNotAllowed", message, details: json!({}) }
 }
 
-/// How a patch is meant; the lists of our own kind have no keys by which they could be merged.
+/// How a patch is meant; the lists of custom resources have no keys by which they could be merged.
 fn style(kind: Kind, content_type: &str) -> Result<Style, Refusal> {
     let unsupported = |message: &str, details: Value| {
         Err(Refusal { code: 415, reason: "UnsupportedMediaType", message: message.into(), details })
     };
     match Style::of(content_type) {
-        Some(Style::Strategic) if kind == Kind::PodSequence => {
+        Some(Style::Strategic) if kind.custom().is_some() => {
             let message = "the body of the request was in an unknown format - accepted media types include: \
                            application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
             unsupported(message, Value::Null)

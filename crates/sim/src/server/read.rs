@@ -46,7 +46,7 @@ pub fn list(cluster: &Cluster, route: &Route, query: &Query) -> Result<Bytes, Re
     let left = matching.count();
     let mut metadata = json!({ "resourceVersion": version.to_string() });
     // Of custom resources it is said even that there is no more.
-    if route.kind == Kind::PodSequence {
+    if route.kind.custom().is_some() {
         metadata["continue"] = "".into();
     }
     if let (Some((last, _)), 1..) = (page.last(), left) {
@@ -115,7 +115,7 @@ fn push_item(text: &mut Vec<u8>, kind: Kind, object: &Stored) {
     let info = kind.info();
     let head = format!("{{\"apiVersion\":\"{}\",\"kind\":\"{}\",", info.api_version(), info.name);
     match object.json().strip_prefix(head.as_bytes()) {
-        _ if kind == Kind::PodSequence => text.extend_from_slice(object.json()),
+        _ if kind.custom().is_some() => text.extend_from_slice(object.json()),
         Some(rest) => {
             text.push(b'{');
             text.extend_from_slice(rest);

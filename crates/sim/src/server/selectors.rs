@@ -85,7 +85,7 @@ fn selectable(kind: Kind) -> Option<&'static [&'static str]> {
         Kind::Event => {
             &["regarding.kind", "regarding.namespace", "regarding.name", "regarding.uid", "reason", "type"]
         }
-        Kind::PodSequence => &[],
+        _ if kind.custom().is_some() => &[],
         _ => return None,
     })
 }

@@ -16,16 +16,16 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-const CRD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/crd/podsequence-crd.yaml");
+const CRDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/crd");
 
 /// When the embedded clusters begin: half a minute before a full one, so that what is scheduled comes soon.
 const BEGINNING: i64 = 1_767_225_630;
 
-/// A real Kubernetes with one node, `node-0`, on which everything fits, and our own kind.
+/// A real Kubernetes with one node, `node-0`, on which everything fits, and our own kinds.
 pub async fn real() -> Result<Cluster> {
     let cluster =
         Cluster::start(Options { nodes: 1, capacity: Capacity::huge(), ..Options::default() }).await?;
-    cluster.kubectl_ok(&["apply", "-f", CRD])?;
+    cluster.kubectl_ok(&["apply", "-f", CRDS])?;
     cluster.kubectl_ok(&["wait", "--for=condition=Established", "crd", "--all"])?;
     cluster.kubectl_ok(&["create", "namespace", OWN_NAMESPACE])?;
     Ok(cluster)

@@ -35,7 +35,7 @@ pub fn initial_status(kind: Kind, object: &mut Value) {
         | Kind::ResourceQuota
         | Kind::PodDisruptionBudget => object["status"] = json!({}),
         // A custom resource has no status until somebody writes one.
-        Kind::PodSequence => {
+        Kind::PodSequence | Kind::Order | Kind::Ticket => {
             if let Some(fields) = object.as_object_mut() {
                 fields.remove("status");
             }

@@ -5,7 +5,6 @@ use super::shape::{Field, Type, fields_of};
 use crate::kinds::Kind;
 use crate::server::refusal::Refusal;
 use rollcall_api::check;
-use rollcall_api::sequence::schema;
 use serde_json::Value;
 use std::fmt::{self, Display, Formatter};
 
@@ -13,10 +12,10 @@ use std::fmt::{self, Display, Formatter};
 ///
 /// The names of Go types are those of their shape: `string` where the API server says `v1.RestartPolicy`.
 pub fn undecodable(kind: Kind, object: &Value) -> Option<Refusal> {
-    let why = match kind {
+    let why = match kind.custom() {
         // The rest of a custom resource is checked by its schema.
-        Kind::PodSequence => object.get("metadata").and_then(|metadata| whole("ObjectMeta", metadata)),
-        kind => whole(kind.info().name, object).or_else(|| no_base64(kind, object)),
+        Some(_) => object.get("metadata").and_then(|metadata| whole("ObjectMeta", metadata)),
+        None => whole(kind.info().name, object).or_else(|| no_base64(kind, object)),
     };
     Some(unhandled(kind, &why?))
 }
@@ -40,14 +39,14 @@ fn no_base64(kind: Kind, object: &Value) -> Option<String> {
 /// The refusal of a request with `fieldValidation=Strict`, if the object has fields that there are not.
 pub fn unknown_fields(kind: Kind, object: &Value) -> Option<Refusal> {
     let mut unknown = Vec::new();
-    match kind {
-        Kind::PodSequence => {
+    match kind.custom() {
+        Some(custom) => {
             for part in ["spec", "status"] {
-                let schema = schema().property(part).into_iter();
+                let schema = custom.schema().property(part).into_iter();
                 schema.for_each(|schema| check::unknown_fields(schema, &object[part], part, &mut unknown));
             }
         }
-        kind => unknown_in(fields_of(kind.info().name), object, "", &mut unknown),
+        None => unknown_in(fields_of(kind.info().name), object, "", &mut unknown),
     }
     let list: Vec<String> = unknown.iter().map(|field| format!("unknown field {field:?}")).collect();
     (!list.is_empty()).then(|| unhandled(kind, &format!("strict decoding error: {}", list.join(", "))))

@@ -17,18 +17,18 @@ mod admit;
 mod batch;
 mod core;
 mod create;
+mod custom;
 mod decode;
 mod pod;
 pub mod quantity;
-mod sequence;
 mod shape;
 mod update;
 mod workloads;
 
 pub use admit::{PodAdmissionContext, admit, admit_class, admit_pod, admit_pod_update};
 pub use create::initial_status;
+pub use custom::fill_part as fill_custom_part;
 pub use decode::{undecodable, unknown_fields};
-pub use sequence::fill_part as fill_sequence_part;
 pub use update::carry_over;
 
 use crate::kinds::Kind;
@@ -47,7 +47,9 @@ pub fn fill(kind: Kind, object: &mut Value) {
         Kind::ReplicaSet => workloads::fill_replica_set(spec),
         Kind::Job => batch::fill_job(object),
         Kind::CronJob => batch::fill_cron_job(spec),
-        Kind::PodSequence => sequence::fill(object),
+        Kind::PodSequence | Kind::Order | Kind::Ticket => {
+            kind.custom().into_iter().for_each(|custom| custom::fill(custom, object));
+        }
         Kind::Namespace => core::fill_namespace(object),
         Kind::Node => core::fill_node(object),
         Kind::Secret => core::fill_secret(object),

@@ -53,7 +53,7 @@ fn carry_over_all_but_status(kind: Kind, old: &Value, new: &mut Value) {
     keep(old, new, "spec");
     match kind {
         // Of a custom resource only the status is written.
-        Kind::PodSequence => keep(old, new, "metadata"),
+        _ if kind.custom().is_some() => keep(old, new, "metadata"),
         Kind::Deployment => keep(&old["metadata"], &mut new["metadata"], "labels"),
         Kind::Pod => {
             keep(&old["metadata"], &mut new["metadata"], "ownerReferences");

@@ -119,7 +119,7 @@ fn finalizers(kind: Kind, metadata: &Value, found: &mut Vec<Wrong>) {
 
 /// Built-in kinds want a domain in every finalizer that is not one of Kubernetes' own.
 fn qualified_finalizers(kind: Kind, metadata: &Value, found: &mut Vec<Wrong>) {
-    if kind == Kind::PodSequence {
+    if kind.custom().is_some() {
         return;
     }
     for (at, name) in items(metadata, "finalizers").filter_map(Value::as_str).enumerate() {

@@ -11,6 +11,7 @@ mod batch;
 mod container_fields;
 mod containers;
 mod cron;
+mod custom;
 mod metadata;
 mod names;
 mod others;
@@ -18,7 +19,6 @@ mod pod;
 mod pod_update;
 mod scheduling;
 mod selector;
-mod sequence;
 mod status;
 mod volumes;
 mod workloads;
@@ -45,8 +45,10 @@ pub fn created(kind: Kind, object: &Value) -> Vec<Wrong> {
         Kind::DaemonSet => workloads::daemon_set(&object["spec"], &mut found),
         Kind::Job => batch::job(object, &mut found),
         Kind::CronJob => batch::cron_job_created(object, &mut found),
-        Kind::PodSequence => sequence::check(object, &mut found),
-        _ => others::created(kind, object, &mut found),
+        _ => match kind.custom() {
+            Some(custom) => custom::check(custom, None, object, &mut found),
+            None => others::created(kind, object, &mut found),
+        },
     }
     once_each(found)
 }
@@ -84,8 +86,10 @@ pub fn updated(kind: Kind, old: &Value, new: &Value, subresource: &str) -> Vec<W
         }
         Kind::Job => batch::job_updated(old, new, &mut found),
         Kind::CronJob => batch::cron_job(after, &mut found),
-        Kind::PodSequence => sequence::check(new, &mut found),
-        _ => others::updated(kind, old, new, &mut found),
+        _ => match kind.custom() {
+            Some(custom) => custom::check(custom, Some(old), new, &mut found),
+            None => others::updated(kind, old, new, &mut found),
+        },
     }
     once_each(found)
 }

@@ -1,6 +1,6 @@
 //! Rules on what is written to the status of an object.
 
-use super::{invalid_each, items, metadata, names, not_negative, sequence, text};
+use super::{custom, invalid_each, items, metadata, names, not_negative, text};
 use crate::kinds::Kind;
 use crate::server::refusal::Wrong;
 use serde_json::Value;
@@ -46,8 +46,11 @@ pub fn updated(kind: Kind, old: &Value, new: &Value, found: &mut Vec<Wrong>) {
         Kind::PodDisruptionBudget => {
             counts(&["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"]);
         }
-        Kind::PodSequence => sequence::check_status(new, found),
-        _ => {}
+        _ => {
+            if let Some(custom) = kind.custom() {
+                custom::check_status(custom, new, found);
+            }
+        }
     }
 }
 

@@ -1,13 +1,13 @@
-//! Defaults of `PodSequence`, taken from its definition.
+//! Defaults of custom resources, taken from their definitions.
 
 use rollcall_api::check;
+use rollcall_api::definition::Custom;
 use rollcall_api::schema::Schema;
-use rollcall_api::sequence::schema;
 use serde_json::{Value, json};
 
-pub fn fill(object: &mut Value) {
-    fill_part(object, "spec");
-    fill_part(object, "status");
+pub fn fill(custom: Custom, object: &mut Value) {
+    fill_part(custom, object, "spec");
+    fill_part(custom, object, "status");
     // The rest of the object has the form of every other.
     if !object["metadata"].is_object() {
         object["metadata"] = json!({});
@@ -20,8 +20,8 @@ pub fn fill(object: &mut Value) {
 }
 
 /// `spec` or `status` alone.
-pub fn fill_part(object: &mut Value, part: &str) {
-    if let (Some(schema), Some(value)) = (schema().property(part), object.get_mut(part)) {
+pub fn fill_part(custom: Custom, object: &mut Value, part: &str) {
+    if let (Some(schema), Some(value)) = (custom.schema().property(part), object.get_mut(part)) {
         prune(schema, value);
         check::normalize(schema, value);
     }

@@ -1,0 +1,114 @@
+//! Rules on custom resources. They are those of their definitions, checked by `rollcall_api`; here the verdict is only put into
+//! the API server's words. Of several things that are wrong the first is named.
+
+use crate::server::refusal::{Wrong, WrongKind};
+use rollcall_api::check::{self, Breach, Counted, Problem};
+use rollcall_api::definition::Custom;
+use rollcall_api::forms::turns;
+use serde_json::Value;
+
+/// What the API server adds when it could not look at the rules because the structure is wrong.
+const NOT_CHECKED: &str = "null: some validation rules were not checked because the object was invalid; correct the \
+                           existing errors to complete validation";
+
+/// `old` is the object that this one takes the place of.
+pub fn check(custom: Custom, old: Option<&Value>, object: &Value, found: &mut Vec<Wrong>) {
+    let Some(spec) = object.get("spec") else {
+        return say(Problem { field: "spec".into(), value: Value::Null, breach: Breach::Missing }, found);
+    };
+    let before = old.and_then(|old| old.get("spec"));
+    if let Err(problem) = check::check(custom.spec(), spec, before, "spec") {
+        say(problem, found);
+    }
+}
+
+/// The status has no rules besides its structure.
+pub fn check_status(custom: Custom, object: &Value, found: &mut Vec<Wrong>) {
+    if let (Some(schema), Some(status)) = (custom.schema().property("status"), object.get("status"))
+        && let Err(problem) = check::check(schema, status, None, "status")
+    {
+        say(problem, found);
+    }
+}
+
+fn say(problem: Problem, found: &mut Vec<Wrong>) {
+    let Problem { field, value, breach } = problem;
+    let is_rule = matches!(breach, Breach::Rule(..));
+    let (kind, detail) = match breach {
+        Breach::Missing => (WrongKind::Required, String::new()),
+        Breach::NotOfType(of) => {
+            let is = kind_of(&value);
+            // A status is looked at on its own.
+            let place = field.strip_prefix("status.").unwrap_or(&field);
+            let of = of.replace(" or ", ",");
+            (WrongKind::TypeInvalid, format!("\"{is}\": {place} in body must be of type {of}: \"{is}\""))
+        }
+        Breach::NotOneOf(words) => {
+            (WrongKind::NotSupported, format!("{}: supported values: {}", shown(&value), words.join(", ")))
+        }
+        Breach::TooMany { most, of: Counted::Characters, .. } => {
+            (WrongKind::TooLong, format!("may not be more than {most} bytes"))
+        }
+        Breach::TooMany { count, most, .. } => {
+            (WrongKind::TooMany, format!("{count}: must have at most {most} items"))
+        }
+        Breach::TooFew { count, least, of } => {
+            let of = if of == Counted::Entries { "properties" } else { "items" };
+            (WrongKind::Invalid, format!("{count}: {field} in body should have at least {least} {of}"))
+        }
+        Breach::TooSmall(min) => {
+            (WrongKind::Invalid, format!("{value}: {field} in body should be greater than or equal to {min}"))
+        }
+        Breach::TooLarge(max) => {
+            (WrongKind::Invalid, format!("{value}: {field} in body should be less than or equal to {max}"))
+        }
+        Breach::Twice => (WrongKind::Duplicate, shown(&value)),
+        Breach::NoTime => {
+            let shown = shown(&value);
+            (WrongKind::Invalid, format!("{shown}: {field} in body must be of type date-time: {shown}"))
+        }
+        Breach::OtherForm(form) => (
+            WrongKind::Invalid,
+            format!("{}: {field} in body should match '{}'", shown(&value), form.pattern),
+        ),
+        Breach::Rule(rule, said) => match rule.reason {
+            Some("FieldValueForbidden") => (WrongKind::Forbidden, said),
+            Some("FieldValueRequired") => (WrongKind::Required, said),
+            _ if value.is_object() || value.is_array() => (WrongKind::Invalid, said),
+            _ => (WrongKind::Invalid, format!("{}: {said}", shown(&value))),
+        },
+    };
+    found.push(Wrong { field, kind, detail });
+    let blocks = [
+        WrongKind::Required,
+        WrongKind::TypeInvalid,
+        WrongKind::NotSupported,
+        WrongKind::TooLong,
+        WrongKind::TooMany,
+    ];
+    if blocks.contains(&kind) && !is_rule {
+        found.push(Wrong { field: "<nil>".into(), kind: WrongKind::Invalid, detail: NOT_CHECKED.into() });
+    }
+}
+
+/// As JSON schema calls it.
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// A value as Go quotes it: what cannot be printed is written as a number.
+fn shown(value: &Value) -> String {
+    let quoted = |char: char| match char {
+        char if char.is_control() || turns(char) => format!("\\u{:04x}", u32::from(char)),
+        char => char.into(),
+    };
+    value.to_string().chars().map(quoted).collect()
+}
