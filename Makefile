@@ -9,9 +9,9 @@ NODES ?= 3
 # More arguments for `make run`, `make demo`, `make cluster` and `make bench`.
 ARGS ?=
 
-CRD := config/crd/podsequence-crd.yaml
 # lite, or full for scope: Node as well.
 MODE ?= lite
+CRDS := config/crd/podsequence-crd.yaml$(if $(filter full,$(MODE)), config/crd/korder-crd.yaml)
 RBAC := config/rbac/$(if $(filter full,$(MODE)),rbac.yaml,rbac-lite.yaml)
 EXAMPLE ?= config/samples/example-podsequence.yaml
 
@@ -49,12 +49,12 @@ docker-build-controller: ## Only the controller's (IMG=name:tag, IMG_TAR=file to
 docker-build-node: ## Only that of rollcall-node (NODE_IMG=name:tag, NODE_IMG_TAR=file to export it)
 	@scripts/image.sh node "$(NODE_IMG)" "$(NODE_IMG_TAR)"
 
-deploy: ## Install the CRD and the controller (IMG=name:tag, MODE=full)
-	$(KUBECTL) apply -f $(CRD)
+deploy: ## Install the CRDs and the controller (IMG=name:tag, MODE=full)
+	$(KUBECTL) apply $(CRDS:%=-f %)
 	sed 's|image: pod-sequence-controller:latest|image: $(IMG)|' $(RBAC) | $(KUBECTL) apply -f -
 	$(if $(filter full,$(MODE)),$(KUBECTL) apply -f config/webhook/launch.yaml)
 
-undeploy: ## Remove all PodSequences, the controller and the CRD, in this order (KEEP_CRD=1: only the controller)
+undeploy: ## Remove all PodSequences, the controller and the CRDs, in this order (KEEP_CRD=1: only the controller)
 	@scripts/undeploy.sh
 
 deploy-example: ## Apply the first example (EXAMPLE=file for another)

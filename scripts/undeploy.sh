@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Removes Rollcall so that no pod stays behind its gate: first the webhook without which no pod that asks for an order of its
 # containers can be created, then the sequences, while the controller is there to release what they hold
-# (deletionPolicy: Release), then the controller, then the CRD.
+# (deletionPolicy: Release), then the controller, then the CRDs (orders and tickets go with theirs, and guardians with
+# their tickets).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 KUBECTL=${KUBECTL:-kubectl}
@@ -97,7 +98,7 @@ fi
 # Lite or Full: what one has and the other has not is not found.
 "$KUBECTL" delete --ignore-not-found -f config/rbac/rbac.yaml -f config/rbac/rbac-lite.yaml
 if [ -z "$KEEP_CRD" ]; then
-    "$KUBECTL" delete --ignore-not-found -f config/crd/podsequence-crd.yaml
+    "$KUBECTL" delete --ignore-not-found -f config/crd
     give_up_order
     clean_nodes
 fi

@@ -113,7 +113,7 @@ impl Shown {
 
 /// Control characters (C0, DEL, C1), the ends of lines of Unicode, and what turns the direction of writing.
 pub fn steers(char: char) -> bool {
-    char.is_control() || rollcall_api::sequence::turns(char)
+    char.is_control() || rollcall_api::forms::turns(char)
 }
 
 /// JSON keeps what it says, character by character; what would steer a terminal is escaped, as JSON can.

@@ -9,8 +9,9 @@ use rollcall_api::names;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// A test of the api crate keeps it equal to the types.
+/// A test of the api crate keeps them equal to the types.
 const CRD: &str = include_str!("../../../../config/crd/podsequence-crd.yaml");
+const CRD_RESERVATION: &str = include_str!("../../../../config/crd/korder-crd.yaml");
 const RBAC_LITE: &str = include_str!("../../../../config/rbac/rbac-lite.yaml");
 const RBAC_FULL: &str = include_str!("../../../../config/rbac/rbac.yaml");
 const POLICIES: [&str; 2] = [
@@ -83,10 +84,11 @@ impl Admission {
 }
 
 impl Mode {
-    fn rbac(self) -> &'static str {
+    /// The kinds that it serves, and what it may do.
+    fn files(self) -> &'static [&'static str] {
         match self {
-            Mode::Lite => RBAC_LITE,
-            Mode::Full => RBAC_FULL,
+            Mode::Lite => &[CRD, RBAC_LITE],
+            Mode::Full => &[CRD, CRD_RESERVATION, RBAC_FULL],
         }
     }
 }
@@ -153,7 +155,7 @@ fn manifests(mode: Mode, admission: Option<Admission>, image: &str, namespace: &
         Mode::Full => Some(LAUNCH),
     };
     let admission = admission.iter().flat_map(|chosen| chosen.files()).copied();
-    let files = [CRD, mode.rbac()].into_iter().chain(admission).chain(launch);
+    let files = mode.files().iter().copied().chain(admission).chain(launch);
     // Both are names that no other text in the manifests contains; a test holds that.
     let files = files.map(|file| {
         file.replace(&format!("image: {IMAGE}"), &format!("image: {}", quoted(image)))
@@ -190,11 +192,15 @@ mod tests {
     #[test]
     fn the_defaults_are_the_files() {
         for (mode, admission, files) in [
-            (Mode::Lite, None, vec![RBAC_LITE]),
-            (Mode::Full, None, vec![RBAC_FULL, LAUNCH]),
-            (Mode::Full, Some(Admission::Policies), [&[RBAC_FULL], &POLICIES[..], &[LAUNCH]].concat()),
+            (Mode::Lite, None, vec![CRD, RBAC_LITE]),
+            (Mode::Full, None, vec![CRD, CRD_RESERVATION, RBAC_FULL, LAUNCH]),
+            (
+                Mode::Full,
+                Some(Admission::Policies),
+                [&[CRD, CRD_RESERVATION, RBAC_FULL], &POLICIES[..], &[LAUNCH]].concat(),
+            ),
         ] {
-            let expected = [&[CRD], &files[..]].concat().join("---\n");
+            let expected = files.join("---\n");
             assert_eq!(manifests(mode, admission, IMAGE, names::OWN_NAMESPACE), expected);
         }
         // What is in both files is the same in both, and there once.

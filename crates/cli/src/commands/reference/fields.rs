@@ -1,20 +1,23 @@
-use rollcall_api::names;
+use rollcall_api::definition::Custom;
 use serde_json::Value;
 
-/// Every field of the PodSequence, with its type, default and description.
-pub fn page() -> String {
-    let crd = serde_json::to_value(rollcall_api::sequence::crd()).expect("a definition is plain data");
-    let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
-    let about = schema["description"].as_str().unwrap_or_default();
-    let mut text = format!("# {}\n\n`{}`. {about}\n", names::SEQUENCE_KIND, names::SEQUENCE_API_VERSION);
+/// Every field of a custom resource, with its type, default and description.
+pub fn page(custom: Custom) -> String {
+    let crd = serde_json::to_value(custom.crd()).expect("a definition is plain data");
+    let version = &crd["spec"]["versions"][0];
+    let schema = &version["schema"]["openAPIV3Schema"];
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (group, version, about) =
+        (word(&crd["spec"]["group"]), word(&version["name"]), word(&schema["description"]));
+    let mut text = format!("# {}\n\n`{group}/{version}`. {about}\n", custom.kind());
     for part in ["spec", "status"] {
         text += &format!("\n## {part}\n\n| field | type | default | meaning |\n|---|---|---|---|\n");
-        rows(part, &schema["properties"][part], &mut text);
+        rows(custom, part, &schema["properties"][part], &mut text);
     }
     text
 }
 
-fn rows(path: &str, schema: &Value, text: &mut String) {
+fn rows(custom: Custom, path: &str, schema: &Value, text: &mut String) {
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
@@ -25,14 +28,32 @@ fn rows(path: &str, schema: &Value, text: &mut String) {
             (Value::String(word), _) => format!("`{word}`"),
             (other, _) => format!("`{other}`"),
         };
-        let meaning = cell(field["description"].as_str().unwrap_or_default());
+        let mut meaning = cell(field["description"].as_str().unwrap_or_default());
+        let template_of = template(custom, &path);
+        if let Some(other) = template_of {
+            meaning += &format!(" See [{}]({}).", other.kind(), file(other));
+        }
         *text += &format!("| `{path}` | {} | {default} | {meaning} |\n", kind(field));
         let inner = if field["type"] == "array" { &field["items"] } else { field };
         let path = if field["type"] == "array" { format!("{path}[]") } else { path };
         // The conditions of Kubernetes are described by Kubernetes.
-        if name != "conditions" {
-            rows(&path, inner, text);
+        if name != "conditions" && template_of.is_none() {
+            rows(custom, &path, inner, text);
         }
+    }
+}
+
+/// The kind whose spec stands at this place; its fields have a page of their own.
+fn template(custom: Custom, path: &str) -> Option<Custom> {
+    (custom == Custom::Order && path == "spec.template.spec").then_some(Custom::Ticket)
+}
+
+/// The name of the page.
+pub fn file(custom: Custom) -> &'static str {
+    match custom {
+        Custom::PodSequence => "podsequence.md",
+        Custom::Order => "order.md",
+        Custom::Ticket => "ticket.md",
     }
 }
 

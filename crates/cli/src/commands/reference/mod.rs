@@ -9,6 +9,7 @@ use super::lint;
 use crate::outcome::Outcome;
 use crate::output;
 use anyhow::{Context, Result};
+use rollcall_api::definition::Custom;
 use std::path::PathBuf;
 
 /// Print the reference pages, or write them to a folder
@@ -37,15 +38,15 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn pages() -> [(&'static str, String); 5] {
-    let page = |body: String| format!("{NOTICE}\n{body}");
-    [
-        ("commands.md", page(commands::page())),
-        ("lint.md", page(lint::page())),
-        ("metrics.md", page(metrics::page())),
-        ("podsequence.md", page(fields::page())),
-        ("reasons.md", page(reasons::page())),
-    ]
+fn pages() -> Vec<(&'static str, String)> {
+    let mut pages = vec![
+        ("commands.md", commands::page()),
+        ("lint.md", lint::page()),
+        ("metrics.md", metrics::page()),
+        ("reasons.md", reasons::page()),
+    ];
+    pages.extend(Custom::ALL.iter().map(|custom| (fields::file(*custom), fields::page(*custom))));
+    pages.into_iter().map(|(name, body)| (name, format!("{NOTICE}\n{body}"))).collect()
 }
 
 #[cfg(test)]
@@ -54,7 +55,9 @@ mod tests {
 
     #[test]
     fn pages_are_whole() {
-        let [(_, commands), _, _, (_, fields), (_, reasons)] = pages();
+        let pages = pages();
+        let page = |name: &str| &pages.iter().find(|(known, _)| *known == name).expect(name).1;
+        let (commands, reasons) = (page("commands.md"), page("reasons.md"));
         for command in [
             "status",
             "explain",
@@ -70,10 +73,19 @@ mod tests {
             assert!(commands.contains(&format!("## rollcall {command}\n")), "{command}");
         }
         assert!(!commands.contains("rollcall reference"), "hidden");
-        for field in
-            ["`spec.podGroups[].waitDuration`", "`status.groups[].openedAt`", "`spec.deletionPolicy`"]
-        {
-            assert!(fields.contains(field), "{field}");
+        for (name, field) in [
+            ("podsequence.md", "`spec.podGroups[].waitDuration`"),
+            ("podsequence.md", "`status.groups[].openedAt`"),
+            ("podsequence.md", "`spec.deletionPolicy`"),
+            ("order.md", "`spec.template.metadata.labels`"),
+            ("order.md", "See [Ticket](ticket.md)"),
+            ("ticket.md", "`spec.lifecycle.ttlSecondsAfterFinished`"),
+            (
+                "ticket.md",
+                "`spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[].topologyKey`",
+            ),
+        ] {
+            assert!(page(name).contains(field), "{field}");
         }
         for described in rollcall_core::sequence::reason::ALL {
             assert!(reasons.contains(&format!("## {}\n", described.code)), "{}", described.code);
@@ -96,6 +108,8 @@ mod tests {
 
     #[test]
     fn fields_read_well() {
-        insta::assert_snapshot!(fields::page().lines().take(16).collect::<Vec<_>>().join("\n"));
+        insta::assert_snapshot!(
+            fields::page(Custom::PodSequence).lines().take(16).collect::<Vec<_>>().join("\n")
+        );
     }
 }

@@ -61,6 +61,8 @@ pub fn has_pods(kind: Kind) -> bool {
         | Kind::PersistentVolumeClaim
         | Kind::PodDisruptionBudget
         | Kind::PodSequence
+        | Kind::Order
+        | Kind::Ticket
         | Kind::ControllerRevision
         | Kind::Pod
         | Kind::Lease
