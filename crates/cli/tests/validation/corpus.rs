@@ -1,14 +1,18 @@
-//! The cases, as files.
+//! The cases, as files: a folder for each feature.
 //!
 //! So that a list of a thousand groups can be read, three short forms stand for long values:
 //! - in a list, `{$repeat: N, $each: ITEM}`: N items, with `%` replaced by 0, 1, 2 …;
 //! - for a map, `{$repeat: N, $entries: {KEY: VALUE}}`: the same for entries;
 //! - for a text, `{$repeat: N, $text: T}`: T, N times, between `$before` and `$after`.
 
+use rollcall_api::definition::Custom;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::path::Path;
+
+pub const SEQUENCE: &str = "sequence";
+pub const RESERVATION: &str = "reservation";
 
 /// A spec that breaks exactly one rule, and the same spec without the fault.
 #[derive(Deserialize)]
@@ -17,6 +21,8 @@ pub struct Case {
     /// The name of its file.
     #[serde(skip)]
     pub name: String,
+    #[serde(default = "pod_sequence")]
+    kind: String,
     pub bad: Value,
     /// What the API server says of it: the one cause in its answer.
     pub field: String,
@@ -26,9 +32,24 @@ pub struct Case {
     pub good: Value,
 }
 
-/// `cases/invalid`, in order.
-pub fn invalid() -> Vec<Case> {
-    let cases = files("invalid").into_iter().map(|(name, text)| {
+fn pod_sequence() -> String {
+    Custom::PodSequence.kind().to_owned()
+}
+
+impl Case {
+    pub fn custom(&self) -> Custom {
+        custom(&self.kind)
+    }
+}
+
+pub fn custom(kind: &str) -> Custom {
+    let mut all = Custom::ALL.iter().copied();
+    all.find(|custom| custom.kind() == kind).unwrap_or_else(|| panic!("{kind} is no kind of ours"))
+}
+
+/// `cases/FEATURE/invalid`, in order.
+pub fn invalid(feature: &str) -> Vec<Case> {
+    let cases = files(&format!("{feature}/invalid")).into_iter().map(|(name, text)| {
         let mut case: Case = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
         case.name = name;
         case.bad = expand(&case.bad);
@@ -38,20 +59,21 @@ pub fn invalid() -> Vec<Case> {
     cases.collect()
 }
 
-/// `cases/valid`: whole objects.
-pub fn valid() -> Vec<(String, Value)> {
-    let objects = files("valid").into_iter().map(|(name, text)| {
+/// `cases/FEATURE/valid`: whole objects.
+pub fn valid(feature: &str) -> Vec<(String, Value)> {
+    let objects = files(&format!("{feature}/valid")).into_iter().map(|(name, text)| {
         let object = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
         (name, object)
     });
     objects.collect()
 }
 
-/// A sequence with this spec.
-pub fn object(name: &str, spec: Value) -> Value {
+/// An object with this spec.
+pub fn object(custom: Custom, name: &str, spec: Value) -> Value {
+    let definition = custom.crd().spec;
     json!({
-        "apiVersion": rollcall_api::names::SEQUENCE_API_VERSION,
-        "kind": rollcall_api::names::SEQUENCE_KIND,
+        "apiVersion": format!("{}/{}", definition.group, definition.versions[0].name),
+        "kind": custom.kind(),
         "metadata": { "name": format!("case-{name}"), "namespace": "default" },
         "spec": spec,
     })

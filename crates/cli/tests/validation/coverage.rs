@@ -1,14 +1,13 @@
-//! Which bounds and rules of the definition no case breaks.
+//! Which bounds and rules of the definitions no case breaks.
 
 use crate::corpus::Case;
+use rollcall_api::definition::Custom;
 use serde_json::Value;
 
 /// One line for each keyword of the schema of `spec` that no case is about.
-pub fn missing(cases: &[Case]) -> Vec<String> {
-    let definition = serde_json::to_value(rollcall_api::sequence::crd()).unwrap();
-    let spec = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+pub fn missing(custom: Custom, cases: &[Case]) -> Vec<String> {
     let mut duties = Vec::new();
-    collect(spec, "spec", &mut duties);
+    collect(&custom.open_api_schema()["properties"]["spec"], "spec", &mut duties);
     assert!(duties.len() > 60, "only {} bounds and rules were found", duties.len());
     let unmet = duties.iter().filter(|duty| !cases.iter().any(|case| duty.is_met_by(case)));
     unmet.map(|duty| format!("{}: {}", duty.field, duty.words)).collect()
@@ -16,7 +15,7 @@ pub fn missing(cases: &[Case]) -> Vec<String> {
 
 /// Something that the API server says of a field.
 struct Duty {
-    /// Without indices and keys: `spec.podGroups[].pods[]`.
+    /// Without indices, and with `*` for the keys of a map: `spec.podGroups[].pods[]`.
     field: String,
     /// Words that are in every message of this kind, and in no other about the same field.
     words: String,
@@ -24,32 +23,27 @@ struct Duty {
 
 impl Duty {
     fn is_met_by(&self, case: &Case) -> bool {
-        self.field == without_indices(&case.field, &self.field) && case.message.contains(&self.words)
+        let field = without_indices(&case.field);
+        let same = |(ours, theirs): (&str, &str)| ours == "*" || ours == theirs;
+        end(&self.field).zip(end(&field)).all(same) && case.message.contains(&self.words)
     }
 }
 
-/// `field` in the form of a duty. The key of a map counts as an index where `like` has one.
-fn without_indices(field: &str, like: &str) -> String {
-    let mut plain = String::new();
+/// The field itself and the one that it is in. What stands in many places, such as a selector, is the same type in all of them; a case
+/// in one place is enough.
+fn end(field: &str) -> impl Iterator<Item = &str> {
+    field.rsplit('.').take(2)
+}
+
+/// `spec.podGroups[].pods[]` of `spec.podGroups[0].pods[1]`.
+fn without_indices(field: &str) -> String {
     let mut inside = false;
-    for c in field.chars() {
-        match c {
-            '[' => {
-                inside = true;
-                plain.push('[');
-            }
-            ']' => {
-                inside = false;
-                plain.push(']');
-            }
-            _ if inside => {}
-            _ => plain.push(c),
-        }
-    }
-    match like.strip_suffix(".*").filter(|map| plain.starts_with(*map) && plain.len() > map.len()) {
-        Some(map) => format!("{map}.*"),
-        None => plain,
-    }
+    let outside = |c: &char| {
+        let keep = !inside || *c == ']';
+        inside = *c == '[' || inside && *c != ']';
+        keep
+    };
+    field.chars().filter(outside).collect()
 }
 
 fn collect(schema: &Value, field: &str, duties: &mut Vec<Duty>) {
@@ -60,6 +54,7 @@ fn collect(schema: &Value, field: &str, duties: &mut Vec<Duty>) {
         ("maxLength", "Too long"),
         ("minItems", "should have at least"),
         ("maxItems", "Too many"),
+        ("minProperties", "should have at least"),
         ("maxProperties", "Too many"),
         ("minimum", "should be greater than or equal to"),
         ("maximum", "should be less than or equal to"),
@@ -71,17 +66,21 @@ fn collect(schema: &Value, field: &str, duties: &mut Vec<Duty>) {
     for known in
         schema.as_object().unwrap().keys().filter(|name| name.starts_with("min") || name.starts_with("max"))
     {
-        let expected = ["minItems", "maxItems", "maxLength", "maxProperties", "minimum", "maximum"];
+        let expected =
+            ["minItems", "maxItems", "maxLength", "minProperties", "maxProperties", "minimum", "maximum"];
         assert!(expected.contains(&known.as_str()), "{field}: say here how {known} is reported");
     }
-    for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
+    // A case is an object that is new; changes have a test of their own.
+    let on_change = |rule: &&Value| rule["rule"].as_str().is_some_and(|text| text.contains("oldSelf"));
+    let rules = schema["x-kubernetes-validations"].as_array().into_iter().flatten();
+    for rule in rules.filter(|rule| !on_change(rule)) {
         let field = format!("{field}{}", rule["fieldPath"].as_str().unwrap_or_default());
         duties.push(Duty { field, words: telling_words(rule) });
     }
     for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         duties.push(Duty { field: format!("{field}.{name}"), words: "Required value".into() });
     }
-    if schema["x-kubernetes-list-type"] == "set" {
+    if schema["x-kubernetes-list-type"] == "set" || schema["x-kubernetes-list-type"] == "map" {
         duties.push(Duty { field: format!("{field}[]"), words: "Duplicate value".into() });
     }
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {

@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::api::{DynamicObject, ListParams, PostParams};
+use rollcall_api::definition::Custom;
 use rollcall_testbed::{AuditEvent, Capacity};
 
 use crate::common::faults::without_times;
 use crate::common::make::{named, sequence};
 use crate::common::order::{History, verify};
 use crate::common::*;
-use crate::corpus::{self, Case, invalid};
+use crate::corpus::{self, Case, SEQUENCE, invalid};
 
 const NEIGHBOURS: usize = 20;
 /// Bad objects take the API server's time, too, and the machine may be busy with something else: this much of the time
@@ -143,8 +144,8 @@ async fn judge(scene: &Scene<'_>) -> Result<()> {
 /// The bad specs of the corpus as objects for a scene, each with what rollcall says of it.
 fn bad_objects(scene: &Scene<'_>) -> Vec<(Value, String)> {
     let here = json!({"metadata": {"namespace": scene.namespace}});
-    let object = |case: &Case| corpus::object(&case.name, case.bad.clone()).with(here.clone());
-    invalid().into_iter().map(|case| (object(&case), case.rollcall)).collect()
+    let object = |case: &Case| corpus::object(case.custom(), &case.name, case.bad.clone()).with(here.clone());
+    invalid(SEQUENCE).into_iter().map(|case| (object(&case), case.rollcall)).collect()
 }
 
 /// Creates the pods that only bad objects claim.
@@ -223,7 +224,7 @@ async fn beside_accepted_objects(lab: &Lab, alone: &Round) -> Result<()> {
 
 /// Takes all that the definition says about specs out of it, and waits until that holds.
 async fn without_rules(scene: &Scene<'_>, bad: &Value) -> Result<()> {
-    let mut definition = serde_json::to_value(rollcall_api::sequence::crd())?;
+    let mut definition = serde_json::to_value(Custom::PodSequence.crd())?;
     let schema = &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     schema["properties"]["spec"] = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     scene.lab.cluster().apply(&definition.to_string())?;

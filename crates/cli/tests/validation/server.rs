@@ -1,12 +1,17 @@
-//! A real API server that knows our definition.
+//! A real API server that knows our definitions.
 
+use crate::corpus;
 use kube::Client;
+use rollcall_api::definition::Custom;
 use rollcall_testbed::{Cluster, shared, wait::until};
 use serde_json::{Value, json};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-const DEFINITION: &str = include_str!("../../../../config/crd/podsequence-crd.yaml");
+const DEFINITIONS: [&str; 2] = [
+    include_str!("../../../../config/crd/podsequence-crd.yaml"),
+    include_str!("../../../../config/crd/korder-crd.yaml"),
+];
 
 /// How long the API server may take to serve a new definition; it takes less than a second.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -23,9 +28,10 @@ pub async fn start() -> Server {
     let cluster = shared().await;
     static INSTALLED: OnceLock<()> = OnceLock::new();
     INSTALLED.get_or_init(|| {
-        cluster.apply(DEFINITION).unwrap();
-        let definition = "crd/podsequences.scheduling.example.com";
-        cluster.kubectl_ok(&["wait", "--for=condition=Established", definition, "--timeout=30s"]).unwrap();
+        DEFINITIONS.iter().for_each(|file| cluster.apply(file).unwrap());
+        cluster
+            .kubectl_ok(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"])
+            .unwrap();
     });
     let server = Server { cluster, client: cluster.client() };
     server.wait_until_served().await;
@@ -51,10 +57,19 @@ impl Server {
     }
 
     async fn create(&self, query: &str, object: &Value) -> kube::Result<Value> {
-        let path = "/apis/scheduling.example.com/v1alpha1/namespaces/default/podsequences";
+        let path = path(object);
         let request =
             http::Request::post(format!("{path}{query}")).header("Content-Type", "application/json");
         self.client.request(request.body(serde_json::to_vec(object).unwrap()).unwrap()).await
+    }
+
+    /// An object as the API server would store it.
+    pub async fn stored(&self, object: &Value) -> Value {
+        self.create("?dryRun=All", object).await.unwrap()
+    }
+
+    pub fn kubectl_apply(&self, object: &Value) -> anyhow::Result<()> {
+        self.cluster.apply(&object.to_string())
     }
 
     pub fn kubectl(&self, arguments: &[&str]) -> String {
@@ -64,21 +79,39 @@ impl Server {
     /// Creates `object` and gives it `status`.
     pub fn create_with_status(&self, object: &Value, status: Value) {
         self.cluster.apply(&object.to_string()).unwrap();
-        let name = object["metadata"]["name"].as_str().unwrap();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let (kind, name) = (text(&object["kind"]), text(&object["metadata"]["name"]));
         let patch = json!({ "status": status }).to_string();
-        let target = ["patch", "podseq", name, "--namespace", "default", "--subresource=status"];
+        let target = ["patch", &kind, &name, "--namespace", "default", "--subresource=status"];
         self.kubectl(&[&target[..], &["--type=merge", "--patch", &patch]].concat());
     }
 
     /// An established definition is served a moment later, and listed a moment after that.
     async fn wait_until_served(&self) {
-        let probe = crate::corpus::object("probe", json!({ "podGroups": [{ "pods": ["a"] }] }));
-        let served = until("the definition to be served", LIMIT, async || {
-            // This also renews what kubectl remembers of the discovery.
-            let listed =
-                self.kubectl(&["api-resources", "--api-group=scheduling.example.com"]).contains("podseq");
-            Ok((listed && self.create("?dryRun=All", &probe).await.is_ok()).then_some(()))
-        });
-        served.await.unwrap();
+        let ticket = json!({ "resources": { "requests": { "cpu": "1" } } });
+        let probes = [
+            (Custom::PodSequence, json!({ "podGroups": [{ "pods": ["a"] }] })),
+            (Custom::Order, json!({ "template": { "spec": ticket } })),
+            (Custom::Ticket, ticket),
+        ];
+        for (custom, spec) in probes {
+            let (group, plural) = (custom.crd().spec.group, custom.crd().spec.names.plural);
+            let probe = corpus::object(custom, "probe", spec);
+            let served = until("the definition to be served", LIMIT, async || {
+                // This also renews what kubectl remembers of the discovery.
+                let listed =
+                    self.kubectl(&["api-resources", &format!("--api-group={group}")]).contains(&plural);
+                Ok((listed && self.create("?dryRun=All", &probe).await.is_ok()).then_some(()))
+            });
+            served.await.unwrap();
+        }
     }
+}
+
+/// Where objects of this kind are created.
+fn path(object: &Value) -> String {
+    let definition = corpus::custom(object["kind"].as_str().unwrap()).crd().spec;
+    let (group, version, plural) =
+        (&definition.group, &definition.versions[0].name, &definition.names.plural);
+    format!("/apis/{group}/{version}/namespaces/default/{plural}")
 }
