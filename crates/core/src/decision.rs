@@ -8,6 +8,12 @@ use crate::{
     kind::Kind,
     launch::index::Waiting,
     node::Node,
+    reservation::{
+        index::Place,
+        spec::{Record, Template, TicketSpec},
+        status::OrderStatus,
+        timetable::Window,
+    },
     sequence::{
         Status,
         index::{Note, UnseenNodes},
@@ -26,6 +32,10 @@ pub enum Action {
     WriteNote { note: Box<Note> },
     DropNote { sequence: Uid },
     WriteBarrier(BarrierWrite),
+    Create(Box<New>),
+    Delete(Delete),
+    WriteTicket(Box<TicketWrite>),
+    Nominate(Nominate),
 }
 
 /// A change of the pod of this uid.
@@ -119,6 +129,78 @@ pub enum ToBarrier {
     },
 }
 
+/// An object that is to be made. Its name follows from what it is for, so it is not made twice.
+#[derive(Clone, Debug, PartialEq)]
+pub enum New {
+    Ticket(NewTicket),
+    Guardian(NewGuardian),
+    /// The class of guardians of this priority.
+    PriorityClass {
+        target: Target,
+        priority: i32,
+    },
+}
+
+impl New {
+    pub fn target(&self) -> &Target {
+        match self {
+            New::Ticket(NewTicket { target, .. }) | New::Guardian(NewGuardian { target, .. }) => target,
+            New::PriorityClass { target, .. } => target,
+        }
+    }
+}
+
+/// A ticket of an Order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewTicket {
+    pub target: Target,
+    pub order: Uid,
+    pub order_name: Arc<str>,
+    pub template: Template,
+    /// The place that it is for: a node, or a number.
+    pub node: Option<Arc<str>>,
+    pub index: Option<u32>,
+    pub tick: Option<Timestamp>,
+}
+
+/// The pod that sits in the room of a ticket.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewGuardian {
+    pub target: Target,
+    pub ticket: Uid,
+    pub ticket_name: Arc<str>,
+    pub order: Option<Uid>,
+    /// Its Order wants one on each node.
+    pub each_node: bool,
+    pub spec: Arc<TicketSpec>,
+    pub node: Option<Arc<str>>,
+    pub class: Arc<str>,
+}
+
+/// The object of this uid goes; `at_once`: without a time of grace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delete {
+    pub target: Target,
+    pub at_once: bool,
+}
+
+/// What the status of a ticket is to say, if it is still at this version.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TicketWrite {
+    pub target: Target,
+    pub version: u64,
+    pub record: Record,
+}
+
+/// The node whose room the scheduler keeps for a pod, or none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nominate {
+    pub target: Target,
+    pub node: Option<Arc<str>>,
+    /// Annotations that are not true any more.
+    pub forget: Vec<&'static str>,
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
     pub actions: Vec<Action>,
@@ -126,6 +208,8 @@ pub struct Decision {
     pub more: bool,
     /// `None` where there is no object to write it to, as for the ghost of a deleted sequence.
     pub status: Option<Status>,
+    /// The same, of an Order.
+    pub order_status: Option<Box<OrderStatus>>,
     /// The status has something that must not wait: a phase, or a time that a later decision needs.
     pub urgent: bool,
     pub events: Vec<Event>,
@@ -155,6 +239,16 @@ pub enum Keep {
         /// What people have been told just now.
         told: Vec<&'static str>,
     },
+    Order {
+        /// Whether it reserved when it was decided about.
+        window: Option<Window>,
+        /// Places that are as they should be.
+        settled: Vec<Place>,
+    },
+    Claim {
+        /// Since when nothing else holds the pod.
+        since: Option<Timestamp>,
+    },
 }
 
 impl Decision {
@@ -163,6 +257,7 @@ impl Decision {
             actions: Vec::new(),
             more: false,
             status: None,
+            order_status: None,
             urgent: false,
             events: Vec::new(),
             wake_at: None,
@@ -186,6 +281,7 @@ impl Subject {
     pub fn action(&self) -> &'static str {
         match self.kind {
             Kind::Sequence => "Sequence",
+            Kind::Order | Kind::Ticket => "Reserve",
             _ => "Start",
         }
     }

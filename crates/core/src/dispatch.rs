@@ -10,6 +10,7 @@ use crate::{
     key::Key,
     launch,
     line::{Hint, Line, elapsed},
+    reservation,
     sequence::{self, Reason, Settings},
 };
 use std::sync::Arc;
@@ -21,6 +22,9 @@ pub fn decide(index: &Index, key: Key, settings: Settings, now: Timestamp, budge
         // Lite mode has no rights on ConfigMaps.
         Key::Launch(_) if !index.sequences.mode().full => Decision::nothing(),
         Key::Launch(pod) => launch::decide(index.launch_facts(), pod, now),
+        Key::Order(uid) => reservation::order::decide(index.reservation_facts(), uid, now, budget),
+        Key::Ticket(uid) => reservation::ticket::decide(index.reservation_facts(), uid, now),
+        Key::Claim(pod) => reservation::claim::decide(index.reservation_facts(), pod, now),
     }
 }
 
@@ -29,6 +33,9 @@ pub fn check(index: &Index, key: Key, decision: &Decision, now: Timestamp) -> Ve
     match key {
         Key::Sequence(uid) => sequence::check(index.facts(), uid, decision, now),
         Key::Launch(pod) => launch::check(index.launch_facts(), pod, decision),
+        Key::Order(_) | Key::Ticket(_) | Key::Claim(_) => {
+            reservation::check(index.reservation_facts(), key, decision, now)
+        }
     }
 }
 
@@ -40,7 +47,11 @@ pub fn keep(index: &mut Index, key: Key, keep: Keep) {
             index.keep_of_sequence(uid, *recorded, nodes, unseen);
         }
         (Key::Launch(pod), Keep::Launch { waiting, told }) => index.launches.keep(pod, waiting, &told),
-        (Key::Sequence(_), Keep::Launch { .. }) | (Key::Launch(_), Keep::Sequence { .. }) => {
+        (Key::Order(uid), Keep::Order { window, settled }) => {
+            index.reservations.keep_order(uid, window, &settled)
+        }
+        (Key::Claim(pod), Keep::Claim { since }) => index.keep_of_claim(pod, since),
+        (_, Keep::Sequence { .. } | Keep::Launch { .. } | Keep::Order { .. } | Keep::Claim { .. }) => {
             unreachable!("a decision keeps what is its own")
         }
     }

@@ -1,7 +1,9 @@
 //! What is known about the objects of a cluster: only the fields that a decision or a message uses.
 
 use crate::planted::{Bug, planted};
-use crate::{Timestamp, Uid, labels::Labels, launch::facts::Launch, node::Placement};
+use crate::{
+    Timestamp, Uid, labels::Labels, launch::facts::Launch, node::Placement, reservation::spec::Request,
+};
 use std::sync::Arc;
 
 /// One pod. A pod is its uid: a pod re-created under the same name is another pod.
@@ -36,6 +38,8 @@ pub struct Pod {
     pub trouble: Option<Trouble>,
     /// The order of its containers; hardly any pod has one.
     pub launch: Option<Box<Launch>>,
+    /// The ticket that it wants; hardly any pod wants one.
+    pub request: Option<Box<Request>>,
 }
 
 impl Pod {

@@ -92,6 +92,10 @@ impl Freshness {
         self.synced.insert(kind);
     }
 
+    pub fn set_unsynced(&mut self, kind: Kind) {
+        self.synced.remove(&kind);
+    }
+
     pub fn is_synced(&self, kind: Kind) -> bool {
         self.synced.contains(&kind)
     }

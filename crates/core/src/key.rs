@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 pub enum Feature {
     Sequence,
     Launch,
+    Reservation,
 }
 
 /// One thing to decide about.
@@ -17,19 +18,40 @@ pub enum Key {
     Sequence(Uid),
     /// A pod whose containers start in order, by its uid.
     Launch(Uid),
+    Order(Uid),
+    Ticket(Uid),
+    /// A pod that waits for a ticket, by its uid.
+    Claim(Uid),
+}
+
+/// A queue of its own: thousands of keys in one lane do not keep a key of another lane waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lane {
+    Sequence,
+    Launch,
+    /// Orders and tickets.
+    Reservation,
+    /// Pods that are given the room of a ticket.
+    Claim,
+}
+
+impl Lane {
+    pub const ALL: &[Lane] = &[Lane::Sequence, Lane::Launch, Lane::Reservation, Lane::Claim];
+
+    /// Writes in flight that are kept for it, of the eight there are by default. Sequences and tickets take what is free: nobody
+    /// loses anything while they wait for a slot. A container that waits for its key is somebody's start-up time. Between the
+    /// steps of a hand-over, a room has nobody in it.
+    pub fn kept_slots(self) -> usize {
+        match self {
+            Lane::Sequence | Lane::Reservation => 0,
+            Lane::Launch => 1,
+            Lane::Claim => 2,
+        }
+    }
 }
 
 impl Feature {
-    pub const ALL: &[Feature] = &[Feature::Sequence, Feature::Launch];
-
-    /// Writes in flight that are kept for it, of the eight there are by default. Sequences take what is free: nobody loses
-    /// anything while a release waits for a slot. A container that waits for its key is somebody's start-up time.
-    pub fn kept_slots(self) -> usize {
-        match self {
-            Feature::Sequence => 0,
-            Feature::Launch => 1,
-        }
-    }
+    pub const ALL: &[Feature] = &[Feature::Sequence, Feature::Launch, Feature::Reservation];
 }
 
 impl Key {
@@ -37,6 +59,16 @@ impl Key {
         match self {
             Key::Sequence(_) => Feature::Sequence,
             Key::Launch(_) => Feature::Launch,
+            Key::Order(_) | Key::Ticket(_) | Key::Claim(_) => Feature::Reservation,
+        }
+    }
+
+    pub fn lane(self) -> Lane {
+        match self {
+            Key::Sequence(_) => Lane::Sequence,
+            Key::Launch(_) => Lane::Launch,
+            Key::Order(_) | Key::Ticket(_) => Lane::Reservation,
+            Key::Claim(_) => Lane::Claim,
         }
     }
 
@@ -44,6 +76,7 @@ impl Key {
     pub fn uid(self) -> Uid {
         match self {
             Key::Sequence(uid) | Key::Launch(uid) => uid,
+            Key::Order(uid) | Key::Ticket(uid) | Key::Claim(uid) => uid,
         }
     }
 }
@@ -63,6 +96,18 @@ impl Touched {
 
     pub fn launch(&mut self, pod: Uid) {
         self.0.insert(Key::Launch(pod));
+    }
+
+    pub fn order(&mut self, uid: Uid) {
+        self.0.insert(Key::Order(uid));
+    }
+
+    pub fn ticket(&mut self, uid: Uid) {
+        self.0.insert(Key::Ticket(uid));
+    }
+
+    pub fn claim(&mut self, pod: Uid) {
+        self.0.insert(Key::Claim(pod));
     }
 
     /// All of them; from here on none is.

@@ -1,6 +1,6 @@
 //! The kinds of objects that are watched, one row each.
 
-use crate::facts::OwnerKind;
+use crate::{facts::OwnerKind, key::Feature};
 
 /// When a kind is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,6 +8,8 @@ enum Watched {
     Always,
     /// Only in Full mode: Lite mode has no rights on nodes.
     FullMode,
+    /// Only in Full mode, and only reservations need it. Where it cannot be read, nothing is reserved, and all else goes on.
+    Reservation,
     /// Written and looked at, one by one.
     Never,
 }
@@ -46,6 +48,9 @@ kinds! {
     Node = "nodes", FullMode;
     CsiNode = "csinodes", FullMode;
     Barrier = "barriers", Never;
+    Order = "orders", Reservation;
+    Ticket = "tickets", Reservation;
+    PriorityClass = "priorityclasses", Reservation;
 }
 
 impl Kind {
@@ -53,8 +58,18 @@ impl Kind {
     pub fn is_watched(self, full: bool) -> bool {
         match self.watched() {
             Watched::Always => true,
-            Watched::FullMode => full,
+            Watched::FullMode | Watched::Reservation => full,
             Watched::Never => false,
+        }
+    }
+
+    /// Whether a feature decides nothing before all objects of the kind are known.
+    pub fn is_needed_by(self, feature: Feature) -> bool {
+        match (self.watched(), feature) {
+            (Watched::Never, _) => false,
+            (Watched::Reservation, _) => feature == Feature::Reservation,
+            (_, Feature::Reservation) => matches!(self, Kind::Pod | Kind::Node),
+            (Watched::Always | Watched::FullMode, Feature::Sequence | Feature::Launch) => true,
         }
     }
 

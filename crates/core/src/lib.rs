@@ -14,6 +14,7 @@
 //! - [`index`]: keeps the facts and counts them per sequence and group.
 //! - [`sequence`]: `PodSequence`: its parsed spec, `evaluate`, `decide`, `check`, `explain`, the reasons.
 //! - [`launch`]: the order in which the containers of a pod start.
+//! - [`reservation`]: room that is kept, and handed over.
 //! - [`agent`]: what init containers on a node wait for.
 //! - [`node`]: nodes, and which of them a pod may run on. [`roster`]: the sequences as admission sees them.
 //! - [`lease`]: the leader lease as a step function. [`quantity`]: amounts such as `1.5Gi`. [`schedule`]: when something
@@ -39,6 +40,7 @@ pub mod line;
 pub mod node;
 pub mod planted;
 pub mod quantity;
+pub mod reservation;
 pub mod roster;
 pub mod schedule;
 pub mod selector;

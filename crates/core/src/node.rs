@@ -1,6 +1,6 @@
 //! Nodes, and which of them a pod may run on, as the scheduler and the DaemonSet controller see it.
 
-use crate::{Uid, journal::Journal, labels::Labels, selector};
+use crate::{Timestamp, Uid, journal::Journal, labels::Labels, selector};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -13,11 +13,16 @@ pub struct Node {
     pub uid: Uid,
     pub name: Arc<str>,
     pub version: u64,
+    pub created: Timestamp,
     /// All of them, ours included.
     pub labels: Labels,
     pub taints: Vec<Taint>,
+    /// It is cordoned.
+    pub unschedulable: bool,
     /// The types of its conditions that are True.
     pub conditions: BTreeSet<Arc<str>>,
+    /// Since when it is not Ready, if it is not.
+    pub not_ready_since: Option<Timestamp>,
     /// The resources it offers more than none of.
     pub resources: BTreeSet<Arc<str>>,
     /// Whether it has any annotation, ours or not.
@@ -61,11 +66,13 @@ pub struct Toleration {
     pub value: Option<Arc<str>>,
     /// `None`: every effect.
     pub effect: Option<Effect>,
+    /// How long it tolerates what evicts; `None`: for ever.
+    pub seconds: Option<i64>,
 }
 
 impl Toleration {
     pub fn tolerates(&self, taint: &Taint) -> bool {
-        let Toleration { key, value, effect } = self;
+        let Toleration { key, value, effect, .. } = self;
         effect.is_none_or(|effect| effect == taint.effect)
             && (key.is_empty() || *key == taint.key)
             && value.as_ref().is_none_or(|value| *value == taint.value)
@@ -192,6 +199,9 @@ mod tests {
             uid: Uid::digest("n"),
             name: "n".into(),
             version: 1,
+            created: Timestamp::UNIX_EPOCH,
+            unschedulable: false,
+            not_ready_since: None,
             labels: labels.iter().copied().collect(),
             taints: taints.iter().map(taint).collect(),
             conditions: BTreeSet::new(),
@@ -212,7 +222,7 @@ mod tests {
         let disk =
             Placement { node_selector: [("disk", "ssd")].into_iter().collect(), ..Placement::default() };
         let tolerant = Placement {
-            tolerations: vec![Toleration { key: "gpu".into(), value: None, effect: None }],
+            tolerations: vec![Toleration { key: "gpu".into(), value: None, effect: None, seconds: None }],
             ..Placement::default()
         };
         let plain = node(&[], &[]);

@@ -9,7 +9,7 @@ use rollcall_core::{
     dispatch::{decide, explain_pod, keep},
     facts::{Namespace, Pod},
     index::{Answer, Index, Listed, Object},
-    key::Key,
+    key::{Feature, Key},
     kind::Kind,
     node::{Drivers, Node},
     sequence::index::Note,
@@ -140,12 +140,12 @@ fn a_note_written_while_the_notes_are_listed_is_kept() {
 fn no_decision_before_everything_is_listed() {
     let mut index = Index::default();
     for kind in Kind::of_mode(false) {
-        assert!(!index.is_synced());
+        assert!(!index.is_synced(Feature::Sequence));
         list(&mut index, kind, 1, &[]);
     }
-    assert!(index.is_synced());
+    assert!(index.is_synced(Feature::Sequence));
     index.list_begins(Kind::Pod, 2);
-    assert!(!index.is_synced());
+    assert!(!index.is_synced(Feature::Sequence));
 }
 
 #[test]
@@ -298,7 +298,7 @@ fn that_the_kind_is_missing_says_nothing_about_its_objects() {
             _ => list(&mut index, kind, 50, &of_kind),
         }
     }
-    assert!(index.is_synced());
+    assert!(index.is_synced(Feature::Sequence));
     assert!(index.sequences.get(sequence.uid).is_none());
     assert_eq!(released(&index, sequence.uid), [""; 0]);
 }

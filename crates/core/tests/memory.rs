@@ -60,6 +60,7 @@ fn pod(number: usize) -> Pod {
         since: Timestamp::UNIX_EPOCH,
         trouble: None,
         launch: None,
+        request: None,
     }
 }
 

@@ -141,6 +141,7 @@ impl Loop {
                 self.index.pod_write_answered(pod.uid, Answer::Done(Box::new(pod)));
             }
             Action::WriteNote { .. } | Action::DropNote { .. } | Action::WriteBarrier(_) => {}
+            Action::Create(_) | Action::Delete(_) | Action::WriteTicket(_) | Action::Nominate(_) => {}
         }
     }
 

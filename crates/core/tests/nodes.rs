@@ -685,7 +685,7 @@ fn taints_come_and_go_and_foreign_ones_stay_where_they_are() {
     let foreign = Taint { key: "foreign".into(), value: "x".into(), effect: Effect::PreferNoSchedule };
     scene.change_node("a", |node| node.taints = vec![foreign.clone()]);
     let mut driver = owner(OwnerKind::DaemonSet, HOME, "driver", "app=driver", 0);
-    let toleration = Toleration { key: DRIVER_KEY.into(), value: None, effect: None };
+    let toleration = Toleration { key: DRIVER_KEY.into(), value: None, effect: None, seconds: None };
     driver.placement = Some(Box::new(Placement { tolerations: vec![toleration], ..Placement::default() }));
     scene.world.apply(Object::Owner(driver));
     permit_taints(&mut scene, true);
@@ -711,7 +711,7 @@ fn taints_can_begin_with_something_else_and_old_ones_are_recognised() {
     let mut scene = Scene::new(&["a", "b"]);
     scene.spec.guard = NodeGuard::Taints;
     let mut driver = owner(OwnerKind::DaemonSet, HOME, "driver", "app=driver", 0);
-    let everything = Toleration { key: "".into(), value: None, effect: None };
+    let everything = Toleration { key: "".into(), value: None, effect: None, seconds: None };
     driver.placement = Some(Box::new(Placement { tolerations: vec![everything], ..Placement::default() }));
     scene.world.apply(Object::Owner(driver));
     permit_taints(&mut scene, true);

@@ -137,6 +137,7 @@ impl Cluster {
                 self.owners.values_mut().for_each(|entry| entry.owner.version = 0);
             }
             Kind::Sequence | Kind::Note | Kind::Barrier => {}
+            Kind::Order | Kind::Ticket | Kind::PriorityClass => {}
         }
     }
 }

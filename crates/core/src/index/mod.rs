@@ -15,17 +15,21 @@ mod pods;
 pub use pods::Answer;
 
 use crate::{
-    Uid,
-    cluster::Cluster,
+    Timestamp, Uid,
+    cluster::{Cluster, Refusal},
     decision::Subject,
     facts::{Namespace, Owner, Pod},
-    key::{Key, Touched},
+    key::{Feature, Key, Touched},
     kind::Kind,
     launch::{
         self,
         index::{Barrier, Launches, SeenBarrier},
     },
     node::{Drivers, Node},
+    reservation::{
+        self, Reservations,
+        spec::{Order, PriorityClass, Ticket},
+    },
     sequence::{
         self, Facts,
         index::{Mode, Note, Sequences, UnseenNodes},
@@ -48,6 +52,9 @@ pub enum Object {
     Drivers(Drivers),
     /// The ConfigMap of a pod. Not watched: looked at, or written.
     Barrier(SeenBarrier),
+    Order(Box<Order>),
+    Ticket(Box<Ticket>),
+    PriorityClass(PriorityClass),
 }
 
 #[derive(Debug, Default)]
@@ -55,6 +62,7 @@ pub struct Index {
     pub cluster: Cluster,
     pub sequences: Sequences,
     pub launches: Launches,
+    pub reservations: Reservations,
     touched: Touched,
 }
 
@@ -78,6 +86,11 @@ impl Index {
         launch::Facts { cluster: &self.cluster, launches: &self.launches }
     }
 
+    /// What decisions about reservations rest on.
+    pub fn reservation_facts(&self) -> reservation::Facts<'_> {
+        reservation::Facts { cluster: &self.cluster, reservations: &self.reservations }
+    }
+
     /// Takes in one object as it is now. An older view than the one known is dropped.
     pub fn apply(&mut self, object: Object) {
         match object {
@@ -90,6 +103,12 @@ impl Index {
             Object::Drivers(drivers) => self.apply_drivers(drivers),
             Object::Barrier(barrier) => {
                 self.launches.barrier_seen(&self.cluster, &barrier, &mut self.touched);
+            }
+            Object::Order(order) => self.apply_order(*order),
+            Object::Ticket(ticket) => self.apply_ticket(*ticket),
+            Object::PriorityClass(class) => {
+                self.cluster.freshness.advance_newest(Kind::PriorityClass, class.version);
+                self.reservations.apply_class(class, &mut self.touched);
             }
         }
     }
@@ -112,6 +131,7 @@ impl Index {
                 // Of nothing else are labels left out.
                 Object::Namespace(_) | Object::Sequence(_) | Object::Note(_) => {}
                 Object::Node(_) | Object::Drivers(_) | Object::Barrier(_) => {}
+                Object::Order(_) | Object::Ticket(_) | Object::PriorityClass(_) => {}
             }
         }
         self.apply_answer(object);
@@ -127,13 +147,19 @@ impl Index {
             Object::Node(node) => self.cluster.node(&node.name).map(|known| known.version),
             Object::Drivers(there) => self.cluster.drivers_on(&there.node).map(|known| known.version),
             Object::Barrier(_) => None,
+            Object::Order(there) => self.reservations.order(there.uid).map(|known| known.order.version),
+            Object::Ticket(there) => self.reservations.ticket(there.uid).map(|known| known.version),
+            Object::PriorityClass(there) => self.reservations.class(&there.name).map(|known| known.version),
         }
     }
 
     /// Whether something newer is known than this: a late word about an object of which there is another one under its name by
     /// now. Who is known by a uid is gone for ever.
     pub fn knows_newer(&self, object: &Object) -> bool {
-        let by_uid = matches!(object, Object::Pod(_) | Object::Owner(_) | Object::Sequence(_));
+        let by_uid = matches!(
+            object,
+            Object::Pod(_) | Object::Owner(_) | Object::Sequence(_) | Object::Order(_) | Object::Ticket(_)
+        );
         !by_uid && self.known_version(object).is_some_and(|known| known > object.version())
     }
 
@@ -154,6 +180,9 @@ impl Index {
             Object::Node(node) => self.delete_node(&node.name),
             Object::Drivers(drivers) => self.delete_drivers(&drivers.node),
             Object::Barrier(barrier) => self.barrier_absent(barrier.pod),
+            Object::Order(order) => self.delete_order(order.uid),
+            Object::Ticket(ticket) => self.delete_ticket(ticket.uid),
+            Object::PriorityClass(class) => self.reservations.delete_class(&class.name, &mut self.touched),
         }
     }
 
@@ -180,6 +209,7 @@ impl Index {
         match kind {
             Kind::Sequence => self.sequences.forget_versions(),
             Kind::Note => self.sequences.forget_note_versions(),
+            Kind::Order | Kind::Ticket | Kind::PriorityClass => self.reservations.forget_versions(kind),
             Kind::Pod
             | Kind::Namespace
             | Kind::Node
@@ -212,6 +242,17 @@ impl Index {
                 (Kind::Namespace, Listed::Name(name), _) => self.delete_namespace(&name),
                 (Kind::Node, Listed::Name(name), _) => self.delete_node(&name),
                 (Kind::CsiNode, Listed::Name(name), _) => self.delete_drivers(&name),
+                (Kind::PriorityClass, Listed::Name(name), _) => {
+                    self.reservations.delete_class(&name, &mut self.touched);
+                }
+                (Kind::Order, Listed::Uid(uid), false) => self.delete_order(uid),
+                (Kind::Order, Listed::Uid(uid), true) => {
+                    self.reservations.delete_order(uid, &mut self.touched)
+                }
+                (Kind::Ticket, Listed::Uid(uid), false) => self.delete_ticket(uid),
+                (Kind::Ticket, Listed::Uid(uid), true) => {
+                    self.reservations.delete_ticket(uid, &mut self.touched);
+                }
                 (_, Listed::Uid(uid), false) => self.delete_owner(uid),
                 (_, Listed::Uid(uid), true) => self.forget_owner(uid),
                 (_, Listed::Name(_), _) => {}
@@ -224,7 +265,10 @@ impl Index {
         self.cluster.freshness.set_synced(kind);
         self.sequences.adopt_notes(&mut self.cluster, &mut self.touched);
         self.sweep();
-        if self.is_synced() {
+        if kind.is_needed_by(Feature::Reservation) && self.is_synced(Feature::Reservation) {
+            self.reservations.keys_of_all(&mut self.touched);
+        }
+        if kind.is_needed_by(Feature::Sequence) && self.is_synced(Feature::Sequence) {
             self.touched.sequences(self.sequences.iter().map(|entry| entry.sequence.uid));
             self.launches.pods().for_each(|pod| self.touched.launch(pod));
         }
@@ -235,10 +279,16 @@ impl Index {
         Kind::of_mode(self.sequences.mode().full)
     }
 
-    /// Every kind has been listed: decisions may be taken.
-    pub fn is_synced(&self) -> bool {
+    /// Every kind has been listed that a feature needs: it may decide.
+    pub fn is_synced(&self, feature: Feature) -> bool {
         let full = self.sequences.mode().full;
-        Kind::ALL.iter().all(|kind| !kind.is_watched(full) || self.cluster.freshness.is_synced(*kind))
+        let needed = Kind::ALL.iter().filter(|kind| kind.is_watched(full) && kind.is_needed_by(feature));
+        needed.into_iter().all(|kind| self.cluster.freshness.is_synced(*kind))
+    }
+
+    /// A kind cannot be read any more. What is known of it stays, and nothing is decided on it until it can be read again.
+    pub fn kind_is_frozen(&mut self, kind: Kind) {
+        self.cluster.freshness.set_unsynced(kind);
     }
 
     /// A kind that cannot be watched counts as listed and empty. But not the sequences: a missing CRD is no proof of deletion,
@@ -324,6 +374,41 @@ impl Index {
         self.launches.barrier_is(pod, Barrier::Lost, &mut self.touched);
     }
 
+    fn apply_order(&mut self, order: Order) {
+        let known = self.reservations.order(order.uid).map(|known| known.order.version);
+        if self.cluster.freshness.admits(Kind::Order, Some(order.uid), known, order.version) {
+            self.reservations.apply_order(&self.cluster, order, &mut self.touched);
+        }
+    }
+
+    fn delete_order(&mut self, uid: Uid) {
+        self.cluster.freshness.add_tombstone(uid);
+        self.reservations.delete_order(uid, &mut self.touched);
+    }
+
+    fn apply_ticket(&mut self, ticket: Ticket) {
+        let known = self.reservations.ticket(ticket.uid).map(|known| known.version);
+        if self.cluster.freshness.admits(Kind::Ticket, Some(ticket.uid), known, ticket.version) {
+            self.reservations.apply_ticket(ticket, &mut self.touched);
+        }
+    }
+
+    pub fn delete_ticket(&mut self, uid: Uid) {
+        self.cluster.freshness.add_tombstone(uid);
+        self.reservations.delete_ticket(uid, &mut self.touched);
+    }
+
+    /// A write for an Order or a ticket was refused, or was not.
+    pub fn reservation_refused(&mut self, uid: Uid, refusal: Option<Refusal>) {
+        self.reservations.refused(uid, refusal, &mut self.touched);
+    }
+
+    pub fn keep_of_claim(&mut self, pod: Uid, since: Option<Timestamp>) {
+        if let Some(pod) = self.cluster.pod(pod) {
+            self.reservations.keep_waiting(pod, since);
+        }
+    }
+
     fn sweep(&mut self) {
         self.sequences.sweep(&self.cluster, &mut self.touched);
     }
@@ -344,6 +429,16 @@ impl Index {
                 self.cluster.drivers().map(|drivers| name(&drivers.node, drivers.version)).collect()
             }
             Kind::Barrier => Vec::new(),
+            Kind::Order => {
+                let orders = self.reservations.orders();
+                orders.map(|entry| uid(entry.order.uid, entry.order.version)).collect()
+            }
+            Kind::Ticket => {
+                self.reservations.tickets().map(|ticket| uid(ticket.uid, ticket.version)).collect()
+            }
+            Kind::PriorityClass => {
+                self.reservations.classes().map(|class| name(&class.name, class.version)).collect()
+            }
             Kind::Deployment
             | Kind::ReplicaSet
             | Kind::StatefulSet
@@ -385,6 +480,9 @@ impl Index {
             Kind::CsiNode => self.cluster.drivers_on(&subject.name).map(|drivers| drivers.version),
             Kind::Note => self.sequences.note(*uid).map(|note| note.version),
             Kind::Barrier => None,
+            Kind::Order => self.reservations.order(*uid).map(|entry| entry.order.version),
+            Kind::Ticket => self.reservations.ticket(*uid).map(|ticket| ticket.version),
+            Kind::PriorityClass => self.reservations.class(&subject.name).map(|class| class.version),
         }
     }
 }
@@ -400,6 +498,9 @@ impl Object {
             Object::Node(node) => node.version,
             Object::Drivers(drivers) => drivers.version,
             Object::Barrier(barrier) => barrier.version,
+            Object::Order(order) => order.version,
+            Object::Ticket(ticket) => ticket.version,
+            Object::PriorityClass(class) => class.version,
         }
     }
 
@@ -413,6 +514,9 @@ impl Object {
             Object::Node(node) => Listed::Name(node.name.clone()),
             Object::Drivers(drivers) => Listed::Name(drivers.node.clone()),
             Object::Barrier(barrier) => Listed::Uid(barrier.uid),
+            Object::Order(order) => Listed::Uid(order.uid),
+            Object::Ticket(ticket) => Listed::Uid(ticket.uid),
+            Object::PriorityClass(class) => Listed::Name(class.name.clone()),
         }
     }
 }

@@ -42,6 +42,7 @@ impl Index {
         self.sequences.track_marks(old.as_ref(), new);
         moved.iter().for_each(|pod| self.pod_enters(*pod));
         self.sequences.node_changed(&self.cluster, &name, another, &mut self.touched);
+        self.reservations.node_changed(&name, self.cluster.node(&name), &mut self.touched);
         self.sweep();
     }
 

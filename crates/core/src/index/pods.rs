@@ -6,6 +6,7 @@ use crate::{
     Uid,
     cluster::{Effect, Refusal, Target},
     facts::Pod,
+    key::Feature,
     kind::Kind,
 };
 
@@ -28,6 +29,7 @@ impl Index {
         self.sequences.pod_enters(&self.cluster, uid, &mut self.touched);
         if let Some(pod) = self.cluster.pod(uid) {
             self.launches.pod_enters(pod, &mut self.touched);
+            self.reservations.pod_enters(pod, &mut self.touched);
         }
     }
 
@@ -50,7 +52,7 @@ impl Index {
             return;
         }
         self.pod_leaves(uid);
-        let (new, synced) = (self.cluster.pod(uid).is_none(), self.is_synced());
+        let (new, synced) = (self.cluster.pod(uid).is_none(), self.is_synced(Feature::Sequence));
         let change = self.cluster.put_pod(pod);
         if (change.labels || change.owner) && !(new && synced && planted(Bug::LatePodForgotten)) {
             self.sequences.resolve_claims(&mut self.cluster, uid);
@@ -65,6 +67,9 @@ impl Index {
 
     pub(super) fn forget_pod(&mut self, uid: Uid) {
         self.pod_leaves(uid);
+        if let Some(pod) = self.cluster.pod(uid) {
+            self.reservations.pod_gone(pod, &mut self.touched);
+        }
         self.cluster.remove_pod(uid);
         self.launches.pod_gone(uid, &mut self.touched);
     }

@@ -25,7 +25,13 @@ pub fn check(facts: Facts<'_>, uid: Uid, decision: &Decision) -> Vec<Violation> 
     let problems = decision.actions.iter().filter_map(|action| match action {
         Action::PatchPod(patch) => audit_patch(patch, pod, launch, entry),
         Action::WriteBarrier(write) => audit_barrier(write, pod, launch, entry),
-        Action::PatchNode(_) | Action::WriteNote { .. } | Action::DropNote { .. } => {
+        Action::PatchNode(_)
+        | Action::WriteNote { .. }
+        | Action::DropNote { .. }
+        | Action::Create(_)
+        | Action::Delete(_)
+        | Action::WriteTicket(_)
+        | Action::Nominate(_) => {
             Some(("S6", "the order of containers writes to pods and their ConfigMaps alone".to_owned()))
         }
     });

@@ -40,6 +40,9 @@ pub fn check(facts: Facts<'_>, uid: Uid, decision: &Decision, now: Timestamp) ->
             Action::WriteBarrier(write) => {
                 audit.violation("S6", format!("{} is none of a sequence's business", write.target.name));
             }
+            Action::Create(_) | Action::Delete(_) | Action::WriteTicket(_) | Action::Nominate(_) => {
+                audit.violation("S6", "reservations are none of a sequence's business".to_owned());
+            }
         }
     }
     audit.found

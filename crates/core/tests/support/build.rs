@@ -56,6 +56,7 @@ pub fn pod(namespace: &str, name: &str, uid: &str, labels_text: &str, now: Times
         since: now,
         trouble: None,
         launch: None,
+        request: None,
     }
 }
 
@@ -89,6 +90,9 @@ pub fn node(name: &str) -> Node {
         conditions: Default::default(),
         resources: Default::default(),
         annotated: true,
+        created: Timestamp::UNIX_EPOCH,
+        unschedulable: false,
+        not_ready_since: None,
         journals: Default::default(),
         terminating: false,
     }

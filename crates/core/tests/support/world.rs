@@ -10,7 +10,7 @@ use rollcall_core::{
     dispatch::{check, decide, keep},
     facts::{Namespace, Owner, Pod},
     index::{Answer, Index, Listed, Object},
-    key::Key,
+    key::{Feature, Key},
     kind::Kind,
     node::{Drivers, Effect, Node, Taint},
     sequence::index::{Mode, Note},
@@ -79,6 +79,9 @@ pub fn kind_of(object: &Object) -> Kind {
         Object::Node(_) => Kind::Node,
         Object::Drivers(_) => Kind::CsiNode,
         Object::Barrier(_) => Kind::Barrier,
+        Object::Order(_) => Kind::Order,
+        Object::Ticket(_) => Kind::Ticket,
+        Object::PriorityClass(_) => Kind::PriorityClass,
         Object::Owner(owner) => Kind::of_owner(owner.kind).expect("watched"),
     }
 }
@@ -205,7 +208,9 @@ impl World {
                 drivers.version = version;
                 self.truth.drivers.insert(drivers.node.clone(), drivers.clone());
             }
-            Object::Barrier(_) => unreachable!("nobody watches them"),
+            Object::Barrier(_) | Object::Order(_) | Object::Ticket(_) | Object::PriorityClass(_) => {
+                unreachable!("no part of this world")
+            }
         }
         self.tell(Change::Applied(object));
     }
@@ -220,7 +225,9 @@ impl World {
             Object::Note(note) => drop(self.truth.notes.remove(&note.sequence)),
             Object::Node(node) => drop(self.truth.nodes.remove(&node.name)),
             Object::Drivers(drivers) => drop(self.truth.drivers.remove(&drivers.node)),
-            Object::Barrier(_) => unreachable!("nobody watches them"),
+            Object::Barrier(_) | Object::Order(_) | Object::Ticket(_) | Object::PriorityClass(_) => {
+                unreachable!("no part of this world")
+            }
         }
         self.tell(Change::Deleted(object));
     }
@@ -270,7 +277,7 @@ impl World {
         let mut keys = self.index.take_touched();
         let due = self.wakes.iter().filter(|(_, at)| **at <= self.now).map(|(uid, _)| Key::Sequence(*uid));
         keys.extend(due.collect::<Vec<_>>());
-        if !self.index.is_synced() {
+        if !self.index.is_synced(Feature::Sequence) {
             return false;
         }
         for key in &keys {
@@ -324,7 +331,7 @@ impl World {
         }
         let recorded = |decision: &Decision| match &decision.keep {
             Keep::Sequence { recorded, .. } => Some(recorded.clone()),
-            Keep::Nothing | Keep::Launch { .. } => None,
+            Keep::Nothing | Keep::Launch { .. } | Keep::Order { .. } | Keep::Claim { .. } => None,
         };
         assert_eq!(recorded(decision), recorded(&anew));
         assert_eq!(*decision, Decision { keep: decision.keep.clone(), ..anew });
@@ -372,7 +379,11 @@ impl World {
                 self.index.pod_write_sent(&target, effect);
                 self.release(pod, &gate);
             }
-            Action::WriteBarrier(write) => unreachable!("sequences write no {}", write.target.name),
+            Action::WriteBarrier(_)
+            | Action::Create(_)
+            | Action::Delete(_)
+            | Action::WriteTicket(_)
+            | Action::Nominate(_) => unreachable!("sequences do no such thing"),
         }
     }
 

@@ -1,0 +1,196 @@
+//! The auditor: whether what was decided keeps the promises of reservations. It does not use what made the decision.
+
+use super::Facts;
+use super::index::{Guardian, OrderEntry, guardian, is_gated};
+use super::names::{TICKET_CLAIMED, TICKET_NODE, guardian_of};
+use super::spec::{Phase, Record, Ticket};
+use crate::{
+    Timestamp, Uid,
+    decision::{
+        Action, Decision, Delete, New, NewGuardian, NewTicket, Nominate, PodPatch, TicketWrite, Violation,
+    },
+    gates,
+    key::Key,
+    kind::Kind,
+};
+
+type Problem = (&'static str, String);
+
+pub fn check(facts: Facts<'_>, key: Key, decision: &Decision, now: Timestamp) -> Vec<Violation> {
+    let problems = decision.actions.iter().filter_map(|action| match action {
+        Action::Create(new) => match &**new {
+            New::Ticket(ticket) => audit_ticket(facts, key, ticket, now),
+            New::Guardian(guardian) => audit_guardian(facts, guardian, now),
+            New::PriorityClass { .. } => None,
+        },
+        Action::Delete(delete) => audit_delete(facts, key, delete),
+        Action::WriteTicket(write) => audit_record(facts, key, write),
+        Action::Nominate(nominate) => audit_nomination(facts, key, nominate),
+        Action::PatchPod(patch) => audit_patch(facts, key, patch),
+        Action::PatchNode(_)
+        | Action::WriteNote { .. }
+        | Action::DropNote { .. }
+        | Action::WriteBarrier(_) => {
+            Some(("S6", "reservations write to tickets, guardians and claimers alone".to_owned()))
+        }
+    });
+    problems.map(|(invariant, detail)| Violation { invariant, detail }).collect()
+}
+
+/// S4: at most one ticket in a place keeps room for nobody in particular.
+fn audit_ticket(facts: Facts<'_>, key: Key, new: &NewTicket, now: Timestamp) -> Option<Problem> {
+    let entry = facts.reservations.order(new.order).filter(|_| key == Key::Order(new.order));
+    let Some(entry) = entry.filter(|entry| entry.order.namespace == new.target.namespace) else {
+        return Some(("S6", format!("a ticket {} for no Order of its namespace", new.target.name)));
+    };
+    let same_place = |ticket: &&Ticket| {
+        ticket.order == Some(new.order) && ticket.node == new.node && ticket.index == new.index
+    };
+    let there = entry.tickets().filter_map(|uid| facts.reservations.ticket(uid)).filter(same_place);
+    if there.into_iter().any(|ticket| ticket.is_unclaimed()) {
+        return Some(("S4", format!("a second ticket {} in one place", new.target.name)));
+    }
+    let eligible = new.node.as_ref().is_none_or(|node| {
+        let place = super::index::Place::Node(node.clone());
+        entry.wants(&place, now) == Some(true)
+    });
+    (!eligible).then(|| ("S4", format!("a ticket {} on a node that is not eligible", new.target.name)))
+}
+
+fn audit_guardian(facts: Facts<'_>, new: &NewGuardian, now: Timestamp) -> Option<Problem> {
+    let name = &new.target.name;
+    let Some(ticket) = facts.reservations.ticket(new.ticket) else {
+        return Some(("S7", format!("{name} is made for a ticket of which nothing is known")));
+    };
+    if *name != guardian_of(ticket) || new.target.namespace != ticket.namespace {
+        return Some(("S6", format!("{name} is no guardian of {}", ticket.name)));
+    }
+    if !ticket.is_unclaimed()
+        || ticket.record.expires.is_some_and(|end| end <= now && end != Timestamp::MAX)
+            && !is_renewed(facts, ticket)
+    {
+        return Some(("S4", format!("{name} is made for a ticket that keeps no room")));
+    }
+    if !matches!(guardian(facts.cluster, ticket), Guardian::None) {
+        return Some(("S4", format!("{name} is there already")));
+    }
+    let place = OrderEntry::place_of(ticket);
+    let others = ticket.order.and_then(|order| facts.reservations.order(order));
+    let others = others.into_iter().flat_map(|entry| entry.tickets_at(&place).collect::<Vec<Uid>>());
+    let guarded = others
+        .filter(|other| *other != ticket.uid)
+        .filter_map(|uid| facts.reservations.ticket(uid))
+        .any(|other| other.is_unclaimed() && matches!(guardian(facts.cluster, other), Guardian::Ours(_)));
+    guarded.then(|| ("S4", format!("{name} would be the second guardian in {place}")))
+}
+
+fn is_renewed(facts: Facts<'_>, ticket: &Ticket) -> bool {
+    let order = ticket.order.and_then(|order| facts.reservations.order(order));
+    order.and_then(OrderEntry::spec).is_some_and(|spec| spec.refresh == super::spec::Refresh::Always)
+}
+
+fn audit_delete(facts: Facts<'_>, key: Key, delete: &Delete) -> Option<Problem> {
+    let name = &delete.target.name;
+    let Some(uid) = delete.target.uid else {
+        return Some(("S7", format!("{name} is deleted whoever it is")));
+    };
+    match delete.target.kind {
+        Kind::Ticket => {
+            let Some(ticket) = facts.reservations.ticket(uid) else {
+                return Some(("S7", format!("a ticket {name} of which nothing is known is deleted")));
+            };
+            let of_key =
+                key == Key::Ticket(uid) || ticket.order.is_some_and(|order| key == Key::Order(order));
+            (ticket.phase() == Phase::Claimed || !of_key)
+                .then(|| ("S4", format!("the ticket {name} is somebody's")))
+        }
+        Kind::Pod => {
+            let Some(pod) = facts.cluster.pod(uid) else {
+                return Some(("S7", format!("a pod {name} of which nothing is known is deleted")));
+            };
+            // Only what sits in a room for others is ours to delete.
+            let owner = pod.owner.map(|owner| owner.uid);
+            let ticket = owner.and_then(|owner| facts.reservations.ticket(owner));
+            let guards =
+                ticket.map_or(name.starts_with("korder-guardian-"), |ticket| *name == guardian_of(ticket));
+            if !guards {
+                return Some(("S6", format!("the pod {name} is no guardian")));
+            }
+            let claim = ticket.and_then(Ticket::claim);
+            let handed_over = claim.is_none_or(|claim| {
+                let claimer = facts.cluster.pod(claim.pod).and_then(|pod| pod.request.as_ref());
+                claimer.is_some_and(|request| request.nominated.is_some()) && key == Key::Claim(claim.pod)
+            });
+            (!handed_over).then(|| ("S4", format!("{name} goes before its claimer is nominated")))
+        }
+        _ => Some(("S6", format!("{name} is not ours to delete"))),
+    }
+}
+
+/// S7, S4: a ticket is claimed by one pod that waits, once.
+fn audit_record(facts: Facts<'_>, key: Key, write: &TicketWrite) -> Option<Problem> {
+    let name = &write.target.name;
+    let known = write.target.uid.and_then(|uid| facts.reservations.ticket(uid));
+    let Some(ticket) = known.filter(|ticket| ticket.version == write.version) else {
+        return Some(("S7", format!("the status of {name} is written on another version of it")));
+    };
+    if write.record.observed_generation < ticket.record.observed_generation {
+        return Some(("S9", format!("the observedGeneration of {name} goes back")));
+    }
+    let Record { phase, claim, .. } = &write.record;
+    match (claim, ticket.claim()) {
+        (Some(claim), None) if *phase == Some(Phase::Claimed) => {
+            let waits = facts.cluster.pod(claim.pod).is_some_and(|pod| {
+                is_gated(pod) && pod.gates.len() == 1 && pod.namespace == ticket.namespace && !pod.terminating
+            });
+            let free = ticket.phase() == Phase::Reserved && key == Key::Claim(claim.pod);
+            (!waits || !free).then(|| {
+                (
+                    "S4",
+                    format!("{name} is claimed although it is not Reserved, or by a pod that does not wait"),
+                )
+            })
+        }
+        (Some(claim), Some(before)) if claim.pod != before.pod => {
+            Some(("S4", format!("{name} is claimed by two pods")))
+        }
+        _ => None,
+    }
+}
+
+fn audit_nomination(facts: Facts<'_>, key: Key, nominate: &Nominate) -> Option<Problem> {
+    let name = &nominate.target.name;
+    let Some(pod) = nominate.target.uid.and_then(|uid| facts.cluster.pod(uid)) else {
+        return Some(("S7", format!("{name} is nominated, and nothing is known of it")));
+    };
+    let ticket = facts.reservations.claimed_by(pod.uid);
+    match &nominate.node {
+        Some(node) => {
+            let own = ticket.is_some_and(|ticket| ticket.record.node.as_ref() == Some(node));
+            let gated = is_gated(pod) && key == Key::Claim(pod.uid);
+            (!own || !gated)
+                .then(|| ("S4", format!("{name} is nominated for a room that it has not claimed")))
+        }
+        None => ticket.is_none().then(|| ("S2", format!("the nomination of {name} is not ours"))),
+    }
+}
+
+fn audit_patch(facts: Facts<'_>, key: Key, patch: &PodPatch) -> Option<Problem> {
+    let PodPatch { uid, name, drop_gate, annotations, avoid, tolerate, .. } = patch;
+    let Some(pod) = facts.cluster.pod(*uid).filter(|_| key == Key::Claim(*uid)) else {
+        return Some(("S7", format!("a patch of {name}, of which nothing is known")));
+    };
+    let ours = drop_gate.as_ref().is_some_and(|gate| *gate.name == *gates::TICKET);
+    let foreign = annotations.iter().any(|(key, _)| ![TICKET_CLAIMED, TICKET_NODE].contains(key));
+    if !ours || foreign || !avoid.is_empty() || !tolerate.is_empty() {
+        return Some(("S2", format!("only the ticket gate of {name} is ours")));
+    }
+    if pod.gates.len() > 1 {
+        return Some(("S4", format!("{name} is held by other gates")));
+    }
+    let guarded = facts
+        .reservations
+        .claimed_by(*uid)
+        .is_some_and(|ticket| matches!(guardian(facts.cluster, ticket), Guardian::Ours(_)));
+    guarded.then(|| ("S4", format!("the gate of {name} goes before the guardian")))
+}

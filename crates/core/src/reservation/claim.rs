@@ -1,0 +1,290 @@
+//! What to do about a pod that waits behind the ticket gate: it is given the room of a ticket, in steps that nobody can get between, or
+//! it runs without one.
+//!
+//! 1. The ticket says who has claimed it. From then on its guardian does not come back, and nobody else is given its room.
+//! 2. The pod is nominated for the node: the scheduler keeps its room from pods of equal or lower priority.
+//! 3. The guardian goes.
+//! 4. The gate goes. The scheduler tries the nominated node first.
+
+use super::Facts;
+use super::eligible::may_run_on;
+use super::index::{Guardian, OrderEntry, Place, guardian, is_gated, ticket_target};
+use super::names::{TICKET_CLAIMED, TICKET_NODE};
+use super::spec::{
+    Claim, Order, Phase, Places, Record, Request, Ticket, Wanted, amounts, lacking, utilization,
+};
+use super::ticket::priority;
+use super::timetable::Window;
+use crate::{
+    Timestamp, Uid,
+    cluster::Target,
+    decision::{
+        Action, Decision, Delete, DropGate, Event, EventKind, Keep, Nominate, PodPatch, Subject, TicketWrite,
+    },
+    facts::Pod,
+    gates,
+    kind::Kind,
+};
+use jiff::SignedDuration;
+use std::sync::Arc;
+
+/// How long a pod waits for a ticket that is about to be Reserved.
+pub const TICKET_WITHIN: SignedDuration = SignedDuration::from_secs(5);
+
+/// What a pod that waits gets.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Choice<'a> {
+    Ticket(&'a Ticket),
+    /// One that it could have is not Reserved yet: in words.
+    Soon(String),
+    /// It runs without one: the reason of the event, and why.
+    None {
+        reason: &'static str,
+        why: String,
+    },
+}
+
+pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
+    let Facts { cluster, reservations } = facts;
+    let found = cluster.pod(uid).filter(|pod| is_gated(pod) && !pod.terminating);
+    let found = found.and_then(|pod| Some((pod, pod.request.as_deref()?, reservations.waiting(pod)?)));
+    let Some((pod, request, waiting)) = found else {
+        return Decision { finished: true, ..Decision::nothing() };
+    };
+    let nothing = Decision { keep: Keep::Claim { since: waiting.since }, ..Decision::nothing() };
+    // Only when ours is the last gate: room that is handed over to a pod that is still held by others is taken by somebody else.
+    if pod.gates.len() > 1 || cluster.is_writing_pod(uid) {
+        return nothing;
+    }
+    let since = waiting.since.unwrap_or(now);
+    let keep = Keep::Claim { since: Some(since) };
+    if let Some(ticket) = reservations.claimed_by(uid) {
+        if cluster.in_flight.is_writing(&ticket_target(ticket)) {
+            return nothing;
+        }
+        return Decision { actions: hand_over(facts, pod, request, ticket), keep, ..Decision::nothing() };
+    }
+    match choose(facts, pod, request, now) {
+        Choice::Ticket(ticket) => {
+            let record = claimed(ticket, pod, request, now);
+            let (target, version) = (ticket_target(ticket), ticket.version);
+            let write = Action::WriteTicket(Box::new(TicketWrite { target, version, record }));
+            Decision { actions: vec![write], keep, ..Decision::nothing() }
+        }
+        Choice::Soon(_) if since + TICKET_WITHIN > now => {
+            Decision { wake_at: Some(since + TICKET_WITHIN), keep, ..Decision::nothing() }
+        }
+        Choice::Soon(why) => unreserved(pod, "NoTicket", &why, keep),
+        Choice::None { reason, why } => unreserved(pod, reason, &why, keep),
+    }
+}
+
+fn claimed(ticket: &Ticket, pod: &Pod, request: &Request, now: Timestamp) -> Record {
+    let room = ticket.spec.as_ref().map(|spec| &spec.requests);
+    let utilization = room.map_or(0, |room| utilization(room, &request.resources));
+    let claim = Claim { pod: pod.uid, name: pod.name.clone(), at: now, utilization };
+    let message = format!("claimed by {}", pod.name).into();
+    let expiring = ticket.record.expiring.becomes(false, now);
+    let (phase, reason) = (Some(Phase::Claimed), "Claimed".into());
+    Record { phase, claim: Some(claim), reason, message, expiring, ..ticket.record.clone() }
+}
+
+/// The next step for a pod that has claimed a ticket.
+fn hand_over(facts: Facts<'_>, pod: &Pod, request: &Request, ticket: &Ticket) -> Vec<Action> {
+    let Some(node) = &ticket.record.node else { return vec![drop_gate(pod, Vec::new())] };
+    if request.nominated.as_ref() != Some(node) {
+        let (target, node, forget) = (Target::of_pod(pod), Some(node.clone()), Vec::new());
+        return vec![Action::Nominate(Nominate { target, node, forget })];
+    }
+    match guardian(facts.cluster, ticket) {
+        Guardian::Ours(guardian) if facts.cluster.is_writing_pod(guardian.uid) => Vec::new(),
+        Guardian::Ours(guardian) => {
+            vec![Action::Delete(Delete { target: Target::of_pod(guardian), at_once: true })]
+        }
+        Guardian::None | Guardian::Taken(_) => {
+            let results = vec![(TICKET_CLAIMED, ticket.name.to_string()), (TICKET_NODE, node.to_string())];
+            vec![drop_gate(pod, results)]
+        }
+    }
+}
+
+fn drop_gate(pod: &Pod, annotations: Vec<(&'static str, String)>) -> Action {
+    let place = pod.gates.iter().position(|gate| **gate == *gates::TICKET);
+    let drop_gate = Some(DropGate { name: gates::TICKET.into(), place });
+    let patch = PodPatch::of(pod.uid, pod.namespace.clone(), pod.name.clone());
+    Action::PatchPod(PodPatch { drop_gate, annotations, ..patch })
+}
+
+fn unreserved(pod: &Pod, reason: &'static str, why: &str, keep: Keep) -> Decision {
+    let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
+    let about = Subject { kind: Kind::Pod, namespace, name, uid: pod.uid };
+    let message = format!("runs without reserved room: {why}");
+    let event = Event { about, kind: EventKind::Warning, reason, message };
+    Decision { actions: vec![drop_gate(pod, Vec::new())], events: vec![event], keep, ..Decision::nothing() }
+}
+
+/// The ticket for a pod.
+pub fn choose<'a>(facts: Facts<'a>, pod: &Pod, request: &Request, now: Timestamp) -> Choice<'a> {
+    let Facts { reservations, .. } = facts;
+    let none = |why: String| Choice::None { reason: "NoTicket", why };
+    match &request.wanted {
+        Wanted::Unclear(why) => none(why.to_string()),
+        Wanted::Ticket(name) => match reservations.ticket_named(&pod.namespace, name) {
+            None => none(format!("there is no ticket {name}")),
+            Some(ticket) => best(facts, pod, request, std::iter::once(ticket), || format!("ticket {name}")),
+        },
+        Wanted::Label { key, value } => {
+            let labelled = |ticket: &&Ticket| ticket.labels.get(key) == Some(value);
+            let tickets = reservations.tickets_in(&pod.namespace).filter(labelled);
+            best(facts, pod, request, tickets, || format!("a ticket labelled {key}={value}"))
+        }
+        Wanted::Order(name) => match reservations.order_named(&pod.namespace, name) {
+            None => none(format!("there is no Order {name}")),
+            Some(entry) => of_order(facts, pod, request, entry, now),
+        },
+        Wanted::Any => {
+            let selects = |entry: &&OrderEntry| {
+                let spec = entry.spec().filter(|spec| spec.places == Places::EachNode);
+                spec.and_then(|spec| spec.selector.as_ref())
+                    .is_some_and(|selector| selector.matches(&pod.labels))
+            };
+            let mut orders = reservations.orders_in(&pod.namespace).filter(selects);
+            let mut answer = none("no Order selects it, and it asks for no ticket".to_owned());
+            while !matches!(answer, Choice::Ticket(_) | Choice::Soon(_))
+                && let Some(entry) = orders.next()
+            {
+                answer = of_order(facts, pod, request, entry, now);
+            }
+            answer
+        }
+    }
+}
+
+fn of_order<'a>(
+    facts: Facts<'a>,
+    pod: &Pod,
+    request: &Request,
+    entry: &'a OrderEntry,
+    now: Timestamp,
+) -> Choice<'a> {
+    let Order { name, created, .. } = &entry.order;
+    let place = facts.cluster.node_of(pod).map(Place::Node).filter(|_| is_each_node(entry));
+    let uids: Vec<Uid> = match &place {
+        Some(place) => entry.tickets_at(place).collect(),
+        None => entry.tickets().collect(),
+    };
+    let tickets = uids.into_iter().filter_map(|uid| facts.reservations.ticket(uid));
+    let choice = best(facts, pod, request, tickets, || match &place {
+        Some(node) => format!("a ticket of Order {name} on {node}"),
+        None => format!("a ticket of Order {name}"),
+    });
+    // One that is about to be made is as good as one that is Pending.
+    let missing = match &place {
+        Some(place) => {
+            entry.wants(place, now) == Some(true)
+                && entry.chosen(place, |uid| facts.reservations.ticket(uid)).is_none()
+        }
+        None => !entry.unsettled(now).is_empty(),
+    };
+    let open = entry
+        .spec()
+        .is_some_and(|spec| !spec.paused && matches!(spec.window(*created, now, now), Window::Open { .. }));
+    match choice {
+        Choice::None { reason: "NoTicket", why } if missing && open => Choice::Soon(why),
+        choice => choice,
+    }
+}
+
+fn is_each_node(entry: &OrderEntry) -> bool {
+    entry.spec().is_some_and(|spec| spec.places == Places::EachNode)
+}
+
+/// What keeps a pod from a ticket, the least first: the one that is nearest is what is said.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Obstacle {
+    Soon(Arc<str>),
+    Priority { ticket: i32, pod: i32 },
+    TooSmall(String),
+    Node(Arc<str>),
+    Taken(Arc<str>),
+    Over,
+}
+
+fn best<'a>(
+    facts: Facts<'a>,
+    pod: &Pod,
+    request: &Request,
+    tickets: impl Iterator<Item = &'a Ticket>,
+    what: impl Fn() -> String,
+) -> Choice<'a> {
+    let mut free: Vec<&Ticket> = Vec::new();
+    let mut obstacle: Option<Obstacle> = None;
+    for ticket in tickets {
+        match check(facts, pod, request, ticket) {
+            Ok(()) => free.push(ticket),
+            Err(other) => obstacle = Some(obstacle.map_or(other.clone(), |first| first.min(other))),
+        }
+    }
+    // The one whose room the scheduler keeps for the pod already; else the smallest.
+    let size = |ticket: &Ticket| {
+        let room = ticket.spec.as_ref().map(|spec| &spec.requests).ok();
+        room.into_iter().flatten().map(|(_, amount)| amount.nanos()).collect::<Vec<i128>>()
+    };
+    let nominated = |ticket: &Ticket| ticket.record.node.is_some() && ticket.record.node == request.nominated;
+    let first = free.into_iter().min_by_key(|ticket| (!nominated(ticket), size(ticket), ticket.name.clone()));
+    let none = |reason, why: String| Choice::None { reason, why };
+    let what = what();
+    match (first, obstacle) {
+        (Some(ticket), _) => Choice::Ticket(ticket),
+        (None, Some(Obstacle::Soon(reason))) => Choice::Soon(format!("{what} is not Reserved: {reason}")),
+        (None, Some(Obstacle::Priority { ticket, pod })) => none(
+            "PriorityBelowTicket",
+            format!(
+                "its priority {pod} is below {ticket}, the priority of {what}; give it the priorityClassName of the ticket"
+            ),
+        ),
+        (None, Some(Obstacle::TooSmall(lack))) => {
+            none("NoTicket", format!("{what} keeps too little: {lack}"))
+        }
+        (None, Some(Obstacle::Node(node))) => {
+            none("NoTicket", format!("{what} is on {node}, where the pod cannot run"))
+        }
+        (None, Some(Obstacle::Taken(by))) => none("NoTicket", format!("{what} is claimed by {by}")),
+        (None, Some(Obstacle::Over)) => none("NoTicket", format!("{what} has ended")),
+        (None, None) => none("NoTicket", format!("there is no {}", what.trim_start_matches("a "))),
+    }
+}
+
+fn check(facts: Facts<'_>, pod: &Pod, request: &Request, ticket: &Ticket) -> Result<(), Obstacle> {
+    let spec = ticket.spec.as_ref().map_err(|wrong| Obstacle::Taken(wrong.clone()))?;
+    if let Some(claim) = ticket.claim() {
+        return Err(Obstacle::Taken(claim.name.clone()));
+    }
+    if !ticket.is_unclaimed() {
+        return Err(Obstacle::Over);
+    }
+    if let Some((name, amount)) = lacking(&spec.requests, &request.resources) {
+        let text = format!("the pod asks for {amount} {name}, the ticket keeps {}", amounts(&spec.requests));
+        return Err(Obstacle::TooSmall(text));
+    }
+    let on = ticket.record.node.as_ref().or(ticket.node.as_ref());
+    if let Some(node) = on.and_then(|node| facts.cluster.node(node))
+        && !may_run_on(&request.placement, node)
+    {
+        return Err(Obstacle::Node(node.name.clone()));
+    }
+    if let Ok(of_ticket) = priority(facts, spec)
+        && request.priority < of_ticket
+    {
+        return Err(Obstacle::Priority { ticket: of_ticket, pod: request.priority });
+    }
+    let busy = facts.cluster.in_flight.is_writing(&ticket_target(ticket));
+    let guarded = matches!(guardian(facts.cluster, ticket), Guardian::Ours(_));
+    match ticket.phase() == Phase::Reserved && guarded && !busy && pod.request.is_some() {
+        true => Ok(()),
+        false if ticket.phase() == Phase::Reserved => {
+            Err(Obstacle::Soon("its guardian is being replaced".into()))
+        }
+        false => Err(Obstacle::Soon(ticket.record.message.clone())),
+    }
+}

@@ -1,0 +1,103 @@
+//! On which nodes an Order that wants one ticket on each keeps room.
+
+use super::names::RESERVING_TAINT;
+use crate::{
+    Timestamp,
+    node::{Effect, Node, Placement, Taint, is_part_of},
+};
+use jiff::SignedDuration;
+use std::sync::Arc;
+
+/// Whether a node gets a ticket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fit {
+    Eligible,
+    /// It gets none, but keeps the one it has: until then, or as long as it is not Ready.
+    Kept {
+        until: Option<Timestamp>,
+    },
+    Unfit(Criterion),
+}
+
+/// What a node has to fulfil, in the order in which it is looked at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Criterion {
+    Leaving,
+    NodeSelector,
+    Affinity,
+    Cordoned,
+    NotReady,
+    /// One that is not tolerated.
+    Taint(Arc<str>),
+}
+
+impl Criterion {
+    /// What is said of the nodes that do not fulfil it.
+    pub fn describe(&self) -> String {
+        match self {
+            Criterion::Leaving => "being deleted".into(),
+            Criterion::NodeSelector => "not matched by nodeSelector".into(),
+            Criterion::Affinity => "not matched by the required affinity".into(),
+            Criterion::Cordoned => "cordoned".into(),
+            Criterion::NotReady => "not Ready".into(),
+            Criterion::Taint(key) => format!("tainted with {key}, which is not tolerated"),
+        }
+    }
+}
+
+const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+/// The taints of a node that is not Ready.
+const NOT_READY: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+
+pub fn fit(placement: &Placement, node: &Node) -> Fit {
+    let keeps_out = |taint: &&Taint| {
+        matches!(taint.effect, Effect::NoSchedule | Effect::NoExecute)
+            && *taint.key != *RESERVING_TAINT
+            && *taint.key != *UNSCHEDULABLE
+            && !placement.tolerates(taint)
+    };
+    let is_ready = node.conditions.contains("Ready");
+    // A node that is not Ready has these besides; they are no reason of their own.
+    let passing = |taint: &&Taint| !is_ready && NOT_READY.contains(&&*taint.key);
+    let taint = node.taints.iter().filter(keeps_out).find(|taint| !passing(taint));
+    match () {
+        () if node.terminating => Fit::Unfit(Criterion::Leaving),
+        () if !is_part_of(&placement.node_selector, &node.labels) => Fit::Unfit(Criterion::NodeSelector),
+        () if !placement.matches(node) => Fit::Unfit(Criterion::Affinity),
+        () if node.unschedulable => Fit::Unfit(Criterion::Cordoned),
+        () => match taint {
+            Some(taint) => Fit::Unfit(Criterion::Taint(taint.key.clone())),
+            None if is_ready => Fit::Eligible,
+            None => patience(placement, node).unwrap_or(Fit::Unfit(Criterion::NotReady)),
+        },
+    }
+}
+
+/// How long a node that is not Ready keeps its ticket: as long as a toleration that names the taints of such a node says.
+fn patience(placement: &Placement, node: &Node) -> Option<Fit> {
+    let named = placement.tolerations.iter().filter(|toleration| {
+        NOT_READY.contains(&&*toleration.key)
+            && toleration.effect.is_none_or(|effect| effect == Effect::NoExecute)
+    });
+    let since = node.not_ready_since.unwrap_or(node.created);
+    let until = named.map(|toleration| {
+        let end =
+            |seconds: i64| since.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX);
+        toleration.seconds.map(end)
+    });
+    // Of two, the shorter one evicts.
+    until
+        .reduce(|one, other| match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        })
+        .map(|until| Fit::Kept { until })
+}
+
+/// Whether a pod of this placement could run on a node, its room apart.
+pub fn may_run_on(placement: &Placement, node: &Node) -> bool {
+    let keeps_out = |taint: &Taint| {
+        matches!(taint.effect, Effect::NoSchedule | Effect::NoExecute) && !placement.tolerates(taint)
+    };
+    !node.terminating && placement.matches(node) && !node.taints.iter().any(keeps_out)
+}

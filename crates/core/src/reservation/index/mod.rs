@@ -1,0 +1,389 @@
+//! Orders, tickets, classes and the pods that wait for a ticket, each found by what decisions ask for.
+
+mod place;
+
+pub use place::{OrderEntry, Place, Tally};
+
+use super::names::guardian_of;
+use super::spec::{Order, Phase, PriorityClass, Ticket};
+use crate::{
+    Timestamp, Uid,
+    cluster::{Cluster, Refusal, Target},
+    facts::{OwnerKind, Pod},
+    gates,
+    key::Touched,
+    kind::Kind,
+    node::Node,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+#[derive(Debug, Default)]
+pub struct Reservations {
+    orders: BTreeMap<Uid, OrderEntry>,
+    order_names: BTreeMap<(Arc<str>, Arc<str>), Uid>,
+    tickets: BTreeMap<Uid, Ticket>,
+    ticket_names: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Uid>>,
+    /// The ticket that each pod has claimed.
+    claimed_by: BTreeMap<Uid, Uid>,
+    classes: BTreeMap<Arc<str>, PriorityClass>,
+    /// Pods with the ticket gate, by namespace.
+    waiting: BTreeMap<Arc<str>, BTreeMap<Uid, Waiting>>,
+    /// What the API server said when it did not want to make or change what a ticket or an Order needs.
+    refusals: BTreeMap<Uid, Refusal>,
+}
+
+/// What is known of a pod that waits for a ticket, besides its facts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// Since when only our gate holds it.
+    pub since: Option<Timestamp>,
+}
+
+pub fn is_gated(pod: &Pod) -> bool {
+    pod.gates.iter().any(|gate| **gate == *gates::TICKET)
+}
+
+impl Reservations {
+    pub fn order(&self, uid: Uid) -> Option<&OrderEntry> {
+        self.orders.get(&uid)
+    }
+
+    pub fn orders(&self) -> impl Iterator<Item = &OrderEntry> {
+        self.orders.values()
+    }
+
+    pub fn order_named(&self, namespace: &Arc<str>, name: &Arc<str>) -> Option<&OrderEntry> {
+        self.order(*self.order_names.get(&(namespace.clone(), name.clone()))?)
+    }
+
+    /// The Orders of a namespace, by name.
+    pub fn orders_in(&self, namespace: &Arc<str>) -> impl Iterator<Item = &OrderEntry> + use<'_> {
+        let (from, namespace) = ((namespace.clone(), Arc::from("")), namespace.clone());
+        let names = self.order_names.range(from..).take_while(move |((of, _), _)| *of == namespace);
+        names.filter_map(|(_, uid)| self.order(*uid))
+    }
+
+    pub fn ticket(&self, uid: Uid) -> Option<&Ticket> {
+        self.tickets.get(&uid)
+    }
+
+    pub fn tickets(&self) -> impl Iterator<Item = &Ticket> {
+        self.tickets.values()
+    }
+
+    pub fn ticket_named(&self, namespace: &str, name: &str) -> Option<&Ticket> {
+        self.ticket(*self.ticket_names.get(namespace)?.get(name)?)
+    }
+
+    pub fn tickets_in(&self, namespace: &str) -> impl Iterator<Item = &Ticket> {
+        let names = self.ticket_names.get(namespace).into_iter().flat_map(BTreeMap::values);
+        names.filter_map(|uid| self.ticket(*uid))
+    }
+
+    /// The ticket that a pod has claimed.
+    pub fn claimed_by(&self, pod: Uid) -> Option<&Ticket> {
+        self.ticket(*self.claimed_by.get(&pod)?)
+    }
+
+    pub fn class(&self, name: &str) -> Option<&PriorityClass> {
+        self.classes.get(name)
+    }
+
+    pub fn classes(&self) -> impl Iterator<Item = &PriorityClass> {
+        self.classes.values()
+    }
+
+    pub fn waiting(&self, pod: &Pod) -> Option<&Waiting> {
+        self.waiting.get(&pod.namespace)?.get(&pod.uid)
+    }
+
+    pub fn refusal(&self, uid: Uid) -> Option<&Refusal> {
+        self.refusals.get(&uid)
+    }
+
+    pub fn keys_of_all(&self, touched: &mut Touched) {
+        self.orders.keys().for_each(|uid| touched.order(*uid));
+        self.tickets.keys().for_each(|uid| touched.ticket(*uid));
+        self.waiting.values().flat_map(BTreeMap::keys).for_each(|pod| touched.claim(*pod));
+    }
+
+    /// Keys of labels by which Orders of a namespace select pods.
+    pub fn label_keys(&self, namespace: &Arc<str>) -> impl Iterator<Item = &Arc<str>> + use<'_> {
+        let selectors =
+            self.orders_in(namespace).filter_map(|entry| entry.order.spec.as_ref().ok()?.selector.as_ref());
+        selectors.flat_map(|selector| selector.keys())
+    }
+
+    // Orders
+
+    pub fn apply_order(&mut self, cluster: &Cluster, order: Order, touched: &mut Touched) {
+        let uid = order.uid;
+        if self.order(uid).is_some_and(|known| known.order.version >= order.version) {
+            return;
+        }
+        let name = (order.namespace.clone(), order.name.clone());
+        if let Some(namesake) = self.order_names.insert(name, uid).filter(|other| *other != uid) {
+            self.orders.remove(&namesake);
+        }
+        touched.order(uid);
+        match self.orders.get_mut(&uid) {
+            Some(entry) if entry.order.spec == order.spec => entry.order = order,
+            known => {
+                let tickets: Vec<Uid> = match known {
+                    Some(entry) => entry.tickets().collect(),
+                    None => self
+                        .tickets
+                        .values()
+                        .filter(|ticket| ticket.order == Some(uid))
+                        .map(|ticket| ticket.uid)
+                        .collect(),
+                };
+                self.refusals.remove(&uid);
+                self.orders.insert(uid, OrderEntry::new(order, cluster.all_nodes()));
+                for ticket in tickets {
+                    self.count_ticket(ticket);
+                    touched.ticket(ticket);
+                }
+            }
+        }
+    }
+
+    pub fn delete_order(&mut self, uid: Uid, touched: &mut Touched) {
+        let Some(entry) = self.orders.remove(&uid) else { return };
+        self.refusals.remove(&uid);
+        let name = (entry.order.namespace.clone(), entry.order.name.clone());
+        if self.order_names.get(&name) == Some(&uid) {
+            self.order_names.remove(&name);
+        }
+        touched.order(uid);
+        entry.tickets().for_each(|ticket| touched.ticket(ticket));
+        self.touch_waiting(&entry.order.namespace, touched);
+    }
+
+    // Tickets
+
+    pub fn apply_ticket(&mut self, ticket: Ticket, touched: &mut Touched) {
+        let uid = ticket.uid;
+        if self.ticket(uid).is_some_and(|known| known.version >= ticket.version) {
+            return;
+        }
+        self.ticket_leaves(uid);
+        let names = self.ticket_names.entry(ticket.namespace.clone()).or_default();
+        let namesake = names.insert(ticket.name.clone(), uid).filter(|other| *other != uid);
+        if let Some(claim) = ticket.claim() {
+            self.claimed_by.insert(claim.pod, uid);
+            touched.claim(claim.pod);
+        }
+        let namespace = ticket.namespace.clone();
+        let before = self.tickets.insert(uid, ticket);
+        self.count_ticket(uid);
+        self.touch_ticket(uid, touched);
+        let phase = |ticket: Option<&Ticket>| ticket.map(|ticket| (ticket.phase(), ticket.terminating));
+        if phase(before.as_ref()) != phase(self.ticket(uid)) {
+            self.touch_waiting(&namespace, touched);
+        }
+        if let Some(namesake) = namesake {
+            self.delete_ticket(namesake, touched);
+        }
+    }
+
+    pub fn delete_ticket(&mut self, uid: Uid, touched: &mut Touched) {
+        self.ticket_leaves(uid);
+        self.touch_ticket(uid, touched);
+        let Some(ticket) = self.tickets.remove(&uid) else { return };
+        self.refusals.remove(&uid);
+        if let Some(names) = self.ticket_names.get_mut(&ticket.namespace) {
+            if names.get(&ticket.name) == Some(&uid) {
+                names.remove(&ticket.name);
+            }
+            if names.is_empty() {
+                self.ticket_names.remove(&ticket.namespace);
+            }
+        }
+        self.touch_waiting(&ticket.namespace, touched);
+    }
+
+    fn ticket_leaves(&mut self, uid: Uid) {
+        let Some(ticket) = self.tickets.get(&uid) else { return };
+        if let Some(claim) = ticket.claim().filter(|claim| self.claimed_by.get(&claim.pod) == Some(&uid)) {
+            self.claimed_by.remove(&claim.pod);
+        }
+        if let Some(entry) = ticket.order.and_then(|order| self.orders.get_mut(&order)) {
+            entry.ticket_leaves(ticket, &self.tickets);
+        }
+    }
+
+    fn count_ticket(&mut self, uid: Uid) {
+        let Some(ticket) = self.tickets.get(&uid) else { return };
+        if let Some(entry) = ticket.order.and_then(|order| self.orders.get_mut(&order)) {
+            entry.ticket_enters(ticket, &self.tickets);
+        }
+    }
+
+    fn touch_ticket(&self, uid: Uid, touched: &mut Touched) {
+        touched.ticket(uid);
+        if let Some(order) = self.ticket(uid).and_then(|ticket| ticket.order) {
+            touched.order(order);
+        }
+    }
+
+    fn touch_waiting(&self, namespace: &Arc<str>, touched: &mut Touched) {
+        let pods = self.waiting.get(namespace).into_iter().flat_map(BTreeMap::keys);
+        pods.for_each(|pod| touched.claim(*pod));
+    }
+
+    // Pods
+
+    /// A pod has come or changed.
+    pub fn pod_enters(&mut self, pod: &Pod, touched: &mut Touched) {
+        self.touch_related(pod.uid, pod, touched);
+        if is_gated(pod) && pod.request.is_some() {
+            self.waiting.entry(pod.namespace.clone()).or_default().entry(pod.uid).or_default();
+            touched.claim(pod.uid);
+        } else if !self.waiting.is_empty() {
+            self.forget_waiting(pod, touched);
+        }
+    }
+
+    pub fn pod_gone(&mut self, pod: &Pod, touched: &mut Touched) {
+        self.touch_related(pod.uid, pod, touched);
+        self.forget_waiting(pod, touched);
+    }
+
+    /// The ticket that a pod is the guardian of, and the one that it has claimed.
+    fn touch_related(&self, uid: Uid, pod: &Pod, touched: &mut Touched) {
+        if self.tickets.is_empty() {
+            return;
+        }
+        let guarded = pod.owner.filter(|owner| owner.kind == OwnerKind::Other).map(|owner| owner.uid);
+        for ticket in guarded.into_iter().chain(self.claimed_by.get(&uid).copied()) {
+            let Some(ticket) = self.tickets.get(&ticket) else { continue };
+            touched.ticket(ticket.uid);
+            if let Some(claim) = ticket.claim() {
+                touched.claim(claim.pod);
+            }
+        }
+        // One that has the name of a guardian is in its way.
+        if let Some(ticket) =
+            pod.name.strip_prefix("korder-guardian-").and_then(|name| self.ticket_named(&pod.namespace, name))
+        {
+            touched.ticket(ticket.uid);
+        }
+    }
+
+    fn forget_waiting(&mut self, pod: &Pod, touched: &mut Touched) {
+        let Some(pods) = self.waiting.get_mut(&pod.namespace) else { return };
+        if pods.remove(&pod.uid).is_some() {
+            touched.claim(pod.uid);
+        }
+        if pods.is_empty() {
+            self.waiting.remove(&pod.namespace);
+        }
+    }
+
+    pub fn keep_waiting(&mut self, pod: &Pod, since: Option<Timestamp>) {
+        let waiting = self.waiting.get_mut(&pod.namespace).and_then(|pods| pods.get_mut(&pod.uid));
+        if let Some(waiting) = waiting {
+            waiting.since = since;
+        }
+    }
+
+    // Nodes
+
+    /// A node has come, changed or gone.
+    pub fn node_changed(&mut self, name: &Arc<str>, node: Option<&Node>, touched: &mut Touched) {
+        for (uid, entry) in &mut self.orders {
+            if entry.node_changed(name, node, &self.tickets) {
+                touched.order(*uid);
+            }
+        }
+    }
+
+    // Classes
+
+    pub fn apply_class(&mut self, class: PriorityClass, touched: &mut Touched) {
+        let known = self.classes.get(&class.name);
+        if known.is_some_and(|known| known.uid == class.uid && known.version >= class.version) {
+            return;
+        }
+        let before = self.classes.insert(class.name.clone(), class.clone());
+        let same = before.is_some_and(|before| PriorityClass { version: class.version, ..before } == class);
+        if !same {
+            self.touch_pending(touched);
+        }
+    }
+
+    pub fn delete_class(&mut self, name: &Arc<str>, touched: &mut Touched) {
+        if self.classes.remove(name).is_some() {
+            self.touch_pending(touched);
+        }
+    }
+
+    /// Hardly ever does a class come or go.
+    fn touch_pending(&self, touched: &mut Touched) {
+        let pending = self.tickets.values().filter(|ticket| ticket.phase() == Phase::Pending);
+        pending.for_each(|ticket| touched.ticket(ticket.uid));
+    }
+
+    // What decisions leave behind
+
+    pub fn keep_order(&mut self, uid: Uid, window: Option<super::timetable::Window>, settled: &[Place]) {
+        if let Some(entry) = self.orders.get_mut(&uid) {
+            entry.keep(window, settled);
+        }
+    }
+
+    /// A write for this Order, ticket or pod was refused, or, with `None`, was not.
+    pub fn refused(&mut self, uid: Uid, refusal: Option<Refusal>, touched: &mut Touched) {
+        match refusal {
+            Some(refusal) => {
+                let refusal = refusal.after(self.refusals.get(&uid));
+                self.refusals.insert(uid, refusal);
+            }
+            None if self.refusals.remove(&uid).is_none() => return,
+            None => {}
+        }
+        match self.orders.contains_key(&uid) {
+            true => touched.order(uid),
+            false => touched.ticket(uid),
+        }
+    }
+
+    // Lists
+
+    pub fn forget_versions(&mut self, kind: Kind) {
+        match kind {
+            Kind::Order => self.orders.values_mut().for_each(|entry| entry.order.version = 0),
+            Kind::Ticket => self.tickets.values_mut().for_each(|ticket| ticket.version = 0),
+            _ => self.classes.values_mut().for_each(|class| class.version = 0),
+        }
+    }
+}
+
+/// The guardian of a ticket, as far as it is known.
+#[derive(Clone, Copy, Debug)]
+pub enum Guardian<'a> {
+    None,
+    Ours(&'a Pod),
+    /// Another pod has its name.
+    Taken(&'a Pod),
+}
+
+pub fn guardian<'a>(cluster: &'a Cluster, ticket: &Ticket) -> Guardian<'a> {
+    match cluster.pod_named(&ticket.namespace, &guardian_of(ticket)) {
+        None => Guardian::None,
+        Some(pod) if pod.owner.is_some_and(|owner| owner.uid == ticket.uid) => Guardian::Ours(pod),
+        Some(pod) => Guardian::Taken(pod),
+    }
+}
+
+pub fn ticket_target(ticket: &Ticket) -> Target {
+    let (namespace, name) = (ticket.namespace.clone(), ticket.name.clone());
+    Target { kind: Kind::Ticket, namespace, name, uid: Some(ticket.uid) }
+}
+
+/// A guardian that is to be made: by its name, it has no uid yet.
+pub fn guardian_target(ticket: &Ticket) -> Target {
+    Target { kind: Kind::Pod, namespace: ticket.namespace.clone(), name: guardian_of(ticket), uid: None }
+}

@@ -1,0 +1,34 @@
+//! Reservations: an Order keeps room, by Tickets; a guardian, a pod that does nothing, sits in the room of a ticket until the pod comes
+//! for which it is kept.
+//!
+//! ```text
+//! Order ──▶ Ticket per place ──▶ guardian runs: Reserved
+//! pod with the gate ──▶ ticket says Claimed ─▶ pod is nominated for the node ─▶ guardian goes ─▶ gate goes ─▶ the scheduler binds
+//! ```
+//!
+//! - [`spec`]: what is known. [`timetable`]: when. [`eligible`]: where. [`names`]: how everything is called.
+//! - [`index`]: Orders with their places, tickets, pods that wait for one.
+//! - [`order`], [`ticket`], [`claim`]: what to do about each of them. [`check`]: whether it may be done. [`status`]: what an Order says.
+
+pub mod check;
+pub mod claim;
+pub mod eligible;
+pub mod index;
+pub mod names;
+pub mod order;
+pub mod spec;
+pub mod status;
+pub mod ticket;
+pub mod timetable;
+
+pub use check::check;
+pub use index::Reservations;
+
+use crate::cluster::Cluster;
+
+/// What decisions about reservations rest on.
+#[derive(Clone, Copy)]
+pub struct Facts<'a> {
+    pub cluster: &'a Cluster,
+    pub reservations: &'a Reservations,
+}

@@ -1,0 +1,192 @@
+//! What an Order says of itself.
+
+use super::Facts;
+use super::index::{OrderEntry, Tally};
+use super::spec::{Places, Strategy};
+use super::timetable::Window;
+use crate::{Timestamp, decision::Subject, kind::Kind};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OrderStatus {
+    pub observed_generation: i64,
+    pub mode: &'static str,
+    /// How many unclaimed tickets there should be.
+    pub desired: u32,
+    pub replicas: u32,
+    pub available: u32,
+    pub unavailable: u32,
+    pub terminal: u32,
+    pub updated: u32,
+    pub claimed: u32,
+    /// In daemonSet mode.
+    pub nodes: Option<NodeNumbers>,
+    pub last_schedule: Option<Timestamp>,
+    pub next_schedule: Option<Timestamp>,
+    pub message: String,
+    pub ready: Cause,
+    pub progressing: Cause,
+    pub failure: Cause,
+    /// The spec cannot be carried out as it is.
+    pub stalled: Option<Cause>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeNumbers {
+    pub desired: u32,
+    pub current: u32,
+    pub ready: u32,
+    pub misscheduled: u32,
+}
+
+/// A condition: whether it holds, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    pub holds: bool,
+    pub reason: &'static str,
+    pub message: String,
+}
+
+impl Cause {
+    fn new(holds: bool, reason: &'static str, message: impl Into<String>) -> Cause {
+        Cause { holds, reason, message: message.into() }
+    }
+}
+
+pub fn subject(entry: &OrderEntry) -> Subject {
+    let order = &entry.order;
+    let (namespace, name) = (order.namespace.clone(), order.name.clone());
+    Subject { kind: Kind::Order, namespace, name, uid: order.uid }
+}
+
+fn number(count: i64) -> u32 {
+    u32::try_from(count).unwrap_or(0)
+}
+
+/// The status, and when it will be another one although nothing happens.
+pub fn order_status(
+    facts: Facts<'_>,
+    entry: &OrderEntry,
+    now: Timestamp,
+) -> (OrderStatus, Option<Timestamp>) {
+    let Tally { pending, reserved, claimed, expired, updated, no_room, current, ready, misplaced } =
+        entry.tally;
+    let (maturing, next) = entry.maturing(now);
+    let available = number(reserved - maturing as i64);
+    let spec = entry.spec();
+    let window = spec.map(|spec| spec.window(entry.order.created, entry.order.created, now));
+    let reserves = matches!(window, Some(Window::Open { .. }));
+    let each_node = spec.is_some_and(|spec| spec.places == Places::EachNode);
+    let places = match spec.map(|spec| spec.places) {
+        Some(Places::Number(number)) => number,
+        Some(Places::EachNode) => number(entry.eligible() as i64),
+        None => 0,
+    };
+    // Between two windows nothing is wanted; what is there stays until it ends. Of an Order that reserves once, each place has a
+    // time of its own.
+    let one_time = spec.is_some_and(|spec| spec.strategy == Strategy::OneTime);
+    let desired = match (reserves, one_time) {
+        (true, _) => places,
+        (false, true) => number(if each_node { current } else { pending + reserved }),
+        (false, false) => 0,
+    };
+    let refusal = facts.reservations.refusal(entry.order.uid);
+    let timetable = spec.and_then(|spec| spec.timetable());
+    let last_schedule = match window {
+        Some(Window::Open { tick }) => tick,
+        _ => None,
+    };
+    let next_schedule = spec.zip(timetable).and_then(|(spec, timetable)| match (&spec.strategy, window) {
+        (Strategy::Scheduled(_), Some(Window::Opens(tick))) => Some(tick),
+        (Strategy::Recurring(_), _) => timetable.next(now),
+        _ => None,
+    });
+    let counted =
+        Counted { desired, available, no_room: number(no_room), each_node, nodes: entry.eligible() };
+    let (ready_cause, message) = counted.ready(entry, window);
+    let failure = match refusal {
+        Some(refusal) => {
+            Cause::new(true, "TicketRefused", format!("a ticket cannot be made: {}", refusal.message))
+        }
+        None if no_room > 0 => Cause::new(true, "NoRoom", message.clone()),
+        None => Cause::new(false, "NoFailure", ""),
+    };
+    let waits = !ready_cause.holds && no_room < pending + i64::from(desired) - ready;
+    let progressing = match spec.is_some_and(|spec| spec.paused) {
+        true => Cause::new(false, "Paused", "no ticket is made or removed"),
+        false if waits && desired > available => Cause::new(true, "Reserving", message.clone()),
+        false => Cause::new(false, "Settled", ""),
+    };
+    let stalled = entry.order.spec.as_ref().err().map(|wrong| Cause::new(true, "InvalidSpec", &**wrong));
+    let status = OrderStatus {
+        observed_generation: entry.order.generation,
+        mode: if each_node { "DaemonSet" } else { "Replicas" },
+        desired,
+        replicas: number(pending + reserved + claimed),
+        available,
+        unavailable: number(pending + maturing as i64),
+        terminal: number(expired),
+        updated: number(updated),
+        claimed: number(claimed),
+        nodes: each_node.then(|| NodeNumbers {
+            desired: number(entry.eligible() as i64),
+            current: number(current),
+            ready: number(ready),
+            misscheduled: number(misplaced),
+        }),
+        last_schedule,
+        next_schedule,
+        message: stalled.as_ref().map_or(message, |stalled| stalled.message.clone()),
+        ready: ready_cause,
+        progressing,
+        failure,
+        stalled,
+    };
+    (status, next)
+}
+
+struct Counted {
+    desired: u32,
+    available: u32,
+    no_room: u32,
+    each_node: bool,
+    nodes: usize,
+}
+
+impl Counted {
+    fn ready(&self, entry: &OrderEntry, window: Option<Window>) -> (Cause, String) {
+        let Counted { desired, available, no_room, each_node, nodes } = *self;
+        let no_room_text = match (no_room, each_node) {
+            (0, _) => String::new(),
+            (1, true) => "; 1 node has no room".to_owned(),
+            (number, true) => format!("; {number} nodes have no room"),
+            (number, false) => format!("; there is no room for {number}"),
+        };
+        let what = if each_node { "nodes" } else { "tickets" };
+        let text = format!("{available} of {desired} {what} reserved{no_room_text}");
+        let cause = match window {
+            None => Cause::new(false, "InvalidSpec", text.clone()),
+            _ if each_node && nodes == 0 => {
+                let text = match entry.most_often_unfit() {
+                    Some((criterion, number)) => {
+                        let all = entry.fits().count();
+                        format!("none of {all} nodes is eligible: {number} {}", criterion.describe())
+                    }
+                    None => "there is no node".to_owned(),
+                };
+                return (Cause::new(false, "NoEligibleNode", text.clone()), text);
+            }
+            Some(Window::Opens(at)) if desired == 0 => {
+                let text = format!("reserves at {at}");
+                return (Cause::new(false, "NotYet", text.clone()), text);
+            }
+            Some(Window::Closed) if desired == 0 => {
+                let text = "its time is over: no ticket is made any more".to_owned();
+                return (Cause::new(false, "Over", text.clone()), text);
+            }
+            _ if available >= desired => Cause::new(true, "Reserved", text.clone()),
+            _ if no_room > 0 => Cause::new(false, "NoRoom", text.clone()),
+            _ => Cause::new(false, "Reserving", text.clone()),
+        };
+        (cause, text)
+    }
+}
