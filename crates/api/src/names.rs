@@ -28,7 +28,11 @@ pub const ORDER_PLURAL: &str = "orders";
 pub const TICKET_KIND: &str = "Ticket";
 /// Resource name of `Ticket`.
 pub const TICKET_PLURAL: &str = "tickets";
+/// The CustomResourceDefinition of `Ticket`.
+pub const TICKET_DEFINITION: &str = "tickets.core.korder.dev";
 
+/// Prefix of the labels, annotations and gates of reservations.
+pub const KORDER_PREFIX: &str = "korder.dev/";
 /// Prefix of our labels, annotations, gates and node keys.
 pub const PREFIX: &str = rollcall_core::sequence::keys::PREFIX;
 

@@ -27,6 +27,9 @@ impl Resource {
             Kind::Node => ("v1", "Node", "nodes"),
             Kind::Barrier => ("v1", "ConfigMap", "configmaps"),
             Kind::CsiNode => ("storage.k8s.io/v1", "CSINode", "csinodes"),
+            Kind::Order => (names::KORDER_API_VERSION, names::ORDER_KIND, names::ORDER_PLURAL),
+            Kind::Ticket => (names::KORDER_API_VERSION, names::TICKET_KIND, names::TICKET_PLURAL),
+            Kind::PriorityClass => ("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses"),
         };
         Resource { api_version, kind, plural }
     }

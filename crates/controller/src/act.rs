@@ -1,11 +1,13 @@
 //! Sends what was decided, and makes no choices of its own. The bodies are made in `rollcall_api::patch`.
 
 use crate::client::{self, Failure, Meaning, request};
-use crate::watch::{Item, of_sequence};
+use crate::reservation::OrderWrite;
+use crate::watch::{Item, of_order, of_sequence};
 use jiff::Timestamp;
 use kube::Client;
 use rollcall_api::names;
 use rollcall_api::patch::{self, Body, Style};
+use rollcall_api::reservation::OrderObject;
 use rollcall_api::resource::Resource;
 use rollcall_api::sequence::{KnownSpec, PodSequenceStatus, SequenceObject, note};
 use rollcall_api::watch::{KeptLabels, NodeObject, PodObject};
@@ -111,6 +113,15 @@ pub async fn write_status(client: &Client, write: StatusWrite) -> Answer {
     let body = patch::status(uid, &resource_version, &status);
     let sequence: SequenceObject = send_patch(client, &path, &body).await?;
     Ok(Some(of_sequence(&sequence, sequence.facts_knowing(Some(&spec)))))
+}
+
+pub async fn write_order_status(client: &Client, write: OrderWrite) -> Answer {
+    let OrderWrite { target, resource_version, status } = write;
+    let path = format!("{}/{}/status", Resource::of(target.kind).path(Some(&target.namespace)), target.name);
+    let uid = target.uid.unwrap_or(Uid::digest(""));
+    let order: OrderObject =
+        send_patch(client, &path, &patch::status(uid, &resource_version, &status)).await?;
+    Ok(Some(of_order(&order)))
 }
 
 /// An event to be written.

@@ -3,7 +3,7 @@
 //!
 //! Where to look:
 //! - [`engine`]: the loop. It knows keys, actions and objects; what only one feature needs of it is in that feature's folder:
-//!   [`sequence`], [`launch`].
+//!   [`sequence`], [`launch`], [`reservation`].
 //! - [`watch`]: list and watch, per kind. [`act`]: the writes. [`client`]: what answers mean.
 //! - [`queue`], [`slots`], [`statuses`], [`announce`]: what is to be decided, sent, reported, announced, and when.
 //! - [`lease`]: the leader lease. [`shared`], [`health`], [`metrics`]: what is seen from outside; `outside`: the thread that
@@ -24,6 +24,7 @@ pub mod metrics;
 mod outside;
 pub mod queue;
 pub mod repeats;
+pub mod reservation;
 pub mod sequence;
 pub mod server;
 pub mod shared;
@@ -58,6 +59,8 @@ pub struct Config {
     /// Who we are in the lease and in events.
     pub identity: String,
     pub max_in_flight: usize,
+    /// The image of the pods that keep room.
+    pub guardian_image: String,
     /// Decide and report, write nothing.
     pub dry_run: bool,
     /// Of the jitter in every back-off.

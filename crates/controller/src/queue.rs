@@ -1,7 +1,7 @@
 //! Which keys need a decision: a lane per feature, in it an ordered set of dirty keys, taken in turn; and a heap of wake-ups.
 
 use crate::backoff::Jitter;
-use rollcall_core::key::{Feature, Key};
+use rollcall_core::key::{Key, Lane as KeyLane};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::time::Duration;
@@ -19,10 +19,10 @@ pub trait Laned: Copy + Ord {
 }
 
 impl Laned for Key {
-    const LANES: usize = Feature::ALL.len();
+    const LANES: usize = KeyLane::ALL.len();
 
     fn lane(self) -> usize {
-        self.feature() as usize
+        Key::lane(self) as usize
     }
 }
 

@@ -1,12 +1,10 @@
 //! Which statuses are to be written, and when: at once for a phase or a time that a decision needs, within a second
-//! when a group opened or completed, else at most every ten seconds; never one that changes nothing.
+//! when there is progress, else at most every ten seconds; never one that changes nothing.
 
 use crate::watch::Written;
 use jiff::Timestamp;
-use rollcall_api::sequence::{PodSequenceStatus, report};
 use rollcall_core::Uid;
 use rollcall_core::planted::{Bug, planted};
-use rollcall_core::sequence::Status;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -28,9 +26,25 @@ const LONGEST_RETRY: Duration = Duration::from_secs(30);
 /// Who was not contradicted for this long is not expected to be.
 const FORGIVEN: Duration = Duration::from_secs(120);
 
-#[derive(Default)]
-pub struct Statuses {
-    states: BTreeMap<Uid, StatusState>,
+/// A kind of object whose status is written here.
+pub trait Reported {
+    /// What was decided.
+    type Wanted: PartialEq;
+    /// What stands in the object.
+    type Status: Clone + PartialEq;
+
+    fn report(wanted: &Self::Wanted, written: Option<&Self::Status>, wall: Timestamp) -> Self::Status;
+    /// The generation of the spec that it was decided for, and that a status is about.
+    fn generation(wanted: &Self::Wanted) -> i64;
+    fn observed(status: &Self::Status) -> Option<i64>;
+    /// Whether there is something in it that people watch for.
+    fn has_progress(wanted: &Self::Wanted, written: Option<&Self::Status>) -> bool;
+    /// The more parts it has, the more one write costs the API server.
+    fn parts(wanted: &Self::Wanted) -> u32;
+}
+
+pub struct Statuses<R: Reported> {
+    states: BTreeMap<Uid, StatusState<R>>,
     due: BTreeSet<(Instant, Uid)>,
     /// The same of what can wait.
     due_in_turn: BTreeSet<(Instant, Uid)>,
@@ -38,13 +52,12 @@ pub struct Statuses {
     next_slot: Option<Instant>,
 }
 
-#[derive(Default)]
-struct StatusState {
-    wanted: Option<Status>,
+struct StatusState<R: Reported> {
+    wanted: Option<R::Wanted>,
     /// What is wanted was decided before the status was seen that the object has now. That one may say more: what is wanted would
     /// undo it.
     outdated: bool,
-    written: Option<Written>,
+    written: Option<Written<R::Status>>,
     due: Option<Due>,
     /// When the last write was sent.
     sent: Option<Instant>,
@@ -59,6 +72,33 @@ struct StatusState {
     /// How often in a row somebody else wrote another status over ours, and when last.
     contradicted: u32,
     contradicted_at: Option<Instant>,
+}
+
+// Not derived: that would ask for defaults of what is wanted and written.
+impl<R: Reported> Default for Statuses<R> {
+    fn default() -> Self {
+        let (states, due, due_in_turn) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+        Statuses { states, due, due_in_turn, next_slot: None }
+    }
+}
+
+impl<R: Reported> Default for StatusState<R> {
+    fn default() -> Self {
+        StatusState {
+            wanted: None,
+            outdated: false,
+            written: None,
+            due: None,
+            sent: None,
+            in_flight: false,
+            refused: 0,
+            not_before: None,
+            moved: false,
+            ours: false,
+            contradicted: 0,
+            contradicted_at: None,
+        }
+    }
 }
 
 /// How a write ended.
@@ -79,10 +119,10 @@ struct Due {
 }
 
 /// A status that differs from the one the object has.
-pub struct DueWrite {
+pub struct DueWrite<S> {
     pub uid: Uid,
     pub resource_version: String,
-    pub status: PodSequenceStatus,
+    pub status: S,
 }
 
 impl Due {
@@ -93,12 +133,12 @@ impl Due {
     }
 }
 
-impl StatusState {
+impl<R: Reported> StatusState<R> {
     /// Who waits for an edit to be seen waits for `observedGeneration`.
     fn is_of_older_spec(&self) -> bool {
-        let wanted = self.wanted.as_ref().map(|wanted| wanted.observed_generation);
+        let wanted = self.wanted.as_ref().map(R::generation);
         let status = self.written.as_ref().and_then(|written| written.status.as_ref());
-        status.is_some_and(|status| status.observed_generation != wanted)
+        status.is_some_and(|status| R::observed(status) != wanted)
     }
 
     /// What is urgent goes at once; but who is contradicted, by another controller that sees things differently, does not answer
@@ -117,23 +157,19 @@ impl StatusState {
     }
 
     fn progress_apart(&self) -> Duration {
-        let groups = self.wanted.as_ref().map_or(0, |wanted| wanted.groups.len() as u32);
-        (PROGRESS + PROGRESS_PER_GROUP * groups).min(COALESCE)
+        let parts = self.wanted.as_ref().map_or(0, R::parts);
+        (PROGRESS + PROGRESS_PER_GROUP * parts).min(COALESCE)
     }
 
-    /// Whether a group has opened or completed that the written status does not know of.
     fn has_progress(&self) -> bool {
-        let wanted = self.wanted.iter().flat_map(|wanted| &wanted.groups);
-        let wanted = wanted.map(|group| (group.opened_at.is_some(), group.completed_at.is_some()));
-        let written = self.written.iter().filter_map(|written| written.status.as_ref());
-        let written = written.flat_map(|status| &status.groups);
-        !wanted.eq(written.map(|group| (group.opened_at.is_some(), group.completed_at.is_some())))
+        let written = self.written.as_ref().and_then(|written| written.status.as_ref());
+        self.wanted.as_ref().is_some_and(|wanted| R::has_progress(wanted, written))
     }
 }
 
-impl Statuses {
+impl<R: Reported> Statuses<R> {
     /// The object was seen, with what its status says.
-    pub fn observed(&mut self, uid: Uid, written: Written) {
+    pub fn observed(&mut self, uid: Uid, written: Written<R::Status>) {
         let state = self.states.entry(uid).or_default();
         let other = state.written.as_ref().is_some_and(|known| known.status != written.status);
         // Our own writes come back, too, and other fields change: that contradicts nobody.
@@ -155,7 +191,7 @@ impl Statuses {
         Some(&self.states.get(&uid)?.written.as_ref()?.resource_version)
     }
 
-    pub fn want(&mut self, uid: Uid, status: Status, urgent: bool, now: Instant) {
+    pub fn want(&mut self, uid: Uid, status: R::Wanted, urgent: bool, now: Instant) {
         let state = self.states.entry(uid).or_default();
         let same = state.wanted.as_ref() == Some(&status);
         (state.wanted, state.outdated) = (Some(status), false);
@@ -205,7 +241,7 @@ impl Statuses {
     }
 
     /// The next status to be written now. What turned out to change nothing is dropped on the way.
-    pub fn pop(&mut self, now: Instant, wall: Timestamp) -> Option<DueWrite> {
+    pub fn pop(&mut self, now: Instant, wall: Timestamp) -> Option<DueWrite<R::Status>> {
         while let Some((uid, in_turn)) = self.next_due(now) {
             self.set_due(uid, None);
             let Some(state) = self.states.get_mut(&uid) else { continue };
@@ -214,10 +250,10 @@ impl Statuses {
             }
             let (Some(wanted), Some(written)) = (&state.wanted, &state.written) else { continue };
             // The decision about what is there now comes with a status of its own; this one would take its place.
-            if state.outdated || wanted.observed_generation < written.generation {
+            if state.outdated || R::generation(wanted) < written.generation {
                 continue;
             }
-            let status = report(wanted, written.status.as_ref(), wall);
+            let status = R::report(wanted, written.status.as_ref(), wall);
             if written.status.as_ref() == Some(&status) {
                 continue;
             }
@@ -266,7 +302,13 @@ impl Statuses {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sequence::SequenceStatuses;
+    use rollcall_api::sequence::{PodSequenceStatus, report};
+    use rollcall_core::sequence::Status;
     use rollcall_core::sequence::status::Phase;
+
+    type Statuses = super::Statuses<SequenceStatuses>;
+    type Written = super::Written<PodSequenceStatus>;
 
     fn status(message: &str) -> Status {
         Status {

@@ -38,6 +38,14 @@ pub enum Lane {
 impl Lane {
     pub const ALL: &[Lane] = &[Lane::Sequence, Lane::Launch, Lane::Reservation, Lane::Claim];
 
+    pub fn feature(self) -> Feature {
+        match self {
+            Lane::Sequence => Feature::Sequence,
+            Lane::Launch => Feature::Launch,
+            Lane::Reservation | Lane::Claim => Feature::Reservation,
+        }
+    }
+
     /// Writes in flight that are kept for it, of the eight there are by default. Sequences and tickets take what is free: nobody
     /// loses anything while they wait for a slot. A container that waits for its key is somebody's start-up time. Between the
     /// steps of a hand-over, a room has nobody in it.

@@ -2,12 +2,12 @@
 
 use super::json::{add, test};
 use super::{Body, Style};
-use crate::sequence::PodSequenceStatus;
 use rollcall_core::Uid;
 use rollcall_core::planted::{Bug, planted};
+use serde::Serialize;
 use serde_json::json;
 
-pub fn status(uid: Uid, resource_version: &str, status: &PodSequenceStatus) -> Body {
+pub fn status(uid: Uid, resource_version: &str, status: &impl Serialize) -> Body {
     let guards =
         [test("/metadata/uid", uid.to_string()), test("/metadata/resourceVersion", resource_version)];
     let guards = guards.into_iter().filter(|_| !planted(Bug::NoTestInStatus));

@@ -9,12 +9,20 @@
 //!  rules.rs      what the schema cannot say: the CEL rules and their words
 //!  cron.rs       the form of a schedule
 //!  status.rs     what the controller answers
+//!  facts.rs      what decisions rest on
+//!  request.rs    what a pod wants of a ticket
+//!  report.rs     a status of what was decided
+//!  objects.rs    what is made: tickets, guardians, classes
 //!  validate.rs   reads a spec of which nothing is known, and checks what no schema can
 //! ```
 
 mod cron;
+mod facts;
 pub mod limits;
+mod objects;
 mod placement;
+mod report;
+mod request;
 mod resources;
 pub(crate) mod rules;
 mod spec;
@@ -22,10 +30,14 @@ mod status;
 mod validate;
 mod words;
 
+pub use facts::{OrderObject, PriorityClassObject, TicketObject};
+pub use objects::{deletion, guardian, nomination, priority_class, ticket, ticket_record};
 pub use placement::{
     Affinity, FieldRequirement, NodeAffinity, NodeRequirement, NodeTerm, NodeTerms, PodAffinity, PodTerm,
     Preference, Spread, Toleration, WeightedPodTerm,
 };
+pub use report::{order_status, ticket_status};
+pub use request::{Amounts, ContainerResources, PodResources, requested, wanted};
 pub use resources::{Amount, Resources};
 pub use spec::{Lifecycle, Order, OrderSpec, Strategy, TemplateMetadata, Ticket, TicketSpec, TicketTemplate};
 pub use status::{OrderStatus, TicketStatus};

@@ -60,12 +60,13 @@ struct RequirementObject {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub(super) struct TolerationObject {
     key: String,
     operator: String,
     value: String,
     effect: String,
+    toleration_seconds: Option<i64>,
 }
 
 impl AffinityObject {
@@ -191,11 +192,12 @@ impl TolerationObject {
     }
 
     fn facts(&self) -> Toleration {
-        let TolerationObject { key, operator, value, effect: of } = self;
+        let TolerationObject { key, operator, value, effect: of, toleration_seconds: seconds } = self;
         Toleration {
             key: key.as_str().into(),
             value: (operator != "Exists").then(|| value.as_str().into()),
             effect: effect(of),
+            seconds: *seconds,
         }
     }
 }

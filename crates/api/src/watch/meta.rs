@@ -66,7 +66,7 @@ impl<'de> Deserialize<'de> for Annotations {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Annotations, A::Error> {
                 let mut picked = BTreeMap::new();
                 while let Some(key) = map.next_key::<String>()? {
-                    match key.starts_with(names::PREFIX) || key == REVISION || key == names::LAUNCHED {
+                    match is_ours(&key) {
                         true => drop(picked.insert(key, map.next_value()?)),
                         false => drop(map.next_value::<IgnoredAny>()?),
                     }
@@ -76,6 +76,13 @@ impl<'de> Deserialize<'de> for Annotations {
         }
         deserializer.deserialize_map(Picking)
     }
+}
+
+fn is_ours(key: &str) -> bool {
+    key.starts_with(names::PREFIX)
+        || key.starts_with(names::KORDER_PREFIX)
+        || key == REVISION
+        || key == names::LAUNCHED
 }
 
 impl Meta {

@@ -15,7 +15,7 @@ pub use namespace::NamespaceObject;
 pub use node::{CsiNodeObject, NodeObject, journal_key, journal_text};
 pub use owner::OwnerObject;
 pub(crate) use pod::ContainerStatus;
-pub use pod::PodObject;
+pub use pod::{PodObject, placement_of};
 
 use serde::Deserialize;
 

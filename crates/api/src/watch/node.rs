@@ -1,6 +1,7 @@
 //! Nodes and their CSINodes: what a sequence that goes by nodes has to know of them, and what it wrote down there.
 
-use super::{LabelText, Meta, pod::Condition};
+use super::pod::{Condition, condition};
+use super::{LabelText, Meta};
 use crate::names;
 use jiff::Timestamp;
 use rollcall_core::Uid;
@@ -25,6 +26,7 @@ pub struct NodeObject {
 #[serde(default)]
 struct NodeSpec {
     taints: Option<Vec<TaintObject>>,
+    unschedulable: bool,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -46,13 +48,17 @@ impl NodeObject {
     pub fn facts(&self) -> Node {
         let NodeObject { metadata, spec, status } = self;
         let conditions = status.conditions.iter().flatten().filter(|condition| condition.holds());
+        let ready = condition(status.conditions.as_deref().unwrap_or_default(), "Ready");
         let offered = status.allocatable.iter().flatten().filter(|(_, amount)| is_more_than_none(amount));
         Node {
             uid: metadata.uid(),
             name: metadata.name.as_str().into(),
             version: metadata.version(),
+            created: metadata.created(),
             labels: metadata.labels.iter().flat_map(LabelText::pairs).collect::<Labels>(),
             taints: spec.taints.iter().flatten().map(TaintObject::facts).collect(),
+            unschedulable: spec.unschedulable,
+            not_ready_since: ready.filter(|ready| !ready.holds()).and_then(Condition::since),
             conditions: conditions.map(|condition| condition.kind.as_str().into()).collect(),
             resources: offered.map(|(name, _)| name.as_str().into()).collect(),
             annotated: metadata.annotations.is_some(),

@@ -1,14 +1,17 @@
 //! Pods: the fields from which it is known whether one is held, starting, ready, finished, and what is wrong.
 
 use super::affinity::{self, AffinityObject, TolerationObject};
-use super::{KeptLabels, Meta};
+use super::{KeptLabels, LabelText, MOST_LABELS, Meta};
 use crate::launch::{Barrier, launch};
 use crate::names;
+use crate::reservation::{Amounts, ContainerResources, PodResources, requested, wanted};
 use jiff::Timestamp;
 use rollcall_core::facts::{NodeConstraints, Pod, PodPhase, Trouble};
 use rollcall_core::launch::facts::Launch;
 use rollcall_core::node::Placement;
 use rollcall_core::planted::{Bug, planted};
+use rollcall_core::reservation::names as reservation;
+use rollcall_core::reservation::spec::Request;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
@@ -33,9 +36,12 @@ struct PodSpec {
     // Written out, not flattened: serde would keep a copy of the whole spec to do so.
     restart_policy: Option<String>,
     containers: Vec<PodContainer>,
+    init_containers: Vec<PodContainer>,
     node_selector: Option<BTreeMap<String, String>>,
     affinity: Option<AffinityObject>,
     tolerations: Option<Vec<TolerationObject>>,
+    priority: Option<i32>,
+    overhead: Option<Amounts>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -44,11 +50,23 @@ struct PodContainer {
     name: String,
     env: Barrier,
     readiness_probe: Option<IgnoredAny>,
+    resources: ContainerResources,
+    restart_policy: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 struct Gate {
     name: String,
+}
+
+impl PodResources for PodContainer {
+    fn resources(&self) -> &ContainerResources {
+        &self.resources
+    }
+
+    fn keeps_running(&self) -> bool {
+        self.restart_policy.as_deref() == Some("Always")
+    }
 }
 
 /// What tells whether the pods of a template run to completion, and where they want to run.
@@ -80,6 +98,11 @@ impl TemplateSpec {
     }
 }
 
+/// Where a spec of JSON wants to be, whatever else is in it.
+pub fn placement_of(spec: &serde_json::Value) -> Placement {
+    TemplateSpec::deserialize(spec).map(|spec| spec.placement()).unwrap_or_default()
+}
+
 /// Whether containers that have finished with 0 stay so.
 fn is_not_restarted(restart_policy: Option<&str>) -> bool {
     matches!(restart_policy, Some("Never" | "OnFailure"))
@@ -90,6 +113,7 @@ fn is_not_restarted(restart_policy: Option<&str>) -> bool {
 struct PodStatus {
     phase: Option<String>,
     reason: Option<String>,
+    nominated_node_name: Option<String>,
     conditions: Option<Vec<Condition>>,
     init_container_statuses: Option<Vec<ContainerStatus>>,
     container_statuses: Option<Vec<ContainerStatus>>,
@@ -108,6 +132,10 @@ pub(super) struct Condition {
 }
 
 impl Condition {
+    pub(super) fn since(&self) -> Option<Timestamp> {
+        self.last_transition_time
+    }
+
     pub(super) fn holds(&self) -> bool {
         self.status == "True"
     }
@@ -188,6 +216,7 @@ impl PodObject {
             since: ready.and_then(|ready| ready.last_transition_time).unwrap_or(metadata.created()),
             trouble: if is_ready { None } else { self.trouble(conditions) },
             launch: self.launch(not_restarted).kept(),
+            request: self.request(),
         }
     }
 
@@ -198,6 +227,24 @@ impl PodObject {
         let mut gates = self.spec.scheduling_gates.iter().flatten();
         let gated = gates.any(|gate| gate.name == names::LAUNCH_GATE);
         launch(&self.metadata, containers, statuses, not_restarted, gated)
+    }
+
+    /// What it wants of a ticket, if it carries the gate or has got a room.
+    fn request(&self) -> Option<Box<Request>> {
+        let PodObject { metadata, spec, status } = self;
+        let gated = spec.scheduling_gates.iter().flatten().any(|gate| gate.name == names::TICKET_GATE);
+        if !gated && metadata.annotation(reservation::TICKET_CLAIMED).is_none() {
+            return None;
+        }
+        let tolerations = spec.tolerations.as_deref().unwrap_or_default();
+        Some(Box::new(Request {
+            wanted: wanted(metadata),
+            labels: metadata.labels.iter().flat_map(LabelText::pairs).take(MOST_LABELS).collect(),
+            resources: requested(&spec.containers, &spec.init_containers, spec.overhead.as_ref()),
+            priority: spec.priority.unwrap_or_default(),
+            placement: affinity::placement(spec.node_selector.as_ref(), spec.affinity.as_ref(), tolerations),
+            nominated: status.nominated_node_name.as_deref().filter(|node| !node.is_empty()).map(Into::into),
+        }))
     }
 
     fn constraints(&self) -> NodeConstraints {

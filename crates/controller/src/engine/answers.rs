@@ -38,6 +38,10 @@ impl Engine {
                 self.index.cluster.in_flight.end(&target);
                 self.barrier_answered(key.uid(), verb == Verb::WriteBarrier, answer, now);
             }
+            (Verb::Create, Some(key), _) => self.made(key, &target, answer, now),
+            (Verb::Delete, Some(key), _) => self.was_deleted(key, &target, answer, now),
+            (Verb::WriteTicket, Some(key), _) => self.ticket_written(key, &target, answer, now),
+            (Verb::Nominate, Some(key), Some(pod)) => self.pod_patched(pod, key, since, answer, now),
             (Verb::WriteStatus, Some(key), _) => self.status_written(key, answer, now),
             // An event that cannot be written is dropped: the status says the same and stays.
             (Verb::WriteEvent, ..) => {}
@@ -177,7 +181,10 @@ impl Engine {
             Err(failure) if failure.meaning() == Meaning::Moved => Outcome::Moved,
             Err(_) => Outcome::Failed,
         };
-        self.statuses.answered(key.uid(), outcome, now);
+        match key {
+            Key::Order(uid) => self.order_statuses.answered(uid, outcome, now),
+            key => self.statuses.answered(key.uid(), outcome, now),
+        }
     }
 }
 

@@ -3,9 +3,9 @@
 
 use super::Engine;
 use crate::client::Failure;
-use crate::watch::Written;
+use crate::watch::AnyWritten;
 use rollcall_core::index::Object;
-use rollcall_core::key::Key;
+use rollcall_core::key::{Feature, Key};
 use rollcall_core::kind::Kind;
 use rollcall_core::sequence::Settings;
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ impl Engine {
     pub(super) fn settings(&self, key: Key) -> Settings {
         match key {
             Key::Sequence(uid) => Settings { notes: self.can_note(uid) },
-            Key::Launch(_) => Settings::default(),
+            Key::Launch(_) | Key::Order(_) | Key::Ticket(_) | Key::Claim(_) => Settings::default(),
         }
     }
 
@@ -37,6 +37,12 @@ impl Engine {
                     self.queue.forget(key);
                 }
             }
+            Key::Order(uid) | Key::Ticket(uid) if finished => {
+                self.queue.forget(key);
+                self.forget_reservation(uid);
+            }
+            Key::Claim(_) if finished => self.queue.forget(key),
+            Key::Order(_) | Key::Ticket(_) | Key::Claim(_) => {}
         }
     }
 
@@ -57,8 +63,11 @@ impl Engine {
     }
 
     /// An object was seen whose status is ours to write.
-    pub(super) fn seen_with_status(&mut self, written: Written) {
-        self.sequence_seen(written);
+    pub(super) fn seen_with_status(&mut self, written: AnyWritten) {
+        match written {
+            AnyWritten::Sequence(written) => self.sequence_seen(written),
+            AnyWritten::Order(written) => self.order_seen(written),
+        }
     }
 
     /// An object is about to be forgotten, because it was deleted.
@@ -88,15 +97,20 @@ impl Engine {
             // Whoever asks for no CSI driver, or names no CronJob, need not let us see them.
             Kind::CsiNode | Kind::CronJob => {
                 self.shared.health.heard(kind);
-                if !self.index.is_synced() {
+                if !self.index.is_synced(Feature::Sequence) {
                     self.index.kind_is_unavailable(kind);
                 }
             }
             Kind::Note => {
                 self.shared.health.heard(kind);
-                if !self.index.is_synced() {
+                if !self.index.is_synced(Feature::Sequence) {
                     self.notes_unreadable(Instant::now());
                 }
+            }
+            // Nobody has to have reservations. Should the kind become unreadable, nothing is decided on what is known of it.
+            Kind::Order | Kind::Ticket | Kind::PriorityClass => {
+                self.shared.health.heard(kind);
+                self.index.kind_is_frozen(kind);
             }
             Kind::Pod
             | Kind::Deployment

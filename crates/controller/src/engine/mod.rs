@@ -25,7 +25,8 @@ use crate::lease::News;
 use crate::metrics::ByInvariant;
 use crate::queue::{Laned, Queue};
 use crate::repeats::Repeats;
-use crate::sequence::{Gauges, Notes};
+use crate::reservation::OrderStatuses;
+use crate::sequence::{Gauges, Notes, SequenceStatuses};
 use crate::shared::Shared;
 use crate::slots::{Lane, Slots};
 use crate::statuses::Statuses;
@@ -42,7 +43,7 @@ use rollcall_core::cluster::Target;
 use rollcall_core::decision::{Action, Decision};
 use rollcall_core::dispatch::{check, decide, keep};
 use rollcall_core::index::{Index, Listed};
-use rollcall_core::key::{Feature, Key};
+use rollcall_core::key::{Feature, Key, Lane as KeyLane};
 use rollcall_core::kind::Kind;
 use rollcall_core::planted::{Bug, planted};
 use rollcall_core::sequence::index::Mode;
@@ -84,6 +85,10 @@ enum Verb {
     WriteBarrier,
     DropBarrier,
     GetBarrier,
+    Create,
+    Delete,
+    WriteTicket,
+    Nominate,
     WriteStatus,
     WriteEvent,
 }
@@ -97,6 +102,10 @@ impl Verb {
             Verb::PatchNode => "mark",
             Verb::WriteNote | Verb::DropNote => "note",
             Verb::WriteBarrier | Verb::DropBarrier => "barrier",
+            Verb::Create => "create",
+            Verb::Delete => "delete",
+            Verb::WriteTicket => "ticket",
+            Verb::Nominate => "nominate",
             Verb::WriteStatus => "status",
             Verb::WriteEvent => "event",
         }
@@ -105,8 +114,9 @@ impl Verb {
     /// Who pays for it: the feature that decided it, or nobody in particular.
     fn lane(self, key: Option<Key>) -> Lane {
         match self {
-            Verb::PatchPod | Verb::PatchNode | Verb::WriteNote | Verb::DropNote => key.map(Key::lane),
-            Verb::WriteBarrier | Verb::DropBarrier | Verb::GetBarrier => key.map(Key::lane),
+            Verb::PatchPod | Verb::PatchNode | Verb::WriteNote | Verb::DropNote => key.map(Laned::lane),
+            Verb::WriteBarrier | Verb::DropBarrier | Verb::GetBarrier => key.map(Laned::lane),
+            Verb::Create | Verb::Delete | Verb::WriteTicket | Verb::Nominate => key.map(Laned::lane),
             Verb::GetPod | Verb::WriteStatus | Verb::WriteEvent => None,
         }
     }
@@ -119,7 +129,8 @@ pub struct Engine {
     pub(crate) shared: Arc<Shared>,
     pub(crate) index: Index,
     pub(crate) queue: Queue<Key>,
-    pub(crate) statuses: Statuses,
+    pub(crate) statuses: Statuses<SequenceStatuses>,
+    pub(crate) order_statuses: Statuses<OrderStatuses>,
     pub(crate) announcer: Announcer,
     pub(crate) notes: Notes,
     pub(crate) gauges: Gauges,
@@ -150,7 +161,7 @@ impl Engine {
             labels: KeptLabels::by_need(),
             sequences_listed: CancellationToken::new(),
         };
-        let kept: Vec<usize> = Feature::ALL.iter().map(|feature| feature.kept_slots()).collect();
+        let kept: Vec<usize> = KeyLane::ALL.iter().map(|lane| lane.kept_slots()).collect();
         Engine {
             client,
             clock,
@@ -158,6 +169,7 @@ impl Engine {
             index: Index::new(Mode { full: config.full, taint_prefix: config.taint_prefix }),
             queue: Queue::new(config.seed),
             statuses: Statuses::default(),
+            order_statuses: Statuses::default(),
             announcer: Announcer::default(),
             notes: Notes::default(),
             gauges: Gauges::default(),
@@ -271,23 +283,33 @@ impl Engine {
 
     fn next_moment(&self) -> Instant {
         let idle = Instant::now() + HEARTBEAT;
-        if !self.index.is_synced() || !self.leads(Instant::now()) || self.is_full() {
+        if !self.is_any_synced() || !self.leads(Instant::now()) || self.is_full() {
             return idle;
         }
         // What is due and finds no room waits for an answer, not for a time that has passed.
         let has_room = |lane: Lane| self.slots.free_for(lane) > 0;
         let reports = [
             self.statuses.next_moment(),
+            self.order_statuses.next_moment(),
             self.announcer.next_moment(),
             self.unknown_outcome.first().map(|(at, _)| *at),
         ];
         let reports = reports.into_iter().filter(|_| has_room(None));
         let others = [
-            self.queue.next_moment(|lane| has_room(Some(lane))),
+            self.queue.next_moment(|lane| has_room(Some(lane)) && self.is_lane_synced(lane)),
             self.notes.next_moment(),
             self.conflicts.next_moment(),
         ];
         reports.chain(others).flatten().chain([idle]).min().unwrap_or(idle)
+    }
+
+    /// Whether a feature may decide.
+    fn is_any_synced(&self) -> bool {
+        Feature::ALL.iter().any(|feature| self.index.is_synced(*feature))
+    }
+
+    fn is_lane_synced(&self, lane: usize) -> bool {
+        self.index.is_synced(KeyLane::ALL[lane].feature())
     }
 
     /// Nothing more can be sent, for whomever.
@@ -300,7 +322,7 @@ impl Engine {
         let now = Instant::now();
         self.want_labels();
         self.end_conflicts(now);
-        let (touched, synced) = (self.index.take_touched(), self.index.is_synced());
+        let (touched, synced) = (self.index.take_touched(), self.index.is_synced(Feature::Sequence));
         if self.config.full {
             self.update_admission_roster(&touched, synced);
         }
@@ -311,7 +333,7 @@ impl Engine {
         let leads = self.leads(now);
         self.shared.metrics.leader.set(i64::from(leads));
         self.shared.metrics.queue_depth.set(self.queue.depth() as i64);
-        if !synced || !leads {
+        if !self.is_any_synced() || !leads {
             return;
         }
         self.queue.wake(now);
@@ -322,8 +344,10 @@ impl Engine {
             if report && self.report_one(now) {
                 continue;
             }
-            let slots = &self.slots;
-            match self.queue.pop(now, |lane| slots.free_for(Some(lane)) > 0) {
+            let (slots, synced) =
+                (&self.slots, KeyLane::ALL.iter().map(|lane| self.index.is_synced(lane.feature())));
+            let synced: Vec<bool> = synced.collect();
+            match self.queue.pop(now, |lane| synced[lane] && slots.free_for(Some(lane)) > 0) {
                 Some((key, since)) => self.decide(key, since, now),
                 None => break,
             }
@@ -337,7 +361,7 @@ impl Engine {
             return;
         }
         let at = self.clock.now();
-        let free = self.slots.free_for(Some(key.lane()));
+        let free = self.slots.free_for(Some(Laned::lane(key)));
         let budget = if self.config.dry_run { usize::MAX } else { free };
         let decision = decide(&self.index, key, self.settings(key), at, budget);
         self.shared.metrics.decisions.inc();
@@ -359,7 +383,8 @@ impl Engine {
 
     /// Does what was decided.
     fn carry_out(&mut self, key: Key, decision: Decision, since: Instant, now: Instant) {
-        let Decision { actions, more, status, urgent, events, wake_at, keep: kept, finished } = decision;
+        let Decision { actions, more, status, order_status, urgent, events, wake_at, keep: kept, finished } =
+            decision;
         keep(&mut self.index, key, kept);
         let wake_at = wake_at.filter(|_| !planted(Bug::WakeForgotten));
         self.queue.wake_at(key, wake_at.map(|at| self.clock.instant_of(at)));
@@ -373,6 +398,9 @@ impl Engine {
         }
         if let Some(status) = status {
             self.want_status(key.uid(), status, urgent, noting, now);
+        }
+        if let Some(status) = order_status.filter(|_| !self.config.dry_run) {
+            self.order_statuses.want(key.uid(), *status, urgent, now);
         }
         if !self.config.dry_run {
             self.announcer.add(events, now);

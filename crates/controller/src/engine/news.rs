@@ -64,7 +64,7 @@ impl Engine {
     }
 
     /// The answer to a write of our own.
-    pub(super) fn apply_answer(&mut self, item: Item) {
+    pub(crate) fn apply_answer(&mut self, item: Item) {
         self.apply_item(item, Index::apply_answer);
     }
 

@@ -72,7 +72,7 @@ impl Engine {
         let namespace = match key {
             Key::Sequence(uid) => self.index.sequences.get(uid).and_then(|entry| entry.spec()),
             // The order of containers asks for no labels.
-            Key::Launch(_) => None,
+            Key::Launch(_) | Key::Order(_) | Key::Ticket(_) | Key::Claim(_) => None,
         };
         namespace.is_some_and(|spec| self.rereads.lacks(&spec.pod_namespace))
     }

@@ -3,6 +3,7 @@
 use super::{Done, Engine, Verb};
 use crate::act::{self, Answer, EventWrite};
 use crate::launch::write_barrier;
+use crate::reservation;
 use futures::FutureExt;
 use rollcall_core::cluster::{Effect, Target};
 use rollcall_core::decision::{Action, BarrierWrite, NodePatch, PodPatch, ToBarrier};
@@ -42,6 +43,34 @@ impl Engine {
                 let (client, target) = (self.client.clone(), barrier.target.clone());
                 let write = async move { write_barrier(&client, &barrier).await };
                 self.push_once(key, verb, target, since, write);
+            }
+            Action::Create(new) => {
+                let (client, target) = (self.client.clone(), new.target().clone());
+                let (image, labels) = (self.config.guardian_image.clone(), self.watches.labels.clone());
+                let write = async move { reservation::create(&client, &new, &image, &labels).await };
+                self.push_once(key, Verb::Create, target, since, write);
+            }
+            Action::Delete(delete) => {
+                let (client, target) = (self.client.clone(), delete.target.clone());
+                if target.kind == Kind::Pod {
+                    self.index.pod_write_sent(&target, Effect::default());
+                } else {
+                    self.index.cluster.in_flight.begin(&target, Effect::default());
+                }
+                let write = async move { reservation::delete(&client, &delete).await };
+                self.push(Some(key), Verb::Delete, target, since, write);
+            }
+            Action::WriteTicket(ticket) => {
+                let (client, target) = (self.client.clone(), ticket.target.clone());
+                let write = async move { reservation::write_ticket(&client, &ticket).await };
+                self.push_once(key, Verb::WriteTicket, target, since, write);
+            }
+            Action::Nominate(nominate) => {
+                let (client, target) = (self.client.clone(), nominate.target.clone());
+                let labels = self.watches.labels.clone();
+                self.index.pod_write_sent(&target, Effect::default());
+                let write = async move { reservation::nominate(&client, &nominate, &labels).await };
+                self.push(Some(key), Verb::Nominate, target, since, write);
             }
         }
     }
@@ -86,6 +115,20 @@ impl Engine {
             Action::WriteBarrier(BarrierWrite { target, .. }) => {
                 tracing::debug!(key = %key.uid(), config_map = %target.name, "dry run: would write the ConfigMap");
             }
+            Action::Create(new) => {
+                let Target { kind, name, .. } = new.target();
+                tracing::debug!(key = %key.uid(), kind = kind.as_str(), %name, "dry run: would create");
+            }
+            Action::Delete(delete) => {
+                let Target { kind, name, .. } = &delete.target;
+                tracing::debug!(key = %key.uid(), kind = kind.as_str(), %name, "dry run: would delete");
+            }
+            Action::WriteTicket(write) => {
+                tracing::debug!(key = %key.uid(), ticket = %write.target.name, "dry run: would write the status");
+            }
+            Action::Nominate(nominate) => {
+                tracing::debug!(key = %key.uid(), pod = %nominate.target.name, "dry run: would nominate");
+            }
         }
     }
 
@@ -129,6 +172,14 @@ impl Engine {
                 let (key, target) = (Key::Sequence(write.uid), write.target.clone());
                 let write = async move { act::write_status(&client, write).await };
                 self.push(Some(key), Verb::WriteStatus, target, now, write);
+            }
+            return true;
+        }
+        if let Some(due) = self.next_order_status(now) {
+            if let Some(write) = due {
+                let (key, target) = (write.target.uid.map(Key::Order), write.target.clone());
+                let write = async move { act::write_order_status(&client, write).await };
+                self.push(key, Verb::WriteStatus, target, now, write);
             }
             return true;
         }

@@ -6,3 +6,4 @@ mod report;
 
 pub use gauges::Gauges;
 pub use notes::Notes;
+pub use report::SequenceStatuses;

@@ -2,13 +2,47 @@
 
 use crate::act::StatusWrite;
 use crate::engine::Engine;
+use crate::statuses::Reported;
 use crate::watch::Written;
-use rollcall_api::sequence::KnownSpec;
+use jiff::Timestamp;
+use rollcall_api::sequence::{KnownSpec, PodSequenceStatus, report};
 use rollcall_core::Uid;
 use rollcall_core::cluster::Target;
 use rollcall_core::kind::Kind;
 use rollcall_core::sequence::Status;
 use tokio::time::Instant;
+
+/// The statuses of sequences.
+pub struct SequenceStatuses;
+
+impl Reported for SequenceStatuses {
+    type Wanted = Status;
+    type Status = PodSequenceStatus;
+
+    fn report(wanted: &Status, written: Option<&PodSequenceStatus>, wall: Timestamp) -> PodSequenceStatus {
+        report(wanted, written, wall)
+    }
+
+    fn generation(wanted: &Status) -> i64 {
+        wanted.observed_generation
+    }
+
+    fn observed(status: &PodSequenceStatus) -> Option<i64> {
+        status.observed_generation
+    }
+
+    /// A group has opened or completed.
+    fn has_progress(wanted: &Status, written: Option<&PodSequenceStatus>) -> bool {
+        let wanted =
+            wanted.groups.iter().map(|group| (group.opened_at.is_some(), group.completed_at.is_some()));
+        let written = written.into_iter().flat_map(|status| &status.groups);
+        !wanted.eq(written.map(|group| (group.opened_at.is_some(), group.completed_at.is_some())))
+    }
+
+    fn parts(wanted: &Status) -> u32 {
+        wanted.groups.len() as u32
+    }
+}
 
 impl Engine {
     /// The status of a sequence that was decided.
@@ -47,7 +81,7 @@ impl Engine {
 
     /// A sequence was seen, with what its status says. An older view than the one known, or one of a sequence that is gone, says
     /// nothing about its status either.
-    pub(crate) fn sequence_seen(&mut self, written: Written) {
+    pub(crate) fn sequence_seen(&mut self, written: Written<PodSequenceStatus>) {
         let known = self.index.sequences.get(written.uid).filter(|known| !known.ghost);
         if known.is_some_and(|known| known.sequence.version == written.version) {
             self.statuses.observed(written.uid, written);

@@ -8,7 +8,7 @@ mod list_text;
 mod objects;
 mod page;
 
-pub use objects::{Item, Written, of_sequence};
+pub use objects::{AnyWritten, Item, Written, of_order, of_sequence};
 
 use crate::backoff::Jitter;
 use crate::client::{self, Failure};
@@ -19,6 +19,7 @@ use kube::core::WatchEvent;
 use objects::{Known, Watched};
 use page::{Page, PageSize, Stop};
 use rollcall_api::names;
+use rollcall_api::reservation::{OrderObject, PriorityClassObject, TicketObject};
 use rollcall_api::resource::Resource;
 use rollcall_api::sequence::{SequenceObject, note::NoteObject};
 use rollcall_api::watch::{CsiNodeObject, KeptLabels, NamespaceObject, NodeObject, OwnerObject, PodObject};
@@ -177,6 +178,9 @@ impl Watch {
             Kind::Node => self.stream::<NodeObject>(),
             Kind::CsiNode => self.stream::<CsiNodeObject>(),
             Kind::Barrier => stream::empty().boxed(),
+            Kind::Order => self.stream::<OrderObject>(),
+            Kind::Ticket => self.stream::<TicketObject>(),
+            Kind::PriorityClass => self.stream::<PriorityClassObject>(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! What is read of each kind.
 
+use rollcall_api::reservation::{OrderObject, OrderStatus, PriorityClassObject, TicketObject};
 use rollcall_api::sequence::{KnownSpec, PodSequenceStatus, SequenceObject, note::NoteObject};
 use rollcall_api::watch::{CsiNodeObject, KeptLabels, NamespaceObject, NodeObject, OwnerObject, PodObject};
 use rollcall_core::Uid;
@@ -9,18 +10,24 @@ use rollcall_core::sequence::Sequence;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 
-/// An object, and of a sequence also what is needed to write its status.
+/// An object, and what is needed to write its status where that is ours.
 pub struct Item {
     pub object: Object,
-    pub written: Option<Box<Written>>,
+    pub written: Option<Box<AnyWritten>>,
 }
 
-/// What a `PodSequence` has in its status now.
+/// What the status of an object says, by its kind.
+pub enum AnyWritten {
+    Sequence(Written<PodSequenceStatus>),
+    Order(Written<OrderStatus>),
+}
+
+/// What an object has in its status now.
 #[derive(Clone, Debug)]
-pub struct Written {
+pub struct Written<S> {
     pub uid: Uid,
     pub version: u64,
-    pub status: Option<PodSequenceStatus>,
+    pub status: Option<S>,
     pub resource_version: String,
     pub generation: i64,
 }
@@ -125,7 +132,40 @@ pub fn of_sequence(object: &SequenceObject, facts: Sequence) -> Item {
         resource_version: object.metadata.resource_version.clone(),
         generation: object.metadata.generation.unwrap_or_default(),
     };
-    Item { object: Object::Sequence(facts), written: Some(Box::new(written)) }
+    Item { object: Object::Sequence(facts), written: Some(Box::new(AnyWritten::Sequence(written))) }
+}
+
+impl Watched for OrderObject {
+    by_metadata!();
+    fn item(self, _: &mut Known) -> Option<Item> {
+        Some(of_order(&self))
+    }
+}
+
+pub fn of_order(object: &OrderObject) -> Item {
+    let facts = object.facts();
+    let written = Written {
+        uid: facts.uid,
+        version: facts.version,
+        status: object.status(),
+        resource_version: object.metadata.resource_version.clone(),
+        generation: facts.generation,
+    };
+    Item { object: Object::Order(Box::new(facts)), written: Some(Box::new(AnyWritten::Order(written))) }
+}
+
+impl Watched for TicketObject {
+    by_metadata!();
+    fn item(self, _: &mut Known) -> Option<Item> {
+        plain(Object::Ticket(Box::new(self.facts())))
+    }
+}
+
+impl Watched for PriorityClassObject {
+    by_metadata!();
+    fn item(self, _: &mut Known) -> Option<Item> {
+        plain(Object::PriorityClass(self.facts()))
+    }
 }
 
 impl Watched for NoteObject {

@@ -146,7 +146,7 @@ pub fn choose<'a>(facts: Facts<'a>, pod: &Pod, request: &Request, now: Timestamp
             let selects = |entry: &&OrderEntry| {
                 let spec = entry.spec().filter(|spec| spec.places == Places::EachNode);
                 spec.and_then(|spec| spec.selector.as_ref())
-                    .is_some_and(|selector| selector.matches(&pod.labels))
+                    .is_some_and(|selector| selector.matches(&request.labels))
             };
             let mut orders = reservations.orders_in(&pod.namespace).filter(selects);
             let mut answer = none("no Order selects it, and it asks for no ticket".to_owned());

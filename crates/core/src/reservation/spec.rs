@@ -221,6 +221,8 @@ impl Ticket {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     pub wanted: Wanted,
+    /// By these an Order may select it. They are kept here: of other pods only those are kept that a sequence asks for.
+    pub labels: Labels,
     pub resources: Resources,
     pub priority: i32,
     pub placement: Placement,

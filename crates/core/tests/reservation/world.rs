@@ -221,7 +221,14 @@ impl World {
         let mut pod = self.pod_of(name);
         pod.gates = vec![gates::TICKET.into()];
         let (resources, placement) = (room(cpu), Placement::default());
-        pod.request = Some(Box::new(Request { wanted, resources, priority: 0, placement, nominated: None }));
+        pod.request = Some(Box::new(Request {
+            wanted,
+            labels: Default::default(),
+            resources,
+            priority: 0,
+            placement,
+            nominated: None,
+        }));
         self.put_new(pod, cpu)
     }
 

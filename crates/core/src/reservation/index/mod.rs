@@ -108,13 +108,6 @@ impl Reservations {
         self.waiting.values().flat_map(BTreeMap::keys).for_each(|pod| touched.claim(*pod));
     }
 
-    /// Keys of labels by which Orders of a namespace select pods.
-    pub fn label_keys(&self, namespace: &Arc<str>) -> impl Iterator<Item = &Arc<str>> + use<'_> {
-        let selectors =
-            self.orders_in(namespace).filter_map(|entry| entry.order.spec.as_ref().ok()?.selector.as_ref());
-        selectors.flat_map(|selector| selector.keys())
-    }
-
     // Orders
 
     pub fn apply_order(&mut self, cluster: &Cluster, order: Order, touched: &mut Touched) {

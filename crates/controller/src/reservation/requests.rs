@@ -1,0 +1,151 @@
+//! Makes, changes and deletes what reservations are made of.
+
+use crate::act::{Answer, send_patch};
+use crate::client::{self, Meaning, request};
+use crate::engine::Engine;
+use crate::watch::Item;
+use kube::Client;
+use rollcall_api::names;
+use rollcall_api::reservation::{
+    PriorityClassObject, TicketObject, deletion, guardian, nomination, priority_class, ticket, ticket_record,
+};
+use rollcall_api::resource::Resource;
+use rollcall_api::watch::{KeptLabels, PodObject};
+use rollcall_core::cluster::Target;
+use rollcall_core::decision::{Delete, New, Nominate, TicketWrite};
+use rollcall_core::index::{Answer as PodAnswer, Object};
+use rollcall_core::key::Key;
+use rollcall_core::kind::Kind;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use tokio::time::Instant;
+
+fn path_of(target: &Target) -> String {
+    let namespace = Some(&*target.namespace).filter(|namespace| !namespace.is_empty());
+    Resource::of(target.kind).path(namespace)
+}
+
+pub async fn create(client: &Client, new: &New, image: &str, labels: &KeptLabels) -> Answer {
+    let path = format!("{}?fieldManager={}", path_of(new.target()), names::FIELD_MANAGER);
+    let post =
+        |body: serde_json::Value| request("POST", &path, Some(client::JSON), body.to_string().into_bytes());
+    let object = match new {
+        New::Ticket(new) => {
+            let made: TicketObject = client::send(client, post(ticket(new))).await?;
+            Object::Ticket(Box::new(made.facts()))
+        }
+        New::Guardian(new) => {
+            let made: PodObject = client::send(client, post(guardian(new, image))).await?;
+            Object::Pod(made.facts_keeping(labels))
+        }
+        New::PriorityClass { target, priority } => {
+            let owner = definition(client).await;
+            let body = priority_class(&target.name, *priority, owner.as_deref());
+            let made: PriorityClassObject = client::send(client, post(body)).await?;
+            Object::PriorityClass(made.facts())
+        }
+    };
+    Ok(Some(Item::plain(object)))
+}
+
+/// The uid of the definition of tickets: what we make for the whole cluster goes with it.
+async fn definition(client: &Client) -> Option<String> {
+    let path =
+        format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}", names::TICKET_DEFINITION);
+    let found: Definition = client::get(client, &path).await.ok()?;
+    Some(found.metadata.uid)
+}
+
+#[derive(Deserialize)]
+struct Definition {
+    metadata: DefinitionMeta,
+}
+
+#[derive(Deserialize)]
+struct DefinitionMeta {
+    uid: String,
+}
+
+/// What is gone already is gone.
+pub async fn delete(client: &Client, delete: &Delete) -> Answer {
+    let path = format!("{}/{}", path_of(&delete.target), delete.target.name);
+    let body = deletion(delete).to_string().into_bytes();
+    match client::send::<IgnoredAny>(client, request("DELETE", &path, Some(client::JSON), body)).await {
+        Err(failure) if failure.code == Some(404) => Ok(None),
+        answer => answer.map(|_| None),
+    }
+}
+
+pub async fn write_ticket(client: &Client, write: &TicketWrite) -> Answer {
+    let path = format!("{}/{}/status", path_of(&write.target), write.target.name);
+    let ticket: TicketObject = send_patch(client, &path, &ticket_record(write)).await?;
+    Ok(Some(Item::plain(Object::Ticket(Box::new(ticket.facts())))))
+}
+
+pub async fn nominate(client: &Client, nominate: &Nominate, labels: &KeptLabels) -> Answer {
+    let path = format!("{}/{}/status", path_of(&nominate.target), nominate.target.name);
+    let pod: PodObject = send_patch(client, &path, &nomination(nominate)).await?;
+    Ok(Some(Item::plain(Object::Pod(pod.facts_keeping(labels)))))
+}
+
+impl Engine {
+    /// Something was made, or not. What exists already is heard of by its watch.
+    pub(crate) fn made(&mut self, key: Key, target: &Target, answer: Answer, now: Instant) {
+        self.index.cluster.in_flight.end(target);
+        match answer {
+            Ok(item) => {
+                if let Some(item) = item {
+                    self.apply_answer(item);
+                }
+                self.index.reservation_refused(key.uid(), None);
+                self.queue.succeeded(key);
+            }
+            Err(failure) => {
+                if let Some(refusal) = self.refusal(&failure) {
+                    self.index.reservation_refused(key.uid(), Some(refusal));
+                }
+                self.queue.failed(key, now);
+            }
+        }
+    }
+
+    /// A ticket or a guardian was deleted, or not.
+    pub(crate) fn was_deleted(&mut self, key: Key, target: &Target, answer: Answer, now: Instant) {
+        let Some(uid) = target.uid else { return };
+        let done = answer.as_ref().is_ok();
+        // Another one has its name by now: this one is gone.
+        let other = answer.as_ref().is_err_and(|failure| failure.code == Some(409));
+        match target.kind {
+            Kind::Pod => {
+                let outcome = if done || other { PodAnswer::Gone } else { PodAnswer::NotDone };
+                self.index.pod_write_answered(uid, outcome);
+            }
+            _ => {
+                self.index.cluster.in_flight.end(target);
+                if done || other {
+                    self.index.delete_ticket(uid);
+                }
+            }
+        }
+        match answer {
+            Ok(_) => self.queue.succeeded(key),
+            Err(_) => self.queue.failed(key, now),
+        }
+    }
+
+    pub(crate) fn ticket_written(&mut self, key: Key, target: &Target, answer: Answer, now: Instant) {
+        self.index.cluster.in_flight.end(target);
+        match answer {
+            Ok(item) => {
+                if let Some(item) = item {
+                    self.apply_answer(item);
+                }
+                self.queue.succeeded(key);
+            }
+            Err(failure) => {
+                tracing::debug!(ticket = %target.name, moved = failure.meaning() == Meaning::Moved, "a ticket was not written");
+                self.queue.failed(key, now);
+            }
+        }
+    }
+}
