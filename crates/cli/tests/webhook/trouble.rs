@@ -151,7 +151,9 @@ async fn a_cluster_starts_cold_with_our_configuration_in_place() -> Result<()> {
         cluster.start_component(component).await?;
     }
     cluster.add_node("cold", &Default::default()).await?;
-    let pod = cases::pod(&json!({ "metadata": { "name": "free" } }));
+    // The other node belongs to the kwok that was killed, until its lease is over.
+    let mut pod = cases::pod(&json!({ "metadata": { "name": "free" } }));
+    pod["spec"]["nodeSelector"] = json!({ "kubernetes.io/hostname": "cold" });
     server.create("pods", &namespace, &pod).await?;
     let path = format!("{}/free", crate::server::collection("pods", &namespace));
     wait::until("a pod that runs", LIMIT, async || {
