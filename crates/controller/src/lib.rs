@@ -43,6 +43,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
+/// The pause image that Kubernetes itself runs in every pod, so nodes have it, or one like it.
+pub const GUARDIAN_IMAGE: &str = "registry.k8s.io/pause:3.10.1";
+
 /// How the controller runs. Client and clock come from outside.
 #[derive(Clone, Debug)]
 pub struct Config {

@@ -63,6 +63,10 @@ pub struct Arguments {
     /// Writes to the API server under way at a time
     #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024))]
     max_in_flight: u16,
+
+    /// Image of the pods that keep room for reservations; it must run as any user, and wait until it is killed
+    #[arg(long, default_value = rollcall_controller::GUARDIAN_IMAGE)]
+    guardian_image: String,
     /// How to write the log
     #[arg(long, value_enum, default_value_t)]
     log_format: LogFormat,
@@ -161,6 +165,7 @@ impl Arguments {
             lease_duration: self.lease_duration,
             identity: identity(),
             max_in_flight: usize::from(self.max_in_flight),
+            guardian_image: self.guardian_image.clone(),
             dry_run: self.dry_run,
             seed: RandomState::new().hash_one(std::process::id()),
         }
