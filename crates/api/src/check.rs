@@ -89,9 +89,8 @@ impl fmt::Display for Breach {
 pub fn normalize(schema: &Schema, value: &mut Value) {
     match value {
         Value::Object(fields) => {
-            let Some(properties) = &schema.properties else { return };
             fields.retain(|_, value| !value.is_null());
-            for (name, property) in properties {
+            for (name, property) in schema.properties.iter().flatten() {
                 if let Some(default) = &property.default
                     && !fields.contains_key(name)
                 {
@@ -99,7 +98,7 @@ pub fn normalize(schema: &Schema, value: &mut Value) {
                 }
             }
             for (name, value) in fields {
-                properties.get(name).into_iter().for_each(|property| normalize(property, value));
+                schema.field(name).into_iter().for_each(|schema| normalize(schema, value));
             }
         }
         Value::Array(items) => {

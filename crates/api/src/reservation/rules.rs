@@ -176,7 +176,7 @@ fn is_resource(name: &str) -> bool {
 pub fn amount() -> Vec<Rule> {
     vec![Rule::new(
         format!(
-            "isQuantity(string(self)) && quantity(string(self)).sign() >= 0 && \
+            "isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('0')) && \
              !quantity(string(self)).isGreaterThan(quantity('{MOST}'))"
         ),
         AMOUNT,
