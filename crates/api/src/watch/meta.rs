@@ -43,6 +43,9 @@ pub struct OwnerReference {
 /// Set by the Deployment controller on a Deployment and on its newest ReplicaSet.
 pub(super) const REVISION: &str = "deployment.kubernetes.io/revision";
 
+/// Annotations that mean something to us, besides those with our prefix.
+const KEPT: [&str; 3] = [REVISION, names::LAUNCHED, names::BEFORE_STOP];
+
 /// The annotations that mean something to us; the others can be very long (`last-applied-configuration`).
 #[derive(Clone, Debug, Default)]
 pub struct Annotations(BTreeMap<String, String>);
@@ -66,7 +69,7 @@ impl<'de> Deserialize<'de> for Annotations {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Annotations, A::Error> {
                 let mut picked = BTreeMap::new();
                 while let Some(key) = map.next_key::<String>()? {
-                    match key.starts_with(names::PREFIX) || key == REVISION || key == names::LAUNCHED {
+                    match key.starts_with(names::PREFIX) || KEPT.contains(&key.as_str()) {
                         true => drop(picked.insert(key, map.next_value()?)),
                         false => drop(map.next_value::<IgnoredAny>()?),
                     }
