@@ -52,6 +52,14 @@ pub const ALLOW_NODE_TAINTS: &str = "podsequence.example.com/allow-node-taints";
 pub const ALLOW_GATES: &str = "podsequence.example.com/allow-gates";
 /// On a PodSequence: the groups that were opened by hand.
 pub const OPEN_GROUPS: &str = "podsequence.example.com/open-groups";
+/// On a PodSequence: which start was asked for last. When it is another one than `status.begunAgain`, the order holds once more.
+pub const BEGIN_AGAIN: &str = "podsequence.example.com/begin-again";
+/// On a workload that `rollcall stop` has stopped: what it was before, as JSON.
+pub const BEFORE_STOP: &str = "rollcall.dev/before-stop";
+/// On a workload that `rollcall restart` rolls: the value of [`RESTARTED_AT`] before, until all are rolled.
+pub const BEFORE_RESTART: &str = "rollcall.dev/before-restart";
+/// On the template of a workload: when it was restarted; kubectl's own.
+pub const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 /// On a Pod: the sequence it belongs to, for pods that no group selects.
 pub const POD_SEQUENCE_NAME: &str = "podsequence.example.com/name";
 /// On a Pod: the index, counted from 0, of the group it belongs to; goes with [`POD_SEQUENCE_NAME`].

@@ -3,6 +3,7 @@
 use crate::commands::{
     completion, controller, demo, doctor, explain, install, keys, lint, reference, release, simulate, status,
     version,
+    workload::{restart, start, stop},
 };
 use crate::outcome::{EXIT_CODES, Outcome};
 use anyhow::Result;
@@ -46,6 +47,9 @@ pub enum Command {
     Status(status::Arguments),
     Explain(explain::Arguments),
     Release(release::Arguments),
+    Stop(stop::Arguments),
+    Start(start::Arguments),
+    Restart(restart::Arguments),
     Keys(keys::Arguments),
     Simulate(simulate::Arguments),
     Lint(lint::Arguments),
@@ -89,6 +93,9 @@ pub fn run() -> Result<Outcome> {
         Command::Status(arguments) => block_on(status::run(access, arguments)),
         Command::Explain(arguments) => block_on(explain::run(access, arguments)),
         Command::Release(arguments) => block_on(release::run(access, arguments)),
+        Command::Stop(arguments) => block_on(stop::run(access, arguments)),
+        Command::Start(arguments) => block_on(start::run(access, arguments)),
+        Command::Restart(arguments) => block_on(restart::run(access, arguments)),
         Command::Keys(arguments) => block_on(keys::run(access, arguments)),
         Command::Lint(arguments) => block_on(lint::run(access, arguments)),
         Command::Doctor(arguments) => block_on(doctor::run(access, arguments)),
@@ -125,6 +132,9 @@ mod tests {
             "explain",
             "release",
             "release shop --group db --reason because",
+            "stop",
+            "stop shop --timeout soon",
+            "restart shop --from db",
             "controller --mode heavy",
             "controller --lease-duration 15",
             "controller --lease-duration 500ms",

@@ -19,7 +19,8 @@ pub const EXIT_CODES: &str = "\
 Exit codes:
   0  done; with `status`: the sequence is complete, or may still become so; with `simulate`: everything arrives; with `doctor`: no problem;
      with `lint`: no error
-  1  it has failed: the sequence is Failed, the controller gave up, nothing to release, something can never start, `doctor` found a problem, `lint` an error
+  1  it has failed: the sequence is Failed, the controller gave up, nothing to release, something can never start, `doctor` found a problem, `lint` an error,
+     a stop was undone, a restart does not come up
   2  not possible: wrong arguments or manifests, no such object, cluster not reached, not allowed
   3  the time given by --timeout or --until is over";
 

@@ -62,6 +62,8 @@ pub struct Config {
     /// Who we are in the lease and in events.
     pub identity: String,
     pub max_in_flight: usize,
+    /// Serve Orders and Tickets, too; only in Full mode.
+    pub reservations: bool,
     /// The image of the pods that keep room.
     pub guardian_image: String,
     /// Decide and report, write nothing.

@@ -324,6 +324,7 @@ mod tests {
             summary_group: String::new(),
             summary_ready: String::new(),
             resumed_at: None,
+            begun_again: None,
             conditions: Vec::new(),
             nodes: None,
         }

@@ -31,6 +31,7 @@ fn config(probes: SocketAddr, metrics: SocketAddr) -> Config {
         lease_duration: Duration::from_secs(15),
         identity: "test".into(),
         max_in_flight: 8,
+        reservations: false,
         guardian_image: rollcall_controller::GUARDIAN_IMAGE.into(),
         dry_run: false,
         seed: 1,

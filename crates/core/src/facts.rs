@@ -177,7 +177,16 @@ pub struct Owner {
     pub job: Option<Job>,
     /// Of DaemonSets: where they want their pods.
     pub placement: Option<Box<Placement>>,
+    /// `rollcall stop` has stopped it: its size, or that it is suspended, is not what its author wants in the end.
+    pub stopped: bool,
     pub terminating: bool,
+}
+
+impl Owner {
+    /// Whether it is stopped, and has work left to do.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped && !self.terminating && !self.job.is_some_and(|job| job.complete)
+    }
 }
 
 /// What only Jobs have.

@@ -49,6 +49,8 @@ impl fmt::Display for GroupId {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Journal {
     pub groups: BTreeMap<GroupId, RecordedGroup>,
+    /// The start that these times are of; see [`crate::sequence::spec::Recorded::begun_again`].
+    pub begun_again: Option<Arc<str>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,6 +58,9 @@ pub struct RecordedGroup {
     pub opened_at: Option<Timestamp>,
     pub completed_at: Option<Timestamp>,
     pub timed_out: bool,
+    /// It was complete by Jobs that are over. That holds when they are cleaned up, and at the next start, too: what is done is not
+    /// done again.
+    pub finished: bool,
     /// If such a time was ahead of our clock: when, by our clock, it was first seen. Not journaled, and one for each of them:
     /// a group that opened by another clock may be complete by ours.
     pub opened_ahead: Option<Timestamp>,
@@ -83,13 +88,24 @@ impl RecordedGroup {
         here(completed_at, self.completed_ahead, now)
     }
 
+    /// What is left of it when everybody starts again.
+    fn begun_again(&self) -> Option<RecordedGroup> {
+        self.finished.then(|| RecordedGroup { finished: true, ..RecordedGroup::default() })
+    }
+
     /// Takes over the later of both times. Another controller that acts at the same time may have journaled other times for the
     /// same steps: unless the later ones hold for both, each would write its own over the other's for ever. In Bootstrap a time
     /// counts that only the other controller has; in Continuous its absence may be the newer fact.
     pub fn agree_with(&mut self, theirs: &RecordedGroup, bootstrap: bool) {
         self.opened_at = later_of(self.opened_at, theirs.opened_at, bootstrap);
         self.completed_at = later_of(self.completed_at, theirs.completed_at, bootstrap);
+        self.finished |= theirs.finished && bootstrap;
     }
+}
+
+/// The journal of a new start: what is done stays done, everything else has no time yet.
+pub fn begun_again(groups: &BTreeMap<GroupId, RecordedGroup>) -> BTreeMap<GroupId, RecordedGroup> {
+    groups.iter().filter_map(|(id, group)| Some((id.clone(), group.begun_again()?))).collect()
 }
 
 /// The later of our time and theirs; see [`RecordedGroup::agree_with`].

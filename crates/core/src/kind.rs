@@ -8,7 +8,7 @@ enum Watched {
     Always,
     /// Only in Full mode: Lite mode has no rights on nodes.
     FullMode,
-    /// Only in Full mode, and only reservations need it. Where it cannot be read, nothing is reserved, and all else goes on.
+    /// Only where reservations are served. Where it cannot be read, nothing is reserved, and all else goes on.
     Reservation,
     /// Written and looked at, one by one.
     Never,
@@ -58,9 +58,14 @@ impl Kind {
     pub fn is_watched(self, full: bool) -> bool {
         match self.watched() {
             Watched::Always => true,
-            Watched::FullMode | Watched::Reservation => full,
-            Watched::Never => false,
+            Watched::FullMode => full,
+            Watched::Reservation | Watched::Never => false,
         }
+    }
+
+    /// The kinds that only reservations need.
+    pub fn of_reservations() -> impl Iterator<Item = Kind> {
+        Kind::ALL.iter().copied().filter(|kind| kind.watched() == Watched::Reservation)
     }
 
     /// Whether a feature decides nothing before all objects of the kind are known.

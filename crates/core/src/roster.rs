@@ -294,6 +294,7 @@ mod tests {
             created: crate::Timestamp::UNIX_EPOCH,
             spec: Ok(Arc::new(spec)),
             opened_by_hand: BTreeSet::new(),
+            begin_again: None,
             recorded: Recorded::default(),
         }
     }

@@ -221,9 +221,9 @@ fn a_pod_that_is_read_again_may_say_more_than_before() {
     let selecting = build::group(0, Some("db"), Members::Selector(build::selector("tier=db")));
     let sequence = Sequence { version: 1, ..build::sequence(HOME, "app", build::spec(vec![selecting])) };
     let mut index = index(&[Object::Pod(pod("a", "a", 5))], 7);
-    index.sequences.take_namespaces_with_new_keys();
+    index.sequences.take_namespaces_to_read();
     index.apply(Object::Sequence(sequence.clone()));
-    assert_eq!(index.sequences.take_namespaces_with_new_keys(), [HOME.into()].into());
+    assert_eq!(index.sequences.take_namespaces_to_read(), [HOME.into()].into());
     assert_eq!(index.sequences.label_keys(HOME).map(|key| &**key).collect::<Vec<_>>(), ["tier"]);
     let labelled = Pod { labels: build::labels("tier=db"), ..pod("a", "a", 5) };
     index.apply(Object::Pod(labelled.clone()));

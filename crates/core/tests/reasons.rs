@@ -42,6 +42,7 @@ fn every_reason() -> Vec<Reason> {
         Reason::NotStarted { pod: pod.clone(), trouble: None },
         Reason::NotSucceeded { pod: pod.clone(), trouble },
         Reason::JobNotComplete { job: "migrate".into(), succeeded: 1, completions: 3 },
+        Reason::WorkloadStopped { workload: "statefulset/db".into() },
         Reason::JobSuspended { job: "migrate".into() },
         Reason::JobFailed { job: "migrate".into() },
         Reason::PodFailed { pod: pod.clone(), trouble: Some("Evicted".into()) },

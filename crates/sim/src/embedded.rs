@@ -29,6 +29,7 @@ pub fn config(identity: &str, seed: u64) -> Config {
         lease_duration: LEASE,
         identity: identity.into(),
         max_in_flight: 8,
+        reservations: false,
         guardian_image: rollcall_controller::GUARDIAN_IMAGE.into(),
         dry_run: false,
         seed,

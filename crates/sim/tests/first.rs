@@ -45,6 +45,7 @@ async fn three_pods_one_after_the_other() {
         lease_duration: Duration::from_secs(15),
         identity: "test".into(),
         max_in_flight: 8,
+        reservations: false,
         guardian_image: rollcall_controller::GUARDIAN_IMAGE.into(),
         dry_run: false,
         seed: 1,

@@ -59,6 +59,7 @@ impl SequenceObject {
             created: self.metadata.created(),
             spec: same.map_or_else(|| read().map(Arc::new), |known| known.spec.clone()),
             opened_by_hand: meta.annotation(names::OPEN_GROUPS).map(open_groups).unwrap_or_default(),
+            begin_again: meta.annotation(names::BEGIN_AGAIN).map(start),
             recorded: self.status().map(|status| recorded(&status)).unwrap_or_default(),
             namespace,
         }
@@ -75,6 +76,14 @@ fn open_groups(annotation: &str) -> BTreeSet<Arc<str>> {
     let list = serde_json::from_str::<Vec<String>>(annotation)
         .unwrap_or_else(|_| annotation.split(',').map(|name| name.trim().to_owned()).collect());
     list.iter().filter(|name| !name.is_empty()).map(|name| name.as_str().into()).collect()
+}
+
+/// What is kept of the annotation `begin-again`: it is copied into the status, and onto each node in Node scope. Whoever writes a
+/// time needs 30 characters.
+const START_LENGTH: usize = 64;
+
+fn start(annotation: &str) -> Arc<str> {
+    annotation.chars().take(START_LENGTH).collect::<String>().into()
 }
 
 fn invalid(error: InvalidSpec) -> Invalid {
@@ -227,6 +236,7 @@ fn recorded(status: &PodSequenceStatus) -> Recorded {
             opened_at: group.opened_at.map(MilliTime::get),
             completed_at: group.completed_at.map(MilliTime::get),
             timed_out: group.state == GroupState::TimedOut,
+            finished: group.finished,
             opened_ahead: None,
             completed_ahead: None,
         };
@@ -241,6 +251,7 @@ fn recorded(status: &PodSequenceStatus) -> Recorded {
         }),
         groups: groups.collect(),
         resumed_at: status.resumed_at.map(MilliTime::get),
+        begun_again: status.begun_again.as_deref().map(Into::into),
         suspended: condition("Suspended").is_some(),
         out_of_order: condition("OutOfOrder").is_some(),
         duplicates: false,

@@ -26,6 +26,7 @@ pub fn report(status: &Status, written: Option<&PodSequenceStatus>, now: Timesta
         summary_group,
         summary_ready,
         resumed_at,
+        begun_again,
         conditions,
         nodes,
     } = status;
@@ -52,6 +53,7 @@ pub fn report(status: &Status, written: Option<&PodSequenceStatus>, now: Timesta
             .map(|new| node(new, written, *observed_generation, now))
             .collect(),
         resumed_at: resumed_at.map(MilliTime::new),
+        begun_again: begun_again.as_deref().map(str::to_owned),
         conditions: conditions.iter().map(|new| condition(new, known, *observed_generation, now)).collect(),
     }
 }
@@ -105,6 +107,7 @@ fn group(group: &core::GroupStatus) -> GroupStatus {
         released,
         arrived,
         opened_by_hand,
+        finished,
         opened_at,
         completed_at,
     } = group;
@@ -122,6 +125,7 @@ fn group(group: &core::GroupStatus) -> GroupStatus {
         released: Some(*released),
         arrived: Some(*arrived),
         opened_by_hand: *opened_by_hand,
+        finished: *finished,
         opened_at: opened_at.map(MilliTime::new),
         completed_at: completed_at.map(MilliTime::new),
     }
@@ -181,6 +185,7 @@ mod tests {
             summary_group: String::new(),
             summary_ready: String::new(),
             resumed_at: None,
+            begun_again: None,
             conditions: Vec::new(),
             nodes: Some(NodesStatus { total: 1, complete: 0, list: vec![node] }),
         }

@@ -71,6 +71,11 @@ pub struct PodSequenceStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resumed_at: Option<MilliTime>,
 
+    /// The start that the times of the groups are of: what the annotation podsequence.example.com/begin-again said when they
+    /// were last forgotten.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub begun_again: Option<String>,
+
     /// Ready, Reconciling and Stalled as kstatus understands them; OutOfOrder: a pod runs before its group opened;
     /// Suspended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -123,6 +128,10 @@ pub struct GroupStatus {
     /// True if it was opened by hand.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub opened_by_hand: bool,
+
+    /// True if it was complete by Jobs that are over. That holds when they are deleted, and at the next start.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub finished: bool,
 
     /// When it opened.
     #[serde(skip_serializing_if = "Option::is_none")]

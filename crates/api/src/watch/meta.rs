@@ -43,6 +43,9 @@ pub struct OwnerReference {
 /// Set by the Deployment controller on a Deployment and on its newest ReplicaSet.
 pub(super) const REVISION: &str = "deployment.kubernetes.io/revision";
 
+/// Annotations that mean something to us, besides those with our prefix.
+const KEPT: [&str; 3] = [REVISION, names::LAUNCHED, names::BEFORE_STOP];
+
 /// The annotations that mean something to us; the others can be very long (`last-applied-configuration`).
 #[derive(Clone, Debug, Default)]
 pub struct Annotations(BTreeMap<String, String>);
@@ -79,10 +82,7 @@ impl<'de> Deserialize<'de> for Annotations {
 }
 
 fn is_ours(key: &str) -> bool {
-    key.starts_with(names::PREFIX)
-        || key.starts_with(names::KORDER_PREFIX)
-        || key == REVISION
-        || key == names::LAUNCHED
+    key.starts_with(names::PREFIX) || key.starts_with(names::KORDER_PREFIX) || KEPT.contains(&key)
 }
 
 impl Meta {

@@ -94,8 +94,11 @@ fn is_more_than_none(amount: &Value) -> bool {
 
 /// What is written down on a node, by group: milliseconds since 1970.
 #[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Content {
     groups: BTreeMap<String, Times>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    begun_again: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -105,6 +108,8 @@ struct Times {
     opened_at: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     completed_at: Option<i64>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    finished: bool,
 }
 
 /// The annotation in which a sequence writes down what it knows about a node.
@@ -118,9 +123,11 @@ pub fn journal_text(journal: &Journal) -> String {
     let times = |times: &RecordedGroup| Times {
         opened_at: millis(times.opened_at),
         completed_at: millis(times.completed_at),
+        finished: times.finished,
     };
     let groups = journal.groups.iter().map(|(id, group)| (id.to_string(), times(group))).collect();
-    serde_json::to_string(&Content { groups }).expect("plain data is always JSON")
+    let begun_again = journal.begun_again.as_deref().map(str::to_owned);
+    serde_json::to_string(&Content { groups, begun_again }).expect("plain data is always JSON")
 }
 
 /// A journal that cannot be read is none: the node is closed until it has been looked at.
@@ -130,9 +137,14 @@ fn journal(key: &str, text: &str) -> Option<(Uid, Journal)> {
     let time = |millis: Option<i64>| millis.and_then(|millis| Timestamp::from_millisecond(millis).ok());
     let groups = content.groups.into_iter().map(|(id, times)| {
         let (opened_at, completed_at) = (time(times.opened_at), time(times.completed_at));
-        (GroupId::from_text(&id), RecordedGroup { opened_at, completed_at, ..RecordedGroup::default() })
+        let finished = times.finished;
+        (
+            GroupId::from_text(&id),
+            RecordedGroup { opened_at, completed_at, finished, ..RecordedGroup::default() },
+        )
     });
-    Some((sequence, Journal { groups: groups.collect() }))
+    let (groups, begun_again) = (groups.collect(), content.begun_again.map(Into::into));
+    Some((sequence, Journal { groups, begun_again }))
 }
 
 /// The CSI drivers of a node.
@@ -192,10 +204,10 @@ mod tests {
     fn what_is_written_down_is_read_back() {
         let time = |millis| Timestamp::from_millisecond(millis).ok();
         let (opened_at, completed_at) = (time(1_767_225_600_123), time(1_767_225_601_000));
-        let both = RecordedGroup { opened_at, completed_at, ..RecordedGroup::default() };
-        let open = RecordedGroup { completed_at: None, ..both };
+        let both = RecordedGroup { opened_at, completed_at, finished: true, ..RecordedGroup::default() };
+        let open = RecordedGroup { completed_at: None, finished: false, ..both };
         let groups = [(GroupId::named("CSI Driver"), both), (GroupId::from_text("#0123"), open)];
-        let journal = Journal { groups: groups.into_iter().collect() };
+        let journal = Journal { groups: groups.into_iter().collect(), begun_again: Some("t1".into()) };
         let uid = Uid::new("0b5c9d2e-0000-4000-8000-000000000001");
         let node = json!({
             "metadata": {

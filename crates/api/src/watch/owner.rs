@@ -85,6 +85,7 @@ impl OwnerObject {
                 runs_to_completion: spec.template.spec.runs_to_completion(),
             }),
             placement: (kind == OwnerKind::DaemonSet).then(|| Box::new(spec.template.spec.placement())),
+            stopped: metadata.annotation(names::BEFORE_STOP).is_some(),
             terminating: metadata.deletion_timestamp.is_some(),
         }
     }

@@ -14,3 +14,4 @@ pub mod simulate;
 pub mod status;
 pub mod target;
 pub mod version;
+pub mod workload;

@@ -1,6 +1,8 @@
-//! What a command is about: `pod/web`, `podseq/shop`.
+//! What a command is about: `pod/web`, `podseq/shop`, a group of a sequence.
 
+use anyhow::{Result, bail};
 use rollcall_api::names;
+use rollcall_core::sequence::Spec;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
@@ -10,7 +12,7 @@ pub enum Target {
 
 impl Target {
     /// Reads `KIND/NAME`, or `KIND` and `NAME`, as kubectl takes them.
-    pub fn parse(words: &[String]) -> Result<Target, String> {
+    pub fn parse(words: &[String]) -> std::result::Result<Target, String> {
         let (kind, name) = match words {
             [one] => one
                 .split_once('/')
@@ -29,6 +31,22 @@ impl Target {
             _ => Err(format!("\"{kind}\" is not a kind that is known here; expected pod or podseq")),
         }
     }
+}
+
+/// The position of a group that an option names, by its title or as `Group N`.
+pub fn group(spec: &Spec, sequence: &str, option: &str, name: &str) -> Result<usize> {
+    let by_title = spec.groups.iter().position(|group| *group.title == *name);
+    let number = name.strip_prefix("Group ").and_then(|number| number.parse::<usize>().ok());
+    let by_number = || number?.checked_sub(1).filter(|position| *position < spec.groups.len());
+    match by_title.or_else(by_number) {
+        Some(position) => Ok(position),
+        None => bail!("{option}: podsequence {sequence} has no group \"{name}\"; it has {}", titles(spec)),
+    }
+}
+
+/// The groups of a sequence, for messages.
+pub fn titles(spec: &Spec) -> String {
+    spec.groups.iter().map(|group| format!("\"{}\"", group.title)).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

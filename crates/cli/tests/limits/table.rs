@@ -208,9 +208,11 @@ fn filled(value: &Value, namespace: &str) -> Value {
 /// As many groups as Node scope allows, with the longest names of the widest letters.
 fn longest_journal() -> String {
     let time = "2199-12-31T23:59:59.999Z".parse().ok();
-    let group = RecordedGroup { opened_at: time, completed_at: time, ..RecordedGroup::default() };
+    let group =
+        RecordedGroup { opened_at: time, completed_at: time, finished: true, ..RecordedGroup::default() };
     let names = (0..32).map(|number| format!("{number:02}{}", "😀".repeat(98)));
-    let journal = Journal { groups: names.map(|name| (GroupId::named(&name), group)).collect() };
+    let groups = names.map(|name| (GroupId::named(&name), group)).collect();
+    let journal = Journal { groups, begun_again: Some("😀".repeat(64).into()) };
     journal_text(&journal)
 }
 

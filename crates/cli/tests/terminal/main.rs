@@ -113,6 +113,15 @@ fn what_release_keys_and_doctor_show() {
 }
 
 #[test]
+fn what_stop_start_and_restart_show() {
+    let server = Server::start(Mood::Answers);
+    shows(&server, "stop tame --dry-run");
+    shows(&server, "stop hostile --dry-run");
+    shows(&server, "start hostile");
+    shows(&server, "restart tame --dry-run");
+}
+
+#[test]
 fn what_the_api_server_says_when_it_refuses() {
     for code in [400, 401, 403, 404, 409, 422, 500] {
         let server = Server::start(Mood::Refuses(code));
@@ -122,6 +131,7 @@ fn what_the_api_server_says_when_it_refuses() {
             "explain pod/web",
             "explain podseq/shop",
             "release pod/web",
+            "stop shop",
             "doctor",
         ] {
             let text = pty::run(&server.kubeconfig(), &line.split(' ').collect::<Vec<_>>());

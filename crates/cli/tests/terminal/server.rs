@@ -95,6 +95,9 @@ fn answer(method: &str, path: &str) -> (u16, Value) {
         ("POST", [.., "selfsubjectreviews"]) => {
             (201, json!({"metadata": {}, "status": {"userInfo": {"username": ATTACK}}}))
         }
+        ("POST", [.., "selfsubjectaccessreviews"]) => {
+            (201, json!({"metadata": {}, "spec": {}, "status": {"allowed": true}}))
+        }
         ("PATCH", [.., "pods", _]) => (200, held_pod()),
         ("PATCH", [.., "podsequences", _]) => (200, tame()),
         ("GET", ["version"]) => (200, json!({"major": "1", "minor": "36", "gitVersion": ATTACK})),
@@ -106,6 +109,7 @@ fn answer(method: &str, path: &str) -> (u16, Value) {
         ("GET", [.., "events"]) => list(vec![event()]),
         ("GET", [.., "daemonsets"]) => list(vec![agent()]),
         ("GET", [.., "deployments" | "replicasets" | "statefulsets" | "jobs" | "cronjobs"]) => list(vec![]),
+        ("GET", [.., "horizontalpodautoscalers"]) => list(vec![]),
         ("GET", [.., "nodes"]) => list(vec![node()]),
         ("GET", [.., "nodes", _]) => (200, node()),
         ("GET", [.., "csinodes" | "configmaps"]) => list(vec![]),

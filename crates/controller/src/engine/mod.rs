@@ -166,7 +166,11 @@ impl Engine {
             client,
             clock,
             shared,
-            index: Index::new(Mode { full: config.full, taint_prefix: config.taint_prefix }),
+            index: Index::new(Mode {
+                full: config.full,
+                taint_prefix: config.taint_prefix,
+                reservations: config.reservations,
+            }),
             queue: Queue::new(config.seed),
             statuses: Statuses::default(),
             order_statuses: Statuses::default(),

@@ -1,6 +1,6 @@
-//! Labels are read by need, so when a selector names a key that none named before, its namespace has to be read once more. Until
-//! that is done, nobody knows who the members of the sequences there are, and nothing is decided about them. Other namespaces do
-//! not notice.
+//! Labels are read by need, so when a selector names a key that none named before, its namespace has to be read once more. So it is
+//! when a sequence is to begin again, on what is newer than that wish. Until that is done, nobody knows who the members of the
+//! sequences there are, and nothing is decided about them. Other namespaces do not notice.
 
 use super::Engine;
 use crate::metrics::ByKind;
@@ -29,7 +29,7 @@ pub struct Read {
 }
 
 impl Rereads {
-    /// Whether what is known of a namespace lacks labels that are asked for.
+    /// Whether too little is known of a namespace.
     fn lacks(&self, namespace: &Arc<str>) -> bool {
         self.reading.contains(namespace) || self.waiting.contains(namespace)
     }
@@ -41,9 +41,9 @@ impl Rereads {
 }
 
 impl Engine {
-    /// Has the labels read that selectors ask for.
+    /// Has the namespaces read of which too little is known.
     pub(super) fn want_labels(&mut self) {
-        for namespace in self.index.sequences.take_namespaces_with_new_keys() {
+        for namespace in self.index.sequences.take_namespaces_to_read() {
             let keys = self.index.sequences.label_keys(&namespace).cloned().collect();
             self.watches.labels.set(&namespace, keys);
             // Before the sequences are known nothing has been read that has labels.
@@ -89,7 +89,7 @@ impl Engine {
             }
             Some(_) => {}
             None => {
-                tracing::debug!(%namespace, "read again for the labels that are asked for now");
+                tracing::debug!(%namespace, "read again");
                 self.rereads.reading.remove(&namespace);
                 let now = Instant::now();
                 for sequence in self.index.sequences.claiming_in(&namespace) {

@@ -276,14 +276,17 @@ impl Index {
 
     /// The kinds it has to be told about.
     pub fn kinds(&self) -> Vec<Kind> {
-        Kind::of_mode(self.sequences.mode().full)
+        let Mode { full, reservations, .. } = self.sequences.mode();
+        let more = Kind::of_reservations().filter(|_| full && reservations);
+        Kind::of_mode(full).into_iter().chain(more).collect()
     }
 
     /// Every kind has been listed that a feature needs: it may decide.
     pub fn is_synced(&self, feature: Feature) -> bool {
-        let full = self.sequences.mode().full;
-        let needed = Kind::ALL.iter().filter(|kind| kind.is_watched(full) && kind.is_needed_by(feature));
-        needed.into_iter().all(|kind| self.cluster.freshness.is_synced(*kind))
+        let Mode { full, reservations, .. } = self.sequences.mode();
+        let served = feature != Feature::Reservation || full && reservations;
+        let needed = self.kinds().into_iter().filter(|kind| kind.is_needed_by(feature));
+        served && needed.into_iter().all(|kind| self.cluster.freshness.is_synced(kind))
     }
 
     /// A kind cannot be read any more. What is known of it stays, and nothing is decided on it until it can be read again.

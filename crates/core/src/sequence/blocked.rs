@@ -47,6 +47,13 @@ pub fn of_open_group(
         let pod = facts.cluster.pod(uid).filter(counts)?;
         Some(Blocker { reason: of_failed_pod(pod), since: Some(pod.since) })
     });
+    let stopped = cell.owners().filter_map(|uid| facts.cluster.owner(uid)).filter(|owner| owner.is_stopped());
+    let stopped = stopped.map(|owner| {
+        let workload = WorkloadRef { kind: owner.kind, name: owner.name.clone() }.to_string();
+        Blocker::from(Reason::WorkloadStopped { workload })
+    });
+    // Nearly never anybody, and there may be many workloads.
+    let stopped = stopped.take(if cell.sum().stopped > 0 { most } else { 0 });
     let absent = absent_members(facts, entry, spec, position, &evaluation.groups[position]);
     let refused = refused(facts, cell);
     let goes = |uid: &Uid| facts.cluster.in_flight.refusal(*uid).is_none();
@@ -61,7 +68,8 @@ pub fn of_open_group(
         .members(Standing::Outdated)
         .filter(|(_, uid)| facts.cluster.pod(*uid).is_some_and(|pod| counts(&pod)))
         .map(|(name, _)| Blocker::from(Reason::OldReplicaSet { pod: name.clone() }));
-    failed.chain(absent).chain(refused).chain(held).chain(starting).chain(outdated).take(most).collect()
+    let all = failed.chain(stopped).chain(absent).chain(refused).chain(held).chain(starting).chain(outdated);
+    all.take(most).collect()
 }
 
 /// The members that the API server does not let us release, also while that is tried again.
@@ -145,6 +153,10 @@ fn of_owner(facts: Facts<'_>, uid: Uid, cell: &Cell, until: Until) -> Option<Rea
     let Some(owner) = facts.cluster.owner(uid) else {
         return Some(Reason::NumberUnknown { owner: format!("the owner {uid}") });
     };
+    // That is said before all else.
+    if owner.is_stopped() {
+        return None;
+    }
     if let Some(job) = owner.job.filter(|job| until.resolve(job.runs_to_completion) == Until::Succeeded) {
         let (name, completions) = (owner.name.clone(), job.completions.unwrap_or(1));
         return match (job.complete, job.failed, job.suspended) {

@@ -13,6 +13,7 @@ use crate::{
     Timestamp, Uid,
     decision::{Action, Decision, NodePatch, PodPatch, Violation},
     facts::{Job, Owner, OwnerKind, Pod, PodPhase},
+    journal::Journal,
     node::{Node, Placement, is_part_of},
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -152,7 +153,8 @@ impl<'a> Audit<'a> {
         node: &Node,
         position: usize,
     ) -> Result<(), String> {
-        let journal = node.journals.get(&entry.sequence.uid);
+        let of_this_start = |journal: &&Journal| journal.begun_again == entry.recorded().begun_again;
+        let journal = node.journals.get(&entry.sequence.uid).filter(of_this_start);
         let written = |group: &Group| {
             let view = entry.view_of(&node.name).and_then(|view| {
                 let at = spec.groups.iter().position(|known| known.id == group.id)?;
@@ -274,14 +276,39 @@ impl Count<'_> {
         if !group.wait.is_zero() && recorded.completed_at.is_none_or(settles) {
             return Err("its waitDuration is not over".into());
         }
+        self.is_running(group)?;
+        if recorded.finished && self.is_cleaned_up() {
+            return Ok(());
+        }
         self.recount(group)
+    }
+
+    /// Who is stopped has not arrived, whatever its size.
+    fn is_running(&self, group: &Group) -> Result<(), String> {
+        let owners = self.entry.cell(self.position).owners();
+        let mut owners = owners.filter_map(|uid| self.facts.cluster.owner(uid)).filter(|it| !it.terminating);
+        match owners.find(|it| it.stopped && !it.job.is_some_and(|job| job.complete)) {
+            Some(owner) => Err(format!("{} of \"{}\" is stopped", owner.name, group.title)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether nothing is left that could arrive but for later runs of a CronJob.
+    fn is_cleaned_up(&self) -> bool {
+        let cell = self.entry.cell(self.position);
+        let is_cron = |uid| self.facts.cluster.owner(uid).is_some_and(|it| it.kind == OwnerKind::CronJob);
+        cell.present() == 0 && cell.owners().all(is_cron)
     }
 
     /// In Node scope: whether all that belong to a node have arrived, and none is wanting there.
     fn arrived_on(&self, group: &Group, node: &Node) -> Result<(), String> {
         let cell = self.entry.cell(self.position);
+        self.is_running(group)?;
+        let journal = node.journals.get(&self.entry.sequence.uid);
+        let finished =
+            journal.is_some_and(|journal| journal.groups.get(&group.id).is_some_and(|it| it.finished));
         match cell.is_empty() {
-            true if group.optional => return Ok(()),
+            true if group.optional || finished => return Ok(()),
             true => return Err("has no members".into()),
             false => {}
         }

@@ -174,7 +174,8 @@ fn urgent(facts: Facts<'_>, entry: &SequenceEntry, new: &Recorded) -> bool {
         spec.groups.iter().enumerate().any(|(position, group)| {
             let (new, written) = (new.groups.get(&group.id), written.groups.get(&group.id));
             let (new, written) = (new.copied().unwrap_or_default(), written.copied().unwrap_or_default());
-            group.timeout.is_some() && new.opened_at != written.opened_at
+            new.finished != written.finished
+                || group.timeout.is_some() && new.opened_at != written.opened_at
                 || new.completed_at != written.completed_at
                     && (!group.wait.is_zero() || may_vanish(facts, entry, group, position))
         })
@@ -184,6 +185,7 @@ fn urgent(facts: Facts<'_>, entry: &SequenceEntry, new: &Recorded) -> bool {
         || new.stalled != written.stalled
         || new.suspended != written.suspended
         || new.resumed_at != written.resumed_at
+        || new.begun_again != written.begun_again
 }
 
 /// Whether the members of a group that has arrived may be cleaned up, after which nobody could tell any more that

@@ -2,7 +2,7 @@
 
 use super::{
     Facts,
-    index::{SequenceEntry, Standing},
+    index::{Cell, SequenceEntry, Standing},
     nodes,
     reason::Reason,
     spec::{
@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     Timestamp,
+    facts::{Owner, OwnerKind},
     node::Node,
     planted::{Bug, planted},
 };
@@ -65,6 +66,10 @@ pub struct GroupView {
     /// Those who wait for it need not wait any longer.
     pub passed: bool,
     pub timed_out: bool,
+    /// A workload of it is stopped: it is not complete, although one of size 0 otherwise is.
+    pub stopped: bool,
+    /// It was complete by Jobs that are over.
+    pub finished: bool,
     /// While it settles: when that is over.
     pub settles_at: Option<Timestamp>,
     /// `None` while it cannot be known.
@@ -225,6 +230,7 @@ impl<'a> Judge<'a> {
         (view.opened_ahead, view.completed_ahead) = (recorded.opened_ahead, recorded.completed_ahead);
         view.open = self.may_open(group, recorded);
         self.pass_by_if_absent(group, recorded, &mut view);
+        self.pass_by_if_finished(recorded, &mut view);
         self.set_times(group, recorded, &mut view);
         view.open_since = self.open_since(group, recorded, &view);
         self.set_timed_out(group, &mut view);
@@ -265,6 +271,7 @@ impl<'a> Judge<'a> {
             present,
             released: present - cell.number(Standing::Held),
             arrived,
+            stopped: cell.sum().stopped > 0,
             ..GroupView::default()
         }
     }
@@ -300,18 +307,28 @@ impl<'a> Judge<'a> {
         }
     }
 
+    /// Jobs that are over are cleaned up, after their `ttlSecondsAfterFinished` or by their CronJob. What they did stays done.
+    fn pass_by_if_finished(&self, recorded: RecordedGroup, view: &mut GroupView) {
+        view.finished = recorded.finished && nothing_is_left(self.facts, self.entry.cell(self.groups.len()));
+        if view.finished && view.open {
+            (view.expected, view.required, view.lacks) = (Some(0), Some(0), None);
+        }
+    }
+
     /// Settles since when the group is open and complete. A time that was not recorded is now: we may wait
     /// longer than asked for, never shorter.
     fn set_times(&self, group: &Group, recorded: RecordedGroup, view: &mut GroupView) {
         let enough = matches!(view.required, Some(required) if view.arrived >= required)
             && view.lacks.is_none()
+            && !view.stopped
             || planted(Bug::CompleteWhenOpened);
+        view.finished |= enough && is_finished(self.facts, self.entry.cell(self.groups.len()));
         view.opened_at = recorded.opened_at.or(view.open.then_some(self.now));
         match self.spec.enforcement {
             Enforcement::Bootstrap => {
                 // A group that was open and has to wait again, for one inserted before it, completes in its turn.
                 let complete_now = enough && view.open;
-                view.complete = complete_now || recorded.completed_at.is_some();
+                view.complete = complete_now || recorded.completed_at.is_some() && !view.stopped;
                 view.completed_at = recorded.completed_at.or(complete_now.then_some(self.now));
                 if recorded.completed_at.is_some() {
                     // Pods of a replaced ReplicaSet count again: the group has been complete before.
@@ -356,7 +373,8 @@ impl<'a> Judge<'a> {
 
     fn set_timed_out(&mut self, group: &Group, view: &mut GroupView) {
         let Some(due) = self.timeout_due(group, view) else { return };
-        if view.complete || self.spec.suspend {
+        // Who is stopped is not late.
+        if view.complete || view.stopped || self.spec.suspend {
             return;
         }
         match self.now >= due {
@@ -402,6 +420,25 @@ impl<'a> Judge<'a> {
 /// Whether a group may be absent, and is: it has neither pods nor a workload.
 pub fn is_absent(entry: &SequenceEntry, group: &Group, position: usize) -> bool {
     group.optional && entry.cell(position).is_empty()
+}
+
+/// Whether all members of a group are of Jobs that are over.
+pub(super) fn is_finished(facts: Facts<'_>, cell: &Cell) -> bool {
+    let is_over = |job: &Owner| job.job.is_some_and(|job| job.complete);
+    cell.is_all_of(|uid| {
+        let owner = facts.cluster.owner(uid);
+        owner.is_some_and(is_over) || facts.cluster.latest_run(uid).is_some_and(is_over)
+    })
+}
+
+/// Whether a group has neither pods nor a workload, but for CronJobs that have no run any more.
+pub(super) fn nothing_is_left(facts: Facts<'_>, cell: &Cell) -> bool {
+    let idles = |uid| {
+        let owner = facts.cluster.owner(uid);
+        owner.is_some_and(|owner| owner.kind == OwnerKind::CronJob && !owner.stopped)
+            && facts.cluster.latest_run(uid).is_none()
+    };
+    cell.present() == 0 && cell.owners().all(idles)
 }
 
 /// How many of `expected` must have arrived.

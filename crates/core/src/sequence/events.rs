@@ -35,6 +35,7 @@ pub fn recorded(entry: &SequenceEntry, evaluation: &Evaluation, status: &Status)
         phase: Some(status.phase),
         groups,
         resumed_at: evaluation.resumed_at,
+        begun_again: entry.recorded().begun_again.clone(),
         suspended: entry.is_suspended(),
         out_of_order: holds(ConditionKind::OutOfOrder),
         duplicates: entry.duplicates().next().is_some(),
@@ -42,9 +43,10 @@ pub fn recorded(entry: &SequenceEntry, evaluation: &Evaluation, status: &Status)
     }
 }
 
-fn of_view(view: &GroupView) -> RecordedGroup {
-    let GroupView { opened_at, completed_at, timed_out, opened_ahead, completed_ahead, .. } = *view;
-    RecordedGroup { opened_at, completed_at, timed_out, opened_ahead, completed_ahead }
+/// What is recorded of a group.
+pub(super) fn of_view(view: &GroupView) -> RecordedGroup {
+    let GroupView { opened_at, completed_at, timed_out, finished, opened_ahead, completed_ahead, .. } = *view;
+    RecordedGroup { opened_at, completed_at, timed_out, finished, opened_ahead, completed_ahead }
 }
 
 /// The events of the step from `before` to `after`.

@@ -209,7 +209,7 @@ impl About<'_> {
                 self.workload(&format!("Job {job}"))
             }
             Reason::NoRunYet { cron_job } => self.workload(&format!("CronJob {cron_job}")),
-            Reason::WorkloadMissing { workload, .. } => {
+            Reason::WorkloadMissing { workload, .. } | Reason::WorkloadStopped { workload } => {
                 let (kind, name) = workload.split_once('/').unwrap_or(("", workload));
                 let kind = OwnerKind::of_word(kind).and_then(Kind::of_owner).unwrap_or(Kind::Deployment);
                 here(kind, name)
@@ -268,6 +268,13 @@ impl About<'_> {
             Reason::WorkloadMissing { workload, .. } => {
                 let kind = workload.split_once('/').map_or("deployment", |(kind, _)| kind);
                 vec![Hint::kubectl("get", namespace, kind), advice(reason.hint())]
+            }
+            Reason::WorkloadStopped { .. } => {
+                let stopped = self.sequence.map(|entry| &entry.sequence);
+                stopped.map_or_else(
+                    || vec![advice(reason.hint())],
+                    |sequence| vec![Hint::rollcall("start", &sequence.namespace, &*sequence.name)],
+                )
             }
             Reason::JobSuspended { job } => {
                 let patch = format!("job/{job} -p '{{\"spec\":{{\"suspend\":false}}}}'");

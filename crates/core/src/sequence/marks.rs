@@ -139,7 +139,8 @@ pub(super) fn marks_of(
     // Keys of groups that are not in the spec any more.
     let old = node.labels.iter().filter(|(key, value)| keys::is_key(key) && *value == uid);
     labels.extend(old.filter(|(key, _)| !entry.keys().contains(key)).map(|(key, _)| (key.clone(), None)));
-    let journal = Journal { groups: journaled(spec, view) };
+    let journal =
+        Journal { groups: journaled(spec, view), begun_again: entry.recorded().begun_again.clone() };
     let written = node.journals.get(&entry.sequence.uid);
     let is_left = |taint: &Taint| entry.keys().contains(&taint.key) && facts.is_left_by_gone(&taint.value);
     let taints = taints(node, &uid, &as_taints, is_left);
@@ -230,11 +231,13 @@ fn not_waited_for(node: &Node, late: &[&SequenceEntry]) -> Event {
 
 /// What has to survive a restart: when groups opened and were complete.
 fn journaled(spec: &Spec, view: &NodeView) -> BTreeMap<GroupId, RecordedGroup> {
-    let each = spec.groups.iter().zip(&view.groups).filter(|(_, view)| view.opened_at.is_some());
+    let each = spec.groups.iter().zip(&view.groups);
+    let each = each.filter(|(_, view)| view.opened_at.is_some() || view.finished);
     let each = each.map(|(group, view)| {
         let times = RecordedGroup {
             opened_at: view.opened_at,
             completed_at: view.completed_at,
+            finished: view.finished,
             ..RecordedGroup::default()
         };
         (group.id.clone(), times)

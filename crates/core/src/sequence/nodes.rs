@@ -8,7 +8,8 @@
 
 use super::{
     Facts, blocked,
-    evaluate::{Evaluation, GroupView, Judge, NodeView, is_absent, required},
+    evaluate::{Evaluation, GroupView, Judge, NodeView, is_absent, is_finished, nothing_is_left, required},
+    events::of_view,
     index::{SequenceEntry, Standing},
     keys,
     marks::marks_of,
@@ -19,6 +20,7 @@ use super::{
 use crate::{
     Timestamp, Uid,
     facts::{OwnerKind, Pod},
+    journal::begun_again,
     node::{Effect, Node, Taint, is_part_of},
     planted::{Bug, planted},
 };
@@ -58,6 +60,9 @@ fn common(facts: Facts<'_>, entry: &SequenceEntry, spec: &Spec, resumed_at: Opti
         let cell = entry.cell(position);
         CommonGroup {
             empty: cell.is_empty() || lacks_workload(facts, entry, spec, position),
+            stopped: cell.sum().stopped > 0,
+            finished: is_finished(facts, cell),
+            cleaned_up: nothing_is_left(facts, cell),
             absent: is_absent(entry, &spec.groups[position], position),
             all_placed: all_placed(entry, spec, position),
             needs_key: needs_key(facts, entry, spec, position),
@@ -68,7 +73,8 @@ fn common(facts: Facts<'_>, entry: &SequenceEntry, spec: &Spec, resumed_at: Opti
         }
     });
     let (groups, opened_by_hand) = (groups.collect(), entry.sequence.opened_by_hand.clone());
-    Common { resumed_at, opened_by_hand, groups }
+    let begun_again = entry.recorded().begun_again.clone();
+    Common { resumed_at, begun_again, opened_by_hand, groups }
 }
 
 /// What a judgement leaves to be done on a node.
@@ -101,7 +107,13 @@ fn recorded(entry: &SequenceEntry, spec: &Spec, node: &Node) -> BTreeMap<GroupId
     if planted(Bug::OneNodeOpensAll) {
         return entry.recorded().groups.clone();
     }
-    let written = node.journals.get(&entry.sequence.uid).map(|journal| journal.groups.clone());
+    let written = node.journals.get(&entry.sequence.uid).map(|journal| {
+        match journal.begun_again == entry.recorded().begun_again {
+            true => journal.groups.clone(),
+            // Of an earlier start.
+            false => begun_again(&journal.groups),
+        }
+    });
     let written = written.unwrap_or_default();
     let Some(view) = entry.view_of(&node.name) else { return written };
     let bootstrap = spec.enforcement == Enforcement::Bootstrap;
@@ -115,14 +127,7 @@ fn recorded(entry: &SequenceEntry, spec: &Spec, node: &Node) -> BTreeMap<GroupId
 }
 
 fn times(spec: &Spec, view: &NodeView) -> BTreeMap<GroupId, RecordedGroup> {
-    let each = spec.groups.iter().zip(&view.groups).map(|(group, view)| {
-        let GroupView { opened_at, completed_at, timed_out, opened_ahead, completed_ahead, .. } = *view;
-        (
-            group.id.clone(),
-            RecordedGroup { opened_at, completed_at, timed_out, opened_ahead, completed_ahead },
-        )
-    });
-    each.collect()
+    spec.groups.iter().zip(&view.groups).map(|(group, view)| (group.id.clone(), of_view(view))).collect()
 }
 
 /// Counts the members of a group that belong to a node, and what is expected there.
@@ -156,6 +161,7 @@ pub(super) fn count(
         present,
         released: present - number(Standing::Held),
         arrived: number(Standing::Arrived),
+        stopped: entry.cell(position).sum().stopped > 0,
         lacks: group
             .node_ready
             .clone()
@@ -229,6 +235,7 @@ pub(super) fn aggregate(
             complete,
             passed: complete,
             timed_out: count.timed_out > 0,
+            stopped: entry.cell(position).sum().stopped > 0,
             settles_at: nodes.first(NodeTimer::Settled(position as u32)),
             expected: count.expected.with(floating),
             required: count.required.with(floating),

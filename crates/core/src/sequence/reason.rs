@@ -64,6 +64,9 @@ reasons! {
     WorkloadMissing { workload: String, similar: Vec<String> }
         "The workload that a group names in `workloadRef` does not exist.",
         "create the workload, or correct the name; `optional: true` if the group may be absent";
+    WorkloadStopped { workload: String }
+        "The workload was stopped with `rollcall stop`; what it was before stands in its annotation `rollcall.dev/before-stop`.",
+        "rollcall start NAME";
     NoRunYet { cron_job: Arc<str> }
         "A group names a CronJob, which has not made a Job yet.",
         "wait for its time, or run it now: kubectl create job --from=cronjob/NAME NAME-now";
@@ -148,7 +151,7 @@ impl Reason {
     /// The pod, or the workload, that has to come: the `pod` of `blockedBy`.
     pub fn blamed(&self) -> Option<&str> {
         match self {
-            Reason::WorkloadMissing { workload, .. } => Some(workload),
+            Reason::WorkloadMissing { workload, .. } | Reason::WorkloadStopped { workload } => Some(workload),
             other => other.pod().map(|pod| &**pod),
         }
     }
@@ -183,6 +186,7 @@ impl Reason {
             | Reason::Settling { .. }
             | Reason::NothingMatches { .. }
             | Reason::WorkloadMissing { .. }
+            | Reason::WorkloadStopped { .. }
             | Reason::NoRunYet { .. }
             | Reason::NumberUnknown { .. }
             | Reason::TooFewPods { .. }
@@ -259,6 +263,7 @@ impl Reason {
                 true => format!("{workload} does not exist"),
                 false => format!("{workload} does not exist; there is {}", similar.join(", ")),
             },
+            Reason::WorkloadStopped { workload } => format!("{workload} is stopped"),
             Reason::NoRunYet { cron_job } => format!("CronJob {cron_job} has not run yet"),
             Reason::OwnGate { pod, gate, feature } => {
                 format!("{pod} is held by {gate}, the gate of {feature}")

@@ -1,5 +1,6 @@
 //! A `PodSequence` as the core sees it: parsed, resolved, with every default applied.
 
+use crate::journal::begun_again;
 pub use crate::journal::{GroupId, RecordedGroup};
 use crate::planted::{Bug, planted};
 use crate::{
@@ -27,6 +28,8 @@ pub struct Sequence {
     pub spec: Result<Arc<Spec>, Invalid>,
     /// Groups opened by hand (`podsequence.example.com/open-groups`), as written there.
     pub opened_by_hand: BTreeSet<Arc<str>>,
+    /// The last start that was asked for (`podsequence.example.com/begin-again`): a word that is only compared.
+    pub begin_again: Option<Arc<str>>,
     /// What its status recorded last.
     pub recorded: Recorded,
 }
@@ -227,10 +230,19 @@ pub struct Recorded {
     pub phase: Option<super::status::Phase>,
     pub groups: BTreeMap<GroupId, RecordedGroup>,
     pub resumed_at: Option<Timestamp>,
+    /// The start that the times are of. When another one is asked for, they are forgotten.
+    pub begun_again: Option<Arc<str>>,
     pub suspended: bool,
     pub out_of_order: bool,
     pub duplicates: bool,
     pub stalled: Option<Arc<str>>,
+}
+
+impl Recorded {
+    /// What is left of it when everybody starts again.
+    pub fn begun_again(&self, start: &Arc<str>) -> Recorded {
+        Recorded { groups: begun_again(&self.groups), begun_again: Some(start.clone()), ..self.clone() }
+    }
 }
 
 #[cfg(test)]

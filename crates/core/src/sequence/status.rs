@@ -63,6 +63,7 @@ pub struct Status {
     pub summary_group: String,
     pub summary_ready: String,
     pub resumed_at: Option<Timestamp>,
+    pub begun_again: Option<Arc<str>>,
     pub conditions: Vec<Condition>,
     /// In Node scope.
     pub nodes: Option<NodesStatus>,
@@ -98,6 +99,7 @@ pub struct GroupStatus {
     pub released: u32,
     pub arrived: u32,
     pub opened_by_hand: bool,
+    pub finished: bool,
     pub opened_at: Option<Timestamp>,
     pub completed_at: Option<Timestamp>,
 }
@@ -194,6 +196,7 @@ impl Report<'_> {
             summary_group: if groups > 0 { format!("0/{groups}") } else { String::new() },
             summary_ready: String::new(),
             resumed_at: self.evaluation.resumed_at,
+            begun_again: self.entry.recorded().begun_again.clone(),
             nodes: None,
         }
     }
@@ -202,7 +205,7 @@ impl Report<'_> {
     fn journal(&self) -> Vec<GroupStatus> {
         let recorded = &self.entry.recorded().groups;
         let journaled = |id: &GroupId, title: Arc<str>, times: &RecordedGroup| {
-            let RecordedGroup { opened_at, completed_at, .. } = *times;
+            let RecordedGroup { opened_at, completed_at, finished, .. } = *times;
             let state = match (opened_at, completed_at) {
                 (_, Some(_)) => GroupState::Complete,
                 (Some(_), None) => GroupState::Open,
@@ -217,6 +220,7 @@ impl Report<'_> {
                 present: 0,
                 released: 0,
                 arrived: 0,
+                finished,
                 opened_at,
                 completed_at,
             }
@@ -261,6 +265,7 @@ impl Report<'_> {
             summary_group,
             summary_ready,
             resumed_at: self.evaluation.resumed_at,
+            begun_again: self.entry.recorded().begun_again.clone(),
             nodes: (spec.scope == Scope::Node).then(|| self.nodes(spec)),
         }
     }
@@ -526,6 +531,7 @@ fn of_group(group: &super::spec::Group, view: &GroupView, by_hand: &BTreeSet<Arc
         present: view.present,
         released: view.released,
         arrived: view.arrived,
+        finished: view.finished,
         opened_at: view.opened_at,
         completed_at: view.completed_at,
     }

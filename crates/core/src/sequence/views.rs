@@ -77,6 +77,7 @@ impl Judged {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Common {
     pub resumed_at: Option<Timestamp>,
+    pub begun_again: Option<Arc<str>>,
     pub opened_by_hand: BTreeSet<Arc<str>>,
     pub groups: Vec<CommonGroup>,
 }
@@ -85,6 +86,12 @@ pub struct Common {
 pub struct CommonGroup {
     /// Nobody belongs to it: it is complete nowhere.
     pub empty: bool,
+    /// A workload of it is stopped: it is complete nowhere.
+    pub stopped: bool,
+    /// Its Jobs are over.
+    pub finished: bool,
+    /// Nothing of it is left.
+    pub cleaned_up: bool,
     /// Nobody belongs to it, and nobody has to: it is passed everywhere.
     pub absent: bool,
     /// All that it lists belong to nodes.

@@ -15,7 +15,7 @@ use rollcall_core::{
         spec::{Enforcement, GroupId, OnTimeout},
     },
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub struct Run {
@@ -23,6 +23,8 @@ pub struct Run {
     view: View,
     /// Groups whose condition held in a state that was told.
     held: BTreeSet<(Uid, GroupId)>,
+    /// The starts that were told, with the versions that said so.
+    starts: BTreeMap<Uid, (u64, Option<Arc<str>>)>,
     past: Vec<Pod>,
     pub(super) created: u32,
 }
@@ -56,8 +58,14 @@ pub fn calm(plan: &Plan, budget: usize) -> Run {
 impl Run {
     fn new(plan: &Plan) -> Run {
         let world = World::new();
-        let mut run =
-            Run { world, view: View::default(), held: BTreeSet::new(), past: Vec::new(), created: 0 };
+        let mut run = Run {
+            world,
+            view: View::default(),
+            held: BTreeSet::new(),
+            starts: BTreeMap::new(),
+            past: Vec::new(),
+            created: 0,
+        };
         for owner in plan.owners.iter().flat_map(|planned| planned.owners()) {
             run.world.apply(Object::Owner(owner));
         }
@@ -88,6 +96,14 @@ impl Run {
                 }
             }
             Rollout { app } => self.rollout(*app),
+            Stop { app, stopped } => {
+                if let Some(owner) = self.workload(*app) {
+                    self.world.apply(Object::Owner(Owner { stopped: *stopped, ..owner }));
+                }
+            }
+            BeginAgain { which, word } => {
+                self.edit(*which, |sequence| sequence.begin_again = Some(format!("start {word}").into()))
+            }
             EditSequence { which, to } => self.edit(*which, |sequence| {
                 sequence.generation += 1;
                 sequence.spec = Ok(Arc::new(to.spec()));
@@ -134,7 +150,9 @@ impl Run {
     fn relisted(&mut self) {
         self.view = View::default();
         for object in self.world.truth.objects() {
-            self.view.take_in(&Change::Applied(object));
+            let told = Change::Applied(object);
+            self.forget_if_begun_again(&told);
+            self.view.take_in(&told);
         }
         self.decide();
     }
@@ -144,7 +162,9 @@ impl Run {
         // What is done in answer is told later, so that a `Tell` of everything ends.
         loop {
             let count = changes.min(self.world.untold.len());
-            for change in self.world.untold.drain(..count) {
+            let told: Vec<Change> = self.world.untold.drain(..count).collect();
+            for change in told {
+                self.forget_if_begun_again(&change);
                 self.view.take_in(&change);
                 deliver(&mut self.world.index, change);
             }
@@ -177,6 +197,20 @@ impl Run {
         }
         self.counts_are_fresh();
         self.every_wait_has_a_reason();
+    }
+
+    /// What held before another start does not count any more.
+    fn forget_if_begun_again(&mut self, change: &Change) {
+        let Change::Applied(Object::Sequence(sequence)) = change else { return };
+        let Sequence { uid, version, begin_again, .. } = sequence;
+        let (known, start) = self.starts.get(uid).cloned().unwrap_or_default();
+        if known >= *version {
+            return;
+        }
+        self.starts.insert(*uid, (*version, begin_again.clone()));
+        if start != *begin_again {
+            self.held.retain(|(of, _)| of != uid);
+        }
     }
 
     fn live(&self) -> Vec<(Uid, Arc<Spec>)> {

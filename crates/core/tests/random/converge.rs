@@ -117,8 +117,9 @@ impl Run {
 
     fn create_missing_pods_of(&mut self, app: u8, workload: Owner) {
         let desired = workload.desired.unwrap_or(1);
-        if workload.desired.is_none() {
-            self.world.apply(Object::Owner(Owner { desired: Some(1), ..workload.clone() }));
+        if workload.desired.is_none() || workload.stopped {
+            let started = Owner { desired: Some(desired), stopped: false, ..workload.clone() };
+            self.world.apply(Object::Owner(started));
         }
         let maker = self.maker(&workload);
         let pods = self.world.truth.pods.values();

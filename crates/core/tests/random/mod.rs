@@ -116,6 +116,11 @@ pub enum Happening {
     Rollout {
         app: u8,
     },
+    /// `rollcall stop`, or its end.
+    Stop {
+        app: u8,
+        stopped: bool,
+    },
     EditSequence {
         which: u8,
         to: PlannedSequence,
@@ -123,6 +128,11 @@ pub enum Happening {
     Suspend {
         which: u8,
         suspend: bool,
+    },
+    /// Another start is asked for.
+    BeginAgain {
+        which: u8,
+        word: u8,
     },
     OpenByHand {
         which: u8,
@@ -222,6 +232,8 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => (0..PODS, 0..APPS).prop_map(|(pod, app)| Relabel { pod, app }),
         2 => (0..APPS, 0..6u8).prop_map(|(app, desired)| Scale { app, desired }),
         1 => (0..APPS).prop_map(|app| Rollout { app }),
+        1 => (0..APPS, any::<bool>()).prop_map(|(app, stopped)| Stop { app, stopped }),
+        1 => (0..4u8, 0..3u8).prop_map(|(which, word)| BeginAgain { which, word }),
         2 => (0..4u8, sequence()).prop_map(|(which, to)| EditSequence { which, to }),
         1 => (0..4u8, any::<bool>()).prop_map(|(which, suspend)| Suspend { which, suspend }),
         1 => (0..4u8, 0..6u8).prop_map(|(which, group)| OpenByHand { which, group }),

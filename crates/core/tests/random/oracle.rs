@@ -154,6 +154,7 @@ fn arrived(spec: &Spec, group: &Group, pod: &Pod) -> bool {
 
 fn wants_and_has(owner: &Owner, group: &Group, ready: u32) -> (Option<u32>, u32) {
     match owner.job {
+        job if owner.stopped && !job.is_some_and(|job| job.complete) => (None, 0),
         Some(job) if matches!(group.until, Until::Auto | Until::Succeeded) => {
             let wants = job.completions.unwrap_or(1);
             (Some(wants), if job.complete { wants } else { job.succeeded.min(wants - 1) })

@@ -19,7 +19,7 @@ use rollcall_core::{
         TicketSpec, Wanted,
     },
     reservation::status::OrderStatus,
-    sequence::Settings,
+    sequence::{Settings, index::Mode},
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -100,7 +100,7 @@ impl World {
     /// With these nodes, of so much each.
     pub fn new(nodes: &[&str], capacity: &str) -> World {
         let mut world = World {
-            index: Index::of_full_mode(),
+            index: Index::new(Mode { full: true, reservations: true, ..Mode::default() }),
             now: Timestamp::from_second(1_800_000_000).expect("a time"),
             version: 10,
             tickets: BTreeMap::new(),

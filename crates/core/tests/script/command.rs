@@ -6,10 +6,11 @@
 //! NAME becomes ready | unready | running | started | succeeded | failed | terminating | gone | ungated | byhand
 //! NAME labels KEY=VALUE,…
 //! deployment | replicaset | statefulset | daemonset | job | cronjob NAME COUNT [KEY=VALUE …] [of NAME] [rev:N] [behind]
-//!     jobs also: [completions:N] [succeeded:N] [complete] [failed] [suspended] [exits]
+//!     all: [stopped] by `rollcall stop`; jobs also: [completions:N] [succeeded:N] [complete] [failed] [suspended] [exits]
 //! gone KIND/NAME                           a workload is deleted
 //! namespace NAME [allow:LIST]
 //! gone namespace NAME
+//! SEQUENCE begins again TOKEN              the annotation `begin-again`
 //! delete SEQUENCE
 //! recreate SEQUENCE                        the same name, another uid
 //! restart | relist | away | back           the controller
@@ -29,7 +30,9 @@ use rollcall_core::{
     Uid,
     facts::{Job, Namespace, Owner, OwnerKind, Pod, PodPhase},
     index::Object,
+    sequence::Sequence,
 };
+use std::sync::Arc;
 
 pub fn run(command: &str, world: &mut World) -> Result<(), String> {
     let words: Vec<&str> = command.split_whitespace().collect();
@@ -62,6 +65,11 @@ pub fn run(command: &str, world: &mut World) -> Result<(), String> {
                 allow_from,
                 allow_node_taints: false,
             }));
+        }
+        [name, "begins", "again", token] => {
+            let known = world.truth.sequences.values().find(|sequence| *sequence.name == **name).cloned();
+            let begin_again = Some(Arc::from(*token));
+            world.apply(Object::Sequence(Sequence { begin_again, ..known.ok_or("no such sequence")? }));
         }
         ["delete", name] => {
             let sequence = world.truth.sequences.values().find(|sequence| *sequence.name == **name).cloned();
@@ -180,6 +188,7 @@ fn workload(kind: &str, name: &str, count: &str, rest: &[&str], world: &mut Worl
         match (*word, word.split_once('='), word.split_once(':')) {
             ("behind", _, _) => owner.desired = None,
             ("terminating", _, _) => owner.terminating = true,
+            ("stopped", _, _) => owner.stopped = true,
             ("exits", _, _) => job.runs_to_completion = true,
             ("complete", _, _) => job.complete = true,
             ("failed", _, _) => job.failed = true,

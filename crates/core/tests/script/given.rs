@@ -84,8 +84,8 @@ impl Given {
             sequence.spec = Err(Invalid { field: field.into(), problem: problem.into() });
         }
         if let Some(known) = world.truth.sequences.get(&sequence.uid) {
-            let Sequence { generation, recorded, .. } = known.clone();
-            sequence = Sequence { generation: generation + 1, recorded, ..sequence };
+            let Sequence { generation, recorded, begin_again, .. } = known.clone();
+            sequence = Sequence { generation: generation + 1, recorded, begin_again, ..sequence };
         }
         sequence.opened_by_hand = self.open.iter().map(|title| Arc::from(title.as_str())).collect();
         world.apply(Object::Sequence(sequence));

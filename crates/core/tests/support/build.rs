@@ -74,6 +74,7 @@ pub fn owner(kind: OwnerKind, namespace: &str, name: &str, labels_text: &str, de
         revision: None,
         job: None,
         placement: (kind == OwnerKind::DaemonSet).then(Box::default),
+        stopped: false,
         terminating: false,
     }
 }
@@ -175,6 +176,7 @@ pub fn sequence(namespace: &str, name: &str, spec: Spec) -> Sequence {
         created: start(),
         spec: Ok(Arc::new(spec)),
         opened_by_hand: Default::default(),
+        begin_again: None,
         recorded: Recorded::default(),
     }
 }

@@ -249,7 +249,8 @@ impl World {
 
     /// The controller starts anew: it knows what the cluster has, and nothing else.
     pub fn restart(&mut self) {
-        self.index = Index::new(Mode { full: self.full, taint_prefix: self.taint_prefix });
+        self.index =
+            Index::new(Mode { full: self.full, taint_prefix: self.taint_prefix, reservations: false });
         self.untold.clear();
         self.wakes.clear();
         self.decisions.clear();

@@ -1,5 +1,6 @@
 //! Groups of a sequence: noted on it as opened by hand.
 
+use crate::commands::target::{group as group_named, titles};
 use crate::connect::Connection;
 use crate::load::{self, has_code};
 use crate::outcome::Outcome;
@@ -59,26 +60,18 @@ async fn get(connection: &Connection, name: &str) -> Result<SequenceObject> {
 
 /// The titles of the groups that are meant.
 fn wanted(spec: &Spec, name: &str, groups: &[String]) -> Result<BTreeSet<Arc<str>>> {
-    let titles =
-        || spec.groups.iter().map(|group| format!("\"{}\"", group.title)).collect::<Vec<_>>().join(", ");
     if groups.is_empty() {
         let program = cli::program();
         bail!(
             "which group? {program} release {name} --group NAME, one of {}; or {program} release pod/NAME",
-            titles()
+            titles(spec)
         );
     }
-    let mut wanted = BTreeSet::new();
-    for group in groups {
-        let by_title = spec.groups.iter().find(|known| *known.title == **group);
-        let number = group.strip_prefix("Group ").and_then(|number| number.parse::<usize>().ok());
-        let by_number = || spec.groups.get(number?.checked_sub(1)?);
-        match by_title.or_else(by_number) {
-            Some(found) => wanted.insert(found.title.clone()),
-            None => bail!("--group: podsequence {name} has no group \"{group}\"; it has {}", titles()),
-        };
-    }
-    Ok(wanted)
+    let title = |group: &String| {
+        let position = group_named(spec, name, "--group", group)?;
+        Ok(spec.groups[position].title.clone())
+    };
+    groups.iter().map(title).collect()
 }
 
 /// Guarded by the resourceVersion: what somebody else opened meanwhile must not be lost.

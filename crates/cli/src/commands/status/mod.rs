@@ -48,7 +48,8 @@ pub struct Arguments {
     output: Format,
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+/// Reads a duration such as `90s` or `5m`.
+pub fn duration(text: &str) -> Result<Duration, String> {
     text.parse::<GoDuration>().map(GoDuration::get).map_err(|error| error.to_string())
 }
 

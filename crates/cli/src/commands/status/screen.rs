@@ -64,6 +64,16 @@ impl Screen {
         Ok(())
     }
 
+    /// A line that stays, above the sequence if that is drawn.
+    pub fn say(&mut self, line: Shown) -> Result<()> {
+        if !self.terminal {
+            return output::data(&line);
+        }
+        let lines = std::mem::take(&mut self.drawn).as_str().lines().count();
+        output::draw_over(lines, &line)?;
+        self.tick(Timestamp::now())
+    }
+
     /// Leaves what is drawn where it is, and goes on below it.
     pub fn keep(&mut self) -> Result<()> {
         (self.drawn, self.below) = (Shown::default(), Shown::default());

@@ -103,6 +103,8 @@ pub struct Sum {
     pub arrived: u32,
     /// Workloads whose number is not known now.
     pub unknown: u32,
+    /// Of those, the ones that `rollcall stop` has stopped.
+    pub stopped: u32,
 }
 
 impl Cell {
@@ -170,17 +172,21 @@ impl Cell {
         let Some(unit) = self.units.get_mut(&root) else { return };
         let old = unit.contribution;
         let gone = unit.present == 0 && !unit.by_template;
-        unit.contribution = match (gone, unit.has_runs) {
-            (true, _) | (_, true) => Sum::default(),
-            (false, false) => contribution(unit.arrived, owner, until),
+        let stopped = owner.is_some_and(Owner::is_stopped);
+        unit.contribution = match (gone, stopped, unit.has_runs) {
+            (true, _, _) => Sum::default(),
+            (false, true, _) => Sum { unknown: 1, stopped: 1, ..Sum::default() },
+            (false, false, true) => Sum::default(),
+            (false, false, false) => contribution(unit.arrived, owner, until),
         };
         if planted(Bug::OwnersNotAsked) {
-            unit.contribution = Sum { expected: unit.present, arrived: unit.arrived, unknown: 0 };
+            unit.contribution = Sum { expected: unit.present, arrived: unit.arrived, ..Sum::default() };
         }
         let new = unit.contribution;
         self.sum.expected = self.sum.expected - old.expected + new.expected;
         self.sum.arrived = self.sum.arrived - old.arrived + new.arrived;
         self.sum.unknown = self.sum.unknown - old.unknown + new.unknown;
+        self.sum.stopped = self.sum.stopped - old.stopped + new.stopped;
         if gone {
             self.units.remove(&root);
         }
@@ -224,8 +230,8 @@ impl Cell {
 
     /// Whether all of its members come from the workloads for which `which` holds.
     pub fn is_all_of(&self, which: impl Fn(Uid) -> bool) -> bool {
-        let of_workloads: u32 = self.units.values().map(|unit| unit.present).sum();
-        !self.units.is_empty() && of_workloads == self.present() && self.units.keys().all(|uid| which(*uid))
+        let of_workloads = || self.units.values().map(|unit| unit.present).sum::<u32>();
+        !self.units.is_empty() && self.units.keys().all(|uid| which(*uid)) && of_workloads() == self.present()
     }
 
     pub fn sum(&self) -> Sum {
@@ -247,7 +253,7 @@ fn waits(standing: Standing) -> bool {
 /// What one workload adds to its group. Capped by what it wants, so that a surge in one does not hide that
 /// another is short.
 fn contribution(arrived: u32, owner: Option<&Owner>, until: Until) -> Sum {
-    let unknown = Sum { expected: 0, arrived: 0, unknown: 1 };
+    let unknown = Sum { unknown: 1, ..Sum::default() };
     let Some(owner) = owner else { return unknown };
     if owner.terminating {
         return Sum::default();
@@ -257,15 +263,15 @@ fn contribution(arrived: u32, owner: Option<&Owner>, until: Until) -> Sum {
             let expected = job.completions.unwrap_or(1).max(1);
             // The Job says itself when it is over; until then the last success does not count.
             let arrived = if job.complete { expected } else { job.succeeded.min(expected - 1) };
-            return Sum { expected, arrived, unknown: 0 };
+            return Sum { expected, arrived, ..Sum::default() };
         }
         if job.complete {
             let expected = owner.desired.unwrap_or(1).max(1);
-            return Sum { expected, arrived: expected, unknown: 0 };
+            return Sum { expected, arrived: expected, ..Sum::default() };
         }
     }
     match owner.desired {
         None => unknown,
-        Some(desired) => Sum { expected: desired, arrived: arrived.min(desired), unknown: 0 },
+        Some(desired) => Sum { expected: desired, arrived: arrived.min(desired), ..Sum::default() },
     }
 }

@@ -23,8 +23,9 @@ pub const MEMBERSHIP_KEY: &str = "podsequence.example.com/belongs to";
 #[derive(Debug, Default)]
 pub struct Claims {
     namespaces: BTreeMap<Arc<str>, InNamespace>,
-    /// Namespaces in which a selector names a key that none named before.
-    with_new_keys: BTreeSet<Arc<str>>,
+    /// Namespaces to be read once more, because a selector there names a key that none named before, or because what is known
+    /// may be too old.
+    to_read: BTreeSet<Arc<str>>,
 }
 
 #[derive(Debug, Default)]
@@ -64,7 +65,7 @@ impl Claims {
                         let groups = here.keys.entry(key.clone()).or_default();
                         *groups += 1;
                         if *groups == 1 {
-                            self.with_new_keys.insert(spec.pod_namespace.clone());
+                            self.to_read.insert(spec.pod_namespace.clone());
                         }
                     }
                     match anchor(selector) {
@@ -137,9 +138,14 @@ impl Claims {
         self.namespaces.get(namespace).into_iter().flat_map(|here| here.keys.keys())
     }
 
-    /// The namespaces in which a selector names a key that none named before, since the last call.
-    pub fn take_namespaces_with_new_keys(&mut self) -> BTreeSet<Arc<str>> {
-        std::mem::take(&mut self.with_new_keys)
+    /// The namespaces to be read once more, since the last call.
+    pub fn take_namespaces_to_read(&mut self) -> BTreeSet<Arc<str>> {
+        std::mem::take(&mut self.to_read)
+    }
+
+    /// What is known of a namespace may be too old for what is to be decided.
+    pub fn read_again(&mut self, namespace: &Arc<str>) {
+        self.to_read.insert(namespace.clone());
     }
 
     /// Whether anybody names a workload there, so that claims depend on who owns a pod.

@@ -204,6 +204,13 @@ impl SequenceEntry {
     /// Takes over the times that another controller, which acts at the same time, has journaled for the same steps.
     pub(super) fn agree_with(&mut self, seen: &Sequence) {
         let Some(remembered) = &mut self.remembered else { return };
+        if remembered.begun_again != seen.recorded.begun_again {
+            // Theirs are of another start. Ours count if theirs is over; else those that are written do.
+            if seen.begin_again.is_none() || seen.begin_again != remembered.begun_again {
+                self.remembered = None;
+            }
+            return;
+        }
         // What has begun has begun, whoever began it.
         if remembered.phase == Some(Phase::Pending)
             && matches!(seen.recorded.phase, Some(Phase::InProgress | Phase::Completed))
@@ -217,6 +224,17 @@ impl SequenceEntry {
             }
         }
         remembered.resumed_at = later_of(remembered.resumed_at, seen.recorded.resumed_at, bootstrap);
+    }
+
+    /// Forgets the times if another start is asked for than the one they are of; says whether it is.
+    pub(super) fn begin_again(&mut self) -> bool {
+        let asked = self.sequence.begin_again.clone();
+        let Some(start) = asked.filter(|start| Some(start) != self.recorded().begun_again.as_ref()) else {
+            return false;
+        };
+        self.remembered = Some(self.recorded().begun_again(&start));
+        self.node_results.begin_again();
+        true
     }
 
     /// The times that decisions go by: what was decided last, else what the status has recorded.

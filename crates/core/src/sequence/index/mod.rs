@@ -63,11 +63,13 @@ pub struct Mode {
     pub full: bool,
     /// What the taints of `nodeGuard: Taints` begin with: one of [`keys::TAINT_PREFIXES`].
     pub taint_prefix: &'static str,
+    /// Whether Orders and Tickets are watched.
+    pub reservations: bool,
 }
 
 impl Default for Mode {
     fn default() -> Mode {
-        Mode { full: false, taint_prefix: keys::PREFIX }
+        Mode { full: false, taint_prefix: keys::PREFIX, reservations: false }
     }
 }
 
@@ -107,9 +109,9 @@ impl Sequences {
         self.claims.label_keys(namespace)
     }
 
-    /// The namespaces in which a selector names a key that none named before, since the last call.
-    pub fn take_namespaces_with_new_keys(&mut self) -> BTreeSet<Arc<str>> {
-        self.claims.take_namespaces_with_new_keys()
+    /// The namespaces of whose pods and workloads too little is known, since the last call.
+    pub fn take_namespaces_to_read(&mut self) -> BTreeSet<Arc<str>> {
+        self.claims.take_namespaces_to_read()
     }
 
     /// The sequences that claim anything in a namespace.
@@ -133,7 +135,7 @@ impl Sequences {
             Some(known) if known.sequence.spec == sequence.spec && !known.ghost => {
                 known.agree_with(&sequence);
                 known.sequence = sequence;
-                return;
+                return self.begin_again(uid);
             }
             Some(_) | None => {}
         }
@@ -144,6 +146,18 @@ impl Sequences {
         let mut entry = SequenceEntry::new(sequence, false, self.mode);
         entry.remembered = remembered;
         self.change(cluster, uid, Some(entry), touched);
+        self.begin_again(uid);
+    }
+
+    /// If another start is asked for: what is known of the workloads may be older than the wish, of a time when they had not
+    /// been stopped. Then a group could be taken for complete, and would stay so. So they are read once more.
+    fn begin_again(&mut self, uid: Uid) {
+        let Some(entry) = self.entries.get_mut(&uid) else { return };
+        if entry.begin_again()
+            && let Some(spec) = entry.spec()
+        {
+            self.claims.read_again(&spec.pod_namespace);
+        }
     }
 
     /// A sequence was deleted. What it still holds is released by its ghost.

@@ -132,6 +132,18 @@ impl NodeResults {
         }
     }
 
+    /// What was judged is of an earlier start.
+    pub(super) fn begin_again(&mut self) {
+        for (name, there) in &mut self.nodes {
+            if let Some(old) = there.judged.take() {
+                self.totals.subtract(name, &old);
+            }
+        }
+        self.nodes.retain(|_, there| !there.is_deserted());
+        self.missing.retain(|name| self.nodes.contains_key(name));
+        self.invalidate();
+    }
+
     /// Nothing that was judged is taken for granted any more.
     pub(super) fn invalidate(&mut self) {
         self.common = None;

@@ -40,9 +40,19 @@ impl Note {
     pub(super) fn ghost(self, mode: Mode) -> SequenceEntry {
         let Note { sequence: uid, version, namespace, name, generation, spec } = self;
         let (spec, opened_by_hand, recorded) = (Ok(spec), BTreeSet::new(), Recorded::default());
-        let created = Timestamp::UNIX_EPOCH;
-        let sequence =
-            Sequence { uid, namespace, name, version, generation, created, spec, opened_by_hand, recorded };
+        let (created, begin_again) = (Timestamp::UNIX_EPOCH, None);
+        let sequence = Sequence {
+            uid,
+            namespace,
+            name,
+            version,
+            generation,
+            created,
+            spec,
+            opened_by_hand,
+            begin_again,
+            recorded,
+        };
         SequenceEntry::new(sequence, true, mode)
     }
 }

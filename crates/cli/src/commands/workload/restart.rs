@@ -1,0 +1,379 @@
+//! The tiers rolled one after the other, each complete and settled before the next.
+
+use super::drive::{self, Drive, Look, Moment, Next, Wait, some};
+use super::tiers::{self, Tier, tiers};
+use super::world::{Workload, World};
+use super::write::Write;
+use super::{Begun, Common, begin, rights, stuck, warnings};
+use crate::cli::{Access, program};
+use crate::commands::target;
+use crate::outcome::Outcome;
+use crate::output;
+use anyhow::{Result, bail};
+use jiff::Timestamp;
+use rollcall_api::names;
+use rollcall_core::Uid;
+use rollcall_core::facts::OwnerKind;
+use rollcall_core::sequence::Spec;
+use rollcall_core::sequence::spec::{Group, MinReady};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Restart the workloads of a sequence, tier by tier
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  rollcall restart shop
+  rollcall restart shop --group \"Application Layer\"
+  rollcall restart shop --undo
+
+Each workload is rolled as `kubectl rollout restart` does it. A tier is complete, and its waitDuration over, before
+the next one begins. A tier that does not come up stops the restart; called again it goes on, and --undo takes back
+the tiers that were rolled, the last one first. Jobs, CronJobs, ReplicaSets, pods without owner and what is
+updated OnDelete are named and left.
+
+Exit codes:
+  0  restarted
+  1  a tier cannot come up by itself
+  2  not possible; nothing was changed
+  3  a tier took longer than --timeout")]
+pub struct Arguments {
+    #[command(flatten)]
+    common: Common,
+    /// Only this group, by its name or as "Group N"; may be repeated
+    #[arg(long, value_name = "GROUP")]
+    group: Vec<String>,
+    /// Take back what an unfinished restart has rolled, the last tier first
+    #[arg(long)]
+    undo: bool,
+}
+
+/// Which way it goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Direction {
+    /// With the value that templates get.
+    Forward(String),
+    Back,
+}
+
+struct Wanted {
+    groups: BTreeSet<usize>,
+    direction: Direction,
+}
+
+pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
+    let Arguments { common, group, undo } = arguments;
+    let Begun { connection, world, spec } = begin(&access, &common).await?;
+    let direction = match undo {
+        true => Direction::Back,
+        false => Direction::Forward(Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
+    };
+    let wanted = Wanted { groups: selected(&spec, &common.name, &group)?, direction };
+    let tiers = tiers(&world);
+    let order: Vec<&Tier> = in_order(&wanted).map(|position| &tiers[position]).collect();
+    drive::warn(&warnings::warnings(&world, order.iter().copied()));
+    refuse_paused(&world, &order)?;
+    let writes: Vec<Write> = order.iter().flat_map(|tier| writes(&world, tier, &wanted.direction)).collect();
+    rights::ask(&connection, world.namespace(), &writes).await?;
+    if common.dry_run {
+        let lines = |tier: &&Tier| {
+            let writes = self::writes(&world, tier, &wanted.direction).into_iter().map(|write| write.says);
+            (tier.title.clone(), writes.chain(stays(&world, tier)).collect())
+        };
+        let plan: Vec<_> = order.iter().map(lines).collect();
+        let how = if undo { "would be taken back" } else { "would be restarted" };
+        let title = format!("podsequence/{} {how}, group by group:", common.name);
+        output::data(&drive::plan(&title, &plan))?;
+        return Ok(Outcome::Done);
+    }
+    order.iter().flat_map(|tier| stays(&world, tier)).for_each(output::note);
+    let (name, program, timeout) = (&common.name, program(), common.timeout);
+    let (through, advice) = match undo {
+        true => ("is taken back", vec![format!("{program} restart {name} --undo goes on where it was")]),
+        false => {
+            let undo = format!("{program} restart {name} --undo takes back the tiers that were rolled");
+            ("is restarted", vec![format!("{program} restart {name} goes on where it was"), undo])
+        }
+    };
+    if undo && writes.is_empty() {
+        output::note(format!(
+            "no restart of podsequence/{name} is unfinished: there is nothing to take back"
+        ));
+    }
+    let drive = Drive { connection: &connection, timeout, through, advice };
+    let mut progress = Progress::default();
+    drive.run(world, |moment| Ok(next(&moment, &wanted, &mut progress))).await
+}
+
+fn selected(spec: &Spec, name: &str, groups: &[String]) -> Result<BTreeSet<usize>> {
+    match groups.is_empty() {
+        true => Ok((0..spec.groups.len()).collect()),
+        false => groups.iter().map(|group| target::group(spec, name, "--group", group)).collect(),
+    }
+}
+
+fn in_order(wanted: &Wanted) -> Box<dyn Iterator<Item = usize> + '_> {
+    match wanted.direction {
+        Direction::Forward(_) => Box::new(wanted.groups.iter().copied()),
+        Direction::Back => Box::new(wanted.groups.iter().rev().copied()),
+    }
+}
+
+/// A paused Deployment would take the new template and not roll it.
+fn refuse_paused(world: &World, tiers: &[&Tier]) -> Result<()> {
+    let all = tiers.iter().flat_map(|tier| tier.workloads(world));
+    let paused = all.into_iter().find(|workload| workload.fields.spec.paused == Some(true));
+    match paused {
+        Some(paused) => {
+            let (title, resume) = (paused.title(), warnings::resume(world, paused));
+            bail!("{title} is paused and would not be rolled; nothing was changed; {resume}")
+        }
+        None => Ok(()),
+    }
+}
+
+/// How far a run is.
+#[derive(Default)]
+pub struct Progress {
+    /// Since when tiers are complete, by the time of this run.
+    complete_since: BTreeMap<usize, Duration>,
+    /// All tiers are through: only notes are left, and nothing is rolled once more.
+    through: bool,
+}
+
+/// What is next.
+fn next(moment: &Moment<'_>, wanted: &Wanted, progress: &mut Progress) -> Look {
+    let Moment { world, written, elapsed } = *moment;
+    let (tiers, Some(spec)) = (tiers(world), world.spec()) else {
+        return Look { next: Next::Done, done: BTreeSet::new() };
+    };
+    if progress.through {
+        let done = wanted.groups.iter().map(|position| tiers[*position].title.clone()).collect();
+        return Look { next: forget(world, &tiers, wanted), done };
+    }
+    let (mut done, mut writes, mut waits) = (BTreeSet::new(), Vec::new(), Vec::new());
+    let mut under_way: BTreeSet<usize> = BTreeSet::new();
+    for position in in_order(wanted) {
+        let (tier, group) = (&tiers[position], &spec.groups[position]);
+        let to_do = self::writes(world, tier, &wanted.direction);
+        let touched = is_touched(world, tier, written);
+        let unfinished = unfinished(world, tier, group, touched || wanted.direction != Direction::Back);
+        let unsettled = (to_do.is_empty() && unfinished.is_empty())
+            .then(|| {
+                unsettled(
+                    group,
+                    *progress.complete_since.entry(position).or_insert(elapsed),
+                    elapsed,
+                    touched,
+                )
+            })
+            .flatten();
+        if !unfinished.is_empty() {
+            progress.complete_since.remove(&position);
+        }
+        if to_do.is_empty() && unfinished.is_empty() && unsettled.is_none() {
+            done.insert(tier.title.clone());
+            continue;
+        }
+        let comes_later = under_way.iter().any(|other| match wanted.direction {
+            Direction::Forward(_) => tiers::waits_for(spec, position).contains(other),
+            Direction::Back => tiers::waits_for(spec, *other).contains(&position),
+        });
+        under_way.insert(position);
+        match comes_later {
+            true => {}
+            false if to_do.is_empty() => waits.push((tier, unfinished, unsettled)),
+            false => writes.extend(to_do),
+        }
+    }
+    let next = match (writes.is_empty(), waits.is_empty()) {
+        (false, _) => Next::Write(writes),
+        (true, false) => wait(world, &waits),
+        (true, true) => {
+            progress.through = true;
+            forget(world, &tiers, wanted)
+        }
+    };
+    Look { next, done }
+}
+
+/// Whether a tier was rolled by this run, or by one before that was interrupted.
+fn is_touched(world: &World, tier: &Tier, written: &BTreeSet<Uid>) -> bool {
+    rolled(world, tier).any(|workload| {
+        written.contains(&workload.uid()) || workload.annotation(names::BEFORE_RESTART).is_some()
+    })
+}
+
+/// How much of its `waitDuration` a tier has left; nothing if it was not touched.
+fn unsettled(group: &Group, since: Duration, elapsed: Duration, touched: bool) -> Option<Duration> {
+    (since + group.wait).checked_sub(elapsed).filter(|left| touched && !left.is_zero())
+}
+
+type Waiting<'w> = (&'w Tier, Vec<&'w Workload>, Option<Duration>);
+
+fn wait(world: &World, waits: &[Waiting<'_>]) -> Next {
+    let unfinished: Vec<&Workload> =
+        waits.iter().flat_map(|(_, unfinished, _)| unfinished).copied().collect();
+    let titles = waits.iter().map(|(tier, _, _)| tier.title.clone()).collect();
+    if let Some(late) = unfinished.iter().find(|workload| is_late(workload)) {
+        let why = format!("{} does not come up: its progressDeadlineSeconds are over", late.title());
+        return Next::Failed { why, hints: vec![describe(world, late)] };
+    }
+    let names: Vec<String> = unfinished.iter().map(|workload| progress(workload)).collect();
+    Next::Wait(Wait {
+        tiers: titles,
+        what: match names.is_empty() {
+            true => "its waitDuration is not over".into(),
+            false => some(names.iter().map(String::as_str)),
+        },
+        hints: unfinished.first().map(|workload| describe(world, workload)).into_iter().collect(),
+        stuck: unfinished.iter().find_map(|workload| stuck::update(world, workload)),
+    })
+}
+
+fn describe(world: &World, workload: &Workload) -> String {
+    format!("kubectl describe {} -n {}", workload.title(), world.namespace())
+}
+
+/// A Deployment says itself when it takes too long.
+fn is_late(workload: &Workload) -> bool {
+    let mut conditions = workload.fields.status.conditions.iter();
+    conditions.any(|there| {
+        there.kind == "Progressing" && there.reason.as_deref() == Some("ProgressDeadlineExceeded")
+    }) && workload.is_observed()
+}
+
+/// Whether it is one that can be rolled.
+fn is_rolled(workload: &Workload) -> bool {
+    let by_hand = workload.fields.spec.update_strategy.kind.as_deref() == Some("OnDelete");
+    match workload.kind {
+        OwnerKind::Deployment => true,
+        OwnerKind::StatefulSet | OwnerKind::DaemonSet => !by_hand,
+        OwnerKind::ReplicaSet | OwnerKind::Job | OwnerKind::CronJob | OwnerKind::Other => false,
+    }
+}
+
+fn rolled<'w>(world: &'w World, tier: &Tier) -> impl Iterator<Item = &'w Workload> {
+    tier.workloads(world).into_iter().filter(|workload| is_rolled(workload))
+}
+
+/// What is to be written to roll a tier, or to take that back. Who carries a note was rolled already.
+fn writes(world: &World, tier: &Tier, direction: &Direction) -> Vec<Write> {
+    let of_one = |workload: &Workload| {
+        let note = workload.annotation(names::BEFORE_RESTART);
+        match (direction, note) {
+            (Direction::Forward(at), None) => {
+                let before = workload.restarted_at().unwrap_or_default().to_owned();
+                Some(roll(workload, Some(before), Some(at), "restarted"))
+            }
+            (Direction::Back, Some(before)) => {
+                let before = Some(before).filter(|before| !before.is_empty());
+                Some(roll(workload, None, before, "taken back"))
+            }
+            (Direction::Forward(_), Some(_)) | (Direction::Back, None) => None,
+        }
+    };
+    rolled(world, tier).filter_map(of_one).collect()
+}
+
+/// Note and template in one patch.
+fn roll(workload: &Workload, note: Option<String>, at: Option<&str>, says: &str) -> Write {
+    let template = json!({"template": {"metadata": {"annotations": {(names::RESTARTED_AT): at}}}});
+    Write::of_workload(workload, &[(names::BEFORE_RESTART, note)], template, says)
+}
+
+/// When all tiers are through, nothing is to be taken back any more.
+fn forget(world: &World, tiers: &[Tier], wanted: &Wanted) -> Next {
+    let selected = wanted.groups.iter().flat_map(|position| tiers[*position].workloads(world));
+    let noted = selected.filter(|workload| workload.annotation(names::BEFORE_RESTART).is_some());
+    let forgotten = noted
+        .map(|workload| Write::of_workload(workload, &[(names::BEFORE_RESTART, None)], Value::Null, "done"));
+    match forgotten.collect::<Vec<_>>() {
+        forgotten if forgotten.is_empty() => Next::Done,
+        forgotten => Next::Write(forgotten),
+    }
+}
+
+/// The workloads of a tier that are not, or not all of them, of their newest template and up.
+///
+/// `all_up`: also that its pods are available. Of a tier that was not rolled at all this is nobody's business when others are taken
+/// back; but one that is on its way back is waited for.
+fn unfinished<'w>(world: &'w World, tier: &Tier, group: &Group, all_up: bool) -> Vec<&'w Workload> {
+    rolled(world, tier).filter(|workload| !is_complete(workload, group, all_up)).collect()
+}
+
+/// As `kubectl rollout status` has it, but for `minReady` of the group.
+fn is_complete(workload: &Workload, group: &Group, all_up: bool) -> bool {
+    let status = &workload.fields.status;
+    let enough = |available: u32, wanted: u32| {
+        if !all_up {
+            return true;
+        }
+        let required = match group.min_ready {
+            MinReady::Percent(_) => group.min_ready.of(wanted),
+            // Of all workloads of the group together; each of them as far as it goes.
+            MinReady::Count(_) => wanted.min(group.min_ready.of(wanted)),
+        };
+        available >= required
+    };
+    workload.is_observed()
+        && match workload.kind {
+            OwnerKind::DaemonSet => {
+                let wanted = status.desired_number_scheduled;
+                status.updated_number_scheduled >= wanted && enough(status.number_available, wanted)
+            }
+            OwnerKind::StatefulSet => {
+                let partition = workload.fields.spec.update_strategy.rolling_update.partition;
+                let wanted = workload.size();
+                let updated = wanted.saturating_sub(partition.unwrap_or_default());
+                status.updated_replicas >= updated
+                    && status.replicas == wanted
+                    && enough(status.available_replicas, wanted)
+            }
+            _ => {
+                let wanted = workload.size();
+                status.updated_replicas >= wanted
+                    && status.replicas == status.updated_replicas
+                    && enough(status.available_replicas, wanted)
+            }
+        }
+}
+
+/// `deployment/web: 1 of 3 updated, 2 available`.
+fn progress(workload: &Workload) -> String {
+    let status = &workload.fields.status;
+    let (updated, wanted, available) = match workload.kind {
+        OwnerKind::DaemonSet => {
+            (status.updated_number_scheduled, status.desired_number_scheduled, status.number_available)
+        }
+        _ => (status.updated_replicas, workload.size(), status.available_replicas),
+    };
+    format!("{}: {updated} of {wanted} updated, {available} available", workload.title())
+}
+
+/// What is named and left, and what was rolled before.
+fn stays(world: &World, tier: &Tier) -> Vec<String> {
+    let workloads = tier.workloads(world);
+    let left = workloads.iter().filter(|workload| !is_rolled(workload)).map(|workload| {
+        let why = match workload.kind {
+            OwnerKind::StatefulSet | OwnerKind::DaemonSet => {
+                "its pods are updated when they are deleted (OnDelete)"
+            }
+            OwnerKind::Job | OwnerKind::CronJob => "what it has done is not done again",
+            _ => "a ReplicaSet does not roll its pods",
+        };
+        format!("{} stays: {why}", workload.title())
+    });
+    let bare = tier.bare_pods(world).chain(tier.pods_of_others(world));
+    let bare = bare.map(|pod| format!("pod/{} stays: no workload would make it again", pod.name));
+    left.chain(bare).collect()
+}
+
+/// What is next when everything is rolled, or taken back.
+#[cfg(test)]
+pub fn next_of_all(moment: &Moment<'_>, back: bool, progress: &mut Progress) -> Look {
+    let groups = (0..moment.world.spec().map_or(0, |spec| spec.groups.len())).collect();
+    let direction = if back { Direction::Back } else { Direction::Forward("now".into()) };
+    next(moment, &Wanted { groups, direction }, progress)
+}

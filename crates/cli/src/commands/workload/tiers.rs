@@ -1,0 +1,97 @@
+//! Which workloads belong to which group: by the claims of the core, and, where no pod is left to tell, by names.
+
+use super::world::{Workload, World, is_left};
+use rollcall_core::Uid;
+use rollcall_core::facts::{OwnerKind, Pod};
+use rollcall_core::sequence::spec::{Members, Spec};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A group, and what a command can do something about.
+#[derive(Debug, Default)]
+pub struct Tier {
+    pub title: Arc<str>,
+    /// The workloads, each at the top of those that made its pods, by name. In several groups, it belongs to the earliest.
+    pub workloads: BTreeSet<Uid>,
+    /// Pods that nobody made.
+    pub bare_pods: BTreeSet<Uid>,
+    /// Pods that something else made: an operator, say.
+    pub pods_of_others: BTreeSet<Uid>,
+}
+
+/// The groups of the sequence, in their order.
+pub fn tiers(world: &World) -> Vec<Tier> {
+    let (Some(entry), Some(spec)) = (world.entry(), world.spec()) else { return Vec::new() };
+    let mut tiers: Vec<Tier> =
+        spec.groups.iter().map(|group| Tier { title: group.title.clone(), ..Tier::default() }).collect();
+    let mut homes = BTreeMap::new();
+    let mut belongs = |owner: Uid, position: usize| {
+        let Some(top) = world.top_of(owner) else { return };
+        let home = homes.entry(top.uid).or_insert(position);
+        *home = position.min(*home);
+    };
+    for (position, group) in spec.groups.iter().enumerate() {
+        entry.cell(position).owners().for_each(|owner| belongs(owner, position));
+        if let Members::Names(names) = &group.members {
+            let sets = names.iter().filter_map(|name| stateful_set_of(world, spec, name));
+            sets.for_each(|set| belongs(set, position));
+        }
+    }
+    for (position, pod) in members(world) {
+        match pod.owner {
+            None => drop(tiers[position].bare_pods.insert(pod.uid)),
+            Some(owner) if world.top_of(owner.uid).is_some() => belongs(owner.uid, position),
+            Some(_) => drop(tiers[position].pods_of_others.insert(pod.uid)),
+        }
+    }
+    for (workload, position) in homes {
+        tiers[position].workloads.insert(workload);
+    }
+    tiers
+}
+
+/// The pods that belong to the sequence, each with its group; also those that are just ending.
+fn members(world: &World) -> impl Iterator<Item = (usize, &Pod)> {
+    let uid = world.sequence.metadata.uid();
+    world.index.cluster.pods().filter(|pod| is_left(pod)).filter_map(move |pod| {
+        let claim = world.index.facts().claims_on(pod.uid).find(|claim| claim.sequence == uid)?;
+        Some((claim.group as usize, pod))
+    })
+}
+
+/// The StatefulSet that a pod of this name would be of: `db` for `db-0`.
+fn stateful_set_of(world: &World, spec: &Spec, pod: &str) -> Option<Uid> {
+    let (name, ordinal) = pod.rsplit_once('-')?;
+    ordinal.parse::<u32>().ok()?;
+    let set = world.index.cluster.owner_named(&spec.pod_namespace, OwnerKind::StatefulSet, &name.into())?;
+    Some(set.uid)
+}
+
+impl Tier {
+    /// Its workloads, those of one kind together, by name.
+    pub fn workloads<'w>(&self, world: &'w World) -> Vec<&'w Workload> {
+        let mut found: Vec<&Workload> =
+            self.workloads.iter().filter_map(|uid| world.workloads.get(uid)).collect();
+        found.sort_by_key(|workload| (workload.kind, workload.name().to_owned()));
+        found
+    }
+
+    pub fn bare_pods<'w>(&self, world: &'w World) -> impl Iterator<Item = &'w Pod> {
+        self.bare_pods.iter().filter_map(|uid| world.index.cluster.pod(*uid))
+    }
+
+    pub fn pods_of_others<'w>(&self, world: &'w World) -> impl Iterator<Item = &'w Pod> {
+        self.pods_of_others.iter().filter_map(|uid| world.index.cluster.pod(*uid))
+    }
+}
+
+/// All that a group waits for, at any distance. Groups wait for earlier ones only.
+pub fn waits_for(spec: &Spec, position: usize) -> BTreeSet<usize> {
+    let mut found: BTreeSet<usize> = spec.groups[position].after.iter().copied().collect();
+    for earlier in (0..position).rev() {
+        if found.contains(&earlier) {
+            found.extend(&spec.groups[earlier].after);
+        }
+    }
+    found
+}

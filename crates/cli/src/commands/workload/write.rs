@@ -1,0 +1,135 @@
+//! One change of one object, as a value: what is written, and the words for it.
+
+use super::world::{Workload, World};
+use crate::connect::Connection;
+use crate::load::{has_code, sequences_path};
+use anyhow::{Result, anyhow};
+use k8s_openapi::api::core::v1::Pod as KubePod;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
+use kube::core::Request;
+use rollcall_api::names;
+use rollcall_api::resource::Resource;
+use rollcall_core::Uid;
+use rollcall_core::facts::{OwnerKind, Pod};
+use rollcall_core::kind::Kind;
+use serde_json::{Value, json};
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Write {
+    pub target: Target,
+    /// What a person reads: `deployment/web: 3 → 0`.
+    pub says: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Target {
+    /// A merge patch of a workload as it was seen.
+    Workload { kind: OwnerKind, name: String, uid: String, body: Value },
+    /// The annotation of the sequence that asks for another start.
+    Sequence { name: String, body: Value },
+    /// The end of a pod.
+    Pod { name: String, uid: String },
+}
+
+/// How a write ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    Done,
+    /// The object has changed, or is gone: look again.
+    Moved,
+}
+
+impl Write {
+    /// A change of a workload as it is now: annotations, of which those without a value go, and fields of its spec. It is guarded
+    /// by the version that was seen, because it depends on what stood there.
+    pub fn of_workload(
+        workload: &Workload,
+        annotations: &[(&str, Option<String>)],
+        spec: Value,
+        says: impl Into<String>,
+    ) -> Write {
+        let meta = &workload.fields.metadata;
+        let annotations: Value =
+            annotations.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
+        let mut body = json!({"metadata": {
+            "uid": meta.uid, "resourceVersion": meta.resource_version, "annotations": annotations,
+        }});
+        if !spec.is_null() {
+            body["spec"] = spec;
+        }
+        let uid = meta.uid.clone().unwrap_or_default();
+        let target = Target::Workload { kind: workload.kind, name: workload.name().to_owned(), uid, body };
+        Write { target, says: format!("{}: {}", workload.title(), says.into()) }
+    }
+
+    pub fn of_pod(pod: &Pod) -> Write {
+        let target = Target::Pod { name: pod.name.to_string(), uid: pod.uid.to_string() };
+        Write { target, says: format!("pod/{}: deleted", pod.name) }
+    }
+
+    /// Asks for another start. The word is only compared, so no clock matters.
+    pub fn begin_again(world: &World, start: &str) -> Write {
+        let meta = &world.sequence.metadata;
+        let annotations = json!({(names::BEGIN_AGAIN): start});
+        let body = json!({"metadata": {"uid": meta.uid, "annotations": annotations}});
+        let target = Target::Sequence { name: meta.name.clone(), body };
+        Write { target, says: format!("podsequence/{}: begins again", meta.name) }
+    }
+
+    /// The workload that it is about.
+    pub fn workload(&self) -> Option<Uid> {
+        match &self.target {
+            Target::Workload { uid, .. } => Some(Uid::new(uid)),
+            Target::Sequence { .. } | Target::Pod { .. } => None,
+        }
+    }
+
+    /// What one must be allowed to do for it: a verb and a resource.
+    pub fn right(&self) -> (&'static str, Kind) {
+        match &self.target {
+            Target::Workload { kind, .. } => ("patch", Kind::of_owner(*kind).unwrap_or(Kind::Deployment)),
+            Target::Sequence { .. } => ("patch", Kind::Sequence),
+            Target::Pod { .. } => ("delete", Kind::Pod),
+        }
+    }
+
+    pub async fn send(&self, connection: &Connection, namespace: &str) -> Result<Written> {
+        let params = PatchParams { field_manager: Some(names::FIELD_MANAGER.into()), ..Default::default() };
+        let (sent, doing) = match &self.target {
+            Target::Workload { kind, name, body, .. } => {
+                let kind = Kind::of_owner(*kind).ok_or_else(|| anyhow!("{name} is no workload"))?;
+                let resource = Resource::of(kind);
+                let path = resource.path(Some(namespace));
+                let doing = format!("patch {} {name} in namespace {namespace}", resource.plural);
+                (patch(connection, &path, name, &params, body).await, doing)
+            }
+            Target::Sequence { name, body } => {
+                let path = sequences_path(Some(&connection.namespace));
+                (patch(connection, &path, name, &params, body).await, format!("patch podsequence {name}"))
+            }
+            Target::Pod { name, uid } => {
+                let pods = Api::<KubePod>::namespaced(connection.client.clone(), namespace);
+                let preconditions = Some(Preconditions { uid: Some(uid.clone()), resource_version: None });
+                let params = DeleteParams { preconditions, ..DeleteParams::default() };
+                (pods.delete(name, &params).await.map(drop), format!("delete pod {name}"))
+            }
+        };
+        match sent {
+            Ok(()) => Ok(Written::Done),
+            Err(error) if has_code(&error, 404) || has_code(&error, 409) => Ok(Written::Moved),
+            Err(error) => Err(connection.explained(error, &doing)),
+        }
+    }
+}
+
+async fn patch(
+    connection: &Connection,
+    path: &str,
+    name: &str,
+    params: &PatchParams,
+    body: &Value,
+) -> Result<(), kube::Error> {
+    let request = Request::new(path).patch(name, params, &Patch::Merge(body));
+    let request = request.map_err(kube::Error::BuildRequest)?;
+    connection.client.request::<Value>(request).await.map(drop)
+}
