@@ -63,9 +63,9 @@ impl Kind {
         }
     }
 
-    /// The kinds that only reservations need.
-    pub fn of_reservations() -> impl Iterator<Item = Kind> {
-        Kind::ALL.iter().copied().filter(|kind| kind.watched() == Watched::Reservation)
+    /// Whether only reservations need it.
+    pub fn is_of_reservations(self) -> bool {
+        self.watched() == Watched::Reservation
     }
 
     /// Whether a feature decides nothing before all objects of the kind are known.

@@ -276,17 +276,26 @@ impl Index {
 
     /// The kinds it has to be told about.
     pub fn kinds(&self) -> Vec<Kind> {
+        Kind::ALL.iter().copied().filter(|kind| self.is_told(*kind)).collect()
+    }
+
+    fn is_told(&self, kind: Kind) -> bool {
+        match kind.is_of_reservations() {
+            true => self.serves_reservations(),
+            false => kind.is_watched(self.sequences.mode().full),
+        }
+    }
+
+    fn serves_reservations(&self) -> bool {
         let Mode { full, reservations, .. } = self.sequences.mode();
-        let more = Kind::of_reservations().filter(|_| full && reservations);
-        Kind::of_mode(full).into_iter().chain(more).collect()
+        full && reservations
     }
 
     /// Every kind has been listed that a feature needs: it may decide.
     pub fn is_synced(&self, feature: Feature) -> bool {
-        let Mode { full, reservations, .. } = self.sequences.mode();
-        let served = feature != Feature::Reservation || full && reservations;
-        let needed = self.kinds().into_iter().filter(|kind| kind.is_needed_by(feature));
-        served && needed.into_iter().all(|kind| self.cluster.freshness.is_synced(kind))
+        let served = feature != Feature::Reservation || self.serves_reservations();
+        let mut needed = Kind::ALL.iter().filter(|kind| kind.is_needed_by(feature) && self.is_told(**kind));
+        served && needed.all(|kind| self.cluster.freshness.is_synced(*kind))
     }
 
     /// A kind cannot be read any more. What is known of it stays, and nothing is decided on it until it can be read again.
