@@ -296,8 +296,9 @@ impl Count<'_> {
     /// Whether nothing is left that could arrive but for later runs of a CronJob.
     fn is_cleaned_up(&self) -> bool {
         let cell = self.entry.cell(self.position);
-        let is_cron = |uid| self.facts.cluster.owner(uid).is_some_and(|it| it.kind == OwnerKind::CronJob);
-        cell.present() == 0 && cell.owners().all(is_cron)
+        let is_over = |it: &Owner| it.kind == OwnerKind::CronJob || it.job.is_some_and(|job| job.complete);
+        cell.present() == cell.number(Standing::Arrived)
+            && cell.owners().all(|uid| self.facts.cluster.owner(uid).is_none_or(is_over))
     }
 
     /// In Node scope: whether all that belong to a node have arrived, and none is wanting there.

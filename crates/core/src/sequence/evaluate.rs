@@ -309,9 +309,10 @@ impl<'a> Judge<'a> {
 
     /// Jobs that are over are cleaned up, after their `ttlSecondsAfterFinished` or by their CronJob. What they did stays done.
     fn pass_by_if_finished(&self, recorded: RecordedGroup, view: &mut GroupView) {
-        view.finished = recorded.finished && nothing_is_left(self.facts, self.entry.cell(self.groups.len()));
-        if view.finished && view.open {
-            (view.expected, view.required, view.lacks) = (Some(0), Some(0), None);
+        view.finished = recorded.finished && only_remains(self.facts, self.entry.cell(self.groups.len()));
+        let short = view.required.is_none_or(|required| view.arrived < required);
+        if view.finished && view.open && short {
+            (view.expected, view.required, view.lacks) = (Some(view.arrived), Some(view.arrived), None);
         }
     }
 
@@ -431,14 +432,15 @@ pub(super) fn is_finished(facts: Facts<'_>, cell: &Cell) -> bool {
     })
 }
 
-/// Whether a group has neither pods nor a workload, but for CronJobs that have no run any more.
-pub(super) fn nothing_is_left(facts: Facts<'_>, cell: &Cell) -> bool {
-    let idles = |uid| {
-        let owner = facts.cluster.owner(uid);
-        owner.is_some_and(|owner| owner.kind == OwnerKind::CronJob && !owner.stopped)
-            && facts.cluster.latest_run(uid).is_none()
+/// Whether nothing is left of a group but what Jobs that are over have left: the Jobs, CronJobs without a run, and pods that have
+/// arrived. A Job goes before its pods.
+pub(super) fn only_remains(facts: Facts<'_>, cell: &Cell) -> bool {
+    let remains = |uid| match facts.cluster.owner(uid) {
+        None => true,
+        Some(owner) if owner.kind == OwnerKind::CronJob => !owner.stopped,
+        Some(owner) => owner.job.is_some_and(|job| job.complete),
     };
-    cell.present() == 0 && cell.owners().all(idles)
+    cell.present() == cell.number(Standing::Arrived) && (cell.is_empty() || cell.is_all_of(remains))
 }
 
 /// How many of `expected` must have arrived.

@@ -8,7 +8,7 @@
 
 use super::{
     Facts, blocked,
-    evaluate::{Evaluation, GroupView, Judge, NodeView, is_absent, is_finished, nothing_is_left, required},
+    evaluate::{Evaluation, GroupView, Judge, NodeView, is_absent, is_finished, only_remains, required},
     events::of_view,
     index::{SequenceEntry, Standing},
     keys,
@@ -62,7 +62,7 @@ fn common(facts: Facts<'_>, entry: &SequenceEntry, spec: &Spec, resumed_at: Opti
             empty: cell.is_empty() || lacks_workload(facts, entry, spec, position),
             stopped: cell.sum().stopped > 0,
             finished: is_finished(facts, cell),
-            cleaned_up: nothing_is_left(facts, cell),
+            only_remains: only_remains(facts, cell),
             absent: is_absent(entry, &spec.groups[position], position),
             all_placed: all_placed(entry, spec, position),
             needs_key: needs_key(facts, entry, spec, position),

@@ -90,8 +90,8 @@ pub struct CommonGroup {
     pub stopped: bool,
     /// Its Jobs are over.
     pub finished: bool,
-    /// Nothing of it is left.
-    pub cleaned_up: bool,
+    /// Nothing of it is left but what those have left.
+    pub only_remains: bool,
     /// Nobody belongs to it, and nobody has to: it is passed everywhere.
     pub absent: bool,
     /// All that it lists belong to nodes.
