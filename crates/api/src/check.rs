@@ -254,10 +254,15 @@ fn for_each_child(
 ) -> Result<(), Problem> {
     match value {
         Value::Object(fields) => {
+            let of_map = schema.additional.is_some();
             for (name, value) in fields {
                 if let Some(schema) = schema.field(name) {
                     let old = old.and_then(|old| old.get(name));
-                    visit(schema, value, old).map_err(|problem| problem.below(format_args!(".{name}")))?;
+                    visit(schema, value, old).map_err(|problem| match (of_map, &problem.breach) {
+                        // So the API server writes it, where it is a rule that is broken.
+                        (true, Breach::Rule(..)) => problem.below(format_args!("[{name}]")),
+                        _ => problem.below(format_args!(".{name}")),
+                    })?;
                 }
             }
         }

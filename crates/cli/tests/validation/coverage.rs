@@ -9,7 +9,7 @@ pub fn missing(custom: Custom, cases: &[Case]) -> Vec<String> {
     let mut duties = Vec::new();
     collect(&custom.open_api_schema()["properties"]["spec"], "spec", &mut duties);
     assert!(duties.len() > 60, "only {} bounds and rules were found", duties.len());
-    let unmet = duties.iter().filter(|duty| !cases.iter().any(|case| duty.is_met_by(case)));
+    let unmet = duties.iter().filter(|duty| !cases.iter().any(|case| duty.is_met_by(case, depth(custom))));
     unmet.map(|duty| format!("{}: {}", duty.field, duty.words)).collect()
 }
 
@@ -22,17 +22,26 @@ struct Duty {
 }
 
 impl Duty {
-    fn is_met_by(&self, case: &Case) -> bool {
-        let field = without_indices(&case.field);
+    fn is_met_by(&self, case: &Case, depth: usize) -> bool {
+        // A rule on a value of a map names it as the element of a list.
+        let fields = [self.field.clone(), self.field.replace(".*", "[]")];
+        let theirs = without_indices(&case.field);
         let same = |(ours, theirs): (&str, &str)| ours == "*" || ours == theirs;
-        end(&self.field).zip(end(&field)).all(same) && case.message.contains(&self.words)
+        let met = |ours: &String| {
+            let depth = depth + usize::from(ours.ends_with('*'));
+            ours.rsplit('.').zip(theirs.rsplit('.')).take(depth).all(same)
+        };
+        fields.iter().any(met) && case.message.contains(&self.words)
     }
 }
 
-/// The field itself and the one that it is in. What stands in many places, such as a selector, is the same type in all of them; a case
-/// in one place is enough.
-fn end(field: &str) -> impl Iterator<Item = &str> {
-    field.rsplit('.').take(2)
+/// How many parts of a path, from its end, a case must have in common with a duty. An order has the spec of a ticket in it, and that has
+/// selectors in many places, which are all the same type: a case in one of them is enough.
+fn depth(custom: Custom) -> usize {
+    match custom {
+        Custom::PodSequence => usize::MAX - 1,
+        Custom::Order | Custom::Ticket => 1,
+    }
 }
 
 /// `spec.podGroups[].pods[]` of `spec.podGroups[0].pods[1]`.

@@ -50,7 +50,8 @@ fn say(problem: Problem, found: &mut Vec<Wrong>) {
             (WrongKind::TooLong, format!("may not be more than {most} bytes"))
         }
         Breach::TooMany { count, most, .. } => {
-            (WrongKind::TooMany, format!("{count}: must have at most {most} items"))
+            let items = if most == 1.0 { "item" } else { "items" };
+            (WrongKind::TooMany, format!("{count}: must have at most {most} {items}"))
         }
         Breach::TooFew { count, least, of } => {
             let of = if of == Counted::Entries { "properties" } else { "items" };
