@@ -66,7 +66,7 @@ pub fn guardian(new: &NewGuardian, image: &str) -> Value {
         "containers": [{
             "name": CONTAINER,
             "image": image,
-            "resources": ticket["resources"],
+            "resources": resources(&ticket["resources"]),
             "securityContext": {
                 "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": { "drop": ["ALL"] },
             },
@@ -93,6 +93,16 @@ pub fn guardian(new: &NewGuardian, image: &str) -> Value {
         },
         "spec": spec,
     })
+}
+
+/// As the ticket has them. What cannot be shared (devices, huge pages) must have a limit, and the same one.
+fn resources(of_ticket: &Value) -> Value {
+    let mut resources = of_ticket.clone();
+    let requests = of_ticket["requests"].as_object().into_iter().flatten();
+    for (name, amount) in requests.filter(|(name, _)| name.contains('/') || name.starts_with("hugepages-")) {
+        resources["limits"][name] = amount.clone();
+    }
+    resources
 }
 
 /// To one node, as the DaemonSet controller does it: every alternative that there is has to be on it.
