@@ -68,6 +68,7 @@ async fn room_is_kept_on_each_node_and_nobody_gets_between() -> Result<()> {
     let _controller = Controller::start(&lab, Options::args(&["--reservations"])).await?;
     tickets_follow_the_nodes(&lab).await?;
     agents_take_their_room(&lab).await?;
+    tickets_by_hand(&lab).await?;
     twenty_strangers_get_none_of_twenty_rooms(&lab).await
 }
 
@@ -130,6 +131,35 @@ async fn agents_take_their_room(lab: &Lab) -> Result<()> {
     }
     // Each claimed one is replaced beside it.
     reserved_on(cluster, &namespace, &["node-0", "node-1"]).await
+}
+
+/// They end in time, and say what they wait for.
+async fn tickets_by_hand(lab: &Lab) -> Result<()> {
+    let cluster = lab.cluster();
+    let namespace = cluster.namespace("by-hand").await?;
+    let ticket = |name: &str, spec: Value| json!({ "apiVersion": "core.korder.dev/v1alpha1", "kind": "Ticket", "metadata": { "name": name }, "spec": spec });
+    let room = |cpu: &str| json!({ "requests": { "cpu": cpu } });
+    let short =
+        json!({ "duration": "3s", "lifecycle": { "ttlSecondsAfterFinished": 1 }, "resources": room("100m") });
+    apply(cluster, &namespace, &ticket("short", short))?;
+    apply(cluster, &namespace, &ticket("huge", json!({ "resources": room("500") })))?;
+    apply(
+        cluster,
+        &namespace,
+        &ticket("lost", json!({ "priorityClassName": "nope", "resources": room("100m") })),
+    )?;
+    for (name, reason) in [("huge", "NoRoom"), ("lost", "UnknownPriorityClass")] {
+        let says = format!("--for=jsonpath={{.status.reason}}={reason}");
+        cluster.kubectl_ok(&["wait", "-n", &namespace, &format!("ticket/{name}"), &says, "--timeout=90s"])?;
+    }
+    cluster.kubectl_ok(&["wait", "-n", &namespace, "ticket/short", "--for=delete", "--timeout=90s"])?;
+    wait::until("its guardian gone", LIMIT, async || {
+        let gone = list(cluster, &namespace, "pods")?
+            .iter()
+            .all(|pod| pod["metadata"]["name"] != "korder-guardian-short");
+        Ok(gone.then_some(()))
+    })
+    .await
 }
 
 /// The node is full but for what is reserved, and everybody who waits has the same priority and tolerates everything.

@@ -91,7 +91,8 @@ pub async fn nominate(client: &Client, nominate: &Nominate, labels: &KeptLabels)
 impl Engine {
     /// Something was made, or not. What exists already is heard of by its watch.
     pub(crate) fn made(&mut self, key: Key, target: &Target, answer: Answer, now: Instant) {
-        self.index.cluster.in_flight.end(target);
+        self.index.reservation_write_ended(target);
+        self.queue.add(key, now);
         match answer {
             Ok(item) => {
                 if let Some(item) = item {
@@ -112,6 +113,7 @@ impl Engine {
     /// A ticket or a guardian was deleted, or not.
     pub(crate) fn was_deleted(&mut self, key: Key, target: &Target, answer: Answer, now: Instant) {
         let Some(uid) = target.uid else { return };
+        self.queue.add(key, now);
         let done = answer.as_ref().is_ok();
         // Another one has its name by now: this one is gone.
         let other = answer.as_ref().is_err_and(|failure| failure.code == Some(409));
@@ -121,7 +123,7 @@ impl Engine {
                 self.index.pod_write_answered(uid, outcome);
             }
             _ => {
-                self.index.cluster.in_flight.end(target);
+                self.index.reservation_write_ended(target);
                 if done || other {
                     self.index.delete_ticket(uid);
                 }
@@ -134,7 +136,8 @@ impl Engine {
     }
 
     pub(crate) fn ticket_written(&mut self, key: Key, target: &Target, answer: Answer, now: Instant) {
-        self.index.cluster.in_flight.end(target);
+        self.index.reservation_write_ended(target);
+        self.queue.add(key, now);
         match answer {
             Ok(item) => {
                 if let Some(item) = item {

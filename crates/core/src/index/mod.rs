@@ -16,7 +16,7 @@ pub use pods::Answer;
 
 use crate::{
     Timestamp, Uid,
-    cluster::{Cluster, Refusal},
+    cluster::{Cluster, Refusal, Target},
     decision::Subject,
     facts::{Namespace, Owner, Pod},
     key::{Feature, Key, Touched},
@@ -408,6 +408,14 @@ impl Index {
     pub fn delete_ticket(&mut self, uid: Uid) {
         self.cluster.freshness.add_tombstone(uid);
         self.reservations.delete_ticket(uid, &mut self.touched);
+    }
+
+    /// A write for reservations has been answered.
+    pub fn reservation_write_ended(&mut self, target: &Target) {
+        self.cluster.in_flight.end(target);
+        if let Some(uid) = target.uid.filter(|_| target.kind == Kind::Ticket) {
+            self.reservations.write_ended(uid, &mut self.touched);
+        }
     }
 
     /// A write for an Order or a ticket was refused, or was not.

@@ -221,6 +221,15 @@ impl Reservations {
         }
     }
 
+    /// Nothing is written to a ticket any more. Whoever waited for that looks again: the watch may have told before the answer came,
+    /// and then the answer says nothing new.
+    pub fn write_ended(&self, uid: Uid, touched: &mut Touched) {
+        self.touch_ticket(uid, touched);
+        if let Some(ticket) = self.ticket(uid) {
+            self.touch_waiting(&ticket.namespace, touched);
+        }
+    }
+
     fn touch_waiting(&self, namespace: &Arc<str>, touched: &mut Touched) {
         let pods = self.waiting.get(namespace).into_iter().flat_map(BTreeMap::keys);
         pods.for_each(|pod| touched.claim(*pod));
