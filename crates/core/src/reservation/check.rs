@@ -119,7 +119,9 @@ fn audit_delete(facts: Facts<'_>, key: Key, delete: &Delete) -> Option<Problem> 
             let claim = ticket.and_then(Ticket::claim);
             let handed_over = claim.is_none_or(|claim| {
                 let claimer = facts.cluster.pod(claim.pod).and_then(|pod| pod.request.as_ref());
-                claimer.is_some_and(|request| request.nominated.is_some()) && key == Key::Claim(claim.pod)
+                let refused = facts.cluster.in_flight.refusal(claim.pod).is_some();
+                let nominated = claimer.is_some_and(|request| request.nominated.is_some());
+                (nominated || refused) && key == Key::Claim(claim.pod)
             });
             (!handed_over).then(|| ("S4", format!("{name} goes before its claimer is nominated")))
         }

@@ -92,7 +92,9 @@ fn claimed(ticket: &Ticket, pod: &Pod, request: &Request, now: Timestamp) -> Rec
 /// The next step for a pod that has claimed a ticket.
 fn hand_over(facts: Facts<'_>, pod: &Pod, request: &Request, ticket: &Ticket) -> Vec<Action> {
     let Some(node) = &ticket.record.node else { return vec![drop_gate(pod, Vec::new())] };
-    if request.nominated.as_ref() != Some(node) {
+    // Where we may not nominate, the room is handed over without that protection: better than a pod that waits for ever.
+    let refused = facts.cluster.in_flight.refusal(pod.uid).is_some();
+    if request.nominated.as_ref() != Some(node) && !refused {
         let (target, node, forget) = (Target::of_pod(pod), Some(node.clone()), Vec::new());
         return vec![Action::Nominate(Nominate { target, node, forget })];
     }
