@@ -110,7 +110,7 @@ pub async fn write_status(client: &Client, write: StatusWrite) -> Answer {
     let StatusWrite { target, uid, resource_version, status, spec } = write;
     let Target { kind, namespace, name, .. } = target;
     let path = format!("{}/{name}/status", Resource::of(kind).path(Some(&namespace)));
-    let body = patch::status(uid, &resource_version, &status);
+    let body = patch::status(Some(uid), &resource_version, &status);
     let sequence: SequenceObject = send_patch(client, &path, &body).await?;
     Ok(Some(of_sequence(&sequence, sequence.facts_knowing(Some(&spec)))))
 }
@@ -118,9 +118,8 @@ pub async fn write_status(client: &Client, write: StatusWrite) -> Answer {
 pub async fn write_order_status(client: &Client, write: OrderWrite) -> Answer {
     let OrderWrite { target, resource_version, status } = write;
     let path = format!("{}/{}/status", Resource::of(target.kind).path(Some(&target.namespace)), target.name);
-    let uid = target.uid.unwrap_or(Uid::digest(""));
     let order: OrderObject =
-        send_patch(client, &path, &patch::status(uid, &resource_version, &status)).await?;
+        send_patch(client, &path, &patch::status(target.uid, &resource_version, &status)).await?;
     Ok(Some(of_order(&order)))
 }
 

@@ -95,11 +95,6 @@ pub fn add_keys(write: &BarrierWrite, keys: &[String], first: bool) -> Body {
     Body { style: Style::Json, value: operations.into() }
 }
 
-/// Only the one that was looked at.
-pub fn delete_options(config_map: Uid) -> Value {
-    json!({ "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": { "uid": config_map.to_string() } })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

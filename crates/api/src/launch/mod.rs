@@ -4,6 +4,6 @@ mod barrier;
 mod pod;
 mod written;
 
-pub use barrier::{BarrierObject, add_keys, config_map, delete_options};
+pub use barrier::{BarrierObject, add_keys, config_map};
 pub(crate) use pod::{Barrier, launch};
 pub use written::{asks_for_order, written_pod};

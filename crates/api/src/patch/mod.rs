@@ -9,13 +9,26 @@ pub use node::node;
 pub use pod::{pod, toleration};
 pub use status::status;
 
-use serde_json::Value;
+use rollcall_core::Uid;
+use serde_json::{Value, json};
 
 /// The body of a PATCH.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Body {
     pub style: Style,
     pub value: Value,
+}
+
+/// The body of a DELETE of the object of this uid; `at_once`: without a time of grace.
+pub fn delete_options(uid: Option<Uid>, at_once: bool) -> Value {
+    let mut options = json!({ "apiVersion": "v1", "kind": "DeleteOptions" });
+    if let Some(uid) = uid {
+        options["preconditions"] = json!({ "uid": uid.to_string() });
+    }
+    if at_once {
+        options["gracePeriodSeconds"] = 0.into();
+    }
+    options
 }
 
 /// How the API server is to read it.

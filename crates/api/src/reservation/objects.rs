@@ -1,11 +1,10 @@
 //! The objects that are made for reservations, and the changes of pods that get a room.
 
 use crate::names as known;
-use crate::patch::json::{add, test};
-use crate::patch::{Body, Style};
+use crate::patch::{self, Body, Style};
 use crate::reservation::ticket_status;
 use rollcall_core::Uid;
-use rollcall_core::decision::{Delete, NewGuardian, NewTicket, Nominate, TicketWrite};
+use rollcall_core::decision::{NewGuardian, NewTicket, Nominate, TicketWrite};
 use rollcall_core::reservation::names;
 use serde_json::{Map, Value, json};
 
@@ -154,11 +153,8 @@ pub fn priority_class(name: &str, priority: i32, definition: Option<&str>) -> Va
 
 /// The status of a ticket, if the ticket is as it was.
 pub fn ticket_record(write: &TicketWrite) -> Body {
-    let uid = write.target.uid.map(|uid| uid.to_string());
-    let guards = [test("/metadata/uid", uid), test("/metadata/resourceVersion", write.version.to_string())];
     let status = ticket_status(&write.record, &write.target.namespace);
-    let value = guards.into_iter().chain([add("/status", json!(status))]).collect();
-    Body { style: Style::Json, value }
+    patch::status(write.target.uid, &write.version.to_string(), &status)
 }
 
 /// The node whose room the scheduler keeps for a pod. The uid makes the API server refuse it for a namesake.
@@ -171,15 +167,4 @@ pub fn nomination(nominate: &Nominate) -> Body {
     }
     let value = json!({ "metadata": metadata, "status": { "nominatedNodeName": nominate.node.as_deref() } });
     Body { style: Style::Merge, value }
-}
-
-pub fn deletion(delete: &Delete) -> Value {
-    let mut options = json!({ "apiVersion": "v1", "kind": "DeleteOptions" });
-    if let Some(uid) = delete.target.uid {
-        options["preconditions"] = json!({ "uid": uid.to_string() });
-    }
-    if delete.at_once {
-        options["gracePeriodSeconds"] = 0.into();
-    }
-    options
 }

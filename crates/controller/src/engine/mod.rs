@@ -341,17 +341,18 @@ impl Engine {
             return;
         }
         self.queue.wake(now);
-        self.try_notes_again(now);
+        if synced {
+            self.try_notes_again(now);
+        }
         self.look_at_unknown_outcomes(now);
+        let may_decide: Vec<bool> = (0..KeyLane::ALL.len()).map(|lane| self.is_lane_synced(lane)).collect();
         loop {
             let report = self.sent % REPORT_EVERY_NTH_WRITE == REPORT_EVERY_NTH_WRITE - 1;
             if report && self.report_one(now) {
                 continue;
             }
-            let (slots, synced) =
-                (&self.slots, KeyLane::ALL.iter().map(|lane| self.index.is_synced(lane.feature())));
-            let synced: Vec<bool> = synced.collect();
-            match self.queue.pop(now, |lane| synced[lane] && slots.free_for(Some(lane)) > 0) {
+            let slots = &self.slots;
+            match self.queue.pop(now, |lane| may_decide[lane] && slots.free_for(Some(lane)) > 0) {
                 Some((key, since)) => self.decide(key, since, now),
                 None => break,
             }

@@ -5,8 +5,9 @@ use crate::client::{self, Failure, Meaning, request};
 use crate::engine::Engine;
 use crate::watch::Item;
 use kube::Client;
-use rollcall_api::launch::{BarrierObject, add_keys, config_map, delete_options};
+use rollcall_api::launch::{BarrierObject, add_keys, config_map};
 use rollcall_api::names;
+use rollcall_api::patch::delete_options;
 use rollcall_api::resource::Resource;
 use rollcall_core::Uid;
 use rollcall_core::decision::{BarrierWrite, ToBarrier};
@@ -37,7 +38,7 @@ pub async fn write_barrier(client: &Client, write: &BarrierWrite) -> Answer {
         }
         ToBarrier::Delete { config_map } => {
             lives(client, write).await?;
-            let body = delete_options(*config_map).to_string().into_bytes();
+            let body = delete_options(Some(*config_map), false).to_string().into_bytes();
             let delete = request("DELETE", &one, Some(client::JSON), body);
             return match client::send::<IgnoredAny>(client, delete).await {
                 Err(failure) if failure.code == Some(404) => Ok(None),

@@ -6,8 +6,9 @@ use crate::engine::Engine;
 use crate::watch::Item;
 use kube::Client;
 use rollcall_api::names;
+use rollcall_api::patch::delete_options;
 use rollcall_api::reservation::{
-    PriorityClassObject, TicketObject, deletion, guardian, nomination, priority_class, ticket, ticket_record,
+    PriorityClassObject, TicketObject, guardian, nomination, priority_class, ticket, ticket_record,
 };
 use rollcall_api::resource::Resource;
 use rollcall_api::watch::{KeptLabels, PodObject};
@@ -69,7 +70,7 @@ struct DefinitionMeta {
 /// What is gone already is gone.
 pub async fn delete(client: &Client, delete: &Delete) -> Answer {
     let path = format!("{}/{}", path_of(&delete.target), delete.target.name);
-    let body = deletion(delete).to_string().into_bytes();
+    let body = delete_options(delete.target.uid, delete.at_once).to_string().into_bytes();
     match client::send::<IgnoredAny>(client, request("DELETE", &path, Some(client::JSON), body)).await {
         Err(failure) if failure.code == Some(404) => Ok(None),
         answer => answer.map(|_| None),

@@ -2,7 +2,7 @@
 
 use super::Facts;
 use super::index::{Guardian, OrderEntry, guardian, is_gated};
-use super::names::{TICKET_CLAIMED, TICKET_NODE, guardian_of};
+use super::names::{TICKET_CLAIMED, TICKET_NODE, guardian_of, ticket_of_guardian};
 use super::spec::{Phase, Record, Ticket};
 use crate::{
     Timestamp, Uid,
@@ -112,7 +112,7 @@ fn audit_delete(facts: Facts<'_>, key: Key, delete: &Delete) -> Option<Problem> 
             let owner = pod.owner.map(|owner| owner.uid);
             let ticket = owner.and_then(|owner| facts.reservations.ticket(owner));
             let guards =
-                ticket.map_or(name.starts_with("korder-guardian-"), |ticket| *name == guardian_of(ticket));
+                ticket.map_or(ticket_of_guardian(name).is_some(), |ticket| *name == guardian_of(ticket));
             if !guards {
                 return Some(("S6", format!("the pod {name} is no guardian")));
             }

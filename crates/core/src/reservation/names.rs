@@ -63,6 +63,11 @@ pub fn guardian_name(ticket: &str) -> String {
     short(&format!("{GUARDIAN_PREFIX}{ticket}"), LONGEST_NAME)
 }
 
+/// The ticket after which a pod is called that is called like a guardian.
+pub fn ticket_of_guardian(pod: &str) -> Option<&str> {
+    pod.strip_prefix(GUARDIAN_PREFIX)
+}
+
 pub fn guardian_of(ticket: &Ticket) -> Arc<str> {
     guardian_name(&ticket.name).into()
 }

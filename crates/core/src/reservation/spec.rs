@@ -257,11 +257,6 @@ pub struct PriorityClass {
     pub never_preempts: bool,
 }
 
-/// Whether `room` is enough for what is asked for.
-pub fn covers(room: &Resources, asked: &Resources) -> bool {
-    lacking(room, asked).is_none()
-}
-
 /// The first resource of which `room` has less than is asked for.
 pub fn lacking<'a>(room: &Resources, asked: &'a Resources) -> Option<(&'a Arc<str>, Quantity)> {
     let enough = |name: &Arc<str>, amount: &Quantity| {

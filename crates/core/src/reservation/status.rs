@@ -3,13 +3,13 @@
 use super::Facts;
 use super::index::{OrderEntry, Tally};
 use super::spec::{Places, Strategy};
+use super::ticket::NO_ROOM;
 use super::timetable::Window;
 use crate::{Timestamp, decision::Subject, kind::Kind};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderStatus {
     pub observed_generation: i64,
-    pub mode: &'static str,
     /// How many unclaimed tickets there should be.
     pub desired: u32,
     pub replicas: u32,
@@ -107,7 +107,7 @@ pub fn order_status(
         Some(refusal) => {
             Cause::new(true, "TicketRefused", format!("a ticket cannot be made: {}", refusal.message))
         }
-        None if no_room > 0 => Cause::new(true, "NoRoom", message.clone()),
+        None if no_room > 0 => Cause::new(true, NO_ROOM, message.clone()),
         None => Cause::new(false, "NoFailure", ""),
     };
     let waits = !ready_cause.holds && no_room < pending + i64::from(desired) - ready;
@@ -119,7 +119,6 @@ pub fn order_status(
     let stalled = entry.order.spec.as_ref().err().map(|wrong| Cause::new(true, "InvalidSpec", &**wrong));
     let status = OrderStatus {
         observed_generation: entry.order.generation,
-        mode: if each_node { "DaemonSet" } else { "Replicas" },
         desired,
         replicas: number(pending + reserved + claimed),
         available,
@@ -184,7 +183,7 @@ impl Counted {
                 return (Cause::new(false, "Over", text.clone()), text);
             }
             _ if available >= desired => Cause::new(true, "Reserved", text.clone()),
-            _ if no_room > 0 => Cause::new(false, "NoRoom", text.clone()),
+            _ if no_room > 0 => Cause::new(false, NO_ROOM, text.clone()),
             _ => Cause::new(false, "Reserving", text.clone()),
         };
         (cause, text)

@@ -21,6 +21,8 @@ use std::sync::Arc;
 
 /// A pod that was let go and is not bound for this long is not going to take the room.
 pub const BIND_WITHIN: SignedDuration = SignedDuration::from_secs(5);
+/// The reason of a ticket that waits for room. Its Order counts these.
+pub const NO_ROOM: &str = "NoRoom";
 /// A ticket whose guardian is about to run need not say that it is Pending.
 const SAID_AFTER: SignedDuration = SignedDuration::from_secs(1);
 /// People are told before the end: when a fifth of the time is left, but not later than this and not earlier than that.
@@ -274,9 +276,9 @@ impl<'a> Work<'a> {
         if record.phase == Some(Phase::Pending) && &*record.reason == "GuardianStarting" {
             outcome.quiet_until = Some(self.ticket.created + SAID_AFTER);
         }
-        if &*record.reason == "NoRoom" && *record.reason != *self.ticket.record.reason {
+        if &*record.reason == NO_ROOM && *record.reason != *self.ticket.record.reason {
             let (about, message) = (subject(self.ticket), record.message.to_string());
-            outcome.events.push(Event { about, kind: EventKind::Warning, reason: "NoRoom", message });
+            outcome.events.push(Event { about, kind: EventKind::Warning, reason: NO_ROOM, message });
         }
         outcome.record = record;
         outcome
@@ -395,7 +397,7 @@ impl<'a> Work<'a> {
             }
             Guardian::Ours(pod) => match &pod.trouble {
                 Some(trouble) if &*trouble.what == "Unschedulable" => {
-                    ("NoRoom", format!("there is no room{on} for {room}, and nobody is evicted for it"))
+                    (NO_ROOM, format!("there is no room{on} for {room}, and nobody is evicted for it"))
                 }
                 Some(trouble) if is_persistent(&trouble.what) => {
                     ("GuardianNotRunning", format!("{name} does not run: {}", trouble.what))

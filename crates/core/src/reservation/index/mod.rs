@@ -4,7 +4,7 @@ mod place;
 
 pub use place::{OrderEntry, Place, Tally};
 
-use super::names::guardian_of;
+use super::names::{guardian_of, ticket_of_guardian};
 use super::spec::{Order, Phase, PriorityClass, Ticket};
 use crate::{
     Timestamp, Uid,
@@ -268,7 +268,7 @@ impl Reservations {
         }
         // One that has the name of a guardian is in its way.
         if let Some(ticket) =
-            pod.name.strip_prefix("korder-guardian-").and_then(|name| self.ticket_named(&pod.namespace, name))
+            ticket_of_guardian(&pod.name).and_then(|name| self.ticket_named(&pod.namespace, name))
         {
             touched.ticket(ticket.uid);
         }

@@ -4,6 +4,7 @@
 use super::super::eligible::{Criterion, Fit, fit};
 use super::super::names::ticket_name;
 use super::super::spec::{Order, OrderSpec, Phase, Places, Ticket};
+use super::super::ticket::NO_ROOM;
 use super::super::timetable::Window;
 use crate::{Timestamp, Uid, node::Node};
 use std::collections::{BTreeMap, BTreeSet};
@@ -318,7 +319,7 @@ impl OrderEntry {
             }
             if ticket.is_unclaimed() {
                 new.updated += i64::from(ticket.template == hash);
-                new.no_room += i64::from(&*ticket.record.reason == "NoRoom");
+                new.no_room += i64::from(&*ticket.record.reason == NO_ROOM);
             }
         }
         let (unclaimed, reserved) = (new.pending + new.reserved > 0, new.reserved > 0);
@@ -337,7 +338,7 @@ impl OrderEntry {
         self.unsettled.insert(place);
     }
 
-    /// The name of the next ticket in a place. `other` is the ticket that is in the way of a name.
+    /// The name of the ticket in a place, if no other has it.
     pub fn plain_name(&self, place: &Place) -> String {
         ticket_name(&self.order.name, &place.to_string())
     }
