@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Removes Rollcall so that no pod stays behind its gate: first the webhook without which no pod that asks for an order of its
 # containers can be created, then the sequences, while the controller is there to release what they hold
-# (deletionPolicy: Release), then the controller, then the CRDs (orders and tickets go with theirs, and guardians with
-# their tickets).
+# (deletionPolicy: Release), then the controller, then the CRDs (Orders, tickets and the priority classes of guardians go with
+# theirs, guardians with their tickets), then the gates of pods that nobody will let go any more.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 KUBECTL=${KUBECTL:-kubectl}
@@ -76,6 +76,20 @@ give_up_order() {
         done
 }
 
+# Pods that wait for a room that nobody will hand over any more, as `namespace pod`.
+waiting_for_tickets() {
+    "$KUBECTL" get pods --all-namespaces -o go-template='{{range .items}}{{$pod := .metadata}}{{range .spec.schedulingGates}}{{if eq .name "korder.dev/ticket-gate"}}{{$pod.namespace}} {{$pod.name}}{{"\n"}}{{end}}{{end}}{{end}}'
+}
+
+give_up_tickets() {
+    local namespace pod
+    local gate='{"spec":{"schedulingGates":[{"$patch":"delete","name":"korder.dev/ticket-gate"}]}}'
+    waiting_for_tickets | while read -r namespace pod; do
+        # It may be gone by now.
+        "$KUBECTL" patch pod "$pod" -n "$namespace" -p "$gate" || true
+    done
+}
+
 "$KUBECTL" delete --ignore-not-found mutatingwebhookconfiguration podsequence-launch-webhook
 if [ -z "$KEEP_CRD" ] && "$KUBECTL" get crd podsequences.scheduling.example.com >/dev/null 2>&1; then
     "$KUBECTL" delete podsequences --all --all-namespaces
@@ -100,5 +114,6 @@ fi
 if [ -z "$KEEP_CRD" ]; then
     "$KUBECTL" delete --ignore-not-found -f config/crd
     give_up_order
+    give_up_tickets
     clean_nodes
 fi

@@ -231,23 +231,25 @@ fn crowd(number: usize) -> String {
 
 #[test]
 fn four_times_the_documents_take_about_four_times_as_long() {
-    // Other tests run at the same time, so the best of three counts.
-    let best = |number: usize| {
+    let once = |number: usize| {
         let text = crowd(number);
-        let one = |_| {
-            let begun = Instant::now();
-            let output = run(&["-", "--output", "json"], &text);
-            let took = begun.elapsed();
-            assert_eq!(output.status.code(), Some(0));
-            let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-            assert!(report["findings"].as_array().is_some_and(|findings| findings.len() >= 2 * number));
-            took
-        };
-        (0..3).map(one).min().expect("three")
+        let begun = Instant::now();
+        let output = run(&["-", "--output", "json"], &text);
+        let took = begun.elapsed();
+        assert_eq!(output.status.code(), Some(0));
+        let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert!(report["findings"].as_array().is_some_and(|findings| findings.len() >= 2 * number));
+        took
     };
-    // A sequence has at most a thousand groups.
-    let (few, many) = (best(250), best(1000));
-    assert!(many < few * 12, "{few:?}, {many:?}");
+    // A sequence has at most a thousand groups. Other tests run at the same time, so the best of several rounds counts.
+    let (mut few, mut many) = (once(250), once(1000));
+    for _ in 0..9 {
+        if many < few * 12 {
+            return;
+        }
+        (few, many) = (few.min(once(250)), many.min(once(1000)));
+    }
+    panic!("{few:?}, {many:?}");
 }
 
 /// A bundle of CRDs, as large operators have them, or a dump of a namespace on one line.

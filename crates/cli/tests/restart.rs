@@ -2,8 +2,6 @@
 
 mod common;
 
-use std::time::Duration;
-
 use anyhow::{Context, ensure};
 use common::faults::{self, Rig, Seen, Sort};
 use common::*;
@@ -220,7 +218,7 @@ async fn of_a_silent_watch() -> Result<()> {
     scene.pods(&["one", "two"]).await?;
     scene.sequence("s", &[make::named("1", &["one"]), make::named("2", &["two"])]).await?;
     let twice = async || Ok((rig.count(pods) >= 2).then_some(()));
-    wait::until("another watch", Duration::from_secs(150), twice).await?;
+    wait::until("another watch", 2 * LIMIT, twice).await?;
     scene.phase("s", "Completed").await.with_context(|| controller.log())?;
     ensure!(controller.probe("/livez").await.is_ok());
     scene.done().await

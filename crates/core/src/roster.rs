@@ -1,9 +1,11 @@
-//! The sequences as admission sees them: whom a new pod belongs to, and what it gets for that.
+//! Sequences and Orders as admission sees them: whom a new pod belongs to, and what it gets for that.
 
 use crate::Uid;
 use crate::cluster::Cluster;
 use crate::facts::{Owner, OwnerKind};
+use crate::gates;
 use crate::labels::Labels;
+use crate::reservation::admission::Reservers;
 use crate::sequence::Facts;
 use crate::sequence::index::{MEMBERSHIP_KEY, membership_value};
 use crate::sequence::keys::keys;
@@ -191,6 +193,7 @@ pub struct Roster {
     by_target: BTreeMap<Arc<str>, BTreeMap<Uid, Claimant>>,
     targets: BTreeMap<Uid, Arc<str>>,
     complete: bool,
+    pub reservers: Reservers,
 }
 
 impl Roster {
@@ -255,6 +258,8 @@ impl Roster {
             wanted.gates.insert(claimant.gate());
             wanted.taints.extend(claimant.taints.iter().map(|key| &**key));
         }
+        wanted.labels.extend(self.reservers.label_keys(namespace));
+        wanted.gates.extend(self.reservers.is_served().then_some(gates::TICKET));
         wanted
     }
 }

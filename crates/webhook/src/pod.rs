@@ -1,5 +1,5 @@
 //! What a new pod gets from each sequence that claims it, by name, by labels or by the pod's own annotations: the gate, and
-//! tolerations for the taints that keep nodes closed only for later groups.
+//! tolerations for the taints that keep nodes closed only for later groups. One that wants a ticket gets the gate of tickets.
 
 use crate::json::{
     ABoolean, AList, AText, AnObject, Found, List, Malformed, Text, Texts, object, required, text,
@@ -8,16 +8,18 @@ use rollcall_api::names::{POD_SEQUENCE_GROUP, POD_SEQUENCE_NAME};
 use rollcall_api::patch::json::{Operations, append};
 use rollcall_api::patch::toleration;
 use rollcall_api::watch;
-use rollcall_core::Uid;
 use rollcall_core::labels::Labels;
-use rollcall_core::roster::{Claimant, NewPod, PodOwner, Wanted};
+use rollcall_core::roster::{NewPod, PodOwner, Roster, Wanted};
+use rollcall_core::{Uid, gates, reservation};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-/// By which a pod says itself where it belongs.
-static ANNOTATIONS: LazyLock<BTreeSet<&str>> =
-    LazyLock::new(|| [POD_SEQUENCE_NAME, POD_SEQUENCE_GROUP].into());
+/// By which a pod says itself where it belongs, or which ticket it wants.
+static ANNOTATIONS: LazyLock<BTreeSet<&str>> = LazyLock::new(|| {
+    let of_sequences = [POD_SEQUENCE_NAME, POD_SEQUENCE_GROUP];
+    of_sequences.into_iter().chain(reservation::wanted::ANNOTATIONS).collect()
+});
 
 /// As much of a new pod as is looked at.
 pub struct Pod<'a, 'w> {
@@ -46,41 +48,54 @@ impl<'a, 'w> Pod<'a, 'w> {
         Pod { wanted, metadata: None, spec: None }
     }
 
-    pub fn claimed<'s>(self, claimants: impl Iterator<Item = &'s Claimant>) -> Result<Operations, Malformed> {
+    /// What it gets in this namespace.
+    pub fn claimed(self, roster: &Roster, namespace: &str) -> Result<Operations, Malformed> {
         let spec = required(self.spec, "object.spec")?;
         // It passes by the scheduler, and Kubernetes refuses it together with a gate.
         if !text(&spec.node_name)?.is_empty() {
             return Ok(Operations::new());
         }
-        let (gates, tolerations) = (spec.gates.transpose()?, spec.tolerations.transpose()?);
+        let (present, tolerations) = (spec.gates.transpose()?, spec.tolerations.transpose()?);
         let metadata = required(self.metadata, "object.metadata")?;
         // Empty while it is to be generated.
-        let (name, labels) = (text(&metadata.name)?, metadata.all_labels()?);
+        let (name, labels, ticket) = (text(&metadata.name)?, metadata.all_labels()?, metadata.ticket()?);
         let owner = metadata.owners.transpose()?.and_then(|owners| owners.controlling);
         let owner = owner.as_ref().map(Owner::pod_owner).transpose()?;
         let (mut wanted, mut keys) = (BTreeSet::new(), BTreeSet::new());
-        for claimant in claimants {
+        for claimant in roster.of(namespace) {
             if let Some(group) = claimant.group_of(NewPod { name, labels: &labels, owner }) {
                 wanted.insert(claimant.gate());
                 keys.extend(claimant.tolerated(group).map(|key| &**key));
             }
         }
-        let is_present = |gate: &&str| gates.as_ref().is_some_and(|gates| gates.present.contains(gate));
+        if roster.reservers.hold(namespace, &ticket, &labels) {
+            wanted.insert(gates::TICKET);
+        }
+        let is_present = |gate: &&str| present.as_ref().is_some_and(|gates| gates.present.contains(gate));
         let missing = wanted.into_iter().filter(|gate| !is_present(gate));
         let missing = missing.map(|gate| json!({ "name": gate })).collect();
         let is_tolerated = |key: &&str| tolerations.as_ref().is_some_and(|those| those.include(key));
         let untolerated = keys.into_iter().filter(|key| !is_tolerated(key)).map(toleration).collect();
-        let mut patch = append("/spec/schedulingGates", gates.is_some(), missing);
+        let mut patch = append("/spec/schedulingGates", present.is_some(), missing);
         patch.extend(append("/spec/tolerations", tolerations.is_some(), untolerated));
         Ok(patch)
     }
 }
 
 impl Metadata<'_, '_> {
+    fn annotations(&self) -> Result<Option<&BTreeMap<&'static str, Text<'_>>>, Malformed> {
+        self.annotations.as_ref().map(Result::as_ref).transpose().map_err(|error| *error)
+    }
+
+    /// The ticket that it asks for.
+    fn ticket(&self) -> Result<reservation::Wanted, Malformed> {
+        let annotations = self.annotations()?;
+        Ok(reservation::wanted::wanted(|key| annotations.and_then(|all| all.get(key)).map(|text| &**text)))
+    }
+
     /// The labels, and where the pod says itself that it belongs.
     fn all_labels(&self) -> Result<Labels, Malformed> {
-        let annotations =
-            self.annotations.as_ref().map(Result::as_ref).transpose().map_err(|error| *error)?;
+        let annotations = self.annotations()?;
         let annotation = |key: &str| annotations.and_then(|all| all.get(key)).map(|text| &**text);
         let labels = self.labels.as_ref().map(Result::as_ref).transpose().map_err(|error| *error)?;
         let labels = labels.into_iter().flatten().map(|(key, value)| (*key, &**value));

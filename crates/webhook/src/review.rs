@@ -145,7 +145,7 @@ impl About {
             About::APod { namespace } => {
                 let wanted = roster.wanted(&namespace);
                 let pod = object_of(review, || Pod::looking_for(&wanted))?;
-                Ok(pod.and_then(|pod| pod.claimed(roster.of(&namespace))).map(changed))
+                Ok(pod.and_then(|pod| pod.claimed(roster, &namespace)).map(changed))
             }
             About::AnOrderedPod => {
                 Ok(object_of(review, launch::Pod::default)?.and_then(|pod| pod.ordered(uid)))

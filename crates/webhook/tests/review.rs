@@ -4,9 +4,14 @@ mod cases;
 mod common;
 
 use common::{after, facts, request, review_of, roster};
+use rollcall_api::reservation::OrderObject;
+use rollcall_core::Uid;
+use rollcall_core::reservation::spec::Places;
 use rollcall_core::roster::Roster;
+use rollcall_core::selector::Selector;
 use rollcall_webhook::{Asked, review};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 const NAMESPACE: &str = "shop";
 
@@ -29,6 +34,41 @@ fn pods_get_their_gates() {
         assert_eq!(answer["response"].get("patch").is_none(), untouched, "{name}: no patch without need");
         assert_eq!(answer["response"].get("warnings"), None, "{name}");
     }
+}
+
+#[test]
+fn pods_wait_for_tickets() {
+    let tickets = cases::tickets();
+    let mut roster = Roster::default();
+    for order in &tickets.orders(NAMESPACE) {
+        roster.reservers.set(Uid::digest(&order["metadata"]["name"].to_string()), selector(order));
+    }
+    for case in &tickets.pods {
+        let name = &case.case;
+        let sent = case.pod();
+        let gates = |roster: &Roster| {
+            let answer = review(Asked::Sequences, &request("pods", NAMESPACE, sent.clone()), roster);
+            let pod = after(&sent, &answer);
+            assert_eq!(without_gates(&pod), without_gates(&sent), "{name}: the rest");
+            let gates = pod["spec"]["schedulingGates"].as_array().cloned().unwrap_or_default();
+            gates.iter().filter_map(|gate| gate["name"].as_str()).map(str::to_owned).collect::<Vec<_>>()
+        };
+        roster.reservers.set_served(true);
+        assert_eq!(gates(&roster), case.gates(), "{name}");
+        // Where nobody hands tickets out, nobody waits for one.
+        roster.reservers.set_served(false);
+        let sent = sent["spec"]["schedulingGates"].as_array().map_or(0, Vec::len);
+        assert_eq!(gates(&roster).len(), sent, "{name}: not served");
+    }
+}
+
+/// What an Order selects, as the controller would know it.
+fn selector(order: &Value) -> Option<(Arc<str>, Selector)> {
+    let order: OrderObject = serde_json::from_value(order.clone()).expect("an Order");
+    let order = order.facts();
+    let spec = order.spec.expect("a valid Order");
+    let selector = spec.selector.clone().filter(|_| spec.places == Places::EachNode);
+    Some((NAMESPACE.into(), selector?))
 }
 
 #[test]

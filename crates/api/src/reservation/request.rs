@@ -2,8 +2,8 @@
 
 use crate::watch::Meta;
 use rollcall_core::quantity::{Form, Quantity};
-use rollcall_core::reservation::names;
 use rollcall_core::reservation::spec::{Resources, Wanted};
+use rollcall_core::reservation::wanted::wanted as wanted_by;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -55,49 +55,9 @@ pub trait PodResources {
     fn keeps_running(&self) -> bool;
 }
 
-/// By which annotations a pod asks for a ticket. Of several the most specific one counts.
+/// What a pod asks for by its annotations.
 pub fn wanted(metadata: &Meta) -> Wanted {
-    let annotation = |key: &str| metadata.annotation(key).map(str::trim).filter(|value| !value.is_empty());
-    if let Some(request) = annotation(names::TICKET_REQUEST) {
-        return ticket_request(request);
-    }
-    if let Some(order) = annotation(names::ORDER_REQUEST) {
-        return Wanted::Order(order.into());
-    }
-    match (annotation(names::REQUIRED), annotation(names::ORDER)) {
-        (Some("true"), Some(order)) => Wanted::Order(order.into()),
-        (Some("true"), None) => {
-            let what = format!(
-                "{}: \"true\" needs {} with the name of an Order beside it",
-                names::REQUIRED,
-                names::ORDER
-            );
-            Wanted::Unclear(what.into())
-        }
-        _ => Wanted::Any,
-    }
-}
-
-fn ticket_request(request: &str) -> Wanted {
-    let label = |key: &str, value: &str| Wanted::Label { key: key.trim().into(), value: value.trim().into() };
-    match request.split_once(':') {
-        None => Wanted::Ticket(request.into()),
-        Some(("name", name)) => Wanted::Ticket(name.trim().into()),
-        Some(("group", group)) => label(names::GROUP, group),
-        Some(("selector", selector)) => match selector.split_once('=') {
-            Some((key, value)) => label(key, value.trim_start_matches('=')),
-            None => unclear(request),
-        },
-        Some(_) => unclear(request),
-    }
-}
-
-fn unclear(request: &str) -> Wanted {
-    let what = format!(
-        "{} is {request:?}, and not the name of a ticket, name:<ticket>, selector:<label>=<value> or group:<group>",
-        names::TICKET_REQUEST
-    );
-    Wanted::Unclear(what.into())
+    wanted_by(|key| metadata.annotation(key))
 }
 
 /// What the scheduler counts for a pod: what runs at the same time, at the moment when that is most.
@@ -143,6 +103,7 @@ fn add(sum: &mut Resources, amounts: Option<&Amounts>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rollcall_core::reservation::names;
     use serde_json::json;
 
     #[derive(Deserialize)]

@@ -63,10 +63,6 @@ pub struct Arguments {
     /// Writes to the API server under way at a time
     #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024))]
     max_in_flight: u16,
-
-    /// Serve Orders and Tickets, too. Not finished; needs Full mode, config/crd/korder-crd.yaml and config/rbac/reservations.yaml
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
-    reservations: bool,
     /// Image of the pods that keep room for reservations; it must run as any user, and wait until it is killed
     #[arg(long, default_value = rollcall_controller::GUARDIAN_IMAGE)]
     guardian_image: String,
@@ -168,7 +164,7 @@ impl Arguments {
             lease_duration: self.lease_duration,
             identity: identity(),
             max_in_flight: usize::from(self.max_in_flight),
-            reservations: self.reservations,
+            reservations: self.mode == Mode::Full,
             guardian_image: self.guardian_image.clone(),
             dry_run: self.dry_run,
             seed: RandomState::new().hash_one(std::process::id()),

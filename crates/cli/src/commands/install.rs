@@ -14,9 +14,10 @@ const CRD: &str = include_str!("../../../../config/crd/podsequence-crd.yaml");
 const CRD_RESERVATION: &str = include_str!("../../../../config/crd/korder-crd.yaml");
 const RBAC_LITE: &str = include_str!("../../../../config/rbac/rbac-lite.yaml");
 const RBAC_FULL: &str = include_str!("../../../../config/rbac/rbac.yaml");
-const POLICIES: [&str; 2] = [
+const POLICIES: [&str; 3] = [
     include_str!("../../../../config/admission/pod-gates.yaml"),
     include_str!("../../../../config/admission/node-unseen.yaml"),
+    include_str!("../../../../config/admission/ticket-gates.yaml"),
 ];
 const WEBHOOK: [&str; 1] = [include_str!("../../../../config/webhook/webhook.yaml")];
 const LAUNCH: &str = include_str!("../../../../config/webhook/launch.yaml");
@@ -236,7 +237,7 @@ mod tests {
             };
             let policies = names("ValidatingAdmissionPolicy");
             assert_eq!(policies, names("ValidatingAdmissionPolicyBinding"));
-            assert_eq!(policies.len(), 9, "{policies:?}");
+            assert_eq!(policies.len(), 13, "{policies:?}");
             let policy = |object: &&Value| object["kind"] == "ValidatingAdmissionPolicy";
             let conditions = objects.iter().filter(policy);
             let conditions = conditions.flat_map(|object| object["spec"]["matchConditions"].as_array());
@@ -277,7 +278,7 @@ mod tests {
         let (role, policy) =
             ("Role/pod-sequence-controller", "MutatingAdmissionPolicy/podsequence-pod-gates");
         assert_eq!(named(&[policy, role]), Ok(vec![role.to_owned(), policy.to_owned()]));
-        let bindings = ["", "-nodes", "-launch", "-launch-webhook"]
+        let bindings = ["", "-nodes", "-reservations", "-launch", "-launch-webhook"]
             .map(|which| format!("pod-sequence-controller{which}"))
             .map(|name| format!("ClusterRoleBinding/{name}"));
         assert_eq!(named(&["ClusterRoleBinding"]), Ok(bindings.to_vec()));
@@ -289,7 +290,7 @@ mod tests {
     fn what_belongs_to_a_part_alone_is_known() {
         let ids = |objects: &[Value]| -> Vec<String> { objects.iter().map(id).collect() };
         let policies = ids(&objects_of(Admission::Policies, "elsewhere"));
-        assert_eq!(policies.len(), 4);
+        assert_eq!(policies.len(), 8);
         assert!(policies.iter().all(|id| id.starts_with("MutatingAdmissionPolicy")), "{policies:?}");
         // The Service and what is about the Secret are used by both webhooks.
         let webhook = ids(&objects_of(Admission::Webhook, "elsewhere"));

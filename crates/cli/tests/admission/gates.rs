@@ -21,6 +21,12 @@ async fn pods_get_their_gates_and_nothing_else() -> Result<()> {
 }
 
 #[tokio::test]
+async fn pods_wait_for_tickets() -> Result<()> {
+    let server = server::start().await?;
+    server.judge_tickets(Lab::shared().await?).await
+}
+
+#[tokio::test]
 async fn pods_of_workloads_get_their_gates() -> Result<()> {
     let server = server::start().await?;
     let namespace = server.namespace("workloads", json!({})).await?;

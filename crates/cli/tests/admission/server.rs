@@ -120,6 +120,37 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
+    /// The pods of all cases, where there are Orders; and where there is no kind of them at first.
+    pub async fn judge_tickets(&self, lab: &Lab) -> Result<()> {
+        lab.apply_file("config/crd/korder-crd.yaml")?;
+        for definition in ["orders", "tickets"].map(|plural| format!("crd/{plural}.core.korder.dev")) {
+            self.cluster.kubectl_ok(&["wait", "--for=condition=Established", &definition])?;
+        }
+        let (tickets, namespace) = (cases::tickets(), self.namespace("tickets", json!({})).await?);
+        for order in tickets.orders(&namespace) {
+            self.create("orders", &namespace, &order).await?;
+        }
+        // Orders are heard of in the order of their changes: who knows the last one knows all.
+        let last = json!({ "daemonSet": true, "selector": { "matchLabels": { "probe": "tickets" } } });
+        self.create("orders", &namespace, &cases::order(&namespace, "probe", &last)).await?;
+        let selected = json!({ "metadata": { "name": "probe", "labels": { "probe": "tickets" } } });
+        let asking =
+            json!({ "metadata": { "name": "probe", "annotations": { "korder.dev/order-request": "x" } } });
+        for probe in [selected, asking].map(|fields| cases::pod(&fields)) {
+            wait::until("the Orders to be seen", LIMIT, async || {
+                let answer = self.try_pod(&namespace, &probe).await?;
+                Ok(answer.is_ok_and(|pod| !gates(&pod).is_empty()).then_some(()))
+            })
+            .await?;
+        }
+        for case in &tickets.pods {
+            let tried = self.try_pod(&namespace, &case.pod()).await?;
+            let pod = tried.map_err(|error| anyhow::anyhow!("{}: {error:?}", case.case))?;
+            assert_eq!(gates(&pod), case.gates(), "{}", case.case);
+        }
+        Ok(())
+    }
+
     /// Any request, as the administrator or as somebody else.
     pub async fn send(
         &self,
@@ -173,6 +204,7 @@ fn refused((code, message): (u16, String)) -> anyhow::Error {
 pub fn collection(resource: &str, namespace: &str) -> String {
     let group = match resource {
         "podsequences" => "apis/scheduling.example.com/v1alpha1",
+        "orders" => "apis/core.korder.dev/v1alpha1",
         "deployments" | "daemonsets" => "apis/apps/v1",
         _ => "api/v1",
     };

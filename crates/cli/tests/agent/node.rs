@@ -11,7 +11,7 @@ use std::time::Duration;
 
 pub const NAMESPACE: &str = "memory-leak-demo";
 pub const IMAGE: &str = "rollcall-node:latest";
-pub const LIMIT: Duration = Duration::from_secs(90);
+pub const LIMIT: Duration = Duration::from_secs(180);
 
 pub struct Lab {
     pub cluster: Cluster,

@@ -25,4 +25,4 @@ pub use scene::Scene;
 pub use serde_json::{Value, json};
 
 /// Far more than anything here takes, so that a slow machine does not fail a test.
-pub const LIMIT: Duration = Duration::from_secs(90);
+pub const LIMIT: Duration = Duration::from_secs(180);

@@ -98,6 +98,20 @@ async fn in_force(lab: &Lab) -> Result<()> {
         probes.push((Method::POST, format!("{own}/secrets"), named("Secret", "v1")));
         let elsewhere = format!("/api/v1/namespaces/{name}/configmaps");
         probes.push((Method::POST, elsewhere, named("ConfigMap", "v1")));
+        probes.push((Method::DELETE, format!("{pods}/probe"), Value::Null));
+        probes.push((
+            Method::PATCH,
+            format!("{pods}/probe/status"),
+            json!({ "status": { "phase": "Failed" } }),
+        ));
+        let classes = "/apis/scheduling.k8s.io/v1/priorityclasses".to_owned();
+        probes.push((Method::POST, classes, named("PriorityClass", "scheduling.k8s.io/v1")));
+        let group = "/apis/core.korder.dev/v1alpha1";
+        if send(&cluster.client(), Method::GET, group, JSON, &Value::Null).await?.is_ok() {
+            let ticket = named("Ticket", "core.korder.dev/v1alpha1")
+                .with(json!({ "spec": { "resources": { "requests": { "cpu": "1" } } } }));
+            probes.push((Method::POST, format!("{group}/namespaces/{name}/tickets"), ticket));
+        }
     }
     for (method, path, body) in probes {
         let content = if method == Method::POST { JSON } else { MERGE };
@@ -157,7 +171,7 @@ async fn the_expressions_fit_the_types() -> Result<()> {
             all.into_iter().filter(|policy| scene::name_of(policy).starts_with("podsequence-")).collect();
         let checked =
             |policy: &Value| policy["status"]["observedGeneration"] == policy["metadata"]["generation"];
-        Ok((ours.len() == 9 && ours.iter().all(checked)).then_some(ours))
+        Ok((ours.len() == 13 && ours.iter().all(checked)).then_some(ours))
     })
     .await?;
     for policy in policies {

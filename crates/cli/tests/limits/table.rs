@@ -6,6 +6,7 @@ use http::Method;
 use kube::Client;
 use rollcall_api::watch::journal_text;
 use rollcall_core::journal::{GroupId, Journal, RecordedGroup};
+use rollcall_testbed::Cluster;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -16,6 +17,7 @@ struct Table {
     node: Value,
     /// Beside the pods.
     configmaps: BTreeMap<String, Value>,
+    tickets: BTreeMap<String, Value>,
     cases: Vec<Case>,
 }
 
@@ -43,6 +45,9 @@ struct Case {
     when: Option<First>,
 }
 
+/// What stands for what in the table.
+type Words = BTreeMap<&'static str, String>;
+
 #[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 enum First {
@@ -51,6 +56,7 @@ enum First {
 
 /// Out of the way of the scheduler's and the controllers' taints and labels: nobody else writes to it.
 const NODE: &str = "limited";
+const APPLY: &str = "application/apply-patch+yaml";
 const OWN: &str = "/api/v1/namespaces/pod-sequence-system";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/pod-sequence-system/leases";
 
@@ -58,9 +64,13 @@ const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/pod-sequence-syste
 async fn the_token_is_good_for_what_the_controller_does_and_for_little_else() -> Result<()> {
     let table: Table = serde_saphyr::from_str(include_str!("table.yaml"))?;
     let mut lab = Lab::own(rollcall_testbed::Options { nodes: 1, ..Default::default() }).await?;
+    lab.apply_file("config/crd/korder-crd.yaml")?;
+    for definition in ["orders", "tickets"].map(|plural| format!("crd/{plural}.core.korder.dev")) {
+        lab.cluster().kubectl_ok(&["wait", "--for=condition=Established", &definition])?;
+    }
     let namespace = lab.cluster().namespace("limits").await?;
-    let filled = |value: &Value| filled(value, &namespace);
-    prepare(&lab, &namespace, &table).await?;
+    let words = prepare(&lab, &namespace, &table).await?;
+    let filled = |value: &Value| filled(value, &words);
     let mut wrong = Vec::new();
     for mode in ["lite", "full"] {
         if mode == "full" {
@@ -111,7 +121,7 @@ impl Request {
             (Method::PATCH, MERGE, merge),
             (Method::PATCH, "application/json-patch+json", json),
             (Method::PATCH, STRATEGIC, strategic),
-            (Method::PATCH, "application/apply-patch+yaml", apply),
+            (Method::PATCH, APPLY, apply),
             (Method::POST, JSON, post),
             (Method::PUT, JSON, put),
         ];
@@ -127,7 +137,7 @@ impl Request {
         anyhow::ensure!(given.next().is_none(), "{name}: two bodies");
         let query = match (&method, content) {
             (&Method::GET, _) => "",
-            (_, "application/apply-patch+yaml") => "?dryRun=All&fieldManager=evil&force=true",
+            (_, APPLY) => "?dryRun=All&fieldManager=evil&force=true",
             _ => "?dryRun=All",
         };
         Ok(Request { path: format!("{path}{query}"), method, content, body })
@@ -138,11 +148,27 @@ impl Request {
         send(client, method.clone(), path, content, body).await
     }
 
+    fn is_of_pods(&self) -> bool {
+        self.path.contains("/pods/") || self.path.contains("/pods?")
+    }
+
+    /// One that is there; of a pod that is not, server-side apply makes one.
+    fn is_patch_of_pod(&self) -> bool {
+        let reads = self.method == Method::GET;
+        reads
+            || self.method == Method::PATCH
+                && !self.path.contains("/status?")
+                && !self.path.contains("/pods/new?")
+    }
+
     /// For this Lite mode has no right at all.
     fn is_of_full_mode(&self) -> bool {
         self.path.starts_with("/api/v1/nodes")
             || self.path.contains("/secrets")
             || self.path.contains("webhookconfigurations")
+            || self.path.contains("core.korder.dev")
+            || self.path.contains("priorityclasses")
+            || self.is_of_pods() && !self.is_patch_of_pod()
             || self.path.contains("/configmaps") && !self.path.starts_with(OWN)
     }
 }
@@ -177,9 +203,9 @@ fn judge(
     }
 }
 
-/// The words of the table that stand for what is too long to be written there.
-fn filled(value: &Value, namespace: &str) -> Value {
-    let each = |value: &Value| filled(value, namespace);
+/// The words of the table that stand for what is too long to be written there, or is known only later.
+fn filled(value: &Value, words: &Words) -> Value {
+    let each = |value: &Value| filled(value, words);
     let many = |count: usize, value: &str| -> Value {
         (0..count)
             .map(|number| (format!("podsequence.example.com/many-{number}"), value.into()))
@@ -193,7 +219,9 @@ fn filled(value: &Value, namespace: &str) -> Value {
             "JOURNAL" => longest_journal().into(),
             "MANY BYTES" => many(8, &"x".repeat(16_000)),
             "MANY KEYS" => many(2048, "x"),
-            word => word.replace("{namespace}", namespace).into(),
+            word => {
+                words.iter().fold(word.to_owned(), |text, (word, value)| text.replace(word, value)).into()
+            }
         },
         Value::Array(list) => list.iter().map(each).collect(),
         Value::Object(fields) => fields
@@ -216,25 +244,24 @@ fn longest_journal() -> String {
     journal_text(&journal)
 }
 
-/// What the cases are about.
-async fn prepare(lab: &Lab, namespace: &str, table: &Table) -> Result<()> {
+/// What the cases are about. Each has the owner that its owner reference names: garbage collection removes what belongs to nobody.
+async fn prepare(lab: &Lab, namespace: &str, table: &Table) -> Result<Words> {
     let cluster = lab.cluster();
+    let mut words = Words::from([("{namespace}", namespace.to_owned())]);
+    reserve(cluster, namespace, table, &mut words).await?;
     let pods = format!("/api/v1/namespaces/{namespace}/pods");
     for (name, fields) in &table.pods {
-        create(cluster, &pods, &pod_with(name, &filled(fields, namespace))).await?;
+        create(cluster, &pods, &pod_with(name, &filled(fields, &words))).await?;
     }
-    let plain = send(&cluster.client(), Method::GET, &format!("{pods}/plain"), JSON, &Value::Null).await?;
-    let plain = plain.map_err(|refused| anyhow::anyhow!("{refused:?}"))?;
-    // Garbage collection removes what belongs to nobody who is there.
-    let uid = plain["metadata"]["uid"].as_str().unwrap_or_default();
+    words.insert("{uid}", uid_of(cluster, &format!("{pods}/plain")).await?);
     for (name, fields) in &table.configmaps {
         let bare = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name } });
-        let fields = serde_json::from_str(&fields.to_string().replace("{uid}", uid))?;
+        let fields = filled(fields, &words);
         create(cluster, &format!("/api/v1/namespaces/{namespace}/configmaps"), &bare.with(fields)).await?;
     }
     create(cluster, "/api/v1/namespaces/kube-system/pods", &pod_with("proxy", &json!({}))).await?;
     let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": NODE } });
-    create(cluster, "/api/v1/nodes", &node.with(filled(&table.node, namespace))).await?;
+    create(cluster, "/api/v1/nodes", &node.with(filled(&table.node, &words))).await?;
     let sequence = make::sequence("shop", &[make::named("db", &["db"])]);
     let sequence = sequence.with(json!({ "metadata": { "namespace": namespace } }));
     create(
@@ -249,7 +276,38 @@ async fn prepare(lab: &Lab, namespace: &str, table: &Table) -> Result<()> {
             "name": "podsequence-note-22222222-2222-4222-8222-222222222222", "labels": { "podsequence.example.com/note": "true" },
         },
     });
-    create(cluster, &format!("{OWN}/configmaps"), &note).await
+    create(cluster, &format!("{OWN}/configmaps"), &note).await?;
+    Ok(words)
+}
+
+/// An Order, its tickets, and a class of guardians.
+async fn reserve(cluster: &Cluster, namespace: &str, table: &Table, words: &mut Words) -> Result<()> {
+    let group = format!("/apis/core.korder.dev/v1alpha1/namespaces/{namespace}");
+    let room = json!({ "resources": { "requests": { "cpu": "100m" } } });
+    let bare = |kind: &str, name: &str, spec: &Value| json!({ "apiVersion": "core.korder.dev/v1alpha1", "kind": kind, "metadata": { "name": name }, "spec": spec });
+    let order = bare("Order", "rooms", &json!({ "template": { "spec": room } }));
+    create(cluster, &format!("{group}/orders"), &order).await?;
+    words.insert("{order}", uid_of(cluster, &format!("{group}/orders/rooms")).await?);
+    for (name, fields) in &table.tickets {
+        let ticket = bare("Ticket", name, &room).with(filled(fields, words));
+        create(cluster, &format!("{group}/tickets"), &ticket).await?;
+        let status = json!({ "status": ticket["status"] });
+        let path = format!("{group}/tickets/{name}/status");
+        let written = send(&cluster.client(), Method::PATCH, &path, MERGE, &status).await?;
+        written.map_err(|refused| anyhow::anyhow!("{path}: {refused:?}"))?;
+    }
+    words.insert("{free}", uid_of(cluster, &format!("{group}/tickets/free")).await?);
+    let class = json!({
+        "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": { "name": "korder-guardian-7" },
+        "value": 7, "preemptionPolicy": "Never",
+    });
+    create(cluster, "/apis/scheduling.k8s.io/v1/priorityclasses", &class).await
+}
+
+async fn uid_of(cluster: &Cluster, path: &str) -> Result<String> {
+    let object = send(&cluster.client(), Method::GET, path, JSON, &Value::Null).await?;
+    let object = object.map_err(|refused| anyhow::anyhow!("{path}: {refused:?}"))?;
+    Ok(object["metadata"]["uid"].as_str().unwrap_or_default().to_owned())
 }
 
 const KEPT: [&str; 2] = ["pod-sequence-webhook-certs", "another"];

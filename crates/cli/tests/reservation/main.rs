@@ -4,14 +4,14 @@
 mod common;
 
 use anyhow::{Context, ensure};
+use common::permissions::{Permission, granted, used};
 use common::*;
-use rollcall_testbed::Cluster;
-use std::collections::BTreeMap;
+use rollcall_testbed::{AuditEvent, Cluster};
+use std::collections::{BTreeMap, BTreeSet};
 
 async fn install() -> Result<Lab> {
     let lab = Lab::full(rollcall_testbed::Options { nodes: 2, ..Default::default() }).await?;
     lab.apply_file("config/crd/korder-crd.yaml")?;
-    lab.apply_file("config/rbac/reservations.yaml")?;
     for definition in ["orders.core.korder.dev", "tickets.core.korder.dev"] {
         lab.cluster().kubectl_ok(&["wait", "--for=condition=Established", "crd", definition])?;
     }
@@ -65,11 +65,31 @@ fn pod(name: &str, spec: Value) -> Value {
 #[tokio::test]
 async fn room_is_kept_on_each_node_and_nobody_gets_between() -> Result<()> {
     let lab = install().await?;
-    let _controller = Controller::start(&lab, Options::args(&["--reservations"])).await?;
+    let _controller = Controller::start(&lab, Options::default()).await?;
     tickets_follow_the_nodes(&lab).await?;
     agents_take_their_room(&lab).await?;
     tickets_by_hand(&lab).await?;
-    twenty_strangers_get_none_of_twenty_rooms(&lab).await
+    twenty_strangers_get_none_of_twenty_rooms(&lab).await?;
+    used_and_granted_are_the_same(&lab)
+}
+
+/// After everything else that this cluster has seen.
+fn used_and_granted_are_the_same(lab: &Lab) -> Result<()> {
+    let events = lab.events(|event| event.user == ACCOUNT)?;
+    // The webhook is not installed here, so its Secret is not ours to see.
+    let refused = |event: &&AuditEvent| event.status_code == 403 && event.resource != "secrets";
+    let refused: Vec<&AuditEvent> = events.iter().filter(refused).collect();
+    ensure!(refused.is_empty(), "{refused:?}");
+    let is_ours = |(verb, group, resource): &Permission| match (group.as_str(), resource.as_str()) {
+        ("core.korder.dev" | "scheduling.k8s.io" | "apiextensions.k8s.io", _) | ("", "pods/status") => true,
+        ("", "pods") => verb == "create" || verb == "delete",
+        _ => false,
+    };
+    let used: BTreeSet<Permission> = events.iter().map(used).filter(is_ours).collect();
+    let granted: BTreeSet<Permission> =
+        granted("config/rbac/rbac.yaml", "ClusterRole")?.into_iter().filter(is_ours).collect();
+    ensure!(granted.len() == 15 && used == granted, "used: {used:?}, granted: {granted:?}");
+    Ok(())
 }
 
 /// The first Order of the original document, as it is printed.

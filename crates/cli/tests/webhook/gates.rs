@@ -22,6 +22,7 @@ async fn the_webhook_does_what_the_policies_do_and_more() -> Result<()> {
         .buffer_unordered(AT_ONCE)
         .try_collect::<Vec<()>>()
         .await?;
+    server.judge_tickets(&lab).await?;
     from_elsewhere(&server).await?;
     by_workload(&server).await?;
     tolerations(&server).await?;

@@ -2,7 +2,6 @@
 //! features; what they do is in their own folders.
 
 use super::Engine;
-use crate::client::Failure;
 use crate::watch::AnyWritten;
 use rollcall_core::index::Object;
 use rollcall_core::key::{Feature, Key};
@@ -48,12 +47,19 @@ impl Engine {
 
     /// Tells the webhook what has changed. Every replica does so, leading or not.
     pub(super) fn update_admission_roster(&self, touched: &BTreeSet<Key>, synced: bool) {
-        let lacking = synced && !self.shared.roster().is_complete();
-        if !touched.is_empty() || lacking {
+        let served = self.index.is_synced(Feature::Reservation);
+        let (lacking, other) = {
+            let roster = self.shared.roster();
+            (synced && !roster.is_complete(), roster.reservers.is_served() != served)
+        };
+        if !touched.is_empty() || lacking || other {
             let mut roster = self.shared.roster_mut();
+            roster.reservers.set_served(served);
             for key in touched {
-                if let Key::Sequence(uid) = key {
-                    roster.update(self.index.facts(), *uid);
+                match *key {
+                    Key::Sequence(uid) => roster.update(self.index.facts(), uid),
+                    Key::Order(uid) => roster.reservers.update(self.index.reservation_facts(), uid),
+                    Key::Launch(_) | Key::Ticket(_) | Key::Claim(_) => {}
                 }
             }
             if lacking {
@@ -88,11 +94,8 @@ impl Engine {
         }
     }
 
-    /// A kind cannot be read. Some kinds can be done without.
-    pub(super) fn unreadable(&mut self, kind: Kind, failure: &Failure) {
-        if !matches!(failure.code, Some(403 | 404)) {
-            return;
-        }
+    /// A kind is absent, or forbidden. Some kinds can be done without.
+    pub(super) fn cannot_be_read(&mut self, kind: Kind) {
         match kind {
             // Whoever asks for no CSI driver, or names no CronJob, need not let us see them.
             Kind::CsiNode | Kind::CronJob => {

@@ -139,6 +139,8 @@ pub struct Engine {
     slots: Slots,
     /// What each list under way has named so far.
     listing: BTreeMap<Kind, BTreeSet<Listed>>,
+    /// Kinds that this cluster does not have.
+    absent: BTreeSet<Kind>,
     /// Pods with a write whose outcome is unknown, by when to look at them.
     unknown_outcome: BTreeSet<(Instant, Uid)>,
     repeats: Repeats,
@@ -181,6 +183,7 @@ impl Engine {
             in_flight: FuturesUnordered::new(),
             slots: Slots::new(config.max_in_flight, &kept),
             listing: BTreeMap::new(),
+            absent: BTreeSet::new(),
             unknown_outcome: BTreeSet::new(),
             repeats: Repeats::default(),
             conflicts: Conflicts::default(),

@@ -18,6 +18,7 @@ impl Engine {
         }
         match message {
             Message::Begins { version } => {
+                self.absent.remove(&kind);
                 self.index.list_begins(kind, version);
                 self.listing.insert(kind, BTreeSet::new());
             }
@@ -54,9 +55,22 @@ impl Engine {
     }
 
     fn watch_failed(&mut self, kind: Kind, failure: &Failure) {
+        if kind.is_of_reservations() && failure.code == Some(404) {
+            return self.absent(kind);
+        }
         self.shared.metrics.watch_failures.get_or_create(&ByKind { kind: kind.as_str() }).inc();
         tracing::warn!(kind = kind.as_str(), %failure, "a watch failed and will be tried again");
-        self.unreadable(kind, failure);
+        if matches!(failure.code, Some(403 | 404)) {
+            self.cannot_be_read(kind);
+        }
+    }
+
+    /// Most clusters do without reservations: that is no failure, and is said once.
+    fn absent(&mut self, kind: Kind) {
+        if self.absent.insert(kind) {
+            tracing::info!(kind = kind.as_str(), "not installed here; looking for it from time to time");
+        }
+        self.cannot_be_read(kind);
     }
 
     fn apply(&mut self, item: Item) {

@@ -8,8 +8,10 @@
 //!
 //! - [`spec`]: what is known. [`timetable`]: when. [`eligible`]: where. [`names`]: how everything is called.
 //! - [`index`]: Orders with their places, tickets, pods that wait for one.
+//! - [`wanted`]: what a pod asks for. [`admission`]: which new pods are held until they have it.
 //! - [`order`], [`ticket`], [`claim`]: what to do about each of them. [`check`]: whether it may be done. [`status`]: what an Order says.
 
+pub mod admission;
 pub mod check;
 pub mod claim;
 pub mod eligible;
@@ -20,9 +22,11 @@ pub mod spec;
 pub mod status;
 pub mod ticket;
 pub mod timetable;
+pub mod wanted;
 
 pub use check::check;
 pub use index::Reservations;
+pub use spec::Wanted;
 
 use crate::cluster::Cluster;
 

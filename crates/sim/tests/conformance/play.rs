@@ -25,7 +25,7 @@ use tokio::time::Instant;
 /// What rests when a request is answered, so that nobody but us changes anything.
 const ACTORS: [Component; 3] = [Component::Kwok, Component::Scheduler, Component::ControllerManager];
 /// So long the real cluster may take until it has come where ours is.
-const SETTLES: Duration = Duration::from_secs(60);
+const SETTLES: Duration = Duration::from_secs(120);
 /// So long ours may go on when the last step is done.
 const RESTS: Duration = Duration::from_secs(5);
 /// The controller manager takes some seconds, on a busy machine more.
@@ -42,7 +42,22 @@ const OWN_NAME: &str = "$scenario";
 pub struct Story {
     pub name: String,
     turn: Turn,
+    /// As it is written, with [`OWN_NAME`] in it.
+    text: String,
     scenario: Scenario,
+}
+
+impl Story {
+    fn new(name: String, turn: Turn, text: String) -> Result<Story> {
+        let scenario = serde_json::from_str(&text.replace(OWN_NAME, &name)).with_context(|| name.clone())?;
+        Ok(Story { name, turn, text, scenario })
+    }
+
+    /// The same in a place of its own.
+    fn again(&self) -> Result<&'static Story> {
+        let again = Story::new(format!("{}-again", self.name), self.turn, self.text.clone())?;
+        Ok(Box::leak(Box::new(again)))
+    }
 }
 
 pub fn stories() -> Result<Vec<Story>> {
@@ -50,10 +65,8 @@ pub fn stories() -> Result<Vec<Story>> {
     for (file, text) in files("scenarios")? {
         let parsed: File = serde_saphyr::from_str(&text).with_context(|| format!("scenarios/{file}.yaml"))?;
         for (name, scenario) in parsed.scenarios {
-            let whole = filled_in(&parsed.given, &scenario).to_string().replace(OWN_NAME, &name);
-            let scenario =
-                serde_json::from_str(&whole).with_context(|| format!("scenarios/{file}: {name}"))?;
-            stories.push(Story { name, turn: parsed.turn, scenario });
+            let text = filled_in(&parsed.given, &scenario).to_string();
+            stories.push(Story::new(name, parsed.turn, text).with_context(|| format!("scenarios/{file}"))?);
         }
     }
     Ok(stories)
@@ -204,17 +217,16 @@ pub async fn scenarios(
     let controller = clusters::controller(clusters::client(cluster).await?, clock);
     let of = |turn: Turn| wanted.iter().copied().filter(move |story| story.turn == turn);
     let others = async {
-        let mut lines = join_all(of(Turn::Together).map(|story| stage.play(story))).await.concat();
+        let mut played = join_all(of(Turn::Together).map(|story| stage.play(story))).await;
         for story in of(Turn::Alone) {
-            lines.extend(stage.play(story).await);
-            stage.clear(story).await?;
+            played.push(stage.play(story).await);
         }
         if of(Turn::Kubelet).next().is_some() {
             let node = cluster.start_real_node(REAL_NODE).await?;
-            lines.extend(join_all(of(Turn::Kubelet).map(|story| stage.play(story))).await.concat());
+            played.extend(join_all(of(Turn::Kubelet).map(|story| stage.play(story))).await);
             node.stop_kubelet().await?;
         }
-        anyhow::Ok(lines)
+        anyhow::Ok(played)
     };
     // First of all, so that they do not miss the next full minute.
     let places = of(Turn::Long).map(async |story| add_namespace(&stage.side, &story.name).await);
@@ -222,10 +234,11 @@ pub async fn scenarios(
     let all = async {
         let long = join_all(of(Turn::Long).map(|story| stage.play(story)));
         let (long, others) = tokio::join!(long, others);
-        let mut lines = [long.concat(), others?].concat();
+        let played = [long, others?].concat();
+        let mut lines: Vec<Line> = played.iter().flat_map(|played| played.lines.clone()).collect();
         // What only passed through the state of ours has gone on by now.
-        for story in of(Turn::Together) {
-            lines.extend(stage.look_again(story).await?);
+        for Played { story, end, .. } in played.iter().filter(|played| played.story.turn == Turn::Together) {
+            lines.extend(stage.look_again(story, end.as_ref()).await?);
         }
         anyhow::Ok(lines)
     };
@@ -243,28 +256,53 @@ struct Stage<'a> {
     differences: &'a [Difference],
 }
 
+/// A scenario that was played on the real cluster.
+#[derive(Clone)]
+struct Played<'a> {
+    story: &'a Story,
+    /// How it ends on ours, if it does.
+    end: Option<End>,
+    lines: Vec<Line>,
+}
+
 impl Stage<'_> {
-    /// Plays a scenario on the real cluster, and waits until it has come where ours is.
-    async fn play(&self, story: &Story) -> Vec<Line> {
+    /// Plays a scenario on the real cluster, and waits until it has come where ours is. Several controllers race on a real cluster. So
+    /// what differs is played once more, in a place of its own: ours does what a real cluster does if it does so in one of two plays.
+    async fn play<'s>(&self, story: &'s Story) -> Played<'s> {
+        let first = self.play_once(story, &self.ends[&*story.name]).await;
+        if unexplained(self.differences, &first.lines).is_empty() {
+            return first;
+        }
+        println!("{} differs, and is played once more", story.name);
+        let once_more = async {
+            let again = story.again()?;
+            let end = tokio::task::spawn_blocking(move || virtually(move || play(again))).await?;
+            if story.turn == Turn::Long {
+                add_namespace(&self.side, &again.name).await?;
+            }
+            anyhow::Ok(self.play_once(again, &end).await)
+        };
+        once_more.await.unwrap_or(first)
+    }
+
+    async fn play_once<'s>(&self, story: &'s Story, ours: &Result<End>) -> Played<'s> {
         let begun = Instant::now();
         let failed = |ours: String, theirs: String| {
             vec![Line { at: format!("scenarios/{}", story.name), path: "failed".into(), ours, theirs }]
         };
-        let ours = match &self.ends[&*story.name] {
-            Ok(ours) => ours,
-            Err(error) => {
-                let lines = failed(format!("{error:#}"), "not tried".into());
-                show(self.differences, &lines);
-                return lines;
-            }
+        let played = match ours {
+            Ok(ours) => self.compare(story, ours).await,
+            Err(error) => Ok(failed(format!("{error:#}"), "not tried".into())),
         };
-        let lines = match self.compare(story, ours).await {
-            Ok(lines) => lines,
-            Err(error) => failed("fine".into(), format!("{error:#}")),
+        let cleared = match story.turn {
+            Turn::Alone => self.clear(story).await,
+            Turn::Together | Turn::Long | Turn::Kubelet => Ok(()),
         };
+        let lines = played.and_then(|lines| cleared.map(|()| lines));
+        let lines = lines.unwrap_or_else(|error| failed("fine".into(), format!("{error:#}")));
         println!("{} took {:?}", story.name, begun.elapsed());
         show(self.differences, &lines);
-        lines
+        Played { story, end: ours.as_ref().ok().cloned(), lines }
     }
 
     async fn compare(&self, story: &Story, ours: &End) -> Result<Vec<Line>> {
@@ -288,8 +326,8 @@ impl Stage<'_> {
     }
 
     /// Whether it still looks as it did, some time later.
-    async fn look_again(&self, story: &Story) -> Result<Vec<Line>> {
-        let Ok(ours) = &self.ends[&*story.name] else { return Ok(Vec::new()) };
+    async fn look_again(&self, story: &Story, ours: Option<&End>) -> Result<Vec<Line>> {
+        let Some(ours) = ours else { return Ok(Vec::new()) };
         let theirs = look(&self.side, &self.recorder, story).await?;
         let lines = ours.compare(&theirs, &format!("{} (later)", story.name));
         show(self.differences, &lines);

@@ -27,6 +27,24 @@ pub struct NodeCase {
     pub labels: BTreeMap<String, String>,
 }
 
+/// Orders that there are, and the pods that wait for tickets there.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tickets {
+    /// Their specs without a template, by name.
+    orders: BTreeMap<String, Value>,
+    pub pods: Vec<TicketCase>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TicketCase {
+    pub case: String,
+    pod: Value,
+    /// Whether it has the gate of tickets in the end.
+    pub waits: bool,
+}
+
 /// What stands in a case for the namespace of the pod.
 const OWN: &str = "OWN";
 
@@ -63,6 +81,37 @@ impl PodCase {
     }
 }
 
+pub fn tickets() -> Tickets {
+    serde_saphyr::from_str(include_str!("tickets.yaml")).expect("tickets.yaml")
+}
+
+impl Tickets {
+    /// The Orders as objects.
+    pub fn orders(&self, namespace: &str) -> Vec<Value> {
+        self.orders.iter().map(|(name, spec)| order(namespace, name, spec)).collect()
+    }
+}
+
+impl TicketCase {
+    /// The pod as it is sent.
+    pub fn pod(&self) -> Value {
+        let mut pod = pod(&self.pod);
+        pod["metadata"]["name"] = "a".into();
+        pod
+    }
+
+    /// The gates it has in the end: those it was sent with, then that of tickets, if it waits and has not sent it itself.
+    pub fn gates(&self) -> Vec<String> {
+        let sent = self.pod["spec"]["schedulingGates"].as_array().cloned().unwrap_or_default();
+        let mut gates: Vec<String> =
+            sent.iter().filter_map(|gate| gate["name"].as_str()).map(str::to_owned).collect();
+        if self.waits && !gates.iter().any(|gate| gate == rollcall_core::gates::TICKET) {
+            gates.push(rollcall_core::gates::TICKET.to_owned());
+        }
+        gates
+    }
+}
+
 impl NodeCase {
     /// The node as it is sent, under another name.
     pub fn node(&self, name: &str) -> Value {
@@ -77,6 +126,17 @@ pub fn sequence(namespace: &str, name: &str, spec: Value) -> Value {
     json!({
         "apiVersion": "scheduling.example.com/v1alpha1",
         "kind": "PodSequence",
+        "metadata": { "name": name, "namespace": namespace },
+        "spec": spec,
+    })
+}
+
+pub fn order(namespace: &str, name: &str, spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    spec["template"]["spec"]["resources"]["requests"]["cpu"] = "10m".into();
+    json!({
+        "apiVersion": "core.korder.dev/v1alpha1",
+        "kind": "Order",
         "metadata": { "name": name, "namespace": namespace },
         "spec": spec,
     })

@@ -55,7 +55,7 @@ fn changes(review: &Value, roster: &Roster) -> Result<Operations, Malformed> {
         {
             Ok(Operations::new())
         }
-        ("", "pods") => pod::claimed(request.object("object", "object")?, roster.of(namespace)),
+        ("", "pods") => pod::claimed(request.object("object", "object")?, roster, namespace),
         ("", "nodes") => mark_unseen(request.object("object", "object")?),
         _ => Ok(Operations::new()),
     }

@@ -6,39 +6,41 @@ use rollcall_api::names::{POD_SEQUENCE_GROUP, POD_SEQUENCE_NAME};
 use rollcall_api::patch::json::{Operations, append};
 use rollcall_api::patch::toleration;
 use rollcall_api::watch;
-use rollcall_core::Uid;
 use rollcall_core::labels::Labels;
-use rollcall_core::roster::{Claimant, NewPod, PodOwner};
+use rollcall_core::roster::{NewPod, PodOwner, Roster};
+use rollcall_core::{Uid, gates, reservation};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-pub fn claimed<'s>(
-    pod: Fields<'_>,
-    claimants: impl Iterator<Item = &'s Claimant>,
-) -> Result<Operations, Malformed> {
+pub fn claimed(pod: Fields<'_>, roster: &Roster, namespace: &str) -> Result<Operations, Malformed> {
     let spec = pod.object("spec", "object.spec")?;
     // It passes by the scheduler, and Kubernetes refuses it together with a gate.
     if !spec.text("nodeName")?.is_empty() {
         return Ok(Operations::new());
     }
-    let (gates, tolerations) = (spec.list("schedulingGates")?, spec.list("tolerations")?);
+    let (sent, tolerations) = (spec.list("schedulingGates")?, spec.list("tolerations")?);
     let (present, tolerated) =
-        (names(gates.unwrap_or_default())?, tolerated(tolerations.unwrap_or_default())?);
+        (names(sent.unwrap_or_default())?, tolerated(tolerations.unwrap_or_default())?);
     let metadata = pod.object("metadata", "object.metadata")?;
     // Empty while it is to be generated.
     let (name, labels, owner) = (metadata.text("name")?, labels(metadata)?, owner(metadata)?);
     let (mut wanted, mut keys) = (BTreeSet::new(), BTreeSet::new());
-    for claimant in claimants {
+    for claimant in roster.of(namespace) {
         if let Some(group) = claimant.group_of(NewPod { name, labels: &labels, owner }) {
             wanted.insert(claimant.gate());
             keys.extend(claimant.tolerated(group).map(|key| &**key));
         }
     }
+    let annotations = metadata.texts("annotations")?.unwrap_or_default();
+    let annotation = |wanted: &str| annotations.iter().find(|(key, _)| *key == wanted).map(|(_, text)| *text);
+    if roster.reservers.hold(namespace, &reservation::wanted::wanted(annotation), &labels) {
+        wanted.insert(gates::TICKET);
+    }
     let missing = wanted.into_iter().filter(|gate| !present.contains(gate));
     let missing = missing.map(|gate| json!({ "name": gate })).collect();
     let lacking = |key: &&str| !tolerated.contains(key) && !tolerated.contains("");
     let untolerated = keys.into_iter().filter(lacking).map(toleration).collect();
-    let mut patch = append("/spec/schedulingGates", gates.is_some(), missing);
+    let mut patch = append("/spec/schedulingGates", sent.is_some(), missing);
     patch.extend(append("/spec/tolerations", tolerations.is_some(), untolerated));
     Ok(patch)
 }

@@ -1,0 +1,53 @@
+//! What a pod asks for by its annotations. Controller and admission read them here.
+
+use super::names;
+use super::spec::Wanted;
+
+/// The annotations that are looked at.
+pub const ANNOTATIONS: [&str; 4] =
+    [names::TICKET_REQUEST, names::ORDER_REQUEST, names::REQUIRED, names::ORDER];
+
+/// By which annotations a pod asks for a ticket. Of several the most specific one counts.
+pub fn wanted<'a>(annotation: impl Fn(&str) -> Option<&'a str>) -> Wanted {
+    let annotation = |key: &str| annotation(key).map(str::trim).filter(|value| !value.is_empty());
+    if let Some(request) = annotation(names::TICKET_REQUEST) {
+        return ticket_request(request);
+    }
+    if let Some(order) = annotation(names::ORDER_REQUEST) {
+        return Wanted::Order(order.into());
+    }
+    match (annotation(names::REQUIRED), annotation(names::ORDER)) {
+        (Some("true"), Some(order)) => Wanted::Order(order.into()),
+        (Some("true"), None) => {
+            let what = format!(
+                "{}: \"true\" needs {} with the name of an Order beside it",
+                names::REQUIRED,
+                names::ORDER
+            );
+            Wanted::Unclear(what.into())
+        }
+        _ => Wanted::Any,
+    }
+}
+
+fn ticket_request(request: &str) -> Wanted {
+    let label = |key: &str, value: &str| Wanted::Label { key: key.trim().into(), value: value.trim().into() };
+    match request.split_once(':') {
+        None => Wanted::Ticket(request.into()),
+        Some(("name", name)) => Wanted::Ticket(name.trim().into()),
+        Some(("group", group)) => label(names::GROUP, group),
+        Some(("selector", selector)) => match selector.split_once('=') {
+            Some((key, value)) => label(key, value.trim_start_matches('=')),
+            None => unclear(request),
+        },
+        Some(_) => unclear(request),
+    }
+}
+
+fn unclear(request: &str) -> Wanted {
+    let what = format!(
+        "{} is {request:?}, and not the name of a ticket, name:<ticket>, selector:<label>=<value> or group:<group>",
+        names::TICKET_REQUEST
+    );
+    Wanted::Unclear(what.into())
+}
