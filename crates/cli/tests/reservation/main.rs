@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod kubelet;
 
 use anyhow::{Context, ensure};
 use common::permissions::{Permission, granted, used};
@@ -9,8 +10,8 @@ use common::*;
 use rollcall_testbed::{AuditEvent, Cluster};
 use std::collections::{BTreeMap, BTreeSet};
 
-async fn install() -> Result<Lab> {
-    let lab = Lab::full(rollcall_testbed::Options { nodes: 2, ..Default::default() }).await?;
+async fn install(nodes: usize) -> Result<Lab> {
+    let lab = Lab::full(rollcall_testbed::Options { nodes, ..Default::default() }).await?;
     lab.apply_file("config/crd/korder-crd.yaml")?;
     for definition in ["orders.core.korder.dev", "tickets.core.korder.dev"] {
         lab.cluster().kubectl_ok(&["wait", "--for=condition=Established", "crd", definition])?;
@@ -64,7 +65,7 @@ fn pod(name: &str, spec: Value) -> Value {
 
 #[tokio::test]
 async fn room_is_kept_on_each_node_and_nobody_gets_between() -> Result<()> {
-    let lab = install().await?;
+    let lab = install(2).await?;
     let _controller = Controller::start(&lab, Options::default()).await?;
     tickets_follow_the_nodes(&lab).await?;
     agents_take_their_room(&lab).await?;
