@@ -6,6 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -56,7 +57,7 @@ pub struct Metrics {
     pub writes: Family<ByAction, Counter>,
     pub api_errors: Family<ByKind, Counter>,
     pub watch_failures: Family<ByKind, Counter>,
-    pub watch_age: Family<ByKind, Gauge<f64, std::sync::atomic::AtomicU64>>,
+    pub watch_age: Family<ByKind, Gauge<f64, AtomicU64>>,
     pub queue_depth: Gauge,
     pub in_flight: Gauge,
     pub sequences: Gauge,
@@ -65,6 +66,13 @@ pub struct Metrics {
     pub launching: Gauge,
     pub rank_time: Histogram,
     pub nudges: Counter,
+    pub tickets: Family<ByState, Gauge>,
+    pub reserved_cpu: Family<ByState, Gauge<f64, AtomicU64>>,
+    pub reserved_memory: Family<ByState, Gauge<f64, AtomicU64>>,
+    pub unclaimed_cpu: Counter<f64, AtomicU64>,
+    pub unclaimed_memory: Counter<f64, AtomicU64>,
+    pub hand_over: Histogram,
+    pub not_made: Family<ByKind, Counter>,
     pub reviews: Family<ByOutcome, Counter>,
     pub review_time: Histogram,
     pub certificate_expires: Gauge,
@@ -109,6 +117,22 @@ pub const ALL: &[(&str, &str)] = &[
     (
         "rollcall_launch_nudges_total",
         "counter: how often a kubelet was told once more that a container can start",
+    ),
+    ("rollcall_tickets", "gauge by state (pending, no-room, reserved, claimed, expired): tickets"),
+    (
+        "rollcall_reserved_cpu",
+        "gauge by state (reserved, claimed): CPUs that tickets keep, or that pods have claimed",
+    ),
+    ("rollcall_reserved_memory_bytes", "gauge by state (reserved, claimed): the same of memory"),
+    (
+        "rollcall_unclaimed_cpu_seconds_total",
+        "counter: CPUs times the seconds for which tickets kept them, of tickets that ended without a claim",
+    ),
+    ("rollcall_unclaimed_memory_byte_seconds_total", "counter: the same of memory"),
+    ("rollcall_hand_over_seconds", "histogram: from the claim of a ticket to the pod that is let go"),
+    (
+        "rollcall_reservation_failures_total",
+        "counter by kind: tickets, guardians (pods) and priority classes that the API server did not want to make",
     ),
     (
         "rollcall_webhook_reviews_total",
@@ -156,6 +180,13 @@ impl Metrics {
             launching: Gauge::default(),
             rank_time: latency(),
             nudges: Counter::default(),
+            tickets: Family::default(),
+            reserved_cpu: Family::default(),
+            reserved_memory: Family::default(),
+            unclaimed_cpu: Counter::default(),
+            unclaimed_memory: Counter::default(),
+            hand_over: latency(),
+            not_made: Family::default(),
             reviews: Family::default(),
             // From 16 µs to a second.
             review_time: Histogram::new((0..17).map(|power| 0.000_016 * f64::from(1u32 << power))),
@@ -187,6 +218,13 @@ impl Metrics {
         add(registry, "rollcall_launch_pods", &self.launching);
         add(registry, "rollcall_launch_rank_seconds", &self.rank_time);
         add(registry, "rollcall_launch_nudges_total", &self.nudges);
+        add(registry, "rollcall_tickets", &self.tickets);
+        add(registry, "rollcall_reserved_cpu", &self.reserved_cpu);
+        add(registry, "rollcall_reserved_memory_bytes", &self.reserved_memory);
+        add(registry, "rollcall_unclaimed_cpu_seconds_total", &self.unclaimed_cpu);
+        add(registry, "rollcall_unclaimed_memory_byte_seconds_total", &self.unclaimed_memory);
+        add(registry, "rollcall_hand_over_seconds", &self.hand_over);
+        add(registry, "rollcall_reservation_failures_total", &self.not_made);
         add(registry, "rollcall_webhook_reviews_total", &self.reviews);
         add(registry, "rollcall_webhook_review_seconds", &self.review_time);
         add(registry, "rollcall_webhook_certificate_expires", &self.certificate_expires);
@@ -238,6 +276,10 @@ mod tests {
         metrics.watch_age.get_or_create(&ByKind { kind: "pods" }).set(1.5);
         metrics.violations.get_or_create(&ByInvariant { invariant: "S1" }).inc();
         metrics.pods.get_or_create(&ByState { state: "held" }).set(1);
+        metrics.tickets.get_or_create(&ByState { state: "reserved" }).set(1);
+        metrics.reserved_cpu.get_or_create(&ByState { state: "reserved" }).set(0.5);
+        metrics.reserved_memory.get_or_create(&ByState { state: "reserved" }).set(1024.0);
+        metrics.not_made.get_or_create(&ByKind { kind: "tickets" }).inc();
         metrics.reviews.get_or_create(&ByOutcome { outcome: "changed" }).inc();
         metrics.connections.get_or_create(&ByServer { server: "health" }).set(1);
         metrics.turned_away.get_or_create(&TurnedAway { server: "health", reason: "slow" }).inc();

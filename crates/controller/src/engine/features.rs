@@ -36,12 +36,22 @@ impl Engine {
                     self.queue.forget(key);
                 }
             }
-            Key::Order(uid) | Key::Ticket(uid) if finished => {
+            Key::Order(uid) if finished => {
                 self.queue.forget(key);
                 self.forget_reservation(uid);
             }
-            Key::Claim(_) if finished => self.queue.forget(key),
-            Key::Order(_) | Key::Ticket(_) | Key::Claim(_) => {}
+            Key::Ticket(uid) => {
+                self.count_ticket(uid);
+                if finished {
+                    self.queue.forget(key);
+                    self.forget_reservation(uid);
+                }
+            }
+            Key::Claim(pod) if finished => {
+                self.count_hand_over(pod);
+                self.queue.forget(key);
+            }
+            Key::Order(_) | Key::Claim(_) => {}
         }
     }
 

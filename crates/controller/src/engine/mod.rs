@@ -25,7 +25,7 @@ use crate::lease::News;
 use crate::metrics::ByInvariant;
 use crate::queue::{Laned, Queue};
 use crate::repeats::Repeats;
-use crate::reservation::OrderStatuses;
+use crate::reservation::{OrderStatuses, TicketGauges};
 use crate::sequence::{Gauges, Notes, SequenceStatuses};
 use crate::shared::Shared;
 use crate::slots::{Lane, Slots};
@@ -135,6 +135,7 @@ pub struct Engine {
     pub(crate) notes: Notes,
     pub(crate) gauges: Gauges,
     pub(crate) launching: Launching,
+    pub(crate) tickets: TicketGauges,
     in_flight: FuturesUnordered<BoxFuture<'static, Done>>,
     slots: Slots,
     /// What each list under way has named so far.
@@ -180,6 +181,7 @@ impl Engine {
             notes: Notes::default(),
             gauges: Gauges::default(),
             launching: Launching::default(),
+            tickets: TicketGauges::default(),
             in_flight: FuturesUnordered::new(),
             slots: Slots::new(config.max_in_flight, &kept),
             listing: BTreeMap::new(),

@@ -1,7 +1,10 @@
-//! Loop code that only reservations use: the requests for tickets, guardians and classes, and the statuses of Orders.
+//! Loop code that only reservations use: the requests for tickets, guardians and classes, the statuses of Orders,
+//! and what is measured.
 
+mod gauges;
 mod report;
 mod requests;
 
+pub use gauges::TicketGauges;
 pub use report::{OrderStatuses, OrderWrite};
 pub use requests::{create, delete, nominate, write_ticket};

@@ -3,6 +3,7 @@
 use crate::act::{Answer, send_patch};
 use crate::client::{self, Meaning, request};
 use crate::engine::Engine;
+use crate::metrics::ByKind;
 use crate::watch::Item;
 use kube::Client;
 use rollcall_api::names;
@@ -104,6 +105,7 @@ impl Engine {
             }
             Err(failure) => {
                 if let Some(refusal) = self.refusal(&failure) {
+                    self.shared.metrics.not_made.get_or_create(&ByKind { kind: target.kind.as_str() }).inc();
                     self.index.reservation_refused(key.uid(), Some(refusal));
                 }
                 self.queue.failed(key, now);
