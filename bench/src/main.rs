@@ -5,7 +5,7 @@
 //! - [`controller`]: the controller under test. [`meter`]: what a piece of work costs it.
 //! - [`world`]: what a watch shows of the pods, and the kubelet that makes released ones ready.
 //! - [`bare`], [`bare_webhook`]: the baselines: the barest clients that do the same writes, the barest webhook.
-//! - [`work`]: P1 to P12, and W1, which needs no cluster. [`table`]: the result.
+//! - [`work`]: P1 to P13, and W1, which needs no cluster. [`table`]: the result.
 
 mod bare;
 mod bare_webhook;
@@ -96,6 +96,9 @@ async fn on_a_cluster(arguments: &Arguments, table: &mut Table) -> Result<()> {
     }
     if arguments.wants("P12") {
         work::webhook::p12(&lab, arguments, table).await?;
+    }
+    if arguments.wants("P13") {
+        work::tickets::p13(&lab, arguments, table).await?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ pub mod launch;
 pub mod satisfied_wait;
 pub mod storm;
 pub mod taints;
+pub mod tickets;
 pub mod watched;
 pub mod webhook;
 
