@@ -16,6 +16,11 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 pub trait Laned: Copy + Ord {
     const LANES: usize;
     fn lane(self) -> usize;
+
+    /// The lane that goes before this one while it has something to do.
+    fn yields_to(_lane: usize) -> Option<usize> {
+        None
+    }
 }
 
 impl Laned for Key {
@@ -23,6 +28,10 @@ impl Laned for Key {
 
     fn lane(self) -> usize {
         Key::lane(self) as usize
+    }
+
+    fn yields_to(lane: usize) -> Option<usize> {
+        KeyLane::ALL[lane].yields_to().map(|first| first as usize)
     }
 }
 
@@ -85,9 +94,11 @@ impl<K: Laned> Queue<K> {
     pub fn pop(&mut self, now: Instant, has_room: impl Fn(usize) -> bool) -> Option<(K, Instant)> {
         let ready = |key: &K| self.failing.get(key).is_none_or(|(_, until)| *until <= now);
         let turns = (0..K::LANES).map(|turn| (self.next_lane + turn) % K::LANES);
-        for lane in turns.filter(|lane| has_room(*lane)) {
+        for turn in turns.filter(|lane| has_room(*lane)) {
+            let busy = |lane: &usize| self.lanes[*lane].dirty.keys().any(ready);
+            let lane = K::yields_to(turn).filter(busy).unwrap_or(turn);
             if let Some(next) = self.lanes[lane].pop(ready) {
-                self.next_lane = (lane + 1) % K::LANES;
+                self.next_lane = (turn + 1) % K::LANES;
                 return Some(next);
             }
         }
@@ -180,6 +191,25 @@ mod tests {
         queue.add(TestKey(1, 8), now);
         assert_eq!(queue.pop(now, |lane| lane == 1).map(|(key, _)| key), Some(TestKey(1, 8)));
         assert_eq!(queue.pop(now, |lane| lane == 1), None, "the other one has no room");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_order_goes_before_tickets_and_before_nobody_else() {
+        let (mut queue, now) = (Queue::new(1), Instant::now());
+        let uid = |number: usize| rollcall_core::Uid::digest(&number.to_string());
+        let keys = (0..50).flat_map(|number| {
+            [
+                Key::Order(uid(number)),
+                Key::Ticket(uid(number)),
+                Key::Claim(uid(number)),
+                Key::Sequence(uid(number)),
+            ]
+        });
+        keys.for_each(|key| queue.add(key, now));
+        let popped: Vec<Key> = (0..20).filter_map(|_| Some(queue.pop(now, anywhere)?.0)).collect();
+        let of = |lane: KeyLane| popped.iter().filter(|key| key.lane() == lane).count();
+        assert_eq!((of(KeyLane::Ticket), of(KeyLane::Order)), (0, 10), "{popped:?}");
+        assert_eq!((of(KeyLane::Claim), of(KeyLane::Sequence)), (5, 5), "{popped:?}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -29,20 +29,20 @@ pub enum Key {
 pub enum Lane {
     Sequence,
     Launch,
-    /// Orders and tickets.
-    Reservation,
+    Order,
+    Ticket,
     /// Pods that are given the room of a ticket.
     Claim,
 }
 
 impl Lane {
-    pub const ALL: &[Lane] = &[Lane::Sequence, Lane::Launch, Lane::Reservation, Lane::Claim];
+    pub const ALL: &[Lane] = &[Lane::Sequence, Lane::Launch, Lane::Order, Lane::Ticket, Lane::Claim];
 
     pub fn feature(self) -> Feature {
         match self {
             Lane::Sequence => Feature::Sequence,
             Lane::Launch => Feature::Launch,
-            Lane::Reservation | Lane::Claim => Feature::Reservation,
+            Lane::Order | Lane::Ticket | Lane::Claim => Feature::Reservation,
         }
     }
 
@@ -51,9 +51,20 @@ impl Lane {
     /// steps of a hand-over, a room has nobody in it.
     pub fn kept_slots(self) -> usize {
         match self {
-            Lane::Sequence | Lane::Reservation => 0,
+            Lane::Sequence | Lane::Order | Lane::Ticket => 0,
             Lane::Launch => 1,
             Lane::Claim => 2,
+        }
+    }
+}
+
+impl Lane {
+    /// The lane that goes first while it has something to do. An Order makes all its tickets before their guardians are made: how many
+    /// rooms there will be is known as soon as it can be.
+    pub fn yields_to(self) -> Option<Lane> {
+        match self {
+            Lane::Ticket => Some(Lane::Order),
+            Lane::Sequence | Lane::Launch | Lane::Order | Lane::Claim => None,
         }
     }
 }
@@ -75,7 +86,8 @@ impl Key {
         match self {
             Key::Sequence(_) => Lane::Sequence,
             Key::Launch(_) => Lane::Launch,
-            Key::Order(_) | Key::Ticket(_) => Lane::Reservation,
+            Key::Order(_) => Lane::Order,
+            Key::Ticket(_) => Lane::Ticket,
             Key::Claim(_) => Lane::Claim,
         }
     }
