@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// On a Node: its kubelet says that it is not ready.
-const NOT_READY: &str = "testbed.rollcall.dev/not-ready";
+pub const NOT_READY: &str = "testbed.rollcall.dev/not-ready";
 /// How long a kubelet may be silent (`--node-monitor-grace-period`).
 const SILENCE: SignedDuration = SignedDuration::from_secs(50);
 /// How often a kubelet renews its lease, and for how long it is good.

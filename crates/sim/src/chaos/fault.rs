@@ -40,6 +40,10 @@ pub enum Place {
     Nodes,
     /// At pods whose containers start in order, at some time.
     Launch,
+    /// At what room is kept by, at some time.
+    Reservation,
+    /// At one step in which room is handed over to a pod, just before it is carried out.
+    HandOver,
 }
 
 faults! {
@@ -156,6 +160,32 @@ faults! {
     BarrierInTheWay = "barrier-in-the-way", Launch;
     /// A kubelet does nothing for a while.
     KubeletAway = "kubelet-away", Launch;
+
+    /// Somebody deletes a guardian.
+    GuardianDeleted = "guardian-deleted", Reservation;
+    /// A guardian has failed, as one that its kubelet has evicted.
+    GuardianFailed = "guardian-failed", Reservation;
+    TicketDeleted = "ticket-deleted", Reservation;
+    /// What an Order asks for is edited and rolled back.
+    OrderEdited = "order-edited", Reservation;
+    OrderPaused = "order-paused", Reservation;
+    /// An Order is deleted and created anew.
+    OrderRecreated = "order-recreated", Reservation;
+    /// A PriorityClass is deleted: ours, or that of the pods, which comes back.
+    ClassDeleted = "class-deleted", Reservation;
+    /// A node is not Ready for a moment.
+    NodeNotReady = "node-not-ready", Reservation;
+
+    /// The pod that is given the room is deleted.
+    ClaimerGone = "claimer-gone", HandOver;
+    /// The ticket is deleted.
+    TicketGone = "ticket-gone", HandOver;
+    /// Somebody else deletes the guardian.
+    GuardianGone = "guardian-gone", HandOver;
+    /// Somebody else takes the gate of the pod away.
+    TicketGateTaken = "ticket-gate-taken", HandOver;
+    /// The node is cordoned, for a while.
+    NodeClosed = "node-closed", HandOver;
 }
 
 impl Fault {
@@ -166,8 +196,8 @@ impl Fault {
     /// Whether it comes at a time, and not with a request.
     pub fn is_timed(self) -> bool {
         match self.place() {
-            Place::Process | Place::Cluster | Place::Nodes | Place::Launch => true,
-            Place::Write | Place::List | Place::Watch => false,
+            Place::Process | Place::Cluster | Place::Nodes | Place::Launch | Place::Reservation => true,
+            Place::Write | Place::List | Place::Watch | Place::HandOver => false,
         }
     }
 
@@ -186,7 +216,7 @@ impl fmt::Display for Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Planned {
     pub fault: Fault,
-    /// At a write, a list or a watch: its number, counted from 1. Else: milliseconds since the start.
+    /// At a write, a list, a watch or a step of a hand-over: its number, counted from 1. Else: milliseconds since the start.
     pub when: u64,
 }
 

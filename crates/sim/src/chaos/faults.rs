@@ -22,6 +22,8 @@ struct State {
     writes: u64,
     lists: u64,
     watches: u64,
+    /// Steps of hand-overs that were sent.
+    steps: u64,
     /// Writes that were sent, leases apart.
     requests: u64,
     starts: u64,
@@ -89,6 +91,7 @@ impl Faults {
         let number = match place {
             Place::Write => &mut state.writes,
             Place::List => &mut state.lists,
+            Place::HandOver => &mut state.steps,
             _ => &mut state.watches,
         };
         *number += 1;

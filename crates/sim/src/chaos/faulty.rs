@@ -5,6 +5,7 @@ use super::fault::{Fault, Place};
 use super::faults::{Faults, Outage};
 use super::mischief;
 use super::process::Crash;
+use super::reservation_mischief;
 use super::seen::Seen;
 use crate::kinds::Kind;
 use crate::server::{AnswerBody, Broken, Frames, Server, Shared};
@@ -95,7 +96,8 @@ impl Faulty {
         if self.faults.is_out(Outage::Server) {
             return Some(Err("connection refused".into()));
         }
-        if self.faults.is_out(Outage::Kind) && path.contains(names::SEQUENCE_PLURAL) {
+        let ours = path.contains(names::SEQUENCE_PLURAL) || path.contains(names::KORDER_GROUP);
+        if self.faults.is_out(Outage::Kind) && ours {
             return Some(refused(404, "NotFound"));
         }
         if self.faults.is_out(Outage::Quota) && request.method() == Method::POST {
@@ -109,6 +111,7 @@ impl Faulty {
             return std::future::pending().await;
         }
         let sent = self.seen.send();
+        self.strike_hand_over(&request);
         let Some((fault, number)) = self.faults.next(Place::Write, false) else {
             return self.carry_out(request, sent).await;
         };
@@ -169,10 +172,29 @@ impl Faulty {
         }
     }
 
+    fn strike_hand_over(&self, request: &Request<Body>) {
+        let path = request.uri().path();
+        let step = object_of(path).filter(|key| reservation_mischief::is_step(request.method(), path, key));
+        if let Some(key) = step
+            && let Some((fault, _)) = self.faults.next(Place::HandOver, false)
+        {
+            reservation_mischief::strike_hand_over(&self.shared, &key, fault);
+        }
+    }
+
     /// The server carries out a request that was sent at this moment.
     async fn carry_out(&mut self, request: Request<Body>, sent: u64) -> Answer {
         self.seen.carry_out(sent);
-        self.server.call(request).await
+        let made = request.method() == Method::POST && is_tracked(request.uri().path());
+        let answer = self.server.call(request).await?;
+        if !made {
+            return Ok(answer);
+        }
+        // Whoever makes something knows it from then on.
+        let (parts, body) = answer.into_parts();
+        let object = body.collect().await?.to_bytes();
+        self.seen.show(self.process, &object);
+        Ok(Response::from_parts(parts, whole(object)))
     }
 
     async fn list(&mut self, mut request: Request<Body>) -> Answer {
@@ -225,7 +247,7 @@ impl Faulty {
 
 /// Whether [`Seen`] records who was shown these objects.
 fn is_tracked(path: &str) -> bool {
-    path.contains("/pods") || path.contains("/nodes") || path.contains(names::SEQUENCE_PLURAL)
+    ["/pods", "/nodes", names::SEQUENCE_PLURAL, names::KORDER_GROUP].iter().any(|part| path.contains(part))
 }
 
 /// Whether a path addresses a ConfigMap of a pod.
@@ -241,7 +263,7 @@ fn object_of(path: &str) -> Option<Key> {
     let (_, rest) = path.split_once("/namespaces/")?;
     let mut parts = rest.split('/');
     let (namespace, plural, name) = (parts.next()?, parts.next()?, parts.next()?);
-    let kinds = [Kind::Pod, Kind::PodSequence, Kind::ConfigMap, Kind::Lease];
+    let kinds = [Kind::Pod, Kind::PodSequence, Kind::ConfigMap, Kind::Lease, Kind::Order, Kind::Ticket];
     let kind = kinds.into_iter().find(|kind| kind.info().plural == plural)?;
     Some(Key::new(kind, namespace, name))
 }

@@ -1,9 +1,10 @@
 //! Checks every commit against the invariants, with rules of its own that no other code uses.
 
-use super::allowed::{self, LAUNCH, SEQUENCES};
+use super::allowed::{self, LAUNCH, RESERVATIONS, SEQUENCES};
 use super::launch_order::{self, LaunchOrder};
 use super::node_order::NodeOrder;
 use super::release_order::ReleaseOrder;
+use super::reservation_order::{self, ReservationOrder};
 use super::seen::Seen;
 use super::unchanged;
 use super::world::{self, World};
@@ -39,6 +40,7 @@ pub struct State {
     pub release_order: ReleaseOrder,
     pub node_order: NodeOrder,
     pub launch_order: LaunchOrder,
+    pub reservation_order: ReservationOrder,
     /// Writes are carried out long after they were sent in this run. Then a node may get an old journal back until the next
     /// write.
     pub writes_come_late: bool,
@@ -69,6 +71,7 @@ impl History {
             release_order: ReleaseOrder::new(world, seen.clone()),
             node_order: NodeOrder::new(world, seen.clone()),
             launch_order: LaunchOrder::new(world, seen.clone()),
+            reservation_order: ReservationOrder::default(),
             writes_come_late: false,
             world,
             log: None,
@@ -105,12 +108,19 @@ impl Observer for History {
                 state.violations.extend(found);
                 let found = state.launch_order.pod(change);
                 state.violations.extend(found);
+                let found = state.reservation_order.pod(change);
+                state.violations.extend(found);
             }
             Kind::ConfigMap => state.launch_order.config_map(change),
             Kind::Node => state.node_order.node(change),
             Kind::CsiNode => state.node_order.csi_node(change),
             Kind::Job => state.release_order.job(change),
             Kind::PodSequence => state.sequence(change),
+            Kind::Ticket => {
+                state.reservation_order.ticket(change);
+                state.generation(change);
+            }
+            Kind::Order => state.generation(change),
             Kind::Lease => state.lease(change),
             _ => {}
         }
@@ -166,6 +176,7 @@ impl State {
                 self.violations.extend(found);
             }
             Kind::Node => self.check_node_write(change, number),
+            Kind::Order | Kind::Ticket | Kind::PriorityClass => self.check_reservation_write(change, number),
             _ => {}
         }
     }
@@ -173,15 +184,20 @@ impl State {
     /// A pod as one of our controllers has changed it.
     fn check_pod_write(&mut self, change: &Change, number: usize) {
         let name = &*change.key.name;
-        let Some(before) = &change.before else { return self.broken("S6", format!("created pod {name}")) };
-        if change.deleted {
-            return self.broken("S6", format!("deleted pod {name}"));
-        }
+        let goes = change.deleted || change.object.is_terminating();
+        let Some(before) = change.before.as_ref().filter(|_| !goes) else {
+            if goes && !self.seen.knew(number, change.object.uid()) {
+                self.broken("S7", format!("{} does not know this pod {name}", identity(number)));
+            }
+            let found = self.reservation_order.made_or_deleted_pod(change);
+            return self.violations.extend(found);
+        };
         let unchanged_except =
             |feature| unchanged::unchanged_except(before, &change.object, feature, self.world.full);
         let (by_launch, in_bounds) =
             (self.world.full && unchanged_except(&LAUNCH), unchanged_except(&SEQUENCES));
-        if !by_launch && !in_bounds {
+        let by_reservation = self.world.reservation && unchanged_except(&RESERVATIONS);
+        if !by_launch && !in_bounds && !by_reservation {
             self.broken("S2", format!("more of pod {name} changed than any feature may change"));
         }
         if !self.seen.knew(number, change.object.uid()) {
@@ -194,6 +210,9 @@ impl State {
             self.violations.extend(found);
         } else if by_launch {
             let found = self.launch_order.wrote_pod(before, change);
+            self.violations.extend(found);
+        } else if by_reservation {
+            let found = self.reservation_order.wrote_pod(before, change);
             self.violations.extend(found);
         } else {
             self.broken("S2", format!("pod {name} was changed, and its gate was not taken"));
@@ -238,10 +257,27 @@ impl State {
         }
     }
 
+    /// An Order, a ticket or a class as one of our controllers has changed, made or deleted it.
+    fn check_reservation_write(&mut self, change: &Change, number: usize) {
+        let found = match change.key.kind {
+            Kind::Ticket => self.reservation_order.wrote_ticket(change),
+            Kind::PriorityClass => reservation_order::made_class(change),
+            _ => reservation_order::wrote_order(change),
+        };
+        self.violations.extend(found);
+        if change.before.is_some() && !self.seen.knew(number, change.object.uid()) {
+            self.broken("S7", format!("{} does not know this {}", identity(number), change.key.name));
+        }
+    }
+
     fn sequence(&mut self, change: &Change) {
         self.node_order.sequence(change);
         let found = self.release_order.sequence(change);
         self.violations.extend(found);
+        self.generation(change);
+    }
+
+    fn generation(&mut self, change: &Change) {
         if change.deleted {
             return;
         }
@@ -292,10 +328,12 @@ fn log_line(change: &Change) -> String {
         }
         Kind::Pod if world::is_held(object) => "held".into(),
         Kind::Pod => {
-            let launch = launch_order::describe_pod(object);
-            format!("{} {}{launch}", object["status"]["phase"], object["spec"]["nodeName"])
+            let more = [launch_order::describe_pod(object), reservation_order::describe_pod(object)].concat();
+            format!("{} {}{more}", object["status"]["phase"], object["spec"]["nodeName"])
         }
         Kind::ConfigMap => object["data"].to_string(),
+        Kind::Ticket => reservation_order::describe_ticket(object),
+        Kind::Order => object["status"]["message"].to_string(),
         Kind::Node => unchanged::describe_node(object),
         Kind::CsiNode => object["spec"]["drivers"].to_string(),
         Kind::Event => format!("{} {}", object["reason"], object["note"]),

@@ -49,8 +49,12 @@ impl Lab {
     /// A controller, which has to be run.
     pub fn process(&self, number: usize, leader_elect: bool) -> Process {
         let seed = self.seed.wrapping_add(number as u64);
-        let config =
-            Config { full: self.world.full, leader_elect, ..embedded::config(&identity(number), seed) };
+        let config = Config {
+            full: self.world.full,
+            reservations: self.world.reservation,
+            leader_elect,
+            ..embedded::config(&identity(number), seed)
+        };
         Process {
             number,
             shared: self.shared.clone(),

@@ -65,6 +65,7 @@ impl Mischief {
                 Place::Process => self.strike_process(plan.fault).await,
                 Place::Nodes => self.strike_node(plan.fault).await,
                 Place::Launch => self.strike_launch(plan.fault).await,
+                Place::Reservation => self.strike_reservation(plan.fault).await,
                 _ => self.strike_cluster(plan.fault).await,
             }
         }

@@ -4,7 +4,8 @@
 //! - [`mischief`]: what happens to the cluster itself. [`process`]: controllers that crash, stop and start.
 //! - [`world`]: the objects of a run, and what has to become of them. [`seen`]: what each controller was shown.
 //! - [`history`]: what is checked of every commit. `release_order`: when pods were released. `node_order`: where they landed.
-//!   `launch_order`: when their containers started. `allowed`: what each feature may write. `unchanged`: what must not be touched.
+//!   `launch_order`: when their containers started. `reservation_order`: who sat in whose room.
+//!   `allowed`: what each feature may write. `unchanged`: what must not be touched.
 //! - [`plan`], [`lab`], [`run`]: one run, from its seed. [`verdict`]: compares it with a run without faults.
 //!   [`batch`]: many runs.
 
@@ -24,6 +25,8 @@ pub mod node_order;
 pub mod plan;
 pub mod process;
 pub mod release_order;
+mod reservation_mischief;
+pub mod reservation_order;
 pub mod run;
 pub mod seen;
 mod unchanged;

@@ -22,12 +22,12 @@ impl Mischief {
                 let lost = self.act(|cluster| delete_node(cluster, node));
                 sleep(FAULT_LASTS).await;
                 self.act(|cluster| {
-                    world::create_node(cluster, node);
+                    self.world.create_node(cluster, node);
                     lost.iter().for_each(|pod| self.recreate_pod(cluster, pod));
                 });
             }
             Fault::NodeVisits => {
-                self.act(|cluster| world::create_node(cluster, TEMPORARY_NODE));
+                self.act(|cluster| self.world.create_node(cluster, TEMPORARY_NODE));
                 sleep(2 * FAULT_LASTS).await;
                 self.act(|cluster| {
                     let lost = delete_node(cluster, TEMPORARY_NODE);

@@ -71,7 +71,11 @@ fn sometime(fault: Fault, chance: &mut Chance) -> Planned {
         Place::Write => 1 + chance.below(40),
         // Each start lists and watches nine kinds, in Full mode eleven.
         Place::List | Place::Watch => 1 + chance.below(20),
-        Place::Process | Place::Cluster | Place::Nodes | Place::Launch => chance.below(9_000),
+        // Each claim takes five steps.
+        Place::HandOver => 1 + chance.below(25),
+        Place::Process | Place::Cluster | Place::Nodes | Place::Launch | Place::Reservation => {
+            chance.below(9_000)
+        }
     };
     Planned { fault, when }
 }

@@ -7,6 +7,7 @@ use super::launch_order::OrderedPod;
 use super::mischief::Mischief;
 use super::plan::Plan;
 use super::process::Handle;
+use super::reservation_order::Excuses;
 use super::world::{self, When};
 use crate::chance::Chance;
 use jiff::Timestamp;
@@ -33,7 +34,7 @@ const POLL: Duration = Duration::from_secs(1);
 const POD_NEWS_LATE: [Fault; 5] =
     [Fault::Hang, Fault::Silence, Fault::Behind, Fault::Unseen, Fault::ServerRestart];
 /// What the controller's own check of its decisions may find.
-const AUDITED: [&str; 6] = ["S1", "S2", "S3", "S5", "S6", "S7"];
+const AUDITED: [&str; 8] = ["S1", "S2", "S3", "S4", "S5", "S6", "S7", "S9"];
 
 #[derive(Clone, Debug)]
 pub struct RunOutcome {
@@ -87,6 +88,7 @@ async fn run_once(plan: &Plan, logged: bool) -> (RunOutcome, Vec<String>) {
         state.node_order.views_are_old = POD_NEWS_LATE.iter().any(|fault| plan.has(*fault));
         state.release_order.two_act = both_lead;
         state.writes_come_late = plan.has(Fault::SlowCommit);
+        state.reservation_order.excuses = Excuses::of(plan);
     }
     let second = async {
         match both_lead || elect {

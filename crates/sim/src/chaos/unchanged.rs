@@ -5,7 +5,7 @@ use super::world::{OURS, World};
 use rollcall_api::names;
 use serde_json::{Value, json};
 
-/// Whether a pod differs only in what a feature may change of it: its gate goes, its annotations are set. In Full mode the feature
+/// Whether a pod differs only in what a feature may change of it: its gate goes, its annotations and fields of its status are set. In Full mode the feature
 /// may also add node affinity and tolerations.
 pub fn unchanged_except(before: &Value, after: &Value, feature: &Feature, full: bool) -> bool {
     let metadata: &[&str] = &["resourceVersion", "generation", "managedFields", "annotations"];
@@ -14,7 +14,9 @@ pub fn unchanged_except(before: &Value, after: &Value, feature: &Feature, full: 
         if steers { &["schedulingGates", "affinity", "tolerations"] } else { &["schedulingGates"] };
     let annotations = |pod| foreign_annotations(pod, feature);
     let gates = |pod| foreign_gates(pod, feature);
-    without(before, &["metadata", "spec"]).eq(without(after, &["metadata", "spec"]))
+    let parts: &[&str] = &["metadata", "spec", "status"];
+    without(before, parts).eq(without(after, parts))
+        && without(&before["status"], feature.status).eq(without(&after["status"], feature.status))
         && without(&before["metadata"], metadata).eq(without(&after["metadata"], metadata))
         && without(&before["spec"], spec).eq(without(&after["spec"], spec))
         && annotations(before).eq(annotations(after))

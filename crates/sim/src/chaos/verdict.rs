@@ -20,6 +20,11 @@ const ALL_NODES_WRITTEN: [Fault; 2] = [Fault::Edited, Fault::SequenceRecreated];
 const NODES: u64 = 3;
 /// How often a kubelet is told to look again for the containers of one rank, by one process.
 const NUDGES: u64 = 3;
+/// Writes that follow a disturbance at most, where room is kept: a node that goes and comes takes with it tickets and guardians of
+/// two Orders, and those who had claimed them claim others.
+const ROOM_WRITES: u64 = 16;
+/// Tickets and pods that ask for them: each tries again while the server refuses writes.
+const ROOMS: u64 = 12;
 /// How often each sequence tries during one outage; one that goes by nodes tries its nodes as often again.
 const TRIES_WHILE_OUT: u64 = 10;
 
@@ -44,17 +49,19 @@ pub fn compare(plan: &Plan, outcome: &RunOutcome, calm: &RunOutcome) -> Vec<Viol
 /// Whether more was written than these bounds allow:
 ///
 /// ```text
-/// carried out ≤ leaders × calm.written  + 2 × disturbances + reports + marks + launch
-/// sent        ≤ leaders × calm.requests + 3 × disturbances + reports + marks + launch + tries
+/// carried out ≤ leaders × calm.written  + each × disturbances + reports + marks + launch
+/// sent        ≤ leaders × calm.requests + (each + 1) × disturbances + reports + marks + launch + tries
 ///
 /// leaders = 3 with two leaders: both write, and a write of one can make a write of the other fail; else 1
+/// each    = ROOM_WRITES where room is kept; else 2
 /// reports = sequences × ⌈(took − calm.took) / REPORT_MILLIS⌉
 /// launch  = leaders × (2 × ranks + 1) for each pod with ranks that was made besides those of the calm run, and all nudges
 /// marks   = NODES × (by_nodes + 2 × faults of ALL_NODES_WRITTEN), or 0 if by_nodes is 0
-/// tries   = (sequences + pods with ranks) × (news_lost + out) + by_nodes × out
+/// tries   = (sequences + pods with ranks + rooms) × (news_lost + out) + by_nodes × out
 /// news_lost = TRIES_WITHOUT_NEWS × faults of NEWS_LOST
 /// out       = TRIES_WHILE_OUT × faults of OUTAGES
 /// by_nodes  = sequences that go by nodes
+/// rooms     = ROOMS where room is kept; else 0
 /// ```
 ///
 /// A disturbance is a fault that struck, a restart of a process, or a write of somebody else.
@@ -62,11 +69,13 @@ fn too_many_writes(plan: &Plan, outcome: &RunOutcome, calm: &RunOutcome) -> Opti
     let leaders = if plan.has(Fault::TwoLeaders) { 3 } else { 1 };
     let count =
         |among: &[Fault]| plan.faults.iter().filter(|plan| among.contains(&plan.fault)).count() as u64;
+    let each = if plan.world().reservation { ROOM_WRITES } else { 2 };
     let sequences = plan.world().rules.len() as u64;
     let by_nodes = plan.world().rules.iter().filter(|rule| rule.guard.is_some()).count() as u64;
     let out = count(&OUTAGES) * TRIES_WHILE_OUT;
     let news_lost = count(&NEWS_LOST) * TRIES_WITHOUT_NEWS;
-    let tries = (news_lost + out) * (sequences + outcome.ordered.len() as u64) + out * by_nodes;
+    let rooms = if plan.world().reservation { ROOMS } else { 0 };
+    let tries = (news_lost + out) * (sequences + outcome.ordered.len() as u64 + rooms) + out * by_nodes;
     let nudges: u64 = outcome.ordered.iter().map(|pod| pod.nudged).sum();
     let launch = leaders * most_written(outcome).saturating_sub(most_written(calm)) + nudges;
     let marks = match by_nodes {
@@ -81,13 +90,13 @@ fn too_many_writes(plan: &Plan, outcome: &RunOutcome, calm: &RunOutcome) -> Opti
     over(
         "carried out",
         outcome.written,
-        leaders * calm.written + 2 * outcome.disturbances + reports + marks + launch,
+        leaders * calm.written + each * outcome.disturbances + reports + marks + launch,
     )
     .or_else(|| {
         over(
             "sent",
             outcome.requests,
-            leaders * calm.requests + 3 * outcome.disturbances + reports + tries + marks + launch,
+            leaders * calm.requests + (each + 1) * outcome.disturbances + reports + tries + marks + launch,
         )
     })
 }

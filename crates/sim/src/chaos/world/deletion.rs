@@ -58,6 +58,7 @@ pub static WORLD: World = World {
     name: "farewell",
     full: false,
     launch: false,
+    reservation: false,
     rules: &RULES,
     manifests,
     script: &[

@@ -1,6 +1,8 @@
 //! The end of a run: what is not yet as it should be, and what is compared with a run without faults.
 
-use super::{Group, Members, OURS, SequenceEnd, SequenceRule, World, has_arrived, has_gate, is_held, tier};
+use super::{
+    Group, Members, OURS, SequenceEnd, SequenceRule, World, has_arrived, has_gate, reservation, tier,
+};
 use crate::chaos::unchanged;
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
@@ -12,7 +14,11 @@ use serde_json::{Value, json};
 pub fn unfinished(world: &World, cluster: &Cluster, scripted: bool) -> Option<String> {
     for (key, pod) in cluster.store.list(Kind::Pod, None) {
         let name = &*key.name;
-        match (world.held.contains(&name), is_held(pod) || has_gate(pod, names::LAUNCH_GATE)) {
+        if reservation::is_guardian(pod) {
+            continue;
+        }
+        let gates = [names::SEQUENCE_GATE, names::LAUNCH_GATE, names::TICKET_GATE];
+        match (world.held.contains(&name), gates.iter().any(|gate| has_gate(pod, gate))) {
             (true, true) => {}
             (true, false) => return Some(format!("pod {name} was let go")),
             (false, true) => return Some(format!("pod {name} is held")),
@@ -21,7 +27,11 @@ pub fn unfinished(world: &World, cluster: &Cluster, scripted: bool) -> Option<St
         }
     }
     let of_sequences = || world.rules.iter().find_map(|rule| of_sequence(rule, cluster, scripted));
-    of_sequences().or_else(|| on_nodes(world, cluster)).or_else(|| left_behind(cluster))
+    let of_reservations = || if world.reservation { reservation::unfinished(cluster) } else { None };
+    of_sequences()
+        .or_else(|| on_nodes(world, cluster))
+        .or_else(|| left_behind(cluster))
+        .or_else(of_reservations)
 }
 
 /// A ConfigMap whose pod is gone.
@@ -105,6 +115,7 @@ pub fn end_state(world: &World, cluster: &Cluster) -> Vec<String> {
     for kind in [Kind::PodSequence, Kind::Pod, Kind::ConfigMap] {
         for (key, object) in cluster.store.list(kind, None) {
             let (name, summary) = match kind {
+                Kind::Pod if reservation::is_guardian(object) => continue,
                 Kind::Pod => {
                     let owned = object["metadata"]["ownerReferences"].is_array();
                     let name = if owned { tier(object) } else { &*key.name };
@@ -127,6 +138,9 @@ pub fn end_state(world: &World, cluster: &Cluster) -> Vec<String> {
             };
             lines.push(format!("{}/{name} {summary}", kind.info().plural));
         }
+    }
+    if world.reservation {
+        lines.extend(reservation::end_state(cluster));
     }
     lines.sort();
     lines

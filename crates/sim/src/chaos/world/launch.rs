@@ -34,6 +34,7 @@ pub static WORLD: World = World {
     name: "launch order",
     full: true,
     launch: true,
+    reservation: false,
     rules: std::slice::from_ref(&SHOP),
     manifests,
     script: &[UserAction { when: When::Finished, act: make_namesake }],

@@ -9,6 +9,7 @@ mod end_state;
 mod launch;
 mod neighbours;
 mod nodes;
+pub mod reservation;
 mod shop;
 mod workloads;
 
@@ -42,6 +43,8 @@ pub struct World {
     pub full: bool,
     /// Whether containers start in order. Then garbage is collected late, so that a pod can find the ConfigMap of a namesake.
     pub launch: bool,
+    /// Whether we keep room, for pods that ask for it.
+    pub reservation: bool,
     /// The first one is the one that faults strike.
     pub rules: &'static [SequenceRule],
     pub manifests: fn() -> Vec<(Kind, Value)>,
@@ -131,7 +134,7 @@ pub enum When {
 }
 
 /// The first one is for every fault at every write, the others for what is random; they are smaller, and many more runs.
-pub static ALL: [&World; 9] = [
+pub static ALL: [&World; 10] = [
     &shop::WORLD,
     &shop::SMALLER,
     &workloads::WORLD,
@@ -141,6 +144,7 @@ pub static ALL: [&World; 9] = [
     &nodes::TAINTS,
     &nodes::DELETION,
     &launch::WORLD,
+    &reservation::WORLD,
 ];
 
 /// The index of the world of a run: of seed 0 the first one, of the others these in turn. The small shop is the one in which
@@ -150,7 +154,7 @@ pub fn index_of(seed: u64) -> usize {
     if seed == 0 { 0 } else { IN_TURN[turn] }
 }
 
-const IN_TURN: [usize; 10] = [1, 2, 1, 3, 8, 4, 1, 5, 6, 7];
+const IN_TURN: [usize; 20] = [1, 2, 1, 3, 8, 4, 1, 5, 6, 7, 1, 2, 9, 3, 8, 4, 9, 5, 6, 7];
 
 /// A seed for each world, in their order.
 pub fn seeds() -> impl Iterator<Item = u64> {
@@ -202,6 +206,7 @@ impl World {
         let possible = match fault.place() {
             Place::Nodes => self.full,
             Place::Launch => self.launch,
+            Place::Reservation | Place::HandOver => self.reservation,
             Place::Write | Place::List | Place::Watch | Place::Process | Place::Cluster => true,
         };
         possible && !self.spared.contains(&fault)
@@ -214,12 +219,18 @@ impl World {
         if self.launch {
             cluster.programs.garbage = launch::GARBAGE_COLLECTED_AFTER;
         }
-        NODES.iter().for_each(|node| create_node(cluster, node));
+        NODES.iter().for_each(|node| self.create_node(cluster, node));
         create_own_namespace(cluster);
         for (kind, object) in (self.manifests)() {
             let made = cluster.create(kind, object);
             debug_assert!(made.is_ok(), "{}: {:?}", self.name, made.err().map(|refusal| refusal.message));
         }
+    }
+
+    /// A node of this world.
+    pub fn create_node(&self, cluster: &mut Cluster, name: &str) {
+        let capacity = if self.reservation { reservation::CAPACITY } else { &[] };
+        create_node_with(cluster, name, capacity);
     }
 
     /// The sequence that faults strike, as it was written at first.
@@ -232,8 +243,12 @@ impl World {
     /// Creates a pod again that no workload makes. It gets no gate if its sequence was deleted: the gate would hold it for ever.
     pub fn create_pod_again(&self, cluster: &mut Cluster, old: &Value) {
         let name = old["metadata"]["name"].as_str().unwrap_or_default();
-        let (kind, mut new) =
-            if self.launch { launch::pod_named(name) } else { None }.unwrap_or_else(|| pod(name, tier(old)));
+        let special = match (self.launch, self.reservation) {
+            (true, _) => launch::pod_named(name),
+            (_, true) => reservation::pod_named(name),
+            (false, false) => None,
+        };
+        let (kind, mut new) = special.unwrap_or_else(|| pod(name, tier(old)));
         let claims = |rule: &&SequenceRule| rule.group_of(name, tier(old)).is_some();
         if self.rules.iter().find(claims).is_some_and(|rule| rule.end == SequenceEnd::Deleted) {
             new["spec"]["schedulingGates"] = json!([]);
@@ -244,9 +259,18 @@ impl World {
 
 /// A node as others leave it: with a label and a taint that are not ours, and keep nobody away.
 pub fn create_node(cluster: &mut Cluster, name: &str) {
+    create_node_with(cluster, name, &[]);
+}
+
+/// The same, with so much of some resources, and as usual of the others.
+fn create_node_with(cluster: &mut Cluster, name: &str, capacity: &[(&str, &str)]) {
     let taint = json!({ "key": "example.com/pool", "value": "a", "effect": "PreferNoSchedule" });
     let metadata = json!({ "name": name, "labels": { AGENTS_LABEL: "yes" } });
-    let _ = cluster.create(Kind::Node, json!({ "metadata": metadata, "spec": { "taints": [taint] } }));
+    let mut node = json!({ "metadata": metadata, "spec": { "taints": [taint] } });
+    for (resource, amount) in capacity {
+        node["status"]["capacity"][resource] = (*amount).into();
+    }
+    let _ = cluster.create(Kind::Node, node);
 }
 
 pub fn create_own_namespace(cluster: &mut Cluster) {

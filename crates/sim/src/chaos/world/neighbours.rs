@@ -69,6 +69,7 @@ pub static WORLD: World = World {
     name: "neighbours",
     full: false,
     launch: false,
+    reservation: false,
     rules: &RULES,
     manifests,
     script: &[

@@ -79,6 +79,7 @@ pub static LABELS: World = World {
     name: "nodes by labels",
     full: true,
     launch: false,
+    reservation: false,
     rules: std::slice::from_ref(&BY_LABELS),
     manifests: || manifests(std::slice::from_ref(&BY_LABELS)),
     script: &[NODE_JOINS],
@@ -90,6 +91,7 @@ pub static TAINTS: World = World {
     name: "nodes by taints",
     full: true,
     launch: false,
+    reservation: false,
     rules: std::slice::from_ref(&BY_TAINTS),
     manifests: || manifests(std::slice::from_ref(&BY_TAINTS)),
     script: &[NODE_JOINS],
@@ -101,6 +103,7 @@ pub static DELETION: World = World {
     name: "nodes, farewell",
     full: true,
     launch: false,
+    reservation: false,
     rules: &RULES,
     manifests: || manifests(&RULES),
     script: &[

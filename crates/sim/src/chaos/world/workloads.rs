@@ -30,6 +30,7 @@ pub static WORLD: World = World {
     name: "workloads",
     full: false,
     launch: false,
+    reservation: false,
     rules: std::slice::from_ref(&SHOP),
     manifests,
     script: &[

@@ -1,0 +1,172 @@
+//! How room was claimed and handed over: what our controllers wrote of pods that ask for it, and of tickets.
+
+use super::Guardian;
+use super::{
+    Excuses, ReservationOrder, SURELY_FREE, Ticket, broken, cpu_of_pod, gates, own_node, owner, text,
+};
+use crate::chaos::history::Violation;
+use crate::chaos::world::reservation::place_of;
+use crate::chaos::world::{self, has_gate};
+use crate::store::Change;
+use rollcall_api::names;
+use rollcall_core::reservation::names as known;
+use serde_json::Value;
+
+impl ReservationOrder {
+    /// One of our controllers has changed a pod that asks for room.
+    pub fn wrote_pod(&mut self, before: &Value, change: &Change) -> Vec<Violation> {
+        let (pod, name) = (&change.object, &change.key.name);
+        let wrong = |what: String| vec![broken(format!("{name} {what}"))];
+        let (had_gate, has_gate) = (has_gate(before, names::TICKET_GATE), has_gate(pod, names::TICKET_GATE));
+        let annotation = |of: &Value, key: &str| text(&of["metadata"]["annotations"][key]);
+        let nominated = text(&pod["status"]["nominatedNodeName"]);
+        let claimed = annotation(pod, known::TICKET_CLAIMED);
+        match (had_gate, has_gate) {
+            (true, true) => match nominated {
+                Some(node) if self.has_claimed(pod.uid(), &node, None) => Vec::new(),
+                _ => wrong(format!("was nominated for {nominated:?}, and has claimed nothing there")),
+            },
+            (true, false) if gates(before) > 1 => wrong("is held by others, too".to_owned()),
+            (true, false) => match claimed {
+                Some(ticket) => self.was_served(change, &ticket),
+                None => self.was_let_go(change),
+            },
+            _ => {
+                let room = annotation(before, known::TICKET_NODE);
+                let elsewhere = pod["spec"]["nodeName"].is_null() || text(&pod["spec"]["nodeName"]) != room;
+                let cleared = nominated.is_none() && claimed.is_none();
+                // What was sent before somebody else took the gate, or because nothing was heard of the pod.
+                let taken = self.pods.get(pod.uid()).is_some_and(|pod| pod.taken);
+                match cleared && elsewhere || taken || self.excuses.late {
+                    true => Vec::new(),
+                    false => wrong("was changed after it had been let go".to_owned()),
+                }
+            }
+        }
+    }
+
+    /// Whether a pod has ever claimed room on a node, by this ticket if one is named.
+    fn has_claimed(&self, pod: &str, node: &str, ticket: Option<&str>) -> bool {
+        let named = |is: &&Ticket| ticket.is_none_or(|name| &*is.key.name == name);
+        let mut claims = self.tickets.values().filter(named).flat_map(|ticket| &ticket.claims);
+        claims.any(|(who, place)| who == pod && place == node)
+    }
+
+    /// A pod was let go, to take the room of a ticket.
+    fn was_served(&self, change: &Change, ticket: &str) -> Vec<Violation> {
+        let (pod, name) = (&change.object, &change.key.name);
+        let wrong = |what: &str| vec![broken(format!("{name} was given the room of {ticket}, and {what}"))];
+        let node = text(&pod["metadata"]["annotations"][known::TICKET_NODE]).unwrap_or_default();
+        if !self.has_claimed(pod.uid(), &node, Some(ticket)) {
+            return wrong("has not claimed it");
+        }
+        let of_ticket = |guardian: &&Guardian| {
+            let own = self.tickets.get(&guardian.ticket);
+            own.is_some_and(|own| own.there && &*own.key.name == ticket && own.claimer.is_some())
+        };
+        if self.guardians.values().any(|guardian| of_ticket(&guardian)) && !self.excuses.two_act {
+            return wrong("its guardian is there");
+        }
+        if text(&pod["status"]["nominatedNodeName"]) != Some(node) {
+            return wrong("is not nominated for its node");
+        }
+        Vec::new()
+    }
+
+    /// A pod was let go without room.
+    fn was_let_go(&self, change: &Change) -> Vec<Violation> {
+        let Excuses { two_act, late, clocks_are_wrong, unanswered } = self.excuses;
+        if two_act || late || clocks_are_wrong || unanswered {
+            return Vec::new();
+        }
+        let (pod, name) = (&change.object, &change.key.name);
+        let is_claimed = |ticket: &&Ticket| ticket.there && ticket.claimer.as_deref() == Some(pod.uid());
+        if let Some(ticket) = self.tickets.values().find(is_claimed) {
+            return vec![broken(format!("{name} was let go, and {} is claimed for it", ticket.key.name))];
+        }
+        let is_free = |ticket: &&Ticket| {
+            let of_order = ticket.slot.0 != *"" && !ticket.slot.1.is_empty();
+            let on_node = ticket.pinned.is_some() && ticket.pinned.as_deref() == own_node(pod);
+            let for_it =
+                if world::tier(pod) == "agent" { on_node } else { ticket.pinned.is_none() && of_order };
+            let free = ticket.reserved_since.is_some_and(|since| since + SURELY_FREE <= change.at);
+            ticket.there && free && for_it && ticket.cpu >= cpu_of_pod(pod)
+        };
+        match self.tickets.values().find(is_free) {
+            Some(ticket) => {
+                vec![broken(format!("{name} was let go without {}, which is free", ticket.key.name))]
+            }
+            None => Vec::new(),
+        }
+    }
+
+    /// One of our controllers has written a ticket.
+    pub fn wrote_ticket(&mut self, change: &Change) -> Vec<Violation> {
+        let (object, name) = (&change.object, &change.key.name);
+        let wrong = |what: &str| vec![broken(format!("ticket {name} {what}"))];
+        let Some(before) = &change.before else { return self.made_ticket(change) };
+        let claimer =
+            |of: &Value| text(&of["status"]["podUID"]).filter(|_| of["status"]["phase"] == "Claimed");
+        let lives = |pod: &String| self.pods.get(pod).is_some_and(|pod| pod.there);
+        if change.deleted {
+            return match claimer(before).filter(lives) {
+                Some(_) => wrong("was deleted, and is claimed"),
+                None => Vec::new(),
+            };
+        }
+        if before["spec"] != object["spec"] || before["metadata"]["labels"] != object["metadata"]["labels"] {
+            return wrong("was changed, and not only its status");
+        }
+        if object["status"]["phase"] == "Reserved" && !self.has_run(object.uid()) {
+            return wrong("is Reserved, and its guardian has never run");
+        }
+        match (claimer(before), claimer(object)) {
+            (Some(one), Some(other)) if one != other => wrong("went from one pod to another"),
+            (None, Some(pod)) => self.was_claimed(change, before, &pod),
+            _ => Vec::new(),
+        }
+    }
+
+    fn has_run(&self, ticket: &str) -> bool {
+        self.tickets.get(ticket).is_some_and(|ticket| ticket.has_run)
+    }
+
+    fn made_ticket(&self, change: &Change) -> Vec<Violation> {
+        let (object, name) = (&change.object, &change.key.name);
+        let order = owner(object).and_then(|order| text(&order["uid"])).unwrap_or_default();
+        let slot = (order, place_of(object).to_owned());
+        // Room that is being handed over may come back.
+        let wanted =
+            |ticket: &&Ticket| matches!(&*ticket.phase, "Pending" | "Reserved") || ticket.is_handed_over;
+        let mut there = self.tickets.values().filter(|ticket| ticket.there && ticket.slot == slot);
+        match there.find(wanted) {
+            Some(other) => vec![broken(format!("ticket {name} is the second one beside {}", other.key.name))],
+            None => Vec::new(),
+        }
+    }
+
+    /// A pod has claimed a ticket that nobody had.
+    fn was_claimed(&self, change: &Change, before: &Value, pod: &str) -> Vec<Violation> {
+        let name = &change.key.name;
+        let wrong = |what: &str| vec![broken(format!("ticket {name} is claimed, {what}"))];
+        if before["status"]["phase"] != "Reserved" {
+            return wrong("and was not Reserved");
+        }
+        let others = |ticket: &&Ticket| ticket.there && ticket.claimer.as_deref() == Some(pod);
+        if let Some(other) = self.tickets.values().find(others).filter(|_| !self.excuses.two_act) {
+            return wrong(&format!("and so is {} by the same pod", other.key.name));
+        }
+        let Some(ticket) = self.tickets.get(change.object.uid()) else { return Vec::new() };
+        match self.pods.get(pod).filter(|pod| pod.there) {
+            Some(pod) if pod.cpu > ticket.cpu => return wrong("by a pod that is larger"),
+            Some(pod) if pod.gates > 1 => return wrong("by a pod that others hold, too"),
+            Some(pod)
+                if pod.own_node.is_some() && ticket.pinned.is_some() && pod.own_node != ticket.pinned =>
+            {
+                return wrong("by a pod of another node");
+            }
+            _ => {}
+        }
+        Vec::new()
+    }
+}

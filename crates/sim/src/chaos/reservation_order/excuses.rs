@@ -1,0 +1,37 @@
+//! What cannot be promised in a run.
+
+use crate::chaos::fault::Fault;
+use crate::chaos::plan::Plan;
+
+/// What cannot be promised in a run, because of its faults.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Excuses {
+    /// Two decide, and each may have decided before the other's write.
+    pub two_act: bool,
+    /// What is decided on may be long past, or be carried out long afterwards.
+    pub late: bool,
+    pub clocks_are_wrong: bool,
+    /// A write is without an answer for longer than a pod waits for a ticket.
+    pub unanswered: bool,
+}
+
+impl Excuses {
+    pub fn of(plan: &Plan) -> Excuses {
+        let any = |faults: &[Fault]| faults.iter().any(|fault| plan.has(*fault));
+        Excuses {
+            two_act: any(&[Fault::TwoLeaders, Fault::Pause]),
+            late: any(&[
+                Fault::SlowCommit,
+                Fault::Hang,
+                Fault::Silence,
+                Fault::Behind,
+                Fault::Unseen,
+                Fault::ServerRestart,
+                Fault::OlderList,
+                Fault::OlderEvents,
+            ]),
+            clocks_are_wrong: plan.has(Fault::ClockJump),
+            unanswered: any(&[Fault::Timeout, Fault::SlowAnswer]),
+        }
+    }
+}
