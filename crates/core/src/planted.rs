@@ -95,6 +95,9 @@ bugs! {
     OldViewDeletes = "old-view-deletes", "the ConfigMap of the next pod is deleted for one that is gone, and not known to be";
     BarrierWithoutOwner = "barrier-without-owner", "a ConfigMap does not go with its pod";
     KeyForAnybody = "key-for-anybody", "a key is added to a ConfigMap whosever it is";
+
+    // Reservations.
+    AnsweredAtOnce = "answered-at-once", "what somebody undoes is made again at once, for ever";
 }
 
 impl Bug {

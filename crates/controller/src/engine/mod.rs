@@ -144,7 +144,7 @@ pub struct Engine {
     absent: BTreeSet<Kind>,
     /// Pods with a write whose outcome is unknown, by when to look at them.
     unknown_outcome: BTreeSet<(Instant, Uid)>,
-    repeats: Repeats,
+    pub(crate) repeats: Repeats,
     conflicts: Conflicts,
     watches: Watches,
     rereads: Rereads,

@@ -3,6 +3,7 @@
 use super::{Done, Engine, Verb};
 use crate::act::{self, Answer, EventWrite};
 use crate::launch::write_barrier;
+use crate::repeats;
 use crate::reservation;
 use futures::FutureExt;
 use rollcall_core::cluster::{Effect, Target};
@@ -62,6 +63,8 @@ impl Engine {
             }
             Action::WriteTicket(ticket) => {
                 let (client, target) = (self.client.clone(), ticket.target.clone());
+                let content = reservation::content_of_record(&ticket.record);
+                self.repeats.write(key.uid(), &target.name, content, Instant::now());
                 let write = async move { reservation::write_ticket(&client, &ticket).await };
                 self.push_once(key, Verb::WriteTicket, target, since, write);
             }
@@ -89,7 +92,8 @@ impl Engine {
 
     fn patch_node(&mut self, key: Key, patch: NodePatch, since: Instant) {
         self.index.sequences.mark_sent(patch.sequence, &patch.name);
-        self.repeats.write(patch.sequence, &patch.name, &patch.marks, Instant::now());
+        let content = repeats::content_of_marks(&patch.marks);
+        self.repeats.write(patch.sequence, &patch.name, content, Instant::now());
         let (namespace, name, uid) = ("".into(), patch.name.clone(), Some(patch.node));
         let target = Target { kind: Kind::Node, namespace, name, uid };
         let client = self.client.clone();

@@ -7,4 +7,4 @@ mod requests;
 
 pub use gauges::TicketGauges;
 pub use report::{OrderStatuses, OrderWrite};
-pub use requests::{create, delete, nominate, write_ticket};
+pub use requests::{content_of_record, create, delete, nominate, write_ticket};

@@ -4,6 +4,7 @@ use crate::act::{Answer, send_patch};
 use crate::client::{self, Meaning, request};
 use crate::engine::Engine;
 use crate::metrics::ByKind;
+use crate::repeats::content_of;
 use crate::watch::Item;
 use kube::Client;
 use rollcall_api::names;
@@ -18,6 +19,8 @@ use rollcall_core::decision::{Delete, New, Nominate, TicketWrite};
 use rollcall_core::index::{Answer as PodAnswer, Object};
 use rollcall_core::key::Key;
 use rollcall_core::kind::Kind;
+use rollcall_core::planted::{Bug, planted};
+use rollcall_core::reservation::spec::Record;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokio::time::Instant;
@@ -68,6 +71,13 @@ struct DefinitionMeta {
     uid: String,
 }
 
+/// What makes two writes of a ticket the same: not the times in it.
+pub fn content_of_record(record: &Record) -> u64 {
+    let Record { phase, node, guardian, claim, reason, message, expiring, .. } = record;
+    let claimer = claim.as_ref().map(|claim| claim.pod);
+    content_of(&(phase.map(|phase| phase.as_str()), node, guardian, claimer, reason, message, expiring.holds))
+}
+
 /// What is gone already is gone.
 pub async fn delete(client: &Client, delete: &Delete) -> Answer {
     let path = format!("{}/{}", path_of(&delete.target), delete.target.name);
@@ -101,7 +111,8 @@ impl Engine {
                     self.apply_answer(item);
                 }
                 self.index.reservation_refused(key.uid(), None);
-                self.queue.succeeded(key);
+                self.repeats.write(key.uid(), &target.name, content_of(&"made"), now);
+                self.written_once_or_again(key, target, now);
             }
             Err(failure) => {
                 if let Some(refusal) = self.refusal(&failure) {
@@ -110,6 +121,14 @@ impl Engine {
                 }
                 self.queue.failed(key, now);
             }
+        }
+    }
+
+    /// What is written again is undone by somebody, or contradicted: whoever did so is not answered at once.
+    fn written_once_or_again(&mut self, key: Key, target: &Target, now: Instant) {
+        match self.repeats.was_repeated(key.uid(), &target.name) && !planted(Bug::AnsweredAtOnce) {
+            true => self.queue.failed(key, now),
+            false => self.queue.succeeded(key),
         }
     }
 
@@ -146,7 +165,7 @@ impl Engine {
                 if let Some(item) = item {
                     self.apply_answer(item);
                 }
-                self.queue.succeeded(key);
+                self.written_once_or_again(key, target, now);
             }
             Err(failure) => {
                 tracing::debug!(ticket = %target.name, moved = failure.meaning() == Meaning::Moved, "a ticket was not written");
