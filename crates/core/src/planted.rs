@@ -97,6 +97,7 @@ bugs! {
     KeyForAnybody = "key-for-anybody", "a key is added to a ConfigMap whosever it is";
 
     // Reservations.
+    ConflictIsGone = "conflict-is-gone", "what could not be deleted because of a conflict counts as gone";
     AnsweredAtOnce = "answered-at-once", "what somebody undoes is made again at once, for ever";
 }
 

@@ -136,17 +136,17 @@ impl Engine {
     pub(crate) fn was_deleted(&mut self, key: Key, target: &Target, answer: Answer, now: Instant) {
         let Some(uid) = target.uid else { return };
         self.queue.add(key, now);
-        let done = answer.as_ref().is_ok();
-        // Another one has its name by now: this one is gone.
-        let other = answer.as_ref().is_err_and(|failure| failure.code == Some(409));
+        // A conflict may mean that another one has its name by now, or anything else: the watch tells.
+        let conflict = answer.as_ref().is_err_and(|failure| failure.code == Some(409));
+        let gone = answer.is_ok() || conflict && planted(Bug::ConflictIsGone);
         match target.kind {
             Kind::Pod => {
-                let outcome = if done || other { PodAnswer::Gone } else { PodAnswer::NotDone };
+                let outcome = if gone { PodAnswer::Gone } else { PodAnswer::NotDone };
                 self.index.pod_write_answered(uid, outcome);
             }
             _ => {
                 self.index.reservation_write_ended(target);
-                if done || other {
+                if gone {
                     self.index.delete_ticket(uid);
                 }
             }
