@@ -99,6 +99,7 @@ bugs! {
     // Reservations.
     ConflictIsGone = "conflict-is-gone", "what could not be deleted because of a conflict counts as gone";
     AnsweredAtOnce = "answered-at-once", "what somebody undoes is made again at once, for ever";
+    ClassForgotten = "class-forgotten", "whoever waited for a class that could not be made waits for ever";
 }
 
 impl Bug {

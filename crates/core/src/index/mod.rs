@@ -26,6 +26,7 @@ use crate::{
         index::{Barrier, Launches, SeenBarrier},
     },
     node::{Drivers, Node},
+    planted::{Bug, planted},
     reservation::{
         self, Reservations,
         spec::{Order, PriorityClass, Ticket},
@@ -413,8 +414,12 @@ impl Index {
     /// A write for reservations has been answered.
     pub fn reservation_write_ended(&mut self, target: &Target) {
         self.cluster.in_flight.end(target);
-        if let Some(uid) = target.uid.filter(|_| target.kind == Kind::Ticket) {
-            self.reservations.write_ended(uid, &mut self.touched);
+        match (target.kind, target.uid) {
+            (Kind::Ticket, Some(uid)) => self.reservations.write_ended(uid, &mut self.touched),
+            // Made or not: every ticket that needs it has waited for the one that asked for it.
+            (Kind::PriorityClass, _) if planted(Bug::ClassForgotten) => {}
+            (Kind::PriorityClass, _) => self.reservations.touch_pending(&mut self.touched),
+            _ => {}
         }
     }
 

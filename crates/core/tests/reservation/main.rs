@@ -1,5 +1,6 @@
 //! Orders, tickets and claims, decided one by one in a small cluster.
 
+mod faults;
 mod time;
 mod world;
 

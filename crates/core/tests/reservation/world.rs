@@ -4,7 +4,7 @@
 use jiff::SignedDuration;
 use rollcall_core::{
     Timestamp, Uid,
-    cluster::Effect as Sent,
+    cluster::{Effect as Sent, Refusal, Target},
     decision::{Action, Event, New, NewGuardian, NewTicket},
     dispatch::{check, decide, keep},
     facts::{OwnerKind, OwnerRef, Pod, PodPhase, Trouble},
@@ -43,6 +43,9 @@ pub struct World {
     /// Pods that the scheduler does not bind, whatever it finds.
     pub stuck: BTreeSet<Arc<str>>,
     pub decisions: usize,
+    /// Nominations and new classes are sent, and no answer comes.
+    pub deaf: bool,
+    unanswered: Vec<Target>,
 }
 
 pub fn quantity(text: &str) -> Quantity {
@@ -113,6 +116,8 @@ impl World {
             statuses: BTreeMap::new(),
             stuck: BTreeSet::new(),
             decisions: 0,
+            deaf: false,
+            unanswered: Vec::new(),
         };
         for kind in world.index.kinds() {
             world.index.list_begins(kind, 1);
@@ -274,6 +279,13 @@ impl World {
         }
     }
 
+    /// A guardian that was asked for long ago is there at last.
+    pub fn late_guardian(&mut self, ticket: &str) {
+        let mut pod = self.pod_of(&format!("korder-guardian-{ticket}"));
+        pod.owner = Some(OwnerRef { kind: OwnerKind::Other, uid: self.tickets[ticket].uid });
+        self.put_new(pod, "100m");
+    }
+
     /// Until nothing happens any more at this time.
     pub fn settle(&mut self) {
         for turn in 0.. {
@@ -317,7 +329,40 @@ impl World {
         }
     }
 
+    /// What was sent without an answer was not done.
+    pub fn give_up(&mut self, refusal: Option<Refusal>) {
+        for target in std::mem::take(&mut self.unanswered) {
+            match target.uid {
+                Some(pod) => {
+                    let answer = refusal.clone().map_or(Answer::NotDone, Answer::Refused);
+                    self.index.pod_write_answered(pod, answer);
+                }
+                None => self.index.reservation_write_ended(&target),
+            }
+        }
+    }
+
+    /// Says whether an action was sent in vain.
+    fn is_lost(&mut self, action: &Action) -> bool {
+        let target = match action {
+            Action::Nominate(nominate) => &nominate.target,
+            Action::Create(new) if matches!(**new, New::PriorityClass { .. }) => new.target(),
+            _ => return false,
+        };
+        if self.deaf {
+            match target.uid {
+                Some(_) => self.index.pod_write_sent(target, Sent::default()),
+                None => drop(self.index.cluster.in_flight.begin(target, Sent::default())),
+            }
+            self.unanswered.push(target.clone());
+        }
+        self.deaf
+    }
+
     fn act(&mut self, action: Action) {
+        if self.is_lost(&action) {
+            return;
+        }
         match action {
             Action::Create(new) => match *new {
                 New::Ticket(new) => self.make_ticket(&new),

@@ -323,7 +323,7 @@ impl Reservations {
     }
 
     /// Hardly ever does a class come or go.
-    fn touch_pending(&self, touched: &mut Touched) {
+    pub fn touch_pending(&self, touched: &mut Touched) {
         let pending = self.tickets.values().filter(|ticket| ticket.phase() == Phase::Pending);
         pending.for_each(|ticket| touched.ticket(ticket.uid));
     }

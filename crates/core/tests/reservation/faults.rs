@@ -1,0 +1,30 @@
+//! What goes wrong on the way: answers that do not come, clocks that differ, hands that interfere.
+
+use super::world::{World, order_spec, ticket_spec};
+use rollcall_core::reservation::spec::{Places, Wanted};
+
+fn agents(world: &mut World) {
+    world.order("agents", order_spec(Places::EachNode, "1"));
+    world.settle();
+    world.take_done();
+}
+
+fn web(world: &mut World) {
+    world.claimer("web", Wanted::Order("agents".into()), "1");
+    world.settle();
+}
+
+#[test]
+fn whoever_waits_for_a_class_makes_it_when_another_one_could_not() {
+    let mut world = World::new(&["n1"], "4");
+    world.deaf = true;
+    world.ticket_by_hand("first", ticket_spec("1"));
+    world.settle();
+    world.ticket_by_hand("second", ticket_spec("1"));
+    world.settle();
+    world.remove_ticket("first");
+    world.deaf = false;
+    world.give_up(None);
+    world.settle();
+    assert_eq!(world.phases(), ["second Reserved"]);
+}
