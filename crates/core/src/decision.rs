@@ -239,6 +239,10 @@ pub enum Keep {
         /// What people have been told just now.
         told: Vec<&'static str>,
     },
+    Ticket {
+        /// Since when its claimer is let go and not bound.
+        let_go: Option<Timestamp>,
+    },
     Order {
         /// Whether it reserved when it was decided about.
         window: Option<Window>,

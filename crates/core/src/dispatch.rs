@@ -50,10 +50,16 @@ pub fn keep(index: &mut Index, key: Key, keep: Keep) {
         (Key::Order(uid), Keep::Order { window, settled }) => {
             index.reservations.keep_order(uid, window, &settled)
         }
+        (Key::Ticket(uid), Keep::Ticket { let_go }) => index.keep_of_ticket(uid, let_go),
         (Key::Claim(pod), Keep::Claim { since }) => index.keep_of_claim(pod, since),
-        (_, Keep::Sequence { .. } | Keep::Launch { .. } | Keep::Order { .. } | Keep::Claim { .. }) => {
-            unreachable!("a decision keeps what is its own")
-        }
+        (
+            _,
+            Keep::Sequence { .. }
+            | Keep::Launch { .. }
+            | Keep::Order { .. }
+            | Keep::Ticket { .. }
+            | Keep::Claim { .. },
+        ) => unreachable!("a decision keeps what is its own"),
     }
 }
 

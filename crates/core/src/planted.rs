@@ -100,6 +100,7 @@ bugs! {
     ConflictIsGone = "conflict-is-gone", "what could not be deleted because of a conflict counts as gone";
     AnsweredAtOnce = "answered-at-once", "what somebody undoes is made again at once, for ever";
     ClassForgotten = "class-forgotten", "whoever waited for a class that could not be made waits for ever";
+    BoundBeforeLetGo = "bound-before-let-go", "a claimer is expected to run before it is let go";
 }
 
 impl Bug {

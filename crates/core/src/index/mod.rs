@@ -428,6 +428,10 @@ impl Index {
         self.reservations.refused(uid, refusal, &mut self.touched);
     }
 
+    pub fn keep_of_ticket(&mut self, ticket: Uid, let_go: Option<Timestamp>) {
+        self.reservations.keep_ticket(ticket, let_go);
+    }
+
     pub fn keep_of_claim(&mut self, pod: Uid, since: Option<Timestamp>) {
         if let Some(pod) = self.cluster.pod(pod) {
             self.reservations.keep_waiting(pod, since);

@@ -11,10 +11,11 @@ use crate::{
     Timestamp, Uid,
     cluster::Target,
     decision::{
-        Action, Decision, Delete, Event, EventKind, New, NewGuardian, Nominate, Subject, TicketWrite,
+        Action, Decision, Delete, Event, EventKind, Keep, New, NewGuardian, Nominate, Subject, TicketWrite,
     },
     facts::{Pod, PodPhase},
     kind::Kind,
+    planted::{Bug, planted},
 };
 use jiff::SignedDuration;
 use std::sync::Arc;
@@ -50,6 +51,15 @@ struct Outcome {
     wake_at: Option<Timestamp>,
     /// What it says can wait until then.
     quiet_until: Option<Timestamp>,
+    /// Since when its claimer is let go and not bound.
+    let_go: Option<Timestamp>,
+}
+
+impl Outcome {
+    fn of(record: Record) -> Outcome {
+        let (actions, events) = (Vec::new(), Vec::new());
+        Outcome { record, actions, events, wake_at: None, quiet_until: None, let_go: None }
+    }
 }
 
 struct Work<'a> {
@@ -74,10 +84,10 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
         Ok(spec) => Work { facts, ticket, spec, order: order.flatten(), now }.outcome(),
         Err(wrong) => {
             let record = Record { phase: Some(Phase::Pending), ..described(ticket, "InvalidSpec", wrong) };
-            Outcome { record, actions: Vec::new(), events: Vec::new(), wake_at: None, quiet_until: None }
+            Outcome::of(record)
         }
     };
-    let Outcome { record, mut actions, events, wake_at, quiet_until } = outcome;
+    let Outcome { record, mut actions, events, wake_at, quiet_until, let_go } = outcome;
     let record = Record { observed_generation: ticket.generation, ..record };
     let quiet = quiet_until.filter(|until| *until > now);
     let changed = record != ticket.record;
@@ -86,7 +96,7 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
         actions.push(Action::WriteTicket(Box::new(TicketWrite { target, version, record })));
     }
     let wake_at = wake_at.into_iter().chain(quiet.filter(|_| changed)).min();
-    Decision { actions, events, wake_at, ..Decision::nothing() }
+    Decision { actions, events, wake_at, keep: Keep::Ticket { let_go }, ..Decision::nothing() }
 }
 
 fn described(ticket: &Ticket, reason: &str, message: &str) -> Record {
@@ -112,8 +122,7 @@ impl<'a> Work<'a> {
     }
 
     fn same(&self) -> Outcome {
-        let record = self.ticket.record.clone();
-        Outcome { record, actions: Vec::new(), events: Vec::new(), wake_at: None, quiet_until: None }
+        Outcome::of(self.ticket.record.clone())
     }
 
     fn order_spec(&self) -> Option<&'a Arc<OrderSpec>> {
@@ -196,10 +205,21 @@ impl<'a> Work<'a> {
                     let message = format!("{} runs on {node} instead", claim.name);
                     self.not_bound(&mut outcome, pod, &message);
                 }
-                None if claim.at + BIND_WITHIN > self.now => outcome.wake_at = Some(claim.at + BIND_WITHIN),
+                // Counted from when it was let go: until then there was nothing to be bound.
                 None => {
-                    let message = format!("{} was not bound within {} s", claim.name, BIND_WITHIN.as_secs());
-                    self.not_bound(&mut outcome, pod, &message);
+                    let since = self.facts.reservations.let_go(self.ticket.uid).unwrap_or(self.now);
+                    let since = if planted(Bug::BoundBeforeLetGo) { claim.at } else { since };
+                    let end = since + BIND_WITHIN;
+                    if end > self.now {
+                        (outcome.let_go, outcome.wake_at) = (Some(since), Some(end));
+                    } else {
+                        let within = BIND_WITHIN.as_secs();
+                        self.not_bound(
+                            &mut outcome,
+                            pod,
+                            &format!("{} was not bound within {within} s", claim.name),
+                        );
+                    }
                 }
             },
         }

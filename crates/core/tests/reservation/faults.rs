@@ -1,7 +1,7 @@
 //! What goes wrong on the way: answers that do not come, clocks that differ, hands that interfere.
 
 use super::world::{World, order_spec, ticket_spec};
-use rollcall_core::reservation::spec::{Places, Wanted};
+use rollcall_core::reservation::spec::{Phase, Places, Wanted};
 
 fn agents(world: &mut World) {
     world.order("agents", order_spec(Places::EachNode, "1"));
@@ -12,6 +12,28 @@ fn agents(world: &mut World) {
 fn web(world: &mut World) {
     world.claimer("web", Wanted::Order("agents".into()), "1");
     world.settle();
+}
+
+#[test]
+fn a_claimer_has_its_five_seconds_from_when_it_is_let_go() {
+    let mut world = World::new(&["n1"], "1");
+    agents(&mut world);
+    world.deaf = true;
+    web(&mut world);
+    world.pass(20);
+    world.deaf = false;
+    world.stuck.insert("web".into());
+    world.give_up(None);
+    world.settle();
+    assert!(world.pods["web"].gates.is_empty());
+    world.pass(4);
+    assert_eq!(
+        world.tickets["agents-n1"].phase(),
+        Phase::Claimed,
+        "it was claimed 24 s ago, and let go 4 s ago"
+    );
+    world.pass(2);
+    assert_eq!(world.tickets["agents-n1"].phase(), Phase::Reserved, "{:?}", world.done);
 }
 
 #[test]

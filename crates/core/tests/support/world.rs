@@ -332,7 +332,11 @@ impl World {
         }
         let recorded = |decision: &Decision| match &decision.keep {
             Keep::Sequence { recorded, .. } => Some(recorded.clone()),
-            Keep::Nothing | Keep::Launch { .. } | Keep::Order { .. } | Keep::Claim { .. } => None,
+            Keep::Nothing
+            | Keep::Launch { .. }
+            | Keep::Order { .. }
+            | Keep::Ticket { .. }
+            | Keep::Claim { .. } => None,
         };
         assert_eq!(recorded(decision), recorded(&anew));
         assert_eq!(*decision, Decision { keep: decision.keep.clone(), ..anew });

@@ -29,6 +29,8 @@ pub struct Reservations {
     classes: BTreeMap<Arc<str>, PriorityClass>,
     /// Pods with the ticket gate, by namespace.
     waiting: BTreeMap<Arc<str>, BTreeMap<Uid, Waiting>>,
+    /// Since when the claimers of tickets are let go and not bound.
+    let_go: BTreeMap<Uid, Timestamp>,
     /// What the API server said when it did not want to make or change what a ticket or an Order needs.
     refusals: BTreeMap<Uid, Refusal>,
 }
@@ -96,6 +98,11 @@ impl Reservations {
 
     pub fn waiting(&self, pod: &Pod) -> Option<&Waiting> {
         self.waiting.get(&pod.namespace)?.get(&pod.uid)
+    }
+
+    /// Since when the claimer of a ticket is let go and not bound, as far as we have seen it.
+    pub fn let_go(&self, ticket: Uid) -> Option<Timestamp> {
+        self.let_go.get(&ticket).copied()
     }
 
     pub fn refusal(&self, uid: Uid) -> Option<&Refusal> {
@@ -186,6 +193,7 @@ impl Reservations {
         self.touch_ticket(uid, touched);
         let Some(ticket) = self.tickets.remove(&uid) else { return };
         self.refusals.remove(&uid);
+        self.let_go.remove(&uid);
         if let Some(names) = self.ticket_names.get_mut(&ticket.namespace) {
             if names.get(&ticket.name) == Some(&uid) {
                 names.remove(&ticket.name);
@@ -334,6 +342,13 @@ impl Reservations {
         if let Some(entry) = self.orders.get_mut(&uid) {
             entry.keep(window, settled);
         }
+    }
+
+    pub fn keep_ticket(&mut self, uid: Uid, let_go: Option<Timestamp>) {
+        match let_go.filter(|_| self.tickets.contains_key(&uid)) {
+            Some(since) => self.let_go.insert(uid, since),
+            None => self.let_go.remove(&uid),
+        };
     }
 
     /// A write for this Order, ticket or pod was refused, or, with `None`, was not.
