@@ -101,6 +101,7 @@ bugs! {
     AnsweredAtOnce = "answered-at-once", "what somebody undoes is made again at once, for ever";
     ClassForgotten = "class-forgotten", "whoever waited for a class that could not be made waits for ever";
     BoundBeforeLetGo = "bound-before-let-go", "a claimer is expected to run before it is let go";
+    GuardianBeside = "guardian-beside", "a guardian that is there beside its claimer stays";
 }
 
 impl Bug {

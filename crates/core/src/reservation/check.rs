@@ -116,12 +116,14 @@ fn audit_delete(facts: Facts<'_>, key: Key, delete: &Delete) -> Option<Problem> 
             if !guards {
                 return Some(("S6", format!("the pod {name} is no guardian")));
             }
-            let claim = ticket.and_then(Ticket::claim);
-            let handed_over = claim.is_none_or(|claim| {
+            let claim = ticket.and_then(|ticket| Some((ticket, ticket.claim()?)));
+            let handed_over = claim.is_none_or(|(claimed, claim)| {
                 let claimer = facts.cluster.pod(claim.pod).and_then(|pod| pod.request.as_ref());
                 let refused = facts.cluster.in_flight.refusal(claim.pod).is_some();
                 let nominated = claimer.is_some_and(|request| request.nominated.is_some());
+                let runs = facts.cluster.pod(claim.pod).is_some_and(|pod| pod.node.is_some());
                 (nominated || refused) && key == Key::Claim(claim.pod)
+                    || runs && key == Key::Ticket(claimed.uid)
             });
             (!handed_over).then(|| ("S4", format!("{name} goes before its claimer is nominated")))
         }

@@ -199,6 +199,10 @@ impl<'a> Work<'a> {
                 Some(node) if Some(node) == here => {
                     outcome.record.ready = outcome.record.ready.becomes(true, self.now);
                     outcome.record.guardian_ready = outcome.record.guardian_ready.becomes(false, self.now);
+                // It runs beside it: the gate was taken away by hand, or the guardian was made long ago and comes late.
+                Some(node) if Some(node) == here && guarded && !planted(Bug::GuardianBeside) => {
+                    outcome.actions = self.delete_guardian();
+                }
                     outcome.record.guardian = None;
                 }
                 Some(node) => {

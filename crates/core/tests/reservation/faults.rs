@@ -50,3 +50,31 @@ fn whoever_waits_for_a_class_makes_it_when_another_one_could_not() {
     world.settle();
     assert_eq!(world.phases(), ["second Reserved"]);
 }
+
+#[test]
+fn a_guardian_beside_its_claimer_goes() {
+    let mut world = World::new(&["n1"], "4");
+    agents(&mut world);
+    web(&mut world);
+    world.take_done();
+    world.late_guardian("agents-n1");
+    world.settle();
+    assert_eq!(world.done, ["delete pods korder-guardian-agents-n1"]);
+    assert_eq!(world.tickets["agents-n1"].phase(), Phase::Claimed);
+}
+
+#[test]
+fn a_gate_that_is_taken_by_hand_leaves_no_guardian_behind() {
+    let mut world = World::new(&["n1"], "4");
+    agents(&mut world);
+    world.deaf = true;
+    web(&mut world);
+    world.deaf = false;
+    world.give_up(None);
+    world.change_pod("web", |pod| pod.gates.clear());
+    world.settle();
+    assert_eq!(world.pods["web"].node.as_deref(), Some("n1"));
+    assert!(world.done.contains(&"delete pods korder-guardian-agents-n1".to_owned()), "{:?}", world.done);
+    let phases: Vec<Phase> = world.tickets.values().map(|ticket| ticket.phase()).collect();
+    assert_eq!(phases, [Phase::Claimed, Phase::Reserved], "and the next one is there");
+}
