@@ -336,7 +336,8 @@ impl<'a> Work<'a> {
         let fifth = end.duration_since(self.ticket.tick.unwrap_or(activated)) / 5;
         let warn_at = end - fifth.max(LATEST_WARNING).min(EARLIEST_WARNING);
         let warned = self.ticket.record.expiring.holds;
-        let due = warn_at <= self.now;
+        // Who was warned stays warned: another clock than the one that warned would take it back.
+        let due = warn_at <= self.now || warned && self.ticket.record.expires == Some(end);
         record.expiring = record.expiring.becomes(due, self.now);
         if due && !warned {
             let message = format!("ends at {end}: claim it, or nothing keeps its room after that");

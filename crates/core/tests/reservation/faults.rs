@@ -1,6 +1,7 @@
 //! What goes wrong on the way: answers that do not come, clocks that differ, hands that interfere.
 
 use super::world::{World, order_spec, ticket_spec};
+use jiff::SignedDuration;
 use rollcall_core::reservation::spec::{Phase, Places, Wanted};
 
 fn agents(world: &mut World) {
@@ -77,4 +78,19 @@ fn a_gate_that_is_taken_by_hand_leaves_no_guardian_behind() {
     assert!(world.done.contains(&"delete pods korder-guardian-agents-n1".to_owned()), "{:?}", world.done);
     let phases: Vec<Phase> = world.tickets.values().map(|ticket| ticket.phase()).collect();
     assert_eq!(phases, [Phase::Claimed, Phase::Reserved], "and the next one is there");
+}
+
+#[test]
+fn a_warning_is_not_taken_back_by_another_clock() {
+    let mut world = World::new(&["n1"], "4");
+    let mut spec = ticket_spec("1");
+    spec.duration = Some(SignedDuration::from_mins(10));
+    world.ticket_by_hand("brief", spec);
+    world.pass(9 * 60);
+    assert!(world.tickets["brief"].record.expiring.holds);
+    world.take_done();
+    world.now -= SignedDuration::from_mins(5);
+    world.remove_pod("korder-guardian-brief");
+    world.settle();
+    assert!(world.tickets["brief"].record.expiring.holds, "{:?}", world.done);
 }
