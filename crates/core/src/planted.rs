@@ -97,11 +97,14 @@ bugs! {
     KeyForAnybody = "key-for-anybody", "a key is added to a ConfigMap whosever it is";
 
     // Reservations.
+    GuardianBeforeNomination = "guardian-before-nomination", "a guardian goes before its claimer is nominated";
+    GateBeforeGuardian = "gate-before-guardian", "a claimer is let go while the guardian is there";
     ConflictIsGone = "conflict-is-gone", "what could not be deleted because of a conflict counts as gone";
     AnsweredAtOnce = "answered-at-once", "what somebody undoes is made again at once, for ever";
     ClassForgotten = "class-forgotten", "whoever waited for a class that could not be made waits for ever";
     BoundBeforeLetGo = "bound-before-let-go", "a claimer is expected to run before it is let go";
     GuardianBeside = "guardian-beside", "a guardian that is there beside its claimer stays";
+    RefusedOnce = "refused-once", "a nomination that was refused once is given up";
 }
 
 impl Bug {

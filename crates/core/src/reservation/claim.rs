@@ -24,6 +24,7 @@ use crate::{
     facts::Pod,
     gates,
     kind::Kind,
+    planted::{Bug, planted},
 };
 use jiff::SignedDuration;
 use std::sync::Arc;
@@ -62,7 +63,11 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
         if cluster.in_flight.is_writing(&ticket_target(ticket)) {
             return nothing;
         }
-        return Decision { actions: hand_over(facts, pod, request, ticket), keep, ..Decision::nothing() };
+        return Decision {
+            actions: hand_over(facts, pod, request, ticket, now),
+            keep,
+            ..Decision::nothing()
+        };
     }
     match choose(facts, pod, request, now) {
         Choice::Ticket(ticket) => {
@@ -90,16 +95,21 @@ fn claimed(ticket: &Ticket, pod: &Pod, request: &Request, now: Timestamp) -> Rec
 }
 
 /// The next step for a pod that has claimed a ticket.
-fn hand_over(facts: Facts<'_>, pod: &Pod, request: &Request, ticket: &Ticket) -> Vec<Action> {
+fn hand_over(facts: Facts<'_>, pod: &Pod, request: &Request, ticket: &Ticket, now: Timestamp) -> Vec<Action> {
     let Some(node) = &ticket.record.node else { return vec![drop_gate(pod, Vec::new())] };
-    // Where we may not nominate, the room is handed over without that protection: better than a pod that waits for ever.
-    let refused = facts.cluster.in_flight.refusal(pod.uid).is_some();
-    if request.nominated.as_ref() != Some(node) && !refused {
+    // Where we may not nominate, the room is handed over without that protection: better than a pod that waits for ever. But not
+    // for one refusal: a token that is just being replaced is refused, too.
+    let refusal = facts.cluster.in_flight.refusal(pod.uid);
+    let refused =
+        refusal.is_some_and(|refusal| refusal.since + TICKET_WITHIN <= now || planted(Bug::RefusedOnce));
+    let early = planted(Bug::GuardianBeforeNomination) || planted(Bug::GateBeforeGuardian);
+    if request.nominated.as_ref() != Some(node) && !refused && !early {
         let (target, node, forget) = (Target::of_pod(pod), Some(node.clone()), Vec::new());
         return vec![Action::Nominate(Nominate { target, node, forget })];
     }
     match guardian(facts.cluster, ticket) {
         Guardian::Ours(guardian) if facts.cluster.is_writing_pod(guardian.uid) => Vec::new(),
+        Guardian::Ours(_) if planted(Bug::GateBeforeGuardian) => vec![drop_gate(pod, Vec::new())],
         Guardian::Ours(guardian) => {
             vec![Action::Delete(Delete { target: Target::of_pod(guardian), at_once: true })]
         }

@@ -2,6 +2,7 @@
 
 use super::world::{World, order_spec, ticket_spec};
 use jiff::SignedDuration;
+use rollcall_core::cluster::Refusal;
 use rollcall_core::reservation::spec::{Phase, Places, Wanted};
 
 fn agents(world: &mut World) {
@@ -78,6 +79,22 @@ fn a_gate_that_is_taken_by_hand_leaves_no_guardian_behind() {
     assert!(world.done.contains(&"delete pods korder-guardian-agents-n1".to_owned()), "{:?}", world.done);
     let phases: Vec<Phase> = world.tickets.values().map(|ticket| ticket.phase()).collect();
     assert_eq!(phases, [Phase::Claimed, Phase::Reserved], "and the next one is there");
+}
+
+#[test]
+fn one_refusal_is_no_reason_to_do_without_a_nomination() {
+    let mut world = World::new(&["n1"], "1");
+    agents(&mut world);
+    world.deaf = true;
+    web(&mut world);
+    let refusal = Refusal::new(true, "not now", world.now);
+    world.give_up(Some(refusal.clone()));
+    world.settle();
+    assert!(world.pods.contains_key("korder-guardian-agents-n1"), "{:?}", world.done);
+    world.pass(6);
+    world.give_up(Some(refusal));
+    world.settle();
+    assert!(world.pods["web"].gates.is_empty(), "but nobody waits for ever");
 }
 
 #[test]
