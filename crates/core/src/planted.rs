@@ -99,12 +99,26 @@ bugs! {
     // Reservations.
     GuardianBeforeNomination = "guardian-before-nomination", "a guardian goes before its claimer is nominated";
     GateBeforeGuardian = "gate-before-guardian", "a claimer is let go while the guardian is there";
+    NoUidInDeletion = "no-uid-in-deletion", "a deletion does not say which uid it is for";
     ConflictIsGone = "conflict-is-gone", "what could not be deleted because of a conflict counts as gone";
+    ReplacedTooEarly = "replaced-too-early", "the next ticket is made while the room of the last one is handed over";
+    GuardianNamedAnew = "guardian-named-anew", "a guardian that is made again has another name";
+    ExpiredKeepsGuardian = "expired-keeps-guardian", "the guardian of a ticket that has ended stays";
+    ClaimTooSmall = "claim-too-small", "a pod gets a ticket that keeps less than it asks for";
+    ClaimWithOtherGates = "claim-with-other-gates", "a pod that others hold, too, gets a ticket";
+    OtherNodesTicket = "other-nodes-ticket", "the pod of a DaemonSet gets the ticket of another node";
+    TicketOnClosedNode = "ticket-on-closed-node", "a cordoned node has a ticket";
+    ClaimerDeleted = "claimer-deleted", "a pod that did not take its room is deleted";
+    NotBoundIgnored = "not-bound-ignored", "nobody looks whether a claimer has taken its room";
+    ClaimNeverEnds = "claim-never-ends", "a claim outlives its pod";
+    PriorityAbovePods = "priority-above-pods", "guardians are more important than those they keep the room for";
+    GuardiansEvict = "guardians-evict", "guardians evict those that are less important";
     AnsweredAtOnce = "answered-at-once", "what somebody undoes is made again at once, for ever";
     ClassForgotten = "class-forgotten", "whoever waited for a class that could not be made waits for ever";
     BoundBeforeLetGo = "bound-before-let-go", "a claimer is expected to run before it is let go";
     GuardianBeside = "guardian-beside", "a guardian that is there beside its claimer stays";
     RefusedOnce = "refused-once", "a nomination that was refused once is given up";
+    ReservedBeforeItRuns = "reserved-before-it-runs", "a ticket is Reserved before its guardian runs";
 }
 
 impl Bug {

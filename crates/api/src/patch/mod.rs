@@ -10,6 +10,7 @@ pub use pod::{pod, toleration};
 pub use status::status;
 
 use rollcall_core::Uid;
+use rollcall_core::planted::{Bug, planted};
 use serde_json::{Value, json};
 
 /// The body of a PATCH.
@@ -22,7 +23,7 @@ pub struct Body {
 /// The body of a DELETE of the object of this uid; `at_once`: without a time of grace.
 pub fn delete_options(uid: Option<Uid>, at_once: bool) -> Value {
     let mut options = json!({ "apiVersion": "v1", "kind": "DeleteOptions" });
-    if let Some(uid) = uid {
+    if let Some(uid) = uid.filter(|_| !planted(Bug::NoUidInDeletion)) {
         options["preconditions"] = json!({ "uid": uid.to_string() });
     }
     if at_once {

@@ -5,6 +5,7 @@ use crate::patch::{self, Body, Style};
 use crate::reservation::ticket_status;
 use rollcall_core::Uid;
 use rollcall_core::decision::{NewGuardian, NewTicket, Nominate, TicketWrite};
+use rollcall_core::planted::{Bug, planted};
 use rollcall_core::reservation::names;
 use serde_json::{Map, Value, json};
 
@@ -80,11 +81,12 @@ pub fn guardian(new: &NewGuardian, image: &str) -> Value {
         pin(&mut spec, node);
     }
     spread(&mut spec, &ticket, new.order);
+    let naming = if planted(Bug::GuardianNamedAnew) { "generateName" } else { "name" };
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": *new.target.name,
+            naming: *new.target.name,
             "namespace": *new.target.namespace,
             "labels": labels,
             "annotations": annotations,
@@ -141,12 +143,13 @@ pub fn priority_class(name: &str, priority: i32, definition: Option<&str>) -> Va
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "name": known::TICKET_DEFINITION, "uid": uid,
         }]);
     }
+    let policy = if planted(Bug::GuardiansEvict) { "PreemptLowerPriority" } else { "Never" };
     json!({
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
         "metadata": metadata,
         "value": priority,
-        "preemptionPolicy": "Never",
+        "preemptionPolicy": policy,
         "description": "Of pods that keep room for others of this priority. They evict nobody.",
     })
 }

@@ -54,7 +54,8 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
     };
     let nothing = Decision { keep: Keep::Claim { since: waiting.since }, ..Decision::nothing() };
     // Only when ours is the last gate: room that is handed over to a pod that is still held by others is taken by somebody else.
-    if pod.gates.len() > 1 || cluster.is_writing_pod(uid) {
+    let others = pod.gates.len() > 1 && !planted(Bug::ClaimWithOtherGates);
+    if others || cluster.is_writing_pod(uid) {
         return nothing;
     }
     let since = waiting.since.unwrap_or(now);
@@ -108,8 +109,8 @@ fn hand_over(facts: Facts<'_>, pod: &Pod, request: &Request, ticket: &Ticket, no
         return vec![Action::Nominate(Nominate { target, node, forget })];
     }
     match guardian(facts.cluster, ticket) {
-        Guardian::Ours(guardian) if facts.cluster.is_writing_pod(guardian.uid) => Vec::new(),
         Guardian::Ours(_) if planted(Bug::GateBeforeGuardian) => vec![drop_gate(pod, Vec::new())],
+        Guardian::Ours(guardian) if facts.cluster.is_writing_pod(guardian.uid) => Vec::new(),
         Guardian::Ours(guardian) => {
             vec![Action::Delete(Delete { target: Target::of_pod(guardian), at_once: true })]
         }
@@ -180,7 +181,8 @@ fn of_order<'a>(
     now: Timestamp,
 ) -> Choice<'a> {
     let Order { name, created, .. } = &entry.order;
-    let place = facts.cluster.node_of(pod).map(Place::Node).filter(|_| is_each_node(entry));
+    let own = |_: &Place| is_each_node(entry) && !planted(Bug::OtherNodesTicket);
+    let place = facts.cluster.node_of(pod).map(Place::Node).filter(own);
     let uids: Vec<Uid> = match &place {
         Some(place) => entry.tickets_at(place).collect(),
         None => entry.tickets().collect(),
@@ -275,13 +277,16 @@ fn check(facts: Facts<'_>, pod: &Pod, request: &Request, ticket: &Ticket) -> Res
     if !ticket.is_unclaimed() {
         return Err(Obstacle::Over);
     }
-    if let Some((name, amount)) = lacking(&spec.requests, &request.resources) {
+    if let Some((name, amount)) = lacking(&spec.requests, &request.resources)
+        && !planted(Bug::ClaimTooSmall)
+    {
         let text = format!("the pod asks for {amount} {name}, the ticket keeps {}", amounts(&spec.requests));
         return Err(Obstacle::TooSmall(text));
     }
     let on = ticket.record.node.as_ref().or(ticket.node.as_ref());
     if let Some(node) = on.and_then(|node| facts.cluster.node(node))
         && !may_run_on(&request.placement, node)
+        && !planted(Bug::OtherNodesTicket)
     {
         return Err(Obstacle::Node(node.name.clone()));
     }

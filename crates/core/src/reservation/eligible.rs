@@ -4,6 +4,7 @@ use super::names::RESERVING_TAINT;
 use crate::{
     Timestamp,
     node::{Effect, Node, Placement, Taint, is_part_of},
+    planted::{Bug, planted},
 };
 use jiff::SignedDuration;
 use std::sync::Arc;
@@ -64,7 +65,7 @@ pub fn fit(placement: &Placement, node: &Node) -> Fit {
         () if node.terminating => Fit::Unfit(Criterion::Leaving),
         () if !is_part_of(&placement.node_selector, &node.labels) => Fit::Unfit(Criterion::NodeSelector),
         () if !placement.matches(node) => Fit::Unfit(Criterion::Affinity),
-        () if node.unschedulable => Fit::Unfit(Criterion::Cordoned),
+        () if node.unschedulable && !planted(Bug::TicketOnClosedNode) => Fit::Unfit(Criterion::Cordoned),
         () => match taint {
             Some(taint) => Fit::Unfit(Criterion::Taint(taint.key.clone())),
             None if is_ready => Fit::Eligible,

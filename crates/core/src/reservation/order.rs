@@ -12,6 +12,7 @@ use crate::{
     cluster::Target,
     decision::{Action, Decision, Delete, Event, EventKind, Keep, New, NewTicket},
     kind::Kind,
+    planted::{Bug, planted},
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -108,7 +109,9 @@ impl Work<'_> {
             self.entry.tickets_at(place).filter_map(|uid| reservations.ticket(uid)).collect();
         let is_writing = |ticket: &&Ticket| cluster.in_flight.is_writing(&ticket_target(ticket));
         // A room that is being handed over may come back: then the ticket is this place's again.
-        if tickets.iter().any(|ticket| is_writing(ticket) || ticket.is_being_handed_over()) {
+        let is_handed_over =
+            |ticket: &&Ticket| ticket.is_being_handed_over() && !planted(Bug::ReplacedTooEarly);
+        if tickets.iter().any(|ticket| is_writing(ticket) || is_handed_over(ticket)) {
             return Step::Wait;
         }
         let mut unclaimed: Vec<&Ticket> =

@@ -40,7 +40,7 @@ pub fn priority(facts: Facts<'_>, spec: &TicketSpec) -> Result<i32, Arc<str>> {
             defaults.by_ref().map(|class| class.value).min().unwrap_or(0)
         }
     };
-    Ok(value.min(HIGHEST_PRIORITY))
+    Ok(value.min(HIGHEST_PRIORITY) + i32::from(planted(Bug::PriorityAbovePods)))
 }
 
 /// What a ticket is to be like, and how it gets there.
@@ -153,6 +153,7 @@ impl<'a> Work<'a> {
 
     fn delete_guardian(&self) -> Vec<Action> {
         match guardian(self.facts.cluster, self.ticket) {
+            Guardian::Ours(_) if planted(Bug::ExpiredKeepsGuardian) => Vec::new(),
             Guardian::Ours(pod) if !self.facts.cluster.is_writing_pod(pod.uid) => {
                 vec![Action::Delete(Delete { target: Target::of_pod(pod), at_once: true })]
             }
@@ -192,17 +193,19 @@ impl<'a> Work<'a> {
             None if guarded => {
                 outcome.record = self.unclaimed("Unclaimed", "the pod that claimed it is gone")
             }
+            None if planted(Bug::ClaimNeverEnds) => {}
             None => outcome.record = self.ended(claim),
             // The claim is being carried out.
             Some(pod) if is_gated(pod) => {}
+            Some(pod) if pod.node.as_ref() != here && planted(Bug::NotBoundIgnored) => {}
             Some(pod) => match &pod.node {
-                Some(node) if Some(node) == here => {
-                    outcome.record.ready = outcome.record.ready.becomes(true, self.now);
-                    outcome.record.guardian_ready = outcome.record.guardian_ready.becomes(false, self.now);
                 // It runs beside it: the gate was taken away by hand, or the guardian was made long ago and comes late.
                 Some(node) if Some(node) == here && guarded && !planted(Bug::GuardianBeside) => {
                     outcome.actions = self.delete_guardian();
                 }
+                Some(node) if Some(node) == here => {
+                    outcome.record.ready = outcome.record.ready.becomes(true, self.now);
+                    outcome.record.guardian_ready = outcome.record.guardian_ready.becomes(false, self.now);
                     outcome.record.guardian = None;
                 }
                 Some(node) => {
@@ -244,6 +247,9 @@ impl<'a> Work<'a> {
             self.ticket.name
         );
         outcome.events.push(Event { about, kind: EventKind::Warning, reason: "NotBound", message });
+        if planted(Bug::ClaimerDeleted) {
+            outcome.actions.push(Action::Delete(Delete { target: Target::of_pod(pod), at_once: false }));
+        }
         let nominated = pod.request.as_ref().is_some_and(|request| request.nominated.is_some());
         if !self.facts.cluster.is_writing_pod(pod.uid) && (nominated || pod.node.is_some()) {
             let forget = vec![TICKET_CLAIMED, TICKET_NODE];
@@ -406,7 +412,9 @@ impl<'a> Work<'a> {
     fn describe(&self, record: &mut Record, found: Guardian<'_>) {
         let name = guardian_of(self.ticket);
         let running = match found {
-            Guardian::Ours(pod) => pod.phase == PodPhase::Running && !pod.terminating,
+            Guardian::Ours(pod) => {
+                (pod.phase == PodPhase::Running || planted(Bug::ReservedBeforeItRuns)) && !pod.terminating
+            }
             Guardian::Taken(_) | Guardian::None => false,
         };
         record.phase = Some(if running { Phase::Reserved } else { Phase::Pending });
