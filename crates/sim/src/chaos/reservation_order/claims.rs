@@ -85,7 +85,7 @@ impl ReservationOrder {
             return vec![broken(format!("{name} was let go, and {} is claimed for it", ticket.key.name))];
         }
         let is_free = |ticket: &&Ticket| {
-            let of_order = ticket.slot.0 != *"" && !ticket.slot.1.is_empty();
+            let of_order = !ticket.slot.1.is_empty();
             let on_node = ticket.pinned.is_some() && ticket.pinned.as_deref() == own_node(pod);
             let for_it =
                 if world::tier(pod) == "agent" { on_node } else { ticket.pinned.is_none() && of_order };

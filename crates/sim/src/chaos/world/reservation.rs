@@ -294,8 +294,8 @@ pub fn end_state(cluster: &Cluster) -> impl Iterator<Item = String> {
         let numbers = json!([order["status"]["desiredReplicas"], order["status"]["availableReplicas"]]);
         format!("orders/{} {} {numbers}", key.name, order["spec"])
     });
-    let tickets =
-        all(cluster, Kind::Ticket).filter(|(_, ticket)| owner_uid(ticket) != "" && is_unclaimed(ticket));
+    let tickets = all(cluster, Kind::Ticket)
+        .filter(|(_, ticket)| !owner_uid(ticket).is_empty() && is_unclaimed(ticket));
     let tickets = tickets.map(|(_, ticket)| {
         let order = &ticket["metadata"]["ownerReferences"][0]["name"];
         format!("tickets/{order}-{} {}", place_of(ticket), phase(ticket))
