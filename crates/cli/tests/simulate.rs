@@ -91,6 +91,23 @@ fn every_sample_of_launch_order() {
     }
 }
 
+/// Both Orders of the beginning, and agents that take the room of a third one.
+#[test]
+fn reservations() {
+    let sample = |name: &str| format!("config/samples/reservation/{name}.yaml");
+    let with = |file: &str| format!("crates/cli/tests/manifests/{file}.yaml");
+    insta::assert_snapshot!("reservation-infrastructure", simulate(&[&sample("infrastructure")]));
+    insta::assert_snapshot!("reservation-gpu-buffer", simulate(&[&sample("gpu-buffer"), &with("gpu-pool")]));
+    insta::assert_snapshot!("reservation-gpu-buffer-without-gpu", simulate(&[&sample("gpu-buffer")]));
+    insta::assert_snapshot!(
+        "reservation-agents",
+        simulate(&[&sample("monitoring"), &with("reserved-agents")])
+    );
+    // Nodes on which there is no room beside what is there.
+    let full = simulate(&[&sample("monitoring"), &with("reserved-agents"), "--nodes", "1:cpu=1"]);
+    insta::assert_snapshot!("reservation-full-node", full);
+}
+
 /// What a program in CI looks at: how it ended, how far each group came, what can never start.
 fn verdict(report: &Value) -> String {
     let all = |list: &Value, line: &dyn Fn(&Value) -> Value| -> Vec<Value> {

@@ -17,6 +17,11 @@ pub struct Report {
     pub pods: Vec<PodReport>,
     /// Every volume claim there was, in the order in which they were created.
     pub claims: Vec<ClaimReport>,
+    /// Orders, and every ticket there was, in the order in which they were created.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub orders: Vec<OrderReport>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tickets: Vec<TicketReport>,
     /// The chain of pods that the end had to wait for, first one first.
     pub critical: Vec<CriticalStep>,
     /// What can never start.
@@ -104,6 +109,53 @@ pub struct ClaimReport {
     /// Such as `data-db-0`.
     pub name: String,
     pub deleted: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OrderReport {
+    pub namespace: String,
+    pub name: String,
+    /// Whether all room that it wants is kept.
+    pub ready: bool,
+    pub message: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TicketReport {
+    pub namespace: String,
+    pub name: String,
+    /// The Order that made it.
+    pub order: Option<String>,
+    /// Where its room is.
+    pub node: Option<String>,
+    /// What it was when; each lasts until the next begins, the last one to the end unless the ticket was deleted.
+    pub spans: Vec<TicketSpan>,
+    pub deleted: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TicketSpan {
+    pub from: u64,
+    pub state: TicketState,
+    /// The pod that has its room.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claimed_by: Option<String>,
+    /// Why it is not reserved, if nothing is about to change that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum TicketState {
+    Pending,
+    /// Pending, and there is no room for it.
+    NoRoom,
+    Reserved,
+    Claimed,
+    Expired,
 }
 
 #[derive(Clone, Debug, Serialize)]

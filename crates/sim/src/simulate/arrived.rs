@@ -1,5 +1,6 @@
 //! Whether everything has arrived, and what has not.
 
+use super::tickets::{self, is_guardian};
 use super::timeline::Timeline;
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 const WORKLOADS: [Kind; 5] =
     [Kind::Deployment, Kind::ReplicaSet, Kind::StatefulSet, Kind::DaemonSet, Kind::Job];
 
-/// Whether every sequence is complete, every workload has what it wants and every pod has arrived.
+/// Whether every sequence is complete, every workload has what it wants, every pod has arrived, and all room is kept that there is.
 pub fn has_everything(cluster: &Cluster, timeline: &Timeline) -> bool {
     // What is missing most often is checked first.
     let complete = |sequence: &Stored| is_current(sequence) && sequence["status"]["phase"] == "Completed";
@@ -22,7 +23,8 @@ pub fn has_everything(cluster: &Cluster, timeline: &Timeline) -> bool {
     };
     cluster.store.list(Kind::PodSequence, None).all(|(_, sequence)| complete(sequence))
         && lacking_workloads(cluster).next().is_none()
-        && cluster.store.list(Kind::Pod, None).all(|(_, pod)| fine(pod))
+        && cluster.store.list(Kind::Pod, None).all(|(_, pod)| is_guardian(pod) || fine(pod))
+        && tickets::are_settled(cluster)
         && timeline.all_arrived()
 }
 

@@ -5,7 +5,7 @@
 //! - [`closed_nodes`]: which nodes are not open yet for whom. [`dns`]: the names of pods. [`drains`]: what is
 //!   evicted, and what may not be.
 //! - [`arrived`]: whether everything has. [`verdict`]: what became of it all. [`causes`]: why something has not arrived.
-//!   [`ranks`]: how far the containers of a pod are that start in order. [`never`]: what never will. [`notes`]: what else is worth knowing. [`chain`]: what the end had to wait for.
+//!   [`tickets`]: room that is kept. [`ranks`]: how far the containers of a pod are that start in order. [`never`]: what never will. [`notes`]: what else is worth knowing. [`chain`]: what the end had to wait for.
 
 mod apply;
 mod arrived;
@@ -19,6 +19,7 @@ mod never;
 mod notes;
 mod ranks;
 mod snapshot;
+mod tickets;
 mod timeline;
 mod user_actions;
 mod verdict;
@@ -73,8 +74,22 @@ fn block_on_virtual_time(run: impl Future<Output = Result<Report>>) -> Result<Re
     runtime.block_on(run)
 }
 
+/// All that is applied, from the beginning or later.
+fn applied(plan: &Plan) -> impl Iterator<Item = &Value> {
+    let later = plan.at.iter().filter_map(|at| match &at.action {
+        Action::Apply { objects } => Some(objects),
+        _ => None,
+    });
+    plan.objects.iter().chain(later.flatten()).map(|given| &given.value)
+}
+
+/// Whether room is kept.
+fn needs_reservations(plan: &Plan) -> bool {
+    applied(plan).any(|object| object["apiVersion"] == names::KORDER_API_VERSION)
+}
+
 /// Whether the controller runs in Full mode, with its admission: when a sequence goes by nodes, or a namespace wants its pods
-/// to be given their gates, or containers are to start in order.
+/// to be given their gates, or containers are to start in order, or room is kept.
 fn needs_full_mode(plan: &Plan) -> bool {
     let by_nodes =
         |object: &Value| object["kind"] == names::SEQUENCE_KIND && object["spec"]["scope"] == "Node";
@@ -82,16 +97,12 @@ fn needs_full_mode(plan: &Plan) -> bool {
         object["kind"] == "Namespace"
             && object["metadata"]["labels"][names::ENABLED_LABEL] == names::ENABLED_VALUE
     };
-    let later = plan.at.iter().filter_map(|at| match &at.action {
-        Action::Apply { objects } => Some(objects),
-        _ => None,
-    });
-    let all = plan.objects.iter().chain(later.flatten());
-    all.into_iter().any(|given| {
-        let pods = ["", "/spec/template", "/spec/jobTemplate/spec/template"];
-        let mut pods = pods.iter().filter_map(|place| given.value.pointer(place));
-        by_nodes(&given.value) || enabled(&given.value) || pods.any(asks_for_order)
-    })
+    needs_reservations(plan)
+        || applied(plan).any(|given| {
+            let pods = ["", "/spec/template", "/spec/jobTemplate/spec/template"];
+            let mut pods = pods.iter().filter_map(|place| given.pointer(place));
+            by_nodes(given) || enabled(given) || pods.any(asks_for_order)
+        })
 }
 
 async fn run(plan: Plan, callback: Option<SnapshotCallback<'_>>) -> Result<Report> {
@@ -110,7 +121,8 @@ async fn run(plan: Plan, callback: Option<SnapshotCallback<'_>>) -> Result<Repor
         cluster.store.author = Author::Cluster;
         notes
     };
-    let config = Config { full, ..embedded::config("simulation", plan.seed) };
+    let reservations = needs_reservations(&plan);
+    let config = Config { full, reservations, ..embedded::config("simulation", plan.seed) };
     let client = embedded.client(Author::Controller(0));
     let controller = rollcall_controller::run(client, config, clock, CancellationToken::new());
     let drains = Drains::default();

@@ -2,8 +2,9 @@
 
 use super::closed_nodes::ClosedNodes;
 use super::ranks;
+use super::tickets::{self, TicketLives};
 use crate::kinds::Kind;
-use crate::report::{ClaimReport, PodState, RankReport, Span};
+use crate::report::{ClaimReport, PodState, RankReport, Span, TicketReport};
 use crate::store::{Change, Observer};
 use jiff::Timestamp;
 use rollcall_api::watch::PodObject;
@@ -77,6 +78,7 @@ struct State {
     lives: Vec<PodLife>,
     by_uid: BTreeMap<String, usize>,
     claims: Vec<ClaimReport>,
+    tickets: TicketLives,
     last_progress: u64,
     /// Owners of ReplicaSets and Jobs, by uid.
     parents: BTreeMap<String, (String, String)>,
@@ -108,6 +110,11 @@ impl Timeline {
         self.state().claims.clone()
     }
 
+    /// In the order in which they were created.
+    pub fn tickets(&self) -> Vec<TicketReport> {
+        self.state().tickets.all().to_vec()
+    }
+
     pub fn all_arrived(&self) -> bool {
         self.state().lives.iter().all(PodLife::is_settled)
     }
@@ -127,7 +134,9 @@ impl Observer for Timeline {
         let at = self.since_beginning(change.at);
         let mut state = self.state();
         match change.key.kind {
+            Kind::Pod if tickets::is_guardian(&change.object) => {}
             Kind::Pod => state.pod(change, at),
+            Kind::Ticket => state.ticket(change, at),
             Kind::Node => state.closed.update(change),
             Kind::PersistentVolumeClaim => state.claim(change, at),
             Kind::ReplicaSet | Kind::Job => {
@@ -157,6 +166,12 @@ impl State {
             (Some(claim), true) => claim.deleted = Some(at),
             (None, false) => self.claims.push(ClaimReport { namespace, name, deleted: None }),
             (Some(_), false) | (None, true) => {}
+        }
+    }
+
+    fn ticket(&mut self, change: &Change, at: u64) {
+        if self.tickets.update(change, at) {
+            self.last_progress = at;
         }
     }
 

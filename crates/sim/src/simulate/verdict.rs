@@ -3,11 +3,11 @@
 use super::causes::Causes;
 use super::never::{LackingWorkload, never};
 use super::timeline::{PodLife, Timeline};
-use super::{arrived, chain, dns, facts, notes};
+use super::{arrived, chain, dns, facts, notes, tickets};
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::plan::Plan;
-use crate::report::{GroupReport, Never, Outcome, PodReport, Report, SequenceReport};
+use crate::report::{GroupReport, Never, Outcome, PodReport, Report, SequenceReport, TicketReport};
 use jiff::Timestamp;
 use rollcall_core::facts::Pod;
 use rollcall_core::index::Index;
@@ -37,8 +37,13 @@ pub fn report(
     }
     notes.extend(notes::not_run(cluster));
     let pods: Vec<PodReport> = lives.iter().map(|life| reporter.pod(life)).collect();
+    let tickets = timeline.tickets();
     let ended = match outcome {
-        Outcome::Complete => lives.iter().filter_map(|life| life.arrived).max().unwrap_or_default(),
+        Outcome::Complete => {
+            let changed = |ticket: &TicketReport| ticket.spans.last().map(|span| span.from);
+            let tickets = tickets.iter().filter_map(changed);
+            lives.iter().filter_map(|life| life.arrived).chain(tickets).max().unwrap_or_default()
+        }
         Outcome::Stuck => timeline.last_progress().as_millis() as u64,
         Outcome::Unfinished => plan.until.as_millis() as u64,
     };
@@ -60,6 +65,8 @@ pub fn report(
         sequences,
         pods,
         claims: timeline.claims(),
+        orders: tickets::orders(cluster),
+        tickets,
         never,
         notes,
     }

@@ -53,7 +53,22 @@ fn sequence(name: &str, groups: Vec<GroupReport>) -> SequenceReport {
 fn report(ended: u64, sequences: Vec<SequenceReport>, pods: Vec<PodReport>) -> Report {
     let (critical, never, notes) = (Vec::new(), Vec::new(), Vec::new());
     let (last_action, outcome, claims) = (0, Outcome::Complete, Vec::new());
-    Report { seed: 1, nodes: 3, ended, last_action, outcome, sequences, pods, claims, critical, never, notes }
+    let (orders, tickets) = (Vec::new(), Vec::new());
+    Report {
+        seed: 1,
+        nodes: 3,
+        ended,
+        last_action,
+        outcome,
+        sequences,
+        pods,
+        claims,
+        orders,
+        tickets,
+        critical,
+        never,
+        notes,
+    }
 }
 
 fn step(pod: usize, from: u64, to: u64) -> CriticalStep {
@@ -75,7 +90,51 @@ pub fn all() -> Vec<(&'static str, Report)> {
         ("platform", platform()),
         ("unfinished", unfinished()),
         ("launch", launch()),
+        ("reservations", reservations()),
     ]
+}
+
+/// Room on two nodes, one of which an agent has taken, and a node without room; a ticket by hand that has ended.
+pub fn reservations() -> Report {
+    let ticket = |name: &str, order: Option<&str>, node: &str, states: &[(u64, TicketState)]| TicketReport {
+        namespace: "default".into(),
+        name: name.into(),
+        order: order.map(str::to_owned),
+        node: Some(node.into()),
+        spans: states
+            .iter()
+            .map(|(from, state)| TicketSpan {
+                from: *from,
+                state: *state,
+                claimed_by: (*state == TicketState::Claimed).then(|| "agent-x2x1z".to_owned()),
+                why: (*state == TicketState::NoRoom)
+                    .then(|| "there is no room on node-3 for 1 cpu".to_owned()),
+            })
+            .collect(),
+        deleted: None,
+    };
+    let (pending, reserved) = (TicketState::Pending, TicketState::Reserved);
+    let of_order = Some("agents");
+    let mut report = report(12_000, Vec::new(), vec![usual("agent-x2x1z", 3_000, 5_000, 7_000)]);
+    report.orders = vec![OrderReport {
+        namespace: "default".into(),
+        name: "agents".into(),
+        ready: false,
+        message: "2 of 3 nodes reserved; 1 node has no room".into(),
+    }];
+    report.tickets = vec![
+        ticket(
+            "agents-node-1",
+            of_order,
+            "node-1",
+            &[(0, pending), (1_000, reserved), (5_000, TicketState::Claimed)],
+        ),
+        ticket("agents-node-2", of_order, "node-2", &[(0, pending), (1_000, reserved)]),
+        ticket("agents-node-3", of_order, "node-3", &[(0, pending), (200, TicketState::NoRoom)]),
+        ticket("agents-node-1-0b5c9d2e", of_order, "node-1", &[(5_100, pending), (6_200, reserved)]),
+        ticket("nightly", None, "node-2", &[(0, pending), (1_000, reserved), (9_000, TicketState::Expired)]),
+    ];
+    report
 }
 
 /// A pod whose containers start in order, and one whose first rank is not ready.

@@ -5,6 +5,7 @@ const report = JSON.parse(document.getElementById("report").textContent);
 const WORDS = {
   Held: "held", Unschedulable: "no node fits", Starting: "starting", Ready: "ready", NotReady: "not ready",
   Succeeded: "succeeded", Failed: "failed", Terminating: "terminating",
+  Pending: "pending", NoRoom: "no room", Reserved: "reserved", Claimed: "claimed", Expired: "expired",
 };
 
 // A little is drawn beyond the end: what arrived last is seen to be there.
@@ -113,6 +114,14 @@ function aboutRank(pod, rank, span) {
   if (!span) return { ...about, lines: [...about.lines, `${WORDS[rank.spans.at(-1)?.state] ?? "never there"} at the end`] };
   const { lines } = aboutSpan({ ...pod, spans: rank.spans }, span);
   return { ...about, lines: [...about.lines, lines[0], lines[1]] };
+}
+
+function aboutTicket(ticket, span) {
+  const last = span ?? ticket.spans.at(-1);
+  const where = [ticket.order ? `of order ${ticket.order}` : "by hand", ticket.node && `on ${ticket.node}`].filter(Boolean).join(" ");
+  const word = last ? (last.claimedBy ? `claimed by ${last.claimedBy}` : WORDS[last.state]) : "never there";
+  const when = !span ? `${word} at the end` : span.lasts ? `${word} from ${time(span.from)} on` : `${word} for ${time(span.to - span.from)}: ${time(span.from)} – ${time(span.to)}`;
+  return { title: ticket.name, lines: [where, when, last?.why], why: null };
 }
 
 function aboutGroup(sequence, at) {

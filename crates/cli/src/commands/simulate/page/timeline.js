@@ -139,6 +139,43 @@ function otherBlock(pods) {
   return drawBlock({ header, pods, toggle });
 }
 
+// Room that is kept: an Order, or what people asked for by hand, and a row for each ticket, by node.
+function ticketBlock(title, message, tickets) {
+  const about = { title, lines: [message, `${tickets.length} tickets`], why: null };
+  const header = drawRow({ look: "group", name: [title], spans: [], beside: message ? [make("b", { text: message })] : [], about, aboutBar: () => about });
+  const byNode = [...tickets].sort((one, other) => (one.node ?? "").localeCompare(other.node ?? ""));
+  const block = make("div", { role: "rowgroup" }, header);
+  const rowOf = (ticket) => drawRow({
+    look: "ticket", name: [ticket.name], spans: spansOf(ticket), beside: [make("span", { text: [ticket.spans.at(-1)?.claimedBy, ticket.node && `on ${ticket.node}`].filter(Boolean).join(" ") })],
+    about: aboutTicket(ticket), aboutBar: (span) => aboutTicket(ticket, span),
+  });
+  const fill = (all) => {
+    const shown = all || byNode.length <= FEW ? byNode : byNode.slice(0, FEW - 1);
+    const rows = shown.map(rowOf);
+    if (shown.length < byNode.length) {
+      const left = byNode.length - shown.length;
+      const more = { title: `${left} more tickets`, lines: ["Enter shows them"], why: null };
+      const row = drawRow({ look: "more", name: [`… and ${left} more`], spans: [], beside: ["show all"], about: more, aboutBar: () => more });
+      row.act = () => fill(true);
+      row.addEventListener("click", row.act);
+      rows.push(row);
+    }
+    block.replaceChildren(header, ...rows);
+  };
+  fill(false);
+  return block;
+}
+
+function drawTickets() {
+  const tickets = report.tickets ?? [];
+  for (const order of report.orders ?? []) {
+    const own = tickets.filter((ticket) => ticket.namespace === order.namespace && ticket.order === order.name);
+    chart.append(ticketBlock(`order/${order.name}`, order.message, own));
+  }
+  const byHand = tickets.filter((ticket) => ticket.order === null);
+  if (byHand.length) chart.append(ticketBlock("Tickets of no order", "", byHand));
+}
+
 // One row at a time takes part in the order of the Tab key; the arrow keys choose it.
 function take(row) {
   if (!row) return;
@@ -170,7 +207,7 @@ function steer(event) {
 
 function drawLegend() {
   const spans = report.pods.flatMap((pod) => [...pod.spans, ...(pod.ranks ?? []).flatMap((rank) => rank.spans)]);
-  const seen = new Set(spans.map((span) => span.state));
+  const seen = new Set([...spans, ...(report.tickets ?? []).flatMap((ticket) => ticket.spans)].map((span) => span.state));
   for (const group of report.sequences.flatMap((sequence) => sequence.groups)) {
     spansOfGroup(group).forEach((span) => seen.add(span.state));
   }
@@ -187,7 +224,8 @@ function drawLegend() {
 
 function drawTimeline() {
   const section = document.getElementById("timeline");
-  section.hidden = !report.pods.length && !report.sequences.some((sequence) => sequence.groups.length);
+  const empty = !report.pods.length && !(report.tickets ?? []).length && !(report.orders ?? []).length;
+  section.hidden = empty && !report.sequences.some((sequence) => sequence.groups.length);
   if (section.hidden) return;
   chart.setAttribute("role", "grid");
   chart.setAttribute("aria-label", `Timeline of ${report.pods.length} pods over ${time(report.ended)}`);
@@ -202,6 +240,7 @@ function drawTimeline() {
   }
   const others = report.pods.map((_, at) => at).filter((at) => !claimed.has(at));
   if (others.length) chart.append(otherBlock(others));
+  drawTickets();
   chart.querySelector(".row[tabindex]")?.setAttribute("tabindex", "0");
   chart.addEventListener("keydown", steer);
   drawLegend();

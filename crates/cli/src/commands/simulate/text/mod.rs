@@ -2,6 +2,7 @@
 
 mod axis;
 mod bar;
+mod tickets;
 mod words;
 
 use crate::output::{BAD, BUSY, FAINT, GOOD, STRONG, styled};
@@ -80,7 +81,8 @@ impl<'a> Picture<'a> {
         let groups = || report.sequences.iter().flat_map(|sequence| &sequence.groups);
         let group_names = groups().map(|group| group.name.width());
         let ranks = report.pods.iter().flat_map(|pod| &pod.ranks).map(|rank| words::rank(rank).width());
-        let pod_names = report.pods.iter().map(|pod| pod.name.width() + 2).chain(ranks);
+        let tickets = report.tickets.iter().map(|ticket| ticket.name.width() + 2);
+        let pod_names = report.pods.iter().map(|pod| pod.name.width() + 2).chain(ranks).chain(tickets);
         let most = (width * 3 / 10).min(MOST_NAME);
         let names = group_names.chain(pod_names).max().unwrap_or(0).clamp(LEAST_NAME, most.max(LEAST_NAME));
         let beside = if width >= WIDE { PROGRESS + WAITED } else { PROGRESS };
@@ -99,7 +101,8 @@ impl<'a> Picture<'a> {
     }
 
     fn draw(&self) -> Shown {
-        if self.report.pods.is_empty() && self.report.sequences.is_empty() {
+        let Report { pods, sequences, orders, tickets, .. } = self.report;
+        if pods.is_empty() && sequences.is_empty() && orders.is_empty() && tickets.is_empty() {
             return shown!("There are no pods and no sequences in what was given.\n");
         }
         let mut text = shown!("{}  {}\n", " ".repeat(self.names), styled(FAINT, self.scale.line()));
@@ -113,7 +116,13 @@ impl<'a> Picture<'a> {
             text += shown!("{}\n", styled(STRONG, "pods of no sequence"));
             text += self.pods(&others, false);
         }
-        text + shown!("\n{}\n", styled(FAINT, self.legend()))
+        text += self.reservations();
+        let legends = [Some(self.legend()).filter(|legend| !legend.is_empty()), self.legend_of_tickets()];
+        let legends: Vec<Shown> = legends.into_iter().flatten().collect();
+        match legends.is_empty() {
+            true => text,
+            false => text + shown!("\n{}\n", styled(FAINT, Shown::joined(legends.into_iter(), "\n"))),
+        }
     }
 
     fn sequence(&self, sequence: &SequenceReport) -> Shown {
@@ -262,6 +271,9 @@ fn totals(report: &Report, width: usize) -> Shown {
     };
     let mut text = shown!("\n{} {}\n", styled(look.bold(), word), when);
     text += shown!("{} on {}, seed {}\n", pods, nodes, report.seed);
+    if let Some(tickets) = tickets::totals(report) {
+        text += shown!("{}\n", tickets);
+    }
     if !report.critical.is_empty() {
         let name = |pod: usize| report.pods.get(pod).map_or("?", |pod| pod.name.as_str());
         let steps = report.critical.iter();
