@@ -13,6 +13,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const RANDOM_RUNS: u64 = 10_000;
 /// A seed of the world in which containers start in order.
 const LAUNCH: u64 = 5;
+/// A seed of the world in which room is kept, and more steps than its hand-overs have.
+const RESERVATIONS: u64 = 13;
+const STEPS: u64 = 40;
 /// One of many, and the last of them.
 const BATCH: u64 = 1000;
 
@@ -40,6 +43,18 @@ fn every_fault_at_every_write() {
         must_be_clean(&report);
         assert!(faults.iter().all(|fault| report.counts.contains_key(fault)), "{report}");
     }
+}
+
+#[test]
+fn every_mischief_at_every_step_of_a_hand_over() {
+    let faults: Vec<Fault> = Fault::at(Place::HandOver).collect();
+    let plan = |number: u64| {
+        let (fault, when) = (faults[(number / STEPS) as usize], 1 + number % STEPS);
+        Plan { seed: RESERVATIONS, faults: vec![Planned { fault, when }] }
+    };
+    let report = batch(0..faults.len() as u64 * STEPS, cores(), plan, |_| {});
+    must_be_clean(&report);
+    assert!(faults.iter().all(|fault| report.counts.contains_key(fault)), "{report}");
 }
 
 #[test]
