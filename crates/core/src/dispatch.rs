@@ -69,6 +69,7 @@ pub fn explain_pod(index: &Index, pod: &Pod, now: Timestamp) -> Line {
     let held = pod.gates.iter().flat_map(|gate| explain_gate(index, pod, gate, now));
     let mut lines: Vec<Line> = held.collect();
     let mut released = sequence::explain::explain_released(facts, pod, now);
+    released.extend(reservation::explain::explain_claimed(index.reservation_facts(), pod, now));
     if !launch::facts::is_gated(pod) {
         released.extend(launch::explain::explain(index.launch_facts(), pod, now));
     }
@@ -98,6 +99,11 @@ fn explain_gate(index: &Index, pod: &Pod, gate: &Arc<str>, now: Timestamp) -> Ve
     let facts = index.facts();
     if **gate == *gates::LAUNCH
         && let Some(line) = launch::explain::explain(index.launch_facts(), pod, now)
+    {
+        return vec![line];
+    }
+    if **gate == *gates::TICKET
+        && let Some(line) = reservation::explain::explain_claimer(index.reservation_facts(), pod, now)
     {
         return vec![line];
     }

@@ -40,6 +40,7 @@ pub mod line;
 pub mod node;
 pub mod planted;
 pub mod quantity;
+pub mod reason;
 pub mod reservation;
 pub mod roster;
 pub mod schedule;

@@ -1,6 +1,6 @@
 //! One line of the answer of `rollcall explain`, whichever feature it comes from.
 
-use crate::{Timestamp, cluster::Target, sequence::Reason};
+use crate::{Timestamp, cluster::Target, facts::Pod, sequence::Reason};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,6 +63,38 @@ pub const CODES: &[(&str, &str)] = &[
     ("RankPassed", "The containers of this rank are ready, or were."),
     ("RankOpen", "The containers of this rank may start, and are not ready."),
     ("RankClosed", "The containers of this rank wait for those of a higher one."),
+    (
+        "OrderUnjudged",
+        "What the status of the Order says; the nodes, which would tell more, may not be read.",
+    ),
+    ("OrderGone", "The Order that made the ticket is gone, and the ticket is about to go."),
+    ("OfOrder", "The Order that made the ticket."),
+    ("TicketUnseen", "The ticket has no status: no controller has looked at it."),
+    ("TicketWaits", "The ticket is not Reserved, for a reason that this version does not know."),
+    ("TicketMissing", "A ticket is wanted there and is about to be made."),
+    ("TicketOnce", "There was a ticket, and the Order makes no second one."),
+    ("NextSchedule", "The next time of the schedule of the Order."),
+    ("NodeNotEligible", "The node gets no ticket; the text names the criterion that it fails."),
+    ("NodeKept", "The node is not Ready, gets no ticket, and keeps the one that it has."),
+    ("NodeFull", "The node has too little left of what the ticket requests."),
+    ("NodeHasRoom", "By what its pods request the node has room; something else keeps the guardian away."),
+    ("Occupant", "A pod on a node that has no room, with what it requests and its priority."),
+    ("Ends", "When the room of the ticket is given up, if nobody claims it."),
+    ("Endless", "The ticket has no end."),
+    ("NobodyAsks", "No pod that waits asks for the ticket."),
+    ("Wanted", "A pod wants the ticket and can have it."),
+    ("HandOver", "The room of the ticket is being given to the pod; the text names the next step."),
+    ("ClaimerGone", "The pod that claimed the ticket is gone, or may not be read."),
+    ("ClaimerRuns", "The pod that claimed the ticket is on a node."),
+    ("ClaimerUnbound", "The pod that claimed the ticket has been let go and is on no node yet."),
+    ("HasRoom", "The pod has the room of a ticket, or may take it."),
+    ("TicketChosen", "The pod is about to get a ticket."),
+    ("TicketAwaited", "The pod waits a few seconds for a ticket that is about to be Reserved."),
+    ("OtherGateFirst", "The pod gets a ticket when no other gate holds it."),
+    ("TicketPending", "The pod could have the ticket, and its room is not kept yet."),
+    ("TicketTooSmall", "The ticket keeps less than the pod requests."),
+    ("TicketElsewhere", "The ticket is on a node where the pod cannot run."),
+    ("TicketTaken", "Another pod has claimed the ticket."),
     ("More", "There are more of the same."),
     ("Event", "The last warning event about the pod, in Kubernetes' own words."),
 ];
@@ -132,6 +164,16 @@ impl Line {
     pub fn new(code: &'static str, text: impl Into<String>, since: Timestamp, object: Target) -> Line {
         let (hints, below) = (Vec::new(), Vec::new());
         Line { code, text: text.into(), since, object, hints, reason: None, below }
+    }
+
+    /// A pod that has not started, whoever waits for it: those who can look further do.
+    pub fn not_started(pod: &Pod, trouble: &str, now: Timestamp) -> Line {
+        let reason = Reason::NotStarted { pod: pod.name.clone(), trouble: Some(trouble.to_owned()) };
+        let text = reason.dated(&elapsed(pod.created, now));
+        Line {
+            reason: Some(reason.clone()),
+            ..Line::new(reason.code(), text, pod.created, Target::of_pod(pod))
+        }
     }
 
     pub fn with(mut self, below: Vec<Line>) -> Line {

@@ -5,6 +5,7 @@ use super::words::{Mode, Phase as Word};
 use crate::time::MilliTime;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use rollcall_core::Timestamp;
+use rollcall_core::reservation::reason::Reason;
 use rollcall_core::reservation::spec::{self, Phase, Record};
 use rollcall_core::reservation::status::{self, Cause};
 
@@ -81,7 +82,7 @@ pub fn order_status(
         reason: wanted.progressing.reason,
         message: wanted.progressing.message.clone(),
     };
-    let no = || Cause { holds: false, reason: "NotStalled", message: String::new() };
+    let no = || Cause { holds: false, reason: Reason::NotStalled, message: String::new() };
     let stalled = wanted.stalled.clone().unwrap_or_else(no);
     let causes = [
         ("Ready", &wanted.ready),
@@ -100,7 +101,7 @@ pub fn order_status(
             last_transition_time: same
                 .map_or(Time(whole_seconds(now)), |known| known.last_transition_time.clone()),
             status,
-            reason: cause.reason.to_owned(),
+            reason: cause.reason.code().to_owned(),
             message: cause.message.clone(),
             observed_generation: Some(wanted.observed_generation),
         }

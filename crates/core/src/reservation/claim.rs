@@ -10,6 +10,7 @@ use super::Facts;
 use super::eligible::may_run_on;
 use super::index::{Guardian, OrderEntry, Place, guardian, is_gated, ticket_target};
 use super::names::{TICKET_CLAIMED, TICKET_NODE};
+use super::reason::Reason;
 use super::spec::{
     Claim, Order, Phase, Places, Record, Request, Ticket, Wanted, amounts, lacking, utilization,
 };
@@ -40,7 +41,7 @@ pub enum Choice<'a> {
     Soon(String),
     /// It runs without one: the reason of the event, and why.
     None {
-        reason: &'static str,
+        reason: Reason,
         why: String,
     },
 }
@@ -80,7 +81,7 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
         Choice::Soon(_) if since + TICKET_WITHIN > now => {
             Decision { wake_at: Some(since + TICKET_WITHIN), keep, ..Decision::nothing() }
         }
-        Choice::Soon(why) => unreserved(pod, "NoTicket", &why, keep),
+        Choice::Soon(why) => unreserved(pod, Reason::NoTicket, &why, keep),
         Choice::None { reason, why } => unreserved(pod, reason, &why, keep),
     }
 }
@@ -91,12 +92,18 @@ fn claimed(ticket: &Ticket, pod: &Pod, request: &Request, now: Timestamp) -> Rec
     let claim = Claim { pod: pod.uid, name: pod.name.clone(), at: now, utilization };
     let message = format!("claimed by {}", pod.name).into();
     let expiring = ticket.record.expiring.becomes(false, now);
-    let (phase, reason) = (Some(Phase::Claimed), "Claimed".into());
+    let (phase, reason) = (Some(Phase::Claimed), Reason::Claimed.code().into());
     Record { phase, claim: Some(claim), reason, message, expiring, ..ticket.record.clone() }
 }
 
 /// The next step for a pod that has claimed a ticket.
-fn hand_over(facts: Facts<'_>, pod: &Pod, request: &Request, ticket: &Ticket, now: Timestamp) -> Vec<Action> {
+pub(super) fn hand_over(
+    facts: Facts<'_>,
+    pod: &Pod,
+    request: &Request,
+    ticket: &Ticket,
+    now: Timestamp,
+) -> Vec<Action> {
     let Some(node) = &ticket.record.node else { return vec![drop_gate(pod, Vec::new())] };
     // Where we may not nominate, the room is handed over without that protection: better than a pod that waits for ever. But not
     // for one refusal: a token that is just being replaced is refused, too.
@@ -128,40 +135,34 @@ fn drop_gate(pod: &Pod, annotations: Vec<(&'static str, String)>) -> Action {
     Action::PatchPod(PodPatch { drop_gate, annotations, ..patch })
 }
 
-fn unreserved(pod: &Pod, reason: &'static str, why: &str, keep: Keep) -> Decision {
+fn unreserved(pod: &Pod, reason: Reason, why: &str, keep: Keep) -> Decision {
     let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
     let about = Subject { kind: Kind::Pod, namespace, name, uid: pod.uid };
     let message = format!("runs without reserved room: {why}");
-    let event = Event { about, kind: EventKind::Warning, reason, message };
+    let event = Event { about, kind: EventKind::Warning, reason: reason.code(), message };
     Decision { actions: vec![drop_gate(pod, Vec::new())], events: vec![event], keep, ..Decision::nothing() }
 }
 
 /// The ticket for a pod.
 pub fn choose<'a>(facts: Facts<'a>, pod: &Pod, request: &Request, now: Timestamp) -> Choice<'a> {
     let Facts { reservations, .. } = facts;
-    let none = |why: String| Choice::None { reason: "NoTicket", why };
+    let none = |why: String| Choice::None { reason: Reason::NoTicket, why };
     match &request.wanted {
         Wanted::Unclear(why) => none(why.to_string()),
         Wanted::Ticket(name) => match reservations.ticket_named(&pod.namespace, name) {
             None => none(format!("there is no ticket {name}")),
-            Some(ticket) => best(facts, pod, request, std::iter::once(ticket), || format!("ticket {name}")),
+            Some(ticket) => best(facts, pod, request, &[ticket], || format!("ticket {name}")),
         },
         Wanted::Label { key, value } => {
-            let labelled = |ticket: &&Ticket| ticket.labels.get(key) == Some(value);
-            let tickets = reservations.tickets_in(&pod.namespace).filter(labelled);
-            best(facts, pod, request, tickets, || format!("a ticket labelled {key}={value}"))
+            let tickets = labelled(facts, pod, key, value);
+            best(facts, pod, request, &tickets, || format!("a ticket labelled {key}={value}"))
         }
         Wanted::Order(name) => match reservations.order_named(&pod.namespace, name) {
             None => none(format!("there is no Order {name}")),
             Some(entry) => of_order(facts, pod, request, entry, now),
         },
         Wanted::Any => {
-            let selects = |entry: &&OrderEntry| {
-                let spec = entry.spec().filter(|spec| spec.places == Places::EachNode);
-                spec.and_then(|spec| spec.selector.as_ref())
-                    .is_some_and(|selector| selector.matches(&request.labels))
-            };
-            let mut orders = reservations.orders_in(&pod.namespace).filter(selects);
+            let mut orders = selecting(facts, pod, request);
             let mut answer = none("no Order selects it, and it asks for no ticket".to_owned());
             while !matches!(answer, Choice::Ticket(_) | Choice::Soon(_))
                 && let Some(entry) = orders.next()
@@ -173,6 +174,48 @@ pub fn choose<'a>(facts: Facts<'a>, pod: &Pod, request: &Request, now: Timestamp
     }
 }
 
+/// The tickets among which [`choose`] chooses, whether the pod can have them or not.
+pub fn candidates<'a>(facts: Facts<'a>, pod: &Pod, request: &Request) -> Vec<&'a Ticket> {
+    let Facts { reservations, .. } = facts;
+    match &request.wanted {
+        Wanted::Unclear(_) => Vec::new(),
+        Wanted::Ticket(name) => reservations.ticket_named(&pod.namespace, name).into_iter().collect(),
+        Wanted::Label { key, value } => labelled(facts, pod, key, value),
+        Wanted::Order(name) => {
+            let entry = reservations.order_named(&pod.namespace, name);
+            entry.map(|entry| tickets_for(facts, pod, entry).1).unwrap_or_default()
+        }
+        Wanted::Any => {
+            selecting(facts, pod, request).flat_map(|entry| tickets_for(facts, pod, entry).1).collect()
+        }
+    }
+}
+
+fn labelled<'a>(facts: Facts<'a>, pod: &Pod, key: &Arc<str>, value: &Arc<str>) -> Vec<&'a Ticket> {
+    let labelled = |ticket: &&Ticket| ticket.labels.get(key) == Some(value);
+    facts.reservations.tickets_in(&pod.namespace).filter(labelled).collect()
+}
+
+/// The Orders that serve a pod which asks for nothing.
+fn selecting<'a>(facts: Facts<'a>, pod: &Pod, request: &Request) -> impl Iterator<Item = &'a OrderEntry> {
+    facts.reservations.orders_in(&pod.namespace).filter(move |entry| {
+        let spec = entry.spec().filter(|spec| spec.places == Places::EachNode);
+        spec.and_then(|spec| spec.selector.as_ref()).is_some_and(|selector| selector.matches(&request.labels))
+    })
+}
+
+/// The tickets of an Order for a pod: where the pod can only run on one node and the Order has one ticket on each, those of that node.
+fn tickets_for<'a>(facts: Facts<'a>, pod: &Pod, entry: &'a OrderEntry) -> (Option<Place>, Vec<&'a Ticket>) {
+    let own = |_: &Place| is_each_node(entry) && !planted(Bug::OtherNodesTicket);
+    let place = facts.cluster.node_of(pod).map(Place::Node).filter(own);
+    let ticket = |uid: Uid| facts.reservations.ticket(uid);
+    let tickets = match &place {
+        Some(place) => entry.tickets_at(place).filter_map(ticket).collect(),
+        None => entry.tickets().filter_map(ticket).collect(),
+    };
+    (place, tickets)
+}
+
 fn of_order<'a>(
     facts: Facts<'a>,
     pod: &Pod,
@@ -181,14 +224,8 @@ fn of_order<'a>(
     now: Timestamp,
 ) -> Choice<'a> {
     let Order { name, created, .. } = &entry.order;
-    let own = |_: &Place| is_each_node(entry) && !planted(Bug::OtherNodesTicket);
-    let place = facts.cluster.node_of(pod).map(Place::Node).filter(own);
-    let uids: Vec<Uid> = match &place {
-        Some(place) => entry.tickets_at(place).collect(),
-        None => entry.tickets().collect(),
-    };
-    let tickets = uids.into_iter().filter_map(|uid| facts.reservations.ticket(uid));
-    let choice = best(facts, pod, request, tickets, || match &place {
+    let (place, tickets) = tickets_for(facts, pod, entry);
+    let choice = best(facts, pod, request, &tickets, || match &place {
         Some(node) => format!("a ticket of Order {name} on {node}"),
         None => format!("a ticket of Order {name}"),
     });
@@ -204,7 +241,7 @@ fn of_order<'a>(
         .spec()
         .is_some_and(|spec| !spec.paused && matches!(spec.window(*created, now, now), Window::Open { .. }));
     match choice {
-        Choice::None { reason: "NoTicket", why } if missing && open => Choice::Soon(why),
+        Choice::None { reason: Reason::NoTicket, why } if missing && open => Choice::Soon(why),
         choice => choice,
     }
 }
@@ -215,20 +252,42 @@ fn is_each_node(entry: &OrderEntry) -> bool {
 
 /// What keeps a pod from a ticket, the least first: the one that is nearest is what is said.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Obstacle {
+pub enum Obstacle {
     Soon(Arc<str>),
-    Priority { ticket: i32, pod: i32 },
+    Priority {
+        ticket: i32,
+        pod: i32,
+    },
     TooSmall(String),
     Node(Arc<str>),
     Taken(Arc<str>),
+    /// Its spec cannot be carried out.
+    Invalid(Arc<str>),
     Over,
+}
+
+impl Obstacle {
+    /// What is said about a ticket that is called so.
+    pub fn describe(&self, what: &str) -> String {
+        match self {
+            Obstacle::Soon(reason) => format!("{what} is not Reserved: {reason}"),
+            Obstacle::Priority { ticket, pod } => format!(
+                "its priority {pod} is below {ticket}, the priority of {what}; give it the priorityClassName of the ticket"
+            ),
+            Obstacle::TooSmall(lack) => format!("{what} keeps too little: {lack}"),
+            Obstacle::Node(node) => format!("{what} is on {node}, where the pod cannot run"),
+            Obstacle::Taken(by) => format!("{what} is claimed by {by}"),
+            Obstacle::Invalid(wrong) => format!("{what} cannot be carried out: {wrong}"),
+            Obstacle::Over => format!("{what} has ended"),
+        }
+    }
 }
 
 fn best<'a>(
     facts: Facts<'a>,
     pod: &Pod,
     request: &Request,
-    tickets: impl Iterator<Item = &'a Ticket>,
+    tickets: &[&'a Ticket],
     what: impl Fn() -> String,
 ) -> Choice<'a> {
     let mut free: Vec<&Ticket> = Vec::new();
@@ -246,31 +305,31 @@ fn best<'a>(
     };
     let nominated = |ticket: &Ticket| ticket.record.node.is_some() && ticket.record.node == request.nominated;
     let first = free.into_iter().min_by_key(|ticket| (!nominated(ticket), size(ticket), ticket.name.clone()));
-    let none = |reason, why: String| Choice::None { reason, why };
     let what = what();
     match (first, obstacle) {
         (Some(ticket), _) => Choice::Ticket(ticket),
-        (None, Some(Obstacle::Soon(reason))) => Choice::Soon(format!("{what} is not Reserved: {reason}")),
-        (None, Some(Obstacle::Priority { ticket, pod })) => none(
-            "PriorityBelowTicket",
-            format!(
-                "its priority {pod} is below {ticket}, the priority of {what}; give it the priorityClassName of the ticket"
-            ),
-        ),
-        (None, Some(Obstacle::TooSmall(lack))) => {
-            none("NoTicket", format!("{what} keeps too little: {lack}"))
+        (None, Some(obstacle)) => {
+            let why = obstacle.describe(&what);
+            match obstacle {
+                Obstacle::Soon(_) => Choice::Soon(why),
+                Obstacle::Priority { .. } => Choice::None { reason: Reason::PriorityBelowTicket, why },
+                Obstacle::TooSmall(_)
+                | Obstacle::Node(_)
+                | Obstacle::Taken(_)
+                | Obstacle::Invalid(_)
+                | Obstacle::Over => Choice::None { reason: Reason::NoTicket, why },
+            }
         }
-        (None, Some(Obstacle::Node(node))) => {
-            none("NoTicket", format!("{what} is on {node}, where the pod cannot run"))
+        (None, None) => {
+            let why = format!("there is no {}", what.trim_start_matches("a "));
+            Choice::None { reason: Reason::NoTicket, why }
         }
-        (None, Some(Obstacle::Taken(by))) => none("NoTicket", format!("{what} is claimed by {by}")),
-        (None, Some(Obstacle::Over)) => none("NoTicket", format!("{what} has ended")),
-        (None, None) => none("NoTicket", format!("there is no {}", what.trim_start_matches("a "))),
     }
 }
 
-fn check(facts: Facts<'_>, pod: &Pod, request: &Request, ticket: &Ticket) -> Result<(), Obstacle> {
-    let spec = ticket.spec.as_ref().map_err(|wrong| Obstacle::Taken(wrong.clone()))?;
+/// Whether a pod can have a ticket now.
+pub fn check(facts: Facts<'_>, pod: &Pod, request: &Request, ticket: &Ticket) -> Result<(), Obstacle> {
+    let spec = ticket.spec.as_ref().map_err(|wrong| Obstacle::Invalid(wrong.clone()))?;
     if let Some(claim) = ticket.claim() {
         return Err(Obstacle::Taken(claim.name.clone()));
     }

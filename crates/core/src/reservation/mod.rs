@@ -10,14 +10,17 @@
 //! - [`index`]: Orders with their places, tickets, pods that wait for one.
 //! - [`wanted`]: what a pod asks for. [`admission`]: which new pods are held until they have it.
 //! - [`order`], [`ticket`], [`claim`]: what to do about each of them. [`check`]: whether it may be done. [`status`]: what an Order says.
+//! - [`reason`]: the words for how things stand. [`explain`]: why they do.
 
 pub mod admission;
 pub mod check;
 pub mod claim;
 pub mod eligible;
+pub mod explain;
 pub mod index;
 pub mod names;
 pub mod order;
+pub mod reason;
 pub mod spec;
 pub mod status;
 pub mod ticket;

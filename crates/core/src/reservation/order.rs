@@ -4,14 +4,16 @@
 use super::Facts;
 use super::index::{Guardian, OrderEntry, Place, guardian, ticket_target};
 use super::names::ticket_name_beside;
-use super::spec::{OrderSpec, Refresh, Ticket};
+use super::reason::Reason;
+use super::spec::{Order, OrderSpec, Refresh, Ticket};
 use super::status::{order_status, subject};
 use super::timetable::Window;
 use crate::{
     Timestamp, Uid,
-    cluster::Target,
+    cluster::{Cluster, Target},
     decision::{Action, Decision, Delete, Event, EventKind, Keep, New, NewTicket},
     kind::Kind,
+    node::Node,
     planted::{Bug, planted},
 };
 use std::collections::BTreeSet;
@@ -72,8 +74,8 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp, budget: usize) -> Deci
                 }
             }
         }
-        decision.events.extend(told(entry, "TicketsMade", "made", &made));
-        decision.events.extend(told(entry, "TicketsRemoved", "removed", &gone));
+        decision.events.extend(told(entry, Reason::TicketsMade, "made", &made));
+        decision.events.extend(told(entry, Reason::TicketsRemoved, "removed", &gone));
         // What was decided everywhere and is not settled is looked at again when it changes.
         let changes = [spec.next_change(entry.order.created, now), entry.next_loss(now)];
         decision.wake_at = changes.into_iter().flatten().min();
@@ -85,13 +87,59 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp, budget: usize) -> Deci
     decision
 }
 
-fn told(entry: &OrderEntry, reason: &'static str, verb: &str, names: &[Arc<str>]) -> Option<Event> {
+fn told(entry: &OrderEntry, reason: Reason, verb: &str, names: &[Arc<str>]) -> Option<Event> {
     let number = names.len();
     let first: Vec<&str> = names.iter().take(NAMED).map(|name| &**name).collect();
     let rest = if number > NAMED { format!(" and {} more", number - NAMED) } else { String::new() };
     let tickets = if number == 1 { "ticket" } else { "tickets" };
     let message = format!("{verb} {number} {tickets}: {}{rest}", first.join(", "));
-    (number > 0).then(|| Event { about: subject(entry), kind: EventKind::Normal, reason, message })
+    (number > 0).then(|| Event {
+        about: subject(entry),
+        kind: EventKind::Normal,
+        reason: reason.code(),
+        message,
+    })
+}
+
+/// Why no ticket is made in a place that has none which is unclaimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closed {
+    /// Not before this time.
+    Until(Timestamp),
+    /// The time in which one would have been made is over.
+    Over,
+    /// There was one, and the Order never makes a second one (`refreshPolicy: Never`).
+    Once,
+}
+
+/// Whether a ticket is made in a place that has none which is unclaimed, and for which time of the schedule. `tickets` are those
+/// that were there before.
+pub fn opening(
+    facts: Facts<'_>,
+    order: &Order,
+    spec: &OrderSpec,
+    place: &Place,
+    tickets: &[&Ticket],
+    now: Timestamp,
+) -> Result<Option<Timestamp>, Closed> {
+    let last_claim =
+        tickets.iter().filter_map(|ticket| ticket.record.claim.as_ref()).map(|claim| claim.at).max();
+    let node = node_at(facts.cluster, place).map(|node| node.created);
+    let since = [Some(order.created), node, last_claim].into_iter().flatten().max();
+    let tick = match spec.window(order.created, since.unwrap_or(order.created), now) {
+        Window::Open { tick } => tick,
+        Window::Opens(at) => return Err(Closed::Until(at)),
+        Window::Closed => return Err(Closed::Over),
+    };
+    let again = tickets.iter().any(|ticket| ticket.tick == tick);
+    if spec.refresh == Refresh::Never && again { Err(Closed::Once) } else { Ok(tick) }
+}
+
+fn node_at<'a>(cluster: &'a Cluster, place: &Place) -> Option<&'a Node> {
+    match place {
+        Place::Node(node) => cluster.node(node),
+        Place::Index(_) => None,
+    }
 }
 
 struct Work<'a> {
@@ -151,22 +199,10 @@ impl Work<'_> {
     fn make(&self, spec: &OrderSpec, place: &Place, tickets: &[&Ticket]) -> Step {
         let Facts { cluster, reservations } = self.facts;
         let order = &self.entry.order;
-        let last_claim =
-            tickets.iter().filter_map(|ticket| ticket.record.claim.as_ref()).map(|claim| claim.at).max();
-        let node = match place {
-            Place::Node(node) => cluster.node(node),
-            Place::Index(_) => None,
-        };
-        let since =
-            [Some(order.created), node.map(|node| node.created), last_claim].into_iter().flatten().max();
-        let tick = match spec.window(order.created, since.unwrap_or(order.created), self.now) {
-            Window::Open { tick } => tick,
-            Window::Opens(_) | Window::Closed => return Step::Settled,
-        };
-        let of_this_tick = |ticket: &&&Ticket| ticket.tick == tick;
-        if spec.refresh == Refresh::Never && tickets.iter().any(|ticket| of_this_tick(&ticket)) {
+        let Ok(tick) = opening(self.facts, order, spec, place, tickets, self.now) else {
             return Step::Settled;
-        }
+        };
+        let node = node_at(cluster, place);
         let text = place.to_string();
         let mut name: Arc<str> = self.entry.plain_name(place).into();
         // A ticket that has the name: ours, which somebody has claimed or which has ended, or that of another Order.

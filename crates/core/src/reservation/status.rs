@@ -2,8 +2,8 @@
 
 use super::Facts;
 use super::index::{OrderEntry, Tally};
+use super::reason::Reason;
 use super::spec::{Places, Strategy};
-use super::ticket::NO_ROOM;
 use super::timetable::Window;
 use crate::{Timestamp, decision::Subject, kind::Kind};
 
@@ -42,12 +42,12 @@ pub struct NodeNumbers {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
     pub holds: bool,
-    pub reason: &'static str,
+    pub reason: Reason,
     pub message: String,
 }
 
 impl Cause {
-    fn new(holds: bool, reason: &'static str, message: impl Into<String>) -> Cause {
+    fn new(holds: bool, reason: Reason, message: impl Into<String>) -> Cause {
         Cause { holds, reason, message: message.into() }
     }
 }
@@ -105,18 +105,19 @@ pub fn order_status(
     let (ready_cause, message) = counted.ready(entry, window);
     let failure = match refusal {
         Some(refusal) => {
-            Cause::new(true, "TicketRefused", format!("a ticket cannot be made: {}", refusal.message))
+            Cause::new(true, Reason::TicketRefused, format!("a ticket cannot be made: {}", refusal.message))
         }
-        None if no_room > 0 => Cause::new(true, NO_ROOM, message.clone()),
-        None => Cause::new(false, "NoFailure", ""),
+        None if no_room > 0 => Cause::new(true, Reason::NoRoom, message.clone()),
+        None => Cause::new(false, Reason::NoFailure, ""),
     };
     let waits = !ready_cause.holds && no_room < pending + i64::from(desired) - ready;
     let progressing = match spec.is_some_and(|spec| spec.paused) {
-        true => Cause::new(false, "Paused", "no ticket is made or removed"),
-        false if waits && desired > available => Cause::new(true, "Reserving", message.clone()),
-        false => Cause::new(false, "Settled", ""),
+        true => Cause::new(false, Reason::Paused, "no ticket is made or removed"),
+        false if waits && desired > available => Cause::new(true, Reason::Reserving, message.clone()),
+        false => Cause::new(false, Reason::Settled, ""),
     };
-    let stalled = entry.order.spec.as_ref().err().map(|wrong| Cause::new(true, "InvalidSpec", &**wrong));
+    let stalled =
+        entry.order.spec.as_ref().err().map(|wrong| Cause::new(true, Reason::InvalidSpec, &**wrong));
     let status = OrderStatus {
         observed_generation: entry.order.generation,
         desired,
@@ -163,7 +164,7 @@ impl Counted {
         let what = if each_node { "nodes" } else { "tickets" };
         let text = format!("{available} of {desired} {what} reserved{no_room_text}");
         let cause = match window {
-            None => Cause::new(false, "InvalidSpec", text.clone()),
+            None => Cause::new(false, Reason::InvalidSpec, text.clone()),
             _ if each_node && nodes == 0 => {
                 let text = match entry.most_often_unfit() {
                     Some((criterion, number)) => {
@@ -172,19 +173,19 @@ impl Counted {
                     }
                     None => "there is no node".to_owned(),
                 };
-                return (Cause::new(false, "NoEligibleNode", text.clone()), text);
+                return (Cause::new(false, Reason::NoEligibleNode, text.clone()), text);
             }
             Some(Window::Opens(at)) if desired == 0 => {
                 let text = format!("reserves at {at}");
-                return (Cause::new(false, "NotYet", text.clone()), text);
+                return (Cause::new(false, Reason::NotYet, text.clone()), text);
             }
             Some(Window::Closed) if desired == 0 => {
                 let text = "its time is over: no ticket is made any more".to_owned();
-                return (Cause::new(false, "Over", text.clone()), text);
+                return (Cause::new(false, Reason::Over, text.clone()), text);
             }
-            _ if available >= desired => Cause::new(true, "Reserved", text.clone()),
-            _ if no_room > 0 => Cause::new(false, NO_ROOM, text.clone()),
-            _ => Cause::new(false, "Reserving", text.clone()),
+            _ if available >= desired => Cause::new(true, Reason::Reserved, text.clone()),
+            _ if no_room > 0 => Cause::new(false, Reason::NoRoom, text.clone()),
+            _ => Cause::new(false, Reason::Reserving, text.clone()),
         };
         (cause, text)
     }

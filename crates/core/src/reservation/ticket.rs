@@ -5,6 +5,7 @@ use super::index::{Guardian, OrderEntry, guardian, guardian_target, is_gated, ti
 use super::names::{
     HIGHEST_PRIORITY, TICKET_CLAIMED, TICKET_NODE, guardian_class, guardian_of, is_guardian_class,
 };
+use super::reason::Reason;
 use super::spec::{Claim, DEFAULT_DURATION, OrderSpec, Phase, Record, Refresh, Ticket, TicketSpec, amounts};
 use super::timetable::ends;
 use crate::{
@@ -22,8 +23,8 @@ use std::sync::Arc;
 
 /// A pod that was let go and is not bound for this long is not going to take the room.
 pub const BIND_WITHIN: SignedDuration = SignedDuration::from_secs(5);
-/// The reason of a ticket that waits for room. Its Order counts these.
-pub const NO_ROOM: &str = "NoRoom";
+/// The reason of a ticket that waits for room, as its status has it.
+pub const NO_ROOM: &str = Reason::NoRoom.code();
 /// A ticket whose guardian is about to run need not say that it is Pending.
 const SAID_AFTER: SignedDuration = SignedDuration::from_secs(1);
 /// People are told before the end: when a fifth of the time is left, but not later than this and not earlier than that.
@@ -83,7 +84,8 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
     let outcome = match &ticket.spec {
         Ok(spec) => Work { facts, ticket, spec, order: order.flatten(), now }.outcome(),
         Err(wrong) => {
-            let record = Record { phase: Some(Phase::Pending), ..described(ticket, "InvalidSpec", wrong) };
+            let record =
+                Record { phase: Some(Phase::Pending), ..described(ticket, Reason::InvalidSpec, wrong) };
             Outcome::of(record)
         }
     };
@@ -99,8 +101,8 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
     Decision { actions, events, wake_at, keep: Keep::Ticket { let_go }, ..Decision::nothing() }
 }
 
-fn described(ticket: &Ticket, reason: &str, message: &str) -> Record {
-    Record { reason: reason.into(), message: message.into(), ..ticket.record.clone() }
+fn described(ticket: &Ticket, reason: Reason, message: &str) -> Record {
+    Record { reason: reason.code().into(), message: message.into(), ..ticket.record.clone() }
 }
 
 pub fn subject(ticket: &Ticket) -> Subject {
@@ -191,7 +193,7 @@ impl<'a> Work<'a> {
         match cluster.pod(claim.pod).filter(|pod| !is_over(pod)) {
             // It never got the room.
             None if guarded => {
-                outcome.record = self.unclaimed("Unclaimed", "the pod that claimed it is gone")
+                outcome.record = self.unclaimed(Reason::Unclaimed, "the pod that claimed it is gone")
             }
             None if planted(Bug::ClaimNeverEnds) => {}
             None => outcome.record = self.ended(claim),
@@ -234,7 +236,7 @@ impl<'a> Work<'a> {
     }
 
     fn not_bound(&self, outcome: &mut Outcome, pod: &Pod, message: &str) {
-        outcome.record = self.unclaimed("NotBound", message);
+        outcome.record = self.unclaimed(Reason::NotBound, message);
         let node = self.ticket.record.node.as_deref().unwrap_or("its node");
         let about = Subject {
             kind: Kind::Pod,
@@ -246,7 +248,12 @@ impl<'a> Work<'a> {
             "did not take the room of ticket {} on {node}: {message}; the room is kept again",
             self.ticket.name
         );
-        outcome.events.push(Event { about, kind: EventKind::Warning, reason: "NotBound", message });
+        outcome.events.push(Event {
+            about,
+            kind: EventKind::Warning,
+            reason: Reason::NotBound.code(),
+            message,
+        });
         if planted(Bug::ClaimerDeleted) {
             outcome.actions.push(Action::Delete(Delete { target: Target::of_pod(pod), at_once: false }));
         }
@@ -258,14 +265,14 @@ impl<'a> Work<'a> {
         }
     }
 
-    fn unclaimed(&self, reason: &str, message: &str) -> Record {
+    fn unclaimed(&self, reason: Reason, message: &str) -> Record {
         let ready = self.ticket.record.ready.becomes(false, self.now);
         let record = described(self.ticket, reason, message);
         Record { phase: Some(Phase::Pending), claim: None, ready, ..record }
     }
 
     fn ended(&self, claim: &Claim) -> Record {
-        let record = described(self.ticket, "ClaimEnded", &format!("{} has ended", claim.name));
+        let record = described(self.ticket, Reason::ClaimEnded, &format!("{} has ended", claim.name));
         let (ready, expires) = (record.ready.becomes(false, self.now), Some(self.now));
         let expiring = record.expiring.becomes(false, self.now);
         Record { phase: Some(Phase::Expired), guardian: None, ready, expires, expiring, ..record }
@@ -276,8 +283,10 @@ impl<'a> Work<'a> {
         let mut outcome = self.same();
         if let Some(start) = self.spec.start.filter(|start| *start > self.now) {
             let message = format!("reserves at {start}");
-            outcome.record =
-                Record { phase: Some(Phase::Pending), ..described(self.ticket, "NotStarted", &message) };
+            outcome.record = Record {
+                phase: Some(Phase::Pending),
+                ..described(self.ticket, Reason::NotStarted, &message)
+            };
             outcome.wake_at = Some(start);
             return outcome;
         }
@@ -303,10 +312,10 @@ impl<'a> Work<'a> {
             outcome.actions.extend(self.guard(found));
         }
         self.describe(&mut record, found);
-        if record.phase == Some(Phase::Pending) && &*record.reason == "GuardianStarting" {
+        if record.phase == Some(Phase::Pending) && *record.reason == *Reason::GuardianStarting.code() {
             outcome.quiet_until = Some(self.ticket.created + SAID_AFTER);
         }
-        if &*record.reason == NO_ROOM && *record.reason != *self.ticket.record.reason {
+        if *record.reason == *NO_ROOM && *record.reason != *self.ticket.record.reason {
             let (about, message) = (subject(self.ticket), record.message.to_string());
             outcome.events.push(Event { about, kind: EventKind::Warning, reason: NO_ROOM, message });
         }
@@ -315,7 +324,7 @@ impl<'a> Work<'a> {
     }
 
     fn time_is_over(&self, activated: Timestamp, expires: Option<Timestamp>) -> Record {
-        let record = described(self.ticket, "Expired", "nobody claimed it in time");
+        let record = described(self.ticket, Reason::Expired, "nobody claimed it in time");
         let (ready, guardian_ready) =
             (record.ready.becomes(false, self.now), record.guardian_ready.becomes(false, self.now));
         let expiring = record.expiring.becomes(false, self.now);
@@ -350,7 +359,7 @@ impl<'a> Work<'a> {
             outcome.events.push(Event {
                 about: subject(self.ticket),
                 kind: EventKind::Normal,
-                reason: "Expiring",
+                reason: Reason::Expiring.code(),
                 message,
             });
         }
@@ -426,19 +435,19 @@ impl<'a> Work<'a> {
             Guardian::Ours(pod) if running => {
                 record.node = pod.node.clone();
                 let on = pod.node.as_deref().map(|node| format!(" on {node}")).unwrap_or_default();
-                ("Reserved", format!("keeps {room}{on}"))
+                (Reason::Reserved, format!("keeps {room}{on}"))
             }
             Guardian::Ours(pod) => match &pod.trouble {
                 Some(trouble) if &*trouble.what == "Unschedulable" => {
-                    (NO_ROOM, format!("there is no room{on} for {room}, and nobody is evicted for it"))
+                    (Reason::NoRoom, format!("there is no room{on} for {room}, and nobody is evicted for it"))
                 }
                 Some(trouble) if is_persistent(&trouble.what) => {
-                    ("GuardianNotRunning", format!("{name} does not run: {}", trouble.what))
+                    (Reason::GuardianNotRunning, format!("{name} does not run: {}", trouble.what))
                 }
-                _ => ("GuardianStarting", format!("{name} is about to run")),
+                _ => (Reason::GuardianStarting, format!("{name} is about to run")),
             },
             Guardian::Taken(pod) if !self.is_left_behind(pod) => {
-                ("GuardianNameTaken", format!("another pod is called {name}: rename or delete it"))
+                (Reason::GuardianNameTaken, format!("another pod is called {name}: rename or delete it"))
             }
             Guardian::Taken(_) | Guardian::None => self.describe_missing(&name),
         };
@@ -449,15 +458,15 @@ impl<'a> Work<'a> {
         if !running {
             record.node = self.ticket.node.clone();
         }
-        (record.reason, record.message) = (reason.into(), message.into());
+        (record.reason, record.message) = (reason.code().into(), message.into());
     }
 
-    fn describe_missing(&self, name: &str) -> (&'static str, String) {
+    fn describe_missing(&self, name: &str) -> (Reason, String) {
         let class = |priority: &i32| self.facts.reservations.class(&guardian_class(*priority));
         let refusal = self.facts.reservations.refusal(self.ticket.uid);
         match priority(self.facts, self.spec) {
             Err(class) => (
-                "UnknownPriorityClass",
+                Reason::UnknownPriorityClass,
                 format!("there is no PriorityClass {class}: create it, or name another one"),
             ),
             Ok(priority) if class(&priority).is_some_and(|known| !is_guardian_class(known, priority)) => {
@@ -465,11 +474,13 @@ impl<'a> Work<'a> {
                     "the PriorityClass {} is not ours: it must have the value {priority} and preemptionPolicy Never; delete it",
                     guardian_class(priority)
                 );
-                ("GuardianClassTaken", text)
+                (Reason::GuardianClassTaken, text)
             }
             Ok(_) => match refusal {
-                Some(refusal) => ("GuardianRefused", format!("{name} cannot be made: {}", refusal.message)),
-                None => ("GuardianStarting", format!("{name} is about to run")),
+                Some(refusal) => {
+                    (Reason::GuardianRefused, format!("{name} cannot be made: {}", refusal.message))
+                }
+                None => (Reason::GuardianStarting, format!("{name} is about to run")),
             },
         }
     }

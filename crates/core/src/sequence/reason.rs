@@ -1,40 +1,9 @@
 //! Every "not yet": a stable code, a sentence with the numbers in it, a hint what to do.
 
 use super::spec::NodeReady;
-use crate::{Timestamp, line::human};
+use crate::{Timestamp, line::human, reason::reasons};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// A reason as the reference page lists it.
-pub struct Described {
-    pub code: &'static str,
-    pub meaning: &'static str,
-    pub hint: &'static str,
-}
-
-/// One row for each reason: its name, which is its code, with what its sentence needs; what it means; what to do.
-macro_rules! reasons {
-    ($($name:ident $({ $($field:ident: $type:ty),* })? $meaning:literal, $hint:literal;)*) => {
-        #[derive(Clone, Debug, PartialEq, Eq)]
-        pub enum Reason {
-            $(#[doc = $meaning] $name $({ $($field: $type),* })?,)*
-        }
-
-        /// All reasons, for the reference page.
-        pub const ALL: &[Described] =
-            &[$(Described { code: stringify!($name), meaning: $meaning, hint: $hint },)*];
-
-        impl Reason {
-            pub fn code(&self) -> &'static str {
-                match self { $(Reason::$name $({ $($field: _),* })? => stringify!($name),)* }
-            }
-
-            pub fn hint(&self) -> &'static str {
-                match self { $(Reason::$name $({ $($field: _),* })? => $hint,)* }
-            }
-        }
-    };
-}
 
 reasons! {
     Timeout { group: Arc<str>, after: Duration, arrived: u32, required: Option<u32> }
@@ -331,17 +300,4 @@ pub fn of(arrived: u32, required: Option<u32>) -> String {
 
 fn clock(at: Timestamp) -> String {
     at.strftime("%H:%M:%SZ").to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn codes_are_unique_and_hinted() {
-        for (position, described) in ALL.iter().enumerate() {
-            assert!(ALL[..position].iter().all(|other| other.code != described.code), "{}", described.code);
-            assert!(!described.hint.is_empty() && !described.meaning.is_empty());
-        }
-    }
 }

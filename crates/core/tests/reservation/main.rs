@@ -1,5 +1,6 @@
 //! Orders, tickets and claims, decided one by one in a small cluster.
 
+mod explain;
 mod faults;
 mod time;
 mod world;
@@ -270,7 +271,7 @@ fn no_eligible_node_is_said_with_the_criterion_that_failed_most_often() {
     let order = world.order("gpu", spec);
     world.settle();
     let status = &world.statuses[&order];
-    assert_eq!((status.ready.holds, status.ready.reason), (false, "NoEligibleNode"));
+    assert_eq!((status.ready.holds, status.ready.reason.code()), (false, "NoEligibleNode"));
     assert_eq!(status.message, "none of 3 nodes is eligible: 3 not matched by nodeSelector");
 }
 

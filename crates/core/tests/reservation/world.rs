@@ -269,6 +269,15 @@ impl World {
         }
     }
 
+    /// A ticket as somebody else wrote it.
+    pub fn change_ticket(&mut self, name: &str, change: impl FnOnce(&mut Ticket)) {
+        let mut ticket = self.tickets[name].clone();
+        change(&mut ticket);
+        ticket.version = self.next_version();
+        self.tickets.insert(ticket.name.clone(), ticket.clone());
+        self.index.apply(Object::Ticket(Box::new(ticket)));
+    }
+
     pub fn remove_ticket(&mut self, name: &str) {
         self.next_version();
         if let Some(ticket) = self.tickets.remove(name) {

@@ -87,7 +87,9 @@ mod tests {
         ] {
             assert!(page(name).contains(field), "{field}");
         }
-        for described in rollcall_core::sequence::reason::ALL {
+        for described in
+            rollcall_core::sequence::reason::ALL.iter().chain(rollcall_core::reservation::reason::ALL)
+        {
             assert!(reasons.contains(&format!("## {}\n", described.code)), "{}", described.code);
         }
     }

@@ -105,6 +105,11 @@ impl Reservations {
         self.let_go.get(&ticket).copied()
     }
 
+    /// The pods of a namespace that wait for a ticket.
+    pub fn waiting_in(&self, namespace: &str) -> impl Iterator<Item = Uid> {
+        self.waiting.get(namespace).into_iter().flat_map(BTreeMap::keys).copied()
+    }
+
     pub fn refusal(&self, uid: Uid) -> Option<&Refusal> {
         self.refusals.get(&uid)
     }

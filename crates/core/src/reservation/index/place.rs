@@ -319,7 +319,7 @@ impl OrderEntry {
             }
             if ticket.is_unclaimed() {
                 new.updated += i64::from(ticket.template == hash);
-                new.no_room += i64::from(&*ticket.record.reason == NO_ROOM);
+                new.no_room += i64::from(*ticket.record.reason == *NO_ROOM);
             }
         }
         let (unclaimed, reserved) = (new.pending + new.reserved > 0, new.reserved > 0);

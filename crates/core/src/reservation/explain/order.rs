@@ -1,0 +1,249 @@
+//! Why an Order has not all the tickets that it wants.
+
+use super::super::Facts;
+use super::super::eligible::{Criterion, Fit};
+use super::super::index::{OrderEntry, Place, ticket_target};
+use super::super::order::{Closed, opening};
+use super::super::reason::{Reason, described};
+use super::super::spec::{OrderSpec, Phase, Places, Ticket};
+use super::super::status::{Cause, OrderStatus, order_status};
+use super::{MOST, ahead, bounded, doctor, explain_hint, node_target, order_target, since, some};
+use crate::{
+    Timestamp,
+    line::{Hint, Line, elapsed},
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What the status of an Order says, which is no part of the facts.
+#[derive(Clone, Copy, Debug)]
+pub struct Written<'a> {
+    /// Since when it is Ready, or is not.
+    pub since: Option<Timestamp>,
+    pub message: &'a str,
+    /// Without the nodes, the message is all that can be said of an Order that goes by them.
+    pub nodes_known: bool,
+}
+
+pub fn explain_order(facts: Facts<'_>, entry: &OrderEntry, written: &Written<'_>, now: Timestamp) -> Line {
+    let (status, _) = order_status(facts, entry, now);
+    let question = Question { facts, entry, now, since: written.since.unwrap_or(entry.order.created) };
+    let Some(spec) = entry.spec() else {
+        let text = format!("Order {} cannot be carried out: {}", entry.order.name, status.message);
+        return question.line(Reason::InvalidSpec.code(), text).hint(question.edit());
+    };
+    let by_nodes = spec.places == Places::EachNode;
+    if by_nodes && !written.nodes_known {
+        let text = format!("Order {}, by its own status: {}", entry.order.name, written.message);
+        return question.line("OrderUnjudged", text).with(question.tickets());
+    }
+    let mut below = question.tickets();
+    if !spec.paused {
+        below.extend(question.missing(spec, &status));
+    }
+    if by_nodes {
+        below.extend(question.nodes());
+    }
+    below.extend(question.schedule(&status));
+    question.summary(spec, &status).with(below)
+}
+
+struct Question<'a> {
+    facts: Facts<'a>,
+    entry: &'a OrderEntry,
+    now: Timestamp,
+    since: Timestamp,
+}
+
+impl<'a> Question<'a> {
+    fn line(&self, code: &'static str, text: String) -> Line {
+        Line::new(code, text, self.since, order_target(self.entry))
+    }
+
+    fn edit(&self) -> Hint {
+        let order = &self.entry.order;
+        Hint::kubectl("edit orders.core.korder.dev", &order.namespace, order.name.to_string())
+    }
+
+    fn summary(&self, spec: &OrderSpec, status: &OrderStatus) -> Line {
+        let OrderStatus { ready, failure, message, .. } = status;
+        let (name, time) = (&self.entry.order.name, elapsed(self.since, self.now));
+        if spec.paused {
+            let text = format!("Order {name} is paused, no ticket is made or removed: {message}");
+            return self.line(Reason::Paused.code(), text).hint(self.edit());
+        }
+        // What the API server refuses stands before what follows from it.
+        let refused = failure.holds && failure.reason == Reason::TicketRefused;
+        let Cause { holds, reason, message } = if refused { failure } else { ready };
+        let word = if *holds && !refused { "Ready" } else { "not Ready" };
+        let line = self.line(reason.code(), format!("Order {name} is {word} for {time}: {message}"));
+        match reason {
+            Reason::Over | Reason::TicketRefused => line.hint(Hint::Advice(reason.hint().into())),
+            _ => line,
+        }
+    }
+
+    /// The tickets that are not Reserved, by what they wait for, and those that somebody has.
+    fn tickets(&self) -> Vec<Line> {
+        let tickets = || self.entry.tickets().filter_map(|uid| self.facts.reservations.ticket(uid));
+        let mut waiting: BTreeMap<&str, Vec<&Ticket>> = BTreeMap::new();
+        for ticket in tickets().filter(|ticket| ticket.is_unclaimed() && ticket.phase() == Phase::Pending) {
+            waiting.entry(&ticket.record.reason).or_default().push(ticket);
+        }
+        let mut lines = Vec::new();
+        for (reason, tickets) in waiting {
+            let each = tickets.into_iter().map(|ticket| self.ticket_line(reason, ticket)).collect();
+            let what = if reason.is_empty() { "tickets" } else { &format!("tickets: {reason}") };
+            lines.extend(bounded(each, what));
+        }
+        lines.extend(self.claimed(tickets().filter(|ticket| ticket.claim().is_some()).collect()));
+        lines
+    }
+
+    fn ticket_line(&self, reason: &str, ticket: &Ticket) -> Line {
+        let (since, target) = (since(ticket), ticket_target(ticket));
+        let time = elapsed(since, self.now);
+        let hint = explain_hint("ticket", &ticket.namespace, &ticket.name);
+        match reason.is_empty() {
+            true => {
+                let text = format!("ticket {} has no status yet, for {time}", ticket.name);
+                Line::new("TicketUnseen", text, since, target).hint(doctor())
+            }
+            false => {
+                let text = format!("ticket {} is Pending for {time}: {}", ticket.name, ticket.record.message);
+                let code = described(reason).map_or("TicketWaits", |known| known.code);
+                Line::new(code, text, since, target).hint(hint)
+            }
+        }
+    }
+
+    fn claimed(&self, tickets: Vec<&Ticket>) -> Option<Line> {
+        let latest = tickets.iter().map(|ticket| since(ticket)).max()?;
+        let who: Vec<String> = tickets
+            .iter()
+            .filter_map(|ticket| Some((ticket, ticket.claim()?)))
+            .map(|(ticket, claim)| match &ticket.record.node {
+                Some(node) => format!("{} on {node}", claim.name),
+                None => claim.name.to_string(),
+            })
+            .collect();
+        let text = match tickets.len() {
+            1 => format!("1 ticket is claimed: by {}", some(&who)),
+            number => format!("{number} tickets are claimed: by {}", some(&who)),
+        };
+        Some(Line::new(Reason::Claimed.code(), text, latest, order_target(self.entry)))
+    }
+
+    /// Places that are to have a ticket and have none.
+    fn missing(&self, spec: &OrderSpec, status: &OrderStatus) -> Vec<Line> {
+        let Question { facts, entry, now, .. } = *self;
+        let ticket = |uid| facts.reservations.ticket(uid);
+        let wants =
+            |place: &Place| entry.wants(place, now) == Some(true) && entry.chosen(place, ticket).is_none();
+        let (mut soon, mut over, mut once) = (Vec::new(), Vec::new(), Vec::new());
+        for place in entry.all_places().into_iter().filter(wants) {
+            let tickets: Vec<&Ticket> = entry.tickets_at(&place).filter_map(ticket).collect();
+            // It may come back.
+            if tickets.iter().any(|ticket| ticket.is_being_handed_over()) {
+                continue;
+            }
+            match opening(facts, &entry.order, spec, &place, &tickets, now) {
+                Ok(_) => soon.push(place.to_string()),
+                // The schedule has a line of its own.
+                Err(Closed::Until(_)) => {}
+                Err(Closed::Over) => over.push(place.to_string()),
+                Err(Closed::Once) => once.push(place.to_string()),
+            }
+        }
+        let places = |places: &[String]| match spec.places {
+            Places::EachNode => format!("on {}", some(places)),
+            Places::Number(_) => format!("for replica {}", some(places)),
+        };
+        let mut lines = Vec::new();
+        if !soon.is_empty() {
+            let text = format!("no ticket is there {} yet: it is about to be made", places(&soon));
+            lines.push(self.line("TicketMissing", text).hint(doctor()));
+        }
+        if !over.is_empty() && status.ready.reason != Reason::Over {
+            let text = format!("no ticket is made {} any more: its time is over", places(&over));
+            lines.push(self.line(Reason::Over.code(), text));
+        }
+        if !once.is_empty() {
+            let text = format!("no second ticket is made {}: refreshPolicy is Never", places(&once));
+            lines.push(self.line("TicketOnce", text));
+        }
+        lines
+    }
+
+    /// Nodes that get none, by the criterion that they fail.
+    fn nodes(&self) -> Vec<Line> {
+        let mut unfit: BTreeMap<&Criterion, Vec<&Arc<str>>> = BTreeMap::new();
+        let mut lines = Vec::new();
+        for (node, fit) in self.entry.fits() {
+            match fit {
+                Fit::Eligible => {}
+                Fit::Unfit(criterion) => unfit.entry(criterion).or_default().push(node),
+                Fit::Kept { until } => lines.push(self.kept(node, *until)),
+            }
+        }
+        let mut lines = bounded(lines, "nodes that are not Ready");
+        // What fails most often first: it is the likeliest mistake.
+        let mut unfit: Vec<(&Criterion, Vec<&Arc<str>>)> = unfit.into_iter().collect();
+        unfit.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
+        let groups = unfit.iter().map(|(criterion, nodes)| self.unfit(criterion, nodes)).collect();
+        lines.extend(bounded(groups, "criteria"));
+        lines
+    }
+
+    fn node_since(&self, node: &str) -> Timestamp {
+        let known = self.facts.cluster.node(node);
+        let begin =
+            known.map_or(self.entry.order.created, |node| node.not_ready_since.unwrap_or(node.created));
+        begin.max(self.entry.order.created).min(self.now)
+    }
+
+    fn kept(&self, node: &Arc<str>, until: Option<Timestamp>) -> Line {
+        let end = until.map_or("as long as it is not".to_owned(), |until| format!("until {until}"));
+        let text = format!("{node} is not Ready, and keeps the ticket that it has {end}");
+        let object = node_target(node, self.facts.cluster.node(node));
+        Line::new("NodeKept", text, self.node_since(node), object)
+            .hint(Hint::kubectl_cluster("describe node", node.to_string()))
+    }
+
+    fn unfit(&self, criterion: &Criterion, nodes: &[&Arc<str>]) -> Line {
+        let what = criterion.describe();
+        let first = nodes[0];
+        let text = match nodes {
+            [node] => format!("{node} gets no ticket: {what}"),
+            several => format!("{} nodes get no ticket, {what}: {}", several.len(), some(several)),
+        };
+        let object = node_target(first, self.facts.cluster.node(first));
+        let line = Line::new("NodeNotEligible", text, self.node_since(first), object);
+        match criterion {
+            Criterion::Cordoned => {
+                let these: Vec<&str> = nodes.iter().take(MOST).map(|node| &***node).collect();
+                line.hint(Hint::kubectl_cluster("uncordon", these.join(" ")))
+            }
+            Criterion::NodeSelector | Criterion::Affinity => line
+                .hint(Hint::kubectl_cluster("get node", format!("{first} --show-labels")))
+                .hint(self.edit()),
+            Criterion::Taint(_) => {
+                let taints = format!("{first} -o jsonpath='{{.spec.taints}}'");
+                line.hint(Hint::kubectl_cluster("get node", taints)).hint(self.edit())
+            }
+            Criterion::NotReady | Criterion::Leaving => {
+                line.hint(Hint::kubectl_cluster("describe node", first.to_string()))
+            }
+        }
+    }
+
+    fn schedule(&self, status: &OrderStatus) -> Option<Line> {
+        let next = status.next_schedule.filter(|next| *next > self.now)?;
+        Some(
+            self.line(
+                "NextSchedule",
+                format!("its schedule says the next time is {}", ahead(next, self.now)),
+            ),
+        )
+    }
+}

@@ -1,0 +1,126 @@
+//! Who sits on a node that has no room.
+
+use super::super::names::ticket_of_guardian;
+use super::super::spec::{Resources, amounts, lacking};
+use super::{MOST, node_target};
+use crate::{
+    Timestamp,
+    cluster::{Cluster, Target},
+    line::{Hint, Line},
+    quantity::Quantity,
+};
+use std::sync::Arc;
+
+/// A node with what the scheduler counts on it. It is looked at when somebody asks; the index does not know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Room {
+    pub node: Arc<str>,
+    pub allocatable: Resources,
+    pub pods: Vec<Sitter>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sitter {
+    pub pod: Target,
+    pub since: Timestamp,
+    pub requests: Resources,
+    pub priority: i32,
+}
+
+impl Sitter {
+    fn takes(&self, resource: &str) -> i128 {
+        self.requests.get(resource).map_or(0, |amount| amount.nanos())
+    }
+}
+
+impl Room {
+    /// What is left of a resource.
+    fn left(&self, resource: &str, all: Quantity) -> Quantity {
+        let taken: i128 = self.pods.iter().map(|pod| pod.takes(resource)).sum();
+        Quantity::new((all.nanos() - taken).max(0), all.form())
+    }
+
+    fn free(&self) -> Resources {
+        let left = |(name, all): (&Arc<str>, &Quantity)| (name.clone(), self.left(name, *all));
+        self.allocatable.iter().map(left).collect()
+    }
+
+    /// How much of what is asked for is missing, in parts of it: the nearest node is the one of which most is said.
+    pub(super) fn shortage(&self, asked: &Resources) -> i128 {
+        const WHOLE: i128 = 1_000_000;
+        let free = self.free();
+        let missing = |(name, amount): (&Arc<str>, &Quantity)| {
+            let left = free.get(name).map_or(0, |left| left.nanos());
+            (amount.nanos() - left).max(0) * WHOLE / amount.nanos().max(1)
+        };
+        asked.iter().map(missing).max().unwrap_or(0)
+    }
+
+    /// What is missing, and who has it.
+    pub(super) fn line(&self, cluster: &Cluster, asked: &Resources, now: Timestamp) -> Line {
+        let Room { node, allocatable, pods } = self;
+        let known = cluster.node(node);
+        let (object, since) = (node_target(node, known), known.map_or(now, |node| node.created));
+        let describe = Hint::kubectl_cluster("describe node", node.to_string());
+        let Some((resource, amount)) = lacking(&self.free(), asked) else {
+            let text = format!(
+                "{node} has {} left by what its pods request: something else keeps the guardian away",
+                amounts(&self.free_of(asked))
+            );
+            return Line::new("NodeHasRoom", text, since, object).hint(describe);
+        };
+        let Some(all) = allocatable.get(resource) else {
+            let text = format!("{node} offers no {resource}, and {amount} is asked for");
+            return Line::new("NodeFull", text, since, object).hint(describe);
+        };
+        let left = self.left(resource, *all);
+        let text = match pods.len() {
+            1 => format!(
+                "{node} has {left} of {all} {resource} left, and {amount} is asked for; 1 pod is there"
+            ),
+            number => format!(
+                "{node} has {left} of {all} {resource} left, and {amount} is asked for; {number} pods are there"
+            ),
+        };
+        Line::new("NodeFull", text, since, object).with(self.occupants(resource)).hint(describe)
+    }
+
+    fn free_of(&self, asked: &Resources) -> Resources {
+        self.free().into_iter().filter(|(name, _)| asked.contains_key(name)).collect()
+    }
+
+    /// Those who take most of it.
+    fn occupants(&self, resource: &Arc<str>) -> Vec<Line> {
+        let mut takers: Vec<&Sitter> = self.pods.iter().filter(|pod| pod.takes(resource) > 0).collect();
+        takers.sort_by(|one, other| {
+            let by_name =
+                || (&one.pod.namespace, &one.pod.name).cmp(&(&other.pod.namespace, &other.pod.name));
+            other.takes(resource).cmp(&one.takes(resource)).then_with(by_name)
+        });
+        let line = |taker: &&Sitter| {
+            let Sitter { pod, since, requests, priority } = taker;
+            let amount =
+                requests.get(resource).copied().unwrap_or(Quantity::new(0, crate::quantity::Form::Decimal));
+            let guards =
+                ticket_of_guardian(&pod.name).map(|ticket| format!(", the guardian of ticket {ticket},"));
+            let text = format!(
+                "{}/{}{} takes {amount} {resource}, priority {priority}",
+                pod.namespace,
+                pod.name,
+                guards.unwrap_or_default()
+            );
+            Line::new("Occupant", text, *since, pod.clone())
+        };
+        let mut lines: Vec<Line> = takers.iter().take(MOST).map(line).collect();
+        if let Some(next) = takers.get(MOST) {
+            let rest = &takers[MOST..];
+            let sum: i128 = rest.iter().map(|taker| taker.takes(resource)).sum();
+            let form =
+                next.requests.get(resource).map_or(crate::quantity::Form::Decimal, |amount| amount.form());
+            let text =
+                format!("and {} more take {} {resource} together", rest.len(), Quantity::new(sum, form));
+            lines.push(Line::new("More", text, next.since, next.pod.clone()));
+        }
+        lines
+    }
+}
