@@ -1,8 +1,9 @@
 //! The arguments, and the way from them to a command.
 
 use crate::commands::{
-    completion, controller, demo, doctor, explain, install, keys, lint, reference, release, simulate, status,
-    version,
+    completion, controller, demo, doctor, explain, install, keys, lint, reference, release,
+    reservation::{self, orders, tickets},
+    simulate, status, version,
     workload::{restart, start, stop},
 };
 use crate::outcome::{EXIT_CODES, Outcome};
@@ -47,6 +48,10 @@ pub enum Command {
     Status(status::Arguments),
     Explain(explain::Arguments),
     Release(release::Arguments),
+    /// Show how far Orders are: how much room they keep, and what they wait for
+    Orders(reservation::Arguments),
+    /// Show the tickets: where room is kept, who has it, until when
+    Tickets(reservation::Arguments),
     Stop(stop::Arguments),
     Start(start::Arguments),
     Restart(restart::Arguments),
@@ -93,6 +98,8 @@ pub fn run() -> Result<Outcome> {
         Command::Status(arguments) => block_on(status::run(access, arguments)),
         Command::Explain(arguments) => block_on(explain::run(access, arguments)),
         Command::Release(arguments) => block_on(release::run(access, arguments)),
+        Command::Orders(arguments) => block_on(orders::run(access, arguments)),
+        Command::Tickets(arguments) => block_on(tickets::run(access, arguments)),
         Command::Stop(arguments) => block_on(stop::run(access, arguments)),
         Command::Start(arguments) => block_on(start::run(access, arguments)),
         Command::Restart(arguments) => block_on(restart::run(access, arguments)),
@@ -132,6 +139,8 @@ mod tests {
             "explain",
             "release",
             "release shop --group db --reason because",
+            "orders -A -n shop",
+            "tickets -o yaml",
             "stop",
             "stop shop --timeout soon",
             "restart shop --from db",

@@ -1,5 +1,7 @@
 //! Objects of the cluster → facts in an index of the core, as far as the caller may read them.
 
+pub mod reservation;
+
 use crate::connect::Connection;
 use crate::similar::suggestion;
 use anyhow::{Result, anyhow};

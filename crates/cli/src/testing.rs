@@ -105,3 +105,93 @@ fn meta(name: &str) -> Value {
         "creationTimestamp": "2026-11-15T23:00:00Z",
     })
 }
+
+/// Three Orders: on each node, one that has no room; a number that is paused; one that nobody has looked at.
+pub fn orders() -> Vec<Value> {
+    let order = |name: &str, spec: Value, status: Value| {
+        let mut order = json!({ "metadata": meta(name), "spec": spec, "status": status });
+        order["spec"]["template"] = json!({ "spec": { "resources": { "requests": { "cpu": "500m" } } } });
+        order["metadata"]["generation"] = 1.into();
+        order
+    };
+    let condition = |kind: &str, status: &str, reason: &str, message: &str| {
+        json!({
+            "type": kind, "status": status, "reason": reason, "message": message,
+            "lastTransitionTime": "2026-11-15T23:00:10Z",
+        })
+    };
+    let no_room = "2 of 3 nodes reserved; 1 node has no room";
+    let agents = json!({
+        "observedGeneration": 1, "mode": "DaemonSet", "desiredReplicas": 3, "availableReplicas": 2, "claimedReplicas": 1,
+        "message": no_room, "conditions": [condition("Ready", "False", "NoRoom", no_room)],
+    });
+    let buffer = json!({
+        "observedGeneration": 1, "mode": "Replica", "desiredReplicas": 2, "availableReplicas": 2, "claimedReplicas": 0,
+        "nextScheduleTime": "2026-11-16T03:00:00Z", "message": "2 of 2 tickets reserved",
+        "conditions": [
+            condition("Ready", "True", "Reserved", "2 of 2 tickets reserved"),
+            condition("Progressing", "False", "Paused", "no ticket is made or removed"),
+        ],
+    });
+    let recurring = json!({ "paused": true, "replicas": 2, "strategy": { "type": "Recurring", "schedule": "0 3 * * *" } });
+    vec![
+        order("agents", json!({ "daemonSet": true }), agents),
+        order("buffer", recurring, buffer),
+        order("new", json!({}), Value::Null),
+    ]
+}
+
+/// The tickets of the first of these Orders: kept, without room, claimed, ended, and one that nobody has looked at; and one made by hand.
+pub fn tickets() -> Vec<Value> {
+    let ticket = |name: &str, status: Value| {
+        let mut ticket = json!({
+            "metadata": meta(name), "spec": { "resources": { "requests": { "cpu": "500m" } } }, "status": status,
+        });
+        ticket["metadata"]["generation"] = 1.into();
+        let Some(node) = name.strip_prefix("agents-") else { return ticket };
+        ticket["spec"]["nodeName"] = node.into();
+        ticket["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": "core.korder.dev/v1alpha1", "kind": "Order", "name": "agents", "uid": "uid-of-agents",
+            "controller": true,
+        }]);
+        ticket
+    };
+    let end = "2026-11-16T23:00:00.000Z";
+    vec![
+        ticket(
+            "agents-node-a",
+            json!({
+                "phase": "Reserved", "nodeName": "node-a", "activationTime": "2026-11-15T23:00:00.000Z", "expires": "2026-11-16T23:00:00Z", "expirationTime": end,
+                "reason": "Reserved", "message": "keeps 500m cpu on node-a", "guardianPod": "korder-guardian-agents-node-a",
+            }),
+        ),
+        ticket(
+            "agents-node-b",
+            json!({
+                "phase": "Pending", "nodeName": "node-b", "expires": "2026-11-16T23:00:00Z", "expirationTime": end,
+                "reason": "NoRoom", "message": "there is no room on node-b for 500m cpu, and nobody is evicted for it",
+            }),
+        ),
+        ticket(
+            "agents-node-c",
+            json!({
+                "phase": "Claimed", "nodeName": "node-c", "podName": "agent-x2x4z", "podUID": "u", "utilizationRate": 80,
+            "claimedTime": "2026-11-15T23:00:10.000Z",
+                "reason": "Claimed", "message": "claimed by agent-x2x4z",
+            }),
+        ),
+        ticket(
+            "agents-node-d",
+            json!({
+                "phase": "Expired", "reason": "ClaimEnded", "message": "agent-9v8w7 has ended", "expirationTime": "2026-11-15T23:00:20.000Z",
+            }),
+        ),
+        ticket(
+            "endless",
+            json!({
+                "phase": "Reserved", "nodeName": "node-a", "activationTime": "2026-11-15T23:00:00.000Z", "expires": "never", "reason": "Reserved", "message": "keeps 500m cpu on node-a",
+            }),
+        ),
+        ticket("agents-node-e", Value::Null),
+    ]
+}

@@ -125,6 +125,10 @@ pub struct TicketObject {
 }
 
 impl TicketObject {
+    pub fn status(&self) -> Option<TicketStatus> {
+        self.status.clone()
+    }
+
     pub fn facts(&self) -> facts::Ticket {
         let spec = parse_ticket(&self.spec).map_err(|wrong| wrong.to_string());
         let node = spec.as_ref().ok().and_then(|spec| spec.node_name.as_deref()).map(Into::into);
@@ -148,7 +152,8 @@ impl TicketObject {
         }
     }
 
-    fn order(&self) -> Option<Uid> {
+    /// The Order that made it.
+    pub fn order(&self) -> Option<Uid> {
         let owners = self.metadata.owner_references.as_deref().unwrap_or_default();
         let ours = owners.iter().find(|owner| {
             owner.controller == Some(true)

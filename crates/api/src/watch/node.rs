@@ -9,6 +9,7 @@ use rollcall_core::journal::{GroupId, Journal, RecordedGroup};
 use rollcall_core::labels::Labels;
 use rollcall_core::node::{Drivers, Effect, Node, Taint};
 use rollcall_core::quantity::Quantity;
+use rollcall_core::reservation::spec::Resources;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -68,6 +69,14 @@ impl NodeObject {
     }
 }
 
+impl NodeObject {
+    /// How much it offers of each resource.
+    pub fn allocatable(&self) -> Resources {
+        let amount = |(name, amount): (&String, &Value)| Some((name.as_str().into(), quantity(amount)?));
+        self.status.allocatable.iter().flatten().filter_map(amount).collect()
+    }
+}
+
 impl TaintObject {
     fn facts(&self) -> Taint {
         Taint {
@@ -88,8 +97,12 @@ pub(super) fn effect(text: &str) -> Option<Effect> {
 }
 
 fn is_more_than_none(amount: &Value) -> bool {
+    quantity(amount).is_some_and(|amount| amount.nanos() > 0)
+}
+
+fn quantity(amount: &Value) -> Option<Quantity> {
     let text = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned);
-    text.parse::<Quantity>().is_ok_and(|amount| amount.nanos() > 0)
+    text.parse().ok()
 }
 
 /// What is written down on a node, by group: milliseconds since 1970.

@@ -11,7 +11,7 @@ use rollcall_core::launch::facts::Launch;
 use rollcall_core::node::Placement;
 use rollcall_core::planted::{Bug, planted};
 use rollcall_core::reservation::names as reservation;
-use rollcall_core::reservation::spec::Request;
+use rollcall_core::reservation::spec::{Request, Resources};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
@@ -240,11 +240,21 @@ impl PodObject {
         Some(Box::new(Request {
             wanted: wanted(metadata),
             labels: metadata.labels.iter().flat_map(LabelText::pairs).take(MOST_LABELS).collect(),
-            resources: requested(&spec.containers, &spec.init_containers, spec.overhead.as_ref()),
-            priority: spec.priority.unwrap_or_default(),
+            resources: self.requests(),
+            priority: self.priority(),
             placement: affinity::placement(spec.node_selector.as_ref(), spec.affinity.as_ref(), tolerations),
             nominated: status.nominated_node_name.as_deref().filter(|node| !node.is_empty()).map(Into::into),
         }))
+    }
+
+    /// How much room it takes, as the scheduler counts.
+    pub fn requests(&self) -> Resources {
+        let spec = &self.spec;
+        requested(&spec.containers, &spec.init_containers, spec.overhead.as_ref())
+    }
+
+    pub fn priority(&self) -> i32 {
+        self.spec.priority.unwrap_or_default()
     }
 
     fn constraints(&self) -> NodeConstraints {

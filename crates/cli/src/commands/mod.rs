@@ -10,6 +10,7 @@ pub mod keys;
 pub mod lint;
 pub mod reference;
 pub mod release;
+pub mod reservation;
 pub mod simulate;
 pub mod status;
 pub mod target;

@@ -1,4 +1,4 @@
-//! What a command is about: `pod/web`, `podseq/shop`, a group of a sequence.
+//! What a command is about: `pod/web`, `podseq/shop`, `ticket/a`, a group of a sequence.
 
 use anyhow::{Result, bail};
 use rollcall_api::names;
@@ -8,6 +8,8 @@ use rollcall_core::sequence::Spec;
 pub enum Target {
     Pod(String),
     Sequence(String),
+    Order(String),
+    Ticket(String),
 }
 
 impl Target {
@@ -24,11 +26,19 @@ impl Target {
             return Err(format!("\"{name}\" is no name of an object; expected KIND/NAME"));
         }
         let kind = kind.to_ascii_lowercase();
-        let sequence = kind.strip_suffix(names::SEQUENCE_GROUP).and_then(|kind| kind.strip_suffix('.'));
-        match sequence.unwrap_or(&kind) {
-            "pod" | "pods" | "po" if sequence.is_none() => Ok(Target::Pod(name.into())),
-            "podseq" | "podsequence" | "podsequences" => Ok(Target::Sequence(name.into())),
-            _ => Err(format!("\"{kind}\" is not a kind that is known here; expected pod or podseq")),
+        // Its API group may stand behind a kind of ours.
+        let (word, group) = kind.split_once('.').map_or((&*kind, None), |(word, group)| (word, Some(group)));
+        let of = |ours: &str| group.is_none_or(|group| group == ours);
+        match word {
+            "pod" | "pods" | "po" if group.is_none() => Ok(Target::Pod(name.into())),
+            "podseq" | "podsequence" | "podsequences" if of(names::SEQUENCE_GROUP) => {
+                Ok(Target::Sequence(name.into()))
+            }
+            "order" | "orders" if of(names::KORDER_GROUP) => Ok(Target::Order(name.into())),
+            "ticket" | "tickets" if of(names::KORDER_GROUP) => Ok(Target::Ticket(name.into())),
+            _ => Err(format!(
+                "\"{kind}\" is not a kind that is known here; expected pod, podseq, order or ticket"
+            )),
         }
     }
 }
@@ -69,6 +79,9 @@ mod tests {
             "podseq/shop",
             "podsequence.scheduling.example.com/shop",
             "pod.scheduling.example.com/web",
+            "order/agents",
+            "tickets.core.korder.dev/agents-n1",
+            "order.example.com/agents",
             "web",
             "deployment/web",
             "pod/",

@@ -4,6 +4,7 @@ mod beside;
 #[path = "../common/mod.rs"]
 mod common;
 mod kubelet;
+mod seen;
 
 use anyhow::{Context, ensure};
 use common::permissions::{Permission, granted, used};
@@ -73,6 +74,7 @@ async fn room_is_kept_on_each_node_and_nobody_gets_between() -> Result<()> {
     tickets_follow_the_nodes(&lab).await?;
     agents_take_their_room(&lab).await?;
     tickets_by_hand(&lab).await?;
+    seen::people_see_why_it_is_not_there(&lab).await?;
     beside::who_cannot_run_on_its_room_runs_elsewhere(&lab).await?;
     beside::three_gates_on_one_pod(&lab).await?;
     twenty_strangers_get_none_of_twenty_rooms(&lab).await?;

@@ -101,6 +101,20 @@ fn what_explain_shows() {
 }
 
 #[test]
+fn what_orders_and_tickets_show() {
+    let server = Server::start(Mood::Answers);
+    shows(&server, "orders");
+    shows(&server, "orders -A -o wide");
+    shows(&server, "orders -o json");
+    shows(&server, "tickets");
+    shows(&server, "tickets -A -o wide");
+    shows(&server, "tickets -o json");
+    shows(&server, "explain order/agents");
+    shows(&server, "explain ticket/agents-a");
+    shows(&server, "explain ticket/agents-a -o json");
+}
+
+#[test]
 fn what_release_keys_and_doctor_show() {
     let server = Server::start(Mood::Answers);
     shows(&server, "release pod/web");
@@ -130,6 +144,8 @@ fn what_the_api_server_says_when_it_refuses() {
             "status shop -w",
             "explain pod/web",
             "explain podseq/shop",
+            "explain ticket/a",
+            "orders",
             "release pod/web",
             "stop shop",
             "doctor",

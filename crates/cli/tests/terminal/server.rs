@@ -106,6 +106,9 @@ fn answer(method: &str, path: &str) -> (u16, Value) {
         ("GET", [.., "pods", "waits"]) => (200, waiting_pod()),
         ("GET", [.., "pods", "stray"]) => (200, stray_pod()),
         ("GET", [.., "pods", _]) => (200, held_pod()),
+        ("GET", [.., "orders"]) => list(vec![order()]),
+        ("GET", [.., "tickets"]) => list(vec![ticket()]),
+        ("GET", [.., "priorityclasses"]) => list(vec![]),
         ("GET", [.., "events"]) => list(vec![event()]),
         ("GET", [.., "daemonsets"]) => list(vec![agent()]),
         ("GET", [.., "deployments" | "replicasets" | "statefulsets" | "jobs" | "cronjobs"]) => list(vec![]),
@@ -221,6 +224,29 @@ fn stray_pod() -> Value {
 }
 
 /// What a kubelet writes when a probe fails: the output of the probe.
+/// An Order and a ticket of it, whose statuses somebody else wrote.
+fn order() -> Value {
+    let condition = json!({"type": "Ready", "status": "False", "reason": ATTACK, "message": ATTACK,
+        "lastTransitionTime": "2026-11-15T23:00:00Z"});
+    json!({
+        "metadata": metadata("agents", "6"),
+        "spec": {"daemonSet": true, "template": {"spec": {"resources": {"requests": {"cpu": "1"}}}}},
+        "status": {"observedGeneration": 1, "message": ATTACK, "conditions": [condition]},
+    })
+}
+
+fn ticket() -> Value {
+    let mut metadata = metadata("agents-a", "7");
+    metadata["ownerReferences"] = json!([{"apiVersion": "core.korder.dev/v1alpha1", "kind": "Order", "name": "agents",
+        "uid": order()["metadata"]["uid"], "controller": true}]);
+    json!({
+        "metadata": metadata,
+        "spec": {"resources": {"requests": {"cpu": "1"}}, "nodeName": "a"},
+        "status": {"phase": "Pending", "nodeName": ATTACK, "podName": ATTACK, "expires": ATTACK, "guardianPod": ATTACK,
+            "reason": ATTACK, "message": ATTACK, "observedGeneration": 1},
+    })
+}
+
 fn event() -> Value {
     json!({
         "type": "Warning", "reason": ATTACK, "message": format!("Readiness probe failed: {ATTACK}"),

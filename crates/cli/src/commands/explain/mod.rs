@@ -5,6 +5,7 @@ mod events;
 mod launch;
 mod node;
 mod render;
+mod reservation;
 
 use super::target::Target;
 use crate::cli::{Access, InNamespace};
@@ -19,14 +20,17 @@ use jiff::Timestamp;
 pub use node::CommandStyle;
 use node::Node;
 use rollcall_api::sequence::SequenceObject;
+use rollcall_api::watch::Meta;
 use rollcall_core::dispatch::explain_pod;
 use rollcall_core::sequence::explain::explain_sequence;
 
-/// Say why a pod or a sequence waits, and what to do
+/// Say why a pod, a sequence, an Order or a ticket waits, and what to do
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  rollcall explain pod/web\n  rollcall explain podseq shop -n staging")]
+#[command(
+    after_help = "Examples:\n  rollcall explain pod/web\n  rollcall explain podseq shop -n staging\n  rollcall explain order/agents\n  rollcall explain ticket/agents-node-b"
+)]
 pub struct Arguments {
-    /// What to explain: pod/NAME or podseq/NAME
+    /// What to explain: pod/NAME, podseq/NAME, order/NAME or ticket/NAME
     #[arg(value_name = "KIND/NAME", required = true, num_args = 1..=2)]
     object: Vec<String>,
     #[command(flatten)]
@@ -41,25 +45,27 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     let target = Target::parse(&object).map_err(|problem| anyhow!(problem))?;
     let connection = Connection::open(&access, place.namespace.as_deref(), REQUEST_TIMEOUT).await?;
     let now = Timestamp::now();
-    let (mut gaps, mut waits) = (Vec::new(), None);
-    if let Target::Pod(name) = &target {
-        waits = agent::line(&connection, name, now, &mut gaps).await?;
-    }
-    let sequences = match Sequences::load(&connection, &connection.namespace).await {
-        // A cluster that has agents and no sequences.
-        Err(_) if waits.is_some() => Sequences { objects: Vec::new(), gap: None },
-        sequences => sequences?,
-    };
+    let mut gaps = Vec::new();
     let (loaded, line) = match target {
         Target::Pod(name) => {
+            let waits = agent::line(&connection, &name, now, &mut gaps).await?;
+            let sequences = match Sequences::load(&connection, &connection.namespace).await {
+                // A cluster that has agents and no sequences.
+                Err(_) if waits.is_some() => Sequences { objects: Vec::new(), gap: None },
+                sequences => sequences?,
+            };
             let mut loaded = load(&connection, &connection.namespace, &sequences).await?;
             launch::look(&connection, &mut loaded, &name).await?;
+            reservation::look(&connection, &mut loaded, &name, now).await?;
             let mut line = explain_pod(&loaded.index, loaded.pod(&name)?, now);
             line.below.extend(launch::unordered(&connection, &loaded, &name).await?);
             let line = agent::instead_of(line, waits);
             (loaded, line)
         }
+        Target::Order(name) => reservation::order(&connection, &name, now).await?,
+        Target::Ticket(name) => reservation::ticket(&connection, &name, now).await?,
         Target::Sequence(name) => {
+            let sequences = Sequences::load(&connection, &connection.namespace).await?;
             let object = sequences.named(&connection.namespace, &name)?;
             let facts = object.facts();
             let target =
@@ -90,9 +96,12 @@ pub fn pod(loaded: &Loaded, name: &str, style: &CommandStyle, now: Timestamp) ->
 
 /// Says so when no controller has looked at what is explained.
 pub fn unseen(sequence: &SequenceObject) {
-    let generation = sequence.metadata.generation.unwrap_or_default();
-    let seen = sequence.status().and_then(|status| status.observed_generation);
-    let name = &sequence.metadata.name;
+    unseen_by(&sequence.metadata, sequence.status().and_then(|status| status.observed_generation));
+}
+
+/// The same for any kind: `seen` is the generation that its status is about.
+fn unseen_by(metadata: &Meta, seen: Option<i64>) {
+    let (name, generation) = (&metadata.name, metadata.generation.unwrap_or_default());
     match seen {
         Some(seen) if seen >= generation => {}
         Some(_) => output::note(format!("no controller has looked at the newest spec of {name} yet")),

@@ -20,6 +20,8 @@ The first removes the gate from one pod and notes on it who did so and why. The 
 sequence that a group is open (annotation podsequence.example.com/open-groups); the controller then
 releases its members.
 
+A pod that only waits for the room of a ticket (gate korder.dev/ticket-gate) runs without it then.
+
 Exit code 1: the pod carries no gate of ours.")]
 pub struct Arguments {
     /// pod/NAME, or the NAME of a sequence
@@ -52,5 +54,8 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
             bail!("--reason and --gate are for pods; did you mean pod/{name}?")
         }
         Target::Sequence(name) => group::open(&connect().await?, &name, &group).await,
+        Target::Order(name) | Target::Ticket(name) => {
+            bail!("{name} holds no pod; name the pod that is to run without its room: pod/NAME")
+        }
     }
 }

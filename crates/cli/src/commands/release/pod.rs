@@ -1,6 +1,7 @@
 //! One pod: its gate goes, and it says who took it and why.
 
 use crate::connect::Connection;
+use crate::load::reservation::claimed_by;
 use crate::load::{Loaded, Sequences, has_code, load_pod};
 use crate::outcome::Outcome;
 use crate::{cli, output, shown};
@@ -9,6 +10,7 @@ use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use rollcall_api::names;
 use rollcall_core::facts::Pod;
+use rollcall_core::reservation::spec::Ticket;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -45,6 +47,7 @@ pub async fn release(
         }
         return Ok(Outcome::Failed);
     }
+    say_handed_over(connection, pod, &gates).await;
     let who = who(connection).await;
     let body = patch(pod, &gates, &who, reason.as_deref());
     let pods = Api::<k8s_openapi::api::core::v1::Pod>::namespaced(connection.client.clone(), namespace);
@@ -66,14 +69,38 @@ pub async fn release(
     Ok(Outcome::Done)
 }
 
+/// Says so where the room of a ticket is being given to the pod right now.
+async fn say_handed_over(connection: &Connection, pod: &Pod, gates: &[Arc<str>]) {
+    if !gates.iter().any(|gate| **gate == *names::TICKET_GATE) {
+        return;
+    }
+    match claimed_by(connection, &pod.namespace, pod).await {
+        Some(ticket) => output::note(in_between(&ticket)),
+        None => output::note("it runs without reserved room: whatever else wants to run may be there first"),
+    }
+}
+
+fn in_between(ticket: &Ticket) -> String {
+    let on = ticket.record.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
+    format!(
+        "it is being given the room of ticket {}{on}: let go now, it may run elsewhere, and then the room is kept again",
+        ticket.name
+    )
+}
+
 /// The gates of the sequences that claim it, as far as it carries them; of a pod that none claims, the usual one. Who may not act
-/// in its namespace claims nothing: he could name any gate, and have it removed with the rights of whoever asks.
+/// in its namespace claims nothing: he could name any gate, and have it removed with the rights of whoever asks. A pod that no
+/// sequence holds, and that waits for the room of a ticket, is let go without it.
 fn ours(loaded: &Loaded, pod: &Pod) -> Vec<Arc<str>> {
     let claims = loaded.index.facts().claims_on(pod.uid);
     let specs = claims.filter_map(|claim| loaded.index.sequences.get(claim.sequence)?.spec());
     let mut gates: BTreeSet<Arc<str>> = specs.map(|spec| spec.gate.clone()).collect();
     gates.insert(names::SEQUENCE_GATE.into());
-    pod.gates.iter().filter(|gate| gates.contains(*gate)).cloned().collect()
+    let held: Vec<Arc<str>> = pod.gates.iter().filter(|gate| gates.contains(*gate)).cloned().collect();
+    match held.is_empty() {
+        true => pod.gates.iter().filter(|gate| ***gate == *names::TICKET_GATE).cloned().collect(),
+        false => held,
+    }
 }
 
 /// Guarded by the uid: a pod of the same name that came meanwhile answers with a conflict. Only what is named goes;
@@ -107,4 +134,42 @@ fn carried(pod: &Pod) -> String {
 
 fn list(gates: &[Arc<str>]) -> String {
     gates.iter().map(|gate| &**gate).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use rollcall_core::index::{Index, Object};
+
+    /// The gates that go from a pod with these.
+    fn taken(gates: &[&str]) -> Vec<String> {
+        let mut pod = testing::held("web");
+        pod["spec"]["schedulingGates"] = gates.iter().map(|name| json!({ "name": name })).collect();
+        let mut index = Index::of_full_mode();
+        index.apply(Object::Sequence(testing::sequence(testing::shop()).facts()));
+        index.apply(Object::Pod(testing::pod(pod).facts()));
+        let loaded = Loaded { index, namespace: "default".into(), pod_names: Vec::new(), gaps: Vec::new() };
+        ours(&loaded, loaded.pod("web").expect("it")).iter().map(|gate| gate.to_string()).collect()
+    }
+
+    #[test]
+    fn a_claimer_goes_without_its_ticket_when_nothing_else_of_ours_holds_it() {
+        let (sequence, ticket, launch) = (names::SEQUENCE_GATE, names::TICKET_GATE, names::LAUNCH_GATE);
+        assert_eq!(taken(&[ticket]), [ticket]);
+        assert_eq!(taken(&["example.com/quota", ticket, launch]), [ticket]);
+        assert_eq!(taken(&[sequence, ticket]), [sequence], "then its turn comes");
+        assert!(taken(&[launch]).is_empty());
+    }
+
+    #[test]
+    fn a_hand_over_is_said() {
+        let claimed = testing::tickets().remove(2);
+        let ticket: rollcall_api::reservation::TicketObject =
+            serde_json::from_value(claimed).expect("a ticket");
+        assert_eq!(
+            in_between(&ticket.facts()),
+            "it is being given the room of ticket agents-node-c on node-c: let go now, it may run elsewhere, and then the room is kept again"
+        );
+    }
 }

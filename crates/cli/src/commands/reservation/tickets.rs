@@ -1,0 +1,136 @@
+//! The columns of `kubectl get tickets`, and why those that keep no room do not.
+
+use super::{Arguments, Format, none_there};
+use crate::cli::Access;
+use crate::connect::{Connection, REQUEST_TIMEOUT};
+use crate::load::reservation::tickets;
+use crate::outcome::Outcome;
+use crate::output::{self, age, table};
+use crate::shown::Shown;
+use anyhow::Result;
+use jiff::Timestamp;
+use rollcall_api::reservation::{Phase, TicketObject, TicketStatus};
+use rollcall_core::reservation::spec::amounts;
+use serde::Serialize;
+use serde_json::json;
+
+pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
+    let Arguments { all_namespaces, place, output } = arguments;
+    let connection = Connection::open(&access, place.namespace.as_deref(), REQUEST_TIMEOUT).await?;
+    let namespace = (!all_namespaces).then_some(connection.namespace.as_str());
+    let views: Vec<View> = tickets(&connection, namespace).await?.iter().map(View::new).collect();
+    match output {
+        Format::Json => output::json(&json!({"items": views}))?,
+        Format::Text | Format::Wide if views.is_empty() => {
+            none_there("tickets", all_namespaces, &connection.namespace);
+        }
+        Format::Text | Format::Wide => {
+            let wide = output == Format::Wide;
+            output::data(&text(&views, all_namespaces, wide, Timestamp::now()))?;
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+/// What is shown of a ticket.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct View {
+    namespace: String,
+    name: String,
+    created: Timestamp,
+    generation: i64,
+    status: TicketStatus,
+    /// Why it keeps no room; empty if it does, or if a pod has it.
+    waits: String,
+    #[serde(skip)]
+    requests: String,
+}
+
+impl View {
+    fn new(object: &TicketObject) -> View {
+        let meta = &object.metadata;
+        let status = object.status().unwrap_or_default();
+        let requests = object.facts().spec.map(|spec| amounts(&spec.requests)).unwrap_or_default();
+        View {
+            namespace: meta.namespace.clone(),
+            name: meta.name.clone(),
+            created: meta.created(),
+            generation: meta.generation.unwrap_or_default(),
+            waits: waits(&status),
+            status,
+            requests,
+        }
+    }
+}
+
+fn waits(status: &TicketStatus) -> String {
+    match status.phase {
+        None => "no controller has looked at it yet".into(),
+        Some(Phase::Reserved | Phase::Claimed) => String::new(),
+        Some(Phase::Pending | Phase::Expired) => {
+            let said = [&status.reason, &status.message].into_iter().flatten().cloned();
+            said.collect::<Vec<String>>().join(": ")
+        }
+    }
+}
+
+fn text(views: &[View], all_namespaces: bool, wide: bool, now: Timestamp) -> Shown {
+    let mut head = vec!["NAME", "PHASE", "NODE", "CLAIMED-BY", "EXPIRES", "AGE"];
+    if wide {
+        head.extend(["REQUESTS", "USED", "GUARDIAN"]);
+    }
+    head.push("WHY");
+    if all_namespaces {
+        head.insert(0, "NAMESPACE");
+    }
+    let row = |view: &View| {
+        let TicketStatus { phase, node_name, pod_name, guardian_pod, utilization_rate, .. } = &view.status;
+        let mut row = vec![
+            view.name.clone(),
+            phase.map(|phase| phase.as_str().to_owned()).unwrap_or_default(),
+            node_name.clone().unwrap_or_default(),
+            pod_name.clone().unwrap_or_default(),
+            expires(&view.status, now),
+            age(view.created, now),
+        ];
+        if wide {
+            let used = utilization_rate.map(|rate| format!("{rate}%")).unwrap_or_default();
+            row.extend([view.requests.clone(), used, guardian_pod.clone().unwrap_or_default()]);
+        }
+        row.push(view.waits.clone());
+        if all_namespaces {
+            row.insert(0, view.namespace.clone());
+        }
+        row
+    };
+    table(&head, &views.iter().map(row).collect::<Vec<_>>())
+}
+
+/// How much time is left, where time matters.
+fn expires(status: &TicketStatus, now: Timestamp) -> String {
+    let counts = status.expires.is_some();
+    match status.expiration_time.map(|time| time.get()).filter(|_| counts) {
+        Some(at) => format!("in {}", age(now, at)),
+        None => status.expires.clone().unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn as_kubectl_prints_it_and_why_it_keeps_no_room() {
+        let views: Vec<View> = testing::tickets()
+            .iter()
+            .map(|ticket| View::new(&serde_json::from_value(ticket.clone()).expect("a ticket")))
+            .collect();
+        let shown =
+            |all_namespaces, wide| text(&views, all_namespaces, wide, testing::now()).as_str().to_owned();
+        insta::assert_snapshot!(shown(false, false));
+        insta::assert_snapshot!(shown(true, true));
+        insta::assert_snapshot!(json!(views[1]).to_string());
+    }
+}

@@ -1,0 +1,135 @@
+//! What a person sees of reservations while the controller is at work.
+
+use super::*;
+use std::process::Command;
+
+/// What the program says to stdout and to stderr, and that it ends well.
+fn rollcall(cluster: &Cluster, arguments: &[&str]) -> Result<(String, String)> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rollcall"));
+    let output = command.env("KUBECONFIG", cluster.kubeconfig()).args(arguments).output()?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    // For whoever has to find out why a test failed.
+    println!("$ rollcall {}\n{out}{err}", arguments.join(" "));
+    ensure!(output.status.success(), "{arguments:?}: {err}");
+    Ok((out, err))
+}
+
+fn says(text: &str, parts: &[&str]) -> Result<()> {
+    parts.iter().try_for_each(|part| {
+        ensure!(text.contains(part), "\"{part}\" is not in:\n{text}");
+        Ok(())
+    })
+}
+
+pub async fn people_see_why_it_is_not_there(lab: &Lab) -> Result<()> {
+    let cluster = lab.cluster();
+    let namespace = cluster.namespace("seen").await?;
+    let here = ["-n", namespace.as_str()];
+    let order = json!({
+        "apiVersion": "core.korder.dev/v1alpha1", "kind": "Order", "metadata": { "name": "agents" },
+        "spec": { "daemonSet": true, "template": { "spec": {
+            "resources": { "requests": { "cpu": "100m" } },
+            "nodeSelector": { "kubernetes.io/hostname": "node-0" },
+        } } },
+    });
+    apply(cluster, &namespace, &order)?;
+    let huge = json!({
+        "apiVersion": "core.korder.dev/v1alpha1", "kind": "Ticket", "metadata": { "name": "huge" },
+        "spec": { "resources": { "requests": { "cpu": "500" } } },
+    });
+    apply(cluster, &namespace, &huge)?;
+    // Held by a gate that is not ours, so that it stays to be looked at.
+    let gates = json!([{ "name": "korder.dev/ticket-gate" }, { "name": "example.com/quota" }]);
+    let mut web = pod("web", json!({ "schedulingGates": gates }));
+    web["metadata"]["annotations"] = json!({ "korder.dev/order-request": "agents" });
+    apply(cluster, &namespace, &web)?;
+    let no_room = "--for=jsonpath={.status.reason}=NoRoom";
+    cluster.kubectl_ok(&["wait", "-n", &namespace, "ticket/huge", no_room, "--timeout=90s"])?;
+    let reserved = "--for=jsonpath={.status.phase}=Reserved";
+    wait::until("a ticket", LIMIT, async || {
+        Ok(cluster.kubectl_ok(&["get", "-n", &namespace, "ticket/agents-node-0"]).is_ok().then_some(()))
+    })
+    .await?;
+    cluster.kubectl_ok(&["wait", "-n", &namespace, "ticket/agents-node-0", reserved, "--timeout=90s"])?;
+    cluster.kubectl_ok(&[
+        "wait",
+        "-n",
+        &namespace,
+        "order/agents",
+        "--for=condition=Ready",
+        "--timeout=90s",
+    ])?;
+
+    let ask = |words: &[&str]| rollcall(cluster, &[words, &here].concat());
+    let (out, _) = ask(&["explain", "order/agents"])?;
+    says(
+        &out,
+        &[
+            "Order agents is Ready for ",
+            "1 of 1 nodes reserved",
+            "node-1 gets no ticket: not matched by nodeSelector",
+        ],
+    )?;
+    let (out, _) = ask(&["explain", "ticket/huge"])?;
+    says(
+        &out,
+        &[
+            "ticket huge is Pending for ",
+            "there is no room for 500 cpu",
+            "node-0 has ",
+            " cpu left, and 500 is asked for",
+            "FailedScheduling",
+        ],
+    )?;
+    let (out, _) = ask(&["explain", "ticket/agents-node-0"])?;
+    says(
+        &out,
+        &[
+            "is Reserved for ",
+            "web wants it and has it not: the ticket keeps too little",
+            "it was made by Order agents",
+        ],
+    )?;
+    let (out, _) = ask(&["explain", "pod/web"])?;
+    says(
+        &out,
+        &[
+            "held by 2 gates",
+            "its turn comes when no other gate holds it",
+            "keeps too little: the pod asks for 1 cpu",
+        ],
+    )?;
+    let (out, _) = ask(&["explain", "pod/web", "-o", "json"])?;
+    let line: Value = serde_json::from_str(&out)?;
+    ensure!(line["below"][0]["code"] == "OtherGateFirst", "{line}");
+
+    let (out, _) = ask(&["orders"])?;
+    says(
+        &out,
+        &["NAME     MODE        DESIRED   READY   CLAIMED", "agents   DaemonSet   1         1       0"],
+    )?;
+    let (out, _) = ask(&["tickets", "-o", "wide"])?;
+    says(&out, &["korder-guardian-agents-node-0", "NoRoom: there is no room for 500 cpu"])?;
+    let (out, _) = rollcall(cluster, &["tickets", "-A", "-o", "json"])?;
+    let tickets: Value = serde_json::from_str(&out)?;
+    let known = tickets["items"].as_array().context("a list")?;
+    ensure!(
+        known.iter().any(|ticket| ticket["name"] == "huge" && ticket["namespace"] == *namespace),
+        "{tickets}"
+    );
+
+    let (out, err) = ask(&["release", "pod/web"])?;
+    says(&out, &["pod/web released by ", "(korder.dev/ticket-gate)"])?;
+    says(&err, &["it runs without reserved room", "other gates still hold it: example.com/quota"])?;
+    let gates = cluster.kubectl_ok(&[
+        "get",
+        "-n",
+        &namespace,
+        "pod/web",
+        "-o",
+        "jsonpath={.spec.schedulingGates[*].name}",
+    ])?;
+    ensure!(gates == "example.com/quota", "{gates}");
+    cluster.kubectl_ok(&["delete", "-n", &namespace, "pod/web", "order/agents", "ticket/huge"]).map(drop)
+}
