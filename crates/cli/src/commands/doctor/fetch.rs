@@ -12,9 +12,12 @@ use kube::Error;
 use kube::api::ListParams;
 use kube::client::Body;
 use rollcall_api::names;
+use rollcall_api::resource::Resource;
 use rollcall_api::sequence::SequenceObject;
 use rollcall_api::watch::NamespaceObject;
 use rollcall_controller::client::{JSON, request};
+use rollcall_core::kind::Kind;
+use rollcall_core::reservation::names as reservation;
 use rollcall_core::sequence::spec::{Members, Spec};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -30,6 +33,7 @@ pub async fn fetch(connection: &Connection, namespace: &str) -> Result<ClusterVi
     let here = |group: &str, rest: &str| format!("/{group}/namespaces/{namespace}/{rest}");
     let selected = |labels: &str| ListParams::default().labels(labels);
     let all = ListParams::default();
+    let everywhere = |kind: Kind| Resource::of(kind).path(None);
     let objects = ask.objects(namespace).await?;
     let of_service = selected(&format!("kubernetes.io/service-name={}", names::WEBHOOK_SERVICE));
     let of_controller = selected(&format!("app.kubernetes.io/name={}", names::CONTROLLER));
@@ -49,6 +53,9 @@ pub async fn fetch(connection: &Connection, namespace: &str) -> Result<ClusterVi
         namespaces: ask.list("/api/v1/namespaces", &all).await?,
         sequences: ask.list(&sequences_path(None), &all).await?,
         notes: ask.list(&here("api/v1", "configmaps"), &of_notes).await?,
+        tickets: ask.list(&everywhere(Kind::Ticket), &all).await?,
+        guardians: ask.list(&everywhere(Kind::Pod), &selected(reservation::GUARDIAN)).await?,
+        classes: ask.list(&everywhere(Kind::PriorityClass), &all).await?,
         needed: 0,
         missing: Fetched::Absent,
         probe: None,

@@ -4,6 +4,7 @@ use super::rights::Right;
 use crate::commands::install::{Admission, Mode, id, objects};
 use jiff::Timestamp;
 use rollcall_api::names;
+use rollcall_api::reservation::{PriorityClassObject, TicketObject};
 use rollcall_api::sequence::SequenceObject;
 use rollcall_api::sequence::note::NoteObject;
 use rollcall_api::watch::{NamespaceObject, NodeObject, PodObject};
@@ -12,6 +13,9 @@ use std::collections::BTreeMap;
 
 pub const DEPLOYMENT: &str = "Deployment/pod-sequence-controller";
 pub const DEFINITION: &str = "CustomResourceDefinition/podsequences.scheduling.example.com";
+/// What reservations need besides.
+pub const DEFINITIONS_OF_RESERVATIONS: [&str; 2] =
+    ["CustomResourceDefinition/orders.core.korder.dev", "CustomResourceDefinition/tickets.core.korder.dev"];
 pub const SERVICE: &str = "Service/pod-sequence-webhook";
 /// The webhook that gives pods and nodes what policies give them elsewhere.
 pub const CONFIGURATION: &str = "MutatingWebhookConfiguration/podsequence-mutating-webhook";
@@ -83,6 +87,10 @@ pub struct ClusterView {
     pub namespaces: Fetched<Vec<NamespaceObject>>,
     pub sequences: Fetched<Vec<SequenceObject>>,
     pub notes: Fetched<Vec<NoteObject>>,
+    /// Of all namespaces.
+    pub tickets: Fetched<Vec<TicketObject>>,
+    pub guardians: Fetched<Vec<PodObject>>,
+    pub classes: Fetched<Vec<PriorityClassObject>>,
     /// What the controller's account needs, and what it has not.
     pub needed: usize,
     pub missing: Fetched<Vec<Right>>,

@@ -39,6 +39,7 @@ pub enum Check {
     Admission,
     Certificates,
     Sequences,
+    Reservations,
     Leftovers,
 }
 
@@ -53,6 +54,7 @@ impl Check {
             Check::Admission => "admission",
             Check::Certificates => "certificates",
             Check::Sequences => "sequences",
+            Check::Reservations => "reservations",
             Check::Leftovers => "leftovers",
         }
     }

@@ -18,6 +18,8 @@ mod rights;
 mod testing;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_reservations;
 
 use crate::cli::Access;
 use crate::commands::install;
@@ -31,8 +33,8 @@ use rollcall_api::names;
 /// Check the installation, and print the command that repairs each finding
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-It looks at the API server, the CRD, the controller and its lease, its permissions, admission (policies or webhook), certificates,
-what sequences need, and what is left of those that are gone. It writes nothing. What you may not see is said and left out.
+It looks at the API server, the CRDs, the controller and its lease, its permissions, admission (policies or webhook), certificates,
+what sequences need, and what is left of sequences and reservations that are gone. It writes nothing. What you may not see is said and left out.
 
 Exit codes:
   0  all is well, or there are only notes

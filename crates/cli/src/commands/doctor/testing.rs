@@ -1,8 +1,6 @@
 //! Installations as they should be, for tests to break: the manifests themselves, as if the cluster had them.
 
-use super::fetched::{
-    CONFIGURATION, ClusterView, DEFINITION, DEPLOYMENT, Fetched, LAUNCH_CONFIGURATION, Version,
-};
+use super::fetched::{CONFIGURATION, ClusterView, DEPLOYMENT, Fetched, LAUNCH_CONFIGURATION, Version};
 use super::rights::needed;
 use crate::commands::install::{Admission, Mode, id, objects};
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -86,6 +84,9 @@ fn installed(mode: Mode, admission: Option<Admission>) -> ClusterView {
         namespaces: Fetched::Found(vec![namespace("default", json!({}))]),
         sequences: Fetched::Found(vec![crate::testing::sequence(crate::testing::shop())]),
         notes: Fetched::Found(Vec::new()),
+        tickets: Fetched::Found(Vec::new()),
+        guardians: Fetched::Found(Vec::new()),
+        classes: Fetched::Found(Vec::new()),
         needed: 0,
         missing: Fetched::Found(Vec::new()),
         probe: None,
@@ -94,9 +95,13 @@ fn installed(mode: Mode, admission: Option<Admission>) -> ClusterView {
     change(&mut seen, DEPLOYMENT, |deployment| {
         deployment["status"]["readyReplicas"] = deployment["spec"]["replicas"].clone();
     });
-    change(&mut seen, DEFINITION, |definition| {
-        definition["status"]["conditions"] = json!([{"type": "Established", "status": "True"}]);
-    });
+    for (id, fetched) in &mut seen.objects {
+        if let Fetched::Found(definition) = fetched
+            && id.starts_with("CustomResourceDefinition/")
+        {
+            definition["status"]["conditions"] = json!([{"type": "Established", "status": "True"}]);
+        }
+    }
     seen
 }
 

@@ -21,14 +21,14 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// One thing that is broken.
-type Break = (&'static str, fn() -> ClusterView, fn(&mut ClusterView));
+pub(super) type Break = (&'static str, fn() -> ClusterView, fn(&mut ClusterView));
 
 fn findings(seen: &ClusterView) -> Vec<Finding> {
     all(seen, &CommandLine::new(&Access::default(), NAMESPACE))
 }
 
 /// The findings of each broken installation, except those that are ok.
-fn findings_of(breaks: &[Break]) -> String {
+pub(super) fn findings_of(breaks: &[Break]) -> String {
     let mut text = String::new();
     for (name, before, how) in breaks {
         let mut seen = before();
@@ -40,7 +40,7 @@ fn findings_of(breaks: &[Break]) -> String {
     text
 }
 
-fn absent(seen: &mut ClusterView, id: &str) {
+pub(super) fn absent(seen: &mut ClusterView, id: &str) {
     seen.objects.insert(id.into(), Fetched::Absent);
 }
 

@@ -1,49 +1,91 @@
-//! The CRD: there, in force, and the one that this program knows.
+//! The CRDs: there, in force, and those that this program knows.
 
 use super::Case;
 use crate::commands::doctor::compare::{Difference, differences, in_words, strictly};
-use crate::commands::doctor::fetched::{DEFINITION, Fetched};
+use crate::commands::doctor::fetched::{DEFINITION, DEFINITIONS_OF_RESERVATIONS, Fetched};
 use crate::commands::doctor::finding::{Check, Finding};
-use crate::commands::install::{Mode, id, objects};
+use crate::commands::install::{self, Mode, objects};
 use rollcall_api::names;
 use serde_json::Value;
 
 pub fn check(case: &Case<'_>) -> Vec<Finding> {
-    let fix = || case.command_line.restore(&case.installed, &[DEFINITION]);
-    let name = DEFINITION.split_once('/').map_or("", |(_, name)| name);
-    let there = match case.seen.object(DEFINITION) {
-        Fetched::Found(there) => there,
+    let mut findings = vec![match case.seen.object(DEFINITION) {
         Fetched::Absent => {
-            let text = format!("CRD {name} is missing: the cluster does not know PodSequences");
-            return vec![Check::Definition.problem(text).fix(fix())];
+            let text = format!("CRD {} is missing: the cluster does not know PodSequences", name(DEFINITION));
+            Check::Definition.problem(text).fix(restore(case, &[DEFINITION]))
         }
-        Fetched::Forbidden(why) => return vec![Check::Definition.unknown(&format!("CRD {name}"), why)],
+        fetched => there(case, DEFINITION, fetched, "PodSequences"),
+    }];
+    findings.extend(of_reservations(case));
+    findings
+}
+
+/// Without them nothing is reserved, and all else goes on. Lite mode has no use for them.
+fn of_reservations(case: &Case<'_>) -> Vec<Finding> {
+    if case.installed.mode == Mode::Lite {
+        return Vec::new();
+    }
+    let (absent, found): (Vec<&str>, Vec<&str>) = DEFINITIONS_OF_RESERVATIONS
+        .into_iter()
+        .partition(|id| matches!(case.seen.object(id), Fetched::Absent));
+    let names: Vec<&str> = absent.iter().map(|id| name(id)).collect();
+    let mut findings = Vec::new();
+    match (absent.as_slice(), found.is_empty()) {
+        ([], _) => {}
+        (_, true) => {
+            let text = format!("no reservations: CRDs {} are missing", names.join(" and "));
+            findings.push(Check::Definition.note(text).fix(restore(case, &absent)));
+        }
+        (_, false) => {
+            let text = format!("CRD {} is missing: nothing is reserved without it", names.join(" and "));
+            findings.push(Check::Definition.problem(text).fix(restore(case, &absent)));
+        }
+    }
+    let what = |id: &str| if id.contains("orders.") { "Orders" } else { "Tickets" };
+    findings.extend(found.into_iter().map(|id| there(case, id, case.seen.object(id), what(id))));
+    findings
+}
+
+fn name(id: &str) -> &str {
+    id.split_once('/').map_or("", |(_, name)| name)
+}
+
+fn restore(case: &Case<'_>, ids: &[&str]) -> String {
+    case.command_line.restore(&case.installed, ids)
+}
+
+/// A definition that is not absent.
+fn there(case: &Case<'_>, id: &str, fetched: &Fetched<Value>, objects: &str) -> Finding {
+    let name = name(id);
+    let there = match fetched {
+        Fetched::Found(there) => there,
+        Fetched::Absent => return Check::Definition.problem(format!("CRD {name} is missing")),
+        Fetched::Forbidden(why) => return Check::Definition.unknown(&format!("CRD {name}"), why),
     };
     if there["metadata"]["deletionTimestamp"].is_string() {
-        let text = format!("CRD {name} is being deleted, and all PodSequences with it");
-        return vec![
-            Check::Definition.problem(text).fix(case.command_line.kubectl(format!("get crd {name} -o yaml"))),
-        ];
+        let text = format!("CRD {name} is being deleted, and all {objects} with it");
+        let look = case.command_line.kubectl(format!("get crd {name} -o yaml"));
+        return Check::Definition.problem(text).fix(look);
     }
-    let found = against_ours(there);
+    let found = against_ours(id, there);
     if !found.is_empty() {
         let version = env!("CARGO_PKG_VERSION");
         let text = format!("CRD {name} is not that of rollcall {version}: {}", in_words(&found));
-        return vec![case.differs(Check::Definition, text, fix())];
+        return case.differs(Check::Definition, text, restore(case, &[id]));
     }
     if !is_established(there) {
         let text = format!("CRD {name} is not established");
-        return vec![
-            Check::Definition.problem(text).fix(case.command_line.kubectl(format!("describe crd {name}"))),
-        ];
+        return Check::Definition
+            .problem(text)
+            .fix(case.command_line.kubectl(format!("describe crd {name}")));
     }
     let version = names::SEQUENCE_VERSION;
-    vec![Check::Definition.ok(format!("CRD {name} serves {version}, as this program knows it"))]
+    Check::Definition.ok(format!("CRD {name} serves {version}, as this program knows it"))
 }
 
-fn against_ours(there: &Value) -> Vec<Difference> {
-    let manifests = objects(Mode::Lite, None, names::OWN_NAMESPACE);
-    let ours = manifests.into_iter().find(|object| id(object) == DEFINITION).unwrap_or_default();
+fn against_ours(id: &str, there: &Value) -> Vec<Difference> {
+    let manifests = objects(Mode::Full, None, names::OWN_NAMESPACE);
+    let ours = manifests.into_iter().find(|object| install::id(object) == id).unwrap_or_default();
     let mut found = differences(&ours["spec"], &there["spec"], "spec");
     let versions = |object: &Value| object["spec"]["versions"].as_array().cloned().unwrap_or_default();
     for (position, (ours, theirs)) in versions(&ours).iter().zip(versions(there)).enumerate() {

@@ -1,11 +1,10 @@
-//! What nobody takes away: gates of launch order, and what is left of sequences that are gone, which is pods that nobody will release, marks on nodes, notes.
+//! What nobody takes away: gates of launch order and reservations, and what is left of sequences that are gone, which is pods that nobody will release, marks on nodes, notes.
 
-use super::{Case, number, some};
+use super::held::{Gate, held_by};
+use super::{Case, number, reservations, some};
 use crate::commands::doctor::fetched::Fetched;
 use crate::commands::doctor::finding::{Check, Finding};
-use crate::commands::install::Mode;
 use crate::output::age;
-use jiff::SignedDuration;
 use rollcall_api::names;
 use rollcall_api::sequence::SequenceObject;
 use rollcall_api::watch::journal_key;
@@ -20,11 +19,10 @@ use std::sync::Arc;
 /// Of more than these a command would not fit into a line; the next run names the rest.
 const AT_ONCE: usize = 50;
 
-/// It takes a moment to write a ConfigMap, and some more after a restart of the controller.
-const LAUNCH_TAKES: SignedDuration = SignedDuration::from_secs(60);
-
 pub fn check(case: &Case<'_>) -> Vec<Finding> {
-    let mut findings = held_by_launch(case);
+    let launch = Gate { name: names::LAUNCH_GATE, feature: "order containers", last: false, missing: None };
+    let mut findings = held_by(case, &launch);
+    findings.extend(reservations::leftovers(case));
     findings.extend(of_sequences(case));
     if findings.is_empty() {
         findings
@@ -50,51 +48,6 @@ fn of_sequences(case: &Case<'_>) -> Vec<Finding> {
     findings.extend(nodes(case, sequences));
     findings.extend(notes(case, sequences));
     findings
-}
-
-/// Who may not see it is not told that it is not so.
-fn somebody_leads(case: &Case<'_>) -> bool {
-    let Case { seen, installed, .. } = case;
-    let alone = installed.ready > 0 && !installed.leader_elect;
-    let unseen = seen.lease.forbidden().is_some();
-    unseen || alone || seen.leader().is_some_and(|leader| leader.alive)
-}
-
-/// Pods whose containers are to start in order, and whose gate nobody takes away. That pods cannot be listed is said elsewhere.
-fn held_by_launch(case: &Case<'_>) -> Vec<Finding> {
-    let Case { seen, installed, command_line } = case;
-    let gate = names::LAUNCH_GATE;
-    let lite = installed.is_lite();
-    let nobody = lite || !somebody_leads(case);
-    let mut held: BTreeMap<Arc<str>, Vec<Pod>> = BTreeMap::new();
-    for pod in seen.unbound.found().into_iter().flatten().map(|pod| pod.facts()) {
-        let long = seen.now.duration_since(pod.created) > LAUNCH_TAKES;
-        if !pod.terminating && pod.gates.iter().any(|carried| **carried == *gate) && (nobody || long) {
-            held.entry(pod.namespace.clone()).or_default().push(pod);
-        }
-    }
-    let one = |(namespace, pods): (&Arc<str>, &Vec<Pod>)| {
-        let names: Vec<String> = pods.iter().map(|pod| pod.name.to_string()).collect();
-        let oldest = pods.iter().map(|pod| pod.created).min().unwrap_or(seen.now);
-        let (why, fix) = if lite {
-            let full = command_line.install(installed, Mode::Full, None);
-            ("Lite mode does not order containers", full)
-        } else if nobody {
-            let pods = format!("get pods -l app.kubernetes.io/name={}", names::CONTROLLER);
-            ("there is no controller that leads", command_line.kubectl_here(pods))
-        } else {
-            let explain = command_line.rollcall(format!("explain pod/{} -n {namespace}", names[0]));
-            ("the controller has not taken it away", explain)
-        };
-        let text = format!(
-            "{} held by {gate} in namespace {namespace}, for up to {}, and {why}: {}",
-            number(pods.len(), "pod"),
-            age(oldest, seen.now),
-            some(&names)
-        );
-        Check::Leftovers.problem(text).fix(fix)
-    };
-    held.iter().map(one).collect()
 }
 
 fn pods(case: &Case<'_>, sequences: &[SequenceObject]) -> Vec<Finding> {

@@ -4,9 +4,11 @@ mod admission;
 mod certificates;
 mod controller;
 mod definition;
+mod held;
 mod leftovers;
 mod limits;
 mod permissions;
+mod reservations;
 mod sequences;
 mod server;
 mod webhook;
@@ -25,7 +27,7 @@ struct Case<'a> {
 /// All findings, in the order of the checks.
 pub fn all(seen: &ClusterView, command_line: &CommandLine) -> Vec<Finding> {
     let case = Case { seen, installed: seen.installed(), command_line };
-    let checks: [fn(&Case<'_>) -> Vec<Finding>; 10] = [
+    let checks: [fn(&Case<'_>) -> Vec<Finding>; 11] = [
         server::check,
         definition::check,
         controller::check,
@@ -35,6 +37,7 @@ pub fn all(seen: &ClusterView, command_line: &CommandLine) -> Vec<Finding> {
         webhook::check,
         certificates::check,
         sequences::check,
+        reservations::check,
         leftovers::check,
     ];
     checks.iter().flat_map(|check| check(&case)).collect()
