@@ -18,6 +18,7 @@ use rollcall_core::reservation::eligible::{Fit, fit};
 use rollcall_core::reservation::explain::{Room, Sitter};
 use rollcall_core::reservation::reason::Reason;
 use rollcall_core::reservation::spec::Ticket;
+use rollcall_core::reservation::status::words_of_refusal;
 use rollcall_core::sequence::Settings;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -143,7 +144,7 @@ fn with_refusal(index: &mut Index, order: &OrderObject, now: Timestamp) {
             && condition.reason == Reason::TicketRefused.code()
     });
     if let Some(condition) = refused {
-        let message = condition.message.trim_start_matches("a ticket cannot be made: ");
+        let message = words_of_refusal(&condition.message);
         let since = condition.last_transition_time.0.min(now);
         index.reservation_refused(order.metadata.uid(), Some(Refusal::new(true, message, since)));
     }

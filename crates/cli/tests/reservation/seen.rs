@@ -34,24 +34,26 @@ pub async fn people_see_why_it_is_not_there(lab: &Lab) -> Result<()> {
         } } },
     });
     apply(cluster, &namespace, &order)?;
-    let huge = json!({
-        "apiVersion": "core.korder.dev/v1alpha1", "kind": "Ticket", "metadata": { "name": "huge" },
-        "spec": { "resources": { "requests": { "cpu": "500" } } },
+    // Two nodes of 32, and room for one of these on each.
+    let buffer = json!({
+        "apiVersion": "core.korder.dev/v1alpha1", "kind": "Order", "metadata": { "name": "buffer" },
+        "spec": { "replicas": 3, "template": { "spec": { "resources": { "requests": { "cpu": "20" } } } } },
     });
-    apply(cluster, &namespace, &huge)?;
+    apply(cluster, &namespace, &buffer)?;
     // Held by a gate that is not ours, so that it stays to be looked at.
     let gates = json!([{ "name": "korder.dev/ticket-gate" }, { "name": "example.com/quota" }]);
     let mut web = pod("web", json!({ "schedulingGates": gates }));
     web["metadata"]["annotations"] = json!({ "korder.dev/order-request": "agents" });
     apply(cluster, &namespace, &web)?;
-    let no_room = "--for=jsonpath={.status.reason}=NoRoom";
-    cluster.kubectl_ok(&["wait", "-n", &namespace, "ticket/huge", no_room, "--timeout=90s"])?;
-    let reserved = "--for=jsonpath={.status.phase}=Reserved";
-    wait::until("a ticket", LIMIT, async || {
-        Ok(cluster.kubectl_ok(&["get", "-n", &namespace, "ticket/agents-node-0"]).is_ok().then_some(()))
+    let full = wait::until("a ticket without room", LIMIT, async || {
+        let tickets = list(cluster, &namespace, "tickets")?;
+        let name = |ticket: &Value| ticket["metadata"]["name"].as_str().map(str::to_owned);
+        let reason =
+            |reason: &str| tickets.iter().filter(|ticket| ticket["status"]["reason"] == reason).count();
+        let found = tickets.iter().find(|ticket| ticket["status"]["reason"] == "NoRoom").and_then(name);
+        Ok(found.filter(|_| reason("NoRoom") == 1 && reason("Reserved") == 3))
     })
     .await?;
-    cluster.kubectl_ok(&["wait", "-n", &namespace, "ticket/agents-node-0", reserved, "--timeout=90s"])?;
     cluster.kubectl_ok(&[
         "wait",
         "-n",
@@ -71,17 +73,36 @@ pub async fn people_see_why_it_is_not_there(lab: &Lab) -> Result<()> {
             "node-1 gets no ticket: not matched by nodeSelector",
         ],
     )?;
-    let (out, _) = ask(&["explain", "ticket/huge"])?;
+    wait::until("what the Order says", LIMIT, async || {
+        let says = cluster.kubectl_ok(&[
+            "get",
+            "-n",
+            &namespace,
+            "order/buffer",
+            "-o",
+            "jsonpath={.status.message}",
+        ])?;
+        Ok((says == "2 of 3 tickets reserved; there is no room for 1").then_some(()))
+    })
+    .await?;
+    let (out, _) = ask(&["explain", "order/buffer"])?;
     says(
         &out,
-        &[
-            "ticket huge is Pending for ",
-            "there is no room for 500 cpu",
-            "node-0 has ",
-            " cpu left, and 500 is asked for",
-            "FailedScheduling",
-        ],
+        &["2 of 3 tickets reserved; there is no room for 1", &format!("ticket {full} is Pending for ")],
     )?;
+    // The scheduler writes its event in its own time.
+    let out = wait::until("the event of the guardian", LIMIT, async || {
+        let (out, _) = ask(&["explain", &format!("ticket/{full}")])?;
+        Ok(out.contains("FailedScheduling").then_some(out))
+    })
+    .await?;
+    let parts = [
+        "there is no room for 20 cpu",
+        "node-0 has ",
+        " cpu left, and 20 is asked for",
+        "takes 20 cpu, priority 0",
+    ];
+    says(&out, &parts)?;
     let (out, _) = ask(&["explain", "ticket/agents-node-0"])?;
     says(
         &out,
@@ -105,17 +126,15 @@ pub async fn people_see_why_it_is_not_there(lab: &Lab) -> Result<()> {
     ensure!(line["below"][0]["code"] == "OtherGateFirst", "{line}");
 
     let (out, _) = ask(&["orders"])?;
-    says(
-        &out,
-        &["NAME     MODE        DESIRED   READY   CLAIMED", "agents   DaemonSet   1         1       0"],
-    )?;
+    says(&out, &["agents   DaemonSet   1         1       0", "2 of 3 reserved, 1 NoRoom"])?;
+    ask(&["tickets"])?;
     let (out, _) = ask(&["tickets", "-o", "wide"])?;
-    says(&out, &["korder-guardian-agents-node-0", "NoRoom: there is no room for 500 cpu"])?;
+    says(&out, &["korder-guardian-agents-node-0", "NoRoom: there is no room for 20 cpu"])?;
     let (out, _) = rollcall(cluster, &["tickets", "-A", "-o", "json"])?;
     let tickets: Value = serde_json::from_str(&out)?;
     let known = tickets["items"].as_array().context("a list")?;
     ensure!(
-        known.iter().any(|ticket| ticket["name"] == "huge" && ticket["namespace"] == *namespace),
+        known.iter().any(|ticket| ticket["name"] == *full && ticket["namespace"] == *namespace),
         "{tickets}"
     );
 
@@ -131,5 +150,5 @@ pub async fn people_see_why_it_is_not_there(lab: &Lab) -> Result<()> {
         "jsonpath={.spec.schedulingGates[*].name}",
     ])?;
     ensure!(gates == "example.com/quota", "{gates}");
-    cluster.kubectl_ok(&["delete", "-n", &namespace, "pod/web", "order/agents", "ticket/huge"]).map(drop)
+    cluster.kubectl_ok(&["delete", "-n", &namespace, "pod/web", "order/agents", "order/buffer"]).map(drop)
 }

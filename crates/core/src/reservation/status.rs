@@ -52,6 +52,14 @@ impl Cause {
     }
 }
 
+/// What stands before the words of the API server, where it refuses a ticket.
+const REFUSED: &str = "a ticket cannot be made: ";
+
+/// The words of the API server in what an Order says of them.
+pub fn words_of_refusal(message: &str) -> &str {
+    message.strip_prefix(REFUSED).unwrap_or(message)
+}
+
 pub fn subject(entry: &OrderEntry) -> Subject {
     let order = &entry.order;
     let (namespace, name) = (order.namespace.clone(), order.name.clone());
@@ -104,9 +112,7 @@ pub fn order_status(
         Counted { desired, available, no_room: number(no_room), each_node, nodes: entry.eligible() };
     let (ready_cause, message) = counted.ready(entry, window);
     let failure = match refusal {
-        Some(refusal) => {
-            Cause::new(true, Reason::TicketRefused, format!("a ticket cannot be made: {}", refusal.message))
-        }
+        Some(refusal) => Cause::new(true, Reason::TicketRefused, format!("{REFUSED}{}", refusal.message)),
         None if no_room > 0 => Cause::new(true, Reason::NoRoom, message.clone()),
         None => Cause::new(false, Reason::NoFailure, ""),
     };

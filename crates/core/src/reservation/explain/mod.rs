@@ -45,9 +45,9 @@ fn node_target(node: &Arc<str>, known: Option<&Node>) -> Target {
     Target { kind: Kind::Node, namespace: "".into(), name: node.clone(), uid: known.map(|node| node.uid) }
 }
 
-/// `a time, in 5m`.
+/// `a time, in 5m`. Thousandths of a second are for machines.
 fn ahead(at: Timestamp, now: Timestamp) -> String {
-    format!("{at}, in {}", elapsed(now, at))
+    format!("{}, in {}", at.strftime("%Y-%m-%dT%H:%M:%SZ"), elapsed(now, at))
 }
 
 /// `a, b, c and 4 more`.

@@ -172,7 +172,7 @@ impl Question<'_> {
         let trouble = pod.trouble.as_ref().filter(|_| self.ticket.phase() == Phase::Pending)?;
         let line = Line::not_started(pod, &trouble.what, self.now);
         let describe = Hint::kubectl("describe pod", &pod.namespace, pod.name.to_string());
-        Some(Line { text: format!("its guardian, {}", line.text), ..line }.hint(describe))
+        Some(Line { text: format!("its guardian {}", line.text), ..line }.hint(describe))
     }
 
     /// The pods that want it, and why each of them has it not.
