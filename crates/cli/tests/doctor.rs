@@ -199,7 +199,7 @@ async fn limits(patient: &Patient) -> Result<()> {
     patient.kubectl("delete validatingadmissionpolicybinding podsequence-controller-pods")?;
     patient.repaired("can change the image of every pod").await?;
     patient.kubectl("delete validatingadmissionpolicies,validatingadmissionpolicybindings --all")?;
-    patient.repaired("18 missing").await?;
+    patient.repaired("26 missing").await?;
     // What applying again would leave as it is.
     let nowhere = json!([{"op": "add", "path": "/spec/matchResources", "value": {"namespaceSelector": {"matchLabels": {"no": "such"}}}}]);
     patient.patch("validatingadmissionpolicybinding podsequence-controller-pods", nowhere)?;

@@ -1,7 +1,8 @@
 //! The same for reservations: their definitions, and what is left of them.
 
 use super::fetched::{ClusterView, DEFINITIONS_OF_RESERVATIONS, Fetched, Version};
-use super::testing::{change, full, lite, webhook};
+use super::rights::needed;
+use super::testing::{NAMESPACE, change, full, lite, webhook};
 use super::tests::{absent, findings_of};
 use crate::testing;
 use rollcall_api::names;
@@ -40,6 +41,11 @@ fn what_is_said_of_reservations() {
             change(seen, DEFINITIONS_OF_RESERVATIONS[0], |crd| {
                 crd["metadata"]["deletionTimestamp"] = "2026-11-15T23:00:00Z".into()
             });
+        }),
+        ("rights missing", full, |seen| {
+            let rights = needed(&seen.installed(), NAMESPACE).into_iter();
+            let missing = rights.filter(|right| right.role.ends_with("-reservations")).collect();
+            seen.missing = Fetched::Found(missing);
         }),
         ("before 1.35", webhook, |seen| {
             seen.version = Fetched::Found(Version { minor: 34, text: "1.34.2".into() });

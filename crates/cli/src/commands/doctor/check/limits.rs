@@ -72,11 +72,16 @@ fn is_limit(id: &str) -> bool {
 type Meaning = (&'static str, fn(&Installed) -> bool, &'static str);
 
 /// The worst first.
-const MEANINGS: [Meaning; 9] = [
+const MEANINGS: [Meaning; 13] = [
     (
         "controller-webhooks",
         |it| it.webhook || it.launch,
         "whoever steals its token can have every Secret that is written sent to him",
+    ),
+    (
+        "controller-guardians",
+        |it| it.mode == Mode::Full,
+        "whoever steals its token can run any pod in any namespace, and delete every pod",
     ),
     ("controller-pods", |_| true, "whoever steals its token can change the image of every pod"),
     (
@@ -93,6 +98,21 @@ const MEANINGS: [Meaning; 9] = [
         "namespaces",
         |_| true,
         "whoever may change a Namespace decides whether its sequences taint all nodes, and which gates of others go there",
+    ),
+    (
+        "controller-nominations",
+        |it| it.mode == Mode::Full,
+        "whoever steals its token can write the status of every pod",
+    ),
+    (
+        "controller-classes",
+        |it| it.mode == Mode::Full,
+        "whoever steals its token can create priority classes by which others are evicted",
+    ),
+    (
+        "controller-tickets",
+        |it| it.mode == Mode::Full,
+        "whoever steals its token can take away the room of every ticket",
     ),
     (
         "controller-secrets",
