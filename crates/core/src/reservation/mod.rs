@@ -9,10 +9,12 @@
 //! - [`spec`]: what is known. [`timetable`]: when. [`eligible`]: where. [`names`]: how everything is called.
 //! - [`index`]: Orders with their places, tickets, pods that wait for one.
 //! - [`wanted`]: what a pod asks for. [`admission`]: which new pods are held until they have it.
+//! - [`budget`]: what one namespace can cost at most.
 //! - [`order`], [`ticket`], [`claim`]: what to do about each of them. [`check`]: whether it may be done. [`status`]: what an Order says.
 //! - [`reason`]: the words for how things stand. [`explain`]: why they do.
 
 pub mod admission;
+pub mod budget;
 pub mod check;
 pub mod claim;
 pub mod eligible;

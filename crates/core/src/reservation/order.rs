@@ -2,6 +2,7 @@
 //! changed are looked at, or all of them when the time has come to reserve anew.
 
 use super::Facts;
+use super::budget;
 use super::index::{Guardian, OrderEntry, Place, guardian, ticket_target};
 use super::names::ticket_name_beside;
 use super::reason::Reason;
@@ -54,6 +55,9 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp, budget: usize) -> Deci
             false => entry.unsettled(now),
         };
         let (mut made, mut gone) = (Vec::new(), Vec::new());
+        let over = budget::order_over(facts, entry).is_some();
+        let left =
+            budget::MOST_TICKETS.saturating_sub(facts.reservations.number_of_tickets(&entry.order.namespace));
         for place in places {
             if decision.actions.len() >= budget {
                 decision.more = true;
@@ -62,6 +66,7 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp, budget: usize) -> Deci
             match work.step(spec, &place) {
                 Step::Settled => settled.push(place),
                 Step::Wait => {}
+                Step::Make(_) if over || made.len() >= left => {}
                 Step::Make(ticket) => {
                     made.push(ticket.target.name.clone());
                     decision.actions.push(Action::Create(Box::new(New::Ticket(*ticket))));

@@ -51,6 +51,9 @@ reasons! {
     ClaimEnded
         "The pod that had the room has ended.",
         "nothing; the ticket is deleted after `ttlSecondsAfterFinished`";
+    TooMany
+        "There are more Orders or tickets in the namespace than are served. Those that were there first keep what they have.",
+        "delete what is not needed any more, or use another namespace";
     InvalidSpec
         "The spec asks for something that cannot be done; the message names the field.",
         "correct the field that the message names";

@@ -1,6 +1,7 @@
 //! What an Order says of itself.
 
 use super::Facts;
+use super::budget;
 use super::index::{OrderEntry, Tally};
 use super::reason::Reason;
 use super::spec::{Places, Strategy};
@@ -111,8 +112,11 @@ pub fn order_status(
     let counted =
         Counted { desired, available, no_room: number(no_room), each_node, nodes: entry.eligible() };
     let (ready_cause, message) = counted.ready(entry, window);
+    let lacks = i64::from(desired) > pending + reserved;
+    let over = budget::order_over(facts, entry).filter(|_| lacks);
     let failure = match refusal {
         Some(refusal) => Cause::new(true, Reason::TicketRefused, format!("{REFUSED}{}", refusal.message)),
+        None if over.is_some() => Cause::new(true, Reason::TooMany, over.unwrap_or_default()),
         None if no_room > 0 => Cause::new(true, Reason::NoRoom, message.clone()),
         None => Cause::new(false, Reason::NoFailure, ""),
     };

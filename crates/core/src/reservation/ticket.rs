@@ -1,6 +1,7 @@
 //! What to do about a ticket: its guardian is made, or goes; its status says how it is; and it ends when its time has come.
 
 use super::Facts;
+use super::budget;
 use super::index::{Guardian, OrderEntry, guardian, guardian_target, is_gated, ticket_target};
 use super::names::{
     HIGHEST_PRIORITY, TICKET_CLAIMED, TICKET_NODE, guardian_class, guardian_of, is_guardian_class,
@@ -392,6 +393,9 @@ impl<'a> Work<'a> {
     }
 
     fn make_guardian(&self) -> Option<Action> {
+        if budget::ticket_over(self.facts, self.ticket).is_some() {
+            return None;
+        }
         let target = guardian_target(self.ticket);
         let priority = priority(self.facts, self.spec).ok()?;
         let class: Arc<str> = guardian_class(priority).into();
@@ -464,6 +468,9 @@ impl<'a> Work<'a> {
     fn describe_missing(&self, name: &str) -> (Reason, String) {
         let class = |priority: &i32| self.facts.reservations.class(&guardian_class(*priority));
         let refusal = self.facts.reservations.refusal(self.ticket.uid);
+        if let Some(why) = budget::ticket_over(self.facts, self.ticket) {
+            return (Reason::TooMany, why);
+        }
         match priority(self.facts, self.spec) {
             Err(class) => (
                 Reason::UnknownPriorityClass,

@@ -1,5 +1,6 @@
 //! Orders, tickets and claims, decided one by one in a small cluster.
 
+mod budget;
 mod explain;
 mod faults;
 mod time;

@@ -4,6 +4,7 @@ mod place;
 
 pub use place::{OrderEntry, Place, Tally};
 
+use super::budget::{MOST_ORDERS, MOST_TICKETS};
 use super::names::{guardian_of, ticket_of_guardian};
 use super::spec::{Order, Phase, PriorityClass, Ticket};
 use crate::{
@@ -22,6 +23,8 @@ use std::sync::Arc;
 pub struct Reservations {
     orders: BTreeMap<Uid, OrderEntry>,
     order_names: BTreeMap<(Arc<str>, Arc<str>), Uid>,
+    /// By namespace.
+    order_numbers: BTreeMap<Arc<str>, usize>,
     tickets: BTreeMap<Uid, Ticket>,
     ticket_names: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Uid>>,
     /// The ticket that each pod has claimed.
@@ -64,6 +67,14 @@ impl Reservations {
         let (from, namespace) = ((namespace.clone(), Arc::from("")), namespace.clone());
         let names = self.order_names.range(from..).take_while(move |((of, _), _)| *of == namespace);
         names.filter_map(|(_, uid)| self.order(*uid))
+    }
+
+    pub fn number_of_orders(&self, namespace: &str) -> usize {
+        self.order_numbers.get(namespace).copied().unwrap_or_default()
+    }
+
+    pub fn number_of_tickets(&self, namespace: &str) -> usize {
+        self.ticket_names.get(namespace).map_or(0, BTreeMap::len)
     }
 
     pub fn ticket(&self, uid: Uid) -> Option<&Ticket> {
@@ -128,7 +139,11 @@ impl Reservations {
             return;
         }
         let name = (order.namespace.clone(), order.name.clone());
-        if let Some(namesake) = self.order_names.insert(name, uid).filter(|other| *other != uid) {
+        let namesake = self.order_names.insert(name, uid);
+        if namesake.is_none() {
+            *self.order_numbers.entry(order.namespace.clone()).or_default() += 1;
+        }
+        if let Some(namesake) = namesake.filter(|other| *other != uid) {
             self.orders.remove(&namesake);
         }
         touched.order(uid);
@@ -160,10 +175,36 @@ impl Reservations {
         let name = (entry.order.namespace.clone(), entry.order.name.clone());
         if self.order_names.get(&name) == Some(&uid) {
             self.order_names.remove(&name);
+            self.one_order_less(&name.0, touched);
         }
         touched.order(uid);
         entry.tickets().for_each(|ticket| touched.ticket(ticket));
         self.touch_waiting(&entry.order.namespace, touched);
+    }
+
+    /// Where there were too many, the next one is served now.
+    fn one_order_less(&mut self, namespace: &Arc<str>, touched: &mut Touched) {
+        let Some(number) = self.order_numbers.get_mut(namespace) else { return };
+        *number -= 1;
+        let number = *number;
+        if number == 0 {
+            self.order_numbers.remove(namespace);
+        }
+        if number >= MOST_ORDERS {
+            self.orders_in(namespace).for_each(|entry| touched.order(entry.order.uid));
+        }
+    }
+
+    /// The same of tickets.
+    fn one_ticket_less(&self, namespace: &Arc<str>, touched: &mut Touched) {
+        let number = self.number_of_tickets(namespace);
+        if number == MOST_TICKETS {
+            let waiting = self.tickets_in(namespace).filter(|ticket| ticket.phase() == Phase::Pending);
+            waiting.for_each(|ticket| touched.ticket(ticket.uid));
+        }
+        if number + 1 == MOST_TICKETS {
+            self.orders_in(namespace).for_each(|entry| touched.order(entry.order.uid));
+        }
     }
 
     // Tickets
@@ -207,6 +248,7 @@ impl Reservations {
                 self.ticket_names.remove(&ticket.namespace);
             }
         }
+        self.one_ticket_less(&ticket.namespace, touched);
         self.touch_waiting(&ticket.namespace, touched);
     }
 

@@ -1,0 +1,61 @@
+//! What one namespace can cost at most.
+
+use super::world::{World, order_spec, ticket_spec};
+use rollcall_core::Uid;
+use rollcall_core::dispatch::decide;
+use rollcall_core::index::Object;
+use rollcall_core::key::Key;
+use rollcall_core::reservation::budget::{MOST_ORDERS, MOST_TICKETS};
+use rollcall_core::reservation::reason::Reason;
+use rollcall_core::reservation::spec::{Phase, Places};
+use rollcall_core::sequence::Settings;
+
+#[test]
+fn the_oldest_orders_are_served() {
+    let mut world = World::new(&["n1"], "1000");
+    for number in 0..=MOST_ORDERS {
+        world.order(&format!("o{number}"), order_spec(Places::Number(1), "1m"));
+        world.pass(1);
+    }
+    let youngest = Uid::digest(&format!("o{MOST_ORDERS}"));
+    assert_eq!(world.tickets.len(), MOST_ORDERS);
+    let failure = &world.statuses[&youngest].failure;
+    assert!(failure.holds && failure.reason == Reason::TooMany, "{failure:?}");
+    assert!(failure.message.contains("201 Orders: the oldest 200"), "{}", failure.message);
+    // One less, and the next one has its turn.
+    let oldest = world.index.reservations.order(Uid::digest("o0")).expect("an Order").order.clone();
+    world.index.delete(Object::Order(Box::new(oldest)));
+    world.settle();
+    assert!(world.tickets.contains_key(&*format!("o{MOST_ORDERS}-0")), "{:?}", world.done.last());
+    assert!(!world.statuses[&youngest].failure.holds);
+}
+
+#[test]
+fn tickets_beyond_the_budget_get_no_guardian_and_are_told() {
+    let mut world = World::new(&["n1"], "1000");
+    world.ticket_by_hand("first", ticket_spec("1m"));
+    world.settle();
+    for number in 0..MOST_TICKETS {
+        world.ticket_by_hand(&format!("t{number}"), ticket_spec("1m"));
+    }
+    // Only these are decided about: that of each of twenty thousand takes long.
+    world.index.take_touched();
+    let decided = |world: &World, name: &str| {
+        let key = Key::Ticket(world.tickets[name].uid);
+        decide(&world.index, key, Settings::default(), world.now, 8)
+    };
+    assert_eq!(decided(&world, "first").actions, [], "who has a guardian keeps it");
+    assert_eq!(world.tickets["first"].phase(), Phase::Reserved);
+    let late = format!("{:?}", decided(&world, "t7").actions);
+    assert!(late.contains("TooMany") && late.contains("20001 tickets") && !late.contains("Create"), "{late}");
+    // An Order makes none either, and says so.
+    let order = world.order("order", order_spec(Places::Number(1), "1m"));
+    let decision = decide(&world.index, Key::Order(order), Settings::default(), world.now, 8);
+    assert_eq!(decision.actions, []);
+    let failure = &decision.order_status.expect("a status").failure;
+    assert!(failure.holds && failure.reason == Reason::TooMany, "{failure:?}");
+    world.index.take_touched();
+    world.remove_ticket("t0");
+    assert!(world.index.take_touched().contains(&Key::Ticket(world.tickets["t7"].uid)));
+    assert!(format!("{:?}", decided(&world, "t7").actions).contains("Create"));
+}
