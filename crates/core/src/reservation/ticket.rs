@@ -192,8 +192,8 @@ impl<'a> Work<'a> {
         let guarded = matches!(guardian(cluster, self.ticket), Guardian::Ours(_));
         let here = self.ticket.record.node.as_ref();
         match cluster.pod(claim.pod).filter(|pod| !is_over(pod)) {
-            // It never got the room.
-            None if guarded => {
+            // It never got the room. One that had it had its guardian taken off the record; what is there now came late.
+            None if guarded && self.ticket.record.guardian.is_some() => {
                 outcome.record = self.unclaimed(Reason::Unclaimed, "the pod that claimed it is gone")
             }
             None if planted(Bug::ClaimNeverEnds) => {}

@@ -66,6 +66,18 @@ fn a_guardian_beside_its_claimer_goes() {
 }
 
 #[test]
+fn a_claim_that_was_carried_out_ends_whatever_comes_late() {
+    let mut world = World::new(&["n1"], "4");
+    agents(&mut world);
+    web(&mut world);
+    world.late_guardian("agents-n1");
+    world.remove_pod("web");
+    world.settle();
+    assert_eq!(world.tickets["agents-n1"].phase(), Phase::Expired, "its place has another ticket already");
+    assert!(!world.pods.contains_key("korder-guardian-agents-n1"));
+}
+
+#[test]
 fn a_gate_that_is_taken_by_hand_leaves_no_guardian_behind() {
     let mut world = World::new(&["n1"], "4");
     agents(&mut world);
