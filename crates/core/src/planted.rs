@@ -101,6 +101,7 @@ bugs! {
     GateBeforeGuardian = "gate-before-guardian", "a claimer is let go while the guardian is there";
     NoUidInDeletion = "no-uid-in-deletion", "a deletion does not say which uid it is for";
     ConflictIsGone = "conflict-is-gone", "what could not be deleted because of a conflict counts as gone";
+    AbsentIsGone = "absent-is-gone", "a ticket that is not found because its kind is not served counts as gone";
     ReplacedTooEarly = "replaced-too-early", "the next ticket is made while the room of the last one is handed over";
     GuardianNamedAnew = "guardian-named-anew", "a guardian that is made again has another name";
     ExpiredKeepsGuardian = "expired-keeps-guardian", "the guardian of a ticket that has ended stays";

@@ -78,14 +78,11 @@ pub fn content_of_record(record: &Record) -> u64 {
     content_of(&(phase.map(|phase| phase.as_str()), node, guardian, claimer, reason, message, expiring.holds))
 }
 
-/// What is gone already is gone.
 pub async fn delete(client: &Client, delete: &Delete) -> Answer {
     let path = format!("{}/{}", path_of(&delete.target), delete.target.name);
     let body = delete_options(delete.target.uid, delete.at_once).to_string().into_bytes();
-    match client::send::<IgnoredAny>(client, request("DELETE", &path, Some(client::JSON), body)).await {
-        Err(failure) if failure.code == Some(404) => Ok(None),
-        answer => answer.map(|_| None),
-    }
+    let request = request("DELETE", &path, Some(client::JSON), body);
+    client::send::<IgnoredAny>(client, request).await.map(|_| None)
 }
 
 pub async fn write_ticket(client: &Client, write: &TicketWrite) -> Answer {
@@ -136,9 +133,11 @@ impl Engine {
     pub(crate) fn was_deleted(&mut self, key: Key, target: &Target, answer: Answer, now: Instant) {
         let Some(uid) = target.uid else { return };
         self.queue.add(key, now);
-        // A conflict may mean that another one has its name by now, or anything else: the watch tells.
-        let conflict = answer.as_ref().is_err_and(|failure| failure.code == Some(409));
-        let gone = answer.is_ok() || conflict && planted(Bug::ConflictIsGone);
+        let code = answer.as_ref().err().and_then(|failure| failure.code);
+        // A conflict may mean that another one has its name by now, or anything else; and no ticket is found while the kind is not
+        // served. The watch tells.
+        let missing = code == Some(404) && (target.kind == Kind::Pod || planted(Bug::AbsentIsGone));
+        let gone = answer.is_ok() || missing || code == Some(409) && planted(Bug::ConflictIsGone);
         match target.kind {
             Kind::Pod => {
                 let outcome = if gone { PodAnswer::Gone } else { PodAnswer::NotDone };
@@ -151,9 +150,9 @@ impl Engine {
                 }
             }
         }
-        match answer {
-            Ok(_) => self.queue.succeeded(key),
-            Err(_) => self.queue.failed(key, now),
+        match gone {
+            true => self.queue.succeeded(key),
+            false => self.queue.failed(key, now),
         }
     }
 

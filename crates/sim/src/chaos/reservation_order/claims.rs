@@ -75,7 +75,7 @@ impl ReservationOrder {
 
     /// A pod was let go without room.
     fn was_let_go(&self, change: &Change) -> Vec<Violation> {
-        let Excuses { two_act, late, clocks_are_wrong, unanswered } = self.excuses;
+        let Excuses { two_act, late, clocks_are_wrong, unanswered, .. } = self.excuses;
         if two_act || late || clocks_are_wrong || unanswered {
             return Vec::new();
         }

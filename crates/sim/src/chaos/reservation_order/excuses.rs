@@ -11,6 +11,8 @@ pub struct Excuses {
     /// What is decided on may be long past, or be carried out long afterwards.
     pub late: bool,
     pub clocks_are_wrong: bool,
+    /// Tickets cannot be deleted for a while, and their guardians can.
+    pub tickets_absent: bool,
     /// A write is without an answer for longer than a pod waits for a ticket.
     pub unanswered: bool,
 }
@@ -31,6 +33,7 @@ impl Excuses {
                 Fault::OlderEvents,
             ]),
             clocks_are_wrong: plan.has(Fault::ClockJump),
+            tickets_absent: plan.has(Fault::KindAbsent),
             unanswered: any(&[Fault::Timeout, Fault::SlowAnswer]),
         }
     }

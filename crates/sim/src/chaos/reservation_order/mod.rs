@@ -208,7 +208,7 @@ impl ReservationOrder {
         let mut found = Vec::new();
         self.unexplained.retain(|(at, name, ticket)| {
             let gone = self.tickets.get(ticket).is_none_or(|ticket| !ticket.there);
-            if !gone && *at < now {
+            if !gone && *at < now && !self.excuses.tickets_absent {
                 found.push(broken(format!("{name} went, and nobody takes its room")));
             }
             !gone && *at == now
