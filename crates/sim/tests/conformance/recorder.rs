@@ -1,12 +1,13 @@
 //! What watches saw of a cluster, in the order of the versions.
 
-use super::side::{Side, place};
+use super::side::{Lines, Side, place};
 use anyhow::Result;
 use futures::StreamExt;
 use rollcall_sim::kinds::Kind;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// The kinds that scenarios are about.
 pub const KINDS: [Kind; 15] = [
@@ -26,6 +27,9 @@ pub const KINDS: [Kind; 15] = [
     Kind::Service,
     Kind::ServiceAccount,
 ];
+
+/// Until another watch is opened.
+const AGAIN: Duration = Duration::from_millis(200);
 
 /// One event of a watch.
 #[derive(Clone, Debug)]
@@ -49,17 +53,10 @@ impl Recorder {
     pub async fn start(side: &Side) -> Result<Recorder> {
         let recorder = Recorder::default();
         for kind in KINDS {
-            let mut lines = side.watch(&format!("{}?watch=true", place(kind, None))).await?;
-            let events = recorder.events.clone();
-            tokio::spawn(async move {
-                while let Some(Ok(line)) = lines.next().await {
-                    let object = line["object"].clone();
-                    let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
-                    let (version, deleted) = (version(&object), line["type"] == "DELETED");
-                    let event = Event { version, kind, deleted, object: Arc::new(object) };
-                    lock(&events).entry(namespace).or_default().push(event);
-                }
-            });
+            let path = format!("{}?watch=true", place(kind, None));
+            let lines = side.watch(&path).await?;
+            let (side, events) = (side.clone(), recorder.events.clone());
+            tokio::spawn(async move { record(&side, &path, kind, lines, &events).await });
         }
         Ok(recorder)
     }
@@ -74,6 +71,32 @@ impl Recorder {
         let mut of = lock(&self.events).get(namespace).cloned().unwrap_or_default();
         of.sort_by_key(|event| event.version);
         of
+    }
+}
+
+/// Goes on with another watch when one has ended: an API server ends those that are too slow, and on a busy machine we are.
+async fn record(side: &Side, path: &str, kind: Kind, mut lines: Lines, events: &Mutex<Events>) {
+    let mut last = 0;
+    loop {
+        while let Some(Ok(line)) = lines.next().await {
+            if line["type"] == "ERROR" {
+                println!("the watch of {kind:?} has failed: {}", line["object"]["message"]);
+                break;
+            }
+            let object = line["object"].clone();
+            let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+            let (version, deleted) = (version(&object), line["type"] == "DELETED");
+            last = last.max(version);
+            let event = Event { version, kind, deleted, object: Arc::new(object) };
+            lock(events).entry(namespace).or_default().push(event);
+        }
+        let from = if last > 0 { format!("{path}&resourceVersion={last}") } else { path.to_owned() };
+        lines = loop {
+            tokio::time::sleep(AGAIN).await;
+            if let Ok(lines) = side.watch(&from).await {
+                break lines;
+            }
+        };
     }
 }
 
