@@ -111,19 +111,24 @@ pub fn order_status(
     });
     let counted =
         Counted { desired, available, no_room: number(no_room), each_node, nodes: entry.eligible() };
-    let (ready_cause, message) = counted.ready(entry, window);
     let lacks = i64::from(desired) > pending + reserved;
     let over = budget::order_over(facts, entry).filter(|_| lacks);
+    let (ready_cause, message) = match &over {
+        Some(why) => (Cause::new(false, Reason::TooMany, why.clone()), why.clone()),
+        None => counted.ready(entry, window),
+    };
     let failure = match refusal {
         Some(refusal) => Cause::new(true, Reason::TicketRefused, format!("{REFUSED}{}", refusal.message)),
-        None if over.is_some() => Cause::new(true, Reason::TooMany, over.unwrap_or_default()),
+        None if over.is_some() => Cause::new(true, Reason::TooMany, message.clone()),
         None if no_room > 0 => Cause::new(true, Reason::NoRoom, message.clone()),
         None => Cause::new(false, Reason::NoFailure, ""),
     };
     let waits = !ready_cause.holds && no_room < pending + i64::from(desired) - ready;
     let progressing = match spec.is_some_and(|spec| spec.paused) {
         true => Cause::new(false, Reason::Paused, "no ticket is made or removed"),
-        false if waits && desired > available => Cause::new(true, Reason::Reserving, message.clone()),
+        false if waits && desired > available && over.is_none() => {
+            Cause::new(true, Reason::Reserving, message.clone())
+        }
         false => Cause::new(false, Reason::Settled, ""),
     };
     let stalled =

@@ -22,6 +22,8 @@ fn the_oldest_orders_are_served() {
     let failure = &world.statuses[&youngest].failure;
     assert!(failure.holds && failure.reason == Reason::TooMany, "{failure:?}");
     assert!(failure.message.contains("201 Orders: the oldest 200"), "{}", failure.message);
+    let status = &world.statuses[&youngest];
+    assert!(status.ready.reason == Reason::TooMany && !status.progressing.holds, "{status:?}");
     // One less, and the next one has its turn.
     let oldest = world.index.reservations.order(Uid::digest("o0")).expect("an Order").order.clone();
     world.index.delete(Object::Order(Box::new(oldest)));
