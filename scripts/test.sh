@@ -27,6 +27,8 @@ fi
 if [ "${CI:-}" = true ] && [ -z "${CARGO_TARGET_DIR:-}" ]; then
     CARGO_TARGET_DIR=${ROLLCALL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rollcall}/target
     export CARGO_TARGET_DIR
+    # What rustc keeps for the next edit of a file is 10 GiB of these crates, and no CI run edits one.
+    export CARGO_INCREMENTAL=0
     git ls-files -z | xargs -0 touch
 fi
 
