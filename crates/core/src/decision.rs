@@ -9,7 +9,7 @@ use crate::{
     launch::index::Waiting,
     node::Node,
     reservation::{
-        index::Place,
+        index::{Place, WaitingClaimer},
         spec::{Record, Template, TicketSpec},
         status::OrderStatus,
         timetable::Window,
@@ -71,7 +71,7 @@ impl PodPatch {
 
     /// What counts as soon as it is sent.
     pub fn effect(&self) -> Effect {
-        Effect { drops_gate: self.drop_gate.as_ref().map(|gate| gate.name.clone()) }
+        Effect { drops_gate: self.drop_gate.as_ref().map(|gate| gate.name.clone()), ..Effect::default() }
     }
 }
 
@@ -190,6 +190,15 @@ pub struct TicketWrite {
     pub target: Target,
     pub version: u64,
     pub record: Record,
+    /// The pod that is given the ticket by this.
+    pub claims_for: Option<Uid>,
+}
+
+impl TicketWrite {
+    /// What counts as soon as it is sent.
+    pub fn effect(&self) -> Effect {
+        Effect { claims_for: self.claims_for, ..Effect::default() }
+    }
 }
 
 /// The node whose room the scheduler keeps for a pod, or none.
@@ -249,10 +258,7 @@ pub enum Keep {
         /// Places that are as they should be.
         settled: Vec<Place>,
     },
-    Claim {
-        /// Since when nothing else holds the pod.
-        since: Option<Timestamp>,
-    },
+    Claim(WaitingClaimer),
 }
 
 impl Decision {

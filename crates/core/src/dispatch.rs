@@ -51,14 +51,14 @@ pub fn keep(index: &mut Index, key: Key, keep: Keep) {
             index.reservations.keep_order(uid, window, &settled)
         }
         (Key::Ticket(uid), Keep::Ticket { let_go }) => index.keep_of_ticket(uid, let_go),
-        (Key::Claim(pod), Keep::Claim { since }) => index.keep_of_claim(pod, since),
+        (Key::Claim(pod), Keep::Claim(waiting)) => index.keep_of_claim(pod, waiting),
         (
             _,
             Keep::Sequence { .. }
             | Keep::Launch { .. }
             | Keep::Order { .. }
             | Keep::Ticket { .. }
-            | Keep::Claim { .. },
+            | Keep::Claim(_),
         ) => unreachable!("a decision keeps what is its own"),
     }
 }

@@ -31,7 +31,7 @@ fn without_faults_nothing_goes_wrong() {
 
 #[test]
 fn every_fault_at_every_write() {
-    for seed in [0, LAUNCH] {
+    for seed in [0, LAUNCH, RESERVATIONS] {
         let writes = run(&Plan::calm(seed)).writes;
         assert!(writes > 20, "{writes} writes: too few to prove anything");
         let faults: Vec<Fault> = Fault::at(Place::Write).collect();

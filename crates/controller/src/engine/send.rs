@@ -65,8 +65,9 @@ impl Engine {
                 let (client, target) = (self.client.clone(), ticket.target.clone());
                 let content = reservation::content_of_record(&ticket.record);
                 self.repeats.write(key.uid(), &target.name, content, Instant::now());
+                let effect = ticket.effect();
                 let write = async move { reservation::write_ticket(&client, &ticket).await };
-                self.push_once(key, Verb::WriteTicket, target, since, write);
+                self.push_with(key, Verb::WriteTicket, target, effect, since, write);
             }
             Action::Nominate(nominate) => {
                 let (client, target) = (self.client.clone(), nominate.target.clone());
@@ -145,8 +146,21 @@ impl Engine {
         since: Instant,
         write: impl Future<Output = Answer> + Send + 'static,
     ) {
+        self.push_with(key, verb, target, Effect::default(), since, write);
+    }
+
+    /// The same for one that counts before it is answered.
+    fn push_with(
+        &mut self,
+        key: Key,
+        verb: Verb,
+        target: Target,
+        effect: Effect,
+        since: Instant,
+        write: impl Future<Output = Answer> + Send + 'static,
+    ) {
         if !self.index.cluster.in_flight.is_writing(&target) {
-            self.index.cluster.in_flight.begin(&target, Effect::default());
+            self.index.cluster.in_flight.begin(&target, effect);
             self.push(Some(key), verb, target, since, write);
         }
     }

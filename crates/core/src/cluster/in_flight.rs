@@ -2,7 +2,7 @@
 //! while a write to it is under way, and a pod whose gate is being removed counts as released.
 
 use crate::{Timestamp, Uid, facts::Pod, kind::Kind};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The object of a write. One that is to be created has no uid yet.
@@ -26,6 +26,8 @@ enum Identity {
 pub struct Effect {
     /// The gate that it removes from a pod.
     pub drops_gate: Option<Arc<str>>,
+    /// The pod that it gives a ticket to.
+    pub claims_for: Option<Uid>,
 }
 
 /// What the API server said when it did not want to do what it was asked.
@@ -61,6 +63,8 @@ impl Refusal {
 #[derive(Debug, Default)]
 pub struct InFlight {
     writes: BTreeMap<(Kind, Identity), Effect>,
+    /// The pods of `Effect::claims_for`.
+    claiming: BTreeSet<Uid>,
     /// Pods that were not written to because the API server refused it. Hardly ever any.
     refused: BTreeMap<Uid, Refusal>,
 }
@@ -80,15 +84,28 @@ impl Target {
 impl InFlight {
     /// Says whether nothing was under way before: two writes to one object at a time would race with each other.
     pub fn begin(&mut self, target: &Target, effect: Effect) -> bool {
+        self.claiming.extend(effect.claims_for);
         self.writes.insert(target.identity(), effect).is_none()
     }
 
     pub fn end(&mut self, target: &Target) {
-        self.writes.remove(&target.identity());
+        self.forget(&target.identity());
     }
 
     pub fn end_of(&mut self, kind: Kind, uid: Uid) {
-        self.writes.remove(&(kind, Identity::Uid(uid)));
+        self.forget(&(kind, Identity::Uid(uid)));
+    }
+
+    fn forget(&mut self, identity: &(Kind, Identity)) {
+        let ended = self.writes.remove(identity);
+        if let Some(pod) = ended.and_then(|effect| effect.claims_for) {
+            self.claiming.remove(&pod);
+        }
+    }
+
+    /// Whether a ticket is being claimed for a pod: it is the ticket that is written to, and which one is known when that is answered.
+    pub fn is_claiming(&self, pod: Uid) -> bool {
+        self.claiming.contains(&pod)
     }
 
     pub fn is_writing(&self, target: &Target) -> bool {
@@ -132,7 +149,7 @@ mod tests {
     fn one_write_per_object_and_a_namesake_is_another_object() {
         let mut in_flight = InFlight::default();
         let (old, new, created) = (target(Some("old")), target(Some("new")), target(None));
-        assert!(in_flight.begin(&old, Effect { drops_gate: Some("gate".into()) }));
+        assert!(in_flight.begin(&old, Effect { drops_gate: Some("gate".into()), ..Effect::default() }));
         assert!(!in_flight.begin(&old, Effect::default()));
         assert!(in_flight.begin(&new, Effect::default()) && in_flight.begin(&created, Effect::default()));
         assert!(!in_flight.begin(&created, Effect::default()), "by its name while it has no uid");
@@ -140,5 +157,14 @@ mod tests {
         assert!(!in_flight.is_writing(&old) && in_flight.is_writing(&new) && in_flight.is_writing(&created));
         in_flight.end_of(Kind::Pod, Uid::digest("new"));
         assert!(in_flight.on(Kind::Pod, Uid::digest("new")).is_none());
+    }
+
+    #[test]
+    fn a_pod_is_claiming_until_the_write_to_the_ticket_has_ended() {
+        let (mut in_flight, pod, ticket) = (InFlight::default(), Uid::digest("pod"), target(Some("ticket")));
+        in_flight.begin(&ticket, Effect { claims_for: Some(pod), ..Effect::default() });
+        assert!(in_flight.is_claiming(pod) && !in_flight.is_claiming(Uid::digest("other")));
+        in_flight.end(&ticket);
+        assert!(!in_flight.is_claiming(pod));
     }
 }

@@ -29,6 +29,7 @@ use crate::{
     planted::{Bug, planted},
     reservation::{
         self, Reservations,
+        index::WaitingClaimer,
         spec::{Order, PriorityClass, Ticket},
     },
     sequence::{
@@ -432,9 +433,9 @@ impl Index {
         self.reservations.keep_ticket(ticket, let_go);
     }
 
-    pub fn keep_of_claim(&mut self, pod: Uid, since: Option<Timestamp>) {
+    pub fn keep_of_claim(&mut self, pod: Uid, waiting: WaitingClaimer) {
         if let Some(pod) = self.cluster.pod(pod) {
-            self.reservations.keep_waiting(pod, since);
+            self.reservations.keep_waiting(pod, waiting);
         }
     }
 

@@ -148,6 +148,12 @@ fn audit_record(facts: Facts<'_>, key: Key, write: &TicketWrite) -> Option<Probl
                 is_gated(pod) && pod.gates.len() == 1 && pod.namespace == ticket.namespace && !pod.terminating
             });
             let free = ticket.phase() == Phase::Reserved && key == Key::Claim(claim.pod);
+            if facts.cluster.in_flight.is_claiming(claim.pod) {
+                return Some((
+                    "S4",
+                    format!("{name} is claimed while another ticket is being claimed by {}", claim.name),
+                ));
+            }
             (!waits || !free).then(|| {
                 (
                     "S4",

@@ -8,7 +8,7 @@
 
 use super::Facts;
 use super::eligible::may_run_on;
-use super::index::{Guardian, OrderEntry, Place, guardian, is_gated, ticket_target};
+use super::index::{Guardian, OrderEntry, Place, WaitingClaimer, guardian, is_gated, ticket_target};
 use super::names::{TICKET_CLAIMED, TICKET_NODE};
 use super::reason::Reason;
 use super::spec::{
@@ -53,14 +53,15 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
     let Some((pod, request, waiting)) = found else {
         return Decision { finished: true, ..Decision::nothing() };
     };
-    let nothing = Decision { keep: Keep::Claim { since: waiting.since }, ..Decision::nothing() };
+    let nothing = Decision { keep: Keep::Claim(*waiting), ..Decision::nothing() };
     // Only when ours is the last gate: room that is handed over to a pod that is still held by others is taken by somebody else.
     let others = pod.gates.len() > 1 && !planted(Bug::ClaimWithOtherGates);
-    if others || cluster.is_writing_pod(uid) {
+    if others || cluster.is_writing_pod(uid) || cluster.in_flight.is_claiming(uid) {
         return nothing;
     }
     let since = waiting.since.unwrap_or(now);
-    let keep = Keep::Claim { since: Some(since) };
+    let waiting = WaitingClaimer { since: Some(since), ..*waiting };
+    let keep = Keep::Claim(waiting);
     if let Some(ticket) = reservations.claimed_by(uid) {
         if cluster.in_flight.is_writing(&ticket_target(ticket)) {
             return nothing;
@@ -75,7 +76,9 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
         Choice::Ticket(ticket) => {
             let record = claimed(ticket, pod, request, now);
             let (target, version) = (ticket_target(ticket), ticket.version);
-            let write = Action::WriteTicket(Box::new(TicketWrite { target, version, record }));
+            let keep = Keep::Claim(WaitingClaimer { tried: Some((ticket.uid, version)), ..waiting });
+            let claims_for = Some(uid);
+            let write = Action::WriteTicket(Box::new(TicketWrite { target, version, record, claims_for }));
             Decision { actions: vec![write], keep, ..Decision::nothing() }
         }
         Choice::Soon(_) if since + TICKET_WITHIN > now => {
@@ -298,13 +301,17 @@ fn best<'a>(
             Err(other) => obstacle = Some(obstacle.map_or(other.clone(), |first| first.min(other))),
         }
     }
-    // The one whose room the scheduler keeps for the pod already; else the smallest.
+    // The one that it may have already, for all we know; the one whose room the scheduler keeps for it; else the smallest.
+    let tried = facts.reservations.waiting(pod).and_then(|waiting| waiting.tried);
+    let tried = |ticket: &Ticket| tried == Some((ticket.uid, ticket.version));
     let size = |ticket: &Ticket| {
         let room = ticket.spec.as_ref().map(|spec| &spec.requests).ok();
         room.into_iter().flatten().map(|(_, amount)| amount.nanos()).collect::<Vec<i128>>()
     };
     let nominated = |ticket: &Ticket| ticket.record.node.is_some() && ticket.record.node == request.nominated;
-    let first = free.into_iter().min_by_key(|ticket| (!nominated(ticket), size(ticket), ticket.name.clone()));
+    let first = free
+        .into_iter()
+        .min_by_key(|ticket| (!tried(ticket), !nominated(ticket), size(ticket), ticket.name.clone()));
     let what = what();
     match (first, obstacle) {
         (Some(ticket), _) => Choice::Ticket(ticket),

@@ -10,7 +10,7 @@ use rollcall_core::index::Object;
 use rollcall_core::kind::Kind;
 use rollcall_core::line::{CODES, Hint, Line};
 use rollcall_core::node::{Effect, Taint};
-use rollcall_core::reservation::explain::{Room, Sitter, Written, explain_order, explain_ticket};
+use rollcall_core::reservation::explain::{Room, Rooms, Sitter, Written, explain_order, explain_ticket};
 use rollcall_core::reservation::reason;
 use rollcall_core::reservation::spec::{Claim, OrderSpec, Phase, Places, Refresh, Strategy, Wanted};
 use rollcall_core::reservation::timetable::Timetable;
@@ -47,7 +47,11 @@ fn tree(world: &World, title: &str, line: &Line) -> String {
 fn of_order(world: &World, title: &str, order: Uid) -> String {
     let entry = world.index.reservations.order(order).expect("an Order");
     let written = Written { since: None, message: "2 of 3 nodes reserved", nodes_known: true };
-    tree(world, title, &explain_order(world.index.reservation_facts(), entry, &written, world.now))
+    tree(
+        world,
+        title,
+        &explain_order(world.index.reservation_facts(), entry, &written, &Rooms::new(), world.now),
+    )
 }
 
 fn of_ticket(world: &World, title: &str, name: &str, rooms: &[Room]) -> String {
@@ -130,7 +134,7 @@ fn orders_of_many_nodes() {
     let entry = world.index.reservations.order(order).expect("an Order");
     let mut text = of_order(&world, "grouped", order);
     let written = Written { since: Some(world.now), message: "2 of 10 nodes reserved", nodes_known: false };
-    let line = explain_order(world.index.reservation_facts(), entry, &written, world.now);
+    let line = explain_order(world.index.reservation_facts(), entry, &written, &Rooms::new(), world.now);
     text += &tree(&world, "to one who may not see the nodes", &line);
     insta::assert_snapshot!(text);
 }

@@ -39,6 +39,38 @@ fn a_claimer_has_its_five_seconds_from_when_it_is_let_go() {
 }
 
 #[test]
+fn a_pod_whose_claim_is_under_way_takes_no_other_ticket() {
+    let mut world = World::new(&["n1", "n2"], "1");
+    world.order("agents", order_spec(Places::Number(2), "1"));
+    world.settle();
+    (world.deaf, world.lost_claims) = (true, true);
+    web(&mut world);
+    assert_eq!(world.unanswered.len(), 1);
+    let tried = world.unanswered[0].name.clone();
+    let other = world.tickets.values().find(|ticket| ticket.name != tried).expect("another ticket");
+    // From here on it would choose the other one, on whose node it is nominated.
+    let node = other.record.node.clone();
+    world.change_pod("web", |pod| {
+        if let Some(request) = &mut pod.request {
+            request.nominated = node;
+        }
+    });
+    world.settle();
+    assert_eq!(world.unanswered.len(), 1);
+    world.deaf = false;
+    world.give_up(None);
+    world.settle();
+    let claimed: Vec<&str> = world
+        .tickets
+        .values()
+        .filter(|ticket| ticket.claim().is_some())
+        .map(|ticket| &*ticket.name)
+        .collect();
+    assert_eq!(claimed, [&*tried], "what was given up may still be carried out");
+    assert!(world.pods["web"].gates.is_empty());
+}
+
+#[test]
 fn whoever_waits_for_a_class_makes_it_when_another_one_could_not() {
     let mut world = World::new(&["n1"], "4");
     world.deaf = true;

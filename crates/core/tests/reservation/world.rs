@@ -45,7 +45,9 @@ pub struct World {
     pub decisions: usize,
     /// Nominations and new classes are sent, and no answer comes.
     pub deaf: bool,
-    unanswered: Vec<Target>,
+    /// While it is deaf: claims are not answered, too.
+    pub lost_claims: bool,
+    pub unanswered: Vec<Target>,
 }
 
 pub fn quantity(text: &str) -> Quantity {
@@ -117,6 +119,7 @@ impl World {
             stuck: BTreeSet::new(),
             decisions: 0,
             deaf: false,
+            lost_claims: false,
             unanswered: Vec::new(),
         };
         for kind in world.index.kinds() {
@@ -341,7 +344,7 @@ impl World {
     /// What was sent without an answer was not done.
     pub fn give_up(&mut self, refusal: Option<Refusal>) {
         for target in std::mem::take(&mut self.unanswered) {
-            match target.uid {
+            match target.uid.filter(|_| target.kind == Kind::Pod) {
                 Some(pod) => {
                     let answer = refusal.clone().map_or(Answer::NotDone, Answer::Refused);
                     self.index.pod_write_answered(pod, answer);
@@ -353,15 +356,20 @@ impl World {
 
     /// Says whether an action was sent in vain.
     fn is_lost(&mut self, action: &Action) -> bool {
-        let target = match action {
-            Action::Nominate(nominate) => &nominate.target,
-            Action::Create(new) if matches!(**new, New::PriorityClass { .. }) => new.target(),
+        let (target, effect) = match action {
+            Action::Nominate(nominate) => (&nominate.target, Sent::default()),
+            Action::Create(new) if matches!(**new, New::PriorityClass { .. }) => {
+                (new.target(), Sent::default())
+            }
+            Action::WriteTicket(write) if self.lost_claims && write.claims_for.is_some() => {
+                (&write.target, write.effect())
+            }
             _ => return false,
         };
         if self.deaf {
-            match target.uid {
-                Some(_) => self.index.pod_write_sent(target, Sent::default()),
-                None => drop(self.index.cluster.in_flight.begin(target, Sent::default())),
+            match target.kind {
+                Kind::Pod => self.index.pod_write_sent(target, effect),
+                _ => drop(self.index.cluster.in_flight.begin(target, effect)),
             }
             self.unanswered.push(target.clone());
         }

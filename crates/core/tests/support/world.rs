@@ -462,7 +462,7 @@ pub fn deliver(index: &mut Index, change: Change) {
 pub fn release_sent(index: &mut Index, pod: Uid, gate: &str) {
     let Some(known) = index.cluster.pod(pod) else { return };
     let target = Target::of_pod(known);
-    index.pod_write_sent(&target, cluster::Effect { drops_gate: Some(gate.into()) });
+    index.pod_write_sent(&target, cluster::Effect { drops_gate: Some(gate.into()), ..Default::default() });
 }
 
 /// Lists every kind, as a controller does at its start or after its watches broke.

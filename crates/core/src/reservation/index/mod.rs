@@ -31,7 +31,7 @@ pub struct Reservations {
     claimed_by: BTreeMap<Uid, Uid>,
     classes: BTreeMap<Arc<str>, PriorityClass>,
     /// Pods with the ticket gate, by namespace.
-    waiting: BTreeMap<Arc<str>, BTreeMap<Uid, Waiting>>,
+    waiting: BTreeMap<Arc<str>, BTreeMap<Uid, WaitingClaimer>>,
     /// Since when the claimers of tickets are let go and not bound.
     let_go: BTreeMap<Uid, Timestamp>,
     /// What the API server said when it did not want to make or change what a ticket or an Order needs.
@@ -39,10 +39,13 @@ pub struct Reservations {
 }
 
 /// What is known of a pod that waits for a ticket, besides its facts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Waiting {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WaitingClaimer {
     /// Since when only our gate holds it.
     pub since: Option<Timestamp>,
+    /// The ticket that it was to get, and the version of it. Such a write may be carried out after we have given it up, as long as
+    /// the ticket has that version: whoever tried another ticket then could have two.
+    pub tried: Option<(Uid, u64)>,
 }
 
 pub fn is_gated(pod: &Pod) -> bool {
@@ -107,7 +110,7 @@ impl Reservations {
         self.classes.values()
     }
 
-    pub fn waiting(&self, pod: &Pod) -> Option<&Waiting> {
+    pub fn waiting(&self, pod: &Pod) -> Option<&WaitingClaimer> {
         self.waiting.get(&pod.namespace)?.get(&pod.uid)
     }
 
@@ -339,10 +342,10 @@ impl Reservations {
         }
     }
 
-    pub fn keep_waiting(&mut self, pod: &Pod, since: Option<Timestamp>) {
+    pub fn keep_waiting(&mut self, pod: &Pod, kept: WaitingClaimer) {
         let waiting = self.waiting.get_mut(&pod.namespace).and_then(|pods| pods.get_mut(&pod.uid));
         if let Some(waiting) = waiting {
-            waiting.since = since;
+            *waiting = kept;
         }
     }
 
