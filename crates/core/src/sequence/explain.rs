@@ -305,6 +305,8 @@ impl About<'_> {
                 };
                 vec![Hint::rollcall("explain", namespace, format!("podseq/{name}"))]
             }
+            // The feature of that gate knows more.
+            Reason::OwnGate { pod, .. } => vec![Hint::rollcall("explain", namespace, format!("pod/{pod}"))],
             Reason::NodeLacks { node, what } => match what {
                 NodeReady::CsiDriver(_) => {
                     vec![Hint::kubectl_cluster("get csinode", format!("{node} -o yaml"))]

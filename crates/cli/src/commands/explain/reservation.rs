@@ -10,26 +10,47 @@ use jiff::Timestamp;
 use rollcall_api::reservation::OrderObject;
 use rollcall_api::watch::Meta;
 use rollcall_core::line::Line;
-use rollcall_core::reservation::explain::{Written, explain_order, explain_ticket};
+use rollcall_core::reservation::explain::{Rooms, Written, explain_order, explain_ticket, without_room};
+use rollcall_core::reservation::spec::Ticket;
 use rollcall_core::reservation::ticket::NO_ROOM;
 
 pub async fn order(connection: &Connection, name: &str, now: Timestamp) -> Result<(Loaded, Line)> {
-    let (loaded, objects) = load(connection, &connection.namespace, now).await?;
-    let line = order_line(&loaded, &objects, name, now)?;
+    let (mut loaded, objects) = load(connection, &connection.namespace, now).await?;
+    let object = order_named(&loaded, &objects, name)?;
+    let facts = loaded.index.reservation_facts();
+    let crowded: Vec<Ticket> = match facts.reservations.order(object.metadata.uid()) {
+        Some(entry) => without_room(facts, entry).into_iter().cloned().collect(),
+        None => Vec::new(),
+    };
+    let mut occupied = Rooms::new();
+    for ticket in crowded {
+        let there = rooms(connection, &objects, &ticket, &mut loaded.gaps).await?;
+        occupied.insert(ticket.uid, there);
+    }
+    loaded.gaps.dedup();
+    let line = order_line(&loaded, &objects, object, &occupied, now)?;
     Ok((loaded, line))
 }
 
-fn order_line(loaded: &Loaded, objects: &Objects, name: &str, now: Timestamp) -> Result<Line> {
+fn order_named<'a>(loaded: &Loaded, objects: &'a Objects, name: &str) -> Result<&'a OrderObject> {
     let metadata = objects.orders.iter().map(|order| &order.metadata);
-    let there = named(metadata, "order", &loaded.namespace, name)?;
-    let object = &objects.orders[there];
+    named(metadata, "order", &loaded.namespace, name).map(|there| &objects.orders[there])
+}
+
+fn order_line(
+    loaded: &Loaded,
+    objects: &Objects,
+    object: &OrderObject,
+    rooms: &Rooms,
+    now: Timestamp,
+) -> Result<Line> {
     let facts = loaded.index.reservation_facts();
     let entry = facts.reservations.order(object.metadata.uid()).context("the Order is gone; run it again")?;
     let status = object.status().unwrap_or_default();
     unseen_by(&object.metadata, status.observed_generation);
     let message = status.message.as_deref().unwrap_or("it has none");
     let written = Written { since: ready_since(object), message, nodes_known: objects.nodes.is_some() };
-    Ok(explain_order(facts, entry, &written, now))
+    Ok(explain_order(facts, entry, &written, rooms, now))
 }
 
 fn ready_since(order: &OrderObject) -> Option<Timestamp> {
@@ -156,11 +177,18 @@ mod tests {
     fn orders() {
         let (loaded, objects) = loaded();
         let mut text = String::new();
+        let facts = loaded.index.reservation_facts();
         for name in ["agents", "buffer", "new"] {
-            text += &drawn(order_line(&loaded, &objects, name, testing::now()).expect(name));
+            let order = order_named(&loaded, &objects, name).expect(name);
+            let entry = facts.reservations.order(order.metadata.uid()).expect(name);
+            let rooms = without_room(facts, entry)
+                .into_iter()
+                .map(|ticket| (ticket.uid, rooms_of(&objects, ticket, &pods())))
+                .collect();
+            text += &drawn(order_line(&loaded, &objects, order, &rooms, testing::now()).expect(name));
             text += "\n";
         }
-        let wrong = order_line(&loaded, &objects, "agent", testing::now()).expect_err("no such Order");
+        let wrong = order_named(&loaded, &objects, "agent").expect_err("no such Order");
         insta::assert_snapshot!(format!("{text}{wrong}"));
     }
 

@@ -1,7 +1,7 @@
 //! Which ticket a pod gets, and which ones it cannot have.
 
 use super::super::Facts;
-use super::super::claim::{Choice, TICKET_WITHIN, candidates, check, choose, hand_over};
+use super::super::claim::{Choice, Obstacle, TICKET_WITHIN, candidates, check, choose, hand_over};
 use super::super::index::{is_gated, ticket_target};
 use super::super::spec::{Request, Ticket};
 use super::ticket::obstacle_code;
@@ -113,6 +113,10 @@ fn refused(facts: Facts<'_>, pod: &Pod, request: &Request, choice: &Choice<'_>) 
         let obstacle = check(facts, pod, request, ticket).err()?;
         let text = obstacle.describe(&format!("ticket {}", ticket.name));
         let line = Line::new(obstacle_code(&obstacle), text, since(ticket), ticket_target(ticket));
+        let line = match obstacle {
+            Obstacle::Soon(_) => line.hint(explain_hint("ticket", &ticket.namespace, &ticket.name)),
+            _ => line,
+        };
         Some((obstacle, line))
     };
     let mut lines: Vec<_> = tickets.iter().filter_map(line).collect();

@@ -6,7 +6,7 @@ mod room;
 mod ticket;
 
 pub use claimer::{explain_claimed, explain_claimer};
-pub use order::{Written, explain_order};
+pub use order::{Rooms, Written, explain_order, without_room};
 pub use room::{Room, Sitter};
 pub use ticket::explain_ticket;
 

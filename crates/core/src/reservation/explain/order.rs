@@ -7,9 +7,12 @@ use super::super::order::{Closed, opening};
 use super::super::reason::{Reason, described};
 use super::super::spec::{OrderSpec, Phase, Places, Ticket};
 use super::super::status::{Cause, OrderStatus, order_status};
+use super::super::ticket::NO_ROOM;
+use super::room::Room;
+use super::ticket::{ROOMS, no_room};
 use super::{MOST, ahead, bounded, doctor, explain_hint, node_target, order_target, since, some};
 use crate::{
-    Timestamp,
+    Timestamp, Uid,
     line::{Hint, Line, elapsed},
 };
 use std::collections::BTreeMap;
@@ -25,9 +28,41 @@ pub struct Written<'a> {
     pub nodes_known: bool,
 }
 
-pub fn explain_order(facts: Facts<'_>, entry: &OrderEntry, written: &Written<'_>, now: Timestamp) -> Line {
+/// Who sits where a ticket could be, for the tickets of which somebody has looked.
+pub type Rooms = BTreeMap<Uid, Vec<Room>>;
+
+/// The tickets of which it is worth saying who sits on their nodes: the first ones that have no room. Those that are not bound to a
+/// node all wait for the same nodes, so one stands for them.
+pub fn without_room<'a>(facts: Facts<'a>, entry: &'a OrderEntry) -> Vec<&'a Ticket> {
+    let mut waiting: Vec<&Ticket> = pending(facts, entry).filter(|ticket| has_no_room(ticket)).collect();
+    waiting.sort_by(|one, other| one.name.cmp(&other.name));
+    let mut unbound = waiting.iter().filter(|ticket| ticket.node.is_none()).take(1);
+    match unbound.next() {
+        Some(ticket) => vec![*ticket],
+        None => waiting.into_iter().take(ROOMS).collect(),
+    }
+}
+
+fn has_no_room(ticket: &Ticket) -> bool {
+    *ticket.record.reason == *NO_ROOM
+}
+
+/// The tickets that are not Reserved yet.
+fn pending<'a>(facts: Facts<'a>, entry: &'a OrderEntry) -> impl Iterator<Item = &'a Ticket> {
+    let tickets = entry.tickets().filter_map(move |uid| facts.reservations.ticket(uid));
+    tickets.filter(|ticket| ticket.is_unclaimed() && ticket.phase() == Phase::Pending)
+}
+
+pub fn explain_order(
+    facts: Facts<'_>,
+    entry: &OrderEntry,
+    written: &Written<'_>,
+    rooms: &Rooms,
+    now: Timestamp,
+) -> Line {
     let (status, _) = order_status(facts, entry, now);
-    let question = Question { facts, entry, now, since: written.since.unwrap_or(entry.order.created) };
+    let since = written.since.unwrap_or(entry.order.created);
+    let question = Question { facts, entry, rooms, now, since };
     let Some(spec) = entry.spec() else {
         let text = format!("Order {} cannot be carried out: {}", entry.order.name, status.message);
         return question.line(Reason::InvalidSpec.code(), text).hint(question.edit());
@@ -51,11 +86,12 @@ pub fn explain_order(facts: Facts<'_>, entry: &OrderEntry, written: &Written<'_>
 struct Question<'a> {
     facts: Facts<'a>,
     entry: &'a OrderEntry,
+    rooms: &'a Rooms,
     now: Timestamp,
     since: Timestamp,
 }
 
-impl<'a> Question<'a> {
+impl Question<'_> {
     fn line(&self, code: &'static str, text: String) -> Line {
         Line::new(code, text, self.since, order_target(self.entry))
     }
@@ -85,18 +121,19 @@ impl<'a> Question<'a> {
 
     /// The tickets that are not Reserved, by what they wait for, and those that somebody has.
     fn tickets(&self) -> Vec<Line> {
-        let tickets = || self.entry.tickets().filter_map(|uid| self.facts.reservations.ticket(uid));
         let mut waiting: BTreeMap<&str, Vec<&Ticket>> = BTreeMap::new();
-        for ticket in tickets().filter(|ticket| ticket.is_unclaimed() && ticket.phase() == Phase::Pending) {
+        for ticket in pending(self.facts, self.entry) {
             waiting.entry(&ticket.record.reason).or_default().push(ticket);
         }
         let mut lines = Vec::new();
-        for (reason, tickets) in waiting {
+        for (reason, mut tickets) in waiting {
+            tickets.sort_by(|one, other| one.name.cmp(&other.name));
             let each = tickets.into_iter().map(|ticket| self.ticket_line(reason, ticket)).collect();
             let what = if reason.is_empty() { "tickets" } else { &format!("tickets: {reason}") };
             lines.extend(bounded(each, what));
         }
-        lines.extend(self.claimed(tickets().filter(|ticket| ticket.claim().is_some()).collect()));
+        let tickets = self.entry.tickets().filter_map(|uid| self.facts.reservations.ticket(uid));
+        lines.extend(self.claimed(tickets.filter(|ticket| ticket.claim().is_some()).collect()));
         lines
     }
 
@@ -112,9 +149,15 @@ impl<'a> Question<'a> {
             false => {
                 let text = format!("ticket {} is Pending for {time}: {}", ticket.name, ticket.record.message);
                 let code = described(reason).map_or("TicketWaits", |known| known.code);
-                Line::new(code, text, since, target).hint(hint)
+                Line::new(code, text, since, target).with(self.no_room(ticket)).hint(hint)
             }
         }
+    }
+
+    fn no_room(&self, ticket: &Ticket) -> Vec<Line> {
+        let known = (self.rooms.get(&ticket.uid), &ticket.spec);
+        let (Some(rooms), Ok(spec)) = known else { return Vec::new() };
+        no_room(self.facts, ticket, spec, rooms, self.now)
     }
 
     fn claimed(&self, tickets: Vec<&Ticket>) -> Option<Line> {

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Nodes of which it is said who sits on them.
-const ROOMS: usize = 3;
+pub(super) const ROOMS: usize = 3;
 
 /// `rooms` are the nodes on which it could be, where somebody has looked; without them it is not said who sits there.
 pub fn explain_ticket(facts: Facts<'_>, ticket: &Ticket, rooms: &[Room], now: Timestamp) -> Line {
@@ -55,7 +55,7 @@ pub fn explain_ticket(facts: Facts<'_>, ticket: &Ticket, rooms: &[Room], now: Ti
     match (ticket.claim(), &ticket.spec) {
         (Some(claim), _) => below.push(question.claimer(claim)),
         (None, Ok(spec)) if *record.reason == *NO_ROOM => {
-            below.extend(question.no_room(spec, rooms));
+            below.extend(no_room(facts, ticket, spec, rooms, now));
         }
         (None, _) => line.hints.extend(question.hints()),
     }
@@ -138,34 +138,6 @@ impl Question<'_> {
         Line::new(code, text, claim.at, object)
     }
 
-    /// Who sits where it could be; and the nodes on which it cannot be at all.
-    fn no_room(&self, spec: &TicketSpec, rooms: &[Room]) -> Vec<Line> {
-        let cluster = self.facts.cluster;
-        let (mut possible, mut unfit) = (0, BTreeMap::<Criterion, Vec<Arc<str>>>::new());
-        let pinned = self.ticket.node.as_ref();
-        for node in cluster.all_nodes().filter(|node| pinned.is_none_or(|pinned| *pinned == node.name)) {
-            match fit(&spec.placement, node) {
-                Fit::Eligible | Fit::Kept { .. } => possible += 1,
-                Fit::Unfit(criterion) => unfit.entry(criterion).or_default().push(node.name.clone()),
-            }
-        }
-        let mut rooms: Vec<&Room> = rooms.iter().collect();
-        rooms.sort_by_key(|room| (room.shortage(&spec.requests), room.node.clone()));
-        let looked_at = rooms.len().max(possible);
-        let mut lines: Vec<Line> =
-            rooms.iter().take(ROOMS).map(|room| room.line(cluster, &spec.requests, self.now)).collect();
-        if !rooms.is_empty() && looked_at > ROOMS {
-            let text = format!("and {} more nodes have less room", looked_at - ROOMS);
-            lines.push(self.line("More", text));
-        }
-        for (criterion, nodes) in unfit {
-            let text = format!("it cannot be on {}: {}", some(&nodes), criterion.describe());
-            let object = node_target(&nodes[0], cluster.node(&nodes[0]));
-            lines.push(Line::new("NodeNotEligible", text, self.since, object));
-        }
-        lines
-    }
-
     /// The guardian, where it is what has to be looked at.
     fn guardian(&self) -> Option<Line> {
         let Guardian::Ours(pod) = guardian(self.facts.cluster, self.ticket) else { return None };
@@ -221,6 +193,40 @@ impl Question<'_> {
         let begin = since.or(record.activated).unwrap_or(self.since);
         Some(Line::new(code, text, begin, ticket_target(self.ticket)))
     }
+}
+
+/// Who sits where it could be; and the nodes on which it cannot be at all.
+pub(super) fn no_room(
+    facts: Facts<'_>,
+    ticket: &Ticket,
+    spec: &TicketSpec,
+    rooms: &[Room],
+    now: Timestamp,
+) -> Vec<Line> {
+    let cluster = facts.cluster;
+    let (mut possible, mut unfit) = (0, BTreeMap::<Criterion, Vec<Arc<str>>>::new());
+    let pinned = ticket.node.as_ref();
+    for node in cluster.all_nodes().filter(|node| pinned.is_none_or(|pinned| *pinned == node.name)) {
+        match fit(&spec.placement, node) {
+            Fit::Eligible | Fit::Kept { .. } => possible += 1,
+            Fit::Unfit(criterion) => unfit.entry(criterion).or_default().push(node.name.clone()),
+        }
+    }
+    let mut rooms: Vec<&Room> = rooms.iter().collect();
+    rooms.sort_by_key(|room| (room.shortage(&spec.requests), room.node.clone()));
+    let looked_at = rooms.len().max(possible);
+    let mut lines: Vec<Line> =
+        rooms.iter().take(ROOMS).map(|room| room.line(cluster, &spec.requests, now)).collect();
+    if !rooms.is_empty() && looked_at > ROOMS {
+        let text = format!("and {} more nodes have less room", looked_at - ROOMS);
+        lines.push(Line::new("More", text, since(ticket), ticket_target(ticket)));
+    }
+    for (criterion, nodes) in unfit {
+        let text = format!("it cannot be on {}: {}", some(&nodes), criterion.describe());
+        let object = node_target(&nodes[0], cluster.node(&nodes[0]));
+        lines.push(Line::new("NodeNotEligible", text, since(ticket), object));
+    }
+    lines
 }
 
 /// The code of a line about a ticket that a pod cannot have.
