@@ -28,13 +28,18 @@ pub struct Lab {
 
 impl Lab {
     pub async fn start() -> Result<Lab> {
-        // Nodes are ready because the bench says so; nobody else is to judge them or to remove their pods.
-        let controllers = "--controllers=-node-lifecycle-controller,-pod-garbage-collector-controller";
-        let lab = Lab::install(vec![controllers.into()]).await?;
+        let lab = Lab::with_a_scheduler().await?;
         for component in [Component::Scheduler, Component::Kwok] {
             lab.cluster.stop(component).await?;
         }
         Ok(lab)
+    }
+
+    /// One in which pods are scheduled, and run. Nodes are ready because the bench says so; nobody else is to judge them or to remove
+    /// their pods.
+    pub async fn with_a_scheduler() -> Result<Lab> {
+        let controllers = "--controllers=-node-lifecycle-controller,-pod-garbage-collector-controller";
+        Lab::install(vec![controllers.into()]).await
     }
 
     /// One in which pods are scheduled and nodes judged, for a real node.
@@ -65,6 +70,15 @@ impl Lab {
     /// Applies a file of the repository.
     pub fn apply(&self, file: &str) -> Result<()> {
         apply(&self.cluster, file)
+    }
+
+    /// Makes Orders and Tickets known.
+    pub fn reservations(&self) -> Result<()> {
+        self.apply("config/crd/korder-crd.yaml")?;
+        for definition in ["crd/orders.core.korder.dev", "crd/tickets.core.korder.dev"] {
+            self.cluster.kubectl_ok(&["wait", "--for=condition=Established", definition, "--timeout=60s"])?;
+        }
+        Ok(())
     }
 
     /// The controller in this mode, ready.

@@ -1,10 +1,10 @@
 //! P8: what the controller does while nothing happens but heartbeats: it writes nothing and hardly runs.
 
 use super::gated_pods;
-use crate::controller::Mode;
+use crate::controller::{Controller, Mode};
 use crate::fleet::{Fleet, node_name};
 use crate::lab::{Lab, MERGE, STRATEGIC_MERGE};
-use crate::meter::Meter;
+use crate::meter::{Cost, Meter};
 use crate::table::Table;
 use crate::{Arguments, world};
 use anyhow::Result;
@@ -33,31 +33,41 @@ pub async fn p8(lab: &Lab, arguments: &Arguments, table: &mut Table) -> Result<(
     world::play_kubelet(&lab.client, &namespace, seen, pods - nodes).await?;
     fleet.close("guard").await?;
     fleet.open("guard").await?;
+    quiet(lab).await?;
+    let (cost, seconds) = cost_of_heartbeats(lab, &controller, nodes, arguments).await?;
+    let work = format!("idle, {pods} pods, {nodes} heart-beating nodes, {seconds} s");
+    table.figure("P8", &format!("{work}: writes"), cost.writes.to_string(), cost.writes, ("0", 0.0));
+    let share = cost.cpu.as_secs_f64() / cost.seconds * 100.0;
+    table.figure("P8", &format!("{work}: CPU"), format!("{share:.3} % of a core"), share, ("≤ 0.3 %", 0.3));
+    fleet.forget("guard").await?;
+    lab.tidy(&namespace).await?;
+    fleet.clear().await
+}
+
+/// What the controller does in some seconds in which all nodes have their heart-beats; and how many seconds these were.
+pub(super) async fn cost_of_heartbeats(
+    lab: &Lab,
+    controller: &Controller,
+    nodes: usize,
+    arguments: &Arguments,
+) -> Result<(Cost, u64)> {
     let leases = (0..nodes).map(|number| {
         let metadata = json!({ "name": node_name(number) });
         let spec = json!({ "holderIdentity": node_name(number), "leaseDurationSeconds": 40 });
         json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec })
     });
     lab.create_all(LEASES, leases).await?;
-    quiet(lab).await?;
-
-    let seconds = Duration::from_secs(arguments.scaled(SECONDS) as u64);
+    let seconds = arguments.scaled(SECONDS) as u64;
     let meter = Meter::start(lab, controller.cpu()?)?;
-    let beats = heartbeats(lab, nodes, seconds).await?;
-    let cost = meter.stop(&controller, std::time::Instant::now())?;
-    eprintln!("P8: {cost:?}, {beats} heartbeats");
-    let work = format!("idle, {pods} pods, {nodes} heart-beating nodes, {} s", seconds.as_secs());
-    table.figure("P8", &format!("{work}: writes"), cost.writes.to_string(), cost.writes, ("0", 0.0));
-    let share = cost.cpu.as_secs_f64() / cost.seconds * 100.0;
-    table.figure("P8", &format!("{work}: CPU"), format!("{share:.3} % of a core"), share, ("≤ 0.3 %", 0.3));
-    fleet.forget("guard").await?;
-    lab.tidy(&namespace).await?;
-    fleet.clear().await?;
-    lab.delete_all(LEASES).await
+    let beats = heartbeats(lab, nodes, Duration::from_secs(seconds)).await?;
+    let cost = meter.stop(controller, std::time::Instant::now())?;
+    eprintln!("{cost:?}, {beats} heartbeats");
+    lab.delete_all(LEASES).await?;
+    Ok((cost, seconds))
 }
 
 /// Waits until the controller has said all it has to say.
-async fn quiet(lab: &Lab) -> Result<()> {
+pub(super) async fn quiet(lab: &Lab) -> Result<()> {
     let mut meter = Meter::start(lab, Duration::ZERO)?;
     let (mut writes, mut since) = (0, Instant::now());
     wait::until_every(Duration::from_secs(1), "a controller with nothing to say", LIMIT, async || {

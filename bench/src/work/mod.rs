@@ -2,8 +2,10 @@
 
 pub mod chain;
 pub mod growth;
+pub mod hand_over;
 pub mod idle;
 pub mod launch;
+pub mod orders;
 pub mod satisfied_wait;
 pub mod storm;
 pub mod taints;

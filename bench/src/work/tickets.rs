@@ -20,10 +20,7 @@ const NODES: &str = "/api/v1/nodes";
 const LIMIT: Duration = Duration::from_secs(600);
 
 pub async fn p13(lab: &Lab, arguments: &Arguments, table: &mut Table) -> Result<()> {
-    lab.apply("config/crd/korder-crd.yaml")?;
-    for definition in ["crd/orders.core.korder.dev", "crd/tickets.core.korder.dev"] {
-        lab.cluster.kubectl_ok(&["wait", "--for=condition=Established", definition, "--timeout=60s"])?;
-    }
+    lab.reservations()?;
     let count = arguments.scaled(1_000);
     let (capacity, now) = (Capacity::default(), Timestamp::now());
     let nodes = (0..count).map(|number| rollcall_testbed::node(&node_name(number), &capacity, now));
@@ -43,7 +40,7 @@ pub async fn p13(lab: &Lab, arguments: &Arguments, table: &mut Table) -> Result<
     lab.delete_all(NODES).await
 }
 
-fn path(namespace: &str, plural: &str) -> String {
+pub(super) fn path(namespace: &str, plural: &str) -> String {
     format!("/apis/core.korder.dev/v1alpha1/namespaces/{namespace}/{plural}")
 }
 
@@ -135,7 +132,7 @@ async fn all(mut seen: mpsc::UnboundedReceiver<Made>, count: usize) -> Result<In
 }
 
 /// Removes everything of a round, and waits until it is gone.
-async fn clear(lab: &Lab, namespace: &str) -> Result<()> {
+pub(super) async fn clear(lab: &Lab, namespace: &str) -> Result<()> {
     let (tickets, pods) = (path(namespace, "tickets"), pods_path(namespace));
     for all in [path(namespace, "orders"), tickets.clone(), format!("{pods}?gracePeriodSeconds=0")] {
         lab.delete_all(&all).await?;

@@ -1,0 +1,63 @@
+//! R2: three Orders on a thousand nodes, and nothing happens but heart-beats: the controller writes nothing and hardly runs.
+
+use super::idle::{cost_of_heartbeats, quiet};
+use super::tickets::{clear, path};
+use crate::Arguments;
+use crate::controller::Mode;
+use crate::fleet::node_name;
+use crate::lab::Lab;
+use crate::table::Table;
+use anyhow::Result;
+use jiff::Timestamp;
+use rollcall_testbed::{Capacity, Component, wait};
+use serde_json::json;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(600);
+const ORDERS: [&str; 3] = ["logs", "metrics", "network"];
+
+pub async fn steady(lab: &Lab, arguments: &Arguments, table: &mut Table) -> Result<()> {
+    let count = arguments.scaled(1_000);
+    let (capacity, now) = (Capacity::default(), Timestamp::now());
+    let nodes = (0..count).map(|number| rollcall_testbed::node(&node_name(number), &capacity, now));
+    lab.create_all("/api/v1/nodes", nodes).await?;
+    let namespace = lab.namespace().await?;
+    let controller = lab.controller(Mode::Full).await?;
+    let orders = path(&namespace, "orders");
+    for name in ORDERS {
+        let order = json!({
+            "apiVersion": "core.korder.dev/v1alpha1", "kind": "Order", "metadata": { "name": name },
+            "spec": {
+                "daemonSet": true,
+                "template": { "spec": {
+                    "duration": "24h", "resources": { "requests": { "cpu": "100m", "memory": "200Mi" } },
+                    "tolerations": [{ "operator": "Exists" }],
+                } },
+            },
+        });
+        lab.create(&orders, order).await?;
+    }
+    wait::until_every(Duration::from_secs(1), "room on all nodes", LIMIT, async || {
+        for name in ORDERS {
+            if lab.get(&format!("{orders}/{name}")).await?["status"]["numberReady"] != count {
+                return Ok(None);
+            }
+        }
+        Ok(Some(()))
+    })
+    .await?;
+    // From here on the bench plays the kubelets.
+    for component in [Component::Scheduler, Component::Kwok] {
+        lab.cluster.stop(component).await?;
+    }
+    quiet(lab).await?;
+    let (cost, seconds) = cost_of_heartbeats(lab, &controller, count, arguments).await?;
+    let work = format!("{} Orders on {count} heart-beating nodes, {seconds} s", ORDERS.len());
+    table.figure("R2", &format!("{work}: writes"), cost.writes.to_string(), cost.writes, ("0", 0.0));
+    let share = cost.cpu.as_secs_f64() / cost.seconds * 100.0;
+    table.figure("R2", &format!("{work}: CPU"), format!("{share:.3} % of a core"), share, ("≤ 0.5 %", 0.5));
+    let memory = controller.memory()?.0 as f64 / (1 << 20) as f64;
+    eprintln!("R2: {memory:.1} MiB for {} tickets", count * ORDERS.len());
+    drop(controller);
+    clear(lab, &namespace).await
+}
