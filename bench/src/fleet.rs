@@ -1,17 +1,15 @@
 //! Nodes by the thousand, each with an agent that is ready, and sequences that keep them closed by a taint until then.
 
-use crate::lab::{self, JSON_PATCH, Lab, MERGE, pods_path, sequences_path};
+use crate::lab::{self, JSON_PATCH, Lab, MERGE, NODES_PATH, pods_path, sequences_path};
 use crate::world;
 use anyhow::{Context, Result, bail};
-use jiff::Timestamp;
-use rollcall_testbed::{Capacity, wait};
+use rollcall_testbed::wait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-const NODES: &str = "/api/v1/nodes";
 const LIMIT: Duration = Duration::from_secs(600);
 /// What the annotations begin with in which the controller writes down how far a node is.
 const JOURNALS: &str = "podsequence.example.com/journal.";
@@ -60,9 +58,7 @@ impl<'a> Fleet<'a> {
         let allowed = json!({ "podsequence.example.com/allow-node-taints": "true" });
         let annotated = json!({ "metadata": { "annotations": allowed } });
         lab.patch(&format!("/api/v1/namespaces/{namespace}"), MERGE, annotated).await?;
-        let (capacity, now) = (Capacity::default(), Timestamp::now());
-        let nodes = (0..count).map(|number| rollcall_testbed::node(&node_name(number), &capacity, now));
-        lab.create_all(NODES, nodes).await?;
+        lab.nodes(count).await?;
         lab.create_all(&pods_path(&namespace), (0..count).map(agent)).await?;
         let names: Vec<String> = (0..count).map(node_name).collect();
         lab.each(
@@ -116,7 +112,7 @@ impl<'a> Fleet<'a> {
         let taint = json!({ "key": RAW_KEY, "value": "00000000-0000-0000-0000-000000000000", "effect": "NoSchedule" });
         let closed = json!([{ "op": "add", "path": "/spec/taints/-", "value": taint }]);
         let paths: Vec<String> =
-            (0..self.count).map(|number| format!("{NODES}/{}", node_name(number))).collect();
+            (0..self.count).map(|number| format!("{NODES_PATH}/{}", node_name(number))).collect();
         self.lab.each(paths.iter().map(|path| self.lab.patch(path, JSON_PATCH, closed.clone()))).await?;
         let (nodes, seen) = (self.nodes().await?, self.watch().await?);
         let client = self.lab.cluster.client();
@@ -128,7 +124,7 @@ impl<'a> Fleet<'a> {
     /// Removes the nodes and what is in the namespace.
     pub async fn clear(self) -> Result<()> {
         self.lab.clear(&self.namespace).await?;
-        self.lab.delete_all(NODES).await
+        self.lab.delete_all(NODES_PATH).await
     }
 
     fn key(&self, sequence: &str) -> String {
@@ -136,12 +132,12 @@ impl<'a> Fleet<'a> {
     }
 
     async fn nodes(&self) -> Result<Vec<Value>> {
-        let mut list = self.lab.get(NODES).await?;
+        let mut list = self.lab.get(NODES_PATH).await?;
         list["items"].as_array_mut().map(std::mem::take).context("a list of nodes")
     }
 
     async fn watch(&self) -> Result<mpsc::UnboundedReceiver<Taints>> {
-        world::changes(&self.lab.client, NODES, |node: NodeView, at| Taints {
+        world::changes(&self.lab.client, NODES_PATH, |node: NodeView, at| Taints {
             keys: node.spec.taints.into_iter().map(|taint| taint.key).collect(),
             node: node.metadata.name,
             at,

@@ -1,10 +1,12 @@
 //! A cluster without scheduler and kubelets, so that only the work measured is done, and what the bench makes there.
 
 use crate::controller::{Controller, Mode};
+use crate::fleet::node_name;
 use anyhow::{Context, Result, bail};
 use futures::StreamExt;
+use jiff::Timestamp;
 use kube::Client;
-use rollcall_testbed::{Cluster, Component, Options, free_port, wait};
+use rollcall_testbed::{Capacity, Cluster, Component, Options, free_port, wait};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -17,6 +19,7 @@ pub const MERGE: &str = "application/merge-patch+json";
 pub const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
 /// Writes of the bench itself at a time, when it only prepares.
 const PREPARING: usize = 24;
+pub const NODES_PATH: &str = "/api/v1/nodes";
 const LIMIT: Duration = Duration::from_secs(300);
 
 pub struct Lab {
@@ -110,6 +113,13 @@ impl Lab {
     /// Creates `count` gated pods, `p-00000` and so on.
     pub async fn pods(&self, namespace: &str, count: usize) -> Result<()> {
         self.create_all(&pods_path(namespace), (0..count).map(|number| pod(&pod_name(number)))).await
+    }
+
+    /// Nodes of an ordinary size, `n-00000` and so on.
+    pub async fn nodes(&self, count: usize) -> Result<()> {
+        let (capacity, now) = (Capacity::default(), Timestamp::now());
+        let nodes = (0..count).map(|number| rollcall_testbed::node(&node_name(number), &capacity, now));
+        self.create_all(NODES_PATH, nodes).await
     }
 
     /// Creates objects of one kind.

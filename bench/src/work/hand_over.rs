@@ -4,7 +4,7 @@
 use super::tickets::{clear, path};
 use crate::Arguments;
 use crate::controller::Mode;
-use crate::lab::{Lab, STRATEGIC_MERGE, patch, pods_path};
+use crate::lab::{Lab, NODES_PATH, STRATEGIC_MERGE, patch, pods_path};
 use crate::table::{Table, quantile};
 use crate::world;
 use anyhow::{Context, Result, bail};
@@ -42,7 +42,7 @@ impl Times {
 
 pub async fn hand_over(lab: &Lab, arguments: &Arguments, table: &mut Table) -> Result<()> {
     let count = arguments.scaled(200);
-    let nodes = lab.cluster.add_nodes(NODES).await?;
+    lab.nodes(NODES).await?;
     let (mut ours, mut raw) = (Vec::new(), Vec::new());
     for round in 0..=arguments.rounds {
         let a = by_an_order(lab, count).await?;
@@ -68,10 +68,7 @@ pub async fn hand_over(lab: &Lab, arguments: &Arguments, table: &mut Table) -> R
             table.ratio("R1", &work, &of(&ours), &of(&raw), ("≤ 2×", 2.0));
         }
     }
-    for node in nodes {
-        lab.cluster.remove_node(&node).await?;
-    }
-    Ok(())
+    lab.delete_all(NODES_PATH).await
 }
 
 async fn by_an_order(lab: &Lab, count: usize) -> Result<Times> {
@@ -82,7 +79,7 @@ async fn by_an_order(lab: &Lab, count: usize) -> Result<Times> {
         "apiVersion": "core.korder.dev/v1alpha1", "kind": "Order", "metadata": { "name": "room" },
         "spec": {
             "replicas": count, "strategy": { "refreshPolicy": "Never" },
-            "template": { "spec": { "resources": { "requests": { "cpu": "100m" } } } },
+            "template": { "spec": { "resources": { "requests": { "cpu": "100m" } }, "tolerations": tolerations() } },
         },
     });
     let orders = path(&namespace, "orders");
@@ -196,10 +193,17 @@ fn guardian(number: usize) -> String {
     format!("guardian-{number:05}")
 }
 
+/// Nobody takes the taint away with which a new node begins.
+fn tolerations() -> Value {
+    json!([{ "operator": "Exists" }])
+}
+
 fn pod(name: &str, gates: Value) -> Value {
     let container =
         json!({ "name": "main", "image": "pause", "resources": { "requests": { "cpu": "100m" } } });
-    let mut spec = json!({ "containers": [container], "automountServiceAccountToken": false });
+    let mut spec = json!({
+        "containers": [container], "automountServiceAccountToken": false, "tolerations": tolerations(),
+    });
     if gates.is_array() {
         spec["schedulingGates"] = gates;
     }

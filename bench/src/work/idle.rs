@@ -56,6 +56,8 @@ pub(super) async fn cost_of_heartbeats(
         let spec = json!({ "holderIdentity": node_name(number), "leaseDurationSeconds": 40 });
         json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec })
     });
+    // Those that somebody else has played the kubelets with.
+    lab.delete_all(LEASES).await?;
     lab.create_all(LEASES, leases).await?;
     let seconds = arguments.scaled(SECONDS) as u64;
     let meter = Meter::start(lab, controller.cpu()?)?;

@@ -4,12 +4,10 @@ use super::idle::{cost_of_heartbeats, quiet};
 use super::tickets::{clear, path};
 use crate::Arguments;
 use crate::controller::Mode;
-use crate::fleet::node_name;
 use crate::lab::Lab;
 use crate::table::Table;
 use anyhow::Result;
-use jiff::Timestamp;
-use rollcall_testbed::{Capacity, Component, wait};
+use rollcall_testbed::{Component, wait};
 use serde_json::json;
 use std::time::Duration;
 
@@ -18,9 +16,7 @@ const ORDERS: [&str; 3] = ["logs", "metrics", "network"];
 
 pub async fn steady(lab: &Lab, arguments: &Arguments, table: &mut Table) -> Result<()> {
     let count = arguments.scaled(1_000);
-    let (capacity, now) = (Capacity::default(), Timestamp::now());
-    let nodes = (0..count).map(|number| rollcall_testbed::node(&node_name(number), &capacity, now));
-    lab.create_all("/api/v1/nodes", nodes).await?;
+    lab.nodes(count).await?;
     let namespace = lab.namespace().await?;
     let controller = lab.controller(Mode::Full).await?;
     let orders = path(&namespace, "orders");

@@ -4,27 +4,23 @@ use super::IN_FLIGHT;
 use crate::Arguments;
 use crate::controller::Mode;
 use crate::fleet::node_name;
-use crate::lab::{Lab, at_a_time, pods_path};
+use crate::lab::{Lab, NODES_PATH, at_a_time, pods_path};
 use crate::table::Table;
 use crate::world;
 use anyhow::{Result, bail};
-use jiff::Timestamp;
-use rollcall_testbed::{Capacity, wait};
+use rollcall_testbed::wait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-const NODES: &str = "/api/v1/nodes";
 const LIMIT: Duration = Duration::from_secs(600);
 
 pub async fn p13(lab: &Lab, arguments: &Arguments, table: &mut Table) -> Result<()> {
     lab.reservations()?;
     let count = arguments.scaled(1_000);
-    let (capacity, now) = (Capacity::default(), Timestamp::now());
-    let nodes = (0..count).map(|number| rollcall_testbed::node(&node_name(number), &capacity, now));
-    lab.create_all(NODES, nodes).await?;
+    lab.nodes(count).await?;
     let (mut ours, mut raw) = (Vec::new(), Vec::new());
     for round in 0..=arguments.rounds {
         let a = by_an_order(lab, count).await?;
@@ -37,7 +33,7 @@ pub async fn p13(lab: &Lab, arguments: &Arguments, table: &mut Table) -> Result<
     }
     let work = format!("an Order on {count} nodes: time to create all tickets, s");
     table.ratio("P13", &work, &ours, &raw, ("≤ 1.35×", 1.35));
-    lab.delete_all(NODES).await
+    lab.delete_all(NODES_PATH).await
 }
 
 pub(super) fn path(namespace: &str, plural: &str) -> String {
