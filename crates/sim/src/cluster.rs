@@ -16,7 +16,7 @@ use std::sync::Arc;
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
 /// Classes that are there from the start.
-const PRIORITY_CLASSES: [(&str, i64); 2] =
+pub const PRIORITY_CLASSES: [(&str, i64); 2] =
     [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
 pub struct Cluster {

@@ -11,7 +11,7 @@ use rollcall_sim::kinds::{Info, Kind};
 use serde_json::Value;
 
 /// What rules are about.
-const KINDS: [Kind; 15] = [
+const KINDS: [Kind; 17] = [
     Kind::Namespace,
     Kind::Node,
     Kind::PriorityClass,
@@ -20,6 +20,8 @@ const KINDS: [Kind; 15] = [
     Kind::PersistentVolumeClaim,
     Kind::PodDisruptionBudget,
     Kind::PodSequence,
+    Kind::Order,
+    Kind::Ticket,
     Kind::Deployment,
     Kind::StatefulSet,
     Kind::DaemonSet,

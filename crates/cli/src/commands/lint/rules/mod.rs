@@ -6,23 +6,25 @@ mod general;
 mod launch;
 mod prelude;
 mod priority;
+mod reservation;
 mod sequence;
 mod workload;
 
 use super::rule::Rule;
 
 /// The groups, by the first digit of their codes.
-pub const GROUPS: [(char, &str); 6] = [
+pub const GROUPS: [(char, &str); 7] = [
     ('0', "Any object"),
     ('1', "Sequences"),
     ('2', "Workloads"),
     ('3', "Priority"),
     ('4', "Launch order"),
     ('5', "Agents"),
+    ('6', "Reservations"),
 ];
 
 /// By their codes.
-pub static ALL: [&Rule; 65] = [
+pub static ALL: [&Rule; 77] = [
     &general::refused::RULE,
     &general::unknown_field::RULE,
     &general::twice::RULE,
@@ -88,6 +90,18 @@ pub static ALL: [&Rule; 65] = [
     &agent::no_readiness::RULE,
     &agent::foreign_marker::RULE,
     &agent::not_shared_with_host::RULE,
+    &reservation::invalid::RULE,
+    &reservation::never_reserves::RULE,
+    &reservation::outlasts_period::RULE,
+    &reservation::no_node::RULE,
+    &reservation::same_room::RULE,
+    &reservation::request_for_nobody::RULE,
+    &reservation::nobody_serves::RULE,
+    &reservation::gate_forgotten::RULE,
+    &reservation::request_unclear::RULE,
+    &reservation::too_large::RULE,
+    &reservation::below_ticket::RULE,
+    &reservation::gate_misspelt::RULE,
 ];
 
 pub fn find(code: &str) -> Option<&'static Rule> {

@@ -1,6 +1,6 @@
-//! When the schedule of a CronJob fires, by the core's own reading of it.
+//! When a schedule fires, by the core's own reading of it.
 
-use crate::commands::lint::manifests::Object;
+use crate::commands::lint::field::Field;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rollcall_core::schedule::Schedule;
@@ -19,24 +19,30 @@ pub enum Firing {
     Every(Option<i64>),
 }
 
-pub fn firing(cron_job: &Object) -> Firing {
-    let Ok(schedule) = Schedule::parse(cron_job.field("spec.schedule").text()) else {
+/// Of a schedule as it is written, and of the time zone beside it.
+pub fn firing(schedule: &Field, zone: &Field) -> Firing {
+    let Ok(schedule) = Schedule::parse(schedule.text()) else {
         return Firing::Unreadable;
     };
-    let zone = cron_job.field("spec.timeZone");
     let zone =
         if zone.is_missing() { TimeZone::UTC } else { TimeZone::get(zone.text()).unwrap_or(TimeZone::UTC) };
-    let from: Timestamp = FROM.parse().expect("a time");
-    let mut last = match schedule.next(from, &zone) {
-        Some(first) => first,
-        None => return Firing::Never,
-    };
-    let mut shortest: Option<i64> = None;
-    for _ in 0..LOOKED_AT {
-        let Some(next) = schedule.next(last, &zone) else { break };
-        let pause = next.as_second() - last.as_second();
-        shortest = Some(shortest.map_or(pause, |shortest| shortest.min(pause)));
-        last = next;
+    Firing::of(&schedule, &zone)
+}
+
+impl Firing {
+    pub fn of(schedule: &Schedule, zone: &TimeZone) -> Firing {
+        let from: Timestamp = FROM.parse().expect("a time");
+        let mut last = match schedule.next(from, zone) {
+            Some(first) => first,
+            None => return Firing::Never,
+        };
+        let mut shortest: Option<i64> = None;
+        for _ in 0..LOOKED_AT {
+            let Some(next) = schedule.next(last, zone) else { break };
+            let pause = next.as_second() - last.as_second();
+            shortest = Some(shortest.map_or(pause, |shortest| shortest.min(pause)));
+            last = next;
+        }
+        Firing::Every(shortest)
     }
-    Firing::Every(shortest)
 }

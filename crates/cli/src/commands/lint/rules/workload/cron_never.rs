@@ -14,8 +14,8 @@ pub const RULE: Rule = Rule {
 
 fn check(all: &Scene, found: &mut Findings) {
     for cron_job in all.of(Kind::CronJob) {
-        if matches!(firing(cron_job), Firing::Never) {
-            let schedule = cron_job.field("spec.schedule");
+        let schedule = cron_job.field("spec.schedule");
+        if matches!(firing(&schedule, &cron_job.field("spec.timeZone")), Firing::Never) {
             found.at(
                 &schedule,
                 format!("CronJob {} never runs: \"{}\" never comes", cron_job.name, schedule.text()),

@@ -18,11 +18,13 @@ fn check(all: &Scene, found: &mut Findings) {
         if !cron_job.field("spec.concurrencyPolicy").is_missing() {
             continue;
         }
-        let Firing::Every(Some(period)) = firing(cron_job) else { continue };
+        let schedule = cron_job.field("spec.schedule");
+        let fires = firing(&schedule, &cron_job.field("spec.timeZone"));
+        let Firing::Every(Some(period)) = fires else { continue };
         let deadline = cron_job.field("spec.jobTemplate.spec.activeDeadlineSeconds").number();
         if deadline.is_none_or(|deadline| deadline > period) {
             found.at(
-                &cron_job.field("spec.schedule"),
+                &schedule,
                 format!("runs of CronJob {} can overlap: the next one is due after {period}s", cron_job.name),
             );
         }

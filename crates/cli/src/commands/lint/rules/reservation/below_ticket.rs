@@ -1,0 +1,49 @@
+use super::{rooms, seekers};
+use crate::commands::lint::rules::prelude::*;
+use rollcall_core::reservation::names::HIGHEST_PRIORITY;
+use rollcall_sim::cluster::PRIORITY_CLASSES;
+
+pub const RULE: Rule = Rule {
+    code: "RC611",
+    severity: Severity::Warning,
+    title: "a pod whose priority is below that of its room",
+    why: "A guardian has the priority of its ticket's class. A pod of a lower one is not given the ticket (event `PriorityBelowTicket`): \
+          while it waits for the scheduler, pods in between could take the room. It runs without reserved room.",
+    hint: "# in the template of the pods, the class of the ticket\npriorityClassName: system-node-critical",
+    about_absence: false,
+    check,
+};
+
+fn check(all: &Scene, found: &mut Findings) {
+    let rooms = rooms(all);
+    for seeker in seekers(all, &rooms) {
+        let class = seeker.template.spec.get("priorityClassName");
+        let offers: Vec<_> = rooms.iter().filter(|room| room.serves(&seeker)).collect();
+        let Some(own) = priority(all, class.text()) else { continue };
+        let above = |class: &str| {
+            priority(all, class).is_some_and(|priority| priority.min(HIGHEST_PRIORITY.into()) > own)
+        };
+        let of = |class: Option<&str>| above(class.unwrap_or_default());
+        let above_all = offers.iter().all(|room| of(room.ticket.priority_class.as_deref()));
+        if let Some(first) = offers.first().filter(|_| above_all) {
+            let place = if class.is_missing() { seeker.template.spec.clone() } else { class };
+            let (whose, object) = (seeker.template.object.full_name(), first.object.full_name());
+            let wanted = first.ticket.priority_class.as_deref().unwrap_or("the default class");
+            found.at_key(
+                &place,
+                format!("the priority of {whose} is {own}, below {wanted}, which tickets of {object} have"),
+            );
+        }
+    }
+}
+
+/// What a class means, as far as the files and Kubernetes itself say; without a class, the default one.
+fn priority(all: &Manifests, class: &str) -> Option<i64> {
+    let value = |object: &Object| object.field("value").number();
+    if class.is_empty() {
+        let defaults = all.of(Kind::PriorityClass).filter(|one| one.field("globalDefault").is_true());
+        return Some(defaults.filter_map(value).min().unwrap_or(0));
+    }
+    let built_in = PRIORITY_CLASSES.iter().find(|(name, _)| *name == class).map(|(_, value)| *value);
+    built_in.or_else(|| all.named(Kind::PriorityClass, "", class).and_then(value))
+}

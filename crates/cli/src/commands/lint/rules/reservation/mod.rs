@@ -1,0 +1,158 @@
+//! Room that Orders and Tickets keep, and the pods that want it. What an Order says, which node it can have and what a pod asks for is
+//! read by the API and the core.
+
+pub mod below_ticket;
+pub mod gate_forgotten;
+pub mod gate_misspelt;
+pub mod invalid;
+pub mod never_reserves;
+pub mod no_node;
+pub mod nobody_serves;
+pub mod outlasts_period;
+pub mod request_for_nobody;
+pub mod request_unclear;
+pub mod same_room;
+pub mod too_large;
+
+use super::prelude::*;
+use crate::commands::lint::view::schedule::{Firing, firing};
+use rollcall_api::reservation::{OrderObject, TicketObject};
+use rollcall_api::watch::NodeObject;
+use rollcall_core::labels::Labels;
+use rollcall_core::node::Node;
+use rollcall_core::reservation::names;
+use rollcall_core::reservation::spec::{OrderSpec, Places, TicketSpec, Wanted};
+use rollcall_core::reservation::wanted::{ANNOTATIONS, wanted};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use std::sync::Arc;
+
+/// What keeps room and can be understood: an Order, or a Ticket made by hand.
+struct Room<'a> {
+    object: &'a Object,
+    /// `None` for a Ticket.
+    order: Option<Arc<OrderSpec>>,
+    ticket: Arc<TicketSpec>,
+    /// The node of a Ticket that names one.
+    node: Option<Arc<str>>,
+    /// Of its tickets.
+    labels: Labels,
+}
+
+fn rooms<'a>(all: &'a Manifests) -> Vec<Room<'a>> {
+    let order = |object: &'a Object| {
+        let order = read::<OrderObject>(object)?.facts().spec.ok()?;
+        let labels = object.field("spec.template.metadata.labels").entries();
+        let labels = labels.iter().map(|(key, value)| (*key, value.text())).collect();
+        Some(Room { object, ticket: order.template.spec.clone(), order: Some(order), node: None, labels })
+    };
+    let ticket = |object: &'a Object| {
+        let ticket = read::<TicketObject>(object)?.facts();
+        let (spec, node, labels) = (ticket.spec.ok()?, ticket.node, ticket.labels);
+        Some(Room { object, ticket: spec, order: None, node, labels })
+    };
+    let orders = all.of(Kind::Order).filter_map(order);
+    orders.chain(all.of(Kind::Ticket).filter_map(ticket)).collect()
+}
+
+/// As the watch reads them, but for what only a cluster has.
+fn read<T: DeserializeOwned>(object: &Object) -> Option<T> {
+    let metadata = json!({ "name": object.name, "labels": object.value["metadata"]["labels"] });
+    serde_json::from_value(json!({ "metadata": metadata, "spec": object.value["spec"] })).ok()
+}
+
+impl<'a> Room<'a> {
+    /// What its tickets are like.
+    fn ticket_field(&self) -> Field<'a> {
+        ticket_field(self.object)
+    }
+
+    /// The pods that get a ticket of an Order without asking for one.
+    fn selects(&self, labels: &Labels) -> bool {
+        let order = self.order.as_ref().filter(|order| order.places == Places::EachNode);
+        order.and_then(|order| order.selector.as_ref()).is_some_and(|selector| selector.matches(labels))
+    }
+
+    /// Whether a pod that asks for this, with these labels, may be given a ticket of it; its size and the nodes apart.
+    fn serves(&self, seeker: &Seeker) -> bool {
+        let Object { namespace, name, .. } = self.object;
+        let is_order = self.order.is_some();
+        *namespace == seeker.template.object.namespace
+            && match &seeker.wanted {
+                Wanted::Any => self.selects(&seeker.template.labels),
+                // Orders call their tickets after themselves.
+                Wanted::Ticket(ticket) if is_order => {
+                    ticket.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('-'))
+                }
+                Wanted::Ticket(ticket) => **ticket == **name,
+                Wanted::Label { key, value } => self.labels.get(key) == Some(value),
+                Wanted::Order(order) => is_order && **order == **name,
+                Wanted::Unclear(_) => false,
+            }
+    }
+}
+
+fn ticket_field(object: &Object) -> Field<'_> {
+    match object.kind {
+        Some(Kind::Order) => object.field("spec.template.spec"),
+        _ => object.spec(),
+    }
+}
+
+/// What makes pods that want room, and what they ask for.
+struct Seeker<'a> {
+    template: Template<'a>,
+    wanted: Wanted,
+}
+
+/// Those with the gate, those that ask for a ticket, and those that an Order selects.
+fn seekers<'a>(all: &'a Manifests, rooms: &[Room]) -> Vec<Seeker<'a>> {
+    let seeker = |template: Template<'a>| {
+        let annotations = template.metadata.get("annotations").value;
+        let wanted = wanted(|key| annotations[key].as_str());
+        Seeker { template, wanted }
+    };
+    let mut seekers: Vec<Seeker> = templates(all).into_iter().map(seeker).collect();
+    seekers.retain(|seeker| {
+        let seeks =
+            seeker.wanted != Wanted::Any || seeker.is_held() || rooms.iter().any(|room| room.serves(seeker));
+        seeks && seeker.template.labels.get(names::GUARDIAN).is_none()
+    });
+    seekers
+}
+
+impl<'a> Seeker<'a> {
+    fn is_held(&self) -> bool {
+        self.template.has_gate(rollcall_api::names::TICKET_GATE)
+    }
+
+    /// Where it asks, or is asked to wait.
+    fn place(&self) -> Field<'a> {
+        let annotations = ANNOTATIONS.map(|key| self.template.metadata.get("annotations").get(key));
+        // The older spelling has the name in its second part.
+        let is_name = |field: &Field| !["", "true"].contains(&field.text().trim());
+        let asked = annotations.into_iter().find(is_name);
+        let gates = self.template.gates();
+        asked.or_else(|| gates.into_iter().next()).unwrap_or_else(|| self.template.metadata.get("labels"))
+    }
+}
+
+/// The nodes of the files as they are when nothing is wrong with them: whether one is Ready now is nothing that manifests decide.
+fn nodes(all: &Manifests) -> Vec<Node> {
+    let node = |object: &Object| {
+        let metadata = json!({ "name": object.name, "labels": object.value["metadata"]["labels"] });
+        let taints = json!({ "taints": object.value["spec"]["taints"] });
+        let read: NodeObject =
+            serde_json::from_value(json!({ "metadata": metadata, "spec": taints })).ok()?;
+        let mut node = read.facts();
+        node.conditions.insert("Ready".into());
+        Some(node)
+    };
+    all.of(Kind::Node).filter_map(node).collect()
+}
+
+/// Whether the schedule of an Order can be read and is for no day.
+fn never_comes(order: &Object) -> bool {
+    let strategy = order.field("spec.strategy");
+    matches!(firing(&strategy.get("schedule"), &strategy.get("timeZone")), Firing::Never)
+}

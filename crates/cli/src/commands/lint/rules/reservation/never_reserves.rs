@@ -1,0 +1,23 @@
+use super::never_comes;
+use crate::commands::lint::rules::prelude::*;
+
+pub const RULE: Rule = Rule {
+    code: "RC602",
+    severity: Severity::Error,
+    title: "an Order whose schedule never comes",
+    why: "A day that no month has, such as the 30th of February, is accepted by the API server. The controller says `InvalidSpec`, and no \
+          room is ever kept.",
+    hint: "strategy:\n  type: Recurring\n  schedule: \"0 0 28 2 *\"",
+    about_absence: false,
+    check,
+};
+
+fn check(all: &Scene, found: &mut Findings) {
+    for order in all.of(Kind::Order).filter(|order| never_comes(order)) {
+        let schedule = order.field("spec.strategy.schedule");
+        found.at(
+            &schedule,
+            format!("Order {} never reserves: \"{}\" never comes", order.name, schedule.text()),
+        );
+    }
+}

@@ -1,0 +1,42 @@
+use super::{Room, rooms, seekers};
+use crate::commands::lint::rules::prelude::*;
+use crate::similar::suggestion;
+use rollcall_core::reservation::spec::Wanted;
+
+pub const RULE: Rule = Rule {
+    code: "RC606",
+    severity: Severity::Warning,
+    title: "a request for room that is not there",
+    why: "The pod asks for a ticket or an Order by name or label. The files have Orders or Tickets, but none that this pod could mean; only \
+          those of its own namespace count. Its pods wait for nothing and run without reserved room (event `NoTicket`).",
+    hint: "metadata:\n  annotations:\n    korder.dev/order-request: storage",
+    about_absence: false,
+    check,
+};
+
+fn check(all: &Scene, found: &mut Findings) {
+    let rooms = rooms(all);
+    // What cannot be understood is there, too.
+    let known = |kind: Kind| all.of(kind);
+    if known(Kind::Order).chain(known(Kind::Ticket)).next().is_none() {
+        return;
+    }
+    for seeker in seekers(all, &rooms) {
+        let namespace = &seeker.template.object.namespace;
+        let there = |kind: Kind| all.in_namespace(kind, namespace).map(|object| object.name.as_str());
+        let (what, named) = match &seeker.wanted {
+            Wanted::Order(name) if !there(Kind::Order).any(|order| order == &**name) => {
+                (format!("Order {name}"), suggestion(name, there(Kind::Order)))
+            }
+            Wanted::Ticket(name) if !there(Kind::Ticket).any(|ticket| ticket == &**name) => {
+                (format!("ticket {name}"), suggestion(name, there(Kind::Ticket)))
+            }
+            Wanted::Label { key, value } => (format!("ticket with the label {key}={value}"), String::new()),
+            Wanted::Order(_) | Wanted::Ticket(_) | Wanted::Any | Wanted::Unclear(_) => continue,
+        };
+        let served = |room: &Room| room.serves(&seeker);
+        if !rooms.iter().any(served) {
+            found.at(&seeker.place(), format!("there is no {what} in namespace {namespace}{named}"));
+        }
+    }
+}

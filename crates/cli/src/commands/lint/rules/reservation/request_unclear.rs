@@ -1,0 +1,25 @@
+use super::seekers;
+use crate::commands::lint::rules::prelude::*;
+use rollcall_core::reservation::names;
+use rollcall_core::reservation::spec::Wanted;
+
+pub const RULE: Rule = Rule {
+    code: "RC609",
+    severity: Severity::Error,
+    title: "a request for room that cannot be understood",
+    why: "A pod asks for a ticket by its name, by `name:`, by `selector:` with one label and its value, or by `group:`; or for any ticket of an \
+          Order. What is written otherwise gets no ticket: the pod runs without reserved room, and an event says so.",
+    hint: "metadata:\n  annotations:\n    korder.dev/ticket-request: \"selector:zone=a\"",
+    about_absence: false,
+    check,
+};
+
+fn check(all: &Scene, found: &mut Findings) {
+    for seeker in seekers(all, &[]) {
+        let Wanted::Unclear(why) = &seeker.wanted else { continue };
+        let annotations = seeker.template.metadata.get("annotations");
+        let request = annotations.get(names::TICKET_REQUEST);
+        let place = if request.text().is_empty() { annotations.get(names::REQUIRED) } else { request };
+        found.at(&place, why);
+    }
+}
