@@ -235,6 +235,29 @@ fn a_pod_that_is_read_again_may_say_more_than_before() {
     assert_eq!(index.facts().claims_on(Uid::digest("a")).count(), 1);
 }
 
+/// The watch may be behind what was read again; who is not there any more is gone.
+#[test]
+fn a_namespace_that_is_read_again_tells_who_is_gone() {
+    let stays = pod("stays", "stays", 5);
+    let elsewhere = Pod { version: 5, ..build::pod("elsewhere", "other", "other", "", now()) };
+    let pods = [pod("gone", "gone", 5), stays.clone(), elsewhere].map(Object::Pod);
+    let mut index = index(&pods, 7);
+    // The answer to a write of our own, newer than the list.
+    index.apply_answer(Object::Pod(pod("late", "late", 12)));
+    let known = |index: &Index| {
+        ["gone", "stays", "late", "other"].map(|uid| index.cluster.pod(Uid::digest(uid)).is_some())
+    };
+    let listed = BTreeSet::from([Object::Pod(stays).listed()]);
+    index.read_again_ended(Kind::Pod, HOME, 6, &listed);
+    assert_eq!(known(&index), [true; 4], "an old list proves nothing");
+    index.read_again_ended(Kind::Deployment, HOME, 9, &BTreeSet::new());
+    assert_eq!(known(&index), [true; 4], "a list of another kind");
+    index.read_again_ended(Kind::Pod, HOME, 9, &listed);
+    assert_eq!(known(&index), [false, true, true, true]);
+    index.apply(Object::Pod(pod("gone", "gone", 6)));
+    assert_eq!(known(&index), [false, true, true, true], "a late word about one that is gone");
+}
+
 #[test]
 fn a_note_of_a_newer_generation_is_left_alone() {
     let old = sequence(10, &["a"]);

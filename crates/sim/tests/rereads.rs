@@ -5,12 +5,13 @@
 use http::{Method, Request};
 use jiff::{SignedDuration, Timestamp};
 use kube::client::Body;
-use rollcall_api::names::{OWN_NAMESPACE, SEQUENCE_GATE};
+use rollcall_api::names::{BEGIN_AGAIN, OWN_NAMESPACE, SEQUENCE_GATE};
 use rollcall_controller::clock::Clock;
+use rollcall_sim::cluster::Cluster;
 use rollcall_sim::embedded::{Embedded, config};
 use rollcall_sim::kinds::Kind;
 use rollcall_sim::server::{Server, Shared};
-use rollcall_sim::store::Author;
+use rollcall_sim::store::{Author, Key};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -32,8 +33,24 @@ struct World {
     read: Arc<Mutex<Vec<String>>>,
 }
 
+/// What comes of the watch of pods.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PodNews {
+    Comes,
+    /// Nothing but the first list.
+    Stays,
+}
+
 /// Runs a story beside a controller that has seen everything in `before`.
 async fn play<F: Future<Output = ()>>(before: Vec<(Kind, Value)>, story: impl FnOnce(World) -> F) {
+    play_with(PodNews::Comes, before, story).await;
+}
+
+async fn play_with<F: Future<Output = ()>>(
+    news: PodNews,
+    before: Vec<(Kind, Value)>,
+    story: impl FnOnce(World) -> F,
+) {
     let begin = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24 * 365 * 55);
     let clock = Clock::starting_at(begin);
     let embedded = Embedded::new(clock, 1);
@@ -51,17 +68,24 @@ async fn play<F: Future<Output = ()>>(before: Vec<(Kind, Value)>, story: impl Fn
             let (path, query) = (request.uri().path().to_owned(), request.uri().query().unwrap_or_default());
             let of_namespace = path.contains("/namespaces/") && query.contains("limit=");
             if request.method() == Method::GET && of_namespace && !path.contains(OWN_NAMESPACE) {
-                read.lock().expect("nobody panics").push(path);
+                read.lock().expect("nobody panics").push(path.clone());
                 sleep(SLOW).await;
+            }
+            if path == "/api/v1/pods" && query.contains("watch=true") && news == PodNews::Stays {
+                return std::future::pending().await;
             }
             server.call(request).await
         }
     });
     let client = kube::Client::new(way, NAMESPACE);
-    let controller = rollcall_controller::run(client, config("test", 1), clock, CancellationToken::new());
+    let controller = async {
+        // Whoever is not held runs by then.
+        sleep(Duration::from_secs(5)).await;
+        rollcall_controller::run(client, config("test", 1), clock, CancellationToken::new()).await
+    };
     let story = async {
         // Everything there is has been listed.
-        sleep(Duration::from_secs(5)).await;
+        sleep(Duration::from_secs(10)).await;
         story(world).await;
     };
     tokio::select! {
@@ -75,9 +99,14 @@ async fn play<F: Future<Output = ()>>(before: Vec<(Kind, Value)>, story: impl Fn
 
 impl World {
     fn create(&self, kind: Kind, object: Value) {
-        let mut cluster = self.shared.lock();
-        cluster.create(kind, object).unwrap_or_else(|refusal| panic!("{}", refusal.message));
-        drop(cluster);
+        self.change(|cluster| {
+            cluster.create(kind, object).unwrap_or_else(|refusal| panic!("{}", refusal.message));
+        });
+    }
+
+    /// Does something as a user of the cluster.
+    fn change(&self, change: impl FnOnce(&mut Cluster)) {
+        change(&mut self.shared.lock());
         self.shared.notify();
     }
 
@@ -182,6 +211,31 @@ async fn a_key_that_comes_meanwhile_is_read_afterwards() {
         world.until(|world| !world.is_held("second")).await;
         assert!(world.is_ready("first"), "its group was passed, as if it had no members");
         assert_eq!(world.rereads(NAMESPACE), 2);
+    })
+    .await;
+}
+
+/// Whoever was deleted before the second start does not count in it, also where the watch of pods has not told of it.
+#[tokio::test(start_paused = true)]
+async fn who_is_gone_does_not_count_in_a_second_start() {
+    let (kind, mut first) = pod("first", json!({}));
+    first["spec"]["schedulingGates"] = json!([]);
+    let groups = json!([{ "pods": ["first"] }, { "pods": ["second"] }]);
+    let before = vec![(kind, first), (Kind::PodSequence, sequence("shop", groups))];
+    play_with(PodNews::Stays, before, async |world| {
+        let state =
+            |world: &World| world.get(Kind::PodSequence, "shop")["status"]["groups"][0]["state"].clone();
+        world.until(|world| state(world) == "Complete").await;
+        world.change(|cluster| {
+            cluster.delete_now(&Key::new(Kind::Pod, NAMESPACE, "first")).expect("it is there");
+            let shop = Key::new(Kind::PodSequence, NAMESPACE, "shop");
+            let again = |shop: &mut Value| shop["metadata"]["annotations"][BEGIN_AGAIN] = "once more".into();
+            cluster.update(&shop, again).expect("it is there");
+        });
+        let begun =
+            |world: &World| world.get(Kind::PodSequence, "shop")["status"]["begunAgain"] == "once more";
+        world.until(begun).await;
+        assert_eq!(state(&world), "Open", "its pod is gone");
     })
     .await;
 }

@@ -6,9 +6,10 @@ use super::Engine;
 use crate::metrics::ByKind;
 use crate::watch::Message;
 use futures::stream::{BoxStream, StreamExt};
+use rollcall_core::index::Listed;
 use rollcall_core::key::Key;
 use rollcall_core::kind::Kind;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -20,6 +21,8 @@ pub struct Rereads {
     waiting: VecDeque<Arc<str>>,
     begun: Vec<BoxStream<'static, Read>>,
     reading: BTreeSet<Arc<str>>,
+    /// By namespace: the version of the list that is being read, and what was in it so far.
+    listing: BTreeMap<Arc<str>, (u64, BTreeSet<Listed>)>,
 }
 
 /// News of a namespace that is read once more; no message when it has been read.
@@ -80,14 +83,25 @@ impl Engine {
     pub(super) fn read_again(&mut self, read: Read) {
         let Read { namespace, message } = read;
         match message {
+            Some((_, Message::Begins { version })) => {
+                self.rereads.listing.insert(namespace, (version, BTreeSet::new()));
+            }
             Some((_, Message::Page { items })) => {
+                if let Some((_, listed)) = self.rereads.listing.get_mut(&namespace) {
+                    listed.extend(items.iter().map(|item| item.object.listed()));
+                }
                 items.into_iter().for_each(|item| self.index.apply_read_again(item.object));
             }
             Some((kind, Message::Failed { failure })) => {
                 self.shared.metrics.watch_failures.get_or_create(&ByKind { kind: kind.as_str() }).inc();
                 tracing::warn!(kind = kind.as_str(), %namespace, %failure, "a namespace could not be read again, and will be");
             }
-            Some(_) => {}
+            Some((kind, Message::Ended)) => {
+                if let Some((version, listed)) = self.rereads.listing.remove(&namespace) {
+                    self.index.read_again_ended(kind, &namespace, version, &listed);
+                }
+            }
+            Some((_, Message::Applied { .. } | Message::Deleted { .. } | Message::Alive { .. })) => {}
             None => {
                 tracing::debug!(%namespace, "read again");
                 self.rereads.reading.remove(&namespace);

@@ -93,13 +93,15 @@ impl Watches {
         kinds.iter().map(|kind| start(*kind)).collect()
     }
 
-    /// Reads once more what of a namespace depends on labels; ends when all of it has been read.
+    /// Reads once more what of a namespace depends on labels, kind by kind; ends when all of it has been read.
     pub fn read_again(&self, namespace: &Arc<str>) -> BoxStream<'static, (Kind, Message)> {
         let (watches, namespace) = (self.clone(), namespace.clone());
         let list = move |kind: Kind| {
             let ended = |message: &Message| matches!(message, Message::Ended);
             let messages = watches.watch(kind, Some(&namespace)).messages(kind);
-            messages.take_while(move |message| ready(!ended(message))).map(move |message| (kind, message))
+            let listed = messages.take_while(move |message| ready(!ended(message)));
+            // What comes after that would be a watch.
+            listed.chain(stream::once(ready(Message::Ended))).map(move |message| (kind, message))
         };
         stream::iter(LABELLED).flat_map(list).boxed()
     }

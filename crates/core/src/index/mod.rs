@@ -139,6 +139,27 @@ impl Index {
         self.apply_answer(object);
     }
 
+    /// The pods of a namespace, or its workloads of one kind, have been read again. What is not there any more is gone: the watch may be
+    /// behind, and in a second start whoever is gone must not count. `version` is the list's.
+    pub fn read_again_ended(&mut self, kind: Kind, namespace: &str, version: u64, listed: &BTreeSet<Listed>) {
+        // Of a cluster that was restored from a backup, or merely old: it proves nothing.
+        if self.cluster.freshness.newest(kind).is_some_and(|newest| version < newest) {
+            return;
+        }
+        let gone = |uid: Uid, seen: u64| seen <= version && !listed.contains(&Listed::Uid(uid));
+        if kind == Kind::Pod {
+            let pods = self.cluster.pods().filter(|pod| *pod.namespace == *namespace);
+            let pods: Vec<Uid> = pods.filter(|pod| gone(pod.uid, pod.version)).map(|pod| pod.uid).collect();
+            pods.into_iter().for_each(|uid| self.delete_pod(uid));
+        } else {
+            let of_kind = |owner: &&Owner| Kind::of_owner(owner.kind) == Some(kind);
+            let owners = self.cluster.owners().filter(of_kind).filter(|owner| *owner.namespace == *namespace);
+            let owners: Vec<Uid> =
+                owners.filter(|owner| gone(owner.uid, owner.version)).map(|owner| owner.uid).collect();
+            owners.into_iter().for_each(|uid| self.delete_owner(uid));
+        }
+    }
+
     fn known_version(&self, object: &Object) -> Option<u64> {
         match object {
             Object::Pod(pod) => self.cluster.pod(pod.uid).map(|known| known.version),
