@@ -65,6 +65,7 @@ bugs! {
     AliveForEver = "alive-for-ever", "a dead watch is not missed";
 
     // Restarts, leaders, what is left behind.
+    LastStartCounts = "last-start-counts", "a sequence that begins again goes by the times of its last start";
     JournalForgotten = "journal-forgotten", "what the status has journaled is not read at the start";
     GenerationBack = "generation-back", "after a restart the status speaks of the first generation";
     ActsWithoutLease = "acts-without-lease", "a replica that lost its lease goes on";

@@ -16,6 +16,8 @@ const LAUNCH: u64 = 5;
 /// A seed of the world in which room is kept, and more steps than its hand-overs have.
 const RESERVATIONS: u64 = 13;
 const STEPS: u64 = 40;
+/// Seeds of the worlds in which a sequence can be stopped and started once more, two of each.
+const STARTED_TWICE: [u64; 8] = [1, 3, 2, 12, 4, 14, 6, 16];
 /// One of many, and the last of them.
 const BATCH: u64 = 1000;
 
@@ -55,6 +57,21 @@ fn every_mischief_at_every_step_of_a_hand_over() {
     let report = batch(0..faults.len() as u64 * STEPS, cores(), plan, |_| {});
     must_be_clean(&report);
     assert!(faults.iter().all(|fault| report.counts.contains_key(fault)), "{report}");
+}
+
+/// Order holds in a second start as in the first, whatever goes wrong just then.
+#[test]
+fn a_second_start_beside_every_other_fault() {
+    let allowed = |seed: u64, fault: Fault| Plan::calm(seed).world().allows(fault);
+    let plans: Vec<Plan> = STARTED_TWICE
+        .iter()
+        .flat_map(|seed| Fault::ALL.iter().map(move |fault| (*seed, *fault)))
+        .filter(|(seed, fault)| allowed(*seed, *fault))
+        .map(|(seed, fault)| Plan::of(seed, &[Fault::BegunAgain, fault]))
+        .collect();
+    let report = batch(0..plans.len() as u64, cores(), |number| plans[number as usize].clone(), |_| {});
+    must_be_clean(&report);
+    assert!(report.counts[&Fault::BegunAgain] >= plans.len() as u64, "{report}");
 }
 
 #[test]

@@ -139,6 +139,8 @@ faults! {
     NamespaceGone = "namespace-gone", Cluster;
     /// The sequence is deleted and created anew.
     SequenceRecreated = "sequence-recreated", Cluster;
+    /// Everything of the sequence is stopped and started once more, as `rollcall stop` and `rollcall start` do it.
+    BegunAgain = "begun-again", Cluster;
 
     /// A node joins, and leaves after a while.
     NodeVisits = "node-visits", Nodes;

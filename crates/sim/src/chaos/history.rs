@@ -251,7 +251,9 @@ impl State {
         }
         // In Node scope a status may lose a completion, because a node joined. The journals are on the nodes.
         let by_nodes = self.world.rules.iter().any(|rule| rule.key() == change.key && rule.guard.is_some());
-        let before = before.filter(|_| !by_nodes);
+        let begun_again = before
+            .is_some_and(|before| before["status"]["begunAgain"] != change.object["status"]["begunAgain"]);
+        let before = before.filter(|_| !by_nodes && !begun_again);
         if let Some(lost) = before.and_then(|before| lost_completion(before, &change.object)) {
             self.broken("S9", format!("{name} forgot when {lost} was complete"));
         }

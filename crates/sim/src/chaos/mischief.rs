@@ -154,6 +154,7 @@ impl Mischief {
                 sleep(FAULT_LASTS).await;
                 self.act(|cluster| cluster.create(Kind::PodSequence, sequence).is_ok());
             }
+            Fault::BegunAgain => self.begin_again().await,
             _ => {}
         }
     }

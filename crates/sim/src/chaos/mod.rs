@@ -1,7 +1,7 @@
 //! Everything that can go wrong, on purpose: the production controller in the embedded cluster, with faults in its way.
 //!
 //! - [`fault`]: what there is, each with a name and a counter. [`faulty`]: the way between controller and server.
-//! - [`mischief`]: what happens to the cluster itself. [`process`]: controllers that crash, stop and start.
+//! - [`mischief`]: what happens to the cluster itself. `second_start`: a sequence that is stopped and started once more. [`process`]: controllers that crash, stop and start.
 //! - [`world`]: the objects of a run, and what has to become of them. [`seen`]: what each controller was shown.
 //! - [`history`]: what is checked of every commit. `release_order`: when pods were released. `node_order`: where they landed.
 //!   `launch_order`: when their containers started. `reservation_order`: who sat in whose room.
@@ -28,6 +28,7 @@ pub mod release_order;
 mod reservation_mischief;
 pub mod reservation_order;
 pub mod run;
+mod second_start;
 pub mod seen;
 mod unchanged;
 pub mod verdict;

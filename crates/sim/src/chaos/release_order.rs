@@ -5,6 +5,7 @@ use super::seen::Seen;
 use super::world::{self, Group, Members, SequenceRule, World};
 use crate::store::{Change, Key};
 use jiff::Timestamp;
+use rollcall_api::names;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -20,6 +21,16 @@ pub struct ReleaseOrder {
     /// Of each group by its rule and place: since when it is known to have been complete.
     complete: BTreeMap<(usize, usize), Timestamp>,
     sequences: BTreeMap<usize, Sequence>,
+    /// The last start that was asked for besides the first, by rule.
+    second_starts: BTreeMap<usize, SecondStart>,
+}
+
+/// A sequence is asked to begin again: from then on only counts what has become complete since.
+struct SecondStart {
+    token: String,
+    complete: BTreeMap<usize, Timestamp>,
+    /// When a controller said that it has begun again: a number of [`Seen::moment`].
+    begun: Option<u64>,
 }
 
 struct Pod {
@@ -49,6 +60,7 @@ impl ReleaseOrder {
             pods: BTreeMap::new(),
             complete: BTreeMap::new(),
             sequences: BTreeMap::new(),
+            second_starts: BTreeMap::new(),
         }
     }
 
@@ -78,6 +90,9 @@ impl ReleaseOrder {
                 let by_pods = !matches!(group.members, Members::Job(_));
                 if by_pods && self.count(rule, position, |pod| pod.arrived) >= group.required {
                     self.complete.entry((place, position)).or_insert(at);
+                    if let Some(start) = self.second_starts.get_mut(&place) {
+                        start.complete.entry(position).or_insert(at);
+                    }
                 }
             }
         }
@@ -98,7 +113,51 @@ impl ReleaseOrder {
                 |group: &Group| matches!(group.members, Members::Job(name) if name == &*change.key.name);
             if let Some(position) = rule.groups.iter().position(of_it) {
                 self.complete.entry((place, position)).or_insert(change.at);
+                if let Some(start) = self.second_starts.get_mut(&place) {
+                    start.complete.entry(position).or_insert(change.at);
+                }
             }
+        }
+    }
+
+    /// A sequence may be asked to begin again, and may have begun.
+    fn second_start(&mut self, place: usize, change: &Change) {
+        let asked = change.object["metadata"]["annotations"][names::BEGIN_AGAIN].as_str();
+        let Some(token) = asked.filter(|_| !change.deleted) else {
+            self.second_starts.remove(&place);
+            return;
+        };
+        if self.second_starts.get(&place).is_none_or(|start| start.token != token) {
+            let rule = &self.world.rules[place];
+            let complete = rule.groups.iter().enumerate().filter_map(|(position, group)| {
+                // What a Job has done stays done.
+                let done = matches!(group.members, Members::Job(_))
+                    .then(|| self.complete.get(&(place, position)).copied());
+                let arrived = || self.count(rule, position, |pod| pod.arrived) >= group.required;
+                Some((position, done.unwrap_or_else(|| arrived().then_some(change.at))?))
+            });
+            let complete = complete.collect();
+            let start = SecondStart { token: token.to_owned(), complete, begun: None };
+            self.second_starts.insert(place, start);
+        }
+        if let Some(start) = self.second_starts.get_mut(&place)
+            && start.begun.is_none()
+            && change.object["status"]["begunAgain"] == start.token.as_str()
+        {
+            start.begun = Some(self.seen.moment());
+            self.sequences.entry(place).or_default().released = 0;
+        }
+    }
+
+    /// Since when a group is known to be complete, for whoever sent the write that is carried out now. Until a controller has been shown
+    /// that it has to begin again, and one has begun, the first start counts as well.
+    fn complete_since(&self, place: usize, position: usize, process: usize) -> Option<Timestamp> {
+        let first = self.complete.get(&(place, position)).copied();
+        let Some(start) = self.second_starts.get(&place) else { return first };
+        let begun = start.begun.is_some_and(|begun| begun < self.seen.sent());
+        match begun && self.seen.knew(process, &start.token) && !self.two_act {
+            true => start.complete.get(&position).copied(),
+            false => first,
         }
     }
 
@@ -119,7 +178,7 @@ impl ReleaseOrder {
             if there {
                 sequence.released += 1;
                 let suspended = sequence.suspended.then(|| format!("while {} is suspended", rule.sequence));
-                let too_early = || self.too_early(place, position, change.at);
+                let too_early = || self.too_early(place, position, process, change.at);
                 let wrong = suspended.or_else(|| too_early().filter(|_| rule.guard.is_none()));
                 let wrong = wrong.or_else(|| self.too_many(rule, position));
                 found.extend(wrong.map(|why| ("S1", format!("pod {name} was released {why}"))));
@@ -132,13 +191,13 @@ impl ReleaseOrder {
     }
 
     /// Why a group is not open yet.
-    fn too_early(&self, place: usize, position: usize, at: Timestamp) -> Option<String> {
+    fn too_early(&self, place: usize, position: usize, process: usize, at: Timestamp) -> Option<String> {
         let earlier = position.checked_sub(1)?;
         let group = &self.world.rules[place].groups[earlier];
-        let Some(since) = self.complete.get(&(place, earlier)) else {
+        let Some(since) = self.complete_since(place, earlier, process) else {
             return Some(format!("before {} was complete", group.name));
         };
-        let settled = at.duration_since(*since).as_millis();
+        let settled = at.duration_since(since).as_millis();
         let early = !self.clocks_are_wrong && settled < i128::from(group.settle_seconds * 1000);
         early.then(|| format!("{settled} ms after {} was complete", group.name))
     }
@@ -155,6 +214,7 @@ impl ReleaseOrder {
     /// A sequence has changed, by whomever.
     pub fn sequence(&mut self, change: &Change) -> Option<Violation> {
         let place = self.world.rules.iter().position(|rule| rule.key() == change.key)?;
+        self.second_start(place, change);
         let rule = &self.world.rules[place];
         let sequence = self.sequences.entry(place).or_default();
         sequence.uid = change.after().map(|sequence| sequence.uid().to_owned());
@@ -172,7 +232,11 @@ impl ReleaseOrder {
         }
         // A sequence in Node scope is checked by `node_order`.
         if now == "Completed" && before != "Completed" && rule.guard.is_none() {
-            let complete = |position: &usize| self.complete.contains_key(&(place, *position));
+            let start = self.second_starts.get(&place).filter(|start| start.begun.is_some());
+            let complete = |position: &usize| match start {
+                Some(start) => start.complete.contains_key(position),
+                None => self.complete.contains_key(&(place, *position)),
+            };
             let late: Vec<usize> = (0..rule.groups.len()).filter(|position| !complete(position)).collect();
             if !late.is_empty() {
                 return broken(format!("{} is Completed, and its groups {late:?} never were", rule.sequence));

@@ -5,8 +5,8 @@ use rollcall_core::Uid;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// As every object has it.
-const FIELD: &[u8] = b"\"uid\":\"";
+/// As every object has it; and what asks a sequence to begin again, which is as long in these runs.
+const FIELDS: [&[u8]; 2] = [b"\"uid\":\"", b"\"podsequence.example.com/begin-again\":\""];
 const LENGTH: usize = 36;
 
 #[derive(Default)]
@@ -43,8 +43,10 @@ impl Seen {
         state.moment += 1;
         let moment = state.moment;
         let life = state.life(process, moment);
-        for at in memchr::memmem::find_iter(bytes, FIELD) {
-            let start = at + FIELD.len();
+        let places = |field: &'static [u8]| {
+            memchr::memmem::find_iter(bytes, field).map(|at| at + field.len()).collect::<Vec<_>>()
+        };
+        for start in FIELDS.into_iter().flat_map(places) {
             if let Some(uid) = bytes.get(start..start + LENGTH).and_then(|uid| str::from_utf8(uid).ok()) {
                 state.shown.entry((process, life, Uid::new(uid))).or_insert(moment);
             }
@@ -73,7 +75,7 @@ impl Seen {
         self.state().sent = sent;
     }
 
-    /// Whether the process had been shown this object when it sent the write that is carried out now. It may have ended since.
+    /// Whether the process had been shown this object, or what asks it to begin again, when it sent the write that is carried out now. It may have ended since.
     pub fn knew(&self, process: usize, uid: &str) -> bool {
         let state = self.state();
         let life = state.life(process, state.sent);

@@ -232,7 +232,10 @@ impl SequenceEntry {
         let Some(start) = asked.filter(|start| Some(start) != self.recorded().begun_again.as_ref()) else {
             return false;
         };
-        self.remembered = Some(self.recorded().begun_again(&start));
+        self.remembered = Some(match planted(Bug::LastStartCounts) {
+            true => Recorded { begun_again: Some(start), ..self.recorded().clone() },
+            false => self.recorded().begun_again(&start),
+        });
         self.node_results.begin_again();
         true
     }

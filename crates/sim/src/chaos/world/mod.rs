@@ -207,6 +207,8 @@ impl World {
             Place::Nodes => self.full,
             Place::Launch => self.launch,
             Place::Reservation | Place::HandOver => self.reservation,
+            // What becomes of nodes, launch order and room in a second start is for the tests on a real cluster.
+            Place::Cluster if fault == Fault::BegunAgain => !self.full,
             Place::Write | Place::List | Place::Watch | Place::Process | Place::Cluster => true,
         };
         possible && !self.spared.contains(&fault)
