@@ -8,6 +8,8 @@ use crate::store::{Change, Key};
 use jiff::Timestamp;
 use serde_json::Value;
 
+/// What is written on a claim that has got its volume.
+const BOUND: [&str; 2] = ["pv.kubernetes.io/bind-completed", "pv.kubernetes.io/bound-by-controller"];
 /// Keeps a claim that is in use.
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
 
@@ -76,7 +78,10 @@ fn bind(cluster: &mut Cluster, key: &Key) {
         "" => format!("pvc-{}", claim.uid()),
         name => name.to_owned(),
     };
-    let _ = cluster.update(key, |claim| claim["spec"]["volumeName"] = volume.into());
+    let _ = cluster.update(key, |claim| {
+        claim["spec"]["volumeName"] = volume.into();
+        BOUND.iter().for_each(|key| claim["metadata"]["annotations"][*key] = "yes".into());
+    });
     let _ = cluster.update_status(key, |claim| {
         let modes = claim["spec"]["accessModes"].clone();
         let storage = claim["spec"]["resources"]["requests"]["storage"].clone();

@@ -21,13 +21,25 @@ const CRDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/crd");
 /// When the embedded clusters begin: half a minute before a full one, so that what is scheduled comes soon.
 const BEGINNING: i64 = 1_767_225_630;
 
-/// A real Kubernetes with one node, `node-0`, on which everything fits, and our own kinds.
+/// Volumes of the real cluster. A scenario needs two, and twice as many where it is played again.
+const VOLUMES: usize = 16;
+
+/// A real Kubernetes with one node, `node-0`, on which everything fits, volumes for claims, and our own kinds.
 pub async fn real() -> Result<Cluster> {
     let cluster =
         Cluster::start(Options { nodes: 1, capacity: Capacity::huge(), ..Options::default() }).await?;
     cluster.kubectl_ok(&["apply", "-f", CRDS])?;
     cluster.kubectl_ok(&["wait", "--for=condition=Established", "crd", "--all"])?;
     cluster.kubectl_ok(&["create", "namespace", OWN_NAMESPACE])?;
+    // Nobody makes volumes for claims here, as somebody does in most clusters, and in the embedded one.
+    let side = Side { client: client(&cluster).await? };
+    for number in 0..VOLUMES {
+        let volume = json!({ "metadata": { "name": format!("volume-{number}") }, "spec": {
+            "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteOnce"], "persistentVolumeReclaimPolicy": "Retain",
+            "hostPath": { "path": format!("/volumes/{number}") },
+        } });
+        side.done("POST", "/api/v1/persistentvolumes", "application/json", &volume).await?;
+    }
     Ok(cluster)
 }
 

@@ -31,7 +31,7 @@ use std::time::Instant;
 const REQUESTS: usize = 300;
 const SCENARIOS: usize = 30;
 /// What the scenarios have to be about, and those that are.
-const TOPICS: [(&str, &[&str]); 10] = [
+const TOPICS: [(&str, &[&str]); 12] = [
     (
         "the examples of the first README",
         &["sequence-three-pods", "sequence-groups", "sequence-database-init", "sequence-node-scope"],
@@ -45,6 +45,8 @@ const TOPICS: [(&str, &[&str]); 10] = [
         "the updates of a StatefulSet",
         &["stateful-updated", "stateful-updated-with-a-partition", "stateful-stuck-update"],
     ),
+    ("the claims of a StatefulSet", &["stateful-claims-kept", "stateful-claims-deleted-when-scaled"]),
+    ("budgets", &["budget-forbids-eviction", "budget-one-at-a-time"]),
     (
         "the patterns of Jobs",
         &["job-single", "job-fixed-count", "job-parallel", "job-work-queue", "job-work-queue-of-one"],
