@@ -88,7 +88,12 @@ pub async fn people_see_why_it_is_not_there(lab: &Lab) -> Result<()> {
     let (out, _) = ask(&["explain", "order/buffer"])?;
     says(
         &out,
-        &["2 of 3 tickets reserved; there is no room for 1", &format!("ticket {full} is Pending for ")],
+        &[
+            "2 of 3 tickets reserved; there is no room for 1",
+            &format!("ticket {full} is Pending for "),
+            " cpu left, and 20 is asked for",
+            "takes 20 cpu, priority 0",
+        ],
     )?;
     // The scheduler writes its event in its own time.
     let out = wait::until("the event of the guardian", LIMIT, async || {
