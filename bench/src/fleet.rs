@@ -1,7 +1,7 @@
 //! Nodes by the thousand, each with an agent that is ready, and sequences that keep them closed by a taint until then.
 
 use crate::lab::{self, JSON_PATCH, Lab, MERGE, NODES_PATH, pods_path, sequences_path};
-use crate::world;
+use crate::world::{self, Name};
 use anyhow::{Context, Result, bail};
 use rollcall_testbed::wait;
 use serde::Deserialize;
@@ -33,11 +33,6 @@ struct Taints {
 struct NodeView {
     metadata: Name,
     spec: Spec,
-}
-
-#[derive(Clone, Deserialize)]
-struct Name {
-    name: String,
 }
 
 #[derive(Clone, Deserialize)]

@@ -29,9 +29,10 @@ struct PodView {
     status: Status,
 }
 
+/// All that the bench wants to know of an object's metadata.
 #[derive(Clone, Deserialize)]
-struct Name {
-    name: String,
+pub struct Name {
+    pub name: String,
 }
 
 #[derive(Clone, Deserialize)]

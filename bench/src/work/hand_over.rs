@@ -6,7 +6,7 @@ use crate::Arguments;
 use crate::controller::Mode;
 use crate::lab::{Lab, NODES_PATH, STRATEGIC_MERGE, patch, pods_path};
 use crate::table::{Table, quantile};
-use crate::world;
+use crate::world::{self, Name};
 use anyhow::{Context, Result, bail};
 use kube::Client;
 use rollcall_testbed::wait;
@@ -222,11 +222,6 @@ struct Seen {
 struct PodView {
     metadata: Name,
     spec: Spec,
-}
-
-#[derive(Clone, Deserialize)]
-struct Name {
-    name: String,
 }
 
 #[derive(Clone, Deserialize)]

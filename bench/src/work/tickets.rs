@@ -6,7 +6,7 @@ use crate::controller::Mode;
 use crate::fleet::node_name;
 use crate::lab::{Lab, NODES_PATH, at_a_time, pods_path};
 use crate::table::Table;
-use crate::world;
+use crate::world::{self, Name};
 use anyhow::{Result, bail};
 use rollcall_testbed::wait;
 use serde::Deserialize;
@@ -100,11 +100,6 @@ struct Made {
 #[derive(Clone, Deserialize)]
 struct TicketView {
     metadata: Name,
-}
-
-#[derive(Clone, Deserialize)]
-struct Name {
-    name: String,
 }
 
 async fn tickets(lab: &Lab, namespace: &str) -> Result<mpsc::UnboundedReceiver<Made>> {

@@ -66,18 +66,21 @@ pub struct Objects {
     pub tickets: Vec<TicketObject>,
     /// `None` if they may not be read.
     pub nodes: Option<Vec<NodeObject>>,
+    /// Whether the pods of the namespace could be read.
+    pub pods_known: bool,
 }
 
 /// A namespace with its pods and all that its Orders and tickets rest on.
 pub async fn load(connection: &Connection, namespace: &str, now: Timestamp) -> Result<(Loaded, Objects)> {
     let path = Resource::of(Kind::Pod).path(Some(namespace));
-    let mut gaps = Vec::new();
+    let (mut gaps, mut pods_known) = (Vec::new(), true);
     let pods: Vec<PodObject> = match list(connection, &path, &ListParams::default()).await {
         Ok(pods) => pods,
         Err(error) if has_code(&error, 403) => {
             gaps.push(format!(
                 "not allowed to list pods in namespace {namespace}: guardians and the pods that want a ticket are not seen"
             ));
+            pods_known = false;
             Vec::new()
         }
         Err(error) => return Err(connection.explained(error, &format!("list pods in namespace {namespace}"))),
@@ -86,7 +89,7 @@ pub async fn load(connection: &Connection, namespace: &str, now: Timestamp) -> R
     pods.iter().for_each(|pod| index.apply(Object::Pod(pod.facts())));
     let pod_names = pods.into_iter().map(|pod| pod.metadata.name).collect();
     let mut loaded = Loaded { index, namespace: namespace.to_owned(), pod_names, gaps };
-    let objects = add(connection, &mut loaded, now).await?;
+    let objects = Objects { pods_known, ..add(connection, &mut loaded, now).await? };
     Ok((loaded, objects))
 }
 
@@ -113,14 +116,14 @@ pub async fn add(connection: &Connection, loaded: &mut Loaded, now: Timestamp) -
         }
         Err(error) => return Err(connection.explained(error, "list priorityclasses")),
     };
-    let objects = Objects { orders, tickets, nodes };
+    let objects = Objects { orders, tickets, nodes, pods_known: true };
     fill(&mut loaded.index, &objects, &classes, now);
     Ok(objects)
 }
 
 /// Puts them into an index, as the controller would have them.
 pub fn fill(index: &mut Index, objects: &Objects, classes: &[PriorityClassObject], now: Timestamp) {
-    let Objects { orders, tickets, nodes } = objects;
+    let Objects { orders, tickets, nodes, .. } = objects;
     nodes.iter().flatten().for_each(|node| index.apply(Object::Node(node.facts())));
     classes.iter().for_each(|class| index.apply(Object::PriorityClass(class.facts())));
     tickets.iter().for_each(|ticket| index.apply(Object::Ticket(Box::new(ticket.facts()))));

@@ -30,17 +30,19 @@ pub fn order_over(facts: Facts<'_>, entry: &OrderEntry) -> Option<String> {
 
 /// Why a ticket gets no guardian, if there are too many tickets in its namespace. One that has a guardian keeps it.
 pub fn ticket_over(facts: Facts<'_>, ticket: &Ticket) -> Option<String> {
-    let number = facts.reservations.number_of_tickets(&ticket.namespace);
-    (number > MOST_TICKETS).then(|| too_many_tickets(&ticket.namespace, number))
+    let (namespace, number) = (&ticket.namespace, facts.reservations.number_of_tickets(&ticket.namespace));
+    facts.reservations.is_beyond_budget(ticket).then(|| {
+        format!(
+            "namespace {namespace} has {number} tickets: the oldest {MOST_TICKETS} are served, and this one is younger"
+        )
+    })
 }
 
 fn no_ticket_left(facts: Facts<'_>, namespace: &str) -> Option<String> {
     let number = facts.reservations.number_of_tickets(namespace);
-    (number >= MOST_TICKETS).then(|| too_many_tickets(namespace, number))
-}
-
-fn too_many_tickets(namespace: &str, number: usize) -> String {
-    format!(
-        "namespace {namespace} has {number} tickets, and at most {MOST_TICKETS} are served: no room is kept for more"
-    )
+    (number >= MOST_TICKETS).then(|| {
+        format!(
+            "namespace {namespace} has {number} tickets, and at most {MOST_TICKETS} are served: no room is kept for more"
+        )
+    })
 }

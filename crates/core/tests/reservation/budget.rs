@@ -37,19 +37,23 @@ fn tickets_beyond_the_budget_get_no_guardian_and_are_told() {
     let mut world = World::new(&["n1"], "1000");
     world.ticket_by_hand("first", ticket_spec("1m"));
     world.settle();
-    for number in 0..MOST_TICKETS {
+    for number in 1..MOST_TICKETS {
         world.ticket_by_hand(&format!("t{number}"), ticket_spec("1m"));
     }
     // Only these are decided about: that of each of twenty thousand takes long.
     world.index.take_touched();
+    world.now += jiff::SignedDuration::from_secs(1);
+    world.ticket_by_hand("late", ticket_spec("1m"));
     let decided = |world: &World, name: &str| {
         let key = Key::Ticket(world.tickets[name].uid);
         decide(&world.index, key, Settings::default(), world.now, 8)
     };
     assert_eq!(decided(&world, "first").actions, [], "who has a guardian keeps it");
     assert_eq!(world.tickets["first"].phase(), Phase::Reserved);
-    let late = format!("{:?}", decided(&world, "t7").actions);
+    let late = format!("{:?}", decided(&world, "late").actions);
     assert!(late.contains("TooMany") && late.contains("20001 tickets") && !late.contains("Create"), "{late}");
+    let older = format!("{:?}", decided(&world, "t7").actions);
+    assert!(older.contains("Create"), "an intruder displaces nobody: {older}");
     // An Order makes none either, and says so.
     let order = world.order("order", order_spec(Places::Number(1), "1m"));
     let decision = decide(&world.index, Key::Order(order), Settings::default(), world.now, 8);
@@ -57,7 +61,7 @@ fn tickets_beyond_the_budget_get_no_guardian_and_are_told() {
     let failure = &decision.order_status.expect("a status").failure;
     assert!(failure.holds && failure.reason == Reason::TooMany, "{failure:?}");
     world.index.take_touched();
-    world.remove_ticket("t0");
-    assert!(world.index.take_touched().contains(&Key::Ticket(world.tickets["t7"].uid)));
-    assert!(format!("{:?}", decided(&world, "t7").actions).contains("Create"));
+    world.remove_ticket("t1");
+    assert!(world.index.take_touched().contains(&Key::Ticket(world.tickets["late"].uid)));
+    assert!(format!("{:?}", decided(&world, "late").actions).contains("Create"));
 }

@@ -10,7 +10,9 @@ use rollcall_core::index::Object;
 use rollcall_core::kind::Kind;
 use rollcall_core::line::{CODES, Hint, Line};
 use rollcall_core::node::{Effect, Taint};
-use rollcall_core::reservation::explain::{Room, Rooms, Sitter, Written, explain_order, explain_ticket};
+use rollcall_core::reservation::explain::{
+    Looked, Room, Rooms, Sitter, Written, explain_order, explain_ticket,
+};
 use rollcall_core::reservation::reason;
 use rollcall_core::reservation::spec::{Claim, OrderSpec, Phase, Places, Refresh, Strategy, Wanted};
 use rollcall_core::reservation::timetable::Timetable;
@@ -56,7 +58,8 @@ fn of_order(world: &World, title: &str, order: Uid) -> String {
 
 fn of_ticket(world: &World, title: &str, name: &str, rooms: &[Room]) -> String {
     let ticket = world.index.reservations.ticket_named(NAMESPACE, name).expect(name);
-    tree(world, title, &explain_ticket(world.index.reservation_facts(), ticket, rooms, world.now))
+    let looked = Looked { rooms, pods_known: true };
+    tree(world, title, &explain_ticket(world.index.reservation_facts(), ticket, looked, world.now))
 }
 
 fn of_pod(world: &World, title: &str, name: &str) -> String {
@@ -106,6 +109,20 @@ fn orders() {
     world.index.apply(Object::Order(Box::new(invalid)));
     text += &of_order(&world, "it cannot be carried out", order);
     insta::assert_snapshot!(text);
+}
+
+#[test]
+fn who_may_not_read_pods_is_not_told_that_nobody_asks() {
+    let mut world = World::new(&["n1"], "4");
+    agents(&mut world);
+    world.settle();
+    let ticket = world.index.reservations.ticket_named(NAMESPACE, "agents-n1").expect("a ticket");
+    let says_so = |pods_known: bool| {
+        let looked = Looked { rooms: &[], pods_known };
+        let line = explain_ticket(world.index.reservation_facts(), ticket, looked, world.now);
+        line.below.iter().any(|line| line.code == "NobodyAsks")
+    };
+    assert!(says_so(true) && !says_so(false));
 }
 
 #[test]

@@ -10,7 +10,9 @@ use jiff::Timestamp;
 use rollcall_api::reservation::OrderObject;
 use rollcall_api::watch::Meta;
 use rollcall_core::line::Line;
-use rollcall_core::reservation::explain::{Rooms, Written, explain_order, explain_ticket, without_room};
+use rollcall_core::reservation::explain::{
+    Looked, Rooms, Written, explain_order, explain_ticket, without_room,
+};
 use rollcall_core::reservation::spec::Ticket;
 use rollcall_core::reservation::ticket::NO_ROOM;
 
@@ -70,7 +72,8 @@ pub async fn ticket(connection: &Connection, name: &str, now: Timestamp) -> Resu
         true => rooms(connection, &objects, &facts, &mut loaded.gaps).await?,
         false => Vec::new(),
     };
-    let line = explain_ticket(loaded.index.reservation_facts(), &facts, &occupied, now);
+    let looked = Looked { rooms: &occupied, pods_known: objects.pods_known };
+    let line = explain_ticket(loaded.index.reservation_facts(), &facts, looked, now);
     Ok((loaded, line))
 }
 
@@ -161,7 +164,7 @@ mod tests {
         cordoned["spec"]["unschedulable"] = true.into();
         let nodes = read::<NodeObject>(&[node("node-a"), node("node-b"), node("node-c"), cordoned]);
         let (orders, tickets) = (read(&testing::orders()), read::<TicketObject>(&testing::tickets()));
-        let objects = Objects { orders, tickets, nodes: Some(nodes) };
+        let objects = Objects { orders, tickets, nodes: Some(nodes), pods_known: true };
         let mut index = Index::of_full_mode();
         pods().iter().for_each(|pod| index.apply(Object::Pod(pod.facts())));
         fill(&mut index, &objects, &[], testing::now());
@@ -199,7 +202,8 @@ mod tests {
         let mut text = String::new();
         for ticket in objects.tickets.iter().map(TicketObject::facts) {
             let rooms = rooms_of(&objects, &ticket, &pods());
-            text += &drawn(explain_ticket(facts, &ticket, &rooms, testing::now()));
+            let looked = Looked { rooms: &rooms, pods_known: true };
+            text += &drawn(explain_ticket(facts, &ticket, looked, testing::now()));
             text += "\n";
         }
         insta::assert_snapshot!(text);

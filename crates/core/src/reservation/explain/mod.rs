@@ -8,7 +8,7 @@ mod ticket;
 pub use claimer::{explain_claimed, explain_claimer};
 pub use order::{Rooms, Written, explain_order, without_room};
 pub use room::{Room, Sitter};
-pub use ticket::explain_ticket;
+pub use ticket::{Looked, explain_ticket};
 
 use super::index::OrderEntry;
 use super::spec::{Phase, Ticket};

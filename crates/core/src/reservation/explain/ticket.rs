@@ -23,8 +23,16 @@ use std::sync::Arc;
 /// Nodes of which it is said who sits on them.
 pub(super) const ROOMS: usize = 3;
 
-/// `rooms` are the nodes on which it could be, where somebody has looked; without them it is not said who sits there.
-pub fn explain_ticket(facts: Facts<'_>, ticket: &Ticket, rooms: &[Room], now: Timestamp) -> Line {
+/// What could be looked at besides the facts.
+#[derive(Clone, Copy, Debug)]
+pub struct Looked<'a> {
+    /// The nodes on which the ticket could be; without them it is not said who sits there.
+    pub rooms: &'a [Room],
+    /// Without the pods of its namespace it is not said who wants it.
+    pub pods_known: bool,
+}
+
+pub fn explain_ticket(facts: Facts<'_>, ticket: &Ticket, looked: Looked<'_>, now: Timestamp) -> Line {
     let question = Question { facts, ticket, now, since: since(ticket) };
     let record = &ticket.record;
     let (name, time) = (&ticket.name, elapsed(question.since, now));
@@ -55,13 +63,13 @@ pub fn explain_ticket(facts: Facts<'_>, ticket: &Ticket, rooms: &[Room], now: Ti
     match (ticket.claim(), &ticket.spec) {
         (Some(claim), _) => below.push(question.claimer(claim)),
         (None, Ok(spec)) if *record.reason == *NO_ROOM => {
-            below.extend(no_room(facts, ticket, spec, rooms, now));
+            below.extend(no_room(facts, ticket, spec, looked.rooms, now));
         }
         (None, _) => line.hints.extend(question.hints()),
     }
     below.extend(question.guardian());
     if !has_claimer && !over {
-        below.extend(question.wanted());
+        below.extend(looked.pods_known.then(|| question.wanted()).into_iter().flatten());
         below.extend(question.end());
     }
     below.extend(question.order());

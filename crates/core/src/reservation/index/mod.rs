@@ -1,8 +1,11 @@
 //! Orders, tickets, classes and the pods that wait for a ticket, each found by what decisions ask for.
 
 mod place;
+mod served;
 
 pub use place::{OrderEntry, Place, Tally};
+
+use served::Served;
 
 use super::budget::{MOST_ORDERS, MOST_TICKETS};
 use super::names::{guardian_of, ticket_of_guardian};
@@ -27,6 +30,8 @@ pub struct Reservations {
     order_numbers: BTreeMap<Arc<str>, usize>,
     tickets: BTreeMap<Uid, Ticket>,
     ticket_names: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Uid>>,
+    /// By namespace.
+    served: BTreeMap<Arc<str>, Served>,
     /// The ticket that each pod has claimed.
     claimed_by: BTreeMap<Uid, Uid>,
     classes: BTreeMap<Arc<str>, PriorityClass>,
@@ -78,6 +83,13 @@ impl Reservations {
 
     pub fn number_of_tickets(&self, namespace: &str) -> usize {
         self.ticket_names.get(namespace).map_or(0, BTreeMap::len)
+    }
+
+    /// Whether the older tickets of its namespace are all that are served.
+    pub fn is_beyond_budget(&self, ticket: &Ticket) -> bool {
+        self.served
+            .get(&ticket.namespace)
+            .is_some_and(|served| served.is_beyond((ticket.created, ticket.uid)))
     }
 
     pub fn ticket(&self, uid: Uid) -> Option<&Ticket> {
@@ -199,13 +211,16 @@ impl Reservations {
     }
 
     /// The same of tickets.
-    fn one_ticket_less(&self, namespace: &Arc<str>, touched: &mut Touched) {
-        let number = self.number_of_tickets(namespace);
-        if number == MOST_TICKETS {
-            let waiting = self.tickets_in(namespace).filter(|ticket| ticket.phase() == Phase::Pending);
-            waiting.for_each(|ticket| touched.ticket(ticket.uid));
+    fn one_ticket_less(&mut self, ticket: &Ticket, touched: &mut Touched) {
+        let namespace = &ticket.namespace;
+        if let Some(served) = self.served.get_mut(namespace) {
+            let next = served.remove((ticket.created, ticket.uid));
+            next.into_iter().for_each(|next| touched.ticket(next));
+            if served.is_empty() {
+                self.served.remove(namespace);
+            }
         }
-        if number + 1 == MOST_TICKETS {
+        if self.number_of_tickets(namespace) + 1 == MOST_TICKETS {
             self.orders_in(namespace).for_each(|entry| touched.order(entry.order.uid));
         }
     }
@@ -225,6 +240,9 @@ impl Reservations {
             touched.claim(claim.pod);
         }
         let namespace = ticket.namespace.clone();
+        let served = self.served.entry(namespace.clone()).or_default();
+        let displaced = served.add((ticket.created, uid), MOST_TICKETS);
+        displaced.into_iter().for_each(|other| touched.ticket(other));
         let before = self.tickets.insert(uid, ticket);
         self.count_ticket(uid);
         self.touch_ticket(uid, touched);
@@ -251,7 +269,7 @@ impl Reservations {
                 self.ticket_names.remove(&ticket.namespace);
             }
         }
-        self.one_ticket_less(&ticket.namespace, touched);
+        self.one_ticket_less(&ticket, touched);
         self.touch_waiting(&ticket.namespace, touched);
     }
 
