@@ -127,6 +127,8 @@ fn power_cut(lab: &Lab) -> Vec<serde_json::Value> {
 fn everything_can_be_deleted_while_we_are_absent() {
     let kinds = [
         Kind::PodSequence,
+        Kind::Order,
+        Kind::Ticket,
         Kind::Deployment,
         Kind::StatefulSet,
         Kind::DaemonSet,
