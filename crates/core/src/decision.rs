@@ -190,14 +190,12 @@ pub struct TicketWrite {
     pub target: Target,
     pub version: u64,
     pub record: Record,
-    /// The pod that is given the ticket by this.
-    pub claims_for: Option<Uid>,
 }
 
 impl TicketWrite {
     /// What counts as soon as it is sent.
     pub fn effect(&self) -> Effect {
-        Effect { claims_for: self.claims_for, ..Effect::default() }
+        Effect { claims_for: self.record.claim.as_ref().map(|claim| claim.pod), ..Effect::default() }
     }
 }
 

@@ -27,13 +27,13 @@ impl Engine {
                 let known = self.index.sequences.note(note.sequence).is_some();
                 let (client, own) = (self.client.clone(), self.config.namespace.clone());
                 let write = async move { act::write_note(&client, &own, &note, known).await };
-                self.push_once(key, Verb::WriteNote, target, since, write);
+                self.push_once(key, Verb::WriteNote, target, Effect::default(), since, write);
             }
             Action::DropNote { sequence } => {
                 let target = self.note_target(sequence);
                 let (client, own) = (self.client.clone(), self.config.namespace.clone());
                 let write = async move { act::drop_note(&client, &own, sequence).await };
-                self.push_once(key, Verb::DropNote, target, since, write);
+                self.push_once(key, Verb::DropNote, target, Effect::default(), since, write);
             }
             Action::WriteBarrier(barrier) => {
                 let verb = match barrier.to {
@@ -43,13 +43,13 @@ impl Engine {
                 };
                 let (client, target) = (self.client.clone(), barrier.target.clone());
                 let write = async move { write_barrier(&client, &barrier).await };
-                self.push_once(key, verb, target, since, write);
+                self.push_once(key, verb, target, Effect::default(), since, write);
             }
             Action::Create(new) => {
                 let (client, target) = (self.client.clone(), new.target().clone());
                 let (image, labels) = (self.config.guardian_image.clone(), self.watches.labels.clone());
                 let write = async move { reservation::create(&client, &new, &image, &labels).await };
-                self.push_once(key, Verb::Create, target, since, write);
+                self.push_once(key, Verb::Create, target, Effect::default(), since, write);
             }
             Action::Delete(delete) => {
                 let (client, target) = (self.client.clone(), delete.target.clone());
@@ -67,7 +67,7 @@ impl Engine {
                 self.repeats.write(key.uid(), &target.name, content, Instant::now());
                 let effect = ticket.effect();
                 let write = async move { reservation::write_ticket(&client, &ticket).await };
-                self.push_with(key, Verb::WriteTicket, target, effect, since, write);
+                self.push_once(key, Verb::WriteTicket, target, effect, since, write);
             }
             Action::Nominate(nominate) => {
                 let (client, target) = (self.client.clone(), nominate.target.clone());
@@ -139,18 +139,6 @@ impl Engine {
 
     /// Sends a write unless one to the same object is under way.
     fn push_once(
-        &mut self,
-        key: Key,
-        verb: Verb,
-        target: Target,
-        since: Instant,
-        write: impl Future<Output = Answer> + Send + 'static,
-    ) {
-        self.push_with(key, verb, target, Effect::default(), since, write);
-    }
-
-    /// The same for one that counts before it is answered.
-    fn push_with(
         &mut self,
         key: Key,
         verb: Verb,

@@ -26,7 +26,7 @@ enum Identity {
 pub struct Effect {
     /// The gate that it removes from a pod.
     pub drops_gate: Option<Arc<str>>,
-    /// The pod that it gives a ticket to.
+    /// The pod that has the ticket which it writes to, once it is carried out.
     pub claims_for: Option<Uid>,
 }
 

@@ -77,8 +77,7 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
             let record = claimed(ticket, pod, request, now);
             let (target, version) = (ticket_target(ticket), ticket.version);
             let keep = Keep::Claim(WaitingClaimer { tried: Some((ticket.uid, version)), ..waiting });
-            let claims_for = Some(uid);
-            let write = Action::WriteTicket(Box::new(TicketWrite { target, version, record, claims_for }));
+            let write = Action::WriteTicket(Box::new(TicketWrite { target, version, record }));
             Decision { actions: vec![write], keep, ..Decision::nothing() }
         }
         Choice::Soon(_) if since + TICKET_WITHIN > now => {

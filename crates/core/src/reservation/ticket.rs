@@ -96,8 +96,7 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
     let changed = record != ticket.record;
     if changed && quiet.is_none() {
         let (target, version) = (ticket_target(ticket), ticket.version);
-        let claims_for = None;
-        actions.push(Action::WriteTicket(Box::new(TicketWrite { target, version, record, claims_for })));
+        actions.push(Action::WriteTicket(Box::new(TicketWrite { target, version, record })));
     }
     let wake_at = wake_at.into_iter().chain(quiet.filter(|_| changed)).min();
     Decision { actions, events, wake_at, keep: Keep::Ticket { let_go }, ..Decision::nothing() }

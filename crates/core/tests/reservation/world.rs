@@ -361,7 +361,7 @@ impl World {
             Action::Create(new) if matches!(**new, New::PriorityClass { .. }) => {
                 (new.target(), Sent::default())
             }
-            Action::WriteTicket(write) if self.lost_claims && write.claims_for.is_some() => {
+            Action::WriteTicket(write) if self.lost_claims && write.record.claim.is_some() => {
                 (&write.target, write.effect())
             }
             _ => return false,

@@ -3,9 +3,16 @@
 pub mod orders;
 pub mod tickets;
 
-use crate::cli::InNamespace;
+use crate::cli::{Access, InNamespace};
+use crate::connect::{Connection, REQUEST_TIMEOUT};
+use crate::outcome::Outcome;
 use crate::output;
+use crate::shown::Shown;
+use anyhow::Result;
 use clap::ValueEnum;
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::json;
 
 /// What both take.
 #[derive(clap::Args, Debug)]
@@ -40,9 +47,51 @@ fn some(names: &[&str]) -> String {
     }
 }
 
-fn none_there(what: &str, all_namespaces: bool, namespace: &str) {
-    match all_namespaces {
-        true => output::note(format!("no {what} anywhere")),
-        false => output::note(format!("no {what} in namespace {namespace}; -A shows all")),
+/// What somebody wants to see, and where.
+struct Question {
+    connection: Connection,
+    all_namespaces: bool,
+    output: Format,
+}
+
+/// How a table is drawn.
+#[derive(Clone, Copy, Debug)]
+struct Columns {
+    namespace: bool,
+    wide: bool,
+}
+
+impl Question {
+    async fn open(access: &Access, arguments: Arguments) -> Result<Question> {
+        let Arguments { all_namespaces, place, output } = arguments;
+        let connection = Connection::open(access, place.namespace.as_deref(), REQUEST_TIMEOUT).await?;
+        Ok(Question { connection, all_namespaces, output })
+    }
+
+    /// `None` for all of them.
+    fn namespace(&self) -> Option<&str> {
+        (!self.all_namespaces).then_some(self.connection.namespace.as_str())
+    }
+
+    fn answer<V: Serialize>(
+        &self,
+        what: &str,
+        views: &[V],
+        text: fn(&[V], Columns, Timestamp) -> Shown,
+    ) -> Result<Outcome> {
+        match (self.output, self.namespace()) {
+            (Format::Json, _) => output::json(&json!({"items": views}))?,
+            (Format::Text | Format::Wide, None) if views.is_empty() => {
+                output::note(format!("no {what} anywhere"));
+            }
+            (Format::Text | Format::Wide, Some(namespace)) if views.is_empty() => {
+                output::note(format!("no {what} in namespace {namespace}; -A shows all"));
+            }
+            (Format::Text | Format::Wide, namespace) => {
+                let columns = Columns { namespace: namespace.is_none(), wide: self.output == Format::Wide };
+                output::data(&text(views, columns, Timestamp::now()))?;
+            }
+        }
+        Ok(Outcome::Done)
     }
 }

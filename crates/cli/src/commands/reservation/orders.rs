@@ -1,8 +1,7 @@
 //! The columns of `kubectl get orders`, and what those that are not Ready wait for.
 
-use super::{Arguments, Format, none_there, some};
+use super::{Arguments, Columns, Question, some};
 use crate::cli::Access;
-use crate::connect::{Connection, REQUEST_TIMEOUT};
 use crate::load::reservation::{orders, tickets};
 use crate::outcome::Outcome;
 use crate::output::{self, age, table};
@@ -13,33 +12,20 @@ use rollcall_api::reservation::{OrderObject, OrderStatus, Phase, TicketObject};
 use rollcall_core::Uid;
 use rollcall_core::reservation::spec::{OrderSpec, Refresh, Strategy, amounts};
 use serde::Serialize;
-use serde_json::json;
 use std::collections::BTreeMap;
 
 pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
-    let Arguments { all_namespaces, place, output } = arguments;
-    let connection = Connection::open(&access, place.namespace.as_deref(), REQUEST_TIMEOUT).await?;
-    let namespace = (!all_namespaces).then_some(connection.namespace.as_str());
-    let orders = orders(&connection, namespace).await?;
+    let question = Question::open(&access, arguments).await?;
+    let (connection, namespace) = (&question.connection, question.namespace());
+    let orders = orders(connection, namespace).await?;
     let tickets = match orders.is_empty() {
         true => Vec::new(),
-        false => tickets(&connection, namespace).await.unwrap_or_else(|error| {
+        false => tickets(connection, namespace).await.unwrap_or_else(|error| {
             output::note(format!("{error}: what Orders wait for is told by their own status alone"));
             Vec::new()
         }),
     };
-    let views = views(&orders, &tickets);
-    match output {
-        Format::Json => output::json(&json!({"items": views}))?,
-        Format::Text | Format::Wide if views.is_empty() => {
-            none_there("orders", all_namespaces, &connection.namespace);
-        }
-        Format::Text | Format::Wide => {
-            let wide = output == Format::Wide;
-            output::data(&text(&views, all_namespaces, wide, Timestamp::now()))?;
-        }
-    }
-    Ok(Outcome::Done)
+    question.answer("orders", &views(&orders, &tickets), text)
 }
 
 /// What is shown of an Order.
@@ -136,13 +122,14 @@ fn strategy(spec: &OrderSpec) -> String {
     format!("{strategy}/{refresh}")
 }
 
-fn text(views: &[View], all_namespaces: bool, wide: bool, now: Timestamp) -> Shown {
+fn text(views: &[View], columns: Columns, now: Timestamp) -> Shown {
+    let Columns { namespace, wide } = columns;
     let mut head = vec!["NAME", "MODE", "DESIRED", "READY", "CLAIMED", "NEXT", "AGE"];
     if wide {
         head.extend(["STRATEGY", "REQUESTS"]);
     }
     head.push("WAITS FOR");
-    if all_namespaces {
+    if namespace {
         head.insert(0, "NAMESPACE");
     }
     let row = |view: &View| {
@@ -162,7 +149,7 @@ fn text(views: &[View], all_namespaces: bool, wide: bool, now: Timestamp) -> Sho
             row.extend([view.strategy.clone(), view.requests.clone()]);
         }
         row.push(view.waits.clone());
-        if all_namespaces {
+        if namespace {
             row.insert(0, view.namespace.clone());
         }
         row
@@ -182,7 +169,7 @@ mod tests {
         let tickets: Vec<TicketObject> =
             tickets.iter().map(|ticket| serde_json::from_value(ticket.clone()).expect("a ticket")).collect();
         let views = views(&orders, &tickets);
-        text(&views, all_namespaces, wide, testing::now()).as_str().to_owned()
+        text(&views, Columns { namespace: all_namespaces, wide }, testing::now()).as_str().to_owned()
     }
 
     #[test]

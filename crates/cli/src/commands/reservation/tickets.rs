@@ -1,35 +1,22 @@
 //! The columns of `kubectl get tickets`, and why those that keep no room do not.
 
-use super::{Arguments, Format, none_there};
+use super::{Arguments, Columns, Question};
 use crate::cli::Access;
-use crate::connect::{Connection, REQUEST_TIMEOUT};
 use crate::load::reservation::tickets;
 use crate::outcome::Outcome;
-use crate::output::{self, age, table};
+use crate::output::{age, table};
 use crate::shown::Shown;
 use anyhow::Result;
 use jiff::Timestamp;
 use rollcall_api::reservation::{Phase, TicketObject, TicketStatus};
 use rollcall_core::reservation::spec::amounts;
 use serde::Serialize;
-use serde_json::json;
 
 pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
-    let Arguments { all_namespaces, place, output } = arguments;
-    let connection = Connection::open(&access, place.namespace.as_deref(), REQUEST_TIMEOUT).await?;
-    let namespace = (!all_namespaces).then_some(connection.namespace.as_str());
-    let views: Vec<View> = tickets(&connection, namespace).await?.iter().map(View::new).collect();
-    match output {
-        Format::Json => output::json(&json!({"items": views}))?,
-        Format::Text | Format::Wide if views.is_empty() => {
-            none_there("tickets", all_namespaces, &connection.namespace);
-        }
-        Format::Text | Format::Wide => {
-            let wide = output == Format::Wide;
-            output::data(&text(&views, all_namespaces, wide, Timestamp::now()))?;
-        }
-    }
-    Ok(Outcome::Done)
+    let question = Question::open(&access, arguments).await?;
+    let tickets = tickets(&question.connection, question.namespace()).await?;
+    let views: Vec<View> = tickets.iter().map(View::new).collect();
+    question.answer("tickets", &views, text)
 }
 
 /// What is shown of a ticket.
@@ -75,13 +62,14 @@ fn waits(status: &TicketStatus) -> String {
     }
 }
 
-fn text(views: &[View], all_namespaces: bool, wide: bool, now: Timestamp) -> Shown {
+fn text(views: &[View], columns: Columns, now: Timestamp) -> Shown {
+    let Columns { namespace, wide } = columns;
     let mut head = vec!["NAME", "PHASE", "NODE", "CLAIMED-BY", "EXPIRES", "AGE"];
     if wide {
         head.extend(["REQUESTS", "USED", "GUARDIAN"]);
     }
     head.push("WHY");
-    if all_namespaces {
+    if namespace {
         head.insert(0, "NAMESPACE");
     }
     let row = |view: &View| {
@@ -99,7 +87,7 @@ fn text(views: &[View], all_namespaces: bool, wide: bool, now: Timestamp) -> Sho
             row.extend([view.requests.clone(), used, guardian_pod.clone().unwrap_or_default()]);
         }
         row.push(view.waits.clone());
-        if all_namespaces {
+        if namespace {
             row.insert(0, view.namespace.clone());
         }
         row
@@ -120,6 +108,7 @@ fn expires(status: &TicketStatus, now: Timestamp) -> String {
 mod tests {
     use super::*;
     use crate::testing;
+    use serde_json::json;
 
     #[test]
     fn as_kubectl_prints_it_and_why_it_keeps_no_room() {
@@ -127,8 +116,9 @@ mod tests {
             .iter()
             .map(|ticket| View::new(&serde_json::from_value(ticket.clone()).expect("a ticket")))
             .collect();
-        let shown =
-            |all_namespaces, wide| text(&views, all_namespaces, wide, testing::now()).as_str().to_owned();
+        let shown = |all_namespaces, wide| {
+            text(&views, Columns { namespace: all_namespaces, wide }, testing::now()).as_str().to_owned()
+        };
         insta::assert_snapshot!(shown(false, false));
         insta::assert_snapshot!(shown(true, true));
         insta::assert_snapshot!(json!(views[1]).to_string());

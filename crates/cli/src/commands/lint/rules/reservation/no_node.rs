@@ -7,8 +7,8 @@ pub const RULE: Rule = Rule {
     code: "RC604",
     severity: Severity::Warning,
     title: "room that no node can have",
-    why: "Nodes are among the files, and none of them has what the ticket asks for in `nodeSelector`, required node affinity or `nodeName`, \
-          or those that have it carry a taint that the ticket does not tolerate. An Order with `daemonSet` then makes no ticket \
+    why: "Nodes are among the files, and the ticket fits none of them. They lack what it asks for in `nodeSelector`, required node affinity \
+          or `nodeName`, or they carry a taint that it does not tolerate. An Order with `daemonSet` then makes no ticket \
           (`NoEligibleNode`); another one's tickets stay Pending.",
     hint: "# which labels and taints there are:\n# kubectl get nodes --show-labels\n# kubectl get nodes -o custom-columns=NAME:.metadata.name,TAINTS:.spec.taints",
     about_absence: false,
