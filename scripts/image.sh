@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # image.sh controller|node NAME:TAG [TAR]: a static program, and an image around it. Nothing is pulled, but for the tools beside
-# rollcall-node where no static busybox is installed. IMAGE_PROFILE=dev builds quickly, for tests.
+# rollcall-node where no static busybox is installed.
+# For tests: PROGRAM=file puts a controller into the image that is built already, with the libraries that it needs;
+# IMAGE_PROFILE=dev builds rollcall-node quickly.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 which=${1:?usage: image.sh controller|node NAME:TAG [TAR]}
@@ -30,14 +32,21 @@ choose_engine() {
 
 # What goes into the image, below target/image.
 stage() {
+    local root=target/image/$which applet library
+    rm -rf "$root"
     case $which in
         controller)
-            scripts/static.sh rollcall-cli rollcall "${IMAGE_PROFILE:-release}" target/image/rollcall
             build=(-f Dockerfile)
+            if [ -z "${PROGRAM:-}" ]; then
+                scripts/static.sh rollcall-cli rollcall release "$root/rollcall"
+                return
+            fi
+            install -D -m 0755 "$PROGRAM" "$root/rollcall"
+            for library in $(ldd "$PROGRAM" | grep -o '/[^ ]*'); do
+                install -D -m 0755 "$library" "$root$library"
+            done
             ;;
         node)
-            local root=target/image/node applet
-            rm -rf "$root"
             mkdir -p "$root/bin" "$root/etc" "$root/tmp"
             scripts/static.sh rollcall-node rollcall-node "${IMAGE_PROFILE:-small}" "$root/bin/rollcall-node"
             build=(-f Dockerfile.node)

@@ -1,121 +1,258 @@
 #!/usr/bin/env bash
-# All checks, on a machine that has Rust, Go and a C compiler. What else is needed, it fetches or builds itself: the
-# first run builds Kubernetes (about 6 minutes on two cores) and keeps it outside of this clone.
+# test.sh [fast]: all checks, on a machine that has Rust, Go and a C compiler. What else is needed, it fetches or builds itself:
+# the first run builds Kubernetes (about 6 minutes on two cores) and keeps it outside of this clone.
+# `fast` leaves out what needs a real cluster, and the fault runs.
+# shellcheck disable=SC2317 # many functions are called through `step`, `beside` or `xargs`
 set -euo pipefail
 cd "$(dirname "$0")/.."
 CARGO=${CARGO:-cargo}
-# Tests of one binary share a cluster and mostly wait; four at a time keep two cores busy without starving it.
+# Tests of one process mostly wait for their cluster. More at a time would starve it on two cores.
 TEST_THREADS=${TEST_THREADS:-4}
-TEST_BINARIES=${TEST_BINARIES:-3}
+TEST_PROCESSES=${TEST_PROCESSES:-5}
+# What a run needs at most, with nothing cached: build folders, Go's caches, clusters.
+GIB_NEEDED=${GIB_NEEDED:-20}
+# Compiled code of other people's crates is kept up to this size. One set of them takes less than half of it.
+GIB_KEPT=4
+
+cache=${ROLLCALL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rollcall}
 
 need() {
     command -v "$1" >/dev/null || { echo "make test needs $1: $2" >&2; exit 1; }
 }
 
-need "$CARGO" "install Rust with rustup"
-need go "install Go"
-need cc "install a C compiler (Debian: apt-get install gcc libc6-dev)"
-wanted=$(awk '$1 == "go" { print $2 }' testbed/go/kubernetes/go.mod)
-have=$(go env GOVERSION | sed 's/^go//; s/[^0-9.].*//')
-if [ "$(printf '%s\n%s\n' "$wanted" "$have" | sort -V | head -n 1)" != "$wanted" ]; then
-    echo "make test needs Go $wanted or later, and this is Go $have" >&2
-    exit 1
-fi
+need_disk() {
+    local folder free
+    mkdir -p "$cache"
+    for folder in . "$cache" "${TMPDIR:-/tmp}"; do
+        free=$(df -Pk "$folder" | awk 'NR == 2 { print int($4 / 1048576) }')
+        if [ "$free" -lt "$GIB_NEEDED" ]; then
+            echo "make test needs $GIB_NEEDED GiB of free disk, and $(cd "$folder" && pwd) has $free GiB (GIB_NEEDED=… for another limit)" >&2
+            exit 1
+        fi
+    done
+}
 
-# In CI every clone is new. What is compiled of other people's code is kept for the next one; our own is compiled anew,
-# because a clone's files can be older than what another clone left there.
-if [ "${CI:-}" = true ] && [ -z "${CARGO_TARGET_DIR:-}" ]; then
-    CARGO_TARGET_DIR=${ROLLCALL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rollcall}/target
-    export CARGO_TARGET_DIR
-    # What rustc keeps for the next edit of a file is 10 GiB of these crates, and no CI run edits one.
-    export CARGO_INCREMENTAL=0
-    git ls-files -z | xargs -0 touch
-fi
+need_go() {
+    local wanted have
+    need go "install Go"
+    wanted=$(awk '$1 == "go" { print $2 }' testbed/go/kubernetes/go.mod)
+    have=$(go env GOVERSION | sed 's/^go//; s/[^0-9.].*//')
+    if [ "$(printf '%s\n%s\n' "$wanted" "$have" | sort -V | head -n 1)" != "$wanted" ]; then
+        echo "make test needs Go $wanted or later, and this is Go $have" >&2
+        exit 1
+    fi
+}
+
+# remove_own FOLDER: removes from a build folder what is compiled of our own code, of this and of every other clone.
+remove_own() {
+    local unit folder
+    find "$1" -path '*/.fingerprint/rollcall-*' -prune -print | while read -r unit; do
+        folder=${unit%/.fingerprint/*}
+        rm -rf "$unit" "$folder"/{deps,examples,build}/*-"${unit##*-}"*
+    done
+}
+
+# In CI every clone is new. Compiled code of other people's crates is kept outside of it for the next one, and nothing of our
+# own: it would fill the disk, one set for every clone.
+use_kept_build_folder() {
+    export CARGO_TARGET_DIR=$cache/target CARGO_INCREMENTAL=0
+    mkdir -p "$CARGO_TARGET_DIR"
+    exec 8>"$cache/target.lock"
+    if ! flock -n 8; then
+        echo "another run uses $CARGO_TARGET_DIR; building in the clone" >&2
+        unset CARGO_TARGET_DIR
+        return
+    fi
+    remove_own "$CARGO_TARGET_DIR"
+    if [ "$(du -sm "$CARGO_TARGET_DIR" | cut -f 1)" -gt $((GIB_KEPT * 1024)) ]; then
+        echo "the build folder has grown beyond $GIB_KEPT GiB; it is made anew" >&2
+        find "$CARGO_TARGET_DIR" -mindepth 1 -delete
+    fi
+    kept=$CARGO_TARGET_DIR
+}
+
+need "$CARGO" "install Rust with rustup"
+need cc "install a C compiler (Debian: apt-get install gcc libc6-dev)"
 
 dir=$(mktemp -d)
 log=$dir/log
+times=$dir/times
 : >"$log"
-trap 'rm -rf "$dir"' EXIT
-export dir log TEST_THREADS
-summary=()
+: >"$times"
+kept=
+# However a run ends, the next clone finds no code of this one.
+clean_up() {
+    rm -rf "$dir"
+    [ -z "$kept" ] || remove_own "$kept"
+}
+trap clean_up EXIT
+export dir log times TEST_THREADS
 failed=0
 started=$SECONDS
 
-# step TITLE COMMAND…: runs it, shows it, remembers how it went.
+# step TITLE COMMAND…: runs it, shows what it prints, remembers how it ended and how long it took.
 step() {
     local title=$1 begun=$SECONDS outcome=ok
     shift
     printf '\n==> %s\n' "$title"
     "$@" || { outcome=FAILED; failed=1; }
-    summary+=("$(printf '%-36s %-6s %4ds' "$title" "$outcome" $((SECONDS - begun)))")
+    printf 'step\t%s\t%s\t%d\n' "$title" "$outcome" $((SECONDS - begun)) >>"$times"
     [ "$outcome" = ok ]
 }
 
+# beside TITLE COMMAND…: a step at low priority beside the others; its output is shown when `join` waits for it.
+beside() {
+    local title=$1
+    shift
+    (
+        begun=$SECONDS outcome=ok
+        nice -n 19 "$@" >"$dir/beside" 2>&1 || outcome=FAILED
+        printf 'step\t%s\t%s\t%d\n' "$title" "$outcome" $((SECONDS - begun)) >>"$times"
+        [ "$outcome" = ok ]
+    ) &
+    beside=$! beside_title=$title
+}
+
+join() {
+    local outcome=0
+    wait "$beside" || { outcome=1; failed=1; }
+    printf '\n==> %s\n' "$beside_title"
+    cat "$dir/beside"
+    return "$outcome"
+}
+
+# The steps, the processes and the slowest tests, with their times; what failed; and the sum of it.
 report() {
-    printf '\n'
-    printf '%s\n' "${summary[@]}"
-    grep -E '^test .* (FAILED|failed)$' "$log" | sort -u || true
-    awk '/^test result:/ { passed += $4; failed += $6; ignored += $8; binaries++ }
-         END { if (binaries) printf "%d passed, %d failed, %d ignored in %d test binaries\n", passed, failed, ignored, binaries }' "$log"
+    local file=${CARGO_TARGET_DIR:-target}/test-times.tsv
+    printf '\nsteps, in seconds\n'
+    awk -F '\t' '$1 == "step" { printf "  %-44s %-7s %5d\n", $2, $3, $4 }' "$times"
+    printf 'processes, in seconds; several run at a time\n'
+    awk -F '\t' '$1 == "process" { printf "  %-44s %-7s %5d\n", $2, $3, $4 }' "$times" | sort -k 3,3nr -s
+    sed -nE 's/^test (.*) \.\.\. (ok|FAILED) <([0-9.]+)s>$/test\t\1\t\2\t\3/p' "$log" >>"$times"
+    printf 'slowest tests, in seconds\n'
+    awk -F '\t' '$1 == "test" { printf "  %-90s %7.1f\n", $2, $4 }' "$times" | sort -k 2,2nr | head -n 10
+    cp "$times" "$file" && printf 'all times: %s\n' "$file"
+    grep -E '^test .* (FAILED|failed)( <.*>)?$' "$log" | sort -u || true
+    awk '/^test result:/ { passed += $4; failed += $6; ignored += $8; processes++ }
+         END { if (processes) printf "%d passed, %d failed, %d ignored in %d test processes\n", passed, failed, ignored, processes }' "$log"
+    printf 'disk: build folder %s, cache %s\n' "$(du -sh "${CARGO_TARGET_DIR:-target}" | cut -f 1)" "$(du -sh "$cache" | cut -f 1)"
     printf 'total %ds\n' $((SECONDS - started))
 }
 
-# Test binaries mostly wait for clusters, so several of them run at the same time. The longest ones go first. Those that
-# need the machine's one real node wait for each other; conformance is done with it before the next one is there.
-LONGEST='conformance nodes_scale faults restart real_node idle crash admission sequence nodes agent launch kwok sequence_alone leaders'
+# Processes of tests, the longest first: a name, the test binary, and which of its tests. The fault runs take whatever the
+# others leave of the processors. Tests of `cluster` are spread over
+# several processes, each with clusters of its own. What no line here names runs as well: see `processes`.
+SPREAD='
+chaos           chaos
+real            cluster      real:: kubelet::
+conformance     conformance
+faults          cluster      own_controller::faults::
+full            cluster      full:: --skip full::nodes --skip kubelet::
+full-nodes      cluster      full::nodes
+own_controller  cluster      own_controller:: --skip own_controller::faults::
+shared          cluster      shared::
+bare            cluster      bare::
+'
 
-# Ten thousand simulations keep all cores busy, so they run alone, and later.
-CHAOS='/chaos-[0-9a-f]*$'
-
-# one MANIFEST EXECUTABLE: runs a test binary where its package is, as `cargo test` does.
-one() {
-    local name=${2##*/} code=0
-    name=${name%-*}
-    (cd "${1%/*}" && exec "$2" --test-threads="$TEST_THREADS") >"$dir/$name.$$.out" 2>&1 || code=$?
+# process NAME MANIFEST EXECUTABLE ARGUMENT…: runs a test binary where its package is, as `cargo test` does.
+process() {
+    local name=$1 manifest=$2 executable=$3 code=0 begun=$SECONDS arguments=(--test-threads="$TEST_THREADS")
+    shift 3
+    [ "$name" != chaos ] || renice -n 19 "$BASHPID" >/dev/null
+    # Another harness runs the cases of the core: it has no times.
+    [ "$name" = cases ] || arguments+=(-Z unstable-options --report-time)
+    (cd "${manifest%/*}" && RUSTC_BOOTSTRAP=1 exec "$executable" "${arguments[@]}" "$@") >"$dir/$name.out" 2>&1 || code=$?
+    printf 'process\t%s\t%s\t%d\n' "$name" "$([ "$code" = 0 ] && echo ok || echo FAILED)" $((SECONDS - begun)) >>"$times"
     # One write, so that the outputs do not mix.
     printf '\n     Running %s (%s)\n%s\n' "$name" "$([ "$code" = 0 ] && echo ok || echo "FAILED, exit $code")" \
-        "$(cat "$dir/$name.$$.out")" | tee -a "$log"
+        "$(cat "$dir/$name.out")" | tee -a "$log"
     return "$code"
 }
-export -f one
+export -f process
 
-# shellcheck disable=SC2317 # called through step
-tests() {
-    "$CARGO" test --locked --workspace --no-run --message-format=json-render-diagnostics >"$dir/built.json" || return
-    # Of the programs only their unit tests: those that were compiled in the test profile.
-    grep -E '"overflow_checks":(true|false),"test":true' "$dir/built.json" | grep '"executable":"' |
-        sed -E 's/.*"manifest_path":"([^"]+)".*"executable":"([^"]+)".*/\1 \2/' | sort -u >"$dir/all"
-    {
-        for name in $LONGEST; do grep "/$name-[0-9a-f]*$" "$dir/all" || true; done
-        grep -v "$CHAOS" "$dir/all"
-    } | awk '!seen[$0]++' | xargs -P "$TEST_BINARIES" -L 1 bash -c 'one "$@"' one
-}
-
-# The only build that has bugs on purpose, and the only one that is worth compiling for speed. Of the whole workspace, so that
-# no other code has to be compiled for it.
-# shellcheck disable=SC2317 # called through step
-chaos() {
-    local crate fast=()
-    for crate in core api controller sim; do
-        fast+=(--config "profile.dev.package.rollcall-$crate.opt-level=3")
-        fast+=(--config "profile.dev.package.rollcall-$crate.codegen-units=1")
+# The processes, a line each, from the list of built test binaries, `MANIFEST EXECUTABLE` each.
+processes() {
+    local manifest executable name binary rest=() others=()
+    declare -A place spread
+    while read -r manifest executable; do
+        name=${executable##*/} name=${name%-*}
+        # A library and a program can have the same name.
+        while [ -n "${place[$name]:-}" ]; do name=$name.; done
+        place[$name]="$manifest $executable"
     done
-    "$CARGO" test --locked --workspace "${fast[@]}" --features rollcall-sim/planted --test chaos --test planted -- \
-        --nocapture 2>&1 | tee -a "$log"
+    while read -r name binary rest; do
+        [ -n "$name" ] || continue
+        echo "$name ${place[$binary]} $rest"
+        [ "$binary" = cluster ] && others+=(--skip "${rest%% *}")
+        spread[$binary]=1
+    done <<<"$SPREAD"
+    echo "other-clusters ${place[cluster]} ${others[*]} --skip kubelet::"
+    for binary in "${!place[@]}"; do
+        [ -n "${spread[$binary]:-}" ] || echo "$binary ${place[$binary]}"
+    done | sort
 }
 
-run() {
-    step "format" "$CARGO" fmt --all --check || true
-    step "clippy" "$CARGO" clippy --locked --workspace --all-targets -- -D warnings || true
+# The list of test binaries that `cargo test --no-run` has built, by its messages: `MANIFEST EXECUTABLE` each.
+executables() {
+    grep -E '"overflow_checks":(true|false),"test":true' "$1" | grep '"executable":"' |
+        sed -E 's/.*"manifest_path":"([^"]+)".*"executable":"([^"]+)".*/\1 \2/' | sort -u
+}
+
+build() {
     # Tests start our programs as other processes, so all of them must be there first. Together with the tests, and not one
     # package alone: else other people's code is compiled twice, with other features.
-    step "build" "$CARGO" build --locked --workspace --bins --tests || return
-    step "kubernetes (built once)" "${CARGO_TARGET_DIR:-target}/debug/rollcall-testbed" build || return
-    step "tests" tests || true
-    step "simulated faults, bugs on purpose" chaos || true
-    step "doc tests" "$CARGO" test --locked --workspace --doc -q || true
+    "$CARGO" build --locked --workspace --bins --tests &&
+        "$CARGO" test --locked --workspace --no-run --message-format=json-render-diagnostics >"$dir/built.json" &&
+        executables "$dir/built.json" >"$dir/executables"
 }
 
-run || true
-report
+tests() {
+    processes <"$dir/executables" | xargs -P "$TEST_PROCESSES" -L 1 bash -c 'process "$@"' process
+}
+
+# What needs no cluster, with what the last edit has left compiled.
+fast_tests() {
+    local test arguments=(--lib --bins)
+    for test in decisions cases cost definitions admission memory commands edges embedded scale; do arguments+=(--test "$test"); done
+    "$CARGO" test --locked --workspace "${arguments[@]}" -q
+}
+
+clippy() {
+    # Beside the build, and so in a folder of its own.
+    CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/clippy "$CARGO" clippy --locked --workspace --all-targets -- -D warnings
+}
+export -f clippy
+export CARGO
+
+# Half of the random fault runs are others with every commit, so that over time more plans are tried.
+CHAOS_SEED=${CHAOS_SEED:-$(git rev-parse --short=8 HEAD 2>/dev/null || true)}
+export CHAOS_SEED
+
+everything() {
+    step "format" "$CARGO" fmt --all --check || true
+    beside "clippy" bash -c clippy
+    step "build" build || { join; return; }
+    step "kubernetes (built once)" "${CARGO_TARGET_DIR:-target}/debug/rollcall-testbed" build || { join; return; }
+    step "tests" tests || true
+    join || true
+}
+
+fast() {
+    step "format" "$CARGO" fmt --all --check || true
+    step "clippy" "$CARGO" clippy --locked --workspace --all-targets -q -- -D warnings || true
+    step "tests without a cluster" fast_tests || true
+    awk -F '\t' '{ printf "%-28s %-7s %4ds\n", $2, $3, $4 }' "$times"
+}
+
+case ${1:-everything} in
+    fast) fast ;;
+    everything)
+        need_go
+        need_disk
+        if [ "${CI:-}" = true ] && [ -z "${CARGO_TARGET_DIR:-}" ]; then use_kept_build_folder; fi
+        everything || true
+        report
+        ;;
+    *) echo "usage: test.sh [fast]" >&2; exit 1 ;;
+esac
 exit "$failed"

@@ -5,6 +5,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -81,20 +82,46 @@ const PROGRAMS: [&str; 8] = [
     "kubectl",
 ];
 
-/// The directory of the built programs; builds them first if they are not there.
+/// Held by every process that uses a build, so that no other process removes it.
+const LOCK: &str = "lock";
+
+/// The directory of the built programs; builds them first if they are not there. Builds of other versions are then
+/// removed.
 pub fn bin_dir() -> Result<PathBuf> {
-    let home = root()?.join("testbed").join(key());
+    static IN_USE: Mutex<Option<File>> = Mutex::new(None);
+    let mut in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
+    let builds = root()?.join("testbed");
+    let home = builds.join(key());
     let bin = home.join("bin");
-    if bin.is_dir() {
-        return Ok(bin);
-    }
-    fs::create_dir_all(&home).with_context(|| format!("create {}", home.display()))?;
-    let lock = File::create(home.join("lock"))?;
-    lock.lock().context("wait for another build")?;
-    if !bin.is_dir() {
-        build(&home, &bin)?;
+    if in_use.is_none() {
+        fs::create_dir_all(&home).with_context(|| format!("create {}", home.display()))?;
+        let lock = File::create(home.join(LOCK))?;
+        if !bin.is_dir() {
+            lock.lock().context("wait for another build")?;
+            if !bin.is_dir() {
+                build(&home, &bin)?;
+                remove_others(&builds, &home)?;
+            }
+            lock.unlock()?;
+        }
+        lock.lock_shared().context("wait for another build")?;
+        *in_use = Some(lock);
     }
     Ok(bin)
+}
+
+/// Removes the builds that no process uses, except `current`. Each takes half a GiB.
+fn remove_others(builds: &Path, current: &Path) -> Result<()> {
+    for entry in fs::read_dir(builds)? {
+        let path = entry?.path();
+        // A folder without a lock is none of ours.
+        let Ok(lock) = File::open(path.join(LOCK)) else { continue };
+        if path != current && lock.try_lock().is_ok() {
+            eprintln!("testbed: removing an older build, {}", path.display());
+            fs::remove_dir_all(&path).with_context(|| format!("remove {}", path.display()))?;
+        }
+    }
+    Ok(())
 }
 
 fn root() -> Result<PathBuf> {
@@ -167,6 +194,8 @@ fn build(home: &Path, bin: &Path) -> Result<()> {
             // The go.mod files name the oldest Go that will do; fetching another one is never needed.
             .env("GOTOOLCHAIN", "local")
             .env("GOFLAGS", "")
+            // What the compiler keeps is 3 GiB, and of no use once the programs are built.
+            .env("GOCACHE", work.path().join("go-cache"))
             .output()
             .context("run `go build`; is Go installed?")?;
         if !output.status.success() {
@@ -179,4 +208,28 @@ fn build(home: &Path, bin: &Path) -> Result<()> {
     fs::rename(&out, bin).with_context(|| format!("move to {}", bin.display()))?;
     eprintln!("testbed: built into {}", bin.display());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn builds_of_other_versions_are_removed_unless_they_are_in_use() -> Result<()> {
+        let builds = tempfile::tempdir()?;
+        let make = |name: &str| -> Result<File> {
+            let home = builds.path().join(name);
+            fs::create_dir_all(home.join("bin"))?;
+            Ok(File::create(home.join(LOCK))?)
+        };
+        let (_current, _old, used) = (make("current")?, make("old")?, make("used")?);
+        used.lock_shared()?;
+        fs::create_dir(builds.path().join("foreign"))?;
+        remove_others(builds.path(), &builds.path().join("current"))?;
+        let mut left: Vec<_> =
+            fs::read_dir(builds.path())?.flatten().map(|entry| entry.file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["current", "foreign", "used"]);
+        Ok(())
+    }
 }

@@ -1,15 +1,5 @@
 //! A real Kubernetes for tests, on one machine, without containers: etcd, API server, controller manager and
-//! scheduler as plain processes, [kwok](https://kwok.sigs.k8s.io) in place of kubelets.
-//!
-//! ```no_run
-//! # async fn example() -> anyhow::Result<()> {
-//! use rollcall_testbed::{Cluster, Options};
-//!
-//! let cluster = Cluster::start(Options { nodes: 3, ..Options::default() }).await?;
-//! println!("{}", cluster.kubectl_ok(&["get", "nodes"])?);
-//! # Ok(())
-//! # }
-//! ```
+//! scheduler as plain processes, [kwok](https://kwok.sigs.k8s.io) in place of kubelets. README.md has examples.
 
 mod audit;
 pub mod browser;
@@ -39,4 +29,4 @@ pub use packages::install as install_packages;
 pub use ports::free_port;
 pub use proxy::{Fault, FaultProxy, Go, Held, Hold, Line, RequestInfo, Rewrite, WatchFault};
 pub use real_node::RealNode;
-pub use shared::{namespace, shared};
+pub use shared::{SharedCluster, namespace, shared};

@@ -1,20 +1,34 @@
-//! One cluster for all tests of a process.
+//! Clusters that the tests of a process share.
 
 use std::sync::OnceLock;
 
 use crate::cluster::{Capacity, Cluster, Options};
 
-/// The process's cluster with three nodes, started by the first caller.
+/// A cluster with three nodes for several tests, started by the first caller. It ends with the process.
 ///
-/// Every test has a runtime of its own, so the start runs on a thread with one that belongs to no test. Nothing of
-/// a cluster hangs on a runtime afterwards. The cluster ends with the process.
-pub async fn shared() -> &'static Cluster {
-    static CLUSTER: OnceLock<Cluster> = OnceLock::new();
-    let start = || CLUSTER.get_or_init(|| std::thread::spawn(start).join().expect("the cluster's thread"));
-    tokio::task::spawn_blocking(start).await.expect("the start of the shared cluster")
+/// Every test has a runtime of its own, so the start runs on a thread with a runtime that belongs to no test. A running
+/// cluster needs no runtime.
+pub struct SharedCluster(OnceLock<Cluster>);
+
+impl SharedCluster {
+    #[allow(clippy::new_without_default, reason = "only for statics")]
+    pub const fn new() -> SharedCluster {
+        SharedCluster(OnceLock::new())
+    }
+
+    pub async fn get(&'static self) -> &'static Cluster {
+        let start = || self.0.get_or_init(|| std::thread::spawn(start).join().expect("the cluster's thread"));
+        tokio::task::spawn_blocking(start).await.expect("the start of the shared cluster")
+    }
 }
 
-/// Creates a fresh namespace in the shared cluster.
+/// The cluster of tests that need no other one.
+pub async fn shared() -> &'static Cluster {
+    static CLUSTER: SharedCluster = SharedCluster::new();
+    CLUSTER.get().await
+}
+
+/// Creates a fresh namespace in the cluster of [`shared`].
 pub async fn namespace(prefix: &str) -> String {
     shared().await.namespace(prefix).await.expect("create a namespace")
 }

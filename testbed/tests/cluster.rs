@@ -1,9 +1,7 @@
 //! The control plane: its parts, its identities, its log.
 
-mod common;
-
+use crate::common::{LIMIT, is_ready, pod};
 use anyhow::{Context, Result};
-use common::{LIMIT, is_ready, pod};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::{ListParams, PostParams};

@@ -1,11 +1,9 @@
 //! Pods on kwok nodes behave as their annotations say.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
+use crate::common::{LIMIT, condition, is_ready, phase, pod, status};
 use anyhow::{Context, Result};
-use common::{LIMIT, condition, is_ready, phase, pod, status};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;

@@ -1,13 +1,11 @@
 //! Faults between client and API server.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::common::LIMIT;
 use anyhow::Result;
-use common::LIMIT;
 use futures::{StreamExt, TryStreamExt};
 use http::StatusCode;
 use k8s_openapi::api::core::v1::ConfigMap;

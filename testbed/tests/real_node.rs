@@ -1,11 +1,9 @@
 //! A real kubelet runs real containers.
 
-mod common;
-
 use std::fs;
 
+use crate::common::{LIMIT, condition, is_ready, phase, status};
 use anyhow::{Context, Result};
-use common::{LIMIT, condition, is_ready, phase, status};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::PostParams;

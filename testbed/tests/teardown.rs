@@ -1,15 +1,13 @@
 //! Whatever happens to the process that holds a cluster, nothing of the cluster stays.
 
-mod common;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime};
 
+use crate::common::LIMIT;
 use anyhow::{Context, Result};
-use common::LIMIT;
 use rollcall_testbed::wait;
 
 /// A cluster held by another process, and its directory.

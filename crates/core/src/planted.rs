@@ -1,6 +1,6 @@
-//! Bugs that are built in on purpose, to show that the tests of reliability find them. They exist only with the feature
-//! `planted`, and then one at a time, chosen for the thread that runs a simulation. Without the feature [`planted`] is a
-//! constant, and nothing of them is left in the code.
+//! Planted bugs: they show that the fault runs find what they claim to find. They exist only in builds with debug
+//! assertions, so no release has them. A test plants one bug at a time, for the thread that runs a simulation. In a
+//! release build [`planted`] is a constant, and the compiler removes every trace of the bugs.
 
 macro_rules! bugs {
     ($($bug:ident = $name:literal, $what:literal;)*) => {
@@ -129,7 +129,7 @@ impl Bug {
     }
 }
 
-#[cfg(feature = "planted")]
+#[cfg(debug_assertions)]
 mod chosen {
     use super::Bug;
     use std::cell::Cell;
@@ -149,11 +149,11 @@ mod chosen {
     }
 }
 
-#[cfg(feature = "planted")]
+#[cfg(debug_assertions)]
 pub use chosen::{plant, planted};
 
 /// Whether this bug is planted here: never.
-#[cfg(not(feature = "planted"))]
+#[cfg(not(debug_assertions))]
 #[inline(always)]
 pub const fn planted(_: Bug) -> bool {
     false

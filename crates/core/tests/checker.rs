@@ -1,7 +1,9 @@
 //! The checker can fail: decisions that are wrong on purpose, one invariant each.
 
-mod support;
-
+use crate::support::{
+    build::{self, GATE, HOME, at},
+    world::{World, release_sent},
+};
 use rollcall_core::{
     Uid,
     decision::{Action, Decision, DropGate, PodPatch, Violation},
@@ -13,10 +15,6 @@ use rollcall_core::{
     sequence::Spec,
 };
 use std::time::Duration;
-use support::{
-    build::{self, GATE, HOME, at},
-    world::{World, release_sent},
-};
 
 /// Two groups of one pod each, `a` and `b`, and a decision about them that was right.
 struct Scene {

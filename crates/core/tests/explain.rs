@@ -1,7 +1,7 @@
 //! Every line of `explain` has a code that is described, a time, and the object that it is about.
 
-mod support;
-
+use crate::support::build::{HOME, at, group, names, node, pod, selector, sequence, spec};
+use crate::support::world::World;
 use rollcall_core::dispatch::explain_pod;
 use rollcall_core::facts::{Pin, PodPhase};
 use rollcall_core::gates;
@@ -11,8 +11,6 @@ use rollcall_core::line::{CODES, Hint, Line};
 use rollcall_core::sequence::explain::explain_sequence;
 use rollcall_core::sequence::reason;
 use rollcall_core::sequence::spec::{Members, Scope, Spec};
-use support::build::{HOME, at, group, names, node, pod, selector, sequence, spec};
-use support::world::World;
 
 fn world(groups: &[(&str, Members)], pods: &[&str]) -> World {
     let groups = groups.iter().enumerate();
@@ -46,7 +44,7 @@ fn assert_well_formed(world: &World, line: &Line) {
         || reason::ALL.iter().any(|described| described.code == line.code);
     assert!(known, "{} is described nowhere", line.code);
     assert!(line.reason.as_ref().is_none_or(|reason| reason.code() == line.code), "{line:?}");
-    assert!(line.since <= world.now && line.since >= support::build::start(), "{line:?}");
+    assert!(line.since <= world.now && line.since >= crate::support::build::start(), "{line:?}");
     assert!(!line.object.name.is_empty(), "{line:?}");
     assert!(line.hints.iter().all(|hint| !format!("{hint:?}").contains('<')), "a placeholder: {line:?}");
     line.below.iter().for_each(|below| assert_well_formed(world, below));

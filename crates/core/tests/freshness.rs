@@ -1,7 +1,9 @@
 //! What the index believes when news come late, twice, out of order, or from a cluster restored from a backup.
 
-mod support;
-
+use crate::support::{
+    build::{self, GATE, HOME, start},
+    world::{list_all, release_sent},
+};
 use jiff::Timestamp;
 use rollcall_core::{
     Uid,
@@ -21,10 +23,6 @@ use rollcall_core::{
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use support::{
-    build::{self, GATE, HOME, start},
-    world::{list_all, release_sent},
-};
 
 const SETTINGS: Settings = Settings { notes: true };
 
@@ -315,7 +313,7 @@ fn that_the_kind_is_missing_says_nothing_about_its_objects() {
     let mut index = Index::default();
     for kind in Kind::of_mode(false) {
         let of_kind: Vec<Object> =
-            all.iter().filter(|object| support::world::kind_of(object) == kind).cloned().collect();
+            all.iter().filter(|object| crate::support::world::kind_of(object) == kind).cloned().collect();
         match kind {
             Kind::Sequence => index.kind_is_unavailable(kind),
             _ => list(&mut index, kind, 50, &of_kind),

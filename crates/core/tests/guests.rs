@@ -1,7 +1,7 @@
 //! Sequences whose pods are in another namespace: without its permission they are nothing there.
 
-mod support;
-
+use crate::support::build::{GATE, HOME, group, names, pod, selector, sequence, spec};
+use crate::support::world::World;
 use rollcall_core::dispatch::explain_pod;
 use rollcall_core::facts::Namespace;
 use rollcall_core::index::Object;
@@ -9,8 +9,6 @@ use rollcall_core::key::Key;
 use rollcall_core::line::{Hint, Line};
 use rollcall_core::sequence::Sequence;
 use rollcall_core::sequence::spec::Members;
-use support::build::{GATE, HOME, group, names, pod, selector, sequence, spec};
-use support::world::World;
 
 const ELSEWHERE: &str = "mallory";
 const FOREIGN: &str = "kueue.x-k8s.io/admission";

@@ -1,11 +1,9 @@
 //! The keys by which nodes are closed.
 
-mod support;
-
+use crate::support::build::{group, names};
 use rollcall_core::sequence::Group;
 use rollcall_core::sequence::keys::{PREFIX, keys};
 use std::collections::BTreeSet;
-use support::build::{group, names};
 
 fn of(namespace: &str, name: &str, groups: &[&str]) -> Vec<String> {
     let groups = groups.iter().map(|name| group(0, (!name.is_empty()).then_some(*name), names(&["a"])));

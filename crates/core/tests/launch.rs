@@ -1,10 +1,7 @@
 //! The order of containers, against a small model of a cluster: an API server with one pod and its ConfigMap, and a kubelet that
 //! starts a container when its key is there.
 
-#[path = "support/build.rs"]
-#[allow(dead_code, reason = "shared with the tests of sequences")]
-mod build;
-
+use crate::support::build;
 use jiff::SignedDuration;
 use proptest::prelude::*;
 use rollcall_core::decision::{Action, BarrierWrite, Decision, ToBarrier};

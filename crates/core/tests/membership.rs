@@ -1,14 +1,12 @@
 //! Pods that no group lists or selects, and that name their sequence and group in a label.
 
-mod support;
-
+use crate::support::build::{HOME, group, pod, selector, sequence, spec};
+use crate::support::world::World;
 use rollcall_core::index::Object;
 use rollcall_core::sequence::Phase;
 use rollcall_core::sequence::index::MEMBERSHIP_KEY;
 use rollcall_core::sequence::index::membership_value;
 use rollcall_core::sequence::spec::Members;
-use support::build::{HOME, group, pod, selector, sequence, spec};
-use support::world::World;
 
 fn with_membership(world: &World, name: &str, sequence: &str, position: usize) -> Object {
     let mut pod = pod(HOME, name, name, "", world.now);

@@ -1,39 +1,13 @@
 //! What a watched pod costs, counted byte by byte: ten thousands of them are kept. And that a sequence costs nothing where it may
 //! not act.
-#![allow(unsafe_code, reason = "an allocator that counts")]
 
-mod support;
-
+use crate::support::build;
+use crate::{LIVE, ONE_AT_A_TIME};
 use rollcall_core::facts::{OwnerKind, OwnerRef, Pod, PodPhase};
 use rollcall_core::index::{Index, Object};
 use rollcall_core::sequence::spec::Members;
 use rollcall_core::{Timestamp, Uid};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use support::build;
-
-struct Counting;
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: everything is left to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE.fetch_add(layout.size(), Ordering::Relaxed);
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// What is counted is the process: one test at a time.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+use std::sync::atomic::Ordering;
 
 const PODS: usize = 10_000;
 /// The promise is 1.5 KiB of the process; what the allocator and the pages of a list leave lying comes on top of this.

@@ -1,8 +1,8 @@
 //! Node scope in random worlds: nodes come, go and come back, pods land on them, and what is kept of earlier judgements always
 //! says what a judgement from scratch would say. [`World::decide`] compares the two at every decision.
 
-mod support;
-
+use crate::support::build::{self, HOME, group, labels, node, owner, pod, selector, sequence};
+use crate::support::world::World;
 use jiff::SignedDuration;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
@@ -15,8 +15,6 @@ use rollcall_core::sequence::spec::{Enforcement, Members, NodeReady, OnTimeout, 
 use rollcall_core::sequence::{Sequence, evaluate};
 use std::sync::Arc;
 use std::time::Duration;
-use support::build::{self, HOME, group, labels, node, owner, pod, selector, sequence};
-use support::world::World;
 
 const NODES: u8 = 4;
 const APPS: u8 = 3;
@@ -424,7 +422,7 @@ impl Run {
     fn assert_same_from_scratch(&mut self) {
         let mut fresh = World::of_mode(true);
         (fresh.now, fresh.version) = (self.world.now, self.world.version);
-        support::world::list_all(&mut fresh.index, &self.world.truth.objects(), self.world.version);
+        crate::support::world::list_all(&mut fresh.index, &self.world.truth.objects(), self.world.version);
         for sequence in self.world.truth.sequences.values() {
             let (kept, new) =
                 (self.world.index.sequences.get(sequence.uid), fresh.index.sequences.get(sequence.uid));

@@ -1,9 +1,9 @@
 //! What an event on one node costs does not depend on how many there are. Counted, not timed: judgements and allocations are the
 //! same in every run and on every machine.
-#![allow(unsafe_code, reason = "an allocator that counts")]
 
-mod support;
-
+use crate::support::build::{HOME, group, node, owner, owner_ref, pod, selector, sequence, spec, start};
+use crate::support::world::list_all;
+use crate::{ALLOCATIONS, ONE_AT_A_TIME};
 use rollcall_core::Uid;
 use rollcall_core::decision::{Action, Keep, NodePatch};
 use rollcall_core::dispatch::{check, decide, keep};
@@ -13,28 +13,7 @@ use rollcall_core::key::Key;
 use rollcall_core::node::Node;
 use rollcall_core::sequence::spec::{Members, Scope, Spec};
 use rollcall_core::sequence::{Phase, Settings};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use support::build::{HOME, group, node, owner, owner_ref, pod, selector, sequence, spec, start};
-use support::world::list_all;
-
-struct Counting;
-
-static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: everything is left to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+use std::sync::atomic::Ordering;
 
 #[derive(Debug)]
 struct Cost {
@@ -181,6 +160,7 @@ fn cost(nodes: usize) -> Cost {
 
 #[test]
 fn what_happens_on_a_node_costs_the_same_among_many() {
+    let _alone = ONE_AT_A_TIME.lock().expect("the other one did not fail");
     // More than the status lists, on both sides: up to there, what it lists grows too.
     let (few, many) = (cost(300), cost(1200));
     println!("{few:?}\n{many:?}");

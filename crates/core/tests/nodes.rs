@@ -1,7 +1,7 @@
 //! Node scope: every node goes through the groups on its own.
 
-mod support;
-
+use crate::support::build::{HOME, at, group, labels, node, owner, owner_ref, pod, selector, sequence, spec};
+use crate::support::world::World;
 use rollcall_core::Uid;
 use rollcall_core::decision::Action;
 use rollcall_core::dispatch::decide;
@@ -17,8 +17,6 @@ use rollcall_core::sequence::status::ConditionKind;
 use rollcall_core::sequence::{Phase, Sequence, Settings, Status, keys};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use support::build::{HOME, at, group, labels, node, owner, owner_ref, pod, selector, sequence, spec};
-use support::world::World;
 
 const DRIVER_KEY: &str = "podsequence.example.com/shop.csi.apps-blocked";
 

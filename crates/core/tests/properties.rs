@@ -1,12 +1,9 @@
 //! What must hold in every world: small random clusters, random events, and a controller among them whose watch is
 //! late, repeats itself and delivers out of order, whose answers get lost, and which is restarted at any time.
 
-mod random;
-mod support;
-
+use crate::random::{Plan, chaos};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
-use random::{Plan, chaos};
 
 // The core must not look at its environment; whoever tests it may.
 #[allow(clippy::disallowed_methods)]

@@ -1,7 +1,7 @@
 //! What the API server does not let us do stands in the status, for as long as it refuses.
 
-mod support;
-
+use crate::support::build::{HOME, at, group, names, node, pod, selector, sequence, spec};
+use crate::support::world::World;
 use rollcall_core::cluster::Refusal;
 use rollcall_core::decision::{Action, Decision};
 use rollcall_core::dispatch::{decide, explain_pod};
@@ -10,8 +10,6 @@ use rollcall_core::key::Key;
 use rollcall_core::sequence::Reason;
 use rollcall_core::sequence::spec::{Members, Scope, Spec};
 use rollcall_core::sequence::status::BlockedBy;
-use support::build::{HOME, at, group, names, node, pod, selector, sequence, spec};
-use support::world::World;
 
 const NO: &str = "pods is forbidden: the controller may not remove the gate";
 

@@ -1,7 +1,7 @@
 //! A new node is kept from members until every sequence has seen it: every one that may act, and not for ever.
 
-mod support;
-
+use crate::support::build::{HOME, at, group, node, owner, selector, sequence, spec};
+use crate::support::world::World;
 use rollcall_core::Uid;
 use rollcall_core::decision::{Event, EventKind};
 use rollcall_core::dispatch::{decide, keep};
@@ -12,8 +12,6 @@ use rollcall_core::kind::Kind;
 use rollcall_core::node::{Effect, Taint};
 use rollcall_core::sequence::spec::{Members, NodeGuard, Scope, Spec};
 use rollcall_core::sequence::{Sequence, keys};
-use support::build::{HOME, at, group, node, owner, selector, sequence, spec};
-use support::world::World;
 
 const KEY: &str = "podsequence.example.com/shop.csi.apps-blocked";
 const ELSEWHERE: &str = "mallory";

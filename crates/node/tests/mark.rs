@@ -1,8 +1,6 @@
 //! `rollcall-node mark`: the marker is there while it should be, and not otherwise.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use rustix::mount::{MountFlags, mount};
 use std::fs;
 use std::path::Path;

@@ -1,8 +1,6 @@
 //! `rollcall-node volume`: mounted, marked, and nothing that is not ours is touched. Each test has mounts of its own.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;

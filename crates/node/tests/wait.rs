@@ -1,8 +1,6 @@
 //! `rollcall-node wait`, with real files, sockets, ports and certificates.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;

@@ -1,98 +1,10 @@
-//! Faults, each at every write, and many at random. `make chaos RUNS=100000` looks further.
+//! The controller through faults, in virtual time.
 
-use rollcall_sim::chaos::batch::{BatchReport, Calm, batch, cores};
-use rollcall_sim::chaos::fault::{Fault, Place, Planned};
-use rollcall_sim::chaos::plan::Plan;
-use rollcall_sim::chaos::run::run;
-use std::process::Command;
+mod fault_runs;
+#[cfg(debug_assertions)]
+mod planted;
+mod reliability;
 
 /// A sixth faster than the usual one for all these small objects.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-const RANDOM_RUNS: u64 = 10_000;
-/// A seed of the world in which containers start in order.
-const LAUNCH: u64 = 5;
-/// A seed of the world in which room is kept, and more steps than its hand-overs have.
-const RESERVATIONS: u64 = 13;
-const STEPS: u64 = 40;
-/// Seeds of the worlds in which a sequence can be stopped and started once more, two of each.
-const STARTED_TWICE: [u64; 8] = [1, 3, 2, 12, 4, 14, 6, 16];
-/// One of many, and the last of them.
-const BATCH: u64 = 1000;
-
-fn must_be_clean(report: &BatchReport) {
-    assert!(report.broken == 0, "{report}");
-}
-
-#[test]
-fn without_faults_nothing_goes_wrong() {
-    assert_eq!(Calm::new().violations().collect::<Vec<_>>(), Vec::<&_>::new());
-    assert_ne!(run(&Plan::calm(1)).hash, run(&Plan::calm(3)).hash, "another seed, other names");
-}
-
-#[test]
-fn every_fault_at_every_write() {
-    for seed in [0, LAUNCH, RESERVATIONS] {
-        let writes = run(&Plan::calm(seed)).writes;
-        assert!(writes > 20, "{writes} writes: too few to prove anything");
-        let faults: Vec<Fault> = Fault::at(Place::Write).collect();
-        let plan = |number: u64| {
-            let (fault, when) = (faults[(number / writes) as usize], 1 + number % writes);
-            Plan { seed, faults: vec![Planned { fault, when }] }
-        };
-        let report = batch(0..faults.len() as u64 * writes, cores(), plan, |_| {});
-        must_be_clean(&report);
-        assert!(faults.iter().all(|fault| report.counts.contains_key(fault)), "{report}");
-    }
-}
-
-#[test]
-fn every_mischief_at_every_step_of_a_hand_over() {
-    let faults: Vec<Fault> = Fault::at(Place::HandOver).collect();
-    let plan = |number: u64| {
-        let (fault, when) = (faults[(number / STEPS) as usize], 1 + number % STEPS);
-        Plan { seed: RESERVATIONS, faults: vec![Planned { fault, when }] }
-    };
-    let report = batch(0..faults.len() as u64 * STEPS, cores(), plan, |_| {});
-    must_be_clean(&report);
-    assert!(faults.iter().all(|fault| report.counts.contains_key(fault)), "{report}");
-}
-
-/// Order holds in a second start as in the first, whatever goes wrong just then.
-#[test]
-fn a_second_start_beside_every_other_fault() {
-    let allowed = |seed: u64, fault: Fault| Plan::calm(seed).world().allows(fault);
-    let plans: Vec<Plan> = STARTED_TWICE
-        .iter()
-        .flat_map(|seed| Fault::ALL.iter().map(move |fault| (*seed, *fault)))
-        .filter(|(seed, fault)| allowed(*seed, *fault))
-        .map(|(seed, fault)| Plan::of(seed, &[Fault::BegunAgain, fault]))
-        .collect();
-    let report = batch(0..plans.len() as u64, cores(), |number| plans[number as usize].clone(), |_| {});
-    must_be_clean(&report);
-    assert!(report.counts[&Fault::BegunAgain] >= plans.len() as u64, "{report}");
-}
-
-#[test]
-fn many_faults_at_random() {
-    let report = batch(1..1 + RANDOM_RUNS, cores(), Plan::random, |_| {});
-    println!("{report}");
-    must_be_clean(&report);
-    assert_eq!(report.missing(), [], "faults that never struck prove nothing");
-}
-
-#[test]
-fn the_same_seed_gives_the_same_history_alone_in_a_batch_and_in_another_process() {
-    let last = Plan::random(BATCH);
-    let alone = run(&last).hash;
-    let hashes = batch(1..BATCH + 1, cores(), Plan::random, |_| {}).hashes;
-    assert_eq!(hashes[&BATCH], alone, "{}", last.command());
-    let faults: Vec<String> = last.faults.iter().map(Planned::to_string).collect();
-    let elsewhere = Command::new(env!("CARGO_BIN_EXE_chaos"))
-        .args(["1", &BATCH.to_string(), &faults.join(",")])
-        .output()
-        .expect("it was built for this test");
-    let told = String::from_utf8_lossy(&elsewhere.stdout);
-    assert!(told.contains(&format!("history  {alone:016x}")), "{alone:016x} alone, and elsewhere\n{told}");
-}

@@ -12,9 +12,6 @@ use rollcall_sim::chaos::run::run;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Runs in which a bug has to be found: with the faults that are known to help, and with any.
 const RUNS: u64 = 1000;
 

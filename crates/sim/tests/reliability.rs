@@ -194,20 +194,3 @@ fn a_write_for_the_order_of_containers_does_not_keep_the_next_group() {
     let plan = Plan::given(4365, "list-500@6,slow-answer@22").expect("a plan");
     assert_eq!(Calm::new().broken(&plan, &run(&plan)), [], "{}", plan.command());
 }
-
-/// The same plans find a bug each in a build that has them; see `planted.rs`.
-#[test]
-fn what_finds_planted_bugs_finds_nothing_where_there_are_none() {
-    let (calm, lines) = (Calm::new(), include_str!("planted.txt").lines());
-    let words = lines.map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let plans: Vec<Plan> = words
-        .map(|words| {
-            let seed = words[1].parse().expect("a seed");
-            Plan::given(seed, words[2]).expect("faults with their times")
-        })
-        .collect();
-    assert!(plans.len() >= 30, "{} plans", plans.len());
-    for plan in plans {
-        assert_eq!(calm.broken(&plan, &run(&plan)), [], "{}", plan.command());
-    }
-}

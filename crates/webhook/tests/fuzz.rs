@@ -1,11 +1,10 @@
 //! Whatever bytes come, the webhook does not panic and refuses no pod, and it decides what it would decide if it read the whole
 //! review first.
 
-mod cases;
-mod common;
-mod plain;
+use crate::cases;
+use crate::plain;
 
-use common::{facts, request, review_of, roster};
+use crate::common::{facts, request, review_of, roster};
 use proptest::prelude::*;
 use rollcall_core::roster::Roster;
 use rollcall_webhook::{Asked, review, review_text};

@@ -1,8 +1,6 @@
 //! The order of containers at admission: what a pod gets, what is refused, and that a second look changes nothing.
 
-mod common;
-
-use common::{after, request};
+use crate::common::{after, request};
 use proptest::prelude::*;
 use rollcall_api::launch::written_pod;
 use rollcall_core::launch::ranks::read;

@@ -1,8 +1,6 @@
 //! Whatever comes, the webhook answers once and for all: its answer to what it has changed is to change nothing.
 
-mod common;
-
-use common::{after, facts, request, roster};
+use crate::common::{after, facts, request, roster};
 use proptest::prelude::*;
 use rollcall_webhook::{Asked, review};
 use serde_json::{Value, json};

@@ -1,9 +1,8 @@
 //! The webhook gives the same results as the policies, and lets through what it cannot read.
 
-mod cases;
-mod common;
+use crate::cases;
 
-use common::{after, facts, request, review_of, roster};
+use crate::common::{after, facts, request, review_of, roster};
 use rollcall_api::reservation::OrderObject;
 use rollcall_core::Uid;
 use rollcall_core::reservation::spec::Places;

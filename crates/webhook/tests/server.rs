@@ -1,12 +1,8 @@
 //! The server, as an API server and as somebody worse meets it: real sockets, real TLS.
 
-mod cases;
-mod common;
-mod dial;
-
+use crate::common::{request, review_of};
+use crate::dial::{NAMESPACE, Server, certificate, held, send};
 use anyhow::Result;
-use common::{request, review_of};
-use dial::{NAMESPACE, Server, certificate, held, send};
 use rollcall_controller::metrics::{ByServer, TurnedAway};
 use rollcall_controller::server::limits::Limits;
 use serde_json::{Value, json};

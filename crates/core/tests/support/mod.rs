@@ -1,5 +1,5 @@
 //! A small cluster and a controller in it, both as plain data, for the tests of the core.
-#![allow(dead_code, reason = "every test binary uses another part of it")]
+#![allow(dead_code, reason = "`cases` and `cost` use only parts of it")]
 
 pub mod build;
 pub mod world;

@@ -1,6 +1,6 @@
 //! What agents make of their nodes, and what our admission does to new nodes and pods.
 
-use crate::world::{World, annotations, both, node_key, pod_key};
+use super::world::{World, annotations, both, node_key, pod_key};
 use rollcall_sim::kinds::Kind;
 use rollcall_sim::store::Key;
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Containers: in which order they start, how they end, what is done then.
 
-use crate::world::{World, annotations, both};
+use super::world::{World, annotations, both};
 use serde_json::{Value, json};
 
 /// A pod, how long it is looked at, and what is seen of it.

@@ -1,6 +1,6 @@
 //! Nodes that come, fall ill and go.
 
-use crate::world::{World, both, node_key, pod_key};
+use super::world::{World, both, node_key, pod_key};
 use serde_json::{Value, json};
 
 fn taints(world: &World, node: &str) -> Vec<String> {

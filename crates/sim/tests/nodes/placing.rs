@@ -1,6 +1,6 @@
 //! The scheduler: who goes where, who waits, and in which words.
 
-use crate::world::{World, both, node_key, pod_key};
+use super::world::{World, both, node_key, pod_key};
 use rollcall_sim::kinds::Kind;
 use serde_json::{Value, json};
 

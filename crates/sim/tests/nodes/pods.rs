@@ -1,6 +1,6 @@
 //! Pods: what they wait for, what can be changed while they run, how they are deleted, what their status says.
 
-use crate::world::{World, annotations, both, pod_key};
+use super::world::{World, annotations, both, pod_key};
 use rollcall_sim::kinds::Kind;
 use rollcall_sim::plan::Selector;
 use rollcall_sim::program_behaviour::{BehaviourRule, PodFilter, ProgramBehaviour};
@@ -59,7 +59,7 @@ async fn volumes_that_are_missing() {
     let world = World::with_nodes(&["n1"]).await;
     let volume = |source: Value| {
         let mut volume = json!({ "name": "v" });
-        crate::world::merge(&mut volume, source);
+        super::world::merge(&mut volume, source);
         json!({ "spec": { "volumes": [volume], "containers": [
             { "name": "app", "image": "x", "volumeMounts": [{ "name": "v", "mountPath": "/v" }] } ] } })
     };

@@ -1,6 +1,6 @@
 //! Probes, in virtual time.
 
-use crate::world::{World, annotations, both, pod_key};
+use super::world::{World, annotations, both, pod_key};
 use serde_json::{Value, json};
 
 fn probed(mut probes: Value) -> Value {
@@ -8,7 +8,7 @@ fn probed(mut probes: Value) -> Value {
         probe["exec"] = json!({ "command": ["ask"] });
     }
     let mut container = json!({ "name": "app", "image": "x" });
-    crate::world::merge(&mut container, probes);
+    super::world::merge(&mut container, probes);
     json!({ "spec": { "containers": [container] } })
 }
 

@@ -1,4 +1,4 @@
-use crate::world::{World, template};
+use super::world::{World, template};
 use rollcall_sim::kinds::Kind;
 use serde_json::{Value, json};
 

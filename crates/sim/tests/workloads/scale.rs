@@ -1,6 +1,6 @@
 //! Ten thousand pods.
 
-use crate::world::{World, selector, template};
+use super::world::{World, selector, template};
 use rollcall_sim::kinds::Kind;
 use serde_json::json;
 use std::time::{Duration, Instant};

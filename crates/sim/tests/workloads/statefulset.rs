@@ -1,4 +1,4 @@
-use crate::world::{World, part, selector, template};
+use super::world::{World, part, selector, template};
 use rollcall_sim::kinds::Kind;
 use serde_json::{Value, json};
 

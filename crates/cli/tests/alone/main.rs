@@ -1,0 +1,9 @@
+//! The program as people run it, without a cluster.
+
+mod cli;
+mod demo;
+mod lint;
+mod page;
+mod sarif;
+mod simulate;
+mod terminal;

@@ -1,0 +1,118 @@
+//! Which pods and nodes get what.
+
+use super::hook;
+use crate::cases;
+use crate::common::server::{Server, gates};
+use crate::common::*;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use rollcall_api::names::{ALLOW_FROM, ALLOW_NODE_TAINTS};
+
+/// Cases at a time: namespaces and probes mostly wait.
+const AT_ONCE: usize = 6;
+
+#[tokio::test]
+async fn the_webhook_does_what_the_policies_do_and_more() -> Result<()> {
+    let lab = hook::install(0).await?;
+    let controller = Controller::start(&lab, Options::default()).await?;
+    lab.call_webhook(controller.webhook)?;
+    let server = Server::of(lab.cluster());
+    hook::in_force(&server).await?;
+    let control = lab.cluster().namespace("control").await?;
+    stream::iter(cases::pods())
+        .map(async |case| server.judge(&control, &case).await.map_err(|error| error.context(case.case)))
+        .buffer_unordered(AT_ONCE)
+        .try_collect::<Vec<()>>()
+        .await?;
+    server.judge_tickets(&lab).await?;
+    from_elsewhere(&server).await?;
+    by_workload(&server).await?;
+    tolerations(&server).await?;
+    for (number, case) in cases::nodes().into_iter().enumerate() {
+        let node = server.create("nodes", "", &case.node(&format!("node-{number}"))).await?;
+        assert_eq!(node["metadata"]["labels"], json!(case.labels), "{}", case.case);
+    }
+    let metrics = controller.metrics().await?;
+    assert!(metrics["rollcall_webhook_reviews_total{outcome=\"changed\"}"] > 0.0);
+    assert!(metrics["rollcall_webhook_reviews_total{outcome=\"unchanged\"}"] > 0.0);
+    Ok(())
+}
+
+/// Sequences of another namespace, which the policies cannot see, as long as that is allowed.
+async fn from_elsewhere(server: &Server<'_>) -> Result<()> {
+    let (home, abroad) =
+        (server.namespace("home", json!({})).await?, server.namespace("abroad", json!({})).await?);
+    let allow = |allowed: Value| json!({ "metadata": { "annotations": { ALLOW_FROM: allowed } } });
+    let path = format!("/api/v1/namespaces/{abroad}");
+    let spec = json!({ "namespace": abroad, "podGroups": [{ "pods": ["guest"] }] });
+    server.sequences(&home, &[cases::sequence(&home, "s", spec)]).await?;
+    let pod = cases::pod(&json!({ "metadata": { "name": "guest" } }));
+    for (allowed, held) in
+        [(json!(home), true), (json!("other"), false), (json!("*"), true), (Value::Null, false)]
+    {
+        server.patch(&path, &allow(allowed.clone())).await?;
+        wait::until(&format!("allow-from {allowed}"), LIMIT, async || {
+            let pod = server.try_pod(&abroad, &pod).await?.map_err(|error| anyhow::anyhow!("{error:?}"))?;
+            Ok((gates(&pod).is_empty() != held).then_some(()))
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// Pods of a workload that a sequence names, through its owners: by their names alone, before the controller has seen them.
+async fn by_workload(server: &Server<'_>) -> Result<()> {
+    let namespace = server.namespace("owned", json!({})).await?;
+    let group = |api_version: &str, kind: &str, name: &str| json!({ "workloadRef": { "apiVersion": api_version, "kind": kind, "name": name } });
+    let groups = [
+        group("apps/v1", "Deployment", "web"),
+        group("apps/v1", "StatefulSet", "db"),
+        group("batch/v1", "CronJob", "nightly"),
+    ];
+    let spec = json!({ "podGroups": groups });
+    server.sequences(&namespace, &[cases::sequence(&namespace, "s", spec)]).await?;
+    for (api_version, kind, name, hash, held) in [
+        ("apps/v1", "ReplicaSet", "web-5d9c7", Some("5d9c7"), true),
+        ("apps/v1", "ReplicaSet", "web-5d9c7", Some("other"), false),
+        ("apps/v1", "ReplicaSet", "web-5d9c7", None, false),
+        ("apps/v1", "ReplicaSet", "webs-5d9c7", Some("5d9c7"), false),
+        ("apps/v1", "StatefulSet", "db", None, true),
+        ("apps/v1", "StatefulSet", "db2", None, false),
+        ("example.com/v1", "StatefulSet", "db", None, false),
+        ("batch/v1", "Job", "nightly-29384756", None, true),
+        ("batch/v1", "Job", "nightly-by-hand", None, false),
+        ("apps/v1", "DaemonSet", "web", None, false),
+    ] {
+        let uid = "00000000-0000-4000-8000-000000000001";
+        let owner =
+            json!({ "apiVersion": api_version, "kind": kind, "name": name, "uid": uid, "controller": true });
+        let labels = hash.map(|hash| json!({ "pod-template-hash": hash })).unwrap_or(json!({}));
+        let metadata = json!({ "generateName": "pod-", "labels": labels, "ownerReferences": [owner] });
+        let pod = cases::pod(&json!({ "metadata": metadata }));
+        let pod = server.try_pod(&namespace, &pod).await?.map_err(|error| anyhow::anyhow!("{error:?}"))?;
+        assert_eq!(!gates(&pod).is_empty(), held, "{kind} {name} {hash:?}");
+    }
+    Ok(())
+}
+
+/// Where nodes may be tainted, members tolerate the taints that are for later groups.
+async fn tolerations(server: &Server<'_>) -> Result<()> {
+    let permitted = json!({ "annotations": { ALLOW_NODE_TAINTS: "true" } });
+    for (metadata, expected) in [(permitted, true), (json!({}), false)] {
+        let namespace = server.namespace("taints", metadata).await?;
+        let group = |app: &str| json!({ "name": app, "podSelector": { "matchLabels": { "app": app } } });
+        let spec =
+            json!({ "scope": "Node", "nodeGuard": "Taints", "podGroups": [group("agent"), group("web")] });
+        server.sequences(&namespace, &[cases::sequence(&namespace, "s", spec)]).await?;
+        for (app, expected) in [("agent", expected), ("web", false)] {
+            let pod = cases::pod(&json!({ "metadata": { "name": app, "labels": { "app": app } } }));
+            let pod =
+                server.try_pod(&namespace, &pod).await?.map_err(|error| anyhow::anyhow!("{error:?}"))?;
+            assert_eq!(gates(&pod), [GATE], "{app}");
+            let key = format!("podsequence.example.com/{namespace}.s.web-blocked");
+            let ours = json!({ "key": key, "operator": "Exists", "effect": "NoSchedule" });
+            let tolerations = pod["spec"]["tolerations"].as_array().cloned().unwrap_or_default();
+            assert_eq!(tolerations.contains(&ours), expected, "{app}: {tolerations:?}");
+        }
+    }
+    Ok(())
+}

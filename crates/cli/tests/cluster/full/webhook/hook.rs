@@ -1,0 +1,37 @@
+//! A cluster with the shipped webhook, which calls a controller on this machine.
+
+use crate::cases;
+use crate::common::server::Server;
+use crate::common::*;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use rollcall_api::names::{OWN_NAMESPACE, WEBHOOK_SECRET};
+
+/// Full mode and the webhook, as the README installs them.
+pub async fn install(nodes: usize) -> Result<Lab> {
+    let lab = Lab::full(rollcall_testbed::Options { nodes, ..Default::default() }).await?;
+    lab.apply_file("config/webhook/webhook.yaml")?;
+    Ok(lab)
+}
+
+/// One entry of the Secret, as text; empty if there is none.
+pub async fn secret(server: &Server<'_>, key: &str) -> Result<String> {
+    let path = format!("/api/v1/namespaces/{OWN_NAMESPACE}/secrets/{WEBHOOK_SECRET}");
+    let Ok(secret) = server.get(&path).await else { return Ok(String::new()) };
+    let text = secret["data"][key].as_str().unwrap_or_default();
+    Ok(String::from_utf8(STANDARD.decode(text)?)?)
+}
+
+/// Waits until a pod that is claimed gets its gate: the certificate is served and trusted, and the sequence known.
+pub async fn in_force(server: &Server<'_>) -> Result<()> {
+    let namespace = server.namespace("in-force", json!({})).await?;
+    server.until_seen(&namespace).await
+}
+
+/// A sequence of one group, by label, and a pod of it.
+pub fn claimed(namespace: &str) -> (Value, impl Fn(&str) -> Value) {
+    let spec =
+        json!({ "podGroups": [{ "podSelector": { "matchLabels": { "app": "claimed" } } }], "suspend": true });
+    let pod =
+        |name: &str| cases::pod(&json!({ "metadata": { "name": name, "labels": { "app": "claimed" } } }));
+    (cases::sequence(namespace, "claims", spec), pod)
+}

@@ -1,0 +1,277 @@
+//! The samples on the machine's one real node.
+
+use anyhow::{Context, Result, ensure};
+use rollcall_testbed::{Cluster, Image, Options, RealNode, wait};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+pub const NAMESPACE: &str = "memory-leak-demo";
+pub const IMAGE: &str = "rollcall-node:latest";
+pub const LIMIT: Duration = Duration::from_secs(180);
+
+pub struct Lab {
+    pub cluster: Cluster,
+    pub node: RealNode,
+    pub agent: String,
+    pub application: String,
+    /// The same application with the shell loop, under a name of its own.
+    pub with_busybox: String,
+    images: PathBuf,
+}
+
+impl Lab {
+    pub async fn start() -> Result<Lab> {
+        let cluster = Cluster::start(Options { nodes: 0, ..Options::default() }).await?;
+        let images = cluster.dir().join("images");
+        fs::create_dir(&images)?;
+        // Before the node is taken, of which the machine has one: a build can take minutes.
+        tokio::task::spawn_blocking(|| {
+            rollcall_testbed::install_packages(&[
+                ("buildah", "/usr/bin/buildah"),
+                ("busybox-static", "/bin/busybox"),
+            ])
+        })
+        .await??;
+        let archive = images.join("node.tar");
+        make(&[&format!("NODE_IMG={IMAGE}"), &format!("NODE_IMG_TAR={}", archive.display())])?;
+        let node = cluster.start_real_node("real").await?;
+        node.import_image(&archive)?;
+        let busybox = images.join("busybox.tar");
+        busybox_image()?.write(&busybox)?;
+        node.import_image(&busybox)?;
+        // The machine's own folders are not ours to mount into: the same below a folder that is.
+        let shared = node.shared_folder()?.display().to_string();
+        let sample = |name: &str| -> Result<String> {
+            let text =
+                fs::read_to_string(crate::common::docs::root().join("config/samples/agent").join(name))?;
+            let moved = text.replace("path: /mnt", &format!("path: {shared}/mnt"));
+            let moved =
+                moved.replace("rollcall.dev/marker: /mnt", &format!("rollcall.dev/marker: {shared}/mnt"));
+            Ok(moved.replace("path: /var/lib/", &format!("path: {shared}/")))
+        };
+        let with_busybox =
+            sample("deployment-busybox.yaml")?.replace(": memory-leak-app\n", ": memory-leak-app-busybox\n");
+        let (agent, application) = (sample("daemonset-volume.yaml")?, sample("deployment.yaml")?);
+        ensure!(agent.contains(&format!("path: {shared}/dump-storage")), "the sample's paths have changed");
+        Ok(Lab { cluster, node, agent, application, with_busybox, images })
+    }
+
+    pub fn apply(&self, manifest: &str) -> Result<()> {
+        self.cluster.apply(manifest).map(drop)
+    }
+
+    /// A manifest as a file, for commands that take one.
+    pub fn file(&self, name: &str, manifest: &str) -> Result<String> {
+        let path = self.images.join(name);
+        fs::write(&path, manifest)?;
+        Ok(path.display().to_string())
+    }
+
+    pub fn marker(&self) -> PathBuf {
+        self.target().join(".ready")
+    }
+
+    /// `/mnt/dump` of the node.
+    fn target(&self) -> PathBuf {
+        self.node.shared_folder().expect("it was there before").join("mnt/dump")
+    }
+
+    /// What is mounted there.
+    pub fn storage(&self) -> PathBuf {
+        self.node.shared_folder().expect("it was there before").join("dump-storage")
+    }
+
+    /// How many mounts lie at the target.
+    pub fn mounts(&self) -> Result<usize> {
+        let table = fs::read_to_string("/proc/self/mountinfo")?;
+        let target = self.target().display().to_string();
+        Ok(table.lines().filter(|line| line.split(' ').nth(4) == Some(&target)).count())
+    }
+
+    /// Waits until the agent is gone: no mount, no marker, and nothing was ever written below the mount.
+    pub async fn bare_target(&self) -> Result<()> {
+        wait::until("no mount", LIMIT, async || Ok((self.mounts()? == 0).then_some(()))).await?;
+        let left: Vec<_> = fs::read_dir(self.target())?.flatten().map(|entry| entry.file_name()).collect();
+        ensure!(left.is_empty(), "written before the mount was there: {left:?}");
+        Ok(())
+    }
+
+    pub fn forget_dumps(&self) -> Result<()> {
+        match fs::remove_dir_all(self.storage().join(NAMESPACE)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// The newest pod of an application that is not being deleted.
+    pub fn pod_of(&self, app: &str) -> Result<String> {
+        self.pods_of(app)?.pop().with_context(|| format!("no pod of {app}"))
+    }
+
+    fn pods_of(&self, app: &str) -> Result<Vec<String>> {
+        let list =
+            self.get(&["pods", "-l", &format!("app={app}"), "--sort-by=.metadata.creationTimestamp"])?;
+        let pods = list["items"].as_array().into_iter().flatten();
+        let alive = pods.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        Ok(alive.filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect())
+    }
+
+    fn get(&self, what: &[&str]) -> Result<Value> {
+        let text = self.cluster.kubectl_ok(&[&["get", "-n", NAMESPACE, "-o", "json"], what].concat())?;
+        Ok(serde_json::from_str(&text)?)
+    }
+
+    /// Waits until the application's init container runs.
+    pub async fn waits(&self, app: &str) -> Result<()> {
+        wait::until(&format!("the wait of {app}"), LIMIT, async || {
+            let Some(pod) = self.pods_of(app)?.pop() else { return Ok(None) };
+            let pod = self.get(&["pod", &pod])?;
+            let running = &pod["status"]["initContainerStatuses"][0]["state"]["running"];
+            Ok((!running.is_null()).then_some(()))
+        })
+        .await
+    }
+
+    /// Waits until the application's dump is in the volume; its pod.
+    pub async fn dumped(&self, app: &str) -> Result<String> {
+        let what = format!("the dump of {app}");
+        let found = wait::until(&what, LIMIT, async || {
+            let Some(pod) = self.pods_of(app)?.pop() else { return Ok(None) };
+            let dump = self.storage().join(NAMESPACE).join(format!("{pod}.hprof"));
+            Ok(fs::read_to_string(dump).ok().filter(|text| text.contains(&pod)).map(|_| pod))
+        });
+        match found.await {
+            Ok(pod) => Ok(pod),
+            Err(error) => {
+                Err(error.context(self.cluster.kubectl_ok(&["describe", "pods", "-n", NAMESPACE])?))
+            }
+        }
+    }
+
+    pub fn rolled_out(&self) -> Result<()> {
+        for workload in ["daemonset/dump-volume-manager", "deployment/memory-leak-app"] {
+            self.cluster.kubectl_ok(&["rollout", "status", "-n", NAMESPACE, workload, "--timeout=90s"])?;
+        }
+        Ok(())
+    }
+
+    pub async fn restart_application(&self) -> Result<()> {
+        self.forget_dumps()?;
+        let old = self.pod_of("memory-leak-app")?;
+        self.cluster.kubectl_ok(&["delete", "pod", "-n", NAMESPACE, &old])?;
+        let new = self.dumped("memory-leak-app").await?;
+        ensure!(new != old, "the old pod's dump");
+        Ok(())
+    }
+
+    pub fn log(&self, pod: &str) -> Result<String> {
+        self.cluster.kubectl_ok(&["logs", "-n", NAMESPACE, pod, "-c", "wait-for-volume-manager"])
+    }
+
+    pub fn explain(&self, pod: &str) -> Result<String> {
+        let output = Command::new(env!("CARGO_BIN_EXE_rollcall"))
+            .args(["explain", &format!("pod/{pod}"), "-n", NAMESPACE])
+            .env("KUBECONFIG", self.cluster.kubeconfig())
+            .output()?;
+        ensure!(output.status.success(), "explain: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    pub fn delete(&self, kind: &str, names: &[&str]) -> Result<()> {
+        let foreground = ["delete", "-n", NAMESPACE, kind, "--cascade=foreground", "--timeout=60s"];
+        self.cluster.kubectl_ok(&[&foreground, names].concat()).map(drop)
+    }
+
+    /// Waits for a mount with a marker that is not this one, nor gone.
+    pub async fn mounted_anew(&self, old: &str) -> Result<String> {
+        let new = wait::until("a new marker in the mount", LIMIT, async || {
+            let marker = fs::read_to_string(self.marker()).ok().filter(|marker| marker != old);
+            Ok(marker.filter(|_| self.mounts().is_ok_and(|number| number == 1)))
+        });
+        match new.await {
+            Ok(marker) => Ok(marker),
+            Err(error) => {
+                let (mounts, marker) = (self.mounts()?, fs::read_to_string(self.marker()));
+                let logs = ["logs", "-n", NAMESPACE, "daemonset/dump-volume-manager"];
+                let logs = self.cluster.kubectl_ok(&logs).unwrap_or_default();
+                let pods = self.cluster.kubectl_ok(&["describe", "pods", "-n", NAMESPACE])?;
+                Err(error.context(format!("{mounts} mounts, {marker:?}, before {old:?}\n{logs}\n{pods}")))
+            }
+        }
+    }
+
+    /// SIGKILL, as the kernel would when memory runs out: the agent can do nothing about it.
+    pub fn kill_agent(&self) -> Result<()> {
+        let cluster = self.cluster.dir().file_name().context("no name")?.to_string_lossy().into_owned();
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc")?.flatten() {
+            let read = |file: &str| fs::read(entry.path().join(file)).unwrap_or_default();
+            let line = String::from_utf8_lossy(&read("cmdline")).replace('\0', " ");
+            // In a container of this cluster, not of another one beside it.
+            let ours = String::from_utf8_lossy(&read("cgroup")).contains(&cluster);
+            if ours && line.starts_with("/bin/rollcall-node volume ") {
+                found.extend(entry.file_name().to_str().and_then(|pid| pid.parse::<i32>().ok()));
+            }
+        }
+        ensure!(found.len() == 1, "{found:?} agents");
+        Ok(kill_process(Pid::from_raw(found[0]).context("a pid")?, Signal::KILL)?)
+    }
+
+    /// A pod in `default` that only waits, with a folder of the node at `/agents`.
+    pub fn run(&self, name: &str, args: &[&str], folder: Option<&Path>, spec: Value) -> Result<()> {
+        let mut pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+            "spec": {
+                "restartPolicy": "Never",
+                "containers": [{"name": "wait", "image": IMAGE, "imagePullPolicy": "Never", "args": args}],
+            },
+        });
+        if let Some(folder) = folder {
+            pod["spec"]["volumes"] = json!([{"name": "agents", "hostPath": {"path": folder}}]);
+            pod["spec"]["containers"][0]["volumeMounts"] =
+                json!([{"name": "agents", "mountPath": "/agents"}]);
+        }
+        for (key, value) in spec.as_object().into_iter().flatten() {
+            pod["spec"][key] = value.clone();
+        }
+        self.apply(&pod.to_string())
+    }
+
+    /// With which code such a pod has ended.
+    pub fn exit_code(&self, pod: &str) -> Result<Option<i64>> {
+        let pod: Value = serde_json::from_str(&self.cluster.kubectl_ok(&["get", "pod", pod, "-o", "json"])?)?;
+        Ok(pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"].as_i64())
+    }
+}
+
+fn make(variables: &[&str]) -> Result<()> {
+    let output = Command::new("make")
+        .arg("docker-build-node")
+        .args(variables)
+        // Of the same code; what is small takes long to build.
+        .env("IMAGE_PROFILE", "dev")
+        .current_dir(crate::common::docs::root())
+        .output()
+        .context("run make")?;
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    ensure!(
+        output.status.success(),
+        "make docker-build-node ended with {}:\n{stdout}\n{stderr}",
+        output.status
+    );
+    Ok(())
+}
+
+/// `busybox:latest`, which cannot be pulled here.
+fn busybox_image() -> Result<Image> {
+    let busybox = Path::new("/bin/busybox");
+    let mut image = Image::new("docker.io/library/busybox:latest").file("/bin/busybox", busybox);
+    for applet in ["sh", "sleep", "hostname", "echo", "test", "["] {
+        image = image.link(&format!("/bin/{applet}"), "busybox");
+    }
+    Ok(image.entrypoint(&["/bin/sh"]))
+}

@@ -1,0 +1,7 @@
+//! The commands of rollcall-node, as processes of their own.
+
+mod common;
+
+mod mark;
+mod volume;
+mod wait;
