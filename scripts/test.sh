@@ -7,8 +7,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 CARGO=${CARGO:-cargo}
 # Tests of one process mostly wait for their cluster. More at a time would starve it on two cores.
-TEST_THREADS=${TEST_THREADS:-4}
-TEST_PROCESSES=${TEST_PROCESSES:-5}
+TEST_THREADS=${TEST_THREADS:-3}
+TEST_PROCESSES=${TEST_PROCESSES:-3}
 # What a run needs at most, with nothing cached: build folders, Go's caches, clusters.
 GIB_NEEDED=${GIB_NEEDED:-20}
 # Compiled code of other people's crates is kept up to this size. One set of them takes less than half of it.

@@ -8,33 +8,47 @@ use kube::Api;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-const POLL: Duration = Duration::from_millis(20);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(300);
 
-/// Asks until the probe gives something; an error of the probe ends the wait.
+/// Probes until there is a value; an error of the probe ends the wait.
+///
+/// The longer a wait lasts, the longer the pauses between two probes become, an eighth of it: a dozen tests that wait for
+/// one API server would otherwise keep it busy with their questions.
 pub async fn until<T>(
     what: &str,
     limit: Duration,
     probe: impl AsyncFnMut() -> Result<Option<T>>,
 ) -> Result<T> {
-    until_every(POLL, what, limit, probe).await
+    let pause = |waited: Duration| (waited / 8).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+    until_after(pause, what, limit, probe).await
 }
 
-/// The same for a probe that costs something.
+/// Like [`until`], with the same pause between all probes.
 pub async fn until_every<T>(
     pause: Duration,
     what: &str,
     limit: Duration,
+    probe: impl AsyncFnMut() -> Result<Option<T>>,
+) -> Result<T> {
+    until_after(|_| pause, what, limit, probe).await
+}
+
+async fn until_after<T>(
+    pause: impl Fn(Duration) -> Duration,
+    what: &str,
+    limit: Duration,
     mut probe: impl AsyncFnMut() -> Result<Option<T>>,
 ) -> Result<T> {
-    let deadline = Instant::now() + limit;
+    let begun = Instant::now();
     loop {
         if let Some(value) = probe().await.with_context(|| format!("wait for {what}"))? {
             return Ok(value);
         }
-        if Instant::now() > deadline {
+        if begun.elapsed() > limit {
             bail!("{what}: not within {limit:?}");
         }
-        tokio::time::sleep(pause).await;
+        tokio::time::sleep(pause(begun.elapsed())).await;
     }
 }
 

@@ -124,7 +124,7 @@ fn a_missing_folder_is_said_and_tried_again() {
 
 #[test]
 fn a_full_disk_and_a_read_only_one_are_said_and_tried_again() {
-    in_own_mounts("a_full_disk_and_a_read_only_one_are_said_and_tried_again", || {
+    in_own_mounts(module_path!(), "a_full_disk_and_a_read_only_one_are_said_and_tried_again", || {
         let dir = tempdir().expect("a folder");
         let disk = dir.path().join("disk");
         fs::create_dir(&disk).expect("a folder");

@@ -52,7 +52,7 @@ impl Scene {
 
 #[test]
 fn mounted_marked_and_taken_back() {
-    in_own_mounts("mounted_marked_and_taken_back", || {
+    in_own_mounts(module_path!(), "mounted_marked_and_taken_back", || {
         let scene = Scene::new();
         assert_eq!(scene.check().0, 1);
         fs::write(scene.source.join("data"), "kept").expect("data");
@@ -87,7 +87,7 @@ fn mounted_marked_and_taken_back() {
 
 #[test]
 fn a_mount_of_an_earlier_life_is_taken_over() {
-    in_own_mounts("a_mount_of_an_earlier_life_is_taken_over", || {
+    in_own_mounts(module_path!(), "a_mount_of_an_earlier_life_is_taken_over", || {
         let scene = Scene::new();
         let first = scene.start();
         let old = scene.ready();
@@ -108,7 +108,7 @@ fn a_mount_of_an_earlier_life_is_taken_over() {
 
 #[test]
 fn a_stale_marker_in_the_bare_target_does_not_count() {
-    in_own_mounts("a_stale_marker_in_the_bare_target_does_not_count", || {
+    in_own_mounts(module_path!(), "a_stale_marker_in_the_bare_target_does_not_count", || {
         let scene = Scene::new();
         let program = scene.start();
         let fresh = scene.ready();
@@ -129,7 +129,7 @@ fn a_stale_marker_in_the_bare_target_does_not_count() {
 
 #[test]
 fn what_others_have_mounted_stays() {
-    in_own_mounts("what_others_have_mounted_stays", || {
+    in_own_mounts(module_path!(), "what_others_have_mounted_stays", || {
         let scene = Scene::new();
         let foreign = tempdir().expect("a folder");
         fs::create_dir_all(&scene.target).expect("the target");
@@ -156,7 +156,7 @@ fn what_others_have_mounted_stays() {
 
 #[test]
 fn a_busy_target_is_unmounted_all_the_same() {
-    in_own_mounts("a_busy_target_is_unmounted_all_the_same", || {
+    in_own_mounts(module_path!(), "a_busy_target_is_unmounted_all_the_same", || {
         let scene = Scene::new();
         let program = scene.start();
         scene.ready();
@@ -175,7 +175,7 @@ fn a_busy_target_is_unmounted_all_the_same() {
 
 #[test]
 fn the_source_comes_late_goes_and_comes_back() {
-    in_own_mounts("the_source_comes_late_goes_and_comes_back", || {
+    in_own_mounts(module_path!(), "the_source_comes_late_goes_and_comes_back", || {
         let scene = Scene::new();
         fs::remove_dir(&scene.source).expect("no source");
         let mut program = scene.start();
@@ -202,7 +202,7 @@ fn the_source_comes_late_goes_and_comes_back() {
 
 #[test]
 fn a_link_at_the_target_is_not_followed() {
-    in_own_mounts("a_link_at_the_target_is_not_followed", || {
+    in_own_mounts(module_path!(), "a_link_at_the_target_is_not_followed", || {
         let scene = Scene::new();
         fs::create_dir(scene.target.parent().expect("a folder")).expect("a folder");
         std::os::unix::fs::symlink("/tmp", &scene.target).expect("a link");
@@ -213,7 +213,7 @@ fn a_link_at_the_target_is_not_followed() {
 
 #[test]
 fn a_marker_elsewhere_names_no_mount() {
-    in_own_mounts("a_marker_elsewhere_names_no_mount", || {
+    in_own_mounts(module_path!(), "a_marker_elsewhere_names_no_mount", || {
         let scene = Scene::new();
         let elsewhere = scene.source.with_file_name("x.ready");
         let arguments = [

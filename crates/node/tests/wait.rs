@@ -59,7 +59,7 @@ fn folders_that_come_later_are_noticed() {
 
 #[test]
 fn a_mount_over_the_watched_folder_is_noticed() {
-    in_own_mounts("a_mount_over_the_watched_folder_is_noticed", || {
+    in_own_mounts(module_path!(), "a_mount_over_the_watched_folder_is_noticed", || {
         let (dir, other) = (tempdir().expect("a folder"), tempdir().expect("a folder"));
         let marker = dir.path().join(".ready");
         fs::write(other.path().join(".ready"), "ready\n").expect("a marker");
@@ -157,7 +157,7 @@ fn files_that_are_none() {
 
 #[test]
 fn unreadable_paths_are_said() {
-    in_own_mounts("unreadable_paths_are_said", || {
+    in_own_mounts(module_path!(), "unreadable_paths_are_said", || {
         let dir = tempdir().expect("a folder");
         let (closed, marker) = (dir.path().join("closed"), dir.path().join("marker"));
         fs::create_dir(&closed).expect("a folder");

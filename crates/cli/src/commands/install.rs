@@ -7,7 +7,8 @@ use anyhow::{Result, anyhow, bail};
 use clap::ValueEnum;
 use rollcall_api::names;
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 
 /// A test of the api crate keeps them equal to the types.
 const CRD: &str = include_str!("../../../../config/crd/podsequence-crd.yaml");
@@ -57,7 +58,7 @@ pub struct Arguments {
 }
 
 /// How much the controller does, and so how much it must be allowed to do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Mode {
     /// Cluster scope only: no admission, no certificates, no permission on nodes
     #[default]
@@ -67,7 +68,7 @@ pub enum Mode {
 }
 
 /// Who acts when pods and nodes are created.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Admission {
     /// The API server itself: Kubernetes 1.36 and later
     Policies,
@@ -126,9 +127,27 @@ pub fn id(object: &Value) -> String {
     format!("{}/{}", text("/kind"), text("/metadata/name"))
 }
 
+/// Keeps what was made for a key: to read our manifests takes 50 ms, and `doctor` asks for them a dozen times.
+struct Kept<K, V>(Mutex<BTreeMap<K, V>>);
+
+impl<K: Ord, V: Clone> Kept<K, V> {
+    fn get(&self, key: K, make: impl FnOnce(&K) -> V) -> V {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(value) = kept.get(&key) {
+            return value.clone();
+        }
+        let value = make(&key);
+        kept.insert(key, value.clone());
+        value
+    }
+}
+
 /// The objects that are installed.
 pub fn objects(mode: Mode, admission: Option<Admission>, namespace: &str) -> Vec<Value> {
-    manifests(mode, admission, IMAGE, namespace).split(BETWEEN).map(read).collect()
+    static OBJECTS: Kept<(Mode, Option<Admission>, String), Vec<Value>> = Kept(Mutex::new(BTreeMap::new()));
+    OBJECTS.get((mode, admission, namespace.to_owned()), |(mode, admission, namespace)| {
+        manifests(*mode, *admission, IMAGE, namespace).split(BETWEEN).map(read).collect()
+    })
 }
 
 /// The objects that one kind of admission has besides those of Full mode.
@@ -140,10 +159,13 @@ pub fn objects_of(admission: Admission, namespace: &str) -> Vec<Value> {
 
 /// The ids of the objects that are there for launch order alone.
 pub fn of_launch_alone(admission: Option<Admission>) -> Vec<String> {
+    static IDS: Kept<Option<Admission>, Vec<String>> = Kept(Mutex::new(BTreeMap::new()));
     let ids = |file: &str| -> BTreeSet<String> { file.split(BETWEEN).map(|text| id(&read(text))).collect() };
-    let shared: BTreeSet<String> =
-        admission.iter().flat_map(|chosen| chosen.files()).flat_map(|file| ids(file)).collect();
-    ids(LAUNCH).difference(&shared).cloned().collect()
+    IDS.get(admission, |admission| {
+        let shared: BTreeSet<String> =
+            admission.iter().flat_map(|chosen| chosen.files()).flat_map(|file| ids(file)).collect();
+        ids(LAUNCH).difference(&shared).cloned().collect()
+    })
 }
 
 fn read(document: &str) -> Value {

@@ -118,8 +118,9 @@ pub fn boot() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("the boot id").trim().to_owned()
 }
 
-/// Runs the rest of a test in a mount namespace of its own, as root there: what it mounts ends with it.
-pub fn in_own_mounts(test: &str, rest: impl FnOnce()) {
+/// Runs the rest of a test in a mount namespace of its own, as root there: what it mounts ends with it. The test is found
+/// by its module, `module_path!()`, and its name.
+pub fn in_own_mounts(module: &str, test: &str, rest: impl FnOnce()) {
     const INSIDE: &str = "ROLLCALL_TEST_INSIDE";
     if std::env::var_os(INSIDE).is_some() {
         return rest();
@@ -130,8 +131,10 @@ pub fn in_own_mounts(test: &str, rest: impl FnOnce()) {
     }
     let exe = std::env::current_exe().expect("this program");
     command.args(["--mount", "--propagation", "private"]).arg(exe);
+    let (_, module) = module.split_once("::").expect("a module of this binary");
+    let test = format!("{module}::{test}");
     let output =
-        command.args(["--exact", test, "--nocapture"]).env(INSIDE, "1").output().expect("run unshare");
+        command.args(["--exact", &test, "--nocapture"]).env(INSIDE, "1").output().expect("run unshare");
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{out}\n{err}");
     // A misspelt name would run nothing.
