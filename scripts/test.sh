@@ -182,7 +182,7 @@ processes() {
     done
     while read -r name binary rest; do
         [ -n "$name" ] || continue
-        echo "$name ${place[$binary]} $rest"
+        echo "$name ${place[$binary]}${rest:+ $rest}"
         [ "$binary" = cluster ] && others+=(--skip "${rest%% *}")
         spread[$binary]=1
     done <<<"$SPREAD"
@@ -207,7 +207,8 @@ build() {
 }
 
 tests() {
-    processes <"$dir/executables" | xargs -P "$TEST_PROCESSES" -L 1 bash -c 'process "$@"' process
+    # A line is one process; its words are the arguments.
+    processes <"$dir/executables" | xargs -P "$TEST_PROCESSES" -d '\n' -I '{}' bash -c 'process $1' process '{}'
 }
 
 # What needs no cluster, with what the last edit has left compiled.
