@@ -18,7 +18,7 @@ EXAMPLE ?= config/samples/example-podsequence.yaml
 export CARGO KUBECTL
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint docker-build docker-build-controller docker-build-node deploy undeploy deploy-example lint-samples demo cluster bench chaos mutants manifests
+.PHONY: help build run test test-fast lint docker-build docker-build-controller docker-build-node deploy undeploy deploy-example lint-samples demo cluster bench chaos mutants manifests
 
 help: ## Print this
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-24s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,11 +35,14 @@ run: ## Run the controller here, against the cluster of your kubeconfig (MODE=fu
 test: ## Everything: format, lints, unit tests, tests on a real Kubernetes (built on the first run)
 	@scripts/test.sh
 
+test-fast: ## Format, lints and every test that needs no cluster: for the time between two edits
+	@scripts/test.sh fast
+
 lint: ## Format, clippy; cargo-deny and shellcheck where they are installed
 	@scripts/lint.sh
 
 lint-samples: ## `rollcall lint` on our own samples: nothing may be worse than a note (a part of `make test`)
-	$(CARGO) test --locked -q -p rollcall-cli --test lint -- our_samples_are_clean every_pitfall_is_found
+	$(CARGO) test --locked -q -p rollcall-cli --test alone -- our_samples_are_clean every_pitfall_is_found
 
 docker-build: docker-build-controller docker-build-node ## Build both images with docker, podman or buildah (IMG=name:tag, NODE_IMG=name:tag)
 
@@ -71,7 +74,7 @@ bench: ## Measure, on a throw-away Kubernetes (ARGS=… for one benchmark)
 	@scripts/static.sh rollcall-node rollcall-node small bin/rollcall-node
 	$(CARGO) run --locked --release -q -p rollcall-bench -- $(ARGS)
 
-chaos: ## The controller through faults, in virtual time (RUNS=1000 SEED=1, FAULTS=crash-after@7,410@3 for one plan, HASHES=file)
+chaos: ## The controller through faults, in virtual time (RUNS=1000 SEED=1, FAULTS=crash-after@7,410@3 for one plan, HASHES=file for their hashes)
 	$(CARGO) run --locked --release -q -p rollcall-sim --bin chaos -- "$(RUNS)" "$(SEED)" "$(FAULTS)" "$(HASHES)"
 
 mutants: ## Change the core in small ways and see whether its tests notice (ARGS=… for cargo-mutants; about two hours on two cores)

@@ -2,7 +2,7 @@
 //! the API server prices a rule by the largest object that the schema admits.
 
 /// Groups of a sequence. Five hundred must be possible; with 1,000 of the largest kind the CEL rules are still within
-/// what the API server allows (`crates/cli/tests/validation`).
+/// what the API server allows (`crates/cli/tests/cluster/bare/validation`).
 pub const GROUPS: usize = 1_000;
 /// Groups of a Node-scoped sequence: each may put a key on every node.
 pub const NODE_GROUPS: usize = 32;

@@ -1,6 +1,6 @@
 //! The page of a real run in a real browser. The picture in the documentation is made here:
 //!
-//!     ROLLCALL_SCREENSHOTS=docs/images cargo test -p rollcall-cli --test page
+//!     ROLLCALL_SCREENSHOTS=docs/images cargo test -p rollcall-cli --test alone page::
 
 use anyhow::{Context, Result, ensure};
 use rollcall_testbed::browser::Browser;

@@ -47,7 +47,8 @@ fn make(cluster: &Cluster, arguments: &[&str]) -> Result<()> {
         .args(arguments)
         .arg(format!("KUBECTL={}", cluster.bin_dir().join("kubectl").display()))
         .env("KUBECONFIG", cluster.kubeconfig())
-        // Of the same code; a release build takes minutes and is not what is tested here.
+        // The programs that are built already; a release build takes minutes and is not what is tested here.
+        .env("PROGRAM", env!("CARGO_BIN_EXE_rollcall"))
         .env("IMAGE_PROFILE", "dev")
         .current_dir(repository())
         .output()
