@@ -110,7 +110,8 @@ async fn every_kind(launch: &LaunchLab) -> Result<()> {
 /// Containers that finish: the second one begins when the first has exited with 0.
 fn job_spec() -> Value {
     let task = |name: &str| {
-        let script = "echo begun $(cat /proc/uptime); sleep 0.5; echo ready $(cat /proc/uptime)";
+        // Without a probe a container is ready as soon as it runs.
+        let script = "echo begun $(cat /proc/uptime); echo ready $(cat /proc/uptime); sleep 0.5";
         json!({ "name": name, "image": super::pods::IMAGE, "imagePullPolicy": "Never", "command": ["/bin/sh", "-c", script] })
     };
     let first = with_priority(task("first"), PROPOSED, "1");
