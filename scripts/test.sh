@@ -130,7 +130,7 @@ report() {
     awk -F '\t' '$1 == "process" { printf "  %-44s %-7s %5d\n", $2, $3, $4 }' "$times" | sort -k 3,3nr -s
     sed -nE 's/^test (.*) \.\.\. (ok|FAILED) <([0-9.]+)s>$/test\t\1\t\2\t\3/p' "$log" >>"$times"
     printf 'slowest tests, in seconds\n'
-    awk -F '\t' '$1 == "test" { printf "  %-90s %7.1f\n", $2, $4 }' "$times" | sort -k 2,2nr | head -n 10
+    awk -F '\t' '$1 == "test" { printf "  %-90s %7.1f\n", $2, $4 }' "$times" | sort -k 2,2nr | awk 'NR <= 10'
     cp "$times" "$file" && printf 'all times: %s\n' "$file"
     grep -E '^test .* (FAILED|failed)( <.*>)?$' "$log" | sort -u || true
     awk '/^test result:/ { passed += $4; failed += $6; ignored += $8; processes++ }
@@ -208,6 +208,7 @@ build() {
 
 tests() {
     # A line is one process; its words are the arguments.
+    # shellcheck disable=SC2016 # the inner shell expands them
     processes <"$dir/executables" | xargs -P "$TEST_PROCESSES" -d '\n' -I '{}' bash -c 'process $1' process '{}'
 }
 
