@@ -9,7 +9,7 @@ CARGO=${CARGO:-cargo}
 # Tests of one process mostly wait for their cluster. More at a time would starve it on two cores.
 TEST_THREADS=${TEST_THREADS:-3}
 TEST_PROCESSES=${TEST_PROCESSES:-3}
-# What a run needs at most, with nothing cached: build folders, Go's caches, clusters.
+# About what a run needs with nothing cached: build folders, the build of Kubernetes, clusters.
 GIB_NEEDED=${GIB_NEEDED:-20}
 # Compiled code of other people's crates is kept up to this size. One set of them takes less than half of it.
 GIB_KEPT=4
@@ -139,9 +139,9 @@ report() {
     printf 'total %ds\n' $((SECONDS - started))
 }
 
-# Processes of tests, the longest first: a name, the test binary, and which of its tests. The fault runs take whatever the
-# others leave of the processors. Tests of `cluster` are spread over
-# several processes, each with clusters of its own. What no line here names runs as well: see `processes`.
+# Processes of tests, the longest first: a name, the test binary, and which of its tests. The fault runs get the processor
+# time that the others leave. Tests of `cluster` are spread over several processes, each with clusters of its own. Tests that no
+# line here names run as well: see `processes`.
 SPREAD='
 chaos           chaos
 real            cluster      real:: kubelet::
@@ -172,7 +172,7 @@ export -f process
 
 # The processes, a line each, from the list of built test binaries, `MANIFEST EXECUTABLE` each.
 processes() {
-    local manifest executable name binary rest=() others=()
+    local manifest executable name binary rest others=()
     declare -A place spread
     while read -r manifest executable; do
         name=${executable##*/} name=${name%-*}
@@ -207,6 +207,7 @@ build() {
 }
 
 tests() {
+    echo "half of the random fault runs: CHAOS_SEED=${CHAOS_SEED:-} (the same seeds again with the same value)"
     # A line is one process; its words are the arguments.
     # shellcheck disable=SC2016 # the inner shell expands them
     processes <"$dir/executables" | xargs -P "$TEST_PROCESSES" -d '\n' -I '{}' bash -c 'process $1' process '{}'

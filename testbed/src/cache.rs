@@ -194,7 +194,7 @@ fn build(home: &Path, bin: &Path) -> Result<()> {
             // The go.mod files name the oldest Go that will do; fetching another one is never needed.
             .env("GOTOOLCHAIN", "local")
             .env("GOFLAGS", "")
-            // What the compiler keeps is 3 GiB, and of no use once the programs are built.
+            // What the compiler keeps takes gigabytes, and is of no use once the programs are built.
             .env("GOCACHE", work.path().join("go-cache"))
             .output()
             .context("run `go build`; is Go installed?")?;

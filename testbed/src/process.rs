@@ -52,7 +52,7 @@ impl Process {
         let mut command = Command::new(&self.spec.program);
         command.args(&self.spec.args).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         mark(&mut command, &self.dir);
-        // Rarer garbage collection takes a fifth off the processor time of an API server, and memory is there.
+        // Rarer garbage collection: where tests run, memory is free and the processor is not.
         command.env("GOGC", "400");
         let child = command.spawn().with_context(|| format!("start {}", self.spec.program.display()))?;
         self.child = Some(child);

@@ -87,7 +87,13 @@ fn many_faults_at_random() {
 #[test]
 fn many_faults_at_random_with_other_seeds() {
     let named = std::env::var("CHAOS_SEED").unwrap_or_default();
-    let first = OTHER_SEEDS + u64::from_str_radix(&named, 16).unwrap_or_default();
+    let offset = match named.as_str() {
+        "" => 0,
+        hexadecimal => u64::from_str_radix(hexadecimal, 16).unwrap_or_else(|error| {
+            panic!("CHAOS_SEED={hexadecimal:?} is not a hexadecimal number: {error}")
+        }),
+    };
+    let first = OTHER_SEEDS.saturating_add(offset);
     println!("seeds from {first} (CHAOS_SEED={named:?}): make chaos RUNS={RANDOM_RUNS} SEED={first}");
     must_be_clean(&batch(first..first + RANDOM_RUNS, cores(), Plan::random, |_| {}));
 }
