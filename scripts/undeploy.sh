@@ -2,7 +2,7 @@
 # Removes Rollcall so that no pod stays behind its gate: first the webhook without which no pod that asks for an order of its
 # containers can be created, then the sequences, while the controller is there to release what they hold
 # (deletionPolicy: Release), then the controller, then the CRDs (Orders, tickets and the priority classes of guardians go with
-# theirs, guardians with their tickets), then the gates of pods that nobody will let go any more.
+# theirs), then the guardians and the gates of pods that no controller will remove any more.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 KUBECTL=${KUBECTL:-kubectl}
@@ -81,6 +81,11 @@ waiting_for_tickets() {
     "$KUBECTL" get pods --all-namespaces -o go-template='{{range .items}}{{$pod := .metadata}}{{range .spec.schedulingGates}}{{if eq .name "korder.dev/ticket-gate"}}{{$pod.namespace}} {{$pod.name}}{{"\n"}}{{end}}{{end}}{{end}}'
 }
 
+# A guardian that its Node owns, too (--guardian-node-owner), stays when its ticket is deleted.
+delete_guardians() {
+    "$KUBECTL" delete pods --all-namespaces -l korder.dev/guardian=true --ignore-not-found
+}
+
 give_up_tickets() {
     local namespace pod
     local gate='{"spec":{"schedulingGates":[{"$patch":"delete","name":"korder.dev/ticket-gate"}]}}'
@@ -114,6 +119,7 @@ fi
 if [ -z "$KEEP_CRD" ]; then
     "$KUBECTL" delete --ignore-not-found -f config/crd
     give_up_order
+    delete_guardians
     give_up_tickets
     clean_nodes
 fi

@@ -152,6 +152,8 @@ struct Raw {
 
 #[derive(Deserialize)]
 struct RawUser {
+    /// Empty where the API server did not know the caller.
+    #[serde(default)]
     username: String,
     #[serde(default)]
     groups: Vec<String>,

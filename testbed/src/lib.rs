@@ -14,6 +14,7 @@ mod packages;
 mod ports;
 mod process;
 mod proxy;
+mod read;
 mod real_node;
 mod shared;
 #[doc(hidden)]

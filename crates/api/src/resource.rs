@@ -1,6 +1,7 @@
 //! Where the API server keeps each kind of object, one row each.
 
 use crate::names;
+use rollcall_core::cluster::Target;
 use rollcall_core::kind::Kind;
 
 /// How a kind is called in the API.
@@ -32,6 +33,17 @@ impl Resource {
             Kind::PriorityClass => ("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses"),
         };
         Resource { api_version, kind, plural }
+    }
+
+    /// The path of all objects of the same kind beside `target`.
+    pub fn path_beside(target: &Target) -> String {
+        let Target { kind, namespace, .. } = target;
+        Resource::of(*kind).path(kind.is_namespaced().then_some(namespace))
+    }
+
+    /// The path of `target`.
+    pub fn path_to(target: &Target) -> String {
+        format!("{}/{}", Resource::path_beside(target), target.name)
     }
 
     /// The path of all its objects, in one namespace or in all.

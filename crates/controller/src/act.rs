@@ -1,13 +1,12 @@
 //! Sends what was decided, and makes no choices of its own. The bodies are made in `rollcall_api::patch`.
 
 use crate::client::{self, Failure, Meaning, request};
-use crate::reservation::OrderWrite;
 use crate::watch::{Item, of_order, of_sequence};
 use jiff::Timestamp;
 use kube::Client;
 use rollcall_api::names;
 use rollcall_api::patch::{self, Body, Style};
-use rollcall_api::reservation::OrderObject;
+use rollcall_api::reservation::{OrderObject, OrderStatus};
 use rollcall_api::resource::Resource;
 use rollcall_api::sequence::{KnownSpec, PodSequenceStatus, SequenceObject, note};
 use rollcall_api::watch::{KeptLabels, NodeObject, PodObject};
@@ -34,19 +33,15 @@ pub(crate) async fn send_patch<T: DeserializeOwned>(
     client::send(client, request("PATCH", &path, content, body.value.to_string().into_bytes())).await
 }
 
-fn pod_path(namespace: &str, name: &str) -> String {
-    format!("{}/{name}", Resource::of(Kind::Pod).path(Some(namespace)))
-}
-
 pub async fn patch_pod(client: &Client, pod: &PodPatch, labels: &KeptLabels) -> Answer {
-    let path = pod_path(&pod.namespace, &pod.name);
+    let path = Resource::path_to(&pod.target());
     let pod: PodObject = send_patch(client, &path, &patch::pod(pod)).await?;
     Ok(Some(Item::plain(Object::Pod(pod.facts_keeping(labels)))))
 }
 
 /// How a pod is now, after a write whose outcome is not known.
 pub async fn get_pod(client: &Client, pod: &Target, labels: &KeptLabels) -> Answer {
-    let pod: PodObject = client::get(client, &pod_path(&pod.namespace, &pod.name)).await?;
+    let pod: PodObject = client::get(client, &Resource::path_to(pod)).await?;
     Ok(Some(Item::plain(Object::Pod(pod.facts_keeping(labels)))))
 }
 
@@ -96,31 +91,36 @@ pub async fn drop_note(client: &Client, own: &str, sequence: Uid) -> Answer {
 }
 
 /// A status to be written.
-#[derive(Clone, Debug)]
 pub struct StatusWrite {
     pub target: Target,
-    pub uid: Uid,
     pub resource_version: String,
-    pub status: PodSequenceStatus,
-    /// What it was decided for; the answer need not be read for it again.
-    pub spec: KnownSpec,
+    pub status: NewStatus,
+}
+
+pub enum NewStatus {
+    Sequence {
+        status: Box<PodSequenceStatus>,
+        /// What it was decided for; the answer need not be read for it again.
+        spec: KnownSpec,
+    },
+    Order(Box<OrderStatus>),
 }
 
 pub async fn write_status(client: &Client, write: StatusWrite) -> Answer {
-    let StatusWrite { target, uid, resource_version, status, spec } = write;
-    let Target { kind, namespace, name, .. } = target;
-    let path = format!("{}/{name}/status", Resource::of(kind).path(Some(&namespace)));
-    let body = patch::status(Some(uid), &resource_version, &status);
-    let sequence: SequenceObject = send_patch(client, &path, &body).await?;
-    Ok(Some(of_sequence(&sequence, sequence.facts_knowing(Some(&spec)))))
-}
-
-pub async fn write_order_status(client: &Client, write: OrderWrite) -> Answer {
-    let OrderWrite { target, resource_version, status } = write;
-    let path = format!("{}/{}/status", Resource::of(target.kind).path(Some(&target.namespace)), target.name);
-    let order: OrderObject =
-        send_patch(client, &path, &patch::status(target.uid, &resource_version, &status)).await?;
-    Ok(Some(of_order(&order)))
+    let StatusWrite { target, resource_version, status } = write;
+    let path = format!("{}/status", Resource::path_to(&target));
+    let item = match status {
+        NewStatus::Sequence { status, spec } => {
+            let body = patch::status(target.uid, &resource_version, &status);
+            let sequence: SequenceObject = send_patch(client, &path, &body).await?;
+            of_sequence(&sequence, sequence.facts_knowing(Some(&spec)))
+        }
+        NewStatus::Order(status) => {
+            let body = patch::status(target.uid, &resource_version, &status);
+            of_order(&send_patch::<OrderObject>(client, &path, &body).await?)
+        }
+    };
+    Ok(Some(item))
 }
 
 /// An event to be written.

@@ -5,7 +5,7 @@
 //! - [`engine`]: the loop. It knows keys, actions and objects; what only one feature needs of it is in that feature's folder:
 //!   [`sequence`], [`launch`], [`reservation`].
 //! - [`watch`]: list and watch, per kind. [`act`]: the writes. [`client`]: what answers mean.
-//! - [`queue`], [`slots`], [`statuses`], [`announce`]: what is to be decided, sent, reported, announced, and when.
+//! - [`queue`], [`slots`], `reports` with [`statuses`], [`announce`]: what is to be decided, sent, reported, announced, and when.
 //! - [`lease`]: the leader lease. [`shared`], [`health`], [`metrics`]: what is seen from outside; `outside`: the thread that
 //!   shows it. [`server`]: the bounded server that it shares with the webhook.
 
@@ -24,6 +24,7 @@ pub mod metrics;
 mod outside;
 pub mod queue;
 pub mod repeats;
+mod reports;
 pub mod reservation;
 pub mod sequence;
 pub mod server;
@@ -36,6 +37,7 @@ use clock::Clock;
 use engine::Engine;
 use futures::stream::{self, StreamExt};
 use outside::Outside;
+use rollcall_api::reservation::GuardianOptions;
 use rollcall_core::lease::Terms;
 use shared::Shared;
 use std::net::SocketAddr;
@@ -45,6 +47,11 @@ use tokio_util::sync::CancellationToken;
 
 /// The pause image that Kubernetes itself runs in every pod, so nodes have it, or one like it.
 pub const GUARDIAN_IMAGE: &str = "registry.k8s.io/pause:3.10.1";
+
+/// Guardians as they are made unless an option says otherwise.
+pub fn plain_guardians() -> GuardianOptions {
+    GuardianOptions { image: GUARDIAN_IMAGE.into(), node_owner: false }
+}
 
 /// How the controller runs. Client and clock come from outside.
 #[derive(Clone, Debug)]
@@ -64,8 +71,7 @@ pub struct Config {
     pub max_in_flight: usize,
     /// Serve Orders and Tickets, too; only in Full mode.
     pub reservations: bool,
-    /// The image of the pods that keep room.
-    pub guardian_image: String,
+    pub guardians: GuardianOptions,
     /// Decide and report, write nothing.
     pub dry_run: bool,
     /// Of the jitter in every back-off.

@@ -39,6 +39,10 @@ pub trait Reported {
     fn observed(status: &Self::Status) -> Option<i64>;
     /// Whether there is something in it that people watch for.
     fn has_progress(wanted: &Self::Wanted, written: Option<&Self::Status>) -> bool;
+    /// Whether it must be written at once, although the decision does not say so: people or later decisions wait for it.
+    fn is_awaited(_wanted: &Self::Wanted, _written: &Self::Status) -> bool {
+        false
+    }
     /// The more parts it has, the more one write costs the API server.
     fn parts(wanted: &Self::Wanted) -> u32;
 }
@@ -62,6 +66,8 @@ struct StatusState<R: Reported> {
     /// When the last write was sent.
     sent: Option<Instant>,
     in_flight: bool,
+    /// What was due while a write was in flight. It is due again when the answer arrives.
+    passed_over: Option<Due>,
     /// How often in a row it was refused, and until when it is left alone for that.
     refused: u32,
     not_before: Option<Instant>,
@@ -91,6 +97,7 @@ impl<R: Reported> Default for StatusState<R> {
             due: None,
             sent: None,
             in_flight: false,
+            passed_over: None,
             refused: 0,
             not_before: None,
             moved: false,
@@ -141,6 +148,11 @@ impl<R: Reported> StatusState<R> {
         status.is_some_and(|status| R::observed(status) != wanted)
     }
 
+    fn is_awaited(&self) -> bool {
+        let status = self.written.as_ref().and_then(|written| written.status.as_ref());
+        self.wanted.as_ref().zip(status).is_some_and(|(wanted, status)| R::is_awaited(wanted, status))
+    }
+
     /// What is urgent goes at once; but who is contradicted, by another controller that sees things differently, does not answer
     /// at once for ever.
     fn contradiction_backoff(&self, now: Instant) -> Duration {
@@ -187,18 +199,14 @@ impl<R: Reported> Statuses<R> {
         }
     }
 
-    pub fn resource_version(&self, uid: Uid) -> Option<&str> {
-        Some(&self.states.get(&uid)?.written.as_ref()?.resource_version)
-    }
-
     pub fn want(&mut self, uid: Uid, status: R::Wanted, urgent: bool, now: Instant) {
         let state = self.states.entry(uid).or_default();
         let same = state.wanted.as_ref() == Some(&status);
         (state.wanted, state.outdated) = (Some(status), false);
+        let urgent = urgent || state.is_of_older_spec() || state.is_awaited();
         if same && state.due.is_some() && !urgent {
             return;
         }
-        let urgent = urgent || state.is_of_older_spec();
         let apart = match (urgent, state.has_progress()) {
             (true, _) => state.contradiction_backoff(now),
             (false, true) => state.progress_apart(),
@@ -243,10 +251,12 @@ impl<R: Reported> Statuses<R> {
     /// The next status to be written now. What turned out to change nothing is dropped on the way.
     pub fn pop(&mut self, now: Instant, wall: Timestamp) -> Option<DueWrite<R::Status>> {
         while let Some((uid, in_turn)) = self.next_due(now) {
+            let due = self.states.get(&uid).and_then(|state| state.due);
             self.set_due(uid, None);
             let Some(state) = self.states.get_mut(&uid) else { continue };
             if state.in_flight {
-                continue; // it is looked at again when the answer is there
+                state.passed_over = due;
+                continue;
             }
             let (Some(wanted), Some(written)) = (&state.wanted, &state.written) else { continue };
             // The decision about what is there now comes with a status of its own; this one would take its place.
@@ -288,7 +298,9 @@ impl<R: Reported> Statuses<R> {
             Outcome::Done => state.sent.map_or(now, |sent| sent + COALESCE),
             Outcome::Moved | Outcome::Failed => state.not_before.unwrap_or(now + RETRY),
         };
-        let mut due = Due { at, in_turn: outcome == Outcome::Done }.or_earlier(state.due);
+        let passed_over = state.passed_over.take();
+        let due = Due { at, in_turn: outcome == Outcome::Done };
+        let mut due = due.or_earlier(state.due).or_earlier(passed_over);
         due.at = due.at.max(state.not_before.unwrap_or(now));
         self.set_due(uid, Some(due));
     }
@@ -398,6 +410,23 @@ mod tests {
         assert_eq!(statuses.pop(now, wall).map(|due_write| due_write.uid), Some(uids[99]));
         assert!(statuses.pop(now, wall).is_none());
         assert_eq!(statuses.next_moment(), Some(begin + Duration::from_millis(5200)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_due_while_a_write_is_in_flight_is_written_when_the_answer_arrives() {
+        let (mut statuses, uid, wall) = (Statuses::default(), Uid::digest("s"), Timestamp::UNIX_EPOCH);
+        let now = Instant::now();
+        seen(&mut statuses, uid);
+        statuses.want(uid, status("one"), true, now);
+        let first = statuses.pop(now, wall).expect("the first one");
+        statuses.want(uid, status("two"), true, now);
+        assert!(statuses.pop(now, wall).is_none(), "one at a time");
+        statuses.observed(uid, written(first.status, "2"));
+        // The decision about the answer comes to the same status, and does not call it urgent.
+        statuses.want(uid, status("two"), false, now);
+        statuses.answered(uid, Outcome::Done, now);
+        let second = statuses.pop(now, wall).expect("not ten seconds later");
+        assert_eq!(second.status.message.as_deref(), Some("two"));
     }
 
     #[tokio::test(start_paused = true)]

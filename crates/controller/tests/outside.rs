@@ -32,7 +32,7 @@ fn config(probes: SocketAddr, metrics: SocketAddr) -> Config {
         identity: "test".into(),
         max_in_flight: 8,
         reservations: false,
-        guardian_image: rollcall_controller::GUARDIAN_IMAGE.into(),
+        guardians: rollcall_controller::plain_guardians(),
         dry_run: false,
         seed: 1,
     }

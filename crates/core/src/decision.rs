@@ -9,7 +9,7 @@ use crate::{
     launch::index::Waiting,
     node::Node,
     reservation::{
-        index::{Place, WaitingClaimer},
+        index::{Place, ReleasedClaim, WaitingClaimer},
         spec::{Record, Template, TicketSpec},
         status::OrderStatus,
         timetable::Window,
@@ -173,7 +173,9 @@ pub struct NewGuardian {
     /// Its Order wants one on each node.
     pub each_node: bool,
     pub spec: Arc<TicketSpec>,
+    /// The only node it can be on, and its uid if it is known.
     pub node: Option<Arc<str>>,
+    pub node_uid: Option<Uid>,
     pub class: Arc<str>,
 }
 
@@ -213,10 +215,8 @@ pub struct Decision {
     pub actions: Vec<Action>,
     /// There is more to do than the budget allowed; ask again when there is room.
     pub more: bool,
-    /// `None` where there is no object to write it to, as for the ghost of a deleted sequence.
-    pub status: Option<Status>,
-    /// The same, of an Order.
-    pub order_status: Option<Box<OrderStatus>>,
+    /// The status of the object. `None` if there is no object to write it to, as for the ghost of a deleted sequence.
+    pub report: Option<Report>,
     /// The status has something that must not wait: a phase, or a time that a later decision needs.
     pub urgent: bool,
     pub events: Vec<Event>,
@@ -225,6 +225,13 @@ pub struct Decision {
     pub keep: Keep,
     /// Nothing is left to do, ever: what stands for the key can be forgotten.
     pub finished: bool,
+}
+
+/// The status of an object whose status the controller writes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Report {
+    Sequence(Box<Status>),
+    Order(Box<OrderStatus>),
 }
 
 /// What the next decision about the same key is to know.
@@ -247,8 +254,8 @@ pub enum Keep {
         told: Vec<&'static str>,
     },
     Ticket {
-        /// Since when its claimer is let go and not bound.
-        let_go: Option<Timestamp>,
+        /// What is known of its claiming pod while that is released and not bound.
+        released: Option<ReleasedClaim>,
     },
     Order {
         /// Whether it reserved when it was decided about.
@@ -264,8 +271,7 @@ impl Decision {
         Decision {
             actions: Vec::new(),
             more: false,
-            status: None,
-            order_status: None,
+            report: None,
             urgent: false,
             events: Vec::new(),
             wake_at: None,

@@ -50,7 +50,7 @@ pub fn keep(index: &mut Index, key: Key, keep: Keep) {
         (Key::Order(uid), Keep::Order { window, settled }) => {
             index.reservations.keep_order(uid, window, &settled)
         }
-        (Key::Ticket(uid), Keep::Ticket { let_go }) => index.keep_of_ticket(uid, let_go),
+        (Key::Ticket(uid), Keep::Ticket { released }) => index.keep_of_ticket(uid, released),
         (Key::Claim(pod), Keep::Claim(waiting)) => index.keep_of_claim(pod, waiting),
         (
             _,

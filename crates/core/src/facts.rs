@@ -20,6 +20,8 @@ pub struct Pod {
     pub gates: Vec<Arc<str>>,
     /// The node it is bound to: the scheduler has let it through.
     pub node: Option<Arc<str>>,
+    /// `status.nominatedNodeName`: the node on which the scheduler keeps capacity for it.
+    pub nominated: Option<Arc<str>>,
     /// What it says itself about its node; hardly any pod does, but for those of DaemonSets.
     pub constraints: Option<Box<NodeConstraints>>,
     pub phase: PodPhase,

@@ -1,21 +1,70 @@
-//! The kinds of objects that are watched, one row each.
+//! The kinds of objects that the index knows, one row each.
 
 use crate::{facts::OwnerKind, key::Feature};
+
+/// How an object of a kind is told from the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// By its uid. A deleted object never comes back.
+    Uid,
+    /// By its name. A later object may have the same one.
+    Name,
+    /// By the uid of the object that it is about, as a note by its sequence. It may be written again.
+    Subject,
+}
 
 /// When a kind is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Watched {
     Always,
-    /// Only in Full mode: Lite mode has no rights on nodes.
+    /// In Full mode: Lite mode has no rights on nodes.
     FullMode,
-    /// Only where reservations are served. Where it cannot be read, nothing is reserved, and all else goes on.
-    Reservation,
-    /// Written and looked at, one by one.
+    /// In Full mode, if reservations are switched on.
+    Reservations,
+    /// Objects are written and read one by one.
     Never,
 }
 
+/// The consequence if the API server does not serve a kind, or forbids to read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absence {
+    /// The features that need the kind cannot decide.
+    Fatal,
+    /// Before the first list, the kind counts as listed and empty.
+    Empty,
+    /// The known objects stay, and nothing is decided on them. A cluster without the kind is no error.
+    Frozen,
+}
+
+/// The labels that are kept of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Labels {
+    /// Those whose keys selectors name. With a new key, the objects are read again.
+    Selected,
+    /// Those that the facts of the kind use, whatever selectors name.
+    Fixed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    Namespaced,
+    Cluster,
+}
+
+/// Everything that differs from kind to kind.
+struct Row {
+    plural: &'static str,
+    identity: Identity,
+    watched: Watched,
+    /// The features that decide nothing before all objects of the kind are known.
+    needed_by: &'static [Feature],
+    absence: Absence,
+    labels: Labels,
+    scope: Scope,
+}
+
 macro_rules! kinds {
-    ($($kind:ident = $plural:literal, $watched:ident;)*) => {
+    ($($kind:ident = $plural:literal, $identity:ident, $watched:ident, [$($feature:ident),*], $absence:ident, $labels:ident, $scope:ident;)*) => {
         /// The kinds of objects the index is fed with, each by a watch of its own.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Kind { $($kind,)* }
@@ -23,63 +72,84 @@ macro_rules! kinds {
         impl Kind {
             pub const ALL: &[Kind] = &[$(Kind::$kind,)*];
 
-            pub fn as_str(self) -> &'static str {
-                match self { $(Kind::$kind => $plural,)* }
-            }
-
-            fn watched(self) -> Watched {
-                match self { $(Kind::$kind => Watched::$watched,)* }
+            fn row(self) -> Row {
+                match self {
+                    $(Kind::$kind => Row {
+                        plural: $plural,
+                        identity: Identity::$identity,
+                        watched: Watched::$watched,
+                        needed_by: &[$(Feature::$feature),*],
+                        absence: Absence::$absence,
+                        labels: Labels::$labels,
+                        scope: Scope::$scope,
+                    },)*
+                }
             }
         }
     };
 }
 
+// The order counts: it seeds the back-off of each watch.
 kinds! {
-    Pod = "pods", Always;
-    Deployment = "deployments", Always;
-    ReplicaSet = "replicasets", Always;
-    StatefulSet = "statefulsets", Always;
-    DaemonSet = "daemonsets", Always;
-    Job = "jobs", Always;
-    CronJob = "cronjobs", Always;
-    Namespace = "namespaces", Always;
-    Sequence = "podsequences", Always;
-    Note = "notes", Always;
-    Node = "nodes", FullMode;
-    CsiNode = "csinodes", FullMode;
-    Barrier = "barriers", Never;
-    Order = "orders", Reservation;
-    Ticket = "tickets", Reservation;
-    PriorityClass = "priorityclasses", Reservation;
+    Pod = "pods", Uid, Always, [Sequence, Launch, Reservation], Fatal, Selected, Namespaced;
+    Deployment = "deployments", Uid, Always, [Sequence, Launch], Fatal, Selected, Namespaced;
+    ReplicaSet = "replicasets", Uid, Always, [Sequence, Launch], Fatal, Selected, Namespaced;
+    StatefulSet = "statefulsets", Uid, Always, [Sequence, Launch], Fatal, Selected, Namespaced;
+    DaemonSet = "daemonsets", Uid, Always, [Sequence, Launch], Fatal, Selected, Namespaced;
+    Job = "jobs", Uid, Always, [Sequence, Launch], Fatal, Selected, Namespaced;
+    // Permission to read CronJobs is not required: most sequences name none.
+    CronJob = "cronjobs", Uid, Always, [Sequence, Launch], Empty, Fixed, Namespaced;
+    Namespace = "namespaces", Name, Always, [Sequence, Launch], Fatal, Fixed, Cluster;
+    Sequence = "podsequences", Uid, Always, [Sequence, Launch], Fatal, Fixed, Namespaced;
+    Note = "notes", Subject, Always, [Sequence, Launch], Empty, Fixed, Namespaced;
+    Node = "nodes", Name, FullMode, [Sequence, Launch, Reservation], Fatal, Fixed, Cluster;
+    // Nor for CSINodes: most sequences require no CSI driver.
+    CsiNode = "csinodes", Name, FullMode, [Sequence, Launch], Empty, Fixed, Cluster;
+    Barrier = "barriers", Uid, Never, [], Fatal, Fixed, Namespaced;
+    Order = "orders", Uid, Reservations, [Reservation], Frozen, Fixed, Namespaced;
+    Ticket = "tickets", Uid, Reservations, [Reservation], Frozen, Fixed, Namespaced;
+    PriorityClass = "priorityclasses", Name, Reservations, [Reservation], Frozen, Fixed, Cluster;
 }
 
 impl Kind {
-    /// Whether a controller watches it: in Full mode everything, in Lite mode nothing about nodes.
-    pub fn is_watched(self, full: bool) -> bool {
-        match self.watched() {
-            Watched::Always => true,
-            Watched::FullMode => full,
-            Watched::Reservation | Watched::Never => false,
-        }
+    pub fn as_str(self) -> &'static str {
+        self.row().plural
     }
 
-    /// Whether only reservations need it.
-    pub fn is_of_reservations(self) -> bool {
-        self.watched() == Watched::Reservation
+    pub fn identity(self) -> Identity {
+        self.row().identity
+    }
+
+    /// Whether a controller watches the kind, with these modes switched on.
+    pub fn is_watched(self, full: bool, reservations: bool) -> bool {
+        match self.row().watched {
+            Watched::Always => true,
+            Watched::FullMode => full,
+            Watched::Reservations => full && reservations,
+            Watched::Never => false,
+        }
     }
 
     /// Whether a feature decides nothing before all objects of the kind are known.
     pub fn is_needed_by(self, feature: Feature) -> bool {
-        match (self.watched(), feature) {
-            (Watched::Never, _) => false,
-            (Watched::Reservation, _) => feature == Feature::Reservation,
-            (_, Feature::Reservation) => matches!(self, Kind::Pod | Kind::Node),
-            (Watched::Always | Watched::FullMode, Feature::Sequence | Feature::Launch) => true,
-        }
+        self.row().needed_by.contains(&feature)
+    }
+
+    pub fn absence(self) -> Absence {
+        self.row().absence
+    }
+
+    /// Whether only those labels are kept whose keys selectors name.
+    pub fn has_selected_labels(self) -> bool {
+        self.row().labels == Labels::Selected
+    }
+
+    pub fn is_namespaced(self) -> bool {
+        self.row().scope == Scope::Namespaced
     }
 
     pub fn of_mode(full: bool) -> Vec<Kind> {
-        Kind::ALL.iter().copied().filter(|kind| kind.is_watched(full)).collect()
+        Kind::ALL.iter().copied().filter(|kind| kind.is_watched(full, false)).collect()
     }
 
     pub fn of_owner(kind: OwnerKind) -> Option<Kind> {

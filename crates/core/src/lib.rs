@@ -17,8 +17,8 @@
 //! - [`reservation`]: room that is kept, and handed over.
 //! - [`agent`]: what init containers on a node wait for.
 //! - [`node`]: nodes, and which of them a pod may run on. [`roster`]: the sequences as admission sees them.
-//! - [`lease`]: the leader lease as a step function. [`quantity`]: amounts such as `1.5Gi`. [`schedule`]: when something
-//!   recurs. [`planted`]: bugs on purpose, for tests only.
+//! - [`lease`]: the leader lease as a step function. [`quantity`]: amounts such as `1.5Gi`. [`resources`]: what a pod requests.
+//!   [`schedule`]: when something recurs. [`planted`]: bugs on purpose, for tests only.
 
 pub mod agent;
 pub mod cluster;
@@ -42,6 +42,7 @@ pub mod planted;
 pub mod quantity;
 pub mod reason;
 pub mod reservation;
+pub mod resources;
 pub mod roster;
 pub mod schedule;
 pub mod selector;

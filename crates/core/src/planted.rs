@@ -100,6 +100,8 @@ bugs! {
     // Reservations.
     GuardianBeforeNomination = "guardian-before-nomination", "a guardian goes before its claimer is nominated";
     GateBeforeGuardian = "gate-before-guardian", "a claimer is let go while the guardian is there";
+    GuardianBeforeOthersNominated = "guardian-before-others-nominated", "a guardian is deleted before every pod of its batch is nominated";
+    GateBeforeOtherGuardians = "gate-before-other-guardians", "a pod is released before every guardian of its batch is deleted";
     NoUidInDeletion = "no-uid-in-deletion", "a deletion does not say which uid it is for";
     ConflictIsGone = "conflict-is-gone", "what could not be deleted because of a conflict counts as gone";
     AbsentIsGone = "absent-is-gone", "a ticket that is not found because its kind is not served counts as gone";
@@ -116,7 +118,6 @@ bugs! {
     PriorityAbovePods = "priority-above-pods", "guardians are more important than those they keep the room for";
     GuardiansEvict = "guardians-evict", "guardians evict those that are less important";
     AnsweredAtOnce = "answered-at-once", "what somebody undoes is made again at once, for ever";
-    ClassForgotten = "class-forgotten", "whoever waited for a class that could not be made waits for ever";
     BoundBeforeLetGo = "bound-before-let-go", "a claimer is expected to run before it is let go";
     GuardianBeside = "guardian-beside", "a guardian that is there beside its claimer stays";
     RefusedOnce = "refused-once", "a nomination that was refused once is given up";

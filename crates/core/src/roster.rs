@@ -54,49 +54,54 @@ pub struct PodOwner<'a> {
     pub uid: Uid,
 }
 
-/// The ReplicaSets and Jobs that make the pods of the Deployments and CronJobs that groups name, as far as they have been seen.
+/// The ReplicaSets and Jobs that may make pods for the Deployments and CronJobs that groups name, as far as they have been seen.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Makers {
     /// Which state of the workloads this is.
     as_of: u64,
-    /// By group.
-    own: BTreeMap<usize, BTreeSet<Uid>>,
-    /// Those that are called alike, and belong to others.
-    of_others: BTreeSet<Uid>,
+    /// The workload that each of them makes pods for; `None` for those of which no group can name one.
+    made_for: BTreeMap<Uid, Option<WorkloadRef>>,
 }
 
 impl Makers {
     fn new(cluster: &Cluster, spec: &Spec) -> Makers {
         let mut makers = Makers { as_of: cluster.owner_changes(), ..Makers::default() };
-        for (position, group) in spec.groups.iter().enumerate() {
+        for group in &spec.groups {
             let Members::Workload(workload) = &group.members else { continue };
             let Some(kind) = made_by(workload.kind) else { continue };
-            let is_alike = |owner: &&Owner| owner.name.starts_with(&*workload.name);
-            for maker in cluster.owners_in(&spec.pod_namespace, kind).filter(is_alike) {
+            for maker in cluster.owners_in(&spec.pod_namespace, kind) {
                 let above = cluster.parent_of(maker);
-                match above.is_some_and(|above| above.kind == workload.kind && above.name == workload.name) {
-                    true => makers.own.entry(position).or_default().insert(maker.uid),
-                    false => makers.of_others.insert(maker.uid),
-                };
+                let is_own = above.is_some_and(|above| workload.names(above));
+                let is_alike = maker.name.starts_with(&*workload.name);
+                if is_own || is_alike && !awaits_parent(cluster, maker, workload.kind) {
+                    makers.made_for.insert(maker.uid, above.map(WorkloadRef::naming));
+                }
             }
         }
         makers
     }
 
     /// Whether an owner makes pods for the workload that a group names. One that has not been seen yet is known by its name.
-    fn include(&self, position: usize, workload: &WorkloadRef, owner: PodOwner<'_>, labels: &Labels) -> bool {
-        if made_by(workload.kind) != Some(owner.kind) || self.of_others.contains(&owner.uid) {
+    fn include(&self, workload: &WorkloadRef, owner: PodOwner<'_>, labels: &Labels) -> bool {
+        if made_by(workload.kind) != Some(owner.kind) {
             return false;
         }
-        let seen = self.own.get(&position).is_some_and(|own| own.contains(&owner.uid));
+        if let Some(made_for) = self.made_for.get(&owner.uid) {
+            return made_for.as_ref() == Some(workload);
+        }
         let rest = owner.name.strip_prefix(&*workload.name).and_then(|rest| rest.strip_prefix('-'));
-        seen || rest.is_some_and(|rest| match workload.kind {
+        rest.is_some_and(|rest| match workload.kind {
             // The Deployment controller gives it to its ReplicaSets and their pods, and to nobody else.
             OwnerKind::Deployment => labels.get(TEMPLATE_HASH).is_some_and(|hash| **hash == *rest),
             // The CronJob controller adds the minute of the run.
             _ => !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()),
         })
     }
+}
+
+/// Whether a ReplicaSet or Job names a workload of this kind that has not been seen yet: then only its name says whose it is.
+fn awaits_parent(cluster: &Cluster, maker: &Owner, kind: OwnerKind) -> bool {
+    maker.parent.is_some_and(|parent| parent.kind == kind && cluster.owner(parent.uid).is_none())
 }
 
 /// The label by which pods of a Deployment know their ReplicaSet.
@@ -107,7 +112,7 @@ fn label_keys(spec: &Spec) -> BTreeSet<Arc<str>> {
     let mut keys = BTreeSet::new();
     for group in &spec.groups {
         match &group.members {
-            Members::Names(_) => {}
+            Members::Names(_) | Members::None => {}
             Members::Selector(selector) => {
                 keys.extend(selector.requirements.iter().map(|requirement| requirement.key.clone()));
             }
@@ -134,7 +139,7 @@ fn made_by(kind: OwnerKind) -> Option<OwnerKind> {
 fn needs_makers(spec: &Spec) -> bool {
     let kinds = spec.groups.iter().filter_map(|group| match &group.members {
         Members::Workload(workload) => made_by(workload.kind),
-        Members::Names(_) | Members::Selector(_) => None,
+        Members::Names(_) | Members::Selector(_) | Members::None => None,
     });
     kinds.count() > 0
 }
@@ -163,8 +168,9 @@ impl Claimant {
             }
             Members::Workload(workload) => owner.is_some_and(|owner| {
                 owner.kind == workload.kind && *owner.name == *workload.name
-                    || self.makers.include(position, workload, owner, labels)
+                    || self.makers.include(workload, owner, labels)
             }),
+            Members::None => false,
         })
     }
 
@@ -183,7 +189,9 @@ impl Claimant {
     /// in use is not known yet, and to tolerate one that nobody puts on does no harm.
     pub fn tolerated(&self, group: usize) -> impl Iterator<Item = &Arc<str>> {
         let later = self.taints.iter().zip(&self.spec.groups).skip(group + 1);
-        later.filter(|(_, group)| !group.after.is_empty()).map(|(key, _)| key)
+        later
+            .filter(|(_, group)| !group.after.is_empty() && group.members != Members::None)
+            .map(|(key, _)| key)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Minute, hour, day of the month, month, day of the week; lists, ranges, steps, names; `@daily` and its kin,
 //! `@every 1h30m`. Sunday is 0 or 7 (an API server accepts 7 in no CronJob, so none has it). A day matches if both of its fields do, or one of them where both are restricted. Times that a clock
-//! skips in spring do not happen; times that it shows twice in autumn happen twice.
+//! skips in spring do not happen; times that it shows twice in autumn happen twice. See docs/decisions/0010.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;

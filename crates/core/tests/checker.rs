@@ -51,7 +51,7 @@ impl Scene {
 
     fn violations(&self, actions: Vec<Action>) -> Vec<Violation> {
         let mut decision = Decision { actions, ..self.nothing() };
-        decision.status = None;
+        decision.report = None;
         check(&self.world.index, Key::Sequence(self.sequence), &decision, self.world.now)
     }
 

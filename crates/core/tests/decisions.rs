@@ -16,4 +16,5 @@ mod properties;
 mod reasons;
 mod refused;
 mod reservation;
+mod roster;
 mod unseen;

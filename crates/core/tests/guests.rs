@@ -1,7 +1,7 @@
 //! Sequences whose pods are in another namespace: without its permission they are nothing there.
 
 use crate::support::build::{GATE, HOME, group, names, pod, selector, sequence, spec};
-use crate::support::world::World;
+use crate::support::world::{World, status_of};
 use rollcall_core::dispatch::explain_pod;
 use rollcall_core::facts::Namespace;
 use rollcall_core::index::Object;
@@ -71,7 +71,7 @@ fn without_permission_it_claims_and_blames_nothing_and_with_it_at_once() {
     assert_eq!(world.take_done().released.len(), 0, "now both have to let it go");
     let entry = world.index.sequences.get(guest(GATE).uid).expect("it is there");
     assert_eq!((entry.cell(1).present(), entry.duplicates().count()), (2, 2));
-    let blocked = &world.decisions[&host.uid].status.as_ref().expect("it lives").blocked_by;
+    let blocked = &status_of(&world.decisions[&host.uid]).expect("it lives").blocked_by;
     let sentences: Vec<String> = blocked.iter().map(|by| by.blocker.reason.sentence()).collect();
     let expected = "PodSequence mallory/evil holds web-2 too, in \"taken\"";
     assert!(sentences.iter().any(|sentence| sentence == expected), "{sentences:?}");

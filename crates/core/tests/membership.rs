@@ -1,7 +1,7 @@
 //! Pods that no group lists or selects, and that name their sequence and group in a label.
 
 use crate::support::build::{HOME, group, pod, selector, sequence, spec};
-use crate::support::world::World;
+use crate::support::world::{World, status_of};
 use rollcall_core::index::Object;
 use rollcall_core::sequence::Phase;
 use rollcall_core::sequence::index::MEMBERSHIP_KEY;
@@ -51,6 +51,6 @@ fn they_are_held_waited_for_and_let_go_like_the_others() {
     arrive(&mut world, "b");
     assert_eq!(held(&world), [false, false, false, true, true]);
     arrive(&mut world, "early");
-    let status = world.decisions[&shop.uid].status.as_ref().expect("of a living one");
+    let status = status_of(&world.decisions[&shop.uid]).expect("of a living one");
     assert_eq!(status.phase, Phase::Completed, "{}", status.message);
 }

@@ -23,6 +23,7 @@ fn pod(number: usize) -> Pod {
         owner: Some(OwnerRef { kind: OwnerKind::ReplicaSet, uid: Uid::digest("owner") }),
         gates: vec!["podsequence.example.com/sequence-gate".into()],
         node: None,
+        nominated: None,
         constraints: None,
         phase: PodPhase::Pending,
         ready: false,

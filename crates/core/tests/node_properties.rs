@@ -30,6 +30,9 @@ struct PlannedGroup {
     limit: bool,
     on_ssd: bool,
     driver: bool,
+    optional: bool,
+    /// Without members, if it waits for a driver.
+    alone: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -163,8 +166,8 @@ fn planned_sequence() -> impl Strategy<Value = PlannedSequence> {
         1 => Some(OnTimeout::Continue),
         _ => None,
     });
-    let group = (0..APPS, flag(), flag(), timeout, flag(), flag(), flag()).prop_map(
-        |(app, listed, wait, timeout, limit, on_ssd, driver)| PlannedGroup {
+    let group = (0..APPS, flag(), flag(), timeout, flag(), flag(), flag(), flag(), any::<bool>()).prop_map(
+        |(app, listed, wait, timeout, limit, on_ssd, driver, optional, alone)| PlannedGroup {
             app,
             listed,
             wait,
@@ -172,6 +175,8 @@ fn planned_sequence() -> impl Strategy<Value = PlannedSequence> {
             limit,
             on_ssd,
             driver,
+            optional,
+            alone,
         },
     );
     (any::<bool>(), prop::collection::vec(group, 1..=4))
@@ -209,6 +214,7 @@ fn spec(planned: &PlannedSequence) -> Spec {
     let groups = planned.groups.iter().enumerate().map(|(position, planned)| {
         let names: Vec<String> = (0..2).map(|number| app_name(planned.app, number)).collect();
         let members = match planned.listed {
+            _ if planned.driver && planned.alone => Members::None,
             true => build::names(&names.iter().map(String::as_str).collect::<Vec<_>>()),
             false => Members::Selector(selector(&format!("app=a{}", planned.app))),
         };
@@ -221,6 +227,7 @@ fn spec(planned: &PlannedSequence) -> Spec {
         group.max_concurrent_starts = planned.limit.then_some(1);
         group.node_selector = labels(if planned.on_ssd { "disk=ssd" } else { "" });
         group.node_ready = planned.driver.then(|| NodeReady::CsiDriver("csi".into()));
+        group.optional = planned.optional && group.members != Members::None;
         group
     });
     let enforcement = if planned.continuous { Enforcement::Continuous } else { Enforcement::Bootstrap };

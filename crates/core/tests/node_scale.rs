@@ -2,7 +2,7 @@
 //! same in every run and on every machine.
 
 use crate::support::build::{HOME, group, node, owner, owner_ref, pod, selector, sequence, spec, start};
-use crate::support::world::list_all;
+use crate::support::world::{list_all, status_of};
 use crate::{ALLOCATIONS, ONE_AT_A_TIME};
 use rollcall_core::Uid;
 use rollcall_core::decision::{Action, Keep, NodePatch};
@@ -89,7 +89,7 @@ impl Loop {
                 self.cost.judgements += nodes.nodes.len();
             }
             more = decision.more;
-            phase = decision.status.as_ref().expect("it lives").phase;
+            phase = status_of(&decision).expect("it lives").phase;
             keep(&mut self.index, key, decision.keep);
             decision.actions.into_iter().for_each(|action| self.act(action));
         }

@@ -1,7 +1,7 @@
 //! Node scope: every node goes through the groups on its own.
 
 use crate::support::build::{HOME, at, group, labels, node, owner, owner_ref, pod, selector, sequence, spec};
-use crate::support::world::World;
+use crate::support::world::{World, status_of};
 use rollcall_core::Uid;
 use rollcall_core::decision::Action;
 use rollcall_core::dispatch::decide;
@@ -107,7 +107,7 @@ impl Scene {
 
     fn status(&self) -> &Status {
         let uid = sequence(HOME, "csi", self.spec.clone()).uid;
-        self.world.decisions[&uid].status.as_ref().expect("of a living one")
+        status_of(&self.world.decisions[&uid]).expect("of a living one")
     }
 }
 
@@ -391,6 +391,103 @@ fn a_ready_pod_is_not_yet_a_registered_driver() {
     };
     assert_eq!(registered_on(Uid::digest("an older a")), 1, "left behind by another node of that name");
     assert_eq!(registered_on(node("a").uid), 0);
+}
+
+fn driver() -> Option<NodeReady> {
+    Some(NodeReady::CsiDriver("csi.example.com".into()))
+}
+
+impl Scene {
+    /// A node on which a driver from elsewhere is registered, or not any more.
+    fn register_on(&mut self, name: &str, registered: bool) {
+        let names = registered.then(|| "csi.example.com".into()).into_iter().collect();
+        let of = Some(node(name).uid);
+        self.world.apply(Object::Drivers(Drivers { node: name.into(), of, version: 0, names }));
+        self.settle();
+    }
+}
+
+#[test]
+fn members_may_be_absent_but_not_what_a_node_must_show() {
+    let mut scene = Scene::new(&["a"]);
+    scene.spec.groups[0].members = named(OwnerKind::DaemonSet, "other");
+    (scene.spec.groups[0].optional, scene.spec.groups[0].node_ready) = (true, driver());
+    let mut scene = scene.begin();
+    scene.app("app-1");
+    scene.world.now = at(3);
+    scene.settle();
+    assert!(scene.is_held("app-1"), "the driver is not registered");
+    let blockers: Vec<&str> =
+        scene.status().blocked_by.iter().map(|blocked| blocked.blocker.reason.code()).collect();
+    assert_eq!(blockers, ["NodeLacks"]);
+    scene.register_on("a", true);
+    assert!(!scene.is_held("app-1"), "{}", scene.status().message);
+    assert_eq!(scene.status().groups[0].expected, Some(0));
+}
+
+#[test]
+fn a_group_without_members_goes_by_what_nodes_show() {
+    let mut scene = Scene::new(&["a", "b"]);
+    (scene.spec.groups[0].members, scene.spec.groups[0].node_ready) = (Members::None, driver());
+    let mut scene = scene.begin();
+    scene.app("app-1");
+    assert_eq!((scene.closed(), scene.is_held("app-1")), (vec!["a", "b"], true));
+    assert_eq!(scene.status().summary_ready, "0/2", "it counts nodes");
+    assert_eq!(
+        scene.status().message,
+        "0 of 2 nodes are complete; a: CSI driver csi.example.com is not registered on a"
+    );
+    scene.register_on("b", true);
+    assert_eq!((scene.closed(), scene.is_held("app-1")), (vec!["a"], false));
+    assert_eq!((&*scene.status().summary_group, &*scene.status().summary_ready), ("1/2 driver", "1/2"));
+    let blocked: Vec<String> =
+        scene.status().blocked_by.iter().map(|blocked| blocked.blocker.reason.sentence()).collect();
+    assert_eq!(blocked[0], "CSI driver csi.example.com is not registered on a");
+    scene.ready_on("app-1", "b");
+    scene.register_on("a", true);
+    assert_eq!(scene.closed(), Vec::<&str>::new());
+    let group = &scene.status().groups[0];
+    assert_eq!((group.expected, group.present, group.released, group.arrived), (Some(0), 0, 0, 0));
+    assert_eq!(scene.status().phase, Phase::Completed);
+    scene.register_on("a", false);
+    assert_eq!(scene.status().phase, Phase::Completed, "the order was for coming up");
+}
+
+#[test]
+fn a_group_without_members_closes_nodes_again_if_the_order_is_continuous() {
+    let mut scene = Scene::new(&["a"]);
+    scene.spec.enforcement = Enforcement::Continuous;
+    (scene.spec.groups[0].members, scene.spec.groups[0].node_ready) = (Members::None, driver());
+    let mut scene = scene.begin();
+    scene.register_on("a", true);
+    assert_eq!(scene.closed(), Vec::<&str>::new());
+    scene.register_on("a", false);
+    assert_eq!(scene.closed(), ["a"]);
+}
+
+#[test]
+fn a_group_without_members_waits_its_turn_and_has_no_key() {
+    let mut scene = Scene::new(&["a"]);
+    let mut registered = group(1, Some("registered"), Members::None);
+    registered.node_ready = driver();
+    registered.timeout = Some(std::time::Duration::from_secs(60));
+    let apps = group(2, Some("apps"), Members::Selector(selector("app=app")));
+    scene.spec.groups = vec![scene.spec.groups.remove(0), registered, apps];
+    let mut scene = scene.begin();
+    scene.driver_on("a");
+    assert_eq!(scene.status().current_index, 0);
+    let keys = |scene: &Scene| {
+        let labels = scene.world.truth.nodes["a"].labels.clone();
+        labels.iter().filter(|(key, _)| keys::is_key(key)).map(|(key, _)| key.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(keys(&scene), [DRIVER_KEY], "only a group that can have floating members has one");
+    scene.ready_on("driver-a", "a");
+    assert_eq!((scene.status().current_index, keys(&scene)), (1, vec![DRIVER_KEY.to_owned()]));
+    scene.world.now = at(61);
+    scene.settle();
+    assert_eq!(scene.status().message, "\"registered\" has 0 of 1 nodes complete after its timeout of 1m");
+    scene.register_on("a", true);
+    assert_eq!((scene.status().phase, keys(&scene).len()), (Phase::InProgress, 0));
 }
 
 #[test]
@@ -742,7 +839,7 @@ fn lite_mode_says_that_it_cannot() {
     let sequence = sequence(HOME, "csi", with_nodes);
     world.apply(Object::Sequence(sequence.clone()));
     world.settle();
-    let status = world.decisions[&sequence.uid].status.as_ref().expect("of a living one");
+    let status = status_of(&world.decisions[&sequence.uid]).expect("of a living one");
     assert_eq!(
         (status.phase, &*status.message),
         (Phase::Failed, "spec.scope: Node needs a controller in Full mode; this one runs in Lite mode")

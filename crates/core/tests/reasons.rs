@@ -1,5 +1,6 @@
 //! Every reason there is: its code is described, its sentence reads well.
 
+use rollcall_core::sequence::reason::Progress;
 use rollcall_core::sequence::spec::NodeReady;
 use rollcall_core::sequence::{Reason, reason};
 use std::collections::BTreeSet;
@@ -16,14 +17,16 @@ fn every_reason() -> Vec<Reason> {
         Reason::Timeout {
             group: group.clone(),
             after: Duration::from_secs(90),
-            arrived: 1,
-            required: Some(3),
+            progress: Progress::Members { arrived: 1, required: Some(3) },
         },
         Reason::InvalidSpec { problem: "spec.podGroups[0].pods: is empty".into() },
         Reason::NotPermitted { namespace: "shop".into(), from: "ops".into() },
         Reason::NodeScopeNeedsFullMode,
         Reason::Suspended,
-        Reason::WaitsForGroup { group: group.clone(), arrived: 1, required: None },
+        Reason::WaitsForGroup {
+            group: group.clone(),
+            progress: Progress::Members { arrived: 1, required: None },
+        },
         Reason::Settling { group: group.clone(), until },
         Reason::NotCreated { pod: pod.clone() },
         Reason::WorkloadMissing { workload: "deployment/db".into(), similar: vec!["deployment/db2".into()] },

@@ -1,7 +1,7 @@
 //! What the API server does not let us do stands in the status, for as long as it refuses.
 
 use crate::support::build::{HOME, at, group, names, node, pod, selector, sequence, spec};
-use crate::support::world::World;
+use crate::support::world::{World, status_of};
 use rollcall_core::cluster::Refusal;
 use rollcall_core::decision::{Action, Decision};
 use rollcall_core::dispatch::{decide, explain_pod};
@@ -19,7 +19,7 @@ fn decided(world: &World) -> Decision {
 }
 
 fn blocked_by(decision: &Decision) -> &[BlockedBy] {
-    &decision.status.as_ref().expect("it lives").blocked_by
+    &status_of(decision).expect("it lives").blocked_by
 }
 
 /// Sends the one release that is decided, and has it answered.
@@ -60,7 +60,7 @@ fn a_release_that_is_forbidden_is_said_until_it_succeeds() {
         .collect();
     let expected = [("db-0", at(1)), ("db-1", at(2))];
     assert_eq!(said, expected.map(|(pod, since)| ("ReleaseForbidden", Some(pod), Some(since))));
-    let message = &decision.status.as_ref().expect("it lives").message;
+    let message = &status_of(&decision).expect("it lives").message;
     assert_eq!(*message, format!("\"db\" has 0 of 2 arrived: db-0 cannot be released: {NO}"));
     let held = world.index.cluster.pod_named(HOME, "db-0").expect("it is there");
     assert_eq!(explain_pod(&world.index, held, at(9)).below[0].code, "ReleaseForbidden");
@@ -126,12 +126,12 @@ fn a_node_that_cannot_be_written_to_is_named() {
     let reason =
         Reason::NodeWriteRefused { node: "a".into(), message: "metadata.annotations: Too long".into() };
     assert_eq!((&*by.group, &by.blocker.reason, by.blocker.since), ("driver", &reason, Some(at(2))));
-    let nodes = decision.status.and_then(|status| status.nodes).expect("it goes by nodes");
+    let nodes = status_of(&decision).and_then(|status| status.nodes.as_ref()).expect("it goes by nodes");
     assert_eq!(nodes.list[0].reason, "NodeWriteRefused");
 
     world.settle();
     let decision = decided(&world);
     assert!(blocked_by(&decision).iter().all(|by| by.blocker.reason.refusal().is_none()));
-    let nodes = decision.status.and_then(|status| status.nodes).expect("it goes by nodes");
+    let nodes = status_of(&decision).and_then(|status| status.nodes.as_ref()).expect("it goes by nodes");
     assert_eq!((nodes.list[0].reason, nodes.complete), ("Pending", 0));
 }

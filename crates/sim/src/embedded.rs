@@ -30,7 +30,7 @@ pub fn config(identity: &str, seed: u64) -> Config {
         identity: identity.into(),
         max_in_flight: 8,
         reservations: false,
-        guardian_image: rollcall_controller::GUARDIAN_IMAGE.into(),
+        guardians: rollcall_controller::plain_guardians(),
         dry_run: false,
         seed,
     }

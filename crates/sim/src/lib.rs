@@ -14,6 +14,7 @@ pub mod cluster;
 pub mod embedded;
 pub mod kinds;
 pub mod plan;
+mod pod_resources;
 pub mod program_behaviour;
 pub mod report;
 pub mod server;

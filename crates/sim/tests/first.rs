@@ -46,7 +46,7 @@ async fn three_pods_one_after_the_other() {
         identity: "test".into(),
         max_in_flight: 8,
         reservations: false,
-        guardian_image: rollcall_controller::GUARDIAN_IMAGE.into(),
+        guardians: rollcall_controller::plain_guardians(),
         dry_run: false,
         seed: 1,
     };

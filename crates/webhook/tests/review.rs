@@ -4,7 +4,10 @@ use crate::cases;
 
 use crate::common::{after, facts, request, review_of, roster};
 use rollcall_api::reservation::OrderObject;
+use rollcall_api::watch::OwnerObject;
 use rollcall_core::Uid;
+use rollcall_core::facts::OwnerKind;
+use rollcall_core::index::{Index, Object};
 use rollcall_core::reservation::spec::Places;
 use rollcall_core::roster::Roster;
 use rollcall_core::selector::Selector;
@@ -32,6 +35,28 @@ fn pods_get_their_gates() {
         let untouched = gates.len() == case.gates_sent();
         assert_eq!(answer["response"].get("patch").is_none(), untouched, "{name}: no patch without need");
         assert_eq!(answer["response"].get("warnings"), None, "{name}");
+    }
+}
+
+#[test]
+fn pods_of_named_workloads_get_their_gates() {
+    for case in cases::workloads() {
+        let mut index = Index::of_full_mode();
+        for (kind, object) in case.seen(NAMESPACE) {
+            let owner: OwnerObject = serde_json::from_value(object).expect("a workload");
+            let kind = OwnerKind::of_word(kind).expect("a kind of workload");
+            index.apply(Object::Owner(owner.facts(kind)));
+        }
+        let mut roster = Roster::default();
+        for sequence in facts(&[case.sequence(NAMESPACE)]) {
+            let uid = sequence.uid;
+            index.apply(Object::Sequence(sequence));
+            roster.update(index.facts(), uid);
+        }
+        let sent = case.pod();
+        let answer = review(Asked::Sequences, &request("pods", NAMESPACE, sent.clone()), &roster);
+        let gates = after(&sent, &answer)["spec"]["schedulingGates"].as_array().map_or(0, Vec::len);
+        assert_eq!(gates, usize::from(case.held), "{}", case.case);
     }
 }
 

@@ -47,6 +47,7 @@ impl OrderObject {
             generation: self.metadata.generation.unwrap_or_default(),
             created: self.metadata.created(),
             terminating: self.metadata.deletion_timestamp.is_some(),
+            last_tick: self.status.as_ref().and_then(|status| Some(status.last_schedule_time.as_ref()?.0)),
             spec: spec.and_then(|spec| order(&spec)).map(Arc::new).map_err(Into::into),
         }
     }

@@ -31,7 +31,7 @@ mod validate;
 mod words;
 
 pub use facts::{OrderObject, PriorityClassObject, TicketObject};
-pub use objects::{guardian, nomination, priority_class, ticket, ticket_record};
+pub use objects::{GuardianOptions, guardian, nomination, priority_class, ticket, ticket_record};
 pub use placement::{
     Affinity, FieldRequirement, NodeAffinity, NodeRequirement, NodeTerm, NodeTerms, PodAffinity, PodTerm,
     Preference, Spread, Toleration, WeightedPodTerm,

@@ -12,8 +12,27 @@ use serde_json::{Map, Value, json};
 /// The only program in a guardian waits until it is killed.
 const CONTAINER: &str = "guardian";
 
+/// How guardians are made, besides what their tickets say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuardianOptions {
+    pub image: String,
+    /// The Node of a guardian is its second owner.
+    pub node_owner: bool,
+}
+
 fn owner(api_version: &str, kind: &str, name: &str, uid: &str) -> Value {
     json!([{ "apiVersion": api_version, "kind": kind, "name": name, "uid": uid, "controller": true }])
+}
+
+/// The ticket; and the Node, if that is asked for and known. Karpenter does not count pods that a Node owns when it removes nodes.
+fn owners(new: &NewGuardian, options: &GuardianOptions) -> Value {
+    let ticket =
+        owner(known::KORDER_API_VERSION, known::TICKET_KIND, &new.ticket_name, &new.ticket.to_string());
+    let node = new.node.as_ref().zip(new.node_uid).filter(|_| options.node_owner);
+    let node = node.map(
+        |(name, uid)| json!({ "apiVersion": "v1", "kind": "Node", "name": **name, "uid": uid.to_string() }),
+    );
+    ticket.as_array().into_iter().flatten().cloned().chain(node).collect()
 }
 
 fn object(text: &str) -> Value {
@@ -43,7 +62,7 @@ pub fn ticket(new: &NewTicket) -> Value {
 }
 
 /// The pod that sits in the room of a ticket. It evicts nobody and does nothing.
-pub fn guardian(new: &NewGuardian, image: &str) -> Value {
+pub fn guardian(new: &NewGuardian, options: &GuardianOptions) -> Value {
     let ticket = object(&new.spec.text);
     let mut labels = json!({ names::GUARDIAN: "true" });
     if let Some(order) = new.order {
@@ -65,7 +84,7 @@ pub fn guardian(new: &NewGuardian, image: &str) -> Value {
         "tolerations": tolerations,
         "containers": [{
             "name": CONTAINER,
-            "image": image,
+            "image": options.image,
             "resources": resources(&ticket["resources"]),
             "securityContext": {
                 "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": { "drop": ["ALL"] },
@@ -90,7 +109,7 @@ pub fn guardian(new: &NewGuardian, image: &str) -> Value {
             "namespace": *new.target.namespace,
             "labels": labels,
             "annotations": annotations,
-            "ownerReferences": owner(known::KORDER_API_VERSION, known::TICKET_KIND, &new.ticket_name, &new.ticket.to_string()),
+            "ownerReferences": owners(new, options),
         },
         "spec": spec,
     })
@@ -170,4 +189,56 @@ pub fn nomination(nominate: &Nominate) -> Body {
     }
     let value = json!({ "metadata": metadata, "status": { "nominatedNodeName": nominate.node.as_deref() } });
     Body { style: Style::Merge, value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::SignedDuration;
+    use rollcall_core::cluster::Target;
+    use rollcall_core::kind::Kind;
+    use rollcall_core::reservation::spec::TicketSpec;
+    use std::sync::Arc;
+
+    fn new_guardian(node: Option<(&str, Uid)>) -> NewGuardian {
+        let spec = TicketSpec {
+            ttl: SignedDuration::ZERO,
+            retain: false,
+            start: None,
+            duration: None,
+            priority_class: None,
+            requests: Default::default(),
+            placement: Default::default(),
+            text: "{}".into(),
+        };
+        let (kind, namespace, name) = (Kind::Pod, "infra".into(), "korder-guardian-t".into());
+        NewGuardian {
+            target: Target { kind, namespace, name, uid: None },
+            ticket: Uid::digest("t"),
+            ticket_name: "t".into(),
+            order: None,
+            each_node: false,
+            spec: Arc::new(spec),
+            node: node.map(|(name, _)| name.into()),
+            node_uid: node.map(|(_, uid)| uid),
+            class: "korder-guardian-0".into(),
+        }
+    }
+
+    #[test]
+    fn the_node_is_the_second_owner_where_that_is_asked_for() {
+        let owners = |node_owner: bool, node: Option<(&str, Uid)>| {
+            let options = GuardianOptions { image: "pause".into(), node_owner };
+            guardian(&new_guardian(node), &options)["metadata"]["ownerReferences"].clone()
+        };
+        let node = Uid::digest("n1");
+        let ticket = json!({
+            "apiVersion": "core.korder.dev/v1alpha1", "kind": "Ticket", "name": "t", "uid": Uid::digest("t").to_string(), "controller": true,
+        });
+        // Neither controller nor blockOwnerDeletion.
+        let second = json!({ "apiVersion": "v1", "kind": "Node", "name": "n1", "uid": node.to_string() });
+        assert_eq!(owners(false, Some(("n1", node))), json!([ticket]));
+        assert_eq!(owners(true, Some(("n1", node))), json!([ticket, second]));
+        assert_eq!(owners(true, None), json!([ticket]), "it may be on any node");
+    }
 }

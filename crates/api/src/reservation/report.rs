@@ -20,7 +20,8 @@ pub fn ticket_status(record: &Record, namespace: &str) -> TicketStatus {
         Phase::Claimed => Word::Claimed,
         Phase::Expired => Word::Expired,
     };
-    let counts = matches!(record.phase, Some(Phase::Pending | Phase::Reserved)) && record.activated.is_some();
+    let has_clock = record.activated.is_some() || record.expires.is_some();
+    let counts = matches!(record.phase, Some(Phase::Pending | Phase::Reserved)) && has_clock;
     let conditions =
         [("Ready", record.ready), ("GuardianReady", record.guardian_ready), ("Expiring", record.expiring)];
     TicketStatus {

@@ -1,9 +1,10 @@
 //! What a pod wants of a ticket, and how much room it takes.
 
 use crate::watch::Meta;
-use rollcall_core::quantity::{Form, Quantity};
-use rollcall_core::reservation::spec::{Resources, Wanted};
+use rollcall_core::quantity::Quantity;
+use rollcall_core::reservation::spec::Wanted;
 use rollcall_core::reservation::wanted::wanted as wanted_by;
+use rollcall_core::resources::{ContainerAmounts, PodAmounts, Resources};
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -60,44 +61,33 @@ pub fn wanted(metadata: &Meta) -> Wanted {
     wanted_by(|key| metadata.annotation(key))
 }
 
-/// What the scheduler counts for a pod: what runs at the same time, at the moment when that is most.
-pub fn requested<C: PodResources>(containers: &[C], init: &[C], overhead: Option<&Amounts>) -> Resources {
-    let mut sum = Resources::new();
-    for container in containers {
-        add(&mut sum, container.resources().requests.as_ref());
-    }
-    // Init containers run one after the other, beside those before them that keep running.
-    let (mut beside, mut most) = (Resources::new(), Resources::new());
-    for container in init {
-        let requests = container.resources().requests.as_ref();
-        let mut now = beside.clone();
-        add(&mut now, requests);
-        if container.keeps_running() {
-            add(&mut beside, requests);
-            add(&mut sum, requests);
-        }
-        for (name, amount) in now {
-            let known = most.entry(name).or_insert(NOTHING);
-            *known = (*known).max(amount);
-        }
-    }
-    for (name, amount) in most {
-        let known = sum.entry(name).or_insert(NOTHING);
-        *known = (*known).max(amount);
-    }
-    add(&mut sum, overhead);
-    sum
+/// The requests of a pod, as the scheduler counts them.
+pub fn requested<C: PodResources>(
+    containers: &[C],
+    init: &[C],
+    pod_level: &ContainerResources,
+    overhead: Option<&Amounts>,
+) -> Resources {
+    let container = |container: &C| ContainerAmounts {
+        amounts: read(container.resources().requests.as_ref()),
+        is_sidecar: container.keeps_running(),
+    };
+    let pod = PodAmounts {
+        containers: containers.iter().map(container).collect(),
+        init_containers: init.iter().map(container).collect(),
+        pod_level: read(pod_level.requests.as_ref()),
+        overhead: read(overhead),
+    };
+    pod.requests()
 }
 
-const NOTHING: Quantity = Quantity::new(0, Form::Decimal);
-
-fn add(sum: &mut Resources, amounts: Option<&Amounts>) {
-    for (name, amount) in amounts.into_iter().flat_map(|amounts| &amounts.0) {
+/// An amount that cannot be read counts as nothing: the API server has accepted it, so it knows a form that we do not.
+fn read(amounts: Option<&Amounts>) -> Resources {
+    let amount = |(name, amount): &(String, Value)| {
         let text = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned);
-        let Ok(amount) = text.parse::<Quantity>() else { continue };
-        let known = sum.entry(Arc::from(name.as_str())).or_insert(Quantity::new(0, amount.form()));
-        *known = *known + amount;
-    }
+        Some((Arc::from(name.as_str()), text.parse::<Quantity>().ok()?))
+    };
+    amounts.into_iter().flat_map(|amounts| &amounts.0).filter_map(amount).collect()
 }
 
 #[cfg(test)]
@@ -130,20 +120,15 @@ mod tests {
     }
 
     #[test]
-    fn room_is_counted_as_the_scheduler_does() {
-        let cpu = |main: &[(&str, bool)], init: &[(&str, bool)], overhead: Option<&str>| {
-            let overhead = overhead.map(|cpu| Amounts(vec![("cpu".to_owned(), json!(cpu))]));
-            requested(&containers(main), &containers(init), overhead.as_ref())["cpu"].to_string()
+    fn every_part_of_a_pod_is_read() {
+        let amount = |cpu: &str| Amounts(vec![("cpu".to_owned(), json!(cpu))]);
+        let cpu = |pod_level: Option<&str>| {
+            let (main, init) = (containers(&[("1", false)]), containers(&[("500m", true), ("2", false)]));
+            let pod_level = ContainerResources { requests: pod_level.map(amount) };
+            requested(&main, &init, &pod_level, Some(&amount("250m")))["cpu"].to_string()
         };
-        assert_eq!(cpu(&[("100m", false), ("100m", false), ("100m", false)], &[], None), "300m");
-        assert_eq!(cpu(&[("1", false)], &[("2", false), ("500m", false)], None), "2");
-        assert_eq!(cpu(&[("1", false)], &[("500m", true)], None), "1500m", "a sidecar runs beside it");
-        assert_eq!(
-            cpu(&[("1", false)], &[("500m", true), ("2", false)], None),
-            "2500m",
-            "beside an init container, too"
-        );
-        assert_eq!(cpu(&[("1", false)], &[("2", false), ("500m", true)], Some("250m")), "2250m");
+        assert_eq!(cpu(None), "2750m");
+        assert_eq!(cpu(Some("5")), "5250m");
     }
 
     #[test]

@@ -64,12 +64,12 @@ pub struct OrderStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub number_misscheduled: Option<u32>,
 
-    /// The last time of the schedule at which the order reserved.
+    /// The last time of the schedule for which the Order reserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "MilliTime")] // A time of Kubernetes brings a description of its own.
     pub last_schedule_time: Option<Time>,
 
-    /// The next time of the schedule.
+    /// The next time of the schedule at which the Order reserves. Absent once a Scheduled Order has reserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "MilliTime")]
     pub next_schedule_time: Option<Time>,
@@ -102,11 +102,12 @@ pub struct TicketStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Since when the room is kept.
+    /// When the ticket first became Reserved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activation_time: Option<MilliTime>,
 
-    /// When it is given up, if nobody takes it. Absent if it has no end.
+    /// When the reservation ends, if no pod claims it. Counted from the time of the schedule, else from activationTime. Absent
+    /// without an end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expiration_time: Option<MilliTime>,
 

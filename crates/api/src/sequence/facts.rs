@@ -159,6 +159,7 @@ fn group_facts(
             kind: workload.kind.owner(),
             name: workload.name.as_str().into(),
         }),
+        Some(GroupMembers::None) => Members::None,
         None => {
             let problem = "exactly one of pods, podSelector and workloadRef must be given".into();
             return Err(Invalid { field: format!("spec.podGroups[{position}]"), problem });
@@ -177,8 +178,9 @@ fn group_facts(
     if group.depends_on.is_empty() && group.start == Start::AfterDependencies {
         after.extend(position.checked_sub(1));
     }
+    let node_ready = group.node_ready.as_ref().and_then(node_ready);
     Ok(core::Group {
-        id: group_id(group, &members, earlier),
+        id: group_id(group, core::unnamed_id(&members, node_ready.as_ref()), earlier),
         title: group.title(position).into(),
         members,
         optional: group.optional.unwrap_or_default(),
@@ -202,7 +204,7 @@ fn group_facts(
         after,
         max_concurrent_starts: group.max_concurrent_starts,
         node_selector: group.node_selector.iter().collect(),
-        node_ready: group.node_ready.as_ref().and_then(node_ready),
+        node_ready,
     })
 }
 
@@ -214,11 +216,11 @@ fn node_ready(wanted: &NodeReady) -> Option<core::NodeReady> {
     driver.or(resource).or(condition)
 }
 
-fn group_id(group: &PodGroup, members: &Members, earlier: &[core::Group]) -> GroupId {
+/// `id`: what the group is recognised by if it has no name.
+fn group_id(group: &PodGroup, id: GroupId, earlier: &[core::Group]) -> GroupId {
     match &group.name {
         Some(name) => GroupId::named(name),
         None => {
-            let id = members.id();
             let again = earlier.iter().filter(|other| other.id.as_str().starts_with(id.as_str())).count();
             if again == 0 { id } else { id.again(again + 1) }
         }

@@ -62,6 +62,8 @@ impl NoteObject {
             return None;
         }
         let members = content.members.iter().map(|member| match member {
+            // As a group without members is written: its place counts, for pods name their group by it.
+            Member::Pods(names) if names.is_empty() => Some(Members::None),
             Member::Pods(names) => {
                 Some(Members::Names(names.iter().map(|name| name.as_str().into()).collect()))
             }
@@ -87,7 +89,7 @@ impl NoteObject {
 /// A spec that only says whom it holds: all that a ghost needs.
 fn bare_spec(target: &str, gate: &str, members: Vec<Members>) -> Spec {
     let group = |(position, members): (usize, Members)| core::Group {
-        id: members.id(),
+        id: core::unnamed_id(&members, None),
         title: format!("Group {}", position + 1).into(),
         members,
         optional: false,
@@ -126,6 +128,7 @@ pub fn config_map(note: &Note, namespace: &str) -> Option<Value> {
         Members::Names(names) => Member::Pods(names.iter().map(|name| name.to_string()).collect()),
         Members::Selector(selector) => Member::PodSelector(label_selector(selector)),
         Members::Workload(workload) => Member::Workload(workload.to_string()),
+        Members::None => Member::Pods(Vec::new()),
     });
     let content = Content {
         uid: note.sequence.to_string(),
@@ -174,7 +177,7 @@ mod tests {
     #[test]
     fn a_note_counts_only_under_the_name_of_its_sequence() {
         let sequence = Uid::digest("shop");
-        let spec = bare_spec("shop", "gate", vec![Members::Names(["db".into()].into())]);
+        let spec = bare_spec("shop", "gate", vec![Members::None, Members::Names(["db".into()].into())]);
         let note = Note {
             sequence,
             version: 7,

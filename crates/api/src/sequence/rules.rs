@@ -18,6 +18,9 @@ const SHOWN: usize = 10;
 /// What `minReady` must be.
 pub const MIN_READY_MESSAGE: &str = "must be a number from 0 to 1000000 or a percentage from 0% to 100%";
 
+/// The fields by which a group says who its members are.
+const MEMBERS: [&str; 3] = ["pods", "podSelector", "workloadRef"];
+
 /// Every rule of its own.
 pub fn all() -> Vec<Rule> {
     [spec(), groups(), group(), gate(), min_ready(), timeout(), workload_ref(), node_ready()]
@@ -158,9 +161,12 @@ fn earlier_names(groups: &[Value]) -> String {
 pub fn group() -> Vec<Rule> {
     let given = "['pods', 'podSelector', 'workloadRef'].filter(f, f == 'pods' ? has(self.pods) : f == 'podSelector' ? \
                  has(self.podSelector) : has(self.workloadRef))";
-    vec![
+    let mut rules = vec![
         Rule::new(
-            "[has(self.pods), has(self.podSelector), has(self.workloadRef)].exists_one(given, given)",
+            format!(
+                "[has(self.pods), has(self.podSelector), has(self.workloadRef)].exists_one(given, given) || \
+                 (has(self.nodeReady) && !({HAS_MEMBERS}))"
+            ),
             "exactly one of pods, podSelector and workloadRef must be given",
             exactly_one_kind_of_members,
         )
@@ -184,13 +190,47 @@ pub fn group() -> Vec<Rule> {
             "'must be left out or be the number of names in pods, %d, not %d'.format([size(self.pods), self.expected])",
         )
         .at(".expected"),
+    ];
+    rules.extend(fields_about_members());
+    rules
+}
+
+/// Whether a group says who its members are.
+const HAS_MEMBERS: &str = "has(self.pods) || has(self.podSelector) || has(self.workloadRef)";
+
+/// What a group of `nodeReady` alone must leave out. `until` has a default, so it is always there.
+fn fields_about_members() -> [Rule; 5] {
+    let rule = |given: &str, path: &'static str, check: fn(&Value) -> Result<(), String>| {
+        let rule = format!("!has(self.nodeReady) || {HAS_MEMBERS} || !({given})");
+        Rule::new(rule, without_members(path), check).at(path).reason("FieldValueForbidden")
+    };
+    [
+        rule("has(self.expected)", ".expected", |group| has_members_for(group, ".expected")),
+        rule("has(self.minReady)", ".minReady", |group| has_members_for(group, ".minReady")),
+        rule("has(self.maxConcurrentStarts)", ".maxConcurrentStarts", |group| {
+            has_members_for(group, ".maxConcurrentStarts")
+        }),
+        rule("has(self.optional)", ".optional", |group| has_members_for(group, ".optional")),
+        rule("self.until != 'Auto'", ".until", |group| has_members_for(group, ".until")),
     ]
 }
 
+fn without_members(path: &str) -> String {
+    format!("a group of nodeReady alone has no members, so it cannot have {}", &path[1..])
+}
+
+fn has_members_for(group: &Value, path: &str) -> Result<(), String> {
+    let given = match &group[&path[1..]] {
+        Value::Null => false,
+        value => path != ".until" || value != "Auto",
+    };
+    let has_members = MEMBERS.into_iter().any(|field| has(group, field));
+    ensure(!has(group, "nodeReady") || has_members || !given, || without_members(path))
+}
+
 fn exactly_one_kind_of_members(group: &Value) -> Result<(), String> {
-    let given: Vec<&str> =
-        ["pods", "podSelector", "workloadRef"].into_iter().filter(|f| has(group, f)).collect();
-    ensure(given.len() == 1, || {
+    let given: Vec<&str> = MEMBERS.into_iter().filter(|field| has(group, field)).collect();
+    ensure(given.len() == 1 || given.is_empty() && has(group, "nodeReady"), || {
         let given = if given.is_empty() { "none".to_owned() } else { given.join(" and ") };
         format!("exactly one of pods, podSelector and workloadRef must be given, not {given}")
     })

@@ -126,7 +126,8 @@ impl PodSequenceSpec {
     }
 }
 
-/// Pods that start together. Exactly one of pods, podSelector and workloadRef says which.
+/// Pods that start together. Exactly one of pods, podSelector and workloadRef says which. With scope Node, a group can also have
+/// nodeReady alone: it has no members, and is complete on each node that shows what nodeReady names.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::group()))]
@@ -159,8 +160,8 @@ pub struct PodGroup {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workload_ref: Option<WorkloadRef>,
 
-    /// Whether the group may be absent. If it has neither pods nor a workload when its turn comes, it is passed; if it has, it
-    /// is waited for like any other. false if it is left out.
+    /// Whether the members may be absent. If there is neither a pod nor a workload when the turn of the group comes, it is passed;
+    /// if there is, it is waited for like any other. nodeReady is waited for in either case. false if it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optional: Option<bool>,
 
@@ -206,7 +207,9 @@ pub struct PodGroup {
     pub node_selector: BTreeMap<String, String>,
 
     /// With scope Node: what a node must show, besides the pods of this group, before the group is complete there.
-    /// A pod that is Ready is not yet a driver that is registered.
+    /// A pod that is Ready is not yet a driver that is registered. Without pods, podSelector and workloadRef, it is all that the
+    /// group waits for, whatever namespace the agent is in; then expected, minReady, until, maxConcurrentStarts and optional
+    /// are rejected, because the group has no members.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_ready: Option<NodeReady>,
 
@@ -238,12 +241,15 @@ pub enum GroupMembers<'a> {
     Pods(&'a [String]),
     Selector(&'a LabelSelector),
     Workload(&'a WorkloadRef),
+    /// None: the group waits for its nodeReady alone.
+    None,
 }
 
 impl PodGroup {
-    /// Its members; `None` unless exactly one of the three fields says so, which [`super::validate`] makes sure of.
+    /// Its members; `None` if the fields say nothing or too much, which [`super::validate`] rejects.
     pub fn members(&self) -> Option<GroupMembers<'_>> {
         match (self.pods.as_slice(), &self.pod_selector, &self.workload_ref) {
+            ([], None, None) => self.node_ready.is_some().then_some(GroupMembers::None),
             ([_, ..], None, None) => Some(GroupMembers::Pods(&self.pods)),
             ([], Some(selector), None) => Some(GroupMembers::Selector(selector)),
             ([], None, Some(workload)) => Some(GroupMembers::Workload(workload)),

@@ -121,6 +121,13 @@ impl Meta {
         let owner = owners.iter().find(|owner| owner.controller == Some(true))?;
         Some(OwnerRef { kind: owner.known_kind(), uid: Uid::new(&owner.uid) })
     }
+
+    /// The Node that owns the object without controlling it, as it owns a guardian.
+    pub fn node_owner(&self) -> Option<OwnerRef> {
+        let owners = self.owner_references.as_deref().unwrap_or_default();
+        let owner = owners.iter().find(|owner| owner.kind == "Node" && owner.api_version == "v1")?;
+        Some(OwnerRef { kind: owner.known_kind(), uid: Uid::new(&owner.uid) })
+    }
 }
 
 /// Labels, and where a pod or a template says that it belongs: the name of a sequence, and the index of a group as it is written

@@ -15,6 +15,7 @@ use rollcall_core::reservation::spec::{Request, Resources};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Gates of one pod that are looked at: what stands behind so many others is not ours to open.
 const MOST_GATES: usize = 64;
@@ -41,6 +42,8 @@ struct PodSpec {
     affinity: Option<AffinityObject>,
     tolerations: Option<Vec<TolerationObject>>,
     priority: Option<i32>,
+    /// Of the pod as a whole.
+    resources: ContainerResources,
     overhead: Option<Amounts>,
 }
 
@@ -182,6 +185,11 @@ struct Terminated {
     reason: Option<String>,
 }
 
+/// The name of a node, if one is named.
+fn named(node: Option<&str>) -> Option<Arc<str>> {
+    node.filter(|node| !node.is_empty()).map(Into::into)
+}
+
 impl PodObject {
     /// With all its labels.
     pub fn facts(&self) -> Pod {
@@ -202,9 +210,10 @@ impl PodObject {
             name: metadata.name.as_str().into(),
             version: metadata.version(),
             labels: metadata.labels(labels),
-            owner: metadata.controller(),
+            owner: metadata.controller().or_else(|| metadata.node_owner()),
             gates: gates.take(MOST_GATES).map(|gate| gate.name.as_str().into()).collect(),
-            node: spec.node_name.as_deref().filter(|node| !node.is_empty()).map(Into::into),
+            node: named(spec.node_name.as_deref()),
+            nominated: named(status.nominated_node_name.as_deref()),
             constraints: self.constraints().kept(),
             phase: self.phase(),
             ready: is_ready,
@@ -231,7 +240,7 @@ impl PodObject {
 
     /// What it wants of a ticket, if it carries the gate or has got a room.
     fn request(&self) -> Option<Box<Request>> {
-        let PodObject { metadata, spec, status } = self;
+        let PodObject { metadata, spec, .. } = self;
         let gated = spec.scheduling_gates.iter().flatten().any(|gate| gate.name == names::TICKET_GATE);
         if !gated && metadata.annotation(reservation::TICKET_CLAIMED).is_none() {
             return None;
@@ -243,14 +252,13 @@ impl PodObject {
             resources: self.requests(),
             priority: self.priority(),
             placement: affinity::placement(spec.node_selector.as_ref(), spec.affinity.as_ref(), tolerations),
-            nominated: status.nominated_node_name.as_deref().filter(|node| !node.is_empty()).map(Into::into),
         }))
     }
 
     /// How much room it takes, as the scheduler counts.
     pub fn requests(&self) -> Resources {
         let spec = &self.spec;
-        requested(&spec.containers, &spec.init_containers, spec.overhead.as_ref())
+        requested(&spec.containers, &spec.init_containers, &spec.resources, spec.overhead.as_ref())
     }
 
     pub fn priority(&self) -> i32 {

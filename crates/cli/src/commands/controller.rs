@@ -9,7 +9,7 @@ use crate::output;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use clap::builder::PossibleValuesParser;
-use rollcall_api::{duration::GoDuration, names};
+use rollcall_api::{duration::GoDuration, names, reservation::GuardianOptions};
 use rollcall_controller::{Config, clock::Clock, shared::Shared};
 use rollcall_core::sequence::keys::{PREFIX, TAINT_PREFIXES};
 use std::hash::{BuildHasher, RandomState};
@@ -66,6 +66,9 @@ pub struct Arguments {
     /// Image of the pods that keep room for reservations; it must run as any user, and wait until it is killed
     #[arg(long, default_value = rollcall_controller::GUARDIAN_IMAGE)]
     guardian_image: String,
+    /// Make the Node the second owner of guardians that are pinned to a node, so that Karpenter may remove the node
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    guardian_node_owner: bool,
     /// How to write the log
     #[arg(long, value_enum, default_value_t)]
     log_format: LogFormat,
@@ -165,7 +168,10 @@ impl Arguments {
             identity: identity(),
             max_in_flight: usize::from(self.max_in_flight),
             reservations: self.mode == Mode::Full,
-            guardian_image: self.guardian_image.clone(),
+            guardians: GuardianOptions {
+                image: self.guardian_image.clone(),
+                node_owner: self.guardian_node_owner,
+            },
             dry_run: self.dry_run,
             seed: RandomState::new().hash_one(std::process::id()),
         }

@@ -10,7 +10,7 @@ use crate::shown::{Show, Shown};
 use anyhow::{Result, anyhow, bail};
 use clap::builder::PossibleValuesParser;
 use rollcall_core::sequence::keys::{PREFIX, TAINT_PREFIXES, keys, prefix};
-use rollcall_core::sequence::spec::Scope;
+use rollcall_core::sequence::spec::{Members, Scope};
 
 /// Print the keys by which nodes are closed for the groups of a sequence
 #[derive(clap::Args, Debug)]
@@ -44,10 +44,12 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     }
     let of_taints = known_prefix(&arguments.taint_prefix);
     let keys = keys(prefix(spec.guard, of_taints), &sequence.namespace, &sequence.name, &spec.groups);
-    let titles: Vec<Shown> = spec.groups.iter().map(|group| group.title.shown()).collect();
-    let width = titles.iter().map(Shown::width).max().unwrap_or_default();
+    // A group without members closes no node.
+    let closing = spec.groups.iter().zip(&keys).filter(|(group, _)| group.members != Members::None);
+    let closing: Vec<(Shown, _)> = closing.map(|(group, key)| (group.title.shown(), key)).collect();
+    let width = closing.iter().map(|(title, _)| title.width()).max().unwrap_or_default();
     let mut text = Shown::default();
-    for (title, key) in titles.into_iter().zip(&keys) {
+    for (title, key) in closing {
         text += shown!("{}  {}\n", title.padded(width), key);
     }
     output::data(&text)?;

@@ -156,6 +156,13 @@ fn shapes_that_go_by_nodes() {
     let recorded = shape("node-ready", &joins);
     assert!(recorded.contains("on late"), "{recorded}");
     insta::assert_snapshot!("node-ready", recorded);
+    // Without the DaemonSet that would bring the driver, every node lacks it.
+    let lacking = shape("node-ready-alone", &[]);
+    assert!(lacking.contains("NodeLacks") && lacking.contains("\nexit code 1\n"), "{lacking}");
+    let plugin = shape("node-ready-alone", &["crates/cli/tests/manifests/device-plugin.yaml"]);
+    assert!(plugin.contains("\nexit code 0\n"), "{plugin}");
+    let registered = simulate(&["config/samples/node-scoped-registered-driver-example.yaml"]);
+    assert!(registered.contains("\nexit code 0\n"), "{registered}");
     // Of a sequence that waits for pods which nobody has made, that is said.
     let alone = shape("daemonset-sequence", &[]);
     assert!(alone.contains("NothingMatches") && alone.contains("\nexit code 1\n"), "{alone}");

@@ -10,6 +10,7 @@ use rollcall_core::cluster::Refusal;
 use rollcall_core::facts::Pod;
 use rollcall_core::index::{Answer, Object};
 use rollcall_core::key::{Feature, Key};
+use rollcall_core::kind::Kind;
 use rollcall_core::planted::{Bug, planted};
 use std::sync::Arc;
 use std::time::Duration;
@@ -127,7 +128,10 @@ impl Engine {
             }
             Ok(_) => self.index.pod_write_answered(pod, Answer::Gone),
             Err(failure) if failure.code == Some(404) => {
-                self.index.pod_write_answered(pod, Answer::NotDone);
+                let asked_for =
+                    self.index.cluster.in_flight.on(Kind::Pod, pod).is_some_and(|write| write.deletes);
+                let answer = if asked_for { Answer::Gone } else { Answer::NotDone };
+                self.index.pod_write_answered(pod, answer);
             }
             Err(_) => {
                 self.unknown_outcome.insert((now + LOOK_AFTER, pod));
@@ -181,10 +185,7 @@ impl Engine {
             Err(failure) if failure.meaning() == Meaning::Moved => Outcome::Moved,
             Err(_) => Outcome::Failed,
         };
-        match key {
-            Key::Order(uid) => self.order_statuses.answered(uid, outcome, now),
-            key => self.statuses.answered(key.uid(), outcome, now),
-        }
+        self.reports.answered(key, outcome, now);
     }
 }
 

@@ -2,10 +2,9 @@
 //! features; what they do is in their own folders.
 
 use super::Engine;
-use crate::watch::AnyWritten;
 use rollcall_core::index::Object;
 use rollcall_core::key::{Feature, Key};
-use rollcall_core::kind::Kind;
+use rollcall_core::kind::{Absence, Kind};
 use rollcall_core::sequence::Settings;
 use std::collections::BTreeSet;
 use tokio::time::Instant;
@@ -78,14 +77,6 @@ impl Engine {
         }
     }
 
-    /// An object was seen whose status is ours to write.
-    pub(super) fn seen_with_status(&mut self, written: AnyWritten) {
-        match written {
-            AnyWritten::Sequence(written) => self.sequence_seen(written),
-            AnyWritten::Order(written) => self.order_seen(written),
-        }
-    }
-
     /// An object is about to be forgotten, because it was deleted.
     pub(super) fn deleted(&mut self, object: &Object) {
         if let Object::Sequence(sequence) = object {
@@ -104,37 +95,19 @@ impl Engine {
         }
     }
 
-    /// A kind is absent, or forbidden. Some kinds can be done without.
+    /// The API server does not serve a kind, or forbids to read it. Where the controller can do without it, its watch counts as alive.
     pub(super) fn cannot_be_read(&mut self, kind: Kind) {
-        match kind {
-            // Whoever asks for no CSI driver, or names no CronJob, need not let us see them.
-            Kind::CsiNode | Kind::CronJob => {
-                self.shared.health.heard(kind);
-                if !self.index.is_synced(Feature::Sequence) {
-                    self.index.kind_is_unavailable(kind);
-                }
-            }
-            Kind::Note => {
-                self.shared.health.heard(kind);
-                if !self.index.is_synced(Feature::Sequence) {
+        match kind.absence() {
+            Absence::Fatal => return,
+            Absence::Empty if self.index.is_synced(Feature::Sequence) => {}
+            Absence::Empty => {
+                if kind == Kind::Note {
                     self.notes_unreadable(Instant::now());
                 }
+                self.index.kind_is_unavailable(kind);
             }
-            // Nobody has to have reservations. Should the kind become unreadable, nothing is decided on what is known of it.
-            Kind::Order | Kind::Ticket | Kind::PriorityClass => {
-                self.shared.health.heard(kind);
-                self.index.kind_is_frozen(kind);
-            }
-            Kind::Pod
-            | Kind::Deployment
-            | Kind::ReplicaSet
-            | Kind::StatefulSet
-            | Kind::DaemonSet
-            | Kind::Job
-            | Kind::Namespace
-            | Kind::Sequence
-            | Kind::Node
-            | Kind::Barrier => {}
+            Absence::Frozen => self.index.kind_is_frozen(kind),
         }
+        self.shared.health.heard(kind);
     }
 }

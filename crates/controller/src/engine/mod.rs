@@ -25,11 +25,11 @@ use crate::lease::News;
 use crate::metrics::ByInvariant;
 use crate::queue::{Laned, Queue};
 use crate::repeats::Repeats;
-use crate::reservation::{OrderStatuses, TicketGauges};
-use crate::sequence::{Gauges, Notes, SequenceStatuses};
+use crate::reports::Reports;
+use crate::reservation::TicketGauges;
+use crate::sequence::{Gauges, Notes};
 use crate::shared::Shared;
 use crate::slots::{Lane, Slots};
-use crate::statuses::Statuses;
 use crate::watch::Watches;
 use crate::{Config, LeaseLost};
 use futures::FutureExt;
@@ -40,7 +40,7 @@ use rereads::Rereads;
 use rollcall_api::watch::KeptLabels;
 use rollcall_core::Uid;
 use rollcall_core::cluster::Target;
-use rollcall_core::decision::{Action, Decision};
+use rollcall_core::decision::{Action, Decision, Report};
 use rollcall_core::dispatch::{check, decide, keep};
 use rollcall_core::index::{Index, Listed};
 use rollcall_core::key::{Feature, Key, Lane as KeyLane};
@@ -59,7 +59,7 @@ const REPORT_EVERY_NTH_WRITE: u32 = 32;
 /// News taken in before the next decisions: enough to see a burst as one, little enough to stay prompt.
 const BURST: usize = 256;
 /// How long a write to a pod without a known outcome is left to the watch before the pod is looked at.
-const LOOK_AFTER: Duration = Duration::from_secs(2);
+pub(crate) const LOOK_AFTER: Duration = Duration::from_secs(2);
 /// How long a stop waits for writes that are under way.
 const DRAIN: Duration = Duration::from_secs(5);
 
@@ -129,8 +129,7 @@ pub struct Engine {
     pub(crate) shared: Arc<Shared>,
     pub(crate) index: Index,
     pub(crate) queue: Queue<Key>,
-    pub(crate) statuses: Statuses<SequenceStatuses>,
-    pub(crate) order_statuses: Statuses<OrderStatuses>,
+    pub(crate) reports: Reports,
     pub(crate) announcer: Announcer,
     pub(crate) notes: Notes,
     pub(crate) gauges: Gauges,
@@ -143,7 +142,7 @@ pub struct Engine {
     /// Kinds that this cluster does not have.
     absent: BTreeSet<Kind>,
     /// Pods with a write whose outcome is unknown, by when to look at them.
-    unknown_outcome: BTreeSet<(Instant, Uid)>,
+    pub(crate) unknown_outcome: BTreeSet<(Instant, Uid)>,
     pub(crate) repeats: Repeats,
     conflicts: Conflicts,
     watches: Watches,
@@ -175,8 +174,7 @@ impl Engine {
                 reservations: config.reservations,
             }),
             queue: Queue::new(config.seed),
-            statuses: Statuses::default(),
-            order_statuses: Statuses::default(),
+            reports: Reports::default(),
             announcer: Announcer::default(),
             notes: Notes::default(),
             gauges: Gauges::default(),
@@ -298,8 +296,7 @@ impl Engine {
         // What is due and finds no room waits for an answer, not for a time that has passed.
         let has_room = |lane: Lane| self.slots.free_for(lane) > 0;
         let reports = [
-            self.statuses.next_moment(),
-            self.order_statuses.next_moment(),
+            self.reports.next_moment(),
             self.announcer.next_moment(),
             self.unknown_outcome.first().map(|(at, _)| *at),
         ];
@@ -393,8 +390,7 @@ impl Engine {
 
     /// Does what was decided.
     fn carry_out(&mut self, key: Key, decision: Decision, since: Instant, now: Instant) {
-        let Decision { actions, more, status, order_status, urgent, events, wake_at, keep: kept, finished } =
-            decision;
+        let Decision { actions, more, report, urgent, events, wake_at, keep: kept, finished } = decision;
         keep(&mut self.index, key, kept);
         let wake_at = wake_at.filter(|_| !planted(Bug::WakeForgotten));
         self.queue.wake_at(key, wake_at.map(|at| self.clock.instant_of(at)));
@@ -406,11 +402,12 @@ impl Engine {
             noting |= matches!(action, Action::WriteNote { .. });
             self.send(key, action, since);
         }
-        if let Some(status) = status {
-            self.want_status(key.uid(), status, urgent, noting, now);
+        if let Some(Report::Sequence(status)) = &report {
+            self.gauges.count(key.uid(), status, &self.shared.metrics);
         }
-        if let Some(status) = order_status.filter(|_| !self.config.dry_run) {
-            self.order_statuses.want(key.uid(), *status, urgent, now);
+        // While the note of a sequence is being written nothing is released; the next decision has more to say.
+        if let Some(report) = report.filter(|_| !noting && !self.config.dry_run) {
+            self.reports.want(key.uid(), report, urgent, now);
         }
         if !self.config.dry_run {
             self.announcer.add(events, now);

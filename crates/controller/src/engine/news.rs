@@ -6,7 +6,7 @@ use crate::memory;
 use crate::metrics::ByKind;
 use crate::watch::{Item, Message};
 use rollcall_core::index::{Index, Object};
-use rollcall_core::kind::Kind;
+use rollcall_core::kind::{Absence, Kind};
 use std::collections::BTreeSet;
 use tokio::time::Instant;
 
@@ -55,7 +55,7 @@ impl Engine {
     }
 
     fn watch_failed(&mut self, kind: Kind, failure: &Failure) {
-        if kind.is_of_reservations() && failure.code == Some(404) {
+        if kind.absence() == Absence::Frozen && failure.code == Some(404) {
             return self.absent(kind);
         }
         self.shared.metrics.watch_failures.get_or_create(&ByKind { kind: kind.as_str() }).inc();
@@ -65,7 +65,7 @@ impl Engine {
         }
     }
 
-    /// Most clusters do without reservations: that is no failure, and is said once.
+    /// Most clusters do without the kind: that is no failure, and is logged once.
     fn absent(&mut self, kind: Kind) {
         if self.absent.insert(kind) {
             tracing::info!(kind = kind.as_str(), "not installed here; looking for it from time to time");
@@ -90,7 +90,7 @@ impl Engine {
             self.ask_for_notes(Instant::now());
         }
         if let Some(written) = item.written {
-            self.seen_with_status(*written);
+            self.reports.observed(&self.index, *written);
         }
     }
 }

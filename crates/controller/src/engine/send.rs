@@ -47,16 +47,17 @@ impl Engine {
             }
             Action::Create(new) => {
                 let (client, target) = (self.client.clone(), new.target().clone());
-                let (image, labels) = (self.config.guardian_image.clone(), self.watches.labels.clone());
-                let write = async move { reservation::create(&client, &new, &image, &labels).await };
+                let (guardians, labels) = (self.config.guardians.clone(), self.watches.labels.clone());
+                let write = async move { reservation::create(&client, &new, &guardians, &labels).await };
                 self.push_once(key, Verb::Create, target, Effect::default(), since, write);
             }
             Action::Delete(delete) => {
                 let (client, target) = (self.client.clone(), delete.target.clone());
+                let effect = Effect { deletes: true, ..Effect::default() };
                 if target.kind == Kind::Pod {
-                    self.index.pod_write_sent(&target, Effect::default());
+                    self.index.pod_write_sent(&target, effect);
                 } else {
-                    self.index.cluster.in_flight.begin(&target, Effect::default());
+                    self.index.cluster.in_flight.begin(&target, effect);
                 }
                 let write = async move { reservation::delete(&client, &delete).await };
                 self.push(Some(key), Verb::Delete, target, since, write);
@@ -173,19 +174,11 @@ impl Engine {
             return false;
         }
         let client = self.client.clone();
-        if let Some(due) = self.next_status(now) {
-            if let Some(write) = due {
-                let (key, target) = (Key::Sequence(write.uid), write.target.clone());
+        if let Some(due) = self.reports.pop(&self.index, now, self.clock.now()) {
+            if let Some((key, write)) = due {
+                let target = write.target.clone();
                 let write = async move { act::write_status(&client, write).await };
                 self.push(Some(key), Verb::WriteStatus, target, now, write);
-            }
-            return true;
-        }
-        if let Some(due) = self.next_order_status(now) {
-            if let Some(write) = due {
-                let (key, target) = (write.target.uid.map(Key::Order), write.target.clone());
-                let write = async move { act::write_order_status(&client, write).await };
-                self.push(key, Verb::WriteStatus, target, now, write);
             }
             return true;
         }

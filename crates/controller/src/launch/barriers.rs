@@ -21,8 +21,7 @@ use tokio::time::Instant;
 
 /// Does what is to be done; answers with the ConfigMap as it is now, or with nothing if it is gone.
 pub async fn write_barrier(client: &Client, write: &BarrierWrite) -> Answer {
-    let all = Resource::of(Kind::Barrier).path(Some(&write.target.namespace));
-    let one = format!("{all}/{}", write.target.name);
+    let (all, one) = (Resource::path_beside(&write.target), Resource::path_to(&write.target));
     let found: BarrierObject = match &write.to {
         ToBarrier::Look => match client::get(client, &one).await {
             Err(failure) if failure.code == Some(404) => return Ok(None),

@@ -6,5 +6,5 @@ mod report;
 mod requests;
 
 pub use gauges::TicketGauges;
-pub use report::{OrderStatuses, OrderWrite};
+pub use report::OrderStatuses;
 pub use requests::{content_of_record, create, delete, nominate, write_ticket};

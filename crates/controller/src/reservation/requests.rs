@@ -2,7 +2,7 @@
 
 use crate::act::{Answer, send_patch};
 use crate::client::{self, Meaning, request};
-use crate::engine::Engine;
+use crate::engine::{Engine, LOOK_AFTER};
 use crate::metrics::ByKind;
 use crate::repeats::content_of;
 use crate::watch::Item;
@@ -10,7 +10,8 @@ use kube::Client;
 use rollcall_api::names;
 use rollcall_api::patch::delete_options;
 use rollcall_api::reservation::{
-    PriorityClassObject, TicketObject, guardian, nomination, priority_class, ticket, ticket_record,
+    GuardianOptions, PriorityClassObject, TicketObject, guardian, nomination, priority_class, ticket,
+    ticket_record,
 };
 use rollcall_api::resource::Resource;
 use rollcall_api::watch::{KeptLabels, PodObject};
@@ -25,13 +26,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokio::time::Instant;
 
-fn path_of(target: &Target) -> String {
-    let namespace = Some(&*target.namespace).filter(|namespace| !namespace.is_empty());
-    Resource::of(target.kind).path(namespace)
-}
-
-pub async fn create(client: &Client, new: &New, image: &str, labels: &KeptLabels) -> Answer {
-    let path = format!("{}?fieldManager={}", path_of(new.target()), names::FIELD_MANAGER);
+pub async fn create(client: &Client, new: &New, guardians: &GuardianOptions, labels: &KeptLabels) -> Answer {
+    let path = format!("{}?fieldManager={}", Resource::path_beside(new.target()), names::FIELD_MANAGER);
     let post =
         |body: serde_json::Value| request("POST", &path, Some(client::JSON), body.to_string().into_bytes());
     let object = match new {
@@ -40,7 +36,7 @@ pub async fn create(client: &Client, new: &New, image: &str, labels: &KeptLabels
             Object::Ticket(Box::new(made.facts()))
         }
         New::Guardian(new) => {
-            let made: PodObject = client::send(client, post(guardian(new, image))).await?;
+            let made: PodObject = client::send(client, post(guardian(new, guardians))).await?;
             Object::Pod(made.facts_keeping(labels))
         }
         New::PriorityClass { target, priority } => {
@@ -79,20 +75,20 @@ pub fn content_of_record(record: &Record) -> u64 {
 }
 
 pub async fn delete(client: &Client, delete: &Delete) -> Answer {
-    let path = format!("{}/{}", path_of(&delete.target), delete.target.name);
+    let path = Resource::path_to(&delete.target);
     let body = delete_options(delete.target.uid, delete.at_once).to_string().into_bytes();
     let request = request("DELETE", &path, Some(client::JSON), body);
     client::send::<IgnoredAny>(client, request).await.map(|_| None)
 }
 
 pub async fn write_ticket(client: &Client, write: &TicketWrite) -> Answer {
-    let path = format!("{}/{}/status", path_of(&write.target), write.target.name);
+    let path = format!("{}/status", Resource::path_to(&write.target));
     let ticket: TicketObject = send_patch(client, &path, &ticket_record(write)).await?;
     Ok(Some(Item::plain(Object::Ticket(Box::new(ticket.facts())))))
 }
 
 pub async fn nominate(client: &Client, nominate: &Nominate, labels: &KeptLabels) -> Answer {
-    let path = format!("{}/{}/status", path_of(&nominate.target), nominate.target.name);
+    let path = format!("{}/status", Resource::path_to(&nominate.target));
     let pod: PodObject = send_patch(client, &path, &nomination(nominate)).await?;
     Ok(Some(Item::plain(Object::Pod(pod.facts_keeping(labels)))))
 }
@@ -138,7 +134,10 @@ impl Engine {
         // served. The watch tells.
         let missing = code == Some(404) && (target.kind == Kind::Pod || planted(Bug::AbsentIsGone));
         let gone = answer.is_ok() || missing || code == Some(409) && planted(Bug::ConflictIsGone);
+        let unknown = answer.as_ref().is_err_and(|failure| failure.meaning() == Meaning::Unknown);
         match target.kind {
+            // Whether a guardian still exists decides what is next for its claim: the watch tells, or one look.
+            Kind::Pod if unknown => drop(self.unknown_outcome.insert((now + LOOK_AFTER, uid))),
             Kind::Pod => {
                 let outcome = if gone { PodAnswer::Gone } else { PodAnswer::NotDone };
                 self.index.pod_write_answered(uid, outcome);

@@ -142,7 +142,6 @@ impl Engine {
             tracing::warn!(%namespace, "going without notes, for there is no such namespace or no right in it: sequences deleted while the controller is away will leave their pods held");
         }
         self.notes.switch_off(now);
-        self.index.kind_is_unavailable(Kind::Note);
     }
 
     /// After a while without notes they are tried again.

@@ -68,10 +68,6 @@ pub enum Message {
     },
 }
 
-/// The kinds of which only the labels are read that somebody asks for.
-const LABELLED: [Kind; 6] =
-    [Kind::Pod, Kind::Deployment, Kind::ReplicaSet, Kind::StatefulSet, Kind::DaemonSet, Kind::Job];
-
 /// What all watches share.
 #[derive(Clone)]
 pub struct Watches {
@@ -103,11 +99,12 @@ impl Watches {
             // What comes after that would be a watch.
             listed.chain(stream::once(ready(Message::Ended))).map(move |message| (kind, message))
         };
-        stream::iter(LABELLED).flat_map(list).boxed()
+        let kinds = Kind::ALL.iter().copied().filter(|kind| kind.has_selected_labels());
+        stream::iter(kinds).flat_map(list).boxed()
     }
 
     fn watch(&self, kind: Kind, namespace: Option<&str>) -> Watch {
-        let waits = LABELLED.contains(&kind);
+        let waits = kind.has_selected_labels();
         Watch {
             client: self.client.clone(),
             path: Resource::of(kind).path(namespace),

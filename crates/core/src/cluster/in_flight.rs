@@ -28,6 +28,8 @@ pub struct Effect {
     pub drops_gate: Option<Arc<str>>,
     /// The pod that has the ticket which it writes to, once it is carried out.
     pub claims_for: Option<Uid>,
+    /// It deletes the object.
+    pub deletes: bool,
 }
 
 /// What the API server said when it did not want to do what it was asked.
@@ -36,8 +38,10 @@ pub struct Refusal {
     /// A right is missing, or a policy forbids it; else what was asked for is not valid.
     pub forbidden: bool,
     pub message: Arc<str>,
-    /// Since when it refuses that.
+    /// When the write was rejected first.
     pub since: Timestamp,
+    /// When the write was rejected last.
+    pub latest: Timestamp,
 }
 
 /// A message is kept this far. What matters of one stands at its beginning.
@@ -50,7 +54,7 @@ impl Refusal {
         if message.chars().nth(LONGEST_REFUSAL).is_some() {
             short.push('…');
         }
-        Refusal { forbidden, message: short.into(), since }
+        Refusal { forbidden, message: short.into(), since, latest: since }
     }
 
     /// The same, refused again.

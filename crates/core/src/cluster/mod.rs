@@ -11,6 +11,7 @@ mod labelled;
 mod nodes;
 mod owners;
 mod pods;
+pub mod table;
 
 pub use in_flight::{Effect, InFlight, Refusal, Target};
 pub use pods::Change;
@@ -21,12 +22,14 @@ use crate::{
     freshness::Freshness,
     intern::Interner,
     kind::Kind,
+    node::{Drivers, Node},
     selector::Selector,
 };
 use labelled::Labelled;
 use nodes::Nodes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use table::{fact, tables};
 
 #[derive(Debug, Default)]
 pub struct Cluster {
@@ -83,10 +86,6 @@ impl Cluster {
         self.namespaces.get(name)
     }
 
-    pub fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
-        self.namespaces.values()
-    }
-
     /// Whether sequences of namespace `from` may claim pods in another one, or it is their own.
     pub fn permits(&self, namespace: &str, from: &str) -> bool {
         namespace == from || self.namespace(namespace).is_some_and(|there| there.allows(from))
@@ -121,23 +120,23 @@ impl Cluster {
         }
     }
 
-    /// What is known of a kind comes from another time than the list that begins: every view counts as newer.
-    pub fn forget_versions(&mut self, kind: Kind) {
-        match kind {
-            Kind::Pod => self.pods.values_mut().for_each(|entry| entry.pod.version = 0),
-            Kind::Namespace => self.namespaces.values_mut().for_each(|namespace| namespace.version = 0),
-            Kind::Node => self.nodes.by_name.values_mut().for_each(|node| node.version = 0),
-            Kind::CsiNode => self.nodes.drivers.values_mut().for_each(|drivers| drivers.version = 0),
-            Kind::Deployment
-            | Kind::ReplicaSet
-            | Kind::StatefulSet
-            | Kind::DaemonSet
-            | Kind::Job
-            | Kind::CronJob => {
-                self.owners.values_mut().for_each(|entry| entry.owner.version = 0);
-            }
-            Kind::Sequence | Kind::Note | Kind::Barrier => {}
-            Kind::Order | Kind::Ticket | Kind::PriorityClass => {}
-        }
+    /// The namespace of a pod or a workload.
+    pub fn namespace_of(&self, uid: Uid) -> Option<&Arc<str>> {
+        let owner = || self.owner(uid).map(|owner| &owner.namespace);
+        self.pod(uid).map(|pod| &pod.namespace).or_else(owner)
     }
+}
+
+fact!(Box<PodEntry>, pod.version);
+fact!(OwnerEntry, owner.version, |entry, kind| Kind::of_owner(entry.owner.kind) == Some(kind));
+fact!(Namespace, version);
+fact!(Node, version);
+fact!(Drivers, version);
+
+tables! { Cluster:
+    Pod => pods;
+    Deployment | ReplicaSet | StatefulSet | DaemonSet | Job | CronJob => owners;
+    Namespace => namespaces;
+    Node => nodes.by_name;
+    CsiNode => nodes.drivers;
 }

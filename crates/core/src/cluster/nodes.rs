@@ -18,6 +18,8 @@ pub(super) struct Nodes {
     hostnames: BTreeMap<Arc<str>, Arc<str>>,
     /// Pods that are pinned by a hostname.
     pub(super) pinned: BTreeMap<Arc<str>, BTreeSet<Uid>>,
+    /// Unbound pods, by the node that they are nominated for.
+    pub(super) nominated: BTreeMap<Arc<str>, BTreeSet<Uid>>,
 }
 
 fn hostname(node: &Node) -> Option<&Arc<str>> {
@@ -56,10 +58,6 @@ impl Cluster {
             (None, Some(Pin::Hostname(host))) => Some(self.nodes.hostnames.get(host).unwrap_or(host).clone()),
             (None, None) => None,
         }
-    }
-
-    pub fn drivers(&self) -> impl Iterator<Item = &Drivers> {
-        self.nodes.drivers.values()
     }
 
     pub fn drivers_on(&self, node: &str) -> Option<&Drivers> {

@@ -6,7 +6,7 @@ use crate::{
     facts::{Owner, OwnerKind, Pin, Pod},
     kind::Kind,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What is new about a pod, so that what rests on it can be found out again.
@@ -67,6 +67,7 @@ impl Cluster {
             self.pods_of.entry(owner.uid).or_default().insert(uid);
         }
         self.index_pin(&pod, true);
+        self.index_nomination(&pod, true);
         let entry = PodEntry { pod, claims: Box::default(), root: None, current: true };
         self.pods.insert(uid, Box::new(entry));
         self.resolve_root(uid);
@@ -98,6 +99,10 @@ impl Cluster {
             self.index_pin(&entry.pod, false);
             self.index_pin(&pod, true);
         }
+        if (&entry.pod.nominated, &entry.pod.node) != (&pod.nominated, &pod.node) {
+            self.index_nomination(&entry.pod, false);
+            self.index_nomination(&pod, true);
+        }
         entry.pod = pod;
         self.pods.insert(uid, entry);
         if adopted {
@@ -106,13 +111,15 @@ impl Cluster {
         Change { labels: relabelled, owner: adopted }
     }
 
-    pub fn remove_pod(&mut self, uid: Uid) {
-        let Some(PodEntry { pod, .. }) = self.pods.remove(&uid).map(|entry| *entry) else { return };
+    /// Returns the pod that was removed.
+    pub fn remove_pod(&mut self, uid: Uid) -> Option<Pod> {
+        let PodEntry { pod, .. } = *self.pods.remove(&uid)?;
         self.in_flight.end_of(Kind::Pod, uid);
         self.in_flight.forgive(uid);
         self.pod_labels.remove(&pod.namespace, &pod.labels, uid);
         self.leave_owner(&pod);
         self.index_pin(&pod, false);
+        self.index_nomination(&pod, false);
         if let Some(names) = self.pod_names.get_mut(&pod.namespace) {
             if names.get(&pod.name) == Some(&uid) {
                 names.remove(&pod.name);
@@ -121,6 +128,7 @@ impl Cluster {
                 self.pod_names.remove(&pod.namespace);
             }
         }
+        Some(pod)
     }
 
     /// Finds out whose pod this is, at the top, and whether it is of the newest revision.
@@ -170,14 +178,18 @@ impl Cluster {
 
     fn index_pin(&mut self, pod: &Pod, there: bool) {
         let Some(Pin::Hostname(host)) = pod.pin() else { return };
-        let pods = self.nodes.pinned.entry(host.clone()).or_default();
-        match there {
-            true => pods.insert(pod.uid),
-            false => pods.remove(&pod.uid),
-        };
-        if pods.is_empty() {
-            self.nodes.pinned.remove(host);
-        }
+        index_by_node(&mut self.nodes.pinned, host, pod.uid, there);
+    }
+
+    fn index_nomination(&mut self, pod: &Pod, there: bool) {
+        let Some(node) = pod.nominated.as_ref().filter(|_| !pod.is_bound()) else { return };
+        index_by_node(&mut self.nodes.nominated, node, pod.uid, there);
+    }
+
+    /// Unbound pods that are nominated for a node: the scheduler counts them as if they ran there.
+    pub fn nominated_for(&self, node: &str) -> impl Iterator<Item = &Pod> {
+        let pods = self.nodes.nominated.get(node).into_iter().flatten();
+        pods.filter_map(|uid| self.pod(*uid))
     }
 
     fn leave_owner(&mut self, pod: &Pod) {
@@ -193,6 +205,7 @@ impl Cluster {
     fn share(&mut self, pod: &mut Pod) {
         pod.namespace = self.interner.shared(&pod.namespace);
         pod.node = pod.node.as_ref().map(|node| self.interner.shared(node));
+        pod.nominated = pod.nominated.as_ref().map(|node| self.interner.shared(node));
         pod.labels = self.interner.labels(&pod.labels);
         for gate in &mut pod.gates {
             *gate = self.interner.shared(gate);
@@ -202,5 +215,16 @@ impl Cluster {
             trouble.what = self.interner.shared(&trouble.what);
             trouble.container = trouble.container.as_ref().map(|name| self.interner.shared(name));
         }
+    }
+}
+
+fn index_by_node(index: &mut BTreeMap<Arc<str>, BTreeSet<Uid>>, node: &Arc<str>, pod: Uid, there: bool) {
+    let pods = index.entry(node.clone()).or_default();
+    match there {
+        true => pods.insert(pod),
+        false => pods.remove(&pod),
+    };
+    if pods.is_empty() {
+        index.remove(node);
     }
 }

@@ -12,24 +12,24 @@ mod nodes;
 mod owners;
 mod pods;
 
+pub use crate::cluster::table::Listed;
 pub use pods::Answer;
 
 use crate::{
-    Timestamp, Uid,
-    cluster::{Cluster, Refusal, Target},
+    Uid,
+    cluster::{Cluster, Refusal, Target, table::Table},
     decision::Subject,
     facts::{Namespace, Owner, Pod},
     key::{Feature, Key, Touched},
-    kind::Kind,
+    kind::{Identity, Kind},
     launch::{
         self,
         index::{Barrier, Launches, SeenBarrier},
     },
     node::{Drivers, Node},
-    planted::{Bug, planted},
     reservation::{
         self, Reservations,
-        index::WaitingClaimer,
+        index::{ReleasedClaim, WaitingClaimer},
         spec::{Order, PriorityClass, Ticket},
     },
     sequence::{
@@ -126,64 +126,61 @@ impl Index {
     /// Takes in an object that was read again because more of its labels are wanted than before: the same version may say more
     /// now. It does not tell how far the watch has come, either.
     pub fn apply_read_again(&mut self, object: Object) {
-        if self.known_version(&object) == Some(object.version()) {
-            match &object {
-                Object::Pod(pod) => self.cluster.forget_version_of(pod.uid),
-                Object::Owner(owner) => self.cluster.forget_version_of(owner.uid),
-                // Of nothing else are labels left out.
-                Object::Namespace(_) | Object::Sequence(_) | Object::Note(_) => {}
-                Object::Node(_) | Object::Drivers(_) | Object::Barrier(_) => {}
-                Object::Order(_) | Object::Ticket(_) | Object::PriorityClass(_) => {}
-            }
+        if let Listed::Uid(uid) = object.listed()
+            && self.known_version(&object) == Some(object.version())
+        {
+            self.cluster.forget_version_of(uid);
         }
         self.apply_answer(object);
     }
 
-    /// The pods of a namespace, or its workloads of one kind, have been read again. What is not there any more is gone: the watch may be
-    /// behind, and in a second start whoever is gone must not count. `version` is the list's.
+    /// The pods of a namespace, or its workloads of one kind, have been read again. Whatever is missing is gone: the watch may be
+    /// behind, and a deleted pod must not count in a second start. `version` is the list's.
     pub fn read_again_ended(&mut self, kind: Kind, namespace: &str, version: u64, listed: &BTreeSet<Listed>) {
         // Of a cluster that was restored from a backup, or merely old: it proves nothing.
         if self.cluster.freshness.newest(kind).is_some_and(|newest| version < newest) {
             return;
         }
-        let gone = |uid: Uid, seen: u64| seen <= version && !listed.contains(&Listed::Uid(uid));
-        if kind == Kind::Pod {
-            let pods = self.cluster.pods().filter(|pod| *pod.namespace == *namespace);
-            let pods: Vec<Uid> = pods.filter(|pod| gone(pod.uid, pod.version)).map(|pod| pod.uid).collect();
-            pods.into_iter().for_each(|uid| self.delete_pod(uid));
-        } else {
-            let of_kind = |owner: &&Owner| Kind::of_owner(owner.kind) == Some(kind);
-            let owners = self.cluster.owners().filter(of_kind).filter(|owner| *owner.namespace == *namespace);
-            let owners: Vec<Uid> =
-                owners.filter(|owner| gone(owner.uid, owner.version)).map(|owner| owner.uid).collect();
-            owners.into_iter().for_each(|uid| self.delete_owner(uid));
+        for gone in self.missing(kind, version, listed) {
+            if let Listed::Uid(uid) = gone
+                && self.cluster.namespace_of(uid).is_some_and(|there| **there == *namespace)
+            {
+                self.remove(kind, gone, false);
+            }
         }
+    }
+
+    fn table(&self, kind: Kind) -> Option<&dyn Table> {
+        let table = self.cluster.table(kind).or_else(|| self.sequences.table(kind));
+        table.or_else(|| self.reservations.table(kind))
+    }
+
+    fn table_mut(&mut self, kind: Kind) -> Option<&mut dyn Table> {
+        let table = self.cluster.table_mut(kind).or_else(|| self.sequences.table_mut(kind));
+        table.or_else(|| self.reservations.table_mut(kind))
+    }
+
+    /// The version in which an object is known.
+    pub fn version(&self, kind: Kind, object: &Listed) -> Option<u64> {
+        self.table(kind)?.version_of(kind, object)
+    }
+
+    /// The known objects of a kind that a list lacks, without those that were seen newer than the list.
+    fn missing(&self, kind: Kind, version: u64, listed: &BTreeSet<Listed>) -> Vec<Listed> {
+        let known = self.table(kind).map(|table| table.known(kind)).unwrap_or_default().into_iter();
+        let missing = known.filter(|(known, seen)| *seen <= version && !listed.contains(known));
+        missing.map(|(known, _)| known).collect()
     }
 
     fn known_version(&self, object: &Object) -> Option<u64> {
-        match object {
-            Object::Pod(pod) => self.cluster.pod(pod.uid).map(|known| known.version),
-            Object::Owner(owner) => self.cluster.owner(owner.uid).map(|known| known.version),
-            Object::Namespace(there) => self.cluster.namespace(&there.name).map(|known| known.version),
-            Object::Sequence(there) => self.sequences.get(there.uid).map(|known| known.sequence.version),
-            Object::Note(note) => self.sequences.note(note.sequence).map(|known| known.version),
-            Object::Node(node) => self.cluster.node(&node.name).map(|known| known.version),
-            Object::Drivers(there) => self.cluster.drivers_on(&there.node).map(|known| known.version),
-            Object::Barrier(_) => None,
-            Object::Order(there) => self.reservations.order(there.uid).map(|known| known.order.version),
-            Object::Ticket(there) => self.reservations.ticket(there.uid).map(|known| known.version),
-            Object::PriorityClass(there) => self.reservations.class(&there.name).map(|known| known.version),
-        }
+        self.version(object.kind()?, &object.listed())
     }
 
-    /// Whether something newer is known than this: a late word about an object of which there is another one under its name by
-    /// now. Who is known by a uid is gone for ever.
+    /// Whether a newer object is known in place of this one, so that a late message about this one says nothing about the other.
+    /// An object that is known by its uid has no successor.
     pub fn knows_newer(&self, object: &Object) -> bool {
-        let by_uid = matches!(
-            object,
-            Object::Pod(_) | Object::Owner(_) | Object::Sequence(_) | Object::Order(_) | Object::Ticket(_)
-        );
-        !by_uid && self.known_version(object).is_some_and(|known| known > object.version())
+        let comes_back = object.kind().is_some_and(|kind| kind.identity() != Identity::Uid);
+        comes_back && self.known_version(object).is_some_and(|known| known > object.version())
     }
 
     /// An object is gone.
@@ -191,21 +188,40 @@ impl Index {
         if self.knows_newer(&object) {
             return;
         }
-        match object {
-            Object::Pod(pod) => self.delete_pod(pod.uid),
-            Object::Owner(owner) => self.delete_owner(owner.uid),
-            Object::Namespace(namespace) => self.delete_namespace(&namespace.name),
-            Object::Sequence(sequence) => self.delete_sequence(sequence.uid),
-            Object::Note(note) => {
-                self.cluster.freshness.advance_newest(Kind::Note, note.version);
-                self.delete_note(note.sequence);
+        match (object.kind(), object) {
+            (_, Object::Barrier(barrier)) => self.barrier_absent(barrier.pod),
+            (Some(kind), object) => {
+                if kind == Kind::Note {
+                    self.cluster.freshness.advance_newest(kind, object.version());
+                }
+                self.remove(kind, object.listed(), false);
             }
-            Object::Node(node) => self.delete_node(&node.name),
-            Object::Drivers(drivers) => self.delete_drivers(&drivers.node),
-            Object::Barrier(barrier) => self.barrier_absent(barrier.pod),
-            Object::Order(order) => self.delete_order(order.uid),
-            Object::Ticket(ticket) => self.delete_ticket(ticket.uid),
-            Object::PriorityClass(class) => self.reservations.delete_class(&class.name, &mut self.touched),
+            (None, _) => {}
+        }
+    }
+
+    /// Removes an object. After a restore from a backup it was not deleted, and may be created again.
+    fn remove(&mut self, kind: Kind, gone: Listed, restored: bool) {
+        let (cluster, touched) = (&mut self.cluster, &mut self.touched);
+        if let Listed::Uid(uid) = gone
+            && kind.identity() == Identity::Uid
+            && !restored
+        {
+            cluster.freshness.add_tombstone(uid);
+        }
+        match (kind, gone) {
+            (Kind::Pod, Listed::Uid(uid)) => self.forget_pod(uid),
+            (Kind::Sequence, Listed::Uid(uid)) if restored => self.sequences.forget(cluster, uid, touched),
+            (Kind::Sequence, Listed::Uid(uid)) => self.sequences.delete(cluster, uid, touched),
+            (Kind::Note, Listed::Uid(uid)) => self.delete_note(uid),
+            (Kind::Order, Listed::Uid(uid)) => self.reservations.delete_order(uid, touched),
+            (Kind::Ticket, Listed::Uid(uid)) => self.reservations.delete_ticket(uid, touched),
+            (_, Listed::Uid(uid)) => self.forget_owner(uid),
+            (Kind::Namespace, Listed::Name(name)) => self.delete_namespace(&name),
+            (Kind::Node, Listed::Name(name)) => self.delete_node(&name),
+            (Kind::CsiNode, Listed::Name(name)) => self.delete_drivers(&name),
+            (Kind::PriorityClass, Listed::Name(name)) => self.reservations.delete_class(&name, touched),
+            (_, Listed::Name(_)) => {}
         }
     }
 
@@ -221,29 +237,10 @@ impl Index {
     /// what was seen before it means a cluster restored from a backup: then what we know is not newer.
     pub fn list_begins(&mut self, kind: Kind, version: u64) {
         if self.cluster.freshness.list_begins(kind, version) {
-            self.forget_versions(kind);
+            self.table_mut(kind).into_iter().for_each(Table::forget_versions);
         }
         if kind == Kind::Sequence {
             self.sequences.list_begins();
-        }
-    }
-
-    fn forget_versions(&mut self, kind: Kind) {
-        match kind {
-            Kind::Sequence => self.sequences.forget_versions(),
-            Kind::Note => self.sequences.forget_note_versions(),
-            Kind::Order | Kind::Ticket | Kind::PriorityClass => self.reservations.forget_versions(kind),
-            Kind::Pod
-            | Kind::Namespace
-            | Kind::Node
-            | Kind::CsiNode
-            | Kind::Deployment
-            | Kind::ReplicaSet
-            | Kind::StatefulSet
-            | Kind::DaemonSet
-            | Kind::Job
-            | Kind::CronJob
-            | Kind::Barrier => self.cluster.forget_versions(kind),
         }
     }
 
@@ -252,34 +249,8 @@ impl Index {
     pub fn list_ended(&mut self, kind: Kind, listed: &BTreeSet<Listed>) {
         let list = self.cluster.freshness.last_list(kind);
         let (version, restored) = list.map_or((u64::MAX, false), |list| (list.version, list.restored));
-        let known = self.known(kind).into_iter();
-        for (gone, _) in known.filter(|(known, seen)| *seen <= version && !listed.contains(known)) {
-            match (kind, gone, restored) {
-                (Kind::Pod, Listed::Uid(uid), false) => self.delete_pod(uid),
-                (Kind::Pod, Listed::Uid(uid), true) => self.forget_pod(uid),
-                (Kind::Sequence, Listed::Uid(uid), false) => self.delete_sequence(uid),
-                (Kind::Sequence, Listed::Uid(uid), true) => {
-                    self.sequences.forget(&mut self.cluster, uid, &mut self.touched);
-                }
-                (Kind::Note, Listed::Uid(uid), _) => self.delete_note(uid),
-                (Kind::Namespace, Listed::Name(name), _) => self.delete_namespace(&name),
-                (Kind::Node, Listed::Name(name), _) => self.delete_node(&name),
-                (Kind::CsiNode, Listed::Name(name), _) => self.delete_drivers(&name),
-                (Kind::PriorityClass, Listed::Name(name), _) => {
-                    self.reservations.delete_class(&name, &mut self.touched);
-                }
-                (Kind::Order, Listed::Uid(uid), false) => self.delete_order(uid),
-                (Kind::Order, Listed::Uid(uid), true) => {
-                    self.reservations.delete_order(uid, &mut self.touched)
-                }
-                (Kind::Ticket, Listed::Uid(uid), false) => self.delete_ticket(uid),
-                (Kind::Ticket, Listed::Uid(uid), true) => {
-                    self.reservations.delete_ticket(uid, &mut self.touched);
-                }
-                (_, Listed::Uid(uid), false) => self.delete_owner(uid),
-                (_, Listed::Uid(uid), true) => self.forget_owner(uid),
-                (_, Listed::Name(_), _) => {}
-            }
+        for gone in self.missing(kind, version, listed) {
+            self.remove(kind, gone, restored);
         }
         self.set_synced(kind);
     }
@@ -303,10 +274,8 @@ impl Index {
     }
 
     fn is_told(&self, kind: Kind) -> bool {
-        match kind.is_of_reservations() {
-            true => self.serves_reservations(),
-            false => kind.is_watched(self.sequences.mode().full),
-        }
+        let Mode { full, reservations, .. } = self.sequences.mode();
+        kind.is_watched(full, reservations)
     }
 
     fn serves_reservations(&self) -> bool {
@@ -363,11 +332,6 @@ impl Index {
         }
     }
 
-    fn delete_sequence(&mut self, uid: Uid) {
-        self.cluster.freshness.add_tombstone(uid);
-        self.sequences.delete(&mut self.cluster, uid, &mut self.touched);
-    }
-
     pub fn remove_finished_ghost(&mut self, uid: Uid) {
         self.sequences.remove_finished_ghost(&mut self.cluster, uid, &mut self.touched);
     }
@@ -416,21 +380,15 @@ impl Index {
         }
     }
 
-    fn delete_order(&mut self, uid: Uid) {
-        self.cluster.freshness.add_tombstone(uid);
-        self.reservations.delete_order(uid, &mut self.touched);
-    }
-
     fn apply_ticket(&mut self, ticket: Ticket) {
         let known = self.reservations.ticket(ticket.uid).map(|known| known.version);
         if self.cluster.freshness.admits(Kind::Ticket, Some(ticket.uid), known, ticket.version) {
-            self.reservations.apply_ticket(ticket, &mut self.touched);
+            self.reservations.apply_ticket(&self.cluster, ticket, &mut self.touched);
         }
     }
 
     pub fn delete_ticket(&mut self, uid: Uid) {
-        self.cluster.freshness.add_tombstone(uid);
-        self.reservations.delete_ticket(uid, &mut self.touched);
+        self.remove(Kind::Ticket, Listed::Uid(uid), false);
     }
 
     /// A write for reservations has been answered.
@@ -439,7 +397,6 @@ impl Index {
         match (target.kind, target.uid) {
             (Kind::Ticket, Some(uid)) => self.reservations.write_ended(uid, &mut self.touched),
             // Made or not: every ticket that needs it has waited for the one that asked for it.
-            (Kind::PriorityClass, _) if planted(Bug::ClassForgotten) => {}
             (Kind::PriorityClass, _) => self.reservations.touch_pending(&mut self.touched),
             _ => {}
         }
@@ -450,8 +407,8 @@ impl Index {
         self.reservations.refused(uid, refusal, &mut self.touched);
     }
 
-    pub fn keep_of_ticket(&mut self, ticket: Uid, let_go: Option<Timestamp>) {
-        self.reservations.keep_ticket(ticket, let_go);
+    pub fn keep_of_ticket(&mut self, ticket: Uid, released: Option<ReleasedClaim>) {
+        self.reservations.keep_ticket(ticket, released);
     }
 
     pub fn keep_of_claim(&mut self, pod: Uid, waiting: WaitingClaimer) {
@@ -464,110 +421,60 @@ impl Index {
         self.sequences.sweep(&self.cluster, &mut self.touched);
     }
 
-    /// Everything known of a kind, with its version.
-    fn known(&self, kind: Kind) -> Vec<(Listed, u64)> {
-        let uid = |uid: Uid, version: u64| (Listed::Uid(uid), version);
-        let name = |name: &Arc<str>, version: u64| (Listed::Name(name.clone()), version);
-        match kind {
-            Kind::Pod => self.cluster.pods().map(|pod| uid(pod.uid, pod.version)).collect(),
-            Kind::Sequence => self.sequences.live().map(|live| uid(live.uid, live.version)).collect(),
-            Kind::Note => self.sequences.notes().map(|note| uid(note.sequence, note.version)).collect(),
-            Kind::Namespace => {
-                self.cluster.namespaces().map(|there| name(&there.name, there.version)).collect()
-            }
-            Kind::Node => self.cluster.all_nodes().map(|node| name(&node.name, node.version)).collect(),
-            Kind::CsiNode => {
-                self.cluster.drivers().map(|drivers| name(&drivers.node, drivers.version)).collect()
-            }
-            Kind::Barrier => Vec::new(),
-            Kind::Order => {
-                let orders = self.reservations.orders();
-                orders.map(|entry| uid(entry.order.uid, entry.order.version)).collect()
-            }
-            Kind::Ticket => {
-                self.reservations.tickets().map(|ticket| uid(ticket.uid, ticket.version)).collect()
-            }
-            Kind::PriorityClass => {
-                self.reservations.classes().map(|class| name(&class.name, class.version)).collect()
-            }
-            Kind::Deployment
-            | Kind::ReplicaSet
-            | Kind::StatefulSet
-            | Kind::DaemonSet
-            | Kind::Job
-            | Kind::CronJob => {
-                let of_kind = |owner: &&Owner| Kind::of_owner(owner.kind) == Some(kind);
-                self.cluster.owners().filter(of_kind).map(|owner| uid(owner.uid, owner.version)).collect()
-            }
-        }
-    }
-}
-
-/// How a list names what it lists.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Listed {
-    Uid(Uid),
-    Name(Arc<str>),
-}
-
-impl Index {
     /// The version of an object that people are told about; nothing if it is gone.
     pub fn version_of(&self, subject: &Subject) -> Option<u64> {
-        let Subject { kind, uid, .. } = subject;
-        match kind {
-            Kind::Sequence => {
-                let entry = self.sequences.get(*uid).filter(|entry| !entry.ghost)?;
-                Some(entry.sequence.version)
-            }
-            Kind::Pod => self.cluster.pod(*uid).map(|pod| pod.version),
-            Kind::Deployment
-            | Kind::ReplicaSet
-            | Kind::StatefulSet
-            | Kind::DaemonSet
-            | Kind::Job
-            | Kind::CronJob => self.cluster.owner(*uid).map(|owner| owner.version),
-            Kind::Namespace => self.cluster.namespace(&subject.name).map(|there| there.version),
-            Kind::Node => self.cluster.node(&subject.name).map(|node| node.version),
-            Kind::CsiNode => self.cluster.drivers_on(&subject.name).map(|drivers| drivers.version),
-            Kind::Note => self.sequences.note(*uid).map(|note| note.version),
-            Kind::Barrier => None,
-            Kind::Order => self.reservations.order(*uid).map(|entry| entry.order.version),
-            Kind::Ticket => self.reservations.ticket(*uid).map(|ticket| ticket.version),
-            Kind::PriorityClass => self.reservations.class(&subject.name).map(|class| class.version),
-        }
+        let Subject { kind, name, uid, .. } = subject;
+        let object = match kind.identity() {
+            Identity::Name => Listed::Name(name.clone()),
+            Identity::Uid | Identity::Subject => Listed::Uid(*uid),
+        };
+        self.version(*kind, &object)
     }
 }
 
 impl Object {
-    pub fn version(&self) -> u64 {
-        match self {
-            Object::Pod(pod) => pod.version,
-            Object::Owner(owner) => owner.version,
-            Object::Namespace(namespace) => namespace.version,
-            Object::Sequence(sequence) => sequence.version,
-            Object::Note(note) => note.version,
-            Object::Node(node) => node.version,
-            Object::Drivers(drivers) => drivers.version,
-            Object::Barrier(barrier) => barrier.version,
-            Object::Order(order) => order.version,
-            Object::Ticket(ticket) => ticket.version,
-            Object::PriorityClass(class) => class.version,
-        }
+    /// `None` for a workload of a kind that is not watched.
+    pub fn kind(&self) -> Option<Kind> {
+        self.identify().0
     }
 
     pub fn listed(&self) -> Listed {
+        self.identify().1
+    }
+
+    pub fn version(&self) -> u64 {
+        self.identify().2
+    }
+
+    fn identify(&self) -> (Option<Kind>, Listed, u64) {
+        let uid = |kind: Kind, uid: Uid, version: u64| (Some(kind), Listed::Uid(uid), version);
+        let name =
+            |kind: Kind, name: &Arc<str>, version: u64| (Some(kind), Listed::Name(name.clone()), version);
         match self {
-            Object::Pod(pod) => Listed::Uid(pod.uid),
-            Object::Owner(owner) => Listed::Uid(owner.uid),
-            Object::Namespace(namespace) => Listed::Name(namespace.name.clone()),
-            Object::Sequence(sequence) => Listed::Uid(sequence.uid),
-            Object::Note(note) => Listed::Uid(note.sequence),
-            Object::Node(node) => Listed::Name(node.name.clone()),
-            Object::Drivers(drivers) => Listed::Name(drivers.node.clone()),
-            Object::Barrier(barrier) => Listed::Uid(barrier.uid),
-            Object::Order(order) => Listed::Uid(order.uid),
-            Object::Ticket(ticket) => Listed::Uid(ticket.uid),
-            Object::PriorityClass(class) => Listed::Name(class.name.clone()),
+            Object::Pod(pod) => uid(Kind::Pod, pod.uid, pod.version),
+            Object::Owner(owner) => (Kind::of_owner(owner.kind), Listed::Uid(owner.uid), owner.version),
+            Object::Namespace(namespace) => name(Kind::Namespace, &namespace.name, namespace.version),
+            Object::Sequence(sequence) => uid(Kind::Sequence, sequence.uid, sequence.version),
+            Object::Note(note) => uid(Kind::Note, note.sequence, note.version),
+            Object::Node(node) => name(Kind::Node, &node.name, node.version),
+            Object::Drivers(drivers) => name(Kind::CsiNode, &drivers.node, drivers.version),
+            Object::Barrier(barrier) => uid(Kind::Barrier, barrier.uid, barrier.version),
+            Object::Order(order) => uid(Kind::Order, order.uid, order.version),
+            Object::Ticket(ticket) => uid(Kind::Ticket, ticket.uid, ticket.version),
+            Object::PriorityClass(class) => name(Kind::PriorityClass, &class.name, class.version),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_watched_kind_has_a_table() {
+        let index = Index::default();
+        for kind in Kind::ALL {
+            assert_eq!(index.table(*kind).is_some(), kind.is_watched(true, true), "{}", kind.as_str());
         }
     }
 }

@@ -33,11 +33,6 @@ impl Index {
         self.change_owner(uid, Some(owner));
     }
 
-    pub(super) fn delete_owner(&mut self, uid: Uid) {
-        self.cluster.freshness.add_tombstone(uid);
-        self.forget_owner(uid);
-    }
-
     pub(super) fn forget_owner(&mut self, uid: Uid) {
         if self.cluster.owner(uid).is_some() {
             self.change_owner(uid, None);

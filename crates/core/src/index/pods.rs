@@ -29,13 +29,16 @@ impl Index {
         self.sequences.pod_enters(&self.cluster, uid, &mut self.touched);
         if let Some(pod) = self.cluster.pod(uid) {
             self.launches.pod_enters(pod, &mut self.touched);
-            self.reservations.pod_enters(pod, &mut self.touched);
+            self.reservations.pod_enters(&self.cluster, pod, &mut self.touched);
         }
     }
 
     /// Every feature takes a pod out of its counts. Must run before any fact about the pod changes.
     pub(super) fn pod_leaves(&mut self, uid: Uid) {
         self.sequences.pod_leaves(&self.cluster, uid, &mut self.touched);
+        if let Some(pod) = self.cluster.pod(uid) {
+            self.reservations.pod_leaves(pod, &mut self.touched);
+        }
     }
 
     pub(super) fn apply_pod(&mut self, mut pod: Pod) {
@@ -67,10 +70,9 @@ impl Index {
 
     pub(super) fn forget_pod(&mut self, uid: Uid) {
         self.pod_leaves(uid);
-        if let Some(pod) = self.cluster.pod(uid) {
-            self.reservations.pod_gone(pod, &mut self.touched);
+        if let Some(pod) = self.cluster.remove_pod(uid) {
+            self.reservations.pod_gone(&self.cluster, &pod, &mut self.touched);
         }
-        self.cluster.remove_pod(uid);
         self.launches.pod_gone(uid, &mut self.touched);
     }
 
@@ -103,14 +105,19 @@ impl Index {
             Answer::Done(pod) => {
                 self.clear_pod_write(uid);
                 self.cluster.in_flight.forgive(uid);
+                self.reservations.step_succeeded(&pod);
                 // Only what is still known: an answer must not bring back a pod that was seen deleted.
                 if pod.uid == uid && self.cluster.pod(uid).is_some() {
                     self.apply_answer(Object::Pod(*pod));
                 }
             }
             Answer::Gone => self.delete_pod(uid),
-            Answer::NotDone => self.clear_pod_write(uid),
+            Answer::NotDone => {
+                self.reservations.step_failed(&self.cluster, uid);
+                self.clear_pod_write(uid);
+            }
             Answer::Refused(refusal) => {
+                self.reservations.step_failed(&self.cluster, uid);
                 // The watch may have told meanwhile that the gate is gone: then there was nothing to be done.
                 if self.cluster.is_writing_pod(uid) {
                     self.cluster.in_flight.refuse(uid, refusal);

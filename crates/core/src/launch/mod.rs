@@ -8,6 +8,8 @@
 //! - [`ranks`]: what users write. [`facts`]: what is known of a pod whose containers wait for keys.
 //! - [`index`]: these pods, and what was seen of them. [`decide`], [`check`]: what to do, and whether it may be done.
 //! - [`explain`]: which container holds up which.
+//!
+//! See docs/decisions/0011 for the reasons.
 
 mod check;
 mod decide;

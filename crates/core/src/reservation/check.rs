@@ -9,6 +9,7 @@ use crate::{
     decision::{
         Action, Decision, Delete, New, NewGuardian, NewTicket, Nominate, PodPatch, TicketWrite, Violation,
     },
+    facts::Pod,
     gates,
     key::Key,
     kind::Kind,
@@ -118,14 +119,22 @@ fn audit_delete(facts: Facts<'_>, key: Key, delete: &Delete) -> Option<Problem> 
             }
             let claim = ticket.and_then(|ticket| Some((ticket, ticket.claim()?)));
             let handed_over = claim.is_none_or(|(claimed, claim)| {
-                let claimer = facts.cluster.pod(claim.pod).and_then(|pod| pod.request.as_ref());
+                let pod = facts.cluster.pod(claim.pod);
                 let refused = facts.cluster.in_flight.refusal(claim.pod).is_some();
-                let nominated = claimer.is_some_and(|request| request.nominated.is_some());
-                let runs = facts.cluster.pod(claim.pod).is_some_and(|pod| pod.node.is_some());
+                let nominated = pod.is_some_and(|pod| pod.nominated.is_some());
+                let runs = pod.is_some_and(|pod| pod.node.is_some());
                 (nominated || refused) && key == Key::Claim(claim.pod)
                     || runs && key == Key::Ticket(claimed.uid)
             });
-            (!handed_over).then(|| ("S4", format!("{name} goes before its claimer is nominated")))
+            if !handed_over {
+                return Some(("S4", format!("{name} goes before its claimer is nominated")));
+            }
+            let (claimed, _) = claim.filter(|_| matches!(key, Key::Claim(_)))?;
+            let other = claims_beside(facts, claimed).find(|(other, _)| {
+                let under_way = facts.cluster.is_writing_pod(other.uid);
+                is_gated(other) && under_way && other.nominated != claimed.record.node
+            });
+            other.map(|(other, _)| ("S4", format!("{name} goes while {} is being nominated", other.name)))
         }
         _ => Some(("S6", format!("{name} is not ours to delete"))),
     }
@@ -178,7 +187,12 @@ fn audit_nomination(facts: Facts<'_>, key: Key, nominate: &Nominate) -> Option<P
         Some(node) => {
             let own = ticket.is_some_and(|ticket| ticket.record.node.as_ref() == Some(node));
             let gated = is_gated(pod) && key == Key::Claim(pod.uid);
-            (!own || !gated)
+            // One that the scheduler rejected is nominated again.
+            let guarded =
+                ticket.is_some_and(|ticket| matches!(guardian(facts.cluster, ticket), Guardian::Ours(_)));
+            let rejected = !is_gated(pod) && !pod.is_bound() && pod.trouble.is_some() && !guarded;
+            let again = rejected && ticket.is_some_and(|ticket| key == Key::Ticket(ticket.uid));
+            (!own || !gated && !again)
                 .then(|| ("S4", format!("{name} is nominated for a room that it has not claimed")))
         }
         None => ticket.is_none().then(|| ("S2", format!("the nomination of {name} is not ours"))),
@@ -198,9 +212,29 @@ fn audit_patch(facts: Facts<'_>, key: Key, patch: &PodPatch) -> Option<Problem> 
     if pod.gates.len() > 1 {
         return Some(("S4", format!("{name} is held by other gates")));
     }
-    let guarded = facts
-        .reservations
-        .claimed_by(*uid)
-        .is_some_and(|ticket| matches!(guardian(facts.cluster, ticket), Guardian::Ours(_)));
-    guarded.then(|| ("S4", format!("the gate of {name} goes before the guardian")))
+    let ticket = facts.reservations.claimed_by(*uid)?;
+    if matches!(guardian(facts.cluster, ticket), Guardian::Ours(_)) {
+        return Some(("S4", format!("the gate of {name} goes before the guardian")));
+    }
+    let mut beside = claims_beside(facts, ticket);
+    let twice = beside.find(|(other, guarded)| *guarded && other.nominated == ticket.record.node);
+    twice.map(|(other, _)| {
+        ("S4", format!("{name} is released while {} counts twice: nominated beside its guardian", other.name))
+    })
+}
+
+/// The unbound pods of the other claims of a node, each with whether its guardian exists. Two controllers can each have claimed a ticket
+/// for one pod: the one that it is not given keeps its guardian and does not count here.
+fn claims_beside<'a>(facts: Facts<'a>, ticket: &'a Ticket) -> impl Iterator<Item = (&'a Pod, bool)> {
+    let node = ticket.record.node.as_deref().unwrap_or_default();
+    let hand_overs = facts.reservations.hand_overs();
+    let tickets = hand_overs.begun(node).chain(hand_overs.waiting(node));
+    let others =
+        tickets.filter(|other| *other != ticket.uid).filter_map(|uid| facts.reservations.ticket(uid));
+    others.filter_map(move |other| {
+        let pod = facts.cluster.pod(other.claim()?.pod)?;
+        facts.reservations.claimed_by(pod.uid).filter(|given| given.uid == other.uid)?;
+        let guarded = matches!(guardian(facts.cluster, other), Guardian::Ours(_));
+        (!pod.is_bound() && !pod.terminating).then_some((pod, guarded))
+    })
 }

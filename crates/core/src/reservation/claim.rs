@@ -1,15 +1,14 @@
-//! What to do about a pod that waits behind the ticket gate: it is given the room of a ticket, in steps that nobody can get between, or
-//! it runs without one.
+//! What to do about a pod that waits behind the ticket gate: it claims a ticket and is given its capacity, or it runs without one.
 //!
-//! 1. The ticket says who has claimed it. From then on its guardian does not come back, and nobody else is given its room.
-//! 2. The pod is nominated for the node: the scheduler keeps its room from pods of equal or lower priority.
-//! 3. The guardian goes.
-//! 4. The gate goes. The scheduler tries the nominated node first.
+//! The ticket records the claim first. From then on its guardian is not re-created, and no other pod can claim it. The steps after that
+//! are those of [`hand_over`](super::hand_over).
 
 use super::Facts;
 use super::eligible::may_run_on;
+use super::hand_over::{Step, next_step};
 use super::index::{Guardian, OrderEntry, Place, WaitingClaimer, guardian, is_gated, ticket_target};
 use super::names::{TICKET_CLAIMED, TICKET_NODE};
+use super::orphan;
 use super::reason::Reason;
 use super::spec::{
     Claim, Order, Phase, Places, Record, Request, Ticket, Wanted, amounts, lacking, utilization,
@@ -51,7 +50,8 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
     let found = cluster.pod(uid).filter(|pod| is_gated(pod) && !pod.terminating);
     let found = found.and_then(|pod| Some((pod, pod.request.as_deref()?, reservations.waiting(pod)?)));
     let Some((pod, request, waiting)) = found else {
-        return Decision { finished: true, ..Decision::nothing() };
+        let actions: Vec<Action> = orphan::removal(facts, uid).into_iter().collect();
+        return Decision { finished: actions.is_empty(), actions, ..Decision::nothing() };
     };
     let nothing = Decision { keep: Keep::Claim(*waiting), ..Decision::nothing() };
     // Only when ours is the last gate: room that is handed over to a pod that is still held by others is taken by somebody else.
@@ -66,11 +66,7 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
         if cluster.in_flight.is_writing(&ticket_target(ticket)) {
             return nothing;
         }
-        return Decision {
-            actions: hand_over(facts, pod, request, ticket, now),
-            keep,
-            ..Decision::nothing()
-        };
+        return hand_over(facts, pod, ticket, keep, now);
     }
     match choose(facts, pod, request, now) {
         Choice::Ticket(ticket) => {
@@ -98,36 +94,30 @@ fn claimed(ticket: &Ticket, pod: &Pod, request: &Request, now: Timestamp) -> Rec
     Record { phase, claim: Some(claim), reason, message, expiring, ..ticket.record.clone() }
 }
 
-/// The next step for a pod that has claimed a ticket.
-pub(super) fn hand_over(
-    facts: Facts<'_>,
-    pod: &Pod,
-    request: &Request,
-    ticket: &Ticket,
-    now: Timestamp,
-) -> Vec<Action> {
-    let Some(node) = &ticket.record.node else { return vec![drop_gate(pod, Vec::new())] };
-    // Where we may not nominate, the room is handed over without that protection: better than a pod that waits for ever. But not
-    // for one refusal: a token that is just being replaced is refused, too.
-    let refusal = facts.cluster.in_flight.refusal(pod.uid);
-    let refused =
-        refusal.is_some_and(|refusal| refusal.since + TICKET_WITHIN <= now || planted(Bug::RefusedOnce));
-    let early = planted(Bug::GuardianBeforeNomination) || planted(Bug::GateBeforeGuardian);
-    if request.nominated.as_ref() != Some(node) && !refused && !early {
-        let (target, node, forget) = (Target::of_pod(pod), Some(node.clone()), Vec::new());
-        return vec![Action::Nominate(Nominate { target, node, forget })];
-    }
-    match guardian(facts.cluster, ticket) {
-        Guardian::Ours(_) if planted(Bug::GateBeforeGuardian) => vec![drop_gate(pod, Vec::new())],
-        Guardian::Ours(guardian) if facts.cluster.is_writing_pod(guardian.uid) => Vec::new(),
-        Guardian::Ours(guardian) => {
-            vec![Action::Delete(Delete { target: Target::of_pod(guardian), at_once: true })]
+/// Carries out the next step for a pod that has claimed a ticket.
+fn hand_over(facts: Facts<'_>, pod: &Pod, ticket: &Ticket, keep: Keep, now: Timestamp) -> Decision {
+    let Some(node) = &ticket.record.node else {
+        return Decision { actions: vec![drop_gate(pod, Vec::new())], keep, ..Decision::nothing() };
+    };
+    let nominate = |node: Option<&Arc<str>>| {
+        let (target, node) = (Target::of_pod(pod), node.cloned());
+        Action::Nominate(Nominate { target, node, forget: Vec::new() })
+    };
+    let (mut action, mut wake_at) = (None, None);
+    match next_step(facts, ticket, now) {
+        Some(Step::Nominate) => action = Some(nominate(Some(node))),
+        Some(Step::ClearNomination) => action = Some(nominate(None)),
+        Some(Step::DeleteGuardian(guardian)) => {
+            action = Some(Action::Delete(Delete { target: Target::of_pod(guardian), at_once: true }));
         }
-        Guardian::None | Guardian::Taken(_) => {
+        Some(Step::RemoveGate) => {
             let results = vec![(TICKET_CLAIMED, ticket.name.to_string()), (TICKET_NODE, node.to_string())];
-            vec![drop_gate(pod, results)]
+            action = Some(drop_gate(pod, results));
         }
+        Some(Step::AwaitForeign(_, until)) => wake_at = Some(until),
+        Some(Step::AwaitTurn | Step::AwaitNominations | Step::AwaitDeletions) | None => {}
     }
+    Decision { actions: action.into_iter().collect(), wake_at, keep, ..Decision::nothing() }
 }
 
 fn drop_gate(pod: &Pod, annotations: Vec<(&'static str, String)>) -> Action {
@@ -225,7 +215,7 @@ fn of_order<'a>(
     entry: &'a OrderEntry,
     now: Timestamp,
 ) -> Choice<'a> {
-    let Order { name, created, .. } = &entry.order;
+    let Order { name, .. } = &entry.order;
     let (place, tickets) = tickets_for(facts, pod, entry);
     let choice = best(facts, pod, request, &tickets, || match &place {
         Some(node) => format!("a ticket of Order {name} on {node}"),
@@ -239,9 +229,10 @@ fn of_order<'a>(
         }
         None => !entry.unsettled(now).is_empty(),
     };
+    let times = entry.order.times();
     let open = entry
         .spec()
-        .is_some_and(|spec| !spec.paused && matches!(spec.window(*created, now, now), Window::Open { .. }));
+        .is_some_and(|spec| !spec.paused && matches!(spec.window(times, now, now), Window::Open { .. }));
     match choice {
         Choice::None { reason: Reason::NoTicket, why } if missing && open => Choice::Soon(why),
         choice => choice,
@@ -307,7 +298,7 @@ fn best<'a>(
         let room = ticket.spec.as_ref().map(|spec| &spec.requests).ok();
         room.into_iter().flatten().map(|(_, amount)| amount.nanos()).collect::<Vec<i128>>()
     };
-    let nominated = |ticket: &Ticket| ticket.record.node.is_some() && ticket.record.node == request.nominated;
+    let nominated = |ticket: &Ticket| ticket.record.node.is_some() && ticket.record.node == pod.nominated;
     let first = free
         .into_iter()
         .min_by_key(|ticket| (!tried(ticket), !nominated(ticket), size(ticket), ticket.name.clone()));

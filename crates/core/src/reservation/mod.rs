@@ -10,8 +10,11 @@
 //! - [`index`]: Orders with their places, tickets, pods that wait for one.
 //! - [`wanted`]: what a pod asks for. [`admission`]: which new pods are held until they have it.
 //! - [`budget`]: what one namespace can cost at most.
-//! - [`order`], [`ticket`], [`claim`]: what to do about each of them. [`check`]: whether it may be done. [`status`]: what an Order says.
+//! - [`order`], [`ticket`], [`claim`]: what to do about each of them. [`hand_over`]: the steps by which claims get their capacity.
+//!   [`check`]: whether it may be done. [`orphan`]: guardians without a ticket. [`status`]: what an Order says.
 //! - [`reason`]: the words for how things stand. [`explain`]: why they do.
+//!
+//! See docs/decisions/0012 for the reasons behind guardians, and 0013 for the hand-over.
 
 pub mod admission;
 pub mod budget;
@@ -19,9 +22,11 @@ pub mod check;
 pub mod claim;
 pub mod eligible;
 pub mod explain;
+pub mod hand_over;
 pub mod index;
 pub mod names;
 pub mod order;
+pub mod orphan;
 pub mod reason;
 pub mod spec;
 pub mod status;

@@ -12,7 +12,7 @@ use super::timetable::Window;
 use crate::{
     Timestamp, Uid,
     cluster::{Cluster, Target},
-    decision::{Action, Decision, Delete, Event, EventKind, Keep, New, NewTicket},
+    decision::{Action, Decision, Delete, Event, EventKind, Keep, New, NewTicket, Report},
     kind::Kind,
     node::Node,
     planted::{Bug, planted},
@@ -47,7 +47,7 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp, budget: usize) -> Deci
     let mut settled = Vec::new();
     let mut window = entry.window();
     if let Some(spec) = entry.spec().filter(|spec| !spec.paused) {
-        let now_open = spec.window(entry.order.created, entry.order.created, now);
+        let now_open = spec.window(entry.order.times(), entry.order.created, now);
         let everywhere = window != Some(now_open);
         window = Some(now_open);
         let places: BTreeSet<Place> = match everywhere {
@@ -82,12 +82,12 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp, budget: usize) -> Deci
         decision.events.extend(told(entry, Reason::TicketsMade, "made", &made));
         decision.events.extend(told(entry, Reason::TicketsRemoved, "removed", &gone));
         // What was decided everywhere and is not settled is looked at again when it changes.
-        let changes = [spec.next_change(entry.order.created, now), entry.next_loss(now)];
+        let changes = [spec.next_change(entry.order.times(), now), entry.next_loss(now)];
         decision.wake_at = changes.into_iter().flatten().min();
     }
     let (status, next) = order_status(facts, entry, now);
     decision.wake_at = decision.wake_at.into_iter().chain(next).min();
-    decision.order_status = Some(Box::new(status));
+    decision.report = Some(Report::Order(Box::new(status)));
     decision.keep = Keep::Order { window, settled };
     decision
 }
@@ -131,7 +131,7 @@ pub fn opening(
         tickets.iter().filter_map(|ticket| ticket.record.claim.as_ref()).map(|claim| claim.at).max();
     let node = node_at(facts.cluster, place).map(|node| node.created);
     let since = [Some(order.created), node, last_claim].into_iter().flatten().max();
-    let tick = match spec.window(order.created, since.unwrap_or(order.created), now) {
+    let tick = match spec.window(order.times(), since.unwrap_or(order.created), now) {
         Window::Open { tick } => tick,
         Window::Opens(at) => return Err(Closed::Until(at)),
         Window::Closed => return Err(Closed::Over),

@@ -46,7 +46,7 @@ reasons! {
         "The pod that had claimed the ticket went before it had the room. The room is kept again.",
         "nothing";
     NotBound
-        "The pod that was given the room runs elsewhere, or was not bound in time: its ports, its volumes or its spreading do not allow the node. The room is kept again.",
+        "The claiming pod is bound to another node, was rejected four times by the scheduler, or was not bound within 60 s: its ports, volumes or spreading do not allow the node. The capacity is reserved again.",
         "look at why the scheduler refused the node: kubectl describe pod";
     ClaimEnded
         "The pod that had the room has ended.",

@@ -1,13 +1,11 @@
 //! What is known of Orders, Tickets and the pods that want one: parsed, with all defaults applied.
 
-use super::timetable::Timetable;
+use super::timetable::{OrderTimes, Timetable};
 use crate::{Timestamp, Uid, labels::Labels, node::Placement, quantity::Quantity, selector::Selector};
 use jiff::SignedDuration;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Amounts by the name of the resource.
-pub type Resources = BTreeMap<Arc<str>, Quantity>;
+pub use crate::resources::Resources;
 
 /// How long a ticket lasts that says nothing of it.
 pub const DEFAULT_DURATION: SignedDuration = SignedDuration::from_hours(24);
@@ -22,8 +20,16 @@ pub struct Order {
     pub generation: i64,
     pub created: Timestamp,
     pub terminating: bool,
+    /// The tick for which it reserved last. Journaled in its status: `Scheduled` reserves once, also when the schedule is edited.
+    pub last_tick: Option<Timestamp>,
     /// Or what is wrong with it, where the API server could not tell.
     pub spec: Result<Arc<OrderSpec>, Arc<str>>,
+}
+
+impl Order {
+    pub fn times(&self) -> OrderTimes {
+        OrderTimes { created: self.created, last_tick: self.last_tick }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -134,6 +140,7 @@ pub struct Ticket {
 pub struct Record {
     pub phase: Option<Phase>,
     pub observed_generation: i64,
+    /// When its guardian first ran.
     pub activated: Option<Timestamp>,
     /// When it ends, or has ended. While somebody has it, this says nothing.
     pub expires: Option<Timestamp>,
@@ -226,8 +233,6 @@ pub struct Request {
     pub resources: Resources,
     pub priority: i32,
     pub placement: Placement,
-    /// The node whose room the scheduler keeps for it.
-    pub nominated: Option<Arc<str>>,
 }
 
 /// Which ticket a pod wants.

@@ -80,9 +80,12 @@ pub fn order_status(
     let Tally { pending, reserved, claimed, expired, updated, no_room, current, ready, misplaced } =
         entry.tally;
     let (maturing, next) = entry.maturing(now);
-    let available = number(reserved - maturing as i64);
+    let maturing = maturing as i64;
+    // Only wanted places count here. A surplus ticket is about to be deleted: counted, it would make "3 of 2 tickets reserved".
+    let available = number(ready - maturing);
     let spec = entry.spec();
-    let window = spec.map(|spec| spec.window(entry.order.created, entry.order.created, now));
+    let is_paused = spec.is_some_and(|spec| spec.paused);
+    let window = spec.map(|spec| spec.window(entry.order.times(), entry.order.created, now));
     let reserves = matches!(window, Some(Window::Open { .. }));
     let each_node = spec.is_some_and(|spec| spec.places == Places::EachNode);
     let places = match spec.map(|spec| spec.places) {
@@ -95,14 +98,14 @@ pub fn order_status(
     let one_time = spec.is_some_and(|spec| spec.strategy == Strategy::OneTime);
     let desired = match (reserves, one_time) {
         (true, _) => places,
-        (false, true) => number(if each_node { current } else { pending + reserved }),
+        (false, true) => number(current),
         (false, false) => 0,
     };
-    let refusal = facts.reservations.refusal(entry.order.uid);
     let timetable = spec.and_then(|spec| spec.timetable());
+    // A paused Order has not reserved for the tick, and may do so later.
     let last_schedule = match window {
-        Some(Window::Open { tick }) => tick,
-        _ => None,
+        Some(Window::Open { tick: Some(tick) }) if !is_paused => Some(tick),
+        _ => entry.order.last_tick,
     };
     let next_schedule = spec.zip(timetable).and_then(|(spec, timetable)| match (&spec.strategy, window) {
         (Strategy::Scheduled(_), Some(Window::Opens(tick))) => Some(tick),
@@ -111,24 +114,25 @@ pub fn order_status(
     });
     let counted =
         Counted { desired, available, no_room: number(no_room), each_node, nodes: entry.eligible() };
-    let lacks = i64::from(desired) > pending + reserved;
+    let lacks = i64::from(desired) > current;
     let over = budget::order_over(facts, entry).filter(|_| lacks);
     let (ready_cause, message) = match &over {
         Some(why) => (Cause::new(false, Reason::TooMany, why.clone()), why.clone()),
         None => counted.ready(entry, window),
     };
-    let failure = match refusal {
+    let changes = spec.is_some() && (misplaced > 0 || updated < pending + reserved);
+    // A rejection counts while there is something to do: another controller may have done it meanwhile.
+    let failure = match facts.reservations.refusal(entry.order.uid).filter(|_| lacks || changes) {
         Some(refusal) => Cause::new(true, Reason::TicketRefused, format!("{REFUSED}{}", refusal.message)),
         None if over.is_some() => Cause::new(true, Reason::TooMany, message.clone()),
         None if no_room > 0 => Cause::new(true, Reason::NoRoom, message.clone()),
         None => Cause::new(false, Reason::NoFailure, ""),
     };
-    let waits = !ready_cause.holds && no_room < pending + i64::from(desired) - ready;
-    let progressing = match spec.is_some_and(|spec| spec.paused) {
+    // A ticket without capacity waits for others, not for us.
+    let waits = !ready_cause.holds && no_room < i64::from(desired) - i64::from(available);
+    let progressing = match is_paused {
         true => Cause::new(false, Reason::Paused, "no ticket is made or removed"),
-        false if waits && desired > available && over.is_none() => {
-            Cause::new(true, Reason::Reserving, message.clone())
-        }
+        false if (waits || changes) && over.is_none() => Cause::new(true, Reason::Reserving, message.clone()),
         false => Cause::new(false, Reason::Settled, ""),
     };
     let stalled =
@@ -138,7 +142,7 @@ pub fn order_status(
         desired,
         replicas: number(pending + reserved + claimed),
         available,
-        unavailable: number(pending + maturing as i64),
+        unavailable: number(current - ready + maturing),
         terminal: number(expired),
         updated: number(updated),
         claimed: number(claimed),

@@ -2,7 +2,8 @@
 
 use super::Facts;
 use super::budget;
-use super::index::{Guardian, OrderEntry, guardian, guardian_target, is_gated, ticket_target};
+use super::claim::TICKET_WITHIN;
+use super::index::{Guardian, OrderEntry, ReleasedClaim, guardian, guardian_target, is_gated, ticket_target};
 use super::names::{
     HIGHEST_PRIORITY, TICKET_CLAIMED, TICKET_NODE, guardian_class, guardian_of, is_guardian_class,
 };
@@ -22,8 +23,12 @@ use crate::{
 use jiff::SignedDuration;
 use std::sync::Arc;
 
-/// A pod that was let go and is not bound for this long is not going to take the room.
-pub const BIND_WITHIN: SignedDuration = SignedDuration::from_secs(5);
+/// A claim ends when its pod is released and not bound for this long. A scheduler that is slow or restarts needs less.
+pub const BIND_WITHIN: SignedDuration = SignedDuration::from_secs(60);
+/// A claim that ends is looked at again this long after its nomination was cleared.
+const CLEARED_WITHIN: SignedDuration = SignedDuration::from_secs(1);
+/// How often a pod that the scheduler rejects is nominated again.
+const MOST_NOMINATED_AGAIN: u8 = 3;
 /// The reason of a ticket that waits for room, as its status has it.
 pub const NO_ROOM: &str = Reason::NoRoom.code();
 /// A ticket whose guardian is about to run need not say that it is Pending.
@@ -53,14 +58,14 @@ struct Outcome {
     wake_at: Option<Timestamp>,
     /// What it says can wait until then.
     quiet_until: Option<Timestamp>,
-    /// Since when its claimer is let go and not bound.
-    let_go: Option<Timestamp>,
+    /// What is known of its claiming pod while that is released and not bound.
+    released: Option<ReleasedClaim>,
 }
 
 impl Outcome {
     fn of(record: Record) -> Outcome {
         let (actions, events) = (Vec::new(), Vec::new());
-        Outcome { record, actions, events, wake_at: None, quiet_until: None, let_go: None }
+        Outcome { record, actions, events, wake_at: None, quiet_until: None, released: None }
     }
 }
 
@@ -90,7 +95,7 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
             Outcome::of(record)
         }
     };
-    let Outcome { record, mut actions, events, wake_at, quiet_until, let_go } = outcome;
+    let Outcome { record, mut actions, events, wake_at, quiet_until, released } = outcome;
     let record = Record { observed_generation: ticket.generation, ..record };
     let quiet = quiet_until.filter(|until| *until > now);
     let changed = record != ticket.record;
@@ -99,7 +104,7 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
         actions.push(Action::WriteTicket(Box::new(TicketWrite { target, version, record })));
     }
     let wake_at = wake_at.into_iter().chain(quiet.filter(|_| changed)).min();
-    Decision { actions, events, wake_at, keep: Keep::Ticket { let_go }, ..Decision::nothing() }
+    Decision { actions, events, wake_at, keep: Keep::Ticket { released }, ..Decision::nothing() }
 }
 
 fn described(ticket: &Ticket, reason: Reason, message: &str) -> Record {
@@ -143,10 +148,10 @@ impl<'a> Work<'a> {
         self.order_spec().is_some_and(|order| order.refresh == Refresh::Always)
     }
 
-    /// When it ends, if nobody claims it.
-    fn expires(&self, activated: Timestamp) -> Option<Timestamp> {
+    /// When it ends, if no pod claims it: a duration after its tick or, without a tick, after it was first Reserved.
+    fn expires(&self, activated: Option<Timestamp>) -> Option<Timestamp> {
         let duration = self.duration();
-        let planned = ends(self.ticket.tick.unwrap_or(activated), duration);
+        let planned = self.ticket.tick.or(activated).and_then(|begin| ends(begin, duration));
         let Some(order) = self.order_spec().filter(|_| self.is_renewed()) else { return planned };
         let last_tick = order.timetable().and_then(|timetable| timetable.last(self.now));
         let renewed = last_tick.and_then(|tick| ends(tick, duration));
@@ -215,29 +220,60 @@ impl<'a> Work<'a> {
                     let message = format!("{} runs on {node} instead", claim.name);
                     self.not_bound(&mut outcome, pod, &message);
                 }
-                // Counted from when it was let go: until then there was nothing to be bound.
-                None => {
-                    let since = self.facts.reservations.let_go(self.ticket.uid).unwrap_or(self.now);
-                    let since = if planted(Bug::BoundBeforeLetGo) { claim.at } else { since };
-                    let end = since + BIND_WITHIN;
-                    if end > self.now {
-                        (outcome.let_go, outcome.wake_at) = (Some(since), Some(end));
-                    } else {
-                        let within = BIND_WITHIN.as_secs();
-                        self.not_bound(
-                            &mut outcome,
-                            pod,
-                            &format!("{} was not bound within {within} s", claim.name),
-                        );
-                    }
-                }
+                None => self.released(&mut outcome, claim, pod, guarded),
             },
         }
         outcome
     }
 
+    /// Its claiming pod is released, and the scheduler has not bound it.
+    fn released(&self, outcome: &mut Outcome, claim: &Claim, pod: &Pod, guarded: bool) {
+        // While it was gated, the scheduler did not look at it: what its status says now was written after the release.
+        let nominated = pod.nominated.as_ref() == self.ticket.record.node.as_ref();
+        let rejected = pod.trouble.is_some() && !nominated;
+        let known = self.facts.reservations.released(self.ticket.uid);
+        let known = known.unwrap_or(ReleasedClaim { since: self.now, nominated_again: 0 });
+        outcome.released = Some(known);
+        // Counted from the release: until then there was nothing to bind.
+        let end = match planted(Bug::BoundBeforeLetGo) {
+            true => claim.at + TICKET_WITHIN,
+            false => known.since + BIND_WITHIN,
+        };
+        outcome.wake_at = Some(end).filter(|end| *end > self.now);
+        if end <= self.now {
+            let message = format!("{} was not bound within {} s", claim.name, BIND_WITHIN.as_secs());
+            self.not_bound(outcome, pod, &message);
+        } else if guarded {
+            // The pod would count twice on the node, which harms the other claims there.
+            self.not_bound(outcome, pod, &format!("another client removed the gate of {}", claim.name));
+        } else if rejected && known.nominated_again >= MOST_NOMINATED_AGAIN {
+            self.not_bound(outcome, pod, &format!("the scheduler rejected {}", claim.name));
+        } else if rejected && !self.facts.cluster.is_writing_pod(pod.uid) {
+            let (target, node) = (Target::of_pod(pod), self.ticket.record.node.clone());
+            outcome.actions.push(Action::Nominate(Nominate { target, node, forget: Vec::new() }));
+            let nominated_again = known.nominated_again + 1;
+            outcome.released = Some(ReleasedClaim { nominated_again, ..known });
+        }
+    }
+
+    /// The claim ends without the pod in its place. Its nomination is cleared first: a nomination that stays keeps the guardian away.
     fn not_bound(&self, outcome: &mut Outcome, pod: &Pod, message: &str) {
+        if planted(Bug::ClaimerDeleted) {
+            outcome.actions.push(Action::Delete(Delete { target: Target::of_pod(pod), at_once: false }));
+        }
+        let cluster = self.facts.cluster;
+        let is_marked = pod.nominated.is_some() || pod.request.is_some();
+        if is_marked && cluster.in_flight.refusal(pod.uid).is_none() {
+            if !cluster.is_writing_pod(pod.uid) {
+                let (target, forget) = (Target::of_pod(pod), vec![TICKET_CLAIMED, TICKET_NODE]);
+                outcome.actions.push(Action::Nominate(Nominate { target, node: None, forget }));
+            }
+            // News of the pod may lead to another ticket: two controllers can each have claimed one for it.
+            outcome.wake_at = Some(self.now + CLEARED_WITHIN);
+            return;
+        }
         outcome.record = self.unclaimed(Reason::NotBound, message);
+        outcome.released = None;
         let node = self.ticket.record.node.as_deref().unwrap_or("its node");
         let about = Subject {
             kind: Kind::Pod,
@@ -255,15 +291,6 @@ impl<'a> Work<'a> {
             reason: Reason::NotBound.code(),
             message,
         });
-        if planted(Bug::ClaimerDeleted) {
-            outcome.actions.push(Action::Delete(Delete { target: Target::of_pod(pod), at_once: false }));
-        }
-        let nominated = pod.request.as_ref().is_some_and(|request| request.nominated.is_some());
-        if !self.facts.cluster.is_writing_pod(pod.uid) && (nominated || pod.node.is_some()) {
-            let forget = vec![TICKET_CLAIMED, TICKET_NODE];
-            let target = Target::of_pod(pod);
-            outcome.actions.push(Action::Nominate(Nominate { target, node: None, forget }));
-        }
     }
 
     fn unclaimed(&self, reason: Reason, message: &str) -> Record {
@@ -291,16 +318,17 @@ impl<'a> Work<'a> {
             outcome.wake_at = Some(start);
             return outcome;
         }
-        let activated = self.ticket.record.activated.unwrap_or(self.now);
+        let found = guardian(self.facts.cluster, self.ticket);
+        // The clock of a ticket starts when its capacity is reserved. A ticket that waits for capacity loses none of its time.
+        let activated = self.ticket.record.activated.or(is_running(found).then_some(self.now));
         let expires = self.expires(activated);
         if expires.is_some_and(|end| end <= self.now) {
             outcome.record = self.time_is_over(activated, expires);
             outcome.actions = self.delete_guardian();
             return outcome;
         }
-        let mut record =
-            Record { activated: Some(activated), expires, claim: None, ..self.ticket.record.clone() };
-        self.warn_of_end(&mut outcome, &mut record, activated);
+        let mut record = Record { activated, expires, claim: None, ..self.ticket.record.clone() };
+        self.warn_of_end(&mut outcome, &mut record);
         // A ticket that is one too many in its place is about to be removed.
         let chosen = self.order.is_none_or(|entry| {
             let tickets = |uid| self.facts.reservations.ticket(uid);
@@ -308,7 +336,6 @@ impl<'a> Work<'a> {
                 .chosen(&OrderEntry::place_of(self.ticket), tickets)
                 .is_some_and(|chosen| chosen.uid == self.ticket.uid)
         });
-        let found = guardian(self.facts.cluster, self.ticket);
         if chosen {
             outcome.actions.extend(self.guard(found));
         }
@@ -324,14 +351,17 @@ impl<'a> Work<'a> {
         outcome
     }
 
-    fn time_is_over(&self, activated: Timestamp, expires: Option<Timestamp>) -> Record {
-        let record = described(self.ticket, Reason::Expired, "nobody claimed it in time");
+    fn time_is_over(&self, activated: Option<Timestamp>, expires: Option<Timestamp>) -> Record {
+        let message = match activated {
+            Some(_) => "nobody claimed it in time",
+            None => "its window ended before its capacity was reserved",
+        };
+        let record = described(self.ticket, Reason::Expired, message);
         let (ready, guardian_ready) =
             (record.ready.becomes(false, self.now), record.guardian_ready.becomes(false, self.now));
         let expiring = record.expiring.becomes(false, self.now);
-        let (phase, activated) = (Some(Phase::Expired), Some(activated));
         Record {
-            phase,
+            phase: Some(Phase::Expired),
             activated,
             expires,
             claim: None,
@@ -343,13 +373,14 @@ impl<'a> Work<'a> {
         }
     }
 
-    fn warn_of_end(&self, outcome: &mut Outcome, record: &mut Record, activated: Timestamp) {
-        let Some(end) = record.expires.filter(|_| !self.is_renewed()) else {
+    fn warn_of_end(&self, outcome: &mut Outcome, record: &mut Record) {
+        let begin = self.ticket.tick.or(record.activated);
+        let Some((begin, end)) = begin.zip(record.expires).filter(|_| !self.is_renewed()) else {
             record.expiring = record.expiring.becomes(false, self.now);
             outcome.wake_at = record.expires;
             return;
         };
-        let fifth = end.duration_since(self.ticket.tick.unwrap_or(activated)) / 5;
+        let fifth = end.duration_since(begin) / 5;
         let warn_at = end - fifth.max(LATEST_WARNING).min(EARLIEST_WARNING);
         let warned = self.ticket.record.expiring.holds;
         // Who was warned stays warned: another clock than the one that warned would take it back.
@@ -417,19 +448,20 @@ impl<'a> Work<'a> {
                 each_node: self.ticket.order.is_some() && self.ticket.index.is_none(),
                 spec: Arc::new(self.spec.clone()),
                 node: self.ticket.node.clone(),
+                node_uid: self.node_uid(),
                 class,
             })),
         }
     }
 
+    fn node_uid(&self) -> Option<Uid> {
+        let node = self.facts.cluster.node(self.ticket.node.as_ref()?)?;
+        Some(node.uid)
+    }
+
     fn describe(&self, record: &mut Record, found: Guardian<'_>) {
         let name = guardian_of(self.ticket);
-        let running = match found {
-            Guardian::Ours(pod) => {
-                (pod.phase == PodPhase::Running || planted(Bug::ReservedBeforeItRuns)) && !pod.terminating
-            }
-            Guardian::Taken(_) | Guardian::None => false,
-        };
+        let running = is_running(found);
         record.phase = Some(if running { Phase::Reserved } else { Phase::Pending });
         record.ready = record.ready.becomes(running, self.now);
         record.guardian_ready = record.guardian_ready.becomes(running, self.now);
@@ -490,6 +522,15 @@ impl<'a> Work<'a> {
                 None => (Reason::GuardianStarting, format!("{name} is about to run")),
             },
         }
+    }
+}
+
+fn is_running(found: Guardian<'_>) -> bool {
+    match found {
+        Guardian::Ours(pod) => {
+            (pod.phase == PodPhase::Running || planted(Bug::ReservedBeforeItRuns)) && !pod.terminating
+        }
+        Guardian::Taken(_) | Guardian::None => false,
     }
 }
 

@@ -1,5 +1,5 @@
-//! When an Order reserves. Everything is computed from the times that stand in the objects, so nothing has to be remembered: not the
-//! last tick, and not that a ticket has been there and is deleted.
+//! When an Order reserves. Everything is computed from times that are stored in the objects, so the process remembers nothing: neither
+//! the last tick, nor that a ticket existed and was deleted.
 
 use super::spec::{OrderSpec, Refresh, Strategy};
 use crate::{Timestamp, schedule::Schedule};
@@ -51,31 +51,34 @@ pub enum Window {
     Closed,
 }
 
+/// The stored times of an Order from which its windows are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OrderTimes {
+    pub created: Timestamp,
+    /// The tick for which it reserved last, from its status.
+    pub last_tick: Option<Timestamp>,
+}
+
 /// The end of what begins then; `None` if there is none.
 pub fn ends(begin: Timestamp, duration: Option<SignedDuration>) -> Option<Timestamp> {
     duration.map(|duration| begin.checked_add(duration).unwrap_or(Timestamp::MAX))
 }
 
 impl OrderSpec {
-    /// Whether a new ticket is made now, for an Order of this age. `since` is when the place appeared in which it would be: the
-    /// latest of the creation of the Order, of the node, and of the last claim there.
-    pub fn window(&self, created: Timestamp, since: Timestamp, now: Timestamp) -> Window {
+    /// Whether a new ticket is made now. `since` is when the place of that ticket appeared: the latest of the creation of the Order, of
+    /// the node, and of the last claim there.
+    pub fn window(&self, times: OrderTimes, since: Timestamp, now: Timestamp) -> Window {
         let duration = self.duration();
         let is_over = |begin: Timestamp| ends(begin, duration).is_some_and(|end| end <= now);
         let always = self.refresh == Refresh::Always;
         match &self.strategy {
-            Strategy::OneTime => {
-                let start = self.template.spec.start.unwrap_or(since);
-                match always || !is_over(since.max(start)) {
-                    true => Window::Open { tick: None },
-                    false => Window::Closed,
-                }
-            }
+            Strategy::OneTime => match always || !is_over(since.max(self.start(since))) {
+                true => Window::Open { tick: None },
+                false => Window::Closed,
+            },
             Strategy::Scheduled(timetable) => {
-                let tick = match timetable.last(created) {
-                    Some(tick) if ends(tick, duration).is_none_or(|end| end > created) => Some(tick),
-                    _ => timetable.next(created),
-                };
+                // An Order that has reserved stays with its tick: an edit of the schedule does not make it reserve again.
+                let tick = times.last_tick.or_else(|| timetable.next(times.created));
                 match tick {
                     None => Window::Closed,
                     Some(tick) if tick > now => Window::Opens(tick),
@@ -84,8 +87,8 @@ impl OrderSpec {
                 }
             }
             Strategy::Recurring(timetable) => {
-                // One that was over before the Order was created is none of its own.
-                let own = |tick: &Timestamp| ends(*tick, duration).is_none_or(|end| end > created);
+                // A window that ended before the Order was created does not count.
+                let own = |tick: &Timestamp| ends(*tick, duration).is_none_or(|end| end > times.created);
                 let last = timetable.last(now).filter(own);
                 match last.filter(|tick| always || !is_over(*tick)) {
                     Some(tick) => Window::Open { tick: Some(tick) },
@@ -95,15 +98,25 @@ impl OrderSpec {
         }
     }
 
-    /// The next time at which the window may be another one, whatever happens.
-    pub fn next_change(&self, created: Timestamp, now: Timestamp) -> Option<Timestamp> {
-        match &self.strategy {
-            Strategy::OneTime => None,
-            Strategy::Scheduled(_) => match self.window(created, created, now) {
-                Window::Opens(tick) => Some(tick),
-                Window::Open { .. } | Window::Closed => None,
-            },
+    fn start(&self, otherwise: Timestamp) -> Timestamp {
+        self.template.spec.start.unwrap_or(otherwise)
+    }
+
+    /// The next time at which the window of the Order as a whole may open or close, whatever happens.
+    pub fn next_change(&self, times: OrderTimes, now: Timestamp) -> Option<Timestamp> {
+        let OrderTimes { created, .. } = times;
+        let changes = match self.window(times, created, now) {
+            Window::Opens(tick) => Some(tick),
+            Window::Open { .. } if self.refresh == Refresh::Always => None,
+            Window::Open { tick } => {
+                ends(tick.unwrap_or_else(|| created.max(self.start(created))), self.duration())
+            }
+            Window::Closed => None,
+        };
+        let next_tick = match &self.strategy {
             Strategy::Recurring(timetable) => timetable.next(now),
-        }
+            Strategy::OneTime | Strategy::Scheduled(_) => None,
+        };
+        changes.into_iter().chain(next_tick).filter(|at| *at > now).min()
     }
 }

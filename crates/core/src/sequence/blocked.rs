@@ -3,11 +3,12 @@
 use super::{
     Facts,
     decide::held_by_another,
-    evaluate::{Evaluation, GroupView},
+    evaluate::{Evaluation, GroupView, is_absent},
     index::{Cell, SequenceEntry, Standing},
     nodes::is_on_gone_node,
     reason::Reason,
     spec::{Members, Spec, Until, WorkloadRef},
+    views::NodeSet,
 };
 use crate::{
     Timestamp, Uid,
@@ -32,7 +33,7 @@ impl From<Reason> for Blocker {
 
 /// Why an open group is not complete, at most `most` reasons. Failed pods come first: nothing un-blocks them
 /// by itself; then what does not exist; then what may not be released; then what is held elsewhere; then what is starting, the longest waiting
-/// first.
+/// first; then what nodes lack where no member is missing.
 pub fn of_open_group(
     facts: Facts<'_>,
     entry: &SequenceEntry,
@@ -49,12 +50,13 @@ pub fn of_open_group(
     });
     let stopped = cell.owners().filter_map(|uid| facts.cluster.owner(uid)).filter(|owner| owner.is_stopped());
     let stopped = stopped.map(|owner| {
-        let workload = WorkloadRef { kind: owner.kind, name: owner.name.clone() }.to_string();
+        let workload = WorkloadRef::naming(owner).to_string();
         Blocker::from(Reason::WorkloadStopped { workload })
     });
     // Nearly never anybody, and there may be many workloads.
     let stopped = stopped.take(if cell.sum().stopped > 0 { most } else { 0 });
     let absent = absent_members(facts, entry, spec, position, &evaluation.groups[position]);
+    let lacking = lacking_nodes(spec, position, evaluation);
     let refused = refused(facts, cell);
     let goes = |uid: &Uid| facts.cluster.in_flight.refusal(*uid).is_none();
     let held = cell.members(Standing::Held).filter(move |(_, uid)| goes(uid)).take(most);
@@ -69,7 +71,23 @@ pub fn of_open_group(
         .filter(|(_, uid)| facts.cluster.pod(*uid).is_some_and(|pod| counts(&pod)))
         .map(|(name, _)| Blocker::from(Reason::OldReplicaSet { pod: name.clone() }));
     let all = failed.chain(stopped).chain(absent).chain(refused).chain(held).chain(starting).chain(outdated);
-    all.take(most).collect()
+    all.chain(lacking).take(most).collect()
+}
+
+/// In Node scope: nodes that do not show what the group waits for besides its members.
+fn lacking_nodes<'a>(
+    spec: &'a Spec,
+    position: usize,
+    evaluation: &'a Evaluation<'a>,
+) -> impl Iterator<Item = Blocker> + 'a {
+    let looked_at = if spec.groups[position].node_ready.is_some() { LOOKED_UP } else { 0 };
+    let waiting = evaluation.nodes.of(NodeSet::Waiting).take(looked_at);
+    waiting.filter_map(move |(node, judged)| {
+        let view = &judged.view.groups[position];
+        let only_lacks = view.open && view.required.is_some_and(|required| view.arrived >= required);
+        let what = view.lacks.clone().filter(|_| only_lacks && !view.complete)?;
+        Some(Reason::NodeLacks { node: node.clone(), what }.into())
+    })
 }
 
 /// The members that the API server does not let us release, also while that is tried again.
@@ -82,7 +100,7 @@ fn refused<'a>(facts: Facts<'a>, cell: &'a Cell) -> impl Iterator<Item = Blocker
 
 /// Why a pod is not released that may go.
 pub fn of_refused_pod(facts: Facts<'_>, name: &Arc<str>, uid: Uid) -> Option<Blocker> {
-    let Refusal { forbidden, message, since } = facts.cluster.in_flight.refusal(uid)?.clone();
+    let Refusal { forbidden, message, since, .. } = facts.cluster.in_flight.refusal(uid)?.clone();
     let pod = name.clone();
     let reason = match forbidden {
         true => Reason::ReleaseForbidden { pod, message },
@@ -91,7 +109,7 @@ pub fn of_refused_pod(facts: Facts<'_>, name: &Arc<str>, uid: Uid) -> Option<Blo
     Some(Blocker { reason, since: Some(since) })
 }
 
-/// Names looked up at most in search of those that do not exist: a decision must not cost a look at every pod.
+/// Names and nodes looked up at most in search of what is missing: a decision must not cost a look at every pod or node.
 const LOOKED_UP: usize = 300;
 
 fn absent_members<'a>(
@@ -104,6 +122,9 @@ fn absent_members<'a>(
     let (group, cell) = (&spec.groups[position], entry.cell(position));
     let present = view.present;
     let too_few = |required: u32| Blocker::from(Reason::TooFewMembers { present, required });
+    if view.required == Some(0) && is_absent(entry, group, position) {
+        return Box::new(std::iter::empty());
+    }
     // More is asked for than there would be if all were there.
     let wanting = match (view.required, view.expected) {
         (Some(required), Some(expected)) if required > expected => Some(too_few(required)),
@@ -127,6 +148,7 @@ fn absent_members<'a>(
             let missing = Reason::WorkloadMissing { workload: workload.to_string(), similar };
             Box::new(std::iter::once(missing.into()))
         }
+        (Members::None, _) => Box::new(std::iter::empty()),
         (Members::Names(_) | Members::Selector(_) | Members::Workload(_), Some(expected)) => {
             let required = group.min_ready.of(expected);
             Box::new((present < required).then(|| too_few(required)).into_iter())
@@ -191,7 +213,7 @@ const PROPOSED: usize = 3;
 
 /// What may have been meant instead of a workload that does not exist: the same name of another kind, or a name like it.
 fn similar(cluster: &Cluster, namespace: &Arc<str>, wanted: &WorkloadRef) -> Vec<String> {
-    let text = |owner: &Owner| WorkloadRef { kind: owner.kind, name: owner.name.clone() }.to_string();
+    let text = |owner: &Owner| WorkloadRef::naming(owner).to_string();
     let namesakes = OwnerKind::ALL.into_iter().filter(|kind| *kind != wanted.kind);
     let namesakes = namesakes.filter_map(|kind| cluster.owner_named(namespace, kind, &wanted.name));
     let near = cluster.owners_in(namespace, wanted.kind).take(COMPARED);

@@ -7,7 +7,7 @@ use super::{
     index::{MEMBERSHIP_KEY, SequenceEntry, Standing},
     keys,
     nodes::carries,
-    spec::{Enforcement, Group, Members, NodeGuard, OnTimeout, Scope, Spec, Until, WorkloadRef},
+    spec::{Enforcement, Group, Members, NodeGuard, NodeReady, OnTimeout, Scope, Spec, Until, WorkloadRef},
 };
 use crate::{
     Timestamp, Uid,
@@ -306,12 +306,17 @@ impl Count<'_> {
         let cell = self.entry.cell(self.position);
         self.is_running(group)?;
         let journal = node.journals.get(&self.entry.sequence.uid);
-        let finished =
-            journal.is_some_and(|journal| journal.groups.get(&group.id).is_some_and(|it| it.finished));
-        match cell.is_empty() {
-            true if group.optional || finished => return Ok(()),
-            true => return Err("has no members".into()),
-            false => {}
+        let written = journal.and_then(|journal| journal.groups.get(&group.id));
+        let judged = self.entry.view_of(&node.name).map(|view| view.groups[self.position].finished);
+        let finished = written.is_some_and(|it| it.finished) || judged == Some(true);
+        if !finished {
+            self.check_shown(group, node)?;
+        }
+        match (cell.is_empty(), &group.members) {
+            (_, Members::None) => return Ok(()),
+            (true, _) if group.optional || finished => return Ok(()),
+            (true, _) => return Err("has no members".into()),
+            (false, _) => {}
         }
         // Who is there, from the list of that node; a member that is missing in it is wanted there, if it is of a DaemonSet.
         let there = self.entry.cell_on(&node.name, self.position).into_iter();
@@ -332,6 +337,17 @@ impl Count<'_> {
             true => Ok(()),
             false => Err(format!("has {arrived} of {expected} there")),
         }
+    }
+
+    /// Whether a node shows what a group waits for besides its members, present or absent.
+    fn check_shown(&self, group: &Group, node: &Node) -> Result<(), String> {
+        let (shown, what) = match &group.node_ready {
+            None => return Ok(()),
+            Some(NodeReady::CsiDriver(driver)) => (self.facts.cluster.has_driver(node, driver), driver),
+            Some(NodeReady::Allocatable(resource)) => (node.resources.contains(resource), resource),
+            Some(NodeReady::Condition(condition)) => (node.conditions.contains(condition), condition),
+        };
+        if shown { Ok(()) } else { Err(format!("waits for {what} there")) }
     }
 
     fn recount(&self, group: &Group) -> Result<(), String> {
@@ -360,6 +376,7 @@ impl Count<'_> {
                 owner.filter(|owner| !owner.terminating).ok_or(format!("{workload} does not exist"))?;
                 self.recount_by_owner(group, &pods)?
             }
+            (Members::None, None) => return Err("it has no members in Cluster scope".into()),
         };
         let required = match self.entry.claimed_by_earlier_group(self.position) {
             0 => group.min_ready.of(expected),
@@ -454,6 +471,7 @@ fn group_of(facts: Facts<'_>, entry: &SequenceEntry, spec: &Spec, pod: &Pod) -> 
         Members::Names(names) => names.contains(&pod.name),
         Members::Selector(selector) => own == Some(position) || selector.matches(&pod.labels),
         Members::Workload(workload) => is_owned_by(facts, pod, workload),
+        Members::None => false,
     })
 }
 

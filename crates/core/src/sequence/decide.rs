@@ -14,7 +14,7 @@ use super::{
 use crate::{
     Timestamp, Uid,
     cluster::Claim,
-    decision::{Action, Decision, DropGate, Keep, PodPatch},
+    decision::{Action, Decision, DropGate, Keep, PodPatch, Report},
     facts::{OwnerKind, PodPhase},
     planted::{Bug, planted},
 };
@@ -75,7 +75,7 @@ fn of_judged(
     let events = events(facts, entry, evaluation, &status, entry.recorded(), &recorded);
     let mut decision = Decision {
         urgent: urgent(facts, entry, &recorded),
-        status: Some(status),
+        report: Some(Report::Sequence(Box::new(status))),
         events,
         wake_at: evaluation.wake_at,
         ..Decision::nothing()

@@ -4,7 +4,7 @@ use super::{
     Facts,
     index::{Cell, SequenceEntry, Standing},
     nodes,
-    reason::Reason,
+    reason::{Progress, Reason},
     spec::{
         Enforcement, Group, GroupId, Members, NodeGuard, NodeReady, OnTimeout, RecordedGroup, Scope, Spec,
     },
@@ -93,6 +93,11 @@ pub struct GroupView {
 }
 
 impl GroupView {
+    /// How many members have arrived.
+    pub fn progress(&self) -> Progress {
+        Progress::Members { arrived: self.arrived, required: self.required }
+    }
+
     pub fn state(&self) -> GroupState {
         match (self.complete, self.timed_out, self.open) {
             (true, _, _) => GroupState::Complete,
@@ -128,18 +133,31 @@ pub fn evaluate<'a>(facts: Facts<'_>, entry: &'a SequenceEntry, now: Timestamp) 
             (nodes, aggregate)
         }
     };
-    let failed = spec
-        .groups
-        .iter()
-        .zip(&groups)
-        .find(|(group, view)| view.timed_out && !view.complete && group.on_timeout == OnTimeout::Fail);
-    let stall = failed.map(|(group, view)| Reason::Timeout {
-        group: group.title.clone(),
-        after: group.timeout.unwrap_or_default(),
-        arrived: view.arrived,
-        required: view.required,
+    let failed =
+        spec.groups.iter().zip(&groups).position(|(group, view)| {
+            view.timed_out && !view.complete && group.on_timeout == OnTimeout::Fail
+        });
+    let evaluation = Evaluation { stall: None, groups, wake_at, resumed_at, now, nodes };
+    let stall = failed.map(|position| Reason::Timeout {
+        group: spec.groups[position].title.clone(),
+        after: spec.groups[position].timeout.unwrap_or_default(),
+        progress: evaluation.progress(spec, position),
     });
-    Evaluation { stall, groups, wake_at, resumed_at, now, nodes }
+    Evaluation { stall, ..evaluation }
+}
+
+impl Evaluation<'_> {
+    /// How far a group is: in members or, if it has none, in nodes.
+    pub fn progress(&self, spec: &Spec, position: usize) -> Progress {
+        match &spec.groups[position].members {
+            Members::Names(_) | Members::Selector(_) | Members::Workload(_) => {
+                self.groups[position].progress()
+            }
+            Members::None => {
+                Progress::Nodes { complete: self.nodes.count(position).complete, total: self.nodes.number() }
+            }
+        }
+    }
 }
 
 /// What keeps a sequence from being looked at at all.
@@ -263,6 +281,8 @@ impl<'a> Judge<'a> {
                 let known = sum.unknown == 0 && cell.has_workload();
                 (known.then_some(sum.expected), sum.arrived)
             }
+            // It is judged node by node; there is nothing to judge in the cluster as a whole.
+            (Members::None, None) => (None, 0),
         };
         let present = cell.present();
         GroupView {
@@ -293,8 +313,8 @@ impl<'a> Judge<'a> {
         opens && (!self.spec.suspend || recorded.opened_at.is_some() || planted(Bug::SuspendIgnored))
     }
 
-    /// A group that may be absent needs nobody if nobody is there when its turn comes. Whoever creates the sequence together with
-    /// its workloads gets a moment to do so.
+    /// A group that may be absent needs no members if it has none when its turn comes. What a node must show is not a member: it
+    /// is waited for all the same. Whoever creates the sequence together with its workloads gets a moment to do so.
     fn pass_by_if_absent(&mut self, group: &Group, recorded: RecordedGroup, view: &mut GroupView) {
         if !view.open || !is_absent(self.entry, group, self.groups.len()) {
             return;
@@ -302,7 +322,7 @@ impl<'a> Judge<'a> {
         let opened = recorded.opened_here(recorded.opened_at.unwrap_or(self.now), self.now);
         let due = later(self.entry.sequence.created.min(opened), ABSENT_AFTER);
         match self.now >= due {
-            true => (view.expected, view.required, view.lacks) = (Some(0), Some(0), None),
+            true => (view.expected, view.required) = (Some(0), Some(0)),
             false => self.wake_at(due),
         }
     }
@@ -360,7 +380,7 @@ impl<'a> Judge<'a> {
     fn outdated_of(&self, group: &Group, view: &GroupView) -> u32 {
         let position = self.groups.len();
         match (&group.members, group.expected) {
-            (Members::Names(_), None) => 0,
+            (Members::Names(_), None) | (Members::None, _) => 0,
             (Members::Names(_) | Members::Selector(_) | Members::Workload(_), _) => {
                 let room = view.expected.unwrap_or_default().saturating_sub(view.arrived);
                 let cell = match self.node {

@@ -4,7 +4,7 @@ use super::{
     Facts,
     evaluate::{Evaluation, GroupView},
     index::SequenceEntry,
-    reason::{Reason, of},
+    reason::Reason,
     spec::{Enforcement, OnTimeout, Recorded, RecordedGroup, Spec},
     status::{Condition, ConditionKind, Phase, Status},
 };
@@ -106,7 +106,8 @@ fn subject(entry: &SequenceEntry) -> Subject {
 }
 
 fn of_groups(spec: &Spec, evaluation: &Evaluation, before: &Recorded, events: &mut Events) {
-    for (group, view) in spec.groups.iter().zip(&evaluation.groups) {
+    for (position, (group, view)) in spec.groups.iter().zip(&evaluation.groups).enumerate() {
+        let progress = evaluation.progress(spec, position);
         let was = before.groups.get(&group.id).copied().unwrap_or_default();
         let title = &group.title;
         if view.opened_at.is_some() && was.opened_at.is_none() {
@@ -114,21 +115,19 @@ fn of_groups(spec: &Spec, evaluation: &Evaluation, before: &Recorded, events: &m
             events.push(EventKind::Normal, "GroupOpened", message);
         }
         if view.completed_at.is_some() && was.completed_at.is_none() {
-            let message = format!("\"{title}\" is complete: {} arrived", of(view.arrived, view.required));
+            let message = format!("\"{title}\" is complete: {progress}");
             events.push(EventKind::Normal, "GroupComplete", message);
         }
         if spec.enforcement == Enforcement::Continuous
             && view.completed_at.is_none()
             && was.completed_at.is_some()
         {
-            let message =
-                format!("\"{title}\" is not complete any more: {} arrived", of(view.arrived, view.required));
+            let message = format!("\"{title}\" is not complete any more: {progress}");
             events.push(EventKind::Normal, "GroupIncomplete", message);
         }
         if view.timed_out && !was.timed_out && group.on_timeout == OnTimeout::Continue {
             let after = group.timeout.unwrap_or_default();
-            let (arrived, required) = (view.arrived, view.required);
-            let timeout = Reason::Timeout { group: title.clone(), after, arrived, required };
+            let timeout = Reason::Timeout { group: title.clone(), after, progress };
             let message = format!("{}; the sequence goes on (onTimeout: Continue)", timeout.sentence());
             events.push(EventKind::Warning, "Timeout", message);
         }

@@ -7,8 +7,8 @@ use super::{
     evaluate::{Evaluation, NodeView, evaluate, is_absent, may_act},
     index::{SequenceEntry, Standing},
     nodes,
-    reason::{Reason, of},
-    spec::{NodeReady, Scope, Spec, Until},
+    reason::Reason,
+    spec::{Members, NodeReady, Scope, Spec, Until},
     status::{GroupState, Phase, status},
     views::NodeSet,
 };
@@ -442,11 +442,11 @@ impl Question<'_> {
         let there = &view.groups[position];
         let waits = there.open_since.map_or(String::new(), |since| format!(" for {}", elapsed(since, now)));
         let title = &group.title;
-        let text = format!(
-            "{node} waits in group {} \"{title}\"{waits}: {} arrived there",
-            position + 1,
-            of(there.arrived, there.required)
-        );
+        let progress = match group.members {
+            Members::None => String::new(),
+            _ => format!(": {} there", there.progress()),
+        };
+        let text = format!("{node} waits in group {} \"{title}\"{waits}{progress}", position + 1);
         let lacks = there.lacks.clone().map(|what| self.line(Reason::NodeLacks { node: node.clone(), what }));
         let cell = self.entry.cell_on(node, position);
         let starting = cell.into_iter().flat_map(|cell| cell.waiting()).take(BLOCKERS);
@@ -479,11 +479,10 @@ impl Question<'_> {
         if let Some(until) = view.settles_at {
             return self.line(Reason::Settling { group: group.title.clone(), until });
         }
-        let (arrived, title) = (of(view.arrived, view.required), &group.title);
-        let text = format!("waits for group {} \"{title}\": {arrived} arrived", position + 1);
+        let (progress, title) = (self.evaluation.progress(self.spec, position), &group.title);
+        let text = format!("waits for group {} \"{title}\": {progress}", position + 1);
         let below = if view.open { self.blockers(position) } else { Vec::new() };
-        let (arrived, required) = (view.arrived, view.required);
-        let reason = Reason::WaitsForGroup { group: title.clone(), arrived, required };
+        let reason = Reason::WaitsForGroup { group: title.clone(), progress };
         let line = self.said("WaitsForGroup", text, view.open_since);
         Line { reason: Some(reason), ..line }.with(below)
     }
@@ -554,12 +553,12 @@ pub fn explain_sequence(facts: Facts<'_>, entry: &SequenceEntry, now: Timestamp)
     for (position, view) in evaluation.groups.iter().enumerate() {
         let title = &spec.groups[position].title;
         let held = entry.cell(position).number(Standing::Held);
-        let numbers = format!("{} arrived", of(view.arrived, view.required));
+        let progress = evaluation.progress(spec, position);
         let line = |code, state: &str, since| {
             let absent = is_absent(entry, &spec.groups[position], position);
             let optional = if absent { " (optional, and nobody is there)" } else { "" };
             let text =
-                format!("group {} \"{title}\" {state}: {numbers}, {held} held{optional}", position + 1);
+                format!("group {} \"{title}\" {state}: {progress}, {held} held{optional}", position + 1);
             asked.said(code, text, since)
         };
         lines.push(match view.state() {

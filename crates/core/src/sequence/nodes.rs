@@ -14,7 +14,9 @@ use super::{
     keys,
     marks::marks_of,
     reason::Reason,
-    spec::{Enforcement, GroupId, Members, NodeGuard, NodeReady, RecordedGroup, Scope, Spec, WorkloadRef},
+    spec::{
+        Enforcement, Group, GroupId, Members, NodeGuard, NodeReady, RecordedGroup, Scope, Spec, WorkloadRef,
+    },
     views::{Common, CommonGroup, Judged, Judgements, NodeGroupFlags, NodeTimer, Views},
 };
 use crate::{
@@ -59,7 +61,7 @@ fn common(facts: Facts<'_>, entry: &SequenceEntry, spec: &Spec, resumed_at: Opti
     let groups = (0..spec.groups.len()).map(|position| {
         let cell = entry.cell(position);
         CommonGroup {
-            empty: cell.is_empty() || lacks_workload(facts, entry, spec, position),
+            empty: is_empty(facts, entry, spec, position),
             stopped: cell.sum().stopped > 0,
             finished: is_finished(facts, cell),
             only_remains: only_remains(facts, cell),
@@ -147,13 +149,14 @@ pub(super) fn count(
     let number = |standing| cell.map_or(0, |cell| cell.number(standing));
     let present = cell.map_or(0, |cell| cell.present());
     let expected = match &group.members {
-        _ if entry.cell(position).is_empty() || lacks_workload(facts, entry, spec, position) => None,
+        _ if is_empty(facts, entry, spec, position) => None,
         _ if group.expected.is_some() => group.expected,
         // Where the pods will be that do not exist yet, or are not bound, nobody knows.
         Members::Names(_) => (present > 0 || all_placed(entry, spec, position)).then_some(present),
         Members::Selector(_) | Members::Workload(_) => {
             Some(present + missing_daemons(facts, entry, node, position))
         }
+        Members::None => Some(0),
     };
     GroupView {
         expected,
@@ -168,6 +171,12 @@ pub(super) fn count(
             .filter(|wanted| !shows(facts, node, wanted) && !planted(Bug::NodeReadyIgnored)),
         ..GroupView::default()
     }
+}
+
+/// Whether a group that is to have members has none, so that it is complete nowhere.
+fn is_empty(facts: Facts<'_>, entry: &SequenceEntry, spec: &Spec, position: usize) -> bool {
+    spec.groups[position].members != Members::None
+        && (entry.cell(position).is_empty() || lacks_workload(facts, entry, spec, position))
 }
 
 /// Whether the workload that a group names does not exist, or is a CronJob that has not run: then nobody knows where it will have
@@ -331,7 +340,8 @@ pub fn may_release(facts: Facts<'_>, evaluation: &Evaluation, pod: Uid, position
 /// Whether a group can have members that are not bound to a node from the beginning.
 pub(super) fn needs_key(facts: Facts<'_>, entry: &SequenceEntry, spec: &Spec, position: usize) -> bool {
     let is_daemon = |uid| facts.cluster.owner(uid).is_some_and(|owner| owner.kind == OwnerKind::DaemonSet);
-    !spec.groups[position].after.is_empty() && !entry.cell(position).is_all_of(is_daemon)
+    let Group { after, members, .. } = &spec.groups[position];
+    !after.is_empty() && *members != Members::None && !entry.cell(position).is_all_of(is_daemon)
 }
 
 /// What a pod has to avoid that could land anywhere. A taint keeps it away without a word.

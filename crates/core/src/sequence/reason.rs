@@ -2,11 +2,12 @@
 
 use super::spec::NodeReady;
 use crate::{Timestamp, line::human, reason::reasons};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 reasons! {
-    Timeout { group: Arc<str>, after: Duration, arrived: u32, required: Option<u32> }
+    Timeout { group: Arc<str>, after: Duration, progress: Progress }
         "A group with `onTimeout: Fail` did not arrive within its `timeout`. The sequence goes on when it arrives after all.",
         "look at the pods in `blockedBy`; raise `timeout`, or set `onTimeout: Continue`";
     InvalidSpec { problem: String }
@@ -21,7 +22,7 @@ reasons! {
     Suspended
         "`spec.suspend` is true: nothing is released.",
         "set `spec.suspend` to false";
-    WaitsForGroup { group: Arc<str>, arrived: u32, required: Option<u32> }
+    WaitsForGroup { group: Arc<str>, progress: Progress }
         "An earlier group has not arrived.",
         "look at what that group waits for";
     Settling { group: Arc<str>, until: Timestamp }
@@ -206,12 +207,8 @@ impl Reason {
     pub fn sentence(&self) -> String {
         let because = |trouble: &Option<String>| trouble.as_ref().map_or(String::new(), |t| format!(": {t}"));
         match self {
-            Reason::Timeout { group, after, arrived, required } => {
-                format!(
-                    "\"{group}\" has {} arrived after its timeout of {}",
-                    of(*arrived, *required),
-                    human(*after)
-                )
+            Reason::Timeout { group, after, progress } => {
+                format!("\"{group}\" has {progress} after its timeout of {}", human(*after))
             }
             Reason::InvalidSpec { problem } => problem.clone(),
             Reason::NotPermitted { namespace, from } => format!(
@@ -221,9 +218,7 @@ impl Reason {
                 "spec.scope: Node needs a controller in Full mode; this one runs in Lite mode".into()
             }
             Reason::Suspended => "the sequence is suspended (spec.suspend)".into(),
-            Reason::WaitsForGroup { group, arrived, required } => {
-                format!("waits for \"{group}\": {} arrived", of(*arrived, *required))
-            }
+            Reason::WaitsForGroup { group, progress } => format!("waits for \"{group}\": {progress}"),
             Reason::Settling { group, until } => {
                 format!("\"{group}\" is complete and settles until {}", clock(*until))
             }
@@ -290,11 +285,25 @@ impl Reason {
     }
 }
 
-/// `1 of 2`, or `1` while nobody knows of how many.
-pub fn of(arrived: u32, required: Option<u32>) -> String {
-    match required {
-        Some(required) => format!("{arrived} of {required}"),
-        None => format!("{arrived}"),
+/// How far a group is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Members that have arrived, of those that must; `None` while that number is unknown.
+    Members { arrived: u32, required: Option<u32> },
+    /// Of a group without members: the nodes on which it is complete, of all nodes.
+    Nodes { complete: u32, total: u32 },
+}
+
+/// `1 of 2 arrived`, `1 of 2 nodes complete`.
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Progress::Members { arrived, required: Some(required) } => {
+                write!(f, "{arrived} of {required} arrived")
+            }
+            Progress::Members { arrived, required: None } => write!(f, "{arrived} arrived"),
+            Progress::Nodes { complete, total } => write!(f, "{complete} of {total} nodes complete"),
+        }
     }
 }
 

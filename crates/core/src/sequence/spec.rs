@@ -5,7 +5,7 @@ pub use crate::journal::{GroupId, RecordedGroup};
 use crate::planted::{Bug, planted};
 use crate::{
     Timestamp, Uid,
-    facts::{OwnerKind, Pod},
+    facts::{Owner, OwnerKind, Pod},
     hash::fnv1a64,
     labels::Labels,
     selector::Selector,
@@ -137,6 +137,8 @@ pub enum Members {
     Selector(Selector),
     /// The pods that a workload owns, at any depth.
     Workload(WorkloadRef),
+    /// None: in Node scope, a group that waits only for its `node_ready`.
+    None,
 }
 
 /// A workload in the namespace of the pods, by its name.
@@ -146,6 +148,18 @@ pub struct WorkloadRef {
     pub name: Arc<str>,
 }
 
+impl WorkloadRef {
+    /// The reference by which a group would name a workload.
+    pub fn naming(owner: &Owner) -> WorkloadRef {
+        WorkloadRef { kind: owner.kind, name: owner.name.clone() }
+    }
+
+    /// Whether it names this workload.
+    pub fn names(&self, owner: &Owner) -> bool {
+        self.kind == owner.kind && self.name == owner.name
+    }
+}
+
 /// As kubectl takes it: `deployment/web`.
 impl fmt::Display for WorkloadRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -153,18 +167,20 @@ impl fmt::Display for WorkloadRef {
     }
 }
 
-impl Members {
-    /// What an unnamed group is recognised by: what it selects.
-    pub fn id(&self) -> GroupId {
-        let text = match self {
-            Members::Names(names) => {
-                names.iter().fold(String::from("names"), |text, name| text + "\u{0}" + name)
-            }
-            Members::Selector(selector) => format!("selector\u{0}{selector}"),
-            Members::Workload(workload) => format!("workload\u{0}{workload}"),
-        };
-        GroupId::hashed(fnv1a64(text.as_bytes()))
-    }
+/// What an unnamed group is recognised by: what it selects or, without members, what a node must show.
+pub fn unnamed_id(members: &Members, node_ready: Option<&NodeReady>) -> GroupId {
+    let text = match members {
+        Members::Names(names) => names.iter().fold(String::from("names"), |text, name| text + "\u{0}" + name),
+        Members::Selector(selector) => format!("selector\u{0}{selector}"),
+        Members::Workload(workload) => format!("workload\u{0}{workload}"),
+        Members::None => match node_ready {
+            Some(NodeReady::CsiDriver(driver)) => format!("csiDriver\u{0}{driver}"),
+            Some(NodeReady::Allocatable(resource)) => format!("allocatable\u{0}{resource}"),
+            Some(NodeReady::Condition(condition)) => format!("condition\u{0}{condition}"),
+            None => String::from("none"),
+        },
+    };
+    GroupId::hashed(fnv1a64(text.as_bytes()))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -268,10 +284,28 @@ mod tests {
 
     #[test]
     fn unnamed_groups_are_known_by_what_they_select() {
-        let names = |list: &[&str]| Members::Names(list.iter().map(|n| Arc::from(*n)).collect());
-        assert_eq!(names(&["a", "b"]).id(), names(&["b", "a"]).id());
-        assert_ne!(names(&["a", "b"]).id(), names(&["ab"]).id());
-        assert!(!names(&["a"]).id().is_named());
+        let names =
+            |list: &[&str]| unnamed_id(&Members::Names(list.iter().map(|n| Arc::from(*n)).collect()), None);
+        assert_eq!(names(&["a", "b"]), names(&["b", "a"]));
+        assert_ne!(names(&["a", "b"]), names(&["ab"]));
+        assert!(!names(&["a"]).is_named());
         assert!(GroupId::named("#1").is_named());
+    }
+
+    /// They are written on nodes and into statuses, so they are the same in every version.
+    #[test]
+    fn ids_of_unnamed_groups_never_change() {
+        let driver = NodeReady::CsiDriver("csi.example.com".into());
+        let resource = NodeReady::Allocatable("csi.example.com".into());
+        let workload = WorkloadRef { kind: OwnerKind::Deployment, name: "web".into() };
+        for (members, node_ready, id) in [
+            (Members::Names(["db-0".into(), "db-1".into()].into()), None, "#e854e037eb759502"),
+            (Members::Names(["db-0".into(), "db-1".into()].into()), Some(&driver), "#e854e037eb759502"),
+            (Members::Workload(workload), None, "#b7f4257515c669da"),
+            (Members::None, Some(&driver), "#3f2457f26f213842"),
+            (Members::None, Some(&resource), "#002368d700416875"),
+        ] {
+            assert_eq!(unnamed_id(&members, node_ready).as_str(), id, "{members:?} {node_ready:?}");
+        }
     }
 }

@@ -7,8 +7,8 @@ use super::{
     evaluate::{Evaluation, GroupView, NodeView},
     index::{SequenceEntry, Standing},
     nodes::is_on_gone_node,
-    reason::{Reason, of},
-    spec::{GroupId, RecordedGroup, Scope, Spec},
+    reason::{Progress, Reason},
+    spec::{GroupId, Members, RecordedGroup, Scope, Spec},
     views::NodeSet,
 };
 use crate::{Timestamp, Uid};
@@ -243,7 +243,7 @@ impl Report<'_> {
         let phase = self.phase(current);
         let blocked_by = self.blocked_by(spec);
         let message = self.message(spec, phase, current, &blocked_by);
-        let (summary_group, summary_ready) = summary(spec, views, current);
+        let (summary_group, summary_ready) = summary(spec, self.evaluation, current);
         let by_hand = &self.entry.sequence.opened_by_hand;
         Status {
             observed_generation: self.entry.sequence.generation,
@@ -300,8 +300,10 @@ impl Report<'_> {
             ready_pods_in_current_group: current.map_or(0, |position| view.groups[position].arrived),
             message: current.map_or(String::new(), |position| {
                 let (group, view) = (&spec.groups[position], &view.groups[position]);
-                let counted =
-                    || format!("\"{}\" has {} arrived", group.title, of(view.arrived, view.required));
+                let counted = || match group.members {
+                    Members::None => format!("\"{}\" is not open", group.title),
+                    _ => format!("\"{}\" has {}", group.title, view.progress()),
+                };
                 trouble.as_ref().map_or_else(counted, Reason::sentence)
             }),
         }
@@ -318,14 +320,14 @@ impl Report<'_> {
         if let Some(refused) = self.refused_mark(node) {
             return Some(refused.reason);
         }
-        let (group, arrived, required) = (&spec.groups[position], view.arrived, view.required);
+        let group = &spec.groups[position];
         match &view.lacks {
-            Some(what) if required.is_some_and(|required| arrived >= required) => {
+            Some(what) if view.required.is_some_and(|required| view.arrived >= required) => {
                 Some(Reason::NodeLacks { node: node.clone(), what: what.clone() })
             }
             _ if view.timed_out => {
                 let (group, after) = (group.title.clone(), group.timeout.unwrap_or_default());
-                Some(Reason::Timeout { group, after, arrived, required })
+                Some(Reason::Timeout { group, after, progress: view.progress() })
             }
             _ => None,
         }
@@ -459,7 +461,10 @@ impl Report<'_> {
         if spec.suspend {
             return format!("suspended at \"{}\": nothing is released", group.title);
         }
-        let first = blocked.iter().find(|entry| entry.group == group.title);
+        // What a node lacks is said of the first of them below.
+        let first = blocked.iter().find(|entry| {
+            entry.group == group.title && !matches!(entry.blocker.reason, Reason::NodeLacks { .. })
+        });
         let because = first.map_or(String::new(), |entry| format!(": {}", entry.blocker.reason.sentence()));
         if spec.scope == Scope::Node
             && let Some(message) = self.message_of_nodes(spec, &because)
@@ -474,8 +479,8 @@ impl Report<'_> {
                 Reason::Settling { group: earlier.clone(), until: until.unwrap_or_default() }.sentence()
             }
             (_, _, Phase::Pending | Phase::InProgress | Phase::Completed | Phase::Failed) => {
-                let arrived = of(view.arrived, view.required);
-                format!("\"{}\" has {arrived} arrived{because}", group.title)
+                let progress = self.evaluation.progress(spec, position);
+                format!("\"{}\" has {progress}{because}", group.title)
             }
         }
     }
@@ -538,14 +543,17 @@ fn of_group(group: &super::spec::Group, view: &GroupView, by_hand: &BTreeSet<Arc
 }
 
 /// The two columns of `kubectl get`: `2/3 Application Layer` and `1/2`.
-fn summary(spec: &Spec, views: &[GroupView], current: Option<usize>) -> (String, String) {
-    let groups = spec.groups.len();
+fn summary(spec: &Spec, evaluation: &Evaluation, current: Option<usize>) -> (String, String) {
+    let (groups, views) = (spec.groups.len(), &evaluation.groups);
     let number = |expected: Option<u32>| expected.map_or("?".to_string(), |expected| expected.to_string());
     match current {
         Some(position) => {
-            let view = &views[position];
             let group = format!("{}/{groups} {}", position + 1, spec.groups[position].title);
-            (group, format!("{}/{}", view.arrived, number(view.required)))
+            let ready = match evaluation.progress(spec, position) {
+                Progress::Members { arrived, required } => format!("{arrived}/{}", number(required)),
+                Progress::Nodes { complete, total } => format!("{complete}/{total}"),
+            };
+            (group, ready)
         }
         None => {
             let arrived: u32 = views.iter().map(|view| view.arrived).sum();

@@ -74,7 +74,7 @@ impl Run {
         }
         for group in spec.iter().flat_map(|spec| &spec.groups) {
             match &group.members {
-                Members::Workload(_) => unreachable!("random sequences name no workloads"),
+                Members::Workload(_) | Members::None => unreachable!("random sequences name pods"),
                 Members::Names(names) => {
                     for name in names
                         .iter()

@@ -64,7 +64,7 @@ impl View {
         spec.groups.iter().position(|group| match &group.members {
             Members::Names(names) => names.contains(&pod.name),
             Members::Selector(selector) => selector.matches(&pod.labels),
-            Members::Workload(_) => unreachable!("{NO_WORKLOADS}"),
+            Members::Workload(_) | Members::None => unreachable!("{NO_WORKLOADS}"),
         })
     }
 
@@ -90,7 +90,7 @@ impl View {
                 let required = if lost > 0 { required.min(expected) } else { required };
                 members.iter().filter(arrived).count() as u32 >= required
             }
-            Members::Workload(_) => unreachable!("{NO_WORKLOADS}"),
+            Members::Workload(_) | Members::None => unreachable!("{NO_WORKLOADS}"),
             Members::Selector(selector) => {
                 let mut roots: BTreeMap<Uid, u32> = BTreeMap::new();
                 let templates = self.owners.values().filter(|owner| {
@@ -98,7 +98,7 @@ impl View {
                     let first = |earlier: &Group| match &earlier.members {
                         Members::Selector(earlier) => earlier.matches(&owner.template_labels),
                         Members::Names(_) => false,
-                        Members::Workload(_) => unreachable!("{NO_WORKLOADS}"),
+                        Members::Workload(_) | Members::None => unreachable!("{NO_WORKLOADS}"),
                     };
                     itself
                         && selector.matches(&owner.template_labels)

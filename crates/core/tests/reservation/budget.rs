@@ -2,6 +2,7 @@
 
 use super::world::{World, order_spec, ticket_spec};
 use rollcall_core::Uid;
+use rollcall_core::decision::Report;
 use rollcall_core::dispatch::decide;
 use rollcall_core::index::Object;
 use rollcall_core::key::Key;
@@ -58,7 +59,8 @@ fn tickets_beyond_the_budget_get_no_guardian_and_are_told() {
     let order = world.order("order", order_spec(Places::Number(1), "1m"));
     let decision = decide(&world.index, Key::Order(order), Settings::default(), world.now, 8);
     assert_eq!(decision.actions, []);
-    let failure = &decision.order_status.expect("a status").failure;
+    let Some(Report::Order(status)) = decision.report else { panic!("it has no status") };
+    let failure = &status.failure;
     assert!(failure.holds && failure.reason == Reason::TooMany, "{failure:?}");
     world.index.take_touched();
     world.remove_ticket("t1");

@@ -255,7 +255,7 @@ fn hand_over_step_by_step() {
     });
     text += &of_pod(&world, "claimed", "web");
     text += &of_ticket(&world, "claimed", "agents-n1", &[]);
-    world.change_pod("web", |pod| pod.request.as_mut().expect("one").nominated = Some("n1".into()));
+    world.change_pod("web", |pod| pod.nominated = Some("n1".into()));
     text += &of_pod(&world, "nominated", "web");
     world.remove_pod("korder-guardian-agents-n1");
     text += &of_pod(&world, "the guardian is gone", "web");

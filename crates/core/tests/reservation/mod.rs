@@ -3,6 +3,7 @@
 mod budget;
 mod explain;
 mod faults;
+mod hand_over;
 mod time;
 mod world;
 
@@ -36,6 +37,80 @@ fn each_eligible_node_has_a_ticket_and_tickets_follow_the_nodes() {
     assert_eq!(guardians, ["korder-guardian-agents-n3"]);
     let numbers = world.statuses[&order].nodes.expect("by node");
     assert_eq!((numbers.desired, numbers.current, numbers.ready, numbers.misscheduled), (1, 1, 1, 0));
+}
+
+/// The numbers of a message never contradict each other, whatever is being removed.
+#[test]
+fn what_an_order_says_counts_the_places_that_it_wants() {
+    let mut world = World::new(&["n1", "n2"], "4");
+    let replicas = |number| order_spec(Places::Number(number), "1");
+    let order = world.order("buffer", replicas(3));
+    world.settle();
+    assert_eq!(world.statuses[&order].message, "3 of 3 tickets reserved");
+
+    world.order("buffer", replicas(2));
+    let said = world.status_now(order);
+    assert_eq!((said.message.as_str(), said.available, said.desired), ("2 of 2 tickets reserved", 2, 2));
+    assert!(said.ready.holds && said.progressing.holds, "the third ticket is about to be deleted");
+    world.settle();
+    assert!(!world.statuses[&order].progressing.holds);
+
+    // Somebody deletes a ticket and waits for its guardian: `--cascade=foreground`.
+    world.change_ticket("buffer-1", |ticket| ticket.terminating = true);
+    let said = world.status_now(order);
+    assert_eq!((said.message.as_str(), said.replicas), ("1 of 2 tickets reserved", 1));
+
+    // A node that is not Ready keeps its ticket, and wants none.
+    let agents = world.order("agents", tolerates_not_ready());
+    world.settle();
+    let mut down = node("n1");
+    down.conditions.clear();
+    world.set_node(down, "4");
+    assert_eq!(world.status_now(agents).message, "1 of 1 nodes reserved");
+}
+
+#[test]
+fn an_order_that_lacks_nothing_but_capacity_has_settled() {
+    let mut world = World::new(&["n1"], "1");
+    let order = world.order("buffer", order_spec(Places::Number(3), "1"));
+    world.settle();
+    let said = &world.statuses[&order];
+    assert_eq!(said.message, "1 of 3 tickets reserved; there is no room for 2");
+    assert_eq!((said.ready.holds, said.progressing.holds, said.failure.holds), (false, false, true));
+    // Fewer are wanted: those that go are not spoken of.
+    world.order("buffer", order_spec(Places::Number(1), "1"));
+    assert_eq!(world.status_now(order).message, "1 of 1 tickets reserved");
+}
+
+fn tolerates_not_ready() -> rollcall_core::reservation::spec::OrderSpec {
+    use rollcall_core::node::{Effect, Toleration};
+    let mut spec = order_spec(Places::EachNode, "1");
+    let mut template = (*spec.template.spec).clone();
+    let (key, effect) = ("node.kubernetes.io/not-ready".into(), Some(Effect::NoExecute));
+    template.placement.tolerations = vec![Toleration { key, value: None, effect, seconds: Some(60) }];
+    spec.template.spec = Arc::new(template);
+    spec
+}
+
+/// With two owners, a guardian outlives its ticket: the garbage collector only removes the reference to the ticket.
+#[test]
+fn a_guardian_that_nothing_but_its_node_owns_is_deleted() {
+    use rollcall_core::facts::{OwnerKind, OwnerRef};
+    let mut world = World::new(&["n1", "n2"], "4");
+    let owned = |world: &mut World, name: &str, owner: &str| {
+        let uid = world.stranger(name, "1");
+        world.change_pod(name, |pod| {
+            pod.owner = Some(OwnerRef { kind: OwnerKind::Other, uid: rollcall_core::Uid::digest(owner) });
+            pod.node = Some("n1".into());
+        });
+        uid
+    };
+    owned(&mut world, "korder-guardian-gone", "n1");
+    owned(&mut world, "korder-guardian-of-another-node", "n2");
+    owned(&mut world, "korder-guardian-of-an-unseen-ticket", "some ticket");
+    owned(&mut world, "static-web-n1", "n1");
+    world.settle();
+    assert_eq!(world.take_done(), ["delete pods korder-guardian-gone"]);
 }
 
 /// A heart-beat is most of what there is to hear of a node.
@@ -125,7 +200,7 @@ fn a_claimer_that_cannot_run_there_gives_the_room_back() {
     world.settle();
     assert_eq!(world.tickets["agents-n1"].phase(), Phase::Claimed);
     world.take_done();
-    world.pass(6);
+    world.pass(61);
     assert!(world.events.iter().any(|event| event.reason == "NotBound"));
     assert!(world.done.contains(&"nominate web for nothing".to_owned()), "{:?}", world.done);
     assert_eq!(world.tickets["agents-n1"].phase(), Phase::Reserved, "{:?}", world.done);

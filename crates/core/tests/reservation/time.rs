@@ -2,8 +2,8 @@
 
 use super::world::{World, node, order_spec};
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
-use rollcall_core::reservation::spec::{OrderSpec, Places, Refresh, Strategy};
-use rollcall_core::reservation::timetable::{Timetable, Window};
+use rollcall_core::reservation::spec::{OrderSpec, Places, Refresh, Strategy, Wanted};
+use rollcall_core::reservation::timetable::{OrderTimes, Timetable, Window};
 use rollcall_core::schedule::Schedule;
 use std::sync::Arc;
 
@@ -52,7 +52,8 @@ fn clocks_that_change_are_followed() {
 fn when_an_order_reserves() {
     let six = || timetable("0 */6 * * *", "UTC");
     let created = at("2026-11-17T10:00:00Z");
-    let window = |spec: &OrderSpec, now: &str| spec.window(created, created, at(now));
+    let window =
+        |spec: &OrderSpec, now: &str| spec.window(OrderTimes { created, last_tick: None }, created, at(now));
     let open = |tick: &str| Window::Open { tick: Some(at(tick)) };
 
     let recurring = lasting(1, Strategy::Recurring(six()), Refresh::OnClaim);
@@ -78,9 +79,131 @@ fn when_an_order_reserves() {
     );
     assert_eq!(window(&scheduled, "2026-11-17T18:10:00Z"), Window::Closed, "once");
 
+    let long = lasting(8, Strategy::Scheduled(six()), Refresh::OnClaim);
+    assert_eq!(
+        window(&long, "2026-11-17T10:00:00Z"),
+        Window::Opens(at("2026-11-17T12:00:00Z")),
+        "nothing before its first tick, though the window of the tick before is open"
+    );
+
     let once = lasting(1, Strategy::OneTime, Refresh::OnClaim);
     assert_eq!(window(&once, "2026-11-17T10:59:59Z"), Window::Open { tick: None });
     assert_eq!(window(&once, "2026-11-17T11:00:00Z"), Window::Closed);
+}
+
+/// Older versions reserved at once if the window of the last tick was still open, and journaled that tick.
+#[test]
+fn a_scheduled_order_that_has_reserved_does_not_do_it_again() {
+    let (created, last_tick) = (at("2026-11-17T10:00:00Z"), Some(at("2026-11-17T06:00:00Z")));
+    let spec = lasting(8, Strategy::Scheduled(timetable("0 */6 * * *", "UTC")), Refresh::OnClaim);
+    let times = OrderTimes { created, last_tick };
+    assert_eq!(spec.window(times, created, at("2026-11-17T12:30:00Z")), Window::Open { tick: last_tick });
+    assert_eq!(spec.window(times, created, at("2026-11-17T14:00:00Z")), Window::Closed);
+    assert_eq!(spec.window(times, created, at("2026-11-17T18:30:00Z")), Window::Closed);
+
+    let mut world = World::new(&["n1"], "4");
+    let hourly = timetable("0 * * * *", "UTC");
+    let tick = hourly.next(world.now).expect("a tick");
+    let order = world.order("agents", lasting(2, Strategy::Scheduled(hourly), Refresh::OnClaim));
+    world.settle();
+    assert!(world.tickets.is_empty(), "not before the tick");
+    assert_eq!(world.statuses[&order].next_schedule, Some(tick));
+    world.pass(tick.duration_since(world.now).as_secs());
+    assert_eq!(world.phases(), ["agents-n1 Reserved"]);
+    assert_eq!(
+        (world.statuses[&order].last_schedule, world.statuses[&order].next_schedule),
+        (Some(tick), None)
+    );
+    // Neither the next tick nor another schedule makes it reserve again.
+    world.pass(4 * 3600);
+    assert!(world.tickets.is_empty());
+    world.order("agents", lasting(2, Strategy::Scheduled(timetable("30 * * * *", "UTC")), Refresh::OnClaim));
+    world.pass(24 * 3600);
+    assert!(world.tickets.is_empty());
+    assert_eq!(world.statuses[&order].last_schedule, Some(tick));
+}
+
+#[test]
+fn a_paused_order_does_not_use_up_its_tick() {
+    let mut world = World::new(&["n1"], "4");
+    let scheduled = |text: &str| lasting(2, Strategy::Scheduled(timetable(text, "UTC")), Refresh::OnClaim);
+    let order = world.order("agents", OrderSpec { paused: true, ..scheduled("0 * * * *") });
+    world.pass(90 * 60);
+    assert_eq!(world.statuses[&order].last_schedule, None);
+    world.order("agents", scheduled("0 0 1 1 *"));
+    world.settle();
+    assert_eq!(world.statuses[&order].next_schedule, Some(at("2028-01-01T00:00:00Z")));
+}
+
+#[test]
+fn the_clock_of_a_ticket_starts_when_it_is_reserved() {
+    let mut world = World::new(&["n1"], "0");
+    world.order("agents", lasting(10, Strategy::OneTime, Refresh::OnClaim));
+    world.pass(11 * 3600);
+    let waiting = &world.tickets["agents-n1"].record;
+    assert_eq!((&*waiting.reason, waiting.activated, waiting.expires), ("NoRoom", None, None));
+    world.set_node(node("n1"), "4");
+    world.change_pod("korder-guardian-agents-n1", |_| {});
+    world.settle();
+    let (begin, end) = (world.now, world.now + SignedDuration::from_hours(10));
+    let reserved = &world.tickets["agents-n1"].record;
+    assert_eq!((reserved.activated, reserved.expires), (Some(begin), Some(end)));
+    // A guardian that is replaced does not start the clock again.
+    world.pass(3600);
+    world.remove_pod("korder-guardian-agents-n1");
+    world.settle();
+    assert_eq!(world.phases(), ["agents-n1 Reserved"]);
+    assert_eq!(world.tickets["agents-n1"].record.activated, Some(begin));
+    world.pass(9 * 3600);
+    assert_eq!(world.phases(), ["agents-n1 Expired"]);
+}
+
+#[test]
+fn a_ticket_that_waits_for_capacity_ends_with_the_window_of_its_tick() {
+    let mut world = World::new(&["n1"], "0");
+    let daily = timetable("0 0 * * *", "UTC");
+    let tick = daily.next(world.now).expect("tomorrow");
+    world.order("agents", lasting(2, Strategy::Recurring(daily), Refresh::OnClaim));
+    world.pass(tick.duration_since(world.now).as_secs());
+    let waiting = &world.tickets["agents-n1"].record;
+    assert_eq!((waiting.activated, waiting.expires), (None, Some(tick + SignedDuration::from_hours(2))));
+    world.pass(2 * 3600);
+    let ended = &world.tickets["agents-n1"].record;
+    assert_eq!((world.phases()[0].as_str(), ended.activated), ("agents-n1 Expired", None));
+    assert_eq!(&*ended.message, "its window ended before its capacity was reserved");
+    assert!(world.pods.is_empty(), "the guardian is deleted");
+}
+
+/// Older versions set the times of a ticket before its guardian ran.
+#[test]
+fn times_that_a_ticket_has_are_kept() {
+    let mut world = World::new(&["n1"], "0");
+    world.order("agents", lasting(10, Strategy::OneTime, Refresh::OnClaim));
+    world.settle();
+    let (begin, end) = (world.now, world.now + SignedDuration::from_hours(10));
+    world.change_ticket("agents-n1", |ticket| {
+        (ticket.record.activated, ticket.record.expires) = (Some(begin), Some(end));
+    });
+    world.pass(3600);
+    world.set_node(node("n1"), "4");
+    world.change_pod("korder-guardian-agents-n1", |_| {});
+    world.settle();
+    assert_eq!(world.phases(), ["agents-n1 Reserved"]);
+    let record = &world.tickets["agents-n1"].record;
+    assert_eq!((record.activated, record.expires), (Some(begin), Some(end)));
+}
+
+/// Without tickets that end, nothing but the clock tells an Order that its window has closed.
+#[test]
+fn an_order_says_when_its_window_has_closed() {
+    let mut world = World::new(&["n1"], "4");
+    let order = world.order("agents", lasting(2, Strategy::OneTime, Refresh::Never));
+    world.settle();
+    world.claimer("agent", Wanted::Order("agents".into()), "1");
+    world.pass(3600);
+    assert_eq!(world.phases(), ["agents-n1 Claimed"]);
+    world.pass(3600);
+    assert_eq!(world.statuses[&order].message, "its time is over: no ticket is made any more");
 }
 
 #[test]
@@ -142,15 +265,8 @@ fn a_recurring_order_reserves_at_each_tick() {
 
 #[test]
 fn a_node_that_is_not_ready_keeps_its_ticket_as_long_as_it_is_tolerated() {
-    use rollcall_core::node::{Effect, Toleration};
     let mut world = World::new(&["n1", "n2"], "4");
-    let mut spec = order_spec(Places::EachNode, "1");
-    let mut template = (*spec.template.spec).clone();
-    let key = "node.kubernetes.io/not-ready".into();
-    template.placement.tolerations =
-        vec![Toleration { key, value: None, effect: Some(Effect::NoExecute), seconds: Some(60) }];
-    spec.template.spec = Arc::new(template);
-    world.order("agents", spec);
+    world.order("agents", super::tolerates_not_ready());
     world.settle();
     let mut down = node("n1");
     down.conditions.clear();

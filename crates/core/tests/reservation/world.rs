@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 use rollcall_core::{
     Timestamp, Uid,
     cluster::{Effect as Sent, Refusal, Target},
-    decision::{Action, Event, New, NewGuardian, NewTicket},
+    decision::{Action, Delete, Event, New, NewGuardian, NewTicket, Nominate, Report},
     dispatch::{check, decide, keep},
     facts::{OwnerKind, OwnerRef, Pod, PodPhase, Trouble},
     gates,
@@ -18,7 +18,10 @@ use rollcall_core::{
         Order, OrderSpec, Places, PriorityClass, Record, Refresh, Request, Strategy, Template, Ticket,
         TicketSpec, Wanted,
     },
-    reservation::status::OrderStatus,
+    reservation::{
+        Facts,
+        status::{OrderStatus, order_status},
+    },
     sequence::{Settings, index::Mode},
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,8 +43,15 @@ pub struct World {
     pub done: Vec<String>,
     pub events: Vec<Event>,
     pub statuses: BTreeMap<Uid, OrderStatus>,
-    /// Pods that the scheduler does not bind, whatever it finds.
+    /// Pods that the scheduler does not look at.
     pub stuck: BTreeSet<Arc<str>>,
+    /// Pods that the scheduler rejects, whatever it finds.
+    pub rejected: BTreeSet<Arc<str>>,
+    /// Pods of which no write is answered.
+    pub silent: BTreeSet<Arc<str>>,
+    /// The number of writes after which the controller dies.
+    pub dies_after: Option<usize>,
+    classes: BTreeMap<Arc<str>, i32>,
     pub decisions: usize,
     /// Nominations and new classes are sent, and no answer comes.
     pub deaf: bool,
@@ -117,19 +127,46 @@ impl World {
             events: Vec::new(),
             statuses: BTreeMap::new(),
             stuck: BTreeSet::new(),
+            rejected: BTreeSet::new(),
+            silent: BTreeSet::new(),
+            dies_after: None,
+            classes: BTreeMap::new(),
             decisions: 0,
             deaf: false,
             lost_claims: false,
             unanswered: Vec::new(),
         };
-        for kind in world.index.kinds() {
-            world.index.list_begins(kind, 1);
-            world.index.list_ended(kind, &BTreeSet::new());
-        }
+        world.list_nothing();
         for name in nodes {
             world.set_node(node(name), capacity);
         }
         world
+    }
+
+    fn list_nothing(&mut self) {
+        for kind in self.index.kinds() {
+            self.index.list_begins(kind, 1);
+            self.index.list_ended(kind, &BTreeSet::new());
+        }
+    }
+
+    /// Another controller takes over: it knows the objects and nothing else. Orders are not among them.
+    pub fn restart(&mut self) {
+        self.index = Index::new(Mode { full: true, reservations: true, ..Mode::default() });
+        (self.dies_after, self.wakes, self.unanswered) = (None, BTreeMap::new(), Vec::new());
+        self.list_nothing();
+        for (name, capacity) in self.capacity.clone() {
+            self.set_node(node(&name), &capacity.to_string());
+        }
+        for (name, value) in self.classes.clone() {
+            self.class(&name, value);
+        }
+        for ticket in self.tickets.values() {
+            self.index.apply(Object::Ticket(Box::new(ticket.clone())));
+        }
+        for pod in self.pods.values() {
+            self.index.apply(Object::Pod(pod.clone()));
+        }
     }
 
     fn next_version(&mut self) -> u64 {
@@ -152,9 +189,12 @@ impl World {
 
     pub fn order(&mut self, name: &str, spec: OrderSpec) -> Uid {
         let uid = Uid::digest(name);
-        let known =
-            self.index.reservations.order(uid).map(|entry| (entry.order.created, entry.order.generation));
-        let (created, generation) = known.unwrap_or((self.now, 0));
+        let known = self
+            .index
+            .reservations
+            .order(uid)
+            .map(|entry| (entry.order.created, entry.order.generation, entry.order.last_tick));
+        let (created, generation, last_tick) = known.unwrap_or((self.now, 0, None));
         let order = Order {
             uid,
             namespace: NAMESPACE.into(),
@@ -163,10 +203,29 @@ impl World {
             generation: generation + 1,
             created,
             terminating: false,
+            last_tick,
             spec: Ok(Arc::new(spec)),
         };
         self.index.apply(Object::Order(Box::new(order)));
         uid
+    }
+
+    /// What an Order says before anything else is done about it.
+    pub fn status_now(&self, uid: Uid) -> OrderStatus {
+        let facts = Facts { cluster: &self.index.cluster, reservations: &self.index.reservations };
+        let entry = self.index.reservations.order(uid).expect("an Order");
+        order_status(facts, entry, self.now).0
+    }
+
+    /// Writes the status of an Order.
+    fn report(&mut self, uid: Uid, status: OrderStatus) {
+        let known = self.index.reservations.order(uid).map(|entry| entry.order.clone());
+        if let Some(order) = known.filter(|order| order.last_tick != status.last_schedule) {
+            let version = self.next_version();
+            let order = Order { version, last_tick: status.last_schedule, ..order };
+            self.index.apply_answer(Object::Order(Box::new(order)));
+        }
+        self.statuses.insert(uid, status);
     }
 
     pub fn ticket_by_hand(&mut self, name: &str, spec: TicketSpec) {
@@ -197,6 +256,7 @@ impl World {
         let class =
             PriorityClass { uid, name: name.into(), version, value, global_default: false, never_preempts };
         self.index.apply(Object::PriorityClass(class));
+        self.classes.insert(name.into(), value);
     }
 
     fn pod_of(&mut self, name: &str) -> Pod {
@@ -209,6 +269,7 @@ impl World {
             owner: None,
             gates: Vec::new(),
             node: None,
+            nominated: None,
             constraints: None,
             phase: PodPhase::Pending,
             ready: false,
@@ -229,14 +290,8 @@ impl World {
         let mut pod = self.pod_of(name);
         pod.gates = vec![gates::TICKET.into()];
         let (resources, placement) = (room(cpu), Placement::default());
-        pod.request = Some(Box::new(Request {
-            wanted,
-            labels: Default::default(),
-            resources,
-            priority: 0,
-            placement,
-            nominated: None,
-        }));
+        pod.request =
+            Some(Box::new(Request { wanted, labels: Default::default(), resources, priority: 0, placement }));
         self.put_new(pod, cpu)
     }
 
@@ -263,6 +318,16 @@ impl World {
         let mut pod = self.pods[name].clone();
         change(&mut pod);
         self.put(pod);
+    }
+
+    /// A write of the controller to a pod, and its answer.
+    fn write_pod(&mut self, name: &str, change: impl FnOnce(&mut Pod)) {
+        let mut pod = self.pods[name].clone();
+        change(&mut pod);
+        pod.version = self.next_version();
+        self.pods.insert(pod.name.clone(), pod.clone());
+        self.index.pod_write_sent(&Target::of_pod(&pod), Sent::default());
+        self.index.pod_write_answered(pod.uid, Answer::Done(Box::new(pod)));
     }
 
     pub fn remove_pod(&mut self, name: &str) {
@@ -332,8 +397,8 @@ impl World {
         if decision.more {
             self.wakes.insert(key, self.now);
         }
-        if let Some(status) = decision.order_status {
-            self.statuses.insert(key.uid(), *status);
+        if let Some(Report::Order(status)) = decision.report {
+            self.report(key.uid(), *status);
         }
         self.events.extend(decision.events);
         for action in decision.actions {
@@ -356,7 +421,12 @@ impl World {
 
     /// Says whether an action was sent in vain.
     fn is_lost(&mut self, action: &Action) -> bool {
+        let silent = |target: &Target| self.silent.contains(&target.name);
         let (target, effect) = match action {
+            Action::Nominate(Nominate { target, .. }) if silent(target) => (target, Sent::default()),
+            Action::Delete(Delete { target, .. }) if silent(target) => (target, Sent::default()),
+            Action::PatchPod(_) | Action::Delete(_) => return false,
+            _ if !self.deaf => return false,
             Action::Nominate(nominate) => (&nominate.target, Sent::default()),
             Action::Create(new) if matches!(**new, New::PriorityClass { .. }) => {
                 (new.target(), Sent::default())
@@ -366,17 +436,21 @@ impl World {
             }
             _ => return false,
         };
-        if self.deaf {
-            match target.kind {
-                Kind::Pod => self.index.pod_write_sent(target, effect),
-                _ => drop(self.index.cluster.in_flight.begin(target, effect)),
-            }
-            self.unanswered.push(target.clone());
+        match target.kind {
+            Kind::Pod => self.index.pod_write_sent(target, effect),
+            _ => drop(self.index.cluster.in_flight.begin(target, effect)),
         }
-        self.deaf
+        self.unanswered.push(target.clone());
+        true
     }
 
     fn act(&mut self, action: Action) {
+        if let Some(left) = &mut self.dies_after {
+            match left.checked_sub(1) {
+                Some(less) => *left = less,
+                None => return,
+            }
+        }
         if self.is_lost(&action) {
             return;
         }
@@ -422,16 +496,23 @@ impl World {
                     nominate.target.name,
                     node.as_deref().unwrap_or("nothing")
                 ));
-                self.change_pod(&nominate.target.name, |pod| {
-                    if let Some(request) = &mut pod.request {
-                        request.nominated = node;
+                self.write_pod(&nominate.target.name, |pod| {
+                    pod.nominated = node;
+                    // Without the annotation, nothing tells that it wanted a ticket.
+                    if !nominate.forget.is_empty() {
+                        pod.request = None;
                     }
                 });
             }
             Action::PatchPod(patch) => {
                 let results: Vec<String> = patch.annotations.iter().map(|(_, value)| value.clone()).collect();
                 self.done.push(format!("release {} {}", patch.name, results.join(" ")).trim().to_owned());
-                self.change_pod(&patch.name, |pod| pod.gates.clear());
+                self.write_pod(&patch.name, |pod| {
+                    pod.gates.clear();
+                    if patch.annotations.is_empty() {
+                        pod.request = None;
+                    }
+                });
             }
             other => panic!("{other:?} is none of its business"),
         }
@@ -477,22 +558,25 @@ impl World {
         self.put(pod);
     }
 
-    /// Binds and starts one pod, or says of one that there is no room. A nominated pod keeps its room from all others.
+    /// Binds and starts one pod, or rejects one and clears its nomination. A nominated pod keeps its room from all others.
     fn schedule(&mut self) -> bool {
         let waiting: Vec<Pod> =
             self.pods.values().filter(|pod| pod.node.is_none() && pod.gates.is_empty()).cloned().collect();
         for mut pod in waiting.into_iter().filter(|pod| !self.stuck.contains(&pod.name)) {
-            let nominated = pod.request.as_ref().and_then(|request| request.nominated.clone());
-            let nodes: Vec<Arc<str>> = nominated.into_iter().chain(self.capacity.keys().cloned()).collect();
+            let nodes: Vec<Arc<str>> =
+                pod.nominated.clone().into_iter().chain(self.capacity.keys().cloned()).collect();
             let pinned = self.index.cluster.node_of(&pod);
             let fits = |node: &&Arc<str>| {
-                pinned.as_ref().is_none_or(|pinned| pinned == *node) && self.has_room(node, &pod)
+                pinned.as_ref().is_none_or(|pinned| pinned == *node)
+                    && self.has_room(node, &pod)
+                    && !self.rejected.contains(&pod.name)
             };
             let found = nodes.iter().find(fits).cloned();
             let trouble = found.is_none().then(|| Trouble { container: None, what: "Unschedulable".into() });
-            if found.is_none() && pod.trouble == trouble {
+            if found.is_none() && pod.trouble == trouble && pod.nominated.is_none() {
                 continue;
             }
+            pod.nominated = None;
             if found.is_some() {
                 (pod.phase, pod.started, pod.ready) = (PodPhase::Running, true, true);
             }
@@ -506,8 +590,7 @@ impl World {
     fn has_room(&self, node: &Arc<str>, pod: &Pod) -> bool {
         let Some(capacity) = self.capacity.get(node) else { return false };
         let takes = |other: &&Pod| {
-            let nominated = other.node.is_none()
-                && other.request.as_ref().is_some_and(|request| request.nominated.as_ref() == Some(node));
+            let nominated = other.node.is_none() && other.nominated.as_ref() == Some(node);
             other.uid != pod.uid && (other.node.as_ref() == Some(node) || nominated)
         };
         let taken: i128 = self.pods.values().filter(takes).map(|other| self.sizes[&other.uid].nanos()).sum();

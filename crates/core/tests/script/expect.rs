@@ -1,7 +1,10 @@
 //! What must come of a step.
 
 use super::Step;
-use crate::support::{build, world::World};
+use crate::support::{
+    build,
+    world::{World, status_of},
+};
 use rollcall_core::{
     Uid,
     decision::Decision,
@@ -61,7 +64,7 @@ pub fn check(step: &Step, world: &mut World) -> Result<(), String> {
 
 fn sees(seen: &Seen, decision: &Decision, events: &[String]) -> Result<(), String> {
     let Seen { phase, groups, blocked, conditions, events: announced, wake, .. } = seen;
-    let status = decision.status.as_ref().ok_or("it has no status")?;
+    let status = status_of(decision).ok_or("it has no status")?;
     equal("phase", phase, &status.phase.as_str().to_owned())?;
     if let Some(groups) = groups {
         let counted = groups.iter().any(|group| group.contains('/'));

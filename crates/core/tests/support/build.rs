@@ -11,7 +11,7 @@ use rollcall_core::{
         Sequence, Spec,
         spec::{
             DeletionPolicy, Enforcement, Group, GroupId, Members, MinReady, NodeGuard, OnTimeout, Recorded,
-            Scope, Until,
+            Scope, Until, unnamed_id,
         },
     },
 };
@@ -45,6 +45,7 @@ pub fn pod(namespace: &str, name: &str, uid: &str, labels_text: &str, now: Times
         owner: None,
         gates: vec![GATE.into()],
         node: None,
+        nominated: None,
         constraints: None,
         phase: PodPhase::Pending,
         ready: false,
@@ -136,7 +137,7 @@ pub fn names(list: &[&str]) -> Members {
 /// A group with every default.
 pub fn group(position: usize, name: Option<&str>, members: Members) -> Group {
     Group {
-        id: name.map_or_else(|| members.id(), GroupId::named),
+        id: name.map_or_else(|| unnamed_id(&members, None), GroupId::named),
         title: name.map_or_else(|| format!("Group {}", position + 1), str::to_owned).into(),
         members,
         optional: false,

@@ -6,7 +6,7 @@ use rollcall_core::sequence::keys::PREFIX;
 use rollcall_core::{
     Uid,
     cluster::{self, Target},
-    decision::{Action, Decision, Keep, NodePatch, PodPatch},
+    decision::{Action, Decision, Keep, NodePatch, PodPatch, Report},
     dispatch::{check, decide, keep},
     facts::{Namespace, Owner, Pod},
     index::{Answer, Index, Listed, Object},
@@ -15,7 +15,7 @@ use rollcall_core::{
     node::{Drivers, Effect, Node, Taint},
     sequence::index::{Mode, Note},
     sequence::nodes::Marks,
-    sequence::{Sequence, Settings, spec::Recorded},
+    sequence::{Sequence, Settings, Status, spec::Recorded},
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -70,20 +70,16 @@ impl Truth {
     }
 }
 
-pub fn kind_of(object: &Object) -> Kind {
-    match object {
-        Object::Pod(_) => Kind::Pod,
-        Object::Namespace(_) => Kind::Namespace,
-        Object::Sequence(_) => Kind::Sequence,
-        Object::Note(_) => Kind::Note,
-        Object::Node(_) => Kind::Node,
-        Object::Drivers(_) => Kind::CsiNode,
-        Object::Barrier(_) => Kind::Barrier,
-        Object::Order(_) => Kind::Order,
-        Object::Ticket(_) => Kind::Ticket,
-        Object::PriorityClass(_) => Kind::PriorityClass,
-        Object::Owner(owner) => Kind::of_owner(owner.kind).expect("watched"),
+/// The status that was decided for a sequence; nothing for a ghost.
+pub fn status_of(decision: &Decision) -> Option<&Status> {
+    match decision.report.as_ref()? {
+        Report::Sequence(status) => Some(&**status),
+        Report::Order(_) => None,
     }
+}
+
+pub fn kind_of(object: &Object) -> Kind {
+    object.kind().expect("watched")
 }
 
 #[derive(Clone, Debug)]

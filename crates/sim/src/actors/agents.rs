@@ -5,7 +5,8 @@
 //!
 //! Which pod shows what: its annotations say it, or its container `node-driver-registrar`; or, where
 //! [`crate::program_behaviour::ProgramBehaviour::agents_show_what_is_asked`] says so, what the sequences ask of the group that it
-//! is in.
+//! is in. What a group without members asks for comes from the pods of DaemonSets that look like it: a driver from one with a
+//! registrar that does not name its driver, a resource from a device plugin.
 
 use super::bound::Bound;
 use super::common::pods::{is_over, is_ready};
@@ -19,9 +20,10 @@ use jiff::Timestamp;
 use rollcall_api::sequence::SequenceObject;
 use rollcall_api::watch::{PodObject, owner_kind};
 use rollcall_core::Uid;
+use rollcall_core::facts::OwnerKind;
 use rollcall_core::roster::{Claimant, NewPod, PodOwner};
 use rollcall_core::sequence::keys;
-use rollcall_core::sequence::spec::{NodeReady, Scope};
+use rollcall_core::sequence::spec::{Group, Members, NodeReady, Scope};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +33,8 @@ use std::sync::Arc;
 const REGISTRAR: &str = "node-driver-registrar";
 /// Its argument with the path of the driver's socket; the folder of that is named after the driver.
 const REGISTRATION_PATH: &str = "--kubelet-registration-path=";
+/// The folder of the kubelet in which device plugins have their sockets.
+const DEVICE_PLUGINS: &str = "/var/lib/kubelet/device-plugins";
 /// Devices of a plugin that does not say how many: as many as a large machine has.
 const DEVICES: &str = "8";
 
@@ -184,16 +188,34 @@ fn shown_by(cluster: &Cluster, pod: &Value) -> BTreeSet<Shown> {
     own.chain(asked.into_iter().flatten()).collect()
 }
 
+fn registrar(pod: &Value) -> Option<&Value> {
+    pod["spec"]["containers"].as_array()?.iter().find(|container| container["name"] == REGISTRAR)
+}
+
+fn is_device_plugin(pod: &Value) -> bool {
+    let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
+    let mut paths = volumes.filter_map(|volume| volume["hostPath"]["path"].as_str());
+    paths.any(|path| path.trim_end_matches('/') == DEVICE_PLUGINS)
+}
+
+/// Whether a pod of a DaemonSet may be the agent that a group without members waits for.
+fn may_show(pod: &Value, wanted: &NodeReady) -> bool {
+    match wanted {
+        NodeReady::CsiDriver(_) => registrar(pod).is_some() && registrar_of(pod).is_none(),
+        NodeReady::Allocatable(_) => is_device_plugin(pod),
+        NodeReady::Condition(_) => false,
+    }
+}
+
 /// The driver that the registrar beside it registers.
 fn registrar_of(pod: &Value) -> Option<String> {
-    let mut containers = pod["spec"]["containers"].as_array()?.iter();
-    let registrar = containers.find(|container| container["name"] == REGISTRAR)?;
+    let registrar = registrar(pod)?;
     let words = ["command", "args"].iter().filter_map(|list| registrar[*list].as_array()).flatten();
     let path = words.filter_map(Value::as_str).find_map(|word| word.strip_prefix(REGISTRATION_PATH))?;
     path.rsplit('/').nth(1).map(str::to_owned)
 }
 
-/// What sequences wait for, beyond its pods, where this pod is in the group.
+/// What sequences wait for, beyond pods, where this pod is in the group or looks like the agent of one without members.
 fn asked_of(cluster: &Cluster, pod: &Value) -> Vec<Shown> {
     let Ok(facts) = PodObject::deserialize(pod).map(|pod| pod.facts()) else { return Vec::new() };
     let owners = pod["metadata"]["ownerReferences"].as_array().into_iter().flatten();
@@ -204,17 +226,27 @@ fn asked_of(cluster: &Cluster, pod: &Value) -> Vec<Shown> {
     });
     let sequences = cluster.store.list(Kind::PodSequence, None);
     let sequences = sequences.filter(|(_, sequence)| sequence["spec"]["scope"] == "Node");
+    let is_daemon = owner.is_some_and(|owner| owner.kind == OwnerKind::DaemonSet);
     let asked = sequences.filter_map(|(_, sequence)| {
         let sequence = SequenceObject::deserialize(&sequence.value).ok()?.facts();
         let spec = sequence.spec.as_ref().ok().filter(|spec| spec.scope == Scope::Node)?;
         let claimant = Claimant::of(&sequence, false, keys::PREFIX)?;
-        let pod = NewPod { name: &facts.name, labels: &facts.labels, owner };
-        let group = claimant.group_of(pod).filter(|_| spec.pod_namespace == facts.namespace)?;
-        Some(match spec.groups[group].node_ready.as_ref()? {
-            NodeReady::CsiDriver(name) => Shown::Driver(name.to_string()),
-            NodeReady::Allocatable(resource) => Shown::Devices(resource.to_string(), DEVICES.into()),
-            NodeReady::Condition(name) => Shown::Condition(name.to_string()),
-        })
+        let new = NewPod { name: &facts.name, labels: &facts.labels, owner };
+        let own = claimant.group_of(new).filter(|_| spec.pod_namespace == facts.namespace);
+        let brings = |(position, group): &(usize, &Group)| match (&group.members, &group.node_ready) {
+            (Members::None, Some(wanted)) => is_daemon && may_show(pod, wanted),
+            _ => own == Some(*position),
+        };
+        let groups = spec.groups.iter().enumerate().filter(brings);
+        Some(groups.filter_map(|(_, group)| group.node_ready.as_ref().map(shown)).collect::<Vec<Shown>>())
     });
-    asked.collect()
+    asked.flatten().collect()
+}
+
+fn shown(wanted: &NodeReady) -> Shown {
+    match wanted {
+        NodeReady::CsiDriver(name) => Shown::Driver(name.to_string()),
+        NodeReady::Allocatable(resource) => Shown::Devices(resource.to_string(), DEVICES.into()),
+        NodeReady::Condition(name) => Shown::Condition(name.to_string()),
+    }
 }

@@ -74,7 +74,20 @@ fn collect(cluster: &mut Cluster, key: &Key, object: &Stored) {
     }
     let references = object["metadata"]["ownerReferences"].as_array().map(Vec::as_slice).unwrap_or_default();
     let states: Vec<Owner> = references.iter().map(|reference| owner(cluster, key, reference)).collect();
-    if states.is_empty() || states.contains(&Owner::There) {
+    if states.is_empty() {
+        return;
+    }
+    if states.contains(&Owner::There) {
+        // One owner is enough to stay; the references to the others are removed.
+        if states.iter().any(|state| *state != Owner::There) {
+            let kept: Vec<Value> = references
+                .iter()
+                .zip(&states)
+                .filter(|(_, state)| **state == Owner::There)
+                .map(|(reference, _)| reference.clone())
+                .collect();
+            let _ = cluster.update(key, |object| object["metadata"]["ownerReferences"] = kept.into());
+        }
         return;
     }
     // An owner that waits for its dependents in the foreground has them deleted in the same way.

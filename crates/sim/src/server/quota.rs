@@ -4,6 +4,7 @@ use super::defaults::quantity;
 use super::refusal::Refusal;
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
+use crate::pod_resources::read_pod;
 use crate::store::{Key, Stored};
 use rollcall_core::quantity::{Form, Quantity};
 use serde_json::{Map, Value};
@@ -173,44 +174,16 @@ pub fn usage(pod: &Value) -> Usage {
         return usage;
     }
     usage.insert("pods".into(), ONE);
-    for list in ["requests", "limits"] {
-        for (resource, amount) in resources(pod, list) {
-            usage.insert(format!("{list}.{resource}"), amount);
-            if list == "requests" && ["cpu", "memory", "ephemeral-storage"].contains(&resource.as_str()) {
-                usage.insert(resource, amount);
-            }
+    for (resource, amount) in read_pod(&pod["spec"], "requests").requests() {
+        usage.insert(format!("requests.{resource}"), amount);
+        if ["cpu", "memory", "ephemeral-storage"].contains(&&*resource) {
+            usage.insert(resource.to_string(), amount);
         }
+    }
+    for (resource, amount) in read_pod(&pod["spec"], "limits").limits() {
+        usage.insert(format!("limits.{resource}"), amount);
     }
     usage
-}
-
-/// What the containers ask for together; an init container that asks for more counts instead, while it runs.
-fn resources(pod: &Value, list: &str) -> Usage {
-    let of = |container: &Value| amounts(&container["resources"][list]);
-    let containers = |name: &str| pod["spec"][name].as_array().into_iter().flatten();
-    let add = |sum: &mut Usage, more: Usage| {
-        for (name, amount) in more {
-            sum.entry(name).and_modify(|sum| *sum = *sum + amount).or_insert(amount);
-        }
-    };
-    let (mut sidecars, mut highest) = (Usage::new(), Vec::new());
-    for container in containers("initContainers") {
-        let mut at_once = sidecars.clone();
-        add(&mut at_once, of(container));
-        if container["restartPolicy"] == "Always" {
-            sidecars = at_once.clone();
-        }
-        highest.push(at_once);
-    }
-    let mut sum = sidecars;
-    containers("containers").for_each(|container| add(&mut sum, of(container)));
-    for (name, amount) in highest.into_iter().flatten() {
-        let known = sum.entry(name).or_insert(amount);
-        if known.nanos() < amount.nanos() {
-            *known = amount;
-        }
-    }
-    sum
 }
 
 /// What a quota limits and a container does not say, in the API server's words.

@@ -66,7 +66,7 @@ pub fn awaits_a_cron_job(cluster: &Cluster) -> bool {
                     let named = workload.kind == OwnerKind::CronJob && workload.name == key.name;
                     !view.complete && named
                 }
-                Members::Names(_) => false,
+                Members::Names(_) | Members::None => false,
             })
         })
     })

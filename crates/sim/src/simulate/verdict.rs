@@ -210,7 +210,8 @@ fn was_member(index: &Index, spec: &Spec, group: &Group, pod: &Pod) -> bool {
             Members::Selector(selector) => selector.matches(&pod.labels),
             Members::Workload(workload) => {
                 let mut owners = index.cluster.workloads_of(pod);
-                owners.any(|owner| owner.kind == workload.kind && owner.name == workload.name)
+                owners.any(|owner| workload.names(owner))
             }
+            Members::None => false,
         }
 }

@@ -45,6 +45,19 @@ pub struct TicketCase {
     pub waits: bool,
 }
 
+/// A pod of a workload, and the workloads that have been seen.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkloadCase {
+    pub case: String,
+    /// The workloads that the groups of a sequence name.
+    groups: Vec<String>,
+    seen: BTreeMap<String, String>,
+    owner: String,
+    /// Whether the pod has the gate in the end.
+    pub held: bool,
+}
+
 /// What stands in a case for the namespace of the pod.
 const OWN: &str = "OWN";
 
@@ -79,6 +92,58 @@ impl PodCase {
     pub fn gates_sent(&self) -> usize {
         self.pod["spec"]["schedulingGates"].as_array().map_or(0, Vec::len)
     }
+}
+
+pub fn workloads() -> Vec<WorkloadCase> {
+    serde_saphyr::from_str(include_str!("workloads.yaml")).expect("workloads.yaml")
+}
+
+impl WorkloadCase {
+    /// The sequence as an object.
+    pub fn sequence(&self, namespace: &str) -> Value {
+        let groups = self.groups.iter().map(|workload| {
+            let (kind, name) = split(workload);
+            let workload = json!({ "apiVersion": api_version(kind), "kind": kind, "name": name });
+            json!({ "workloadRef": workload })
+        });
+        sequence(namespace, "shop", json!({ "podGroups": groups.collect::<Vec<_>>() }))
+    }
+
+    /// The workloads that have been seen, each with its kind.
+    pub fn seen(&self, namespace: &str) -> Vec<(&str, Value)> {
+        let seen = self.seen.iter().map(|(workload, parent)| {
+            let (kind, name) = split(workload);
+            let owners: Vec<Value> = (!parent.is_empty()).then(|| reference(parent)).into_iter().collect();
+            let metadata = json!({
+                "name": name, "namespace": namespace, "uid": workload, "resourceVersion": "1",
+                "ownerReferences": owners,
+            });
+            (kind, json!({ "metadata": metadata }))
+        });
+        seen.collect()
+    }
+
+    /// The pod as it is sent.
+    pub fn pod(&self) -> Value {
+        let hash = self.owner.rsplit_once('-').map_or("", |(_, hash)| hash);
+        let labels = json!({ "pod-template-hash": hash });
+        let owners = [reference(&self.owner)];
+        pod(&json!({ "metadata": { "generateName": "pod-", "labels": labels, "ownerReferences": owners } }))
+    }
+}
+
+fn split(workload: &str) -> (&str, &str) {
+    workload.split_once('/').expect("kind/name")
+}
+
+fn api_version(kind: &str) -> &'static str {
+    if matches!(kind, "Job" | "CronJob") { "batch/v1" } else { "apps/v1" }
+}
+
+/// An owner reference to a workload, whose uid is what it is called.
+fn reference(workload: &str) -> Value {
+    let (kind, name) = split(workload);
+    json!({ "apiVersion": api_version(kind), "kind": kind, "name": name, "uid": workload, "controller": true })
 }
 
 pub fn tickets() -> Tickets {

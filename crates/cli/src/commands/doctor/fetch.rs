@@ -233,7 +233,7 @@ fn membership(sequence: &str, spec: &Spec) -> Option<Value> {
     });
     let listed = groups().find_map(|(_, group)| match &group.members {
         Members::Names(names) => names.first().map(|name| json!({ "name": name })),
-        Members::Selector(_) | Members::Workload(_) => None,
+        Members::Selector(_) | Members::Workload(_) | Members::None => None,
     });
     said.or(listed)
 }

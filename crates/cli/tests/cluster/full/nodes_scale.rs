@@ -8,11 +8,11 @@ use rollcall_testbed::{Capacity, Cluster};
 use std::ops::Range;
 use std::time::Duration;
 
-const NODES: usize = 200;
-const APPS: usize = 1000;
+const NODES: usize = 120;
+const APPS: usize = 600;
 /// Looking costs the API server something when there is so much to see.
 const PAUSE: Duration = Duration::from_millis(100);
-/// For a thousand pods on a busy machine.
+/// For hundreds of pods on a busy machine.
 const LONG: Duration = Duration::from_secs(240);
 
 /// What happens with one guard. Each asks for another resource, of which a node has enough for six apps: the first open nodes

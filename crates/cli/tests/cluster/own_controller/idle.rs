@@ -10,10 +10,10 @@ use futures::stream;
 use jiff::{SignedDuration, Timestamp};
 use rollcall_testbed::{AuditEvent, Capacity};
 
-const SEQUENCES: usize = 100;
+const SEQUENCES: usize = 50;
 /// Of these, some stay in the middle: an open group whose last pod is not ready.
 const UNFINISHED: usize = 10;
-/// Two groups of five pods each: 1,000 pods in all.
+/// Two groups of five pods each: 500 pods in all.
 const GROUP: usize = 5;
 /// More than twice the time after which a status that is not urgent is written. The fault runs are idle for longer, in
 /// virtual time.

@@ -1,4 +1,52 @@
-//! Tests with a real kubelet and containerd: the machine has one such node.
+//! Tests with a real kubelet and containerd: the machine has one such node. These tests take turns on it.
 
 mod agent;
 mod real_node;
+
+use anyhow::Result;
+use rollcall_testbed::{Cluster, Options, RealNode};
+use std::sync::{Arc, Weak};
+use tokio::sync::{Mutex, OwnedMutexGuard};
+
+/// A cluster of one real node. To start it costs more than most of what is tested on it.
+pub struct Machine {
+    pub cluster: Cluster,
+    pub node: RealNode,
+}
+
+/// A test's turn on the machine. The machine ends with the last test that holds one or waits for one, so that tests
+/// with a real node of their own get theirs.
+pub struct MachineTurn {
+    machine: Arc<Machine>,
+    _turn: OwnedMutexGuard<()>,
+}
+
+impl std::ops::Deref for MachineTurn {
+    type Target = Machine;
+
+    fn deref(&self) -> &Machine {
+        &self.machine
+    }
+}
+
+static RUNNING: Mutex<Weak<Machine>> = Mutex::const_new(Weak::new());
+
+/// Waits until no other test uses the machine. The first caller starts it.
+pub async fn turn() -> Result<MachineTurn> {
+    static TURN: std::sync::LazyLock<Arc<Mutex<()>>> = std::sync::LazyLock::new(Arc::default);
+    let machine = {
+        let mut running = RUNNING.lock().await;
+        match running.upgrade() {
+            Some(machine) => machine,
+            None => {
+                let cluster = Cluster::start(Options { nodes: 0, ..Options::default() }).await?;
+                let node = cluster.start_real_node("real").await?;
+                let machine = Arc::new(Machine { cluster, node });
+                *running = Arc::downgrade(&machine);
+                machine
+            }
+        }
+    };
+    let turn = TURN.clone().lock_owned().await;
+    Ok(MachineTurn { machine, _turn: turn })
+}

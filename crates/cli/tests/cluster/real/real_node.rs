@@ -3,11 +3,12 @@
 
 use crate::common::docs::{commands, shell};
 use anyhow::{Context, Result, ensure};
-use rollcall_testbed::{AuditEvent, Cluster, Image, Options, RealNode};
+use rollcall_testbed::{AuditEvent, Cluster, Image, RealNode};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use tokio::sync::OnceCell;
 
 const ACCOUNT: &str = "system:serviceaccount:pod-sequence-system:pod-sequence-controller";
 const IMAGE: &str = "pod-sequence-controller:latest";
@@ -41,12 +42,11 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// `make TARGET…` in the repository, against the cluster.
-fn make(cluster: &Cluster, arguments: &[&str]) -> Result<()> {
+/// `make TARGET…` in the repository.
+fn make(arguments: &[&str], environment: &[(&str, &Path)]) -> Result<()> {
     let output = Command::new("make")
         .args(arguments)
-        .arg(format!("KUBECTL={}", cluster.bin_dir().join("kubectl").display()))
-        .env("KUBECONFIG", cluster.kubeconfig())
+        .envs(environment.iter().copied())
         // The programs that are built already; a release build takes minutes and is not what is tested here.
         .env("PROGRAM", env!("CARGO_BIN_EXE_rollcall"))
         .env("IMAGE_PROFILE", "dev")
@@ -56,6 +56,16 @@ fn make(cluster: &Cluster, arguments: &[&str]) -> Result<()> {
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     ensure!(output.status.success(), "make {arguments:?} ended with {}:\n{stdout}\n{stderr}", output.status);
     Ok(())
+}
+
+/// `make undeploy`, against the cluster. It returns before the namespace is gone; the next install needs that.
+fn undeploy(cluster: &Cluster) -> Result<()> {
+    let kubectl = format!("KUBECTL={}", cluster.bin_dir().join("kubectl").display());
+    make(&["undeploy", &kubectl], &[("KUBECONFIG", &cluster.kubeconfig())])?;
+    cluster
+        .kubectl_ok(&["wait", "--for=delete", "namespace/pod-sequence-system", "--timeout=60s"])
+        .map(drop)
+        .context("make undeploy leaves the namespace")
 }
 
 /// Something that builds images: buildah needs no daemon, so it is installed where nothing else works.
@@ -122,21 +132,32 @@ fn in_order(cluster: &Cluster, pods: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// A cluster of one real node, with the controller's image on it and whatever the examples need.
-async fn start(options: Options) -> Result<(Cluster, RealNode)> {
-    let cluster = Cluster::start(options).await?;
-    let dir = cluster.dir().join("images");
-    fs::create_dir(&dir)?;
-    // Before the node is taken, of which the machine has one: a build can take minutes.
-    tokio::task::spawn_blocking(have_an_engine).await??;
-    let archive = dir.join("controller.tar");
-    make(&cluster, &["docker-build", &format!("IMG={IMAGE}"), &format!("IMG_TAR={}", archive.display())])?;
+/// A turn on the machine, with the controller's image on its node and whatever the examples need.
+async fn start() -> Result<super::MachineTurn> {
+    let archive = controller_image().await?;
+    let machine = super::turn().await?;
+    let dir = machine.cluster.dir().join("images");
+    fs::create_dir_all(&dir)?;
+    machine.node.import_image(archive)?;
+    import_nginx(&machine.node, &dir)?;
+    machine.cluster.apply(USE_WHAT_IS_THERE)?;
+    Ok(machine)
+}
 
-    let node = cluster.start_real_node("real").await?;
-    node.import_image(&archive)?;
-    import_nginx(&node, &dir)?;
-    cluster.apply(USE_WHAT_IS_THERE)?;
-    Ok((cluster, node))
+/// The archive of the controller's image, built once, as the README builds it. Before the node is taken: a build takes a while.
+async fn controller_image() -> Result<&'static Path> {
+    static ARCHIVE: OnceCell<tempfile::TempPath> = OnceCell::const_new();
+    let build = async || {
+        tokio::task::spawn_blocking(|| {
+            have_an_engine()?;
+            let archive = tempfile::NamedTempFile::new()?.into_temp_path();
+            make(&["docker-build", &format!("IMG={IMAGE}"), &format!("IMG_TAR={}", archive.display())], &[])?;
+            Ok(archive)
+        })
+        .await?
+    };
+    let archive = ARCHIVE.get_or_try_init(build).await;
+    archive.map(|archive| &**archive)
 }
 
 fn rolled_out(cluster: &Cluster) -> Result<()> {
@@ -150,20 +171,20 @@ fn rolled_out(cluster: &Cluster) -> Result<()> {
 
 #[tokio::test]
 async fn the_lite_install_on_a_real_node() -> Result<()> {
-    let (cluster, node) = start(Options { nodes: 0, ..Options::default() }).await?;
-
+    let machine = start().await?;
+    let cluster = &machine.cluster;
     let file = |path: &str| repository().join(path).display().to_string();
     let kubectl = |arguments: &[&str]| cluster.kubectl_ok(arguments);
     kubectl(&["apply", "-f", &file("config/crd/podsequence-crd.yaml")])?;
     kubectl(&["apply", "-f", &file("config/rbac/rbac-lite.yaml")])?;
-    rolled_out(&cluster)?;
+    rolled_out(cluster)?;
 
     kubectl(&["apply", "-f", &file("config/samples/example-podsequence.yaml")])?;
     let complete = kubectl(&["wait", "--for=condition=Ready", "podseq/example-sequence", "--timeout=180s"]);
     if let Err(error) = complete {
         return Err(error.context(kubectl(&["describe", "podseq,pods"])?));
     }
-    in_order(&cluster, &["pod-1", "pod-2", "pod-3"])?;
+    in_order(cluster, &["pod-1", "pod-2", "pod-3"])?;
 
     let row = kubectl(&["get", "podseq", "example-sequence", "--no-headers"])?;
     ensure!(
@@ -179,17 +200,8 @@ async fn the_lite_install_on_a_real_node() -> Result<()> {
     ensure!(may("patch")? == "yes" && may("update")? == "no", "patches only, never updates");
 
     kubectl(&["delete", "-f", &file("config/samples/example-podsequence.yaml"), "--timeout=60s"])?;
-    make(&cluster, &["undeploy"])?;
-    let gone = cluster.kubectl(&["get", "namespace", "pod-sequence-system"])?;
-    let gone = !gone.status.success() || String::from_utf8_lossy(&gone.stdout).contains("Terminating");
-    ensure!(gone, "make undeploy leaves the namespace");
-    // The node is cleaned up by its own; a pod left running would only make that slower.
-    tokio::time::timeout(Duration::from_secs(60), node.stop_kubelet()).await??;
-    Ok(())
+    undeploy(cluster)
 }
-
-/// What the API server finds behind a Service are its endpoints: there is no kube-proxy here.
-const BY_ENDPOINTS: &str = "--enable-aggregator-routing=true";
 
 /// A pod without a gate in its template gets one: the API server has reached a pod of ours through its Service.
 async fn webhook_is_reached(cluster: &Cluster) -> Result<()> {
@@ -208,8 +220,8 @@ async fn webhook_is_reached(cluster: &Cluster) -> Result<()> {
 
 #[tokio::test]
 async fn the_full_install_on_a_real_node() -> Result<()> {
-    let api_server_args = vec![BY_ENDPOINTS.to_owned()];
-    let (cluster, node) = start(Options { nodes: 0, api_server_args, ..Options::default() }).await?;
+    let machine = start().await?;
+    let cluster = &machine.cluster;
     tokio::task::spawn_blocking(|| rollcall_testbed::install_packages(&[("openssl", "/usr/bin/openssl")]))
         .await??;
     let kubectl = |arguments: &[&str]| cluster.kubectl_ok(arguments);
@@ -217,12 +229,12 @@ async fn the_full_install_on_a_real_node() -> Result<()> {
     // The five steps of the document; the fourth is "the command from step 2".
     let steps = commands("config/webhook/README.md", "### Bring your own")?;
     let (before, after) = steps.split_at(steps.find("# 3.").context("step 3")?);
-    let printed = shell(&cluster, before)?;
+    let printed = shell(cluster, before)?;
     let (_, bundle) = printed.split_once("\"value\":\"").context("a command")?;
     let (bundle, _) = bundle.split_once('"').context("the end of a bundle")?;
     ensure!(after.contains("<CA_BUNDLE>"), "{after}");
-    shell(&cluster, &after.replace("<CA_BUNDLE>", bundle))?;
-    rolled_out(&cluster)?;
+    shell(cluster, &after.replace("<CA_BUNDLE>", bundle))?;
+    rolled_out(cluster)?;
     ensure!(
         kubectl(&["get", "pods", "-n", "pod-sequence-system", "-o", "name"])?.lines().count() == 2,
         "replicas"
@@ -234,7 +246,7 @@ async fn the_full_install_on_a_real_node() -> Result<()> {
         &repository().join("config/samples/node-scoped-csi-example.yaml").display().to_string(),
     ])?;
     kubectl(&["label", "namespace", "default", "podsequence-enabled=true"])?;
-    webhook_is_reached(&cluster).await?;
+    webhook_is_reached(cluster).await?;
 
     // The driver runs and is not ready: nobody lands beside it.
     let driver = ["get", "pods", "-l", "app=csi-driver", "-o", "jsonpath={.items[*].metadata.name}"];
@@ -254,7 +266,7 @@ async fn the_full_install_on_a_real_node() -> Result<()> {
     ])?;
     let apps = ["get", "pods", "-l", "app=my-app", "-o", "jsonpath={.items[*].spec.nodeName}"];
     ensure!(kubectl(&apps)?.is_empty(), "an app landed before the driver was ready");
-    let label = format!("jsonpath={{.metadata.labels.{}}}", key_of(&cluster)?.replace('.', "\\."));
+    let label = format!("jsonpath={{.metadata.labels.{}}}", key_of(cluster)?.replace('.', "\\."));
     ensure!(!kubectl(&["get", "node", "real", "-o", &label])?.is_empty(), "the node is closed");
 
     // Let go.
@@ -266,10 +278,10 @@ async fn the_full_install_on_a_real_node() -> Result<()> {
     }
     ensure!(kubectl(&apps)? == "real real real", "the apps run");
     ensure!(kubectl(&["get", "node", "real", "-o", &label])?.is_empty(), "the node is open");
-    driver_first(&cluster)?;
+    driver_first(cluster)?;
 
     // From certificates that were brought to those that the controller makes.
-    shell(&cluster, &commands("config/webhook/README.md", "To go back to certificates")?)?;
+    shell(cluster, &commands("config/webhook/README.md", "To go back to certificates")?)?;
     let managed = "jsonpath={.metadata.annotations.podsequence\\.example\\.com/managed-certificates}";
     let ours = async || {
         let args =
@@ -278,7 +290,7 @@ async fn the_full_install_on_a_real_node() -> Result<()> {
         Ok((output.stdout == b"true").then_some(()))
     };
     rollcall_testbed::wait::until("certificates of ours", Duration::from_secs(60), ours).await?;
-    webhook_is_reached(&cluster).await?;
+    webhook_is_reached(cluster).await?;
 
     kubectl(&["delete", "podseq", "csi-driver-sequence", "--timeout=60s"])?;
     let clean = async || {
@@ -287,7 +299,7 @@ async fn the_full_install_on_a_real_node() -> Result<()> {
     };
     rollcall_testbed::wait::until("a node without anything of ours", Duration::from_secs(60), clean).await?;
     kubectl(&["delete", "deployment,daemonset", "--all", "--timeout=60s"])?;
-    make(&cluster, &["undeploy"])?;
+    undeploy(cluster)?;
     let left = cluster.kubectl(&[
         "get",
         "mutatingwebhookconfiguration,clusterrole,clusterrolebinding",
@@ -295,8 +307,7 @@ async fn the_full_install_on_a_real_node() -> Result<()> {
         "name",
     ])?;
     ensure!(!String::from_utf8_lossy(&left.stdout).contains("sequence"), "make undeploy leaves something");
-    tokio::time::timeout(Duration::from_secs(60), node.stop_kubelet()).await??;
-    Ok(())
+    kubectl(&["label", "namespace", "default", "podsequence-enabled-"]).map(drop)
 }
 
 /// The label that keeps nodes closed for the second group.

@@ -1,7 +1,8 @@
 //! Which ticket a pod gets, and which ones it cannot have.
 
 use super::super::Facts;
-use super::super::claim::{Choice, Obstacle, TICKET_WITHIN, candidates, check, choose, hand_over};
+use super::super::claim::{Choice, Obstacle, TICKET_WITHIN, candidates, check, choose};
+use super::super::hand_over::{Step, next_step};
 use super::super::index::{is_gated, ticket_target};
 use super::super::spec::{Request, Ticket};
 use super::ticket::obstacle_code;
@@ -9,7 +10,6 @@ use super::{bounded, doctor, explain_hint, since};
 use crate::{
     Timestamp,
     cluster::Target,
-    decision::Action,
     facts::Pod,
     gates,
     line::{Hint, Line, elapsed},
@@ -23,7 +23,7 @@ pub fn explain_claimer(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Option<Li
     let line = |code: &'static str, text: String| Line::new(code, text, pod.created, Target::of_pod(pod));
     if let Some(ticket) = facts.reservations.claimed_by(pod.uid) {
         let at = ticket.claim().map_or(pod.created, |claim| claim.at);
-        let next = next_step(facts, pod, ticket, now).unwrap_or_default();
+        let next = next_in_words(facts, pod, ticket, now).unwrap_or_default();
         let on = ticket.record.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
         let text = format!("{name} is being given the room of ticket {}{on}: {next}", ticket.name);
         let late = now.duration_since(at) > TICKET_WITHIN;
@@ -126,13 +126,33 @@ fn refused(facts: Facts<'_>, pod: &Pod, request: &Request, choice: &Choice<'_>) 
 }
 
 /// What is next in the hand-over of a ticket to a pod that is still held; nothing if it is held no more.
-pub(super) fn next_step(facts: Facts<'_>, pod: &Pod, ticket: &Ticket, now: Timestamp) -> Option<String> {
-    let request = pod.request.as_deref().filter(|_| is_gated(pod))?;
+pub(super) fn next_in_words(facts: Facts<'_>, pod: &Pod, ticket: &Ticket, now: Timestamp) -> Option<String> {
+    if !is_gated(pod) {
+        return None;
+    }
     let node = ticket.record.node.as_deref().unwrap_or("its node");
-    Some(match hand_over(facts, pod, request, ticket, now).first() {
+    Some(match next_step(facts, ticket, now) {
         _ if pod.gates.len() > 1 => "another gate holds it".to_owned(),
-        Some(Action::Nominate(_)) => format!("next, it is nominated for {node}"),
-        Some(Action::Delete(_)) | None => format!("it is nominated for {node}; next, the guardian gives way"),
-        Some(_) => "the guardian has given way; next, its gate goes".to_owned(),
+        Some(Step::AwaitTurn) => format!("it waits for earlier claims on {node}"),
+        Some(Step::AwaitForeign(other, _)) => {
+            format!("it waits for pod {other}, which is nominated for {node}")
+        }
+        Some(Step::Nominate) => format!("next, it is nominated for {node}"),
+        Some(Step::AwaitNominations) => {
+            format!("it is nominated for {node}, and waits for the other claims there to be nominated")
+        }
+        Some(Step::ClearNomination) => {
+            "its guardian could not be deleted; next, its nomination is cleared, and it tries again"
+                .to_owned()
+        }
+        Some(Step::DeleteGuardian(_)) => {
+            format!("it is nominated for {node}; next, the guardian gives way")
+        }
+        Some(Step::AwaitDeletions) => {
+            format!(
+                "it is nominated for {node}, and waits for the guardians of all claims there to be deleted"
+            )
+        }
+        Some(Step::RemoveGate) | None => "the guardian has given way; next, its gate goes".to_owned(),
     })
 }

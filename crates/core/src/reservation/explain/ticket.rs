@@ -8,7 +8,7 @@ use super::super::names::{guardian_class, guardian_name};
 use super::super::reason::{Reason, described};
 use super::super::spec::{Claim, Phase, Ticket, TicketSpec};
 use super::super::ticket::{BIND_WITHIN, NO_ROOM, priority};
-use super::claimer::{next_step, other_gates};
+use super::claimer::{next_in_words, other_gates};
 use super::room::Room;
 use super::{ahead, bounded, doctor, explain_hint, node_target, order_target, since, some};
 use crate::{
@@ -132,7 +132,7 @@ impl Question<'_> {
         };
         let object = Target::of_pod(pod);
         let node = self.ticket.record.node.as_deref().unwrap_or("its node");
-        if let Some(next) = next_step(self.facts, pod, self.ticket, self.now) {
+        if let Some(next) = next_in_words(self.facts, pod, self.ticket, self.now) {
             let text = format!("the room is being handed over to {}: {next}", pod.name);
             let time = self.now.duration_since(claim.at) > BIND_WITHIN;
             let line = Line::new("HandOver", text, claim.at, object);
@@ -191,7 +191,7 @@ impl Question<'_> {
     /// Until when its room is kept.
     fn end(&self) -> Option<Line> {
         let record = &self.ticket.record;
-        record.activated?;
+        record.activated.or(record.expires)?;
         let Some(end) = record.expires else {
             return Some(self.line("Endless", "it has no end".to_owned()));
         };

@@ -1,25 +1,32 @@
 //! Orders, tickets, classes and the pods that wait for a ticket, each found by what decisions ask for.
 
+mod hand_overs;
 mod place;
 mod served;
 
+pub use hand_overs::{HandOver, HandOvers};
 pub use place::{OrderEntry, Place, Tally};
 
 use served::Served;
 
 use super::budget::{MOST_ORDERS, MOST_TICKETS};
+use super::hand_over::MOST_AT_ONCE;
 use super::names::{guardian_of, ticket_of_guardian};
+use super::orphan;
 use super::spec::{Order, Phase, PriorityClass, Ticket};
 use crate::{
     Timestamp, Uid,
-    cluster::{Cluster, Refusal, Target},
+    cluster::{
+        Cluster, Refusal, Target,
+        table::{fact, tables},
+    },
     facts::{OwnerKind, Pod},
     gates,
     key::Touched,
     kind::Kind,
     node::Node,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 #[derive(Debug, Default)]
@@ -37,8 +44,11 @@ pub struct Reservations {
     classes: BTreeMap<Arc<str>, PriorityClass>,
     /// Pods with the ticket gate, by namespace.
     waiting: BTreeMap<Arc<str>, BTreeMap<Uid, WaitingClaimer>>,
-    /// Since when the claimers of tickets are let go and not bound.
-    let_go: BTreeMap<Uid, Timestamp>,
+    hand_overs: HandOvers,
+    /// Claiming pods that are released and not bound, by ticket.
+    released: BTreeMap<Uid, ReleasedClaim>,
+    /// Pods that may be guardians without a ticket.
+    suspects: BTreeSet<Uid>,
     /// What the API server said when it did not want to make or change what a ticket or an Order needs.
     refusals: BTreeMap<Uid, Refusal>,
 }
@@ -51,6 +61,15 @@ pub struct WaitingClaimer {
     /// The ticket that it was to get, and the version of it. Such a write may be carried out after we have given it up, as long as
     /// the ticket has that version: whoever tried another ticket then could have two.
     pub tried: Option<(Uid, u64)>,
+}
+
+/// What is known of a claiming pod that is released and not bound, besides its facts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReleasedClaim {
+    /// Since when, as far as this controller has seen it.
+    pub since: Timestamp,
+    /// How often it was nominated again.
+    pub nominated_again: u8,
 }
 
 pub fn is_gated(pod: &Pod) -> bool {
@@ -126,9 +145,13 @@ impl Reservations {
         self.waiting.get(&pod.namespace)?.get(&pod.uid)
     }
 
-    /// Since when the claimer of a ticket is let go and not bound, as far as we have seen it.
-    pub fn let_go(&self, ticket: Uid) -> Option<Timestamp> {
-        self.let_go.get(&ticket).copied()
+    pub fn hand_overs(&self) -> &HandOvers {
+        &self.hand_overs
+    }
+
+    /// The claiming pod of a ticket, if it was seen released and not bound.
+    pub fn released(&self, ticket: Uid) -> Option<ReleasedClaim> {
+        self.released.get(&ticket).copied()
     }
 
     /// The pods of a namespace that wait for a ticket.
@@ -144,6 +167,7 @@ impl Reservations {
         self.orders.keys().for_each(|uid| touched.order(*uid));
         self.tickets.keys().for_each(|uid| touched.ticket(*uid));
         self.waiting.values().flat_map(BTreeMap::keys).for_each(|pod| touched.claim(*pod));
+        self.suspects.iter().for_each(|pod| touched.claim(*pod));
     }
 
     // Orders
@@ -227,7 +251,7 @@ impl Reservations {
 
     // Tickets
 
-    pub fn apply_ticket(&mut self, ticket: Ticket, touched: &mut Touched) {
+    pub fn apply_ticket(&mut self, cluster: &Cluster, ticket: Ticket, touched: &mut Touched) {
         let uid = ticket.uid;
         if self.ticket(uid).is_some_and(|known| known.version >= ticket.version) {
             return;
@@ -246,6 +270,8 @@ impl Reservations {
         let before = self.tickets.insert(uid, ticket);
         self.count_ticket(uid);
         self.touch_ticket(uid, touched);
+        self.update_hand_over(cluster, uid, touched);
+        self.touch_node_of(before.as_ref(), touched);
         let phase = |ticket: Option<&Ticket>| ticket.map(|ticket| (ticket.phase(), ticket.terminating));
         if phase(before.as_ref()) != phase(self.ticket(uid)) {
             self.touch_waiting(&namespace, touched);
@@ -260,7 +286,9 @@ impl Reservations {
         self.touch_ticket(uid, touched);
         let Some(ticket) = self.tickets.remove(&uid) else { return };
         self.refusals.remove(&uid);
-        self.let_go.remove(&uid);
+        self.released.remove(&uid);
+        self.hand_overs.remove(uid);
+        self.touch_node_of(Some(&ticket), touched);
         if let Some(names) = self.ticket_names.get_mut(&ticket.namespace) {
             if names.get(&ticket.name) == Some(&uid) {
                 names.remove(&ticket.name);
@@ -290,6 +318,49 @@ impl Reservations {
         }
     }
 
+    /// Takes in what the objects show about the claim of a ticket now. The other claims of its node may have waited for it.
+    fn update_hand_over(&mut self, cluster: &Cluster, uid: Uid, touched: &mut Touched) {
+        let Some(ticket) = self.tickets.get(&uid) else { return };
+        self.hand_overs.update(cluster, ticket);
+        self.touch_node_of(Some(ticket), touched);
+    }
+
+    /// The claims of the node on which a ticket is claimed.
+    fn touch_node_of(&self, ticket: Option<&Ticket>, touched: &mut Touched) {
+        let claimed = ticket.filter(|ticket| ticket.claim().is_some());
+        if let Some(node) = claimed.and_then(|ticket| ticket.record.node.as_ref()) {
+            self.touch_claims_on(node, touched);
+        }
+    }
+
+    /// The claims of a node that have begun, and those that are next.
+    fn touch_claims_on(&self, node: &str, touched: &mut Touched) {
+        let fresh = |ticket: &Uid| !self.hand_overs.is_set_back(*ticket);
+        let first = self.hand_overs.waiting(node).take(MOST_AT_ONCE);
+        let next = self.hand_overs.waiting(node).filter(fresh).take(MOST_AT_ONCE);
+        let tickets = self.hand_overs.begun(node).chain(first).chain(next);
+        let tickets = tickets.filter_map(|ticket| self.ticket(ticket));
+        tickets.filter_map(Ticket::claim).for_each(|claim| touched.claim(claim.pod));
+    }
+
+    /// A write to this pod failed. If it was a step of a hand-over, the claim makes way for the others of its node.
+    pub fn step_failed(&mut self, cluster: &Cluster, pod: Uid) {
+        let of_guardian = || cluster.pod(pod)?.owner.map(|owner| owner.uid);
+        let ticket = self.claimed_by.get(&pod).copied().or_else(of_guardian);
+        let claimed = |uid: &Uid| self.ticket(*uid).is_some_and(|ticket| ticket.claim().is_some());
+        if let Some(ticket) = ticket.filter(claimed) {
+            self.hand_overs.set_back(ticket);
+        }
+    }
+
+    /// A write to this pod succeeded; the pod as it is now.
+    pub fn step_succeeded(&mut self, pod: &Pod) {
+        let ticket = self.claimed_by(pod.uid).filter(|ticket| ticket.record.node == pod.nominated);
+        if let Some(ticket) = ticket.map(|ticket| ticket.uid) {
+            self.hand_overs.recover(ticket);
+        }
+    }
+
     fn touch_ticket(&self, uid: Uid, touched: &mut Touched) {
         touched.ticket(uid);
         if let Some(order) = self.ticket(uid).and_then(|ticket| ticket.order) {
@@ -313,9 +384,17 @@ impl Reservations {
 
     // Pods
 
+    /// A pod is about to change.
+    pub fn pod_leaves(&self, pod: &Pod, touched: &mut Touched) {
+        if let Some(node) = &pod.nominated {
+            self.touch_claims_on(node, touched);
+        }
+    }
+
     /// A pod has come or changed.
-    pub fn pod_enters(&mut self, pod: &Pod, touched: &mut Touched) {
-        self.touch_related(pod.uid, pod, touched);
+    pub fn pod_enters(&mut self, cluster: &Cluster, pod: &Pod, touched: &mut Touched) {
+        self.touch_related(cluster, pod, touched);
+        self.note_suspect(pod, touched);
         if is_gated(pod) && pod.request.is_some() {
             self.waiting.entry(pod.namespace.clone()).or_default().entry(pod.uid).or_default();
             touched.claim(pod.uid);
@@ -324,22 +403,39 @@ impl Reservations {
         }
     }
 
-    pub fn pod_gone(&mut self, pod: &Pod, touched: &mut Touched) {
-        self.touch_related(pod.uid, pod, touched);
+    pub fn pod_gone(&mut self, cluster: &Cluster, pod: &Pod, touched: &mut Touched) {
+        self.touch_related(cluster, pod, touched);
+        self.suspects.remove(&pod.uid);
         self.forget_waiting(pod, touched);
     }
 
+    /// A guardian of a ticket that is known is decided with its ticket.
+    fn note_suspect(&mut self, pod: &Pod, touched: &mut Touched) {
+        let owner = pod.owner.filter(|_| orphan::is_suspect(pod)).map(|owner| owner.uid);
+        match owner.is_some_and(|owner| !self.tickets.contains_key(&owner)) {
+            true => {
+                self.suspects.insert(pod.uid);
+                touched.claim(pod.uid);
+            }
+            false => drop(self.suspects.remove(&pod.uid)),
+        }
+    }
+
     /// The ticket that a pod is the guardian of, and the one that it has claimed.
-    fn touch_related(&self, uid: Uid, pod: &Pod, touched: &mut Touched) {
+    fn touch_related(&mut self, cluster: &Cluster, pod: &Pod, touched: &mut Touched) {
         if self.tickets.is_empty() {
             return;
         }
+        if let Some(node) = &pod.nominated {
+            self.touch_claims_on(node, touched);
+        }
         let guarded = pod.owner.filter(|owner| owner.kind == OwnerKind::Other).map(|owner| owner.uid);
-        for ticket in guarded.into_iter().chain(self.claimed_by.get(&uid).copied()) {
-            let Some(ticket) = self.tickets.get(&ticket) else { continue };
-            touched.ticket(ticket.uid);
+        for uid in guarded.into_iter().chain(self.claimed_by.get(&pod.uid).copied()) {
+            let Some(ticket) = self.tickets.get(&uid) else { continue };
+            touched.ticket(uid);
             if let Some(claim) = ticket.claim() {
                 touched.claim(claim.pod);
+                self.update_hand_over(cluster, uid, touched);
             }
         }
         // One that has the name of a guardian is in its way.
@@ -412,10 +508,10 @@ impl Reservations {
         }
     }
 
-    pub fn keep_ticket(&mut self, uid: Uid, let_go: Option<Timestamp>) {
-        match let_go.filter(|_| self.tickets.contains_key(&uid)) {
-            Some(since) => self.let_go.insert(uid, since),
-            None => self.let_go.remove(&uid),
+    pub fn keep_ticket(&mut self, uid: Uid, released: Option<ReleasedClaim>) {
+        match released.filter(|_| self.tickets.contains_key(&uid)) {
+            Some(released) => self.released.insert(uid, released),
+            None => self.released.remove(&uid),
         };
     }
 
@@ -434,16 +530,16 @@ impl Reservations {
             false => touched.ticket(uid),
         }
     }
+}
 
-    // Lists
+fact!(OrderEntry, order.version);
+fact!(Ticket, version);
+fact!(PriorityClass, version);
 
-    pub fn forget_versions(&mut self, kind: Kind) {
-        match kind {
-            Kind::Order => self.orders.values_mut().for_each(|entry| entry.order.version = 0),
-            Kind::Ticket => self.tickets.values_mut().for_each(|ticket| ticket.version = 0),
-            _ => self.classes.values_mut().for_each(|class| class.version = 0),
-        }
-    }
+tables! { Reservations:
+    Order => orders;
+    Ticket => tickets;
+    PriorityClass => classes;
 }
 
 /// The guardian of a ticket, as far as it is known.

@@ -26,20 +26,22 @@ impl fmt::Display for Place {
     }
 }
 
-/// How many there are of each.
+/// Numbers of tickets and of places. Tickets that are being deleted do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
+    /// Tickets, wherever they are: also the surplus that is about to be deleted.
     pub pending: i64,
     pub reserved: i64,
     pub claimed: i64,
     pub expired: i64,
-    /// Unclaimed, and of the template that the Order has now.
+    /// Unclaimed tickets of the template that the Order has now.
     pub updated: i64,
-    /// Pending because there is no room.
-    pub no_room: i64,
-    /// Places that want a ticket and have one that is unclaimed; that is Reserved; that want none and have one.
+    /// Places that want a ticket: those with an unclaimed one, with a Reserved one, and those that have no capacity for one. What an
+    /// Order says of itself is counted by these, so `ready` and `no_room` together never exceed the number of wanted places.
     pub current: i64,
     pub ready: i64,
+    pub no_room: i64,
+    /// Places that want no ticket and have an unclaimed one.
     pub misplaced: i64,
 }
 
@@ -71,7 +73,7 @@ pub struct OrderEntry {
     unsettled: BTreeSet<Place>,
     pub tally: Tally,
     /// Reserved tickets, by when they count as available, where that is later than they are reserved.
-    maturing: BTreeSet<(Timestamp, Uid)>,
+    maturing: BTreeSet<(Timestamp, Place, Uid)>,
     /// The window of the last decision.
     window: Option<Window>,
 }
@@ -215,9 +217,11 @@ impl OrderEntry {
         });
     }
 
-    /// How many of the Reserved tickets do not count as available yet, and when the next one will.
+    /// How many Reserved tickets in wanted places do not count as available yet, and when the next one will.
     pub fn maturing(&self, now: Timestamp) -> (usize, Option<Timestamp>) {
-        let mut later = self.maturing.iter().map(|(at, _)| *at).filter(|at| *at > now);
+        let wanted =
+            |(at, place, _): &&(Timestamp, Place, Uid)| *at > now && self.wants(place, now) == Some(true);
+        let mut later = self.maturing.iter().filter(wanted).map(|(at, ..)| *at);
         let next = later.next();
         (later.count() + usize::from(next.is_some()), next)
     }
@@ -226,7 +230,7 @@ impl OrderEntry {
         let place = OrderEntry::place_of(ticket);
         self.places.entry(place.clone()).or_default().tickets.insert(ticket.uid);
         if let Some(at) = self.available_at(ticket) {
-            self.maturing.insert((at, ticket.uid));
+            self.maturing.insert((at, place.clone(), ticket.uid));
         }
         self.count(place, tickets);
     }
@@ -237,18 +241,17 @@ impl OrderEntry {
             counted.tickets.remove(&ticket.uid);
         }
         if let Some(at) = self.available_at(ticket) {
-            self.maturing.remove(&(at, ticket.uid));
+            self.maturing.remove(&(at, place.clone(), ticket.uid));
         }
         self.count(place, tickets);
     }
 
     fn available_at(&self, ticket: &Ticket) -> Option<Timestamp> {
         let min_ready = self.spec()?.min_ready;
-        let since = ticket
-            .record
-            .ready
-            .since
-            .filter(|_| ticket.phase() == Phase::Reserved && !min_ready.is_zero())?;
+        let since =
+            ticket.record.ready.since.filter(|_| {
+                ticket.phase() == Phase::Reserved && !ticket.terminating && !min_ready.is_zero()
+            })?;
         since.checked_add(min_ready).ok()
     }
 
@@ -310,7 +313,9 @@ impl OrderEntry {
         let hash = self.spec().map(|spec| spec.template.hash.clone());
         let mut new = Tally::default();
         let there = self.places.get(&place);
-        for ticket in there.into_iter().flat_map(|there| &there.tickets).filter_map(|uid| tickets.get(uid)) {
+        let mut no_room = false;
+        let here = there.into_iter().flat_map(|there| &there.tickets).filter_map(|uid| tickets.get(uid));
+        for ticket in here.filter(|ticket| !ticket.terminating) {
             match ticket.phase() {
                 Phase::Pending => new.pending += 1,
                 Phase::Reserved => new.reserved += 1,
@@ -319,12 +324,13 @@ impl OrderEntry {
             }
             if ticket.is_unclaimed() {
                 new.updated += i64::from(ticket.template == hash);
-                new.no_room += i64::from(*ticket.record.reason == *NO_ROOM);
+                no_room |= *ticket.record.reason == *NO_ROOM;
             }
         }
         let (unclaimed, reserved) = (new.pending + new.reserved > 0, new.reserved > 0);
         new.current = i64::from(wanted == Some(true) && unclaimed);
         new.ready = i64::from(wanted == Some(true) && reserved);
+        new.no_room = i64::from(wanted == Some(true) && no_room && !reserved);
         new.misplaced = i64::from(wanted == Some(false) && unclaimed);
         let empty = there.is_none_or(|there| there.tickets.is_empty());
         let old = match empty {

@@ -80,6 +80,7 @@ impl Claims {
                 Members::Workload(workload) => {
                     here.by_workload.entry(workload.clone()).or_default().push(claim);
                 }
+                Members::None => {}
             }
         }
     }
@@ -107,6 +108,7 @@ impl Claims {
                 Members::Workload(workload) => {
                     drop_claims(&mut here.by_workload, workload, |claim| claim.sequence != sequence);
                 }
+                Members::None => {}
             }
         }
         here.others.retain(|(claim, _)| claim.sequence != sequence);
@@ -159,7 +161,7 @@ impl Claims {
         if here.by_workload.is_empty() {
             return &[];
         }
-        let workload = WorkloadRef { kind: owner.kind, name: owner.name.clone() };
+        let workload = WorkloadRef::naming(owner);
         here.by_workload.get(&workload).map_or(&[], Vec::as_slice)
     }
 
@@ -220,7 +222,7 @@ impl InNamespace {
         for (claim, spec) in filed.chain(&self.others) {
             match &spec.groups[claim.group as usize].members {
                 Members::Selector(selector) if selector.matches(labels) => claims.push(*claim),
-                Members::Selector(_) | Members::Names(_) | Members::Workload(_) => {}
+                Members::Selector(_) | Members::Names(_) | Members::Workload(_) | Members::None => {}
             }
         }
     }

@@ -29,7 +29,10 @@ use super::{
 };
 use crate::{
     Uid,
-    cluster::{Claim, Cluster},
+    cluster::{
+        Claim, Cluster,
+        table::{fact, tables},
+    },
     facts::Namespace,
     key::Touched,
     planted::{Bug, planted},
@@ -67,6 +70,14 @@ pub struct Mode {
     pub reservations: bool,
 }
 
+fact!(SequenceEntry, sequence.version, |entry, _| !entry.ghost);
+fact!(Note, version);
+
+tables! { Sequences:
+    Sequence => entries;
+    Note => notes.by_sequence;
+}
+
 impl Default for Mode {
     fn default() -> Mode {
         Mode { full: false, taint_prefix: keys::PREFIX, reservations: false }
@@ -93,10 +104,6 @@ impl Sequences {
     /// How many there are, ghosts included.
     pub fn number(&self) -> usize {
         self.entries.len()
-    }
-
-    pub fn live(&self) -> impl Iterator<Item = &Sequence> {
-        self.entries.values().filter(|entry| !entry.ghost).map(|entry| &entry.sequence)
     }
 
     /// The sequences that go by nodes.
@@ -199,11 +206,6 @@ impl Sequences {
             self.notes.set_deleted(uid);
             self.change(cluster, uid, None, touched);
         }
-    }
-
-    /// What is known comes from another time than the list that begins: every view counts as newer.
-    pub fn forget_versions(&mut self) {
-        self.entries.values_mut().for_each(|entry| entry.sequence.version = 0);
     }
 
     /// Replaces a sequence by another version of itself, or by nothing, and counts all pods concerned anew.
@@ -407,6 +409,7 @@ fn find_members(cluster: &Cluster, spec: &Spec, name_if_own_namespace: Option<&s
                 templates.insert(owner.uid);
                 templates.extend(cluster.children_of(owner.uid));
             }
+            Members::None => {}
         }
     }
 }

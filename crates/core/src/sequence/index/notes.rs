@@ -59,7 +59,7 @@ impl Note {
 
 #[derive(Debug, Default)]
 pub struct Notes {
-    by_sequence: BTreeMap<Uid, Note>,
+    pub(super) by_sequence: BTreeMap<Uid, Note>,
     /// Sequences seen deleted whose note may still be there.
     deleted_with_note: BTreeSet<Uid>,
     /// Notes of sequences that are not known here.
@@ -87,10 +87,6 @@ impl Sequences {
         self.notes.get(sequence)
     }
 
-    pub fn notes(&self) -> impl Iterator<Item = &Note> {
-        self.notes.by_sequence.values()
-    }
-
     pub fn apply_note(&mut self, cluster: &mut Cluster, note: Note, touched: &mut Touched) {
         let uid = note.sequence;
         self.notes.by_sequence.insert(uid, note);
@@ -104,11 +100,6 @@ impl Sequences {
         self.notes.deleted_with_note.remove(&sequence);
         touched.sequence(sequence);
         self.compare_note(sequence);
-    }
-
-    /// What is known comes from another time than the list that begins: every view counts as newer.
-    pub fn forget_note_versions(&mut self) {
-        self.notes.by_sequence.values_mut().for_each(|note| note.version = 0);
     }
 
     /// A list of sequences begins: whoever is not known now, and is missing from it, is gone.

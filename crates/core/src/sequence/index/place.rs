@@ -18,7 +18,9 @@ fn unit_of(entry: &PodEntry, group: &Group) -> (Option<Uid>, bool) {
         Members::Workload(WorkloadRef { kind: OwnerKind::ReplicaSet, .. }) => {
             (entry.pod.owner.map(|owner| owner.uid), true)
         }
-        Members::Workload(_) | Members::Names(_) | Members::Selector(_) => (entry.root, entry.current),
+        Members::Workload(_) | Members::Names(_) | Members::Selector(_) | Members::None => {
+            (entry.root, entry.current)
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Guardian;
 use super::{
-    Excuses, ReservationOrder, SURELY_FREE, Ticket, broken, cpu_of_pod, gates, own_node, owner, text,
+    Excuses, Pod, ReservationOrder, SURELY_FREE, Ticket, broken, cpu_of_pod, gates, own_node, owner, text,
 };
 use crate::chaos::history::Violation;
 use crate::chaos::world::reservation::place_of;
@@ -23,8 +23,10 @@ impl ReservationOrder {
         let claimed = annotation(pod, known::TICKET_CLAIMED);
         match (had_gate, has_gate) {
             (true, true) => match nominated {
-                Some(node) if self.has_claimed(pod.uid(), &node, None) => Vec::new(),
-                _ => wrong(format!("was nominated for {nominated:?}, and has claimed nothing there")),
+                Some(node) if self.has_claimed(pod.uid(), &node, None) => self.was_nominated(change, &node),
+                // Its guardian could not be deleted: it makes way for the other claims of the node.
+                None => Vec::new(),
+                Some(_) => wrong(format!("was nominated for {nominated:?}, and has claimed nothing there")),
             },
             (true, false) if gates(before) > 1 => wrong("is held by others, too".to_owned()),
             (true, false) => match claimed {
@@ -35,14 +37,57 @@ impl ReservationOrder {
                 let room = annotation(before, known::TICKET_NODE);
                 let elsewhere = pod["spec"]["nodeName"].is_null() || text(&pod["spec"]["nodeName"]) != room;
                 let cleared = nominated.is_none() && claimed.is_none();
-                // What was sent before somebody else took the gate, or because nothing was heard of the pod.
+                let again = nominated.as_ref().is_some_and(|node| {
+                    pod["spec"]["nodeName"].is_null() && self.has_claimed(pod.uid(), node, None)
+                });
+                // What was sent before another client removed the gate, or by a controller that does not know what the other one did.
                 let taken = self.pods.get(pod.uid()).is_some_and(|pod| pod.taken);
-                match cleared && elsewhere || taken || self.excuses.late {
+                match cleared && elsewhere || again || taken || self.is_excused() {
                     true => Vec::new(),
                     false => wrong("was changed after it had been let go".to_owned()),
                 }
             }
         }
+    }
+
+    /// The claims of a node whose pods are not bound, but for that of one pod.
+    fn claims_beside<'a>(
+        &'a self,
+        pod: &'a str,
+        node: &'a str,
+    ) -> impl Iterator<Item = (&'a Ticket, &'a Pod)> {
+        let here = move |ticket: &&'a Ticket| ticket.there && ticket.node.as_deref() == Some(node);
+        self.tickets.values().filter(here).filter_map(move |ticket| {
+            let claimer = ticket.claimer.as_deref().filter(|claimer| *claimer != pod)?;
+            Some((ticket, self.pods.get(claimer).filter(|pod| pod.there && pod.node.is_none())?))
+        })
+    }
+
+    fn has_guardian(&self, ticket: &Ticket) -> bool {
+        let of_ticket = |guardian: &Guardian| {
+            self.tickets.get(&guardian.ticket).is_some_and(|own| own.key == ticket.key && own.there)
+        };
+        self.guardians.values().any(of_ticket)
+    }
+
+    /// A pod was nominated. Beside its guardian it counts twice, which harms pods that are about to be bound.
+    fn was_nominated(&self, change: &Change, node: &str) -> Vec<Violation> {
+        let (pod, name) = (change.object.uid(), &change.key.name);
+        let mut own = self.tickets.values().filter(|ticket| ticket.claimer.as_deref() == Some(pod));
+        if !own.any(|ticket| ticket.there && self.has_guardian(ticket)) || self.is_excused() {
+            return Vec::new();
+        }
+        match self.claims_beside(pod, node).find(|(ticket, _)| ticket.freed) {
+            Some((other, _)) => vec![broken(format!(
+                "{name} was nominated beside its guardian, and the pod of {} is not bound",
+                other.key.name
+            ))],
+            None => Vec::new(),
+        }
+    }
+
+    fn is_excused(&self) -> bool {
+        self.excuses.two_act || self.excuses.late
     }
 
     /// Whether a pod has ever claimed room on a node, by this ticket if one is named.
@@ -68,10 +113,18 @@ impl ReservationOrder {
             return wrong("its guardian is there");
         }
         // Each of two may have given it a ticket, and nominated it for another node.
-        if text(&pod["status"]["nominatedNodeName"]) != Some(node) && !self.excuses.two_act {
+        if text(&pod["status"]["nominatedNodeName"]).as_ref() != Some(&node) && !self.excuses.two_act {
             return wrong("is not nominated for its node");
         }
-        Vec::new()
+        let twice = |(other, claimer): &(&Ticket, &Pod)| {
+            claimer.nominated == other.node && claimer.nominated.is_some() && self.has_guardian(other)
+        };
+        match self.claims_beside(pod.uid(), &node).find(twice).filter(|_| !self.is_excused()) {
+            Some((other, _)) => {
+                wrong(&format!("the pod of {} is nominated beside its guardian", other.key.name))
+            }
+            None => Vec::new(),
+        }
     }
 
     /// A pod was let go without room.
@@ -88,8 +141,11 @@ impl ReservationOrder {
         let is_free = |ticket: &&Ticket| {
             let of_order = !ticket.slot.1.is_empty();
             let on_node = ticket.pinned.is_some() && ticket.pinned.as_deref() == own_node(pod);
-            let for_it =
-                if world::tier(pod) == "agent" { on_node } else { ticket.pinned.is_none() && of_order };
+            let for_it = match world::tier(pod) {
+                "agent" => on_node,
+                "crowd" => ticket.key.name == *name,
+                _ => ticket.pinned.is_none() && of_order,
+            };
             let free = ticket.reserved_since.is_some_and(|since| since + SURELY_FREE <= change.at);
             ticket.there && free && for_it && ticket.cpu >= cpu_of_pod(pod)
         };

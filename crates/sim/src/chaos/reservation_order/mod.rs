@@ -50,6 +50,8 @@ struct Ticket {
     is_handed_over: bool,
     /// A guardian of it has run.
     has_run: bool,
+    /// Its guardian was deleted by our controllers, for the pod that has claimed it.
+    freed: bool,
     /// Every pod that it was claimed by, and where its room was then.
     claims: Vec<(String, String)>,
 }
@@ -131,12 +133,14 @@ impl ReservationOrder {
             reserved_since: None,
             is_handed_over: false,
             has_run: false,
+            freed: false,
             claims: Vec::new(),
         });
         ticket.there = !change.deleted;
         ticket.phase = text(&status["phase"]).unwrap_or_else(|| "Pending".to_owned());
         ticket.node = text(&status["nodeName"]);
         ticket.claimer = text(&status["podUID"]).filter(|_| ticket.phase == "Claimed");
+        ticket.freed &= ticket.claimer.is_some();
         ticket.is_handed_over = ticket.claimer.is_some() && status["guardianPod"].is_string();
         ticket.expires = status["expirationTime"].as_str().and_then(|time| time.parse().ok());
         ticket.reserved_since = match ticket.phase == "Reserved" {
@@ -231,7 +235,10 @@ impl ReservationOrder {
             // It is said that it goes, and then it is gone.
             let said = change.before.as_ref().is_some_and(|before| before.is_terminating());
             if !said && !self.may_go(pod.uid(), ticket, change.at) {
-                self.unexplained.push((change.at, name, uid));
+                self.unexplained.push((change.at, name, uid.clone()));
+            }
+            if let Some(ticket) = self.tickets.get_mut(&uid) {
+                ticket.freed = ticket.claimer.is_some();
             }
             return Vec::new();
         }

@@ -1,11 +1,12 @@
 //! Room that is kept: on each node for an agent, which takes it because an Order selects it; and wherever it is for pods that ask
 //! for it. Strangers of the same priority, which tolerate everything, want the same room. One ticket is larger than any node,
-//! and one ends before anybody asks for it. One pod is not bound in the room that it is given: its volume is not there. One node is cordoned.
+//! and one ends before anybody asks for it. One pod is bound late: its volume is not there. Three pods claim tickets of one node at
+//! once, and one of them cannot run there: its port is taken. One node is cordoned.
 
 use super::super::fault::Fault;
 use super::{
-    AGENTS_LABEL, Group, NAMESPACE, SequenceEnd, SequenceRule, UserAction, When, World, has_arrived, pod_key,
-    sequence,
+    AGENTS_LABEL, Group, NAMESPACE, NODES, SequenceEnd, SequenceRule, UserAction, When, World, has_arrived,
+    pod_key, sequence,
 };
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
@@ -27,6 +28,7 @@ pub const REPLICAS: usize = 2;
 /// What a ticket of each keeps.
 const AGENT_ROOM: &str = "1";
 const BUFFER_ROOM: &str = "500m";
+const CROWD_ROOM: &str = "100m";
 /// A ticket by hand that is larger than any node, and one that soon ends.
 const HUGE: &str = "huge";
 const BRIEF: &str = "brief";
@@ -40,6 +42,11 @@ const CLOSED_NODE: &str = "node-8";
 /// Its volume comes late.
 const SLOW: &str = "slow-0";
 const VOLUME: &str = "data";
+/// Each claims the ticket of its name. Their tickets are all on [`CROWDED_NODE`], where [`PORT_HOLDER`] has the port of the last one.
+const CROWD: [&str; 3] = ["crowd-0", "crowd-1", "crowd-2"];
+const CROWDED_NODE: &str = NODES[0];
+const PORT_HOLDER: &str = "port-holder";
+const PORT: u16 = 8443;
 /// They want what is kept for others: some are there from the beginning and take half of each node, some come and find no room.
 const EARLY: [&str; 2] = ["stranger-0", "stranger-1"];
 const LATE: [&str; 2] = ["stranger-2", "stranger-3"];
@@ -89,6 +96,20 @@ fn slow_spec(gates: &[&str]) -> Value {
     spec
 }
 
+fn with_port(mut spec: Value) -> Value {
+    spec["containers"][0]["ports"] = json!([{ "containerPort": PORT, "hostPort": PORT }]);
+    spec
+}
+
+fn port_holder_spec() -> Value {
+    let mut spec = with_port(pod_spec(&[], "100m"));
+    let field = json!({ "key": "metadata.name", "operator": "In", "values": [CROWDED_NODE] });
+    spec["affinity"] = json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
+        "nodeSelectorTerms": [{ "matchFields": [field] }],
+    } } });
+    spec
+}
+
 /// A pod of this world that no workload makes.
 pub fn pod_named(name: &str) -> Option<(Kind, Value)> {
     let both = [names::SEQUENCE_GATE, names::TICKET_GATE];
@@ -100,6 +121,12 @@ pub fn pod_named(name: &str) -> Option<(Kind, Value)> {
         }
         LARGE => ("other", json!({ known::ORDER_REQUEST: BUFFER }), pod_spec(&both[1..], "600m")),
         SLOW => ("other", json!({ known::ORDER_REQUEST: BUFFER }), slow_spec(&both[1..])),
+        PORT_HOLDER => ("other", json!({}), port_holder_spec()),
+        _ if CROWD.contains(&name) => {
+            let spec = pod_spec(&both[1..], CROWD_ROOM);
+            let spec = if name == CROWD[2] { with_port(spec) } else { spec };
+            ("crowd", json!({ known::TICKET_REQUEST: name }), spec)
+        }
         _ if EARLY.contains(&name) => ("stranger", json!({}), pod_spec(&[], "3")),
         _ if LATE.contains(&name) => ("stranger", json!({}), pod_spec(&[], "1")),
         _ => return None,
@@ -158,8 +185,10 @@ fn manifests() -> Vec<(Kind, Value)> {
     let mut all = vec![(Kind::Node, closed), class(), sequence(&SHOP, json!({ "podGroups": groups }))];
     all.extend([AGENTS, BUFFER].map(|name| (Kind::Order, order(name))));
     all.extend([ticket(HUGE, "64", json!({})), ticket(BRIEF, BUFFER_ROOM, brief)]);
+    all.extend(CROWD.map(|name| ticket(name, CROWD_ROOM, json!({ "nodeName": CROWDED_NODE }))));
     all.push((Kind::DaemonSet, agents));
-    all.extend(EARLY.iter().chain(&WEB).chain([&APP, &LARGE, &SLOW]).copied().filter_map(pod_named));
+    let pods = EARLY.iter().chain([&PORT_HOLDER]).chain(&WEB).chain([&APP, &LARGE, &SLOW]).chain(&CROWD);
+    all.extend(pods.copied().filter_map(pod_named));
     all
 }
 

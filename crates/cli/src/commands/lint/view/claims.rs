@@ -44,6 +44,7 @@ impl<'a> Sequence<'a> {
                 owner_kind(template.kind) == Some(workload.kind) && *object.name == *workload.name
             }
             Members::Names(listed) => listed.iter().any(|name| can_be_named(template, name)),
+            Members::None => false,
         }
     }
 }

@@ -17,7 +17,7 @@ async fn pods_get_what_they_ask_for_or_hear_why_not() -> Result<()> {
     what_is_refused(&launch, &namespace)?;
     in_a_deployment(&launch, &namespace).await?;
     nothing_is_added(&launch, &namespace)?;
-    let left = launch.get(&namespace, &["pods,configmaps"])?;
+    let left = launch.get(&namespace, "configmaps")?;
     ensure!(!left.to_string().contains("-barrier"), "a dry run leaves nothing: {left}");
     samples::all(&launch).await?;
     permissions::used_and_granted_are_the_same(&launch).await?;
@@ -106,7 +106,7 @@ async fn in_a_deployment(launch: &LaunchLab, namespace: &str) -> Result<()> {
     launch.create(namespace, &[workload("Deployment", "bad", 1, &bad)])?;
     let words = format!("container \\\"side\\\": {PROPOSED} is \\\"soon\\\"");
     wait::until("the words in the ReplicaSet's condition", LIMIT, async || {
-        let sets = launch.get(namespace, &["replicasets", "-l", "app=bad"])?;
+        let sets = launch.get(namespace, "replicasets?labelSelector=app%3Dbad")?;
         Ok(sets["items"][0]["status"]["conditions"].to_string().contains(&words).then_some(()))
     })
     .await?;
@@ -158,7 +158,7 @@ async fn without_the_webhook(launch: &mut LaunchLab) -> Result<()> {
     // Of the last one; of the others in their own time.
     for trouble in ["away", "silent", "nonsense"] {
         wait::until(&format!("the ordered pods of {trouble}"), LIMIT, async || {
-            let pods = launch.get(trouble, &["pods", "-l", "app=ordered"])?;
+            let pods = launch.get(trouble, "pods?labelSelector=app%3Dordered")?;
             let pods = pods["items"].as_array().cloned().unwrap_or_default();
             for pod in &pods {
                 ranks_of(pod)?;
@@ -177,12 +177,12 @@ async fn in_trouble(launch: &LaunchLab, namespace: &str) -> Result<()> {
     launch
         .create(namespace, &[ordered, workload("Deployment", "plain", 2, &spec(vec![container("a", 1)]))])?;
     wait::until("the plain pods, and why there are no others", LIMIT, async || {
-        let pods = launch.get(namespace, &["pods"])?;
+        let pods = launch.get(namespace, "pods")?;
         let names = pods["items"].as_array().into_iter().flatten();
         let names = names.filter_map(|pod| pod["metadata"]["name"].as_str());
         let (plain, ordered): (Vec<&str>, Vec<&str>) = names.partition(|name| name.starts_with("plain-"));
         ensure!(ordered.is_empty(), "created without its order: {ordered:?}");
-        let sets = launch.get(namespace, &["replicasets", "-l", "app=ordered"])?;
+        let sets = launch.get(namespace, "replicasets?labelSelector=app%3Dordered")?;
         let why = sets["items"][0]["status"]["conditions"].to_string();
         let told = why.contains("failed calling webhook") && why.contains("launch.podsequence.example.com");
         Ok((plain.len() == 2 && told).then_some(()))

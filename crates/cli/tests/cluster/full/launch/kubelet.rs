@@ -85,7 +85,7 @@ async fn every_kind(launch: &LaunchLab) -> Result<()> {
         ensure!(counted <= 2 * ranks.len() + 1, "{name}: {summary:#?}");
         let done = &pod["metadata"]["annotations"]["apps.kruise.io/container-launch-priority-completed"];
         ensure!(done == "true", "{name}: {}", pod["metadata"]);
-        let barrier = launch.get(&namespace, &["configmap", &format!("{name}-barrier")])?;
+        let barrier = launch.get(&namespace, &format!("configmap/{name}-barrier"))?;
         let owner = &barrier["metadata"]["ownerReferences"][0]["uid"];
         ensure!(*owner == pod["metadata"]["uid"], "{barrier}");
         ensure!(barrier["data"].as_object().is_some_and(|data| data.len() == ranks.len()), "{barrier}");
@@ -99,7 +99,7 @@ async fn every_kind(launch: &LaunchLab) -> Result<()> {
     // Nothing is left of a pod that is gone.
     launch.lab.cluster().kubectl_ok(&["delete", "pods,jobs", "--all", "-n", &namespace, "--wait=true"])?;
     wait::until("no ConfigMap", LIMIT, async || {
-        let left = launch.get(&namespace, &["configmaps"])?;
+        let left = launch.get(&namespace, "configmaps")?;
         let left = left["items"].as_array().into_iter().flatten();
         let mut names = left.filter_map(|map| map["metadata"]["name"].as_str());
         Ok((!names.any(|name| name.ends_with("-barrier"))).then_some(()))
@@ -181,7 +181,7 @@ async fn who_holds_up_whom(launch: &LaunchLab) -> Result<()> {
     .await?;
     let said = launch.explain(&namespace, "taken")?;
     ensure!(said.starts_with("taken is held: its ConfigMap taken-barrier belongs to no pod"), "{said}");
-    let kept = launch.get(&namespace, &["configmap", "taken-barrier"])?;
+    let kept = launch.get(&namespace, "configmap/taken-barrier")?;
     ensure!(kept["data"] == json!({ "c_1": "true", "c_0": "true" }), "{kept}");
     launch.lab.cluster().kubectl_ok(&["delete", "configmap", "taken-barrier", "-n", &namespace])?;
     launch.lab.cluster().kubectl_ok(&["delete", "pod", "stuck", "-n", &namespace])?;
@@ -224,7 +224,7 @@ async fn the_kubelet_restarts(launch: &LaunchLab, node: &RealNode) -> Result<()>
     slow[1] = with_priority(container("c1", 20), PROPOSED, "2");
     launch.create(&namespace, &[pod("slow", &spec(slow))])?;
     wait::until("the first container", LIMIT, async || {
-        let pod = launch.get(&namespace, &["pod", "slow"])?;
+        let pod = launch.get(&namespace, "pod/slow")?;
         let statuses = pod["status"]["containerStatuses"].as_array().cloned().unwrap_or_default();
         Ok(statuses.iter().any(|status| !status["state"]["running"].is_null()).then_some(()))
     })
@@ -265,7 +265,7 @@ async fn undeployed(launch: &LaunchLab) -> Result<()> {
     stuck[1]["readinessProbe"]["exec"]["command"] = json!(["/bin/false"]);
     launch.create(&namespace, &[pod("stuck", &spec(stuck.clone()))])?;
     wait::until("the first container", LIMIT, async || {
-        let pod = launch.get(&namespace, &["pod", "stuck"])?;
+        let pod = launch.get(&namespace, "pod/stuck")?;
         Ok(pod["status"]["containerStatuses"].to_string().contains("startedAt").then_some(()))
     })
     .await?;
@@ -278,7 +278,7 @@ async fn undeployed(launch: &LaunchLab) -> Result<()> {
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     launch.create(&namespace, &[pod("after", &spec(stuck))])?;
     wait::until("all containers run", LIMIT, async || {
-        let list = launch.get(&namespace, &["pods"])?;
+        let list = launch.get(&namespace, "pods")?;
         let pods = list["items"].as_array().into_iter().flatten();
         let running = pods.filter(|pod| {
             let statuses = pod["status"]["containerStatuses"].as_array().cloned().unwrap_or_default();

@@ -46,7 +46,7 @@ async fn in_the_way_of_a_namesake(launch: &LaunchLab) -> Result<()> {
     launch.create(&namespace, &[left, pod("again", &spec(containers(PROPOSED, &[1, 0])))])?;
     let pods = launch.all_ready(&namespace, 1).await;
     cluster.resume(Component::ControllerManager).await?;
-    let barrier = launch.get(&namespace, &["configmap", "again-barrier"])?;
+    let barrier = launch.get(&namespace, "configmap/again-barrier")?;
     let owner = &barrier["metadata"]["ownerReferences"][0]["uid"];
     ensure!(*owner == pods?[0]["metadata"]["uid"], "{barrier}");
     Ok(())

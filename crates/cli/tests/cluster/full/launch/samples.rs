@@ -25,7 +25,7 @@ pub async fn all(launch: &LaunchLab) -> Result<()> {
     let pods = launch.all_ready(NAMESPACE, ordered + native).await?;
     ensure!(pods.iter().filter(|pod| ranks_of(pod).is_ok()).count() == ordered, "{pods:?}");
     wait::until("all in order", LIMIT, async || {
-        let pods = launch.get(NAMESPACE, &["pods"])?;
+        let pods = launch.get(NAMESPACE, "pods")?;
         let pods = pods["items"].as_array().cloned().unwrap_or_default();
         let done = pods.iter().filter(|pod| pod["metadata"]["annotations"][LAUNCHED] == "true").count();
         Ok((done == ordered).then_some(()))
@@ -34,8 +34,9 @@ pub async fn all(launch: &LaunchLab) -> Result<()> {
     let folder = repository("config/samples/launch").display().to_string();
     launch.lab.cluster().kubectl_ok(&["delete", "-f", &folder, "--wait"])?;
     wait::until("nothing to be left behind", LIMIT, async || {
-        let left = launch.get(NAMESPACE, &["pods,configmaps"])?.to_string();
-        Ok((!left.contains("-barrier") && !left.contains("\"kind\":\"Pod\"")).then_some(()))
+        let pods = launch.lab.cluster().read_items(NAMESPACE, "pods")?;
+        let barriers = launch.get(NAMESPACE, "configmaps")?.to_string();
+        Ok((!barriers.contains("-barrier") && pods.is_empty()).then_some(()))
     })
     .await
 }

@@ -65,10 +65,8 @@ impl LaunchLab {
         Ok(path.display().to_string())
     }
 
-    pub fn get(&self, namespace: &str, what: &[&str]) -> Result<Value> {
-        let text =
-            self.lab.cluster().kubectl_ok(&[&["get", "-n", namespace, "-o", "json"], what].concat())?;
-        Ok(serde_json::from_str(&text)?)
+    pub fn get(&self, namespace: &str, what: &str) -> Result<Value> {
+        self.lab.cluster().read(namespace, what)
     }
 
     pub fn explain(&self, namespace: &str, pod: &str) -> Result<String> {
@@ -85,7 +83,7 @@ impl LaunchLab {
     pub async fn all_ready(&self, namespace: &str, number: usize) -> Result<Vec<Value>> {
         let what = format!("{number} ready pods in {namespace}");
         let ready = wait::until(&what, LIMIT * 2, async || {
-            let list = self.get(namespace, &["pods"])?;
+            let list = self.get(namespace, "pods")?;
             let pods: Vec<Value> = list["items"].as_array().cloned().unwrap_or_default();
             let alive: Vec<Value> =
                 pods.into_iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()).collect();

@@ -248,6 +248,7 @@ fn longest_journal() -> String {
 async fn prepare(lab: &Lab, namespace: &str, table: &Table) -> Result<Words> {
     let cluster = lab.cluster();
     let mut words = Words::from([("{namespace}", namespace.to_owned())]);
+    words.insert("{node-0}", uid_of(cluster, "/api/v1/nodes/node-0").await?);
     reserve(cluster, namespace, table, &mut words).await?;
     let pods = format!("/api/v1/namespaces/{namespace}/pods");
     for (name, fields) in &table.pods {

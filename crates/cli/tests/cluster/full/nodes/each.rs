@@ -52,7 +52,46 @@ async fn samples() -> Result<()> {
     lab.cluster().kubectl_ok(&["label", "node", "node-1", "accelerator=gpu"])?;
     run("node-scoped-csi-example.yaml", "csi-driver-sequence", &lab, &controller)?;
     run("node-scoped-device-plugin-example.yaml", "daemonset-sequence", &lab, &controller)?;
-    by_reference(&lab).await.with_context(|| controller.log())
+    by_reference(&lab).await.with_context(|| controller.log())?;
+    without_members(&lab).await.with_context(|| controller.log())?;
+    run("node-scoped-registered-driver-example.yaml", "volumes-first", &lab, &controller)
+}
+
+/// A group of `nodeReady` alone: each node opens when a driver, from wherever, is registered there.
+async fn without_members(lab: &Lab) -> Result<()> {
+    let scene = Scene::without_controller(lab, "registered").await?;
+    let driver = json!({ "name": "driver", "nodeReady": { "csiDriver": "csi.example.com" } });
+    let groups = [driver, make::by_ref("Deployment", "app")];
+    let spec = json!({ "spec": { "scope": "Node" } });
+    scene.create(make::sequence("s", &groups).with(spec)).await?;
+    scene.create(make::deployment("app", 2)).await?;
+    let status = scene.status("s", "no node", |status| status["summary"]["ready"] == "0/3").await?;
+    ensure!(status["groups"][0]["expected"] == 0, "{status:#}");
+    ensure!(status["blockedBy"][0]["reason"] == "NodeLacks", "{status:#}");
+    scene.pods_are("app", 2, |pod| scene::has_gate(pod, GATE)).await?;
+    let all = nodes::all(lab.cluster()).await?;
+    let names: Vec<&str> = all.iter().filter_map(|node| node["metadata"]["name"].as_str()).collect();
+    register_on(lab, names[1]).await?;
+    let placed = nodes::until_bound(&scene, "app", 2).await?;
+    ensure!(placed.iter().all(|(_, on)| on == names[1]), "{placed:?}, and only {} was open", names[1]);
+    for name in [names[0], names[2]] {
+        register_on(lab, name).await?;
+    }
+    scene.phase("s", "Completed").await?;
+    Ok(())
+}
+
+/// Registers a CSI driver on a node, as the kubelet would.
+async fn register_on(lab: &Lab, node: &str) -> Result<()> {
+    let drivers = json!([{ "name": "csi.example.com", "nodeID": node, "topologyKeys": null }]);
+    let object = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": { "name": node },
+        "spec": { "drivers": drivers },
+    });
+    let request =
+        http::Request::post("/apis/storage.k8s.io/v1/csinodes").header("Content-Type", "application/json");
+    lab.cluster().client().request::<Value>(request.body(serde_json::to_vec(&object)?)?).await?;
+    Ok(())
 }
 
 /// Members by reference: a DaemonSet first, which is not there yet, then a Deployment that may land anywhere.

@@ -32,7 +32,7 @@ fn with_port(port: u16) -> Value {
 }
 
 async fn get(cluster: &Cluster, namespace: &str, what: &str) -> Result<Value> {
-    Ok(serde_json::from_str(&cluster.kubectl_ok(&["get", what, "-n", namespace, "-o", "json"])?)?)
+    cluster.read(namespace, what)
 }
 
 async fn running_on(cluster: &Cluster, namespace: &str, name: &str) -> Result<String> {

@@ -43,8 +43,7 @@ fn running(name: &str, cpu: &str) -> Value {
 
 async fn ready(cluster: &Cluster, namespace: &str, name: &str) -> Result<()> {
     wait::until(&format!("{name} to run"), LIMIT, async || {
-        let pod: Value =
-            serde_json::from_str(&cluster.kubectl_ok(&["get", "pod", name, "-n", namespace, "-o", "json"])?)?;
+        let pod = cluster.read(namespace, &format!("pod/{name}"))?;
         ensure!(pod["status"]["reason"].is_null(), "the kubelet has refused it: {}", pod["status"]);
         let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
         let mut ready = conditions.filter(|one| one["type"] == "Ready" && one["status"] == "True");

@@ -2,11 +2,16 @@
 
 mod beside;
 mod kubelet;
+mod owners;
 mod seen;
 
 use crate::common::permissions::{Permission, granted, used};
 use crate::common::*;
 use anyhow::{Context, ensure};
+use futures::future::try_join_all;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::PostParams;
 use rollcall_testbed::{AuditEvent, Cluster};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,9 +25,7 @@ async fn install(nodes: usize) -> Result<Lab> {
 }
 
 fn list(cluster: &Cluster, namespace: &str, what: &str) -> Result<Vec<Value>> {
-    let text = cluster.kubectl_ok(&["get", what, "-n", namespace, "-o", "json"])?;
-    let list: Value = serde_json::from_str(&text)?;
-    Ok(list["items"].as_array().context("a list")?.clone())
+    cluster.read_items(namespace, what)
 }
 
 /// The phases of the tickets that nobody has claimed, by node.
@@ -75,7 +78,7 @@ async fn room_is_kept_on_each_node_and_nobody_gets_between() -> Result<()> {
     seen::people_see_why_it_is_not_there(&lab).await?;
     beside::who_cannot_run_on_its_room_runs_elsewhere(&lab).await?;
     beside::three_gates_on_one_pod(&lab).await?;
-    twenty_strangers_get_none_of_twenty_rooms(&lab).await?;
+    foreign_pods_take_nothing_from_twenty_claims_at_once(&lab).await?;
     used_and_granted_are_the_same(&lab)
 }
 
@@ -186,18 +189,19 @@ async fn tickets_by_hand(lab: &Lab) -> Result<()> {
     .await
 }
 
-/// The node is full but for what is reserved, and everybody who waits has the same priority and tolerates everything.
-async fn twenty_strangers_get_none_of_twenty_rooms(lab: &Lab) -> Result<()> {
-    const ROOMS: usize = 20;
+/// The node is full but for what is reserved, and every pending pod has the same priority and tolerates everything.
+async fn foreign_pods_take_nothing_from_twenty_claims_at_once(lab: &Lab) -> Result<()> {
+    const ALONE: usize = 4;
+    const TICKETS: usize = ALONE + 20;
     let cluster = lab.cluster();
     let namespace = cluster.namespace("arena").await?;
-    let capacity = rollcall_testbed::Capacity { cpu: ROOMS.to_string(), ..Default::default() };
+    let capacity = rollcall_testbed::Capacity { cpu: TICKETS.to_string(), ..Default::default() };
     cluster.add_node("arena", &capacity).await?;
     let here = json!({ "kubernetes.io/hostname": "arena" });
     let order = json!({
         "apiVersion": "core.korder.dev/v1alpha1", "kind": "Order", "metadata": { "name": "rooms" },
         "spec": {
-            "replicas": ROOMS,
+            "replicas": TICKETS,
             "strategy": { "refreshPolicy": "Never" },
             "template": { "spec": { "resources": { "requests": { "cpu": "1" } }, "nodeSelector": here } },
         },
@@ -205,44 +209,29 @@ async fn twenty_strangers_get_none_of_twenty_rooms(lab: &Lab) -> Result<()> {
     // The agents of the scene before would be in the way.
     cluster.kubectl_ok(&["delete", "daemonset,order", "--all", "-A", "--wait=true"])?;
     apply(cluster, &namespace, &order)?;
-    let available = "--for=jsonpath={.status.availableReplicas}=20";
-    cluster.kubectl_ok(&["wait", "-n", &namespace, "order/rooms", available, "--timeout=90s"])?;
-    for number in 0..ROOMS {
-        let stranger = pod(
-            &format!("stranger-{number}"),
-            json!({ "nodeSelector": here, "tolerations": [{ "operator": "Exists" }] }),
-        );
-        apply(cluster, &namespace, &stranger)?;
-    }
-    let claimer = |number: usize| {
-        let mut claimer = pod(
-            &format!("claimer-{number}"),
-            json!({ "schedulingGates": [{ "name": "korder.dev/ticket-gate" }] }),
-        );
-        claimer["metadata"]["annotations"] = json!({ "korder.dev/order-request": "rooms" });
-        claimer
+    let available = format!("--for=jsonpath={{.status.availableReplicas}}={TICKETS}");
+    cluster.kubectl_ok(&["wait", "-n", &namespace, "order/rooms", &available, "--timeout=90s"])?;
+    let foreign = |number: usize| {
+        let spec = json!({ "nodeSelector": here, "tolerations": [{ "operator": "Exists" }] });
+        pod(&format!("foreign-{number}"), spec)
     };
-    let running = async |number: usize| {
-        let ready = [
-            "wait",
-            "-n",
-            &namespace,
-            &format!("pod/claimer-{number}"),
-            "--for=condition=Ready",
-            "--timeout=90s",
-        ];
-        cluster.kubectl_ok(&ready).map(drop)
+    create_at_once(cluster, &namespace, (0..TICKETS).map(foreign).collect()).await?;
+    let claiming = |number: usize| {
+        let gates = json!({ "schedulingGates": [{ "name": "korder.dev/ticket-gate" }] });
+        let asks = json!({ "metadata": { "annotations": { "korder.dev/order-request": "rooms" } } });
+        pod(&format!("claiming-{number}"), gates).with(asks)
     };
-    // One after the other, then all at once.
-    for number in 0..ROOMS / 2 {
-        apply(cluster, &namespace, &claimer(number))?;
-        running(number).await?;
+    let running = |number: usize| {
+        let pod = format!("pod/claiming-{number}");
+        cluster.kubectl_ok(&["wait", "-n", &namespace, &pod, "--for=condition=Ready", "--timeout=120s"])
+    };
+    for number in 0..ALONE {
+        apply(cluster, &namespace, &claiming(number))?;
+        running(number)?;
     }
-    for number in ROOMS / 2..ROOMS {
-        apply(cluster, &namespace, &claimer(number))?;
-    }
-    for number in ROOMS / 2..ROOMS {
-        running(number).await?;
+    create_at_once(cluster, &namespace, (ALONE..TICKETS).map(claiming).collect()).await?;
+    for number in ALONE..TICKETS {
+        running(number)?;
     }
     let pods = list(cluster, &namespace, "pods")?;
     let named = |prefix: &str| {
@@ -250,16 +239,27 @@ async fn twenty_strangers_get_none_of_twenty_rooms(lab: &Lab) -> Result<()> {
             .filter(|pod| pod["metadata"]["name"].as_str().is_some_and(|name| name.starts_with(prefix)))
             .collect::<Vec<_>>()
     };
-    for claimer in named("claimer-") {
-        ensure!(claimer["spec"]["nodeName"] == "arena", "{claimer}");
+    for claiming in named("claiming-") {
+        ensure!(claiming["spec"]["nodeName"] == "arena", "{claiming}");
     }
-    for stranger in named("stranger-") {
-        ensure!(
-            stranger["spec"]["nodeName"].is_null(),
-            "it has taken a room that was kept for others: {stranger}"
-        );
+    for foreign in named("foreign-") {
+        ensure!(foreign["spec"]["nodeName"].is_null(), "it has taken reserved capacity: {foreign}");
     }
-    ensure!(named("stranger-").len() == ROOMS && named("claimer-").len() == ROOMS, "nobody was evicted");
-    ensure!(named("korder-guardian-").is_empty(), "each guardian has given way");
+    ensure!(named("foreign-").len() == TICKETS && named("claiming-").len() == TICKETS, "a pod was evicted");
+    ensure!(named("korder-guardian-").is_empty(), "a guardian is left");
+    let events = list(cluster, &namespace, "events")?;
+    let lost: Vec<&Value> = events.iter().filter(|event| event["reason"] == "NotBound").collect();
+    ensure!(lost.is_empty(), "{lost:?}");
     Ok(())
+}
+
+/// Creates pods by concurrent requests: faster than any of them is handed over.
+async fn create_at_once(cluster: &Cluster, namespace: &str, pods: Vec<Value>) -> Result<()> {
+    let api: Api<Pod> = Api::namespaced(cluster.client(), namespace);
+    let (api, params) = (&api, &PostParams::default());
+    let create = |pod: Value| async move {
+        let pod: Pod = serde_json::from_value(pod)?;
+        anyhow::Ok(api.create(params, &pod).await?)
+    };
+    try_join_all(pods.into_iter().map(create)).await.map(drop)
 }

@@ -20,6 +20,7 @@ const SHORT_UNDER_LOAD: [&str; 2] = ["--webhook-certificate-lifetime", "45s"];
 #[tokio::test]
 async fn certificates_are_renewed_under_load_and_no_pod_notices() -> Result<()> {
     let lab = hook::install(0).await?;
+    hook::with_patience(&lab)?;
     // Two replicas that share them.
     let first = Controller::start(&lab, Options::args(&SHORT_UNDER_LOAD)).await?;
     let second = Controller::start(&lab, Options::args(&SHORT_UNDER_LOAD)).await?;

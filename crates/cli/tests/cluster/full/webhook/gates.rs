@@ -2,7 +2,7 @@
 
 use super::hook;
 use crate::cases;
-use crate::common::server::{Server, gates};
+use crate::common::server::{Server, collection, gates};
 use crate::common::*;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use rollcall_api::names::{ALLOW_FROM, ALLOW_NODE_TAINTS};
@@ -26,6 +26,7 @@ async fn the_webhook_does_what_the_policies_do_and_more() -> Result<()> {
     server.judge_tickets(&lab).await?;
     from_elsewhere(&server).await?;
     by_workload(&server).await?;
+    by_workloads_called_alike(&server).await?;
     tolerations(&server).await?;
     for (number, case) in cases::nodes().into_iter().enumerate() {
         let node = server.create("nodes", "", &case.node(&format!("node-{number}"))).await?;
@@ -90,6 +91,45 @@ async fn by_workload(server: &Server<'_>) -> Result<()> {
         let pod = cases::pod(&json!({ "metadata": metadata }));
         let pod = server.try_pod(&namespace, &pod).await?.map_err(|error| anyhow::anyhow!("{error:?}"))?;
         assert_eq!(!gates(&pod).is_empty(), held, "{kind} {name} {hash:?}");
+    }
+    Ok(())
+}
+
+/// Deployments of which one is called like the beginning of the other: both keep their own pods when the controller has seen them.
+async fn by_workloads_called_alike(server: &Server<'_>) -> Result<()> {
+    let namespace = server.namespace("alike", json!({})).await?;
+    let names = ["api", "api-worker"];
+    let group = |name: &str| {
+        let workload = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "name": name });
+        json!({ "name": name, "workloadRef": workload })
+    };
+    let spec = json!({ "suspend": true, "podGroups": names.map(group) });
+    server.sequences(&namespace, &[cases::sequence(&namespace, "s", spec)]).await?;
+    for name in names {
+        let labels = json!({ "app": name });
+        let template = json!({ "metadata": { "labels": labels }, "spec": cases::pod(&json!({}))["spec"] });
+        let spec = json!({ "selector": { "matchLabels": labels }, "template": template });
+        let deployment = json!({ "metadata": { "name": name, "namespace": namespace }, "spec": spec });
+        server.create("deployments", &namespace, &deployment).await?;
+    }
+    let sequence = format!("{}/s", collection("podsequences", &namespace));
+    wait::until("the controller to see the pods", LIMIT, async || {
+        let status = server.get(&sequence).await?["status"].take();
+        Ok(names.iter().enumerate().all(|(group, _)| status["groups"][group]["present"] == 1).then_some(()))
+    })
+    .await?;
+    let pods = server.get(&collection("pods", &namespace)).await?;
+    let pods = pods["items"].as_array().cloned().unwrap_or_default();
+    assert_eq!(pods.len(), names.len());
+    for pod in pods {
+        let metadata = &pod["metadata"];
+        let again = json!({
+            "generateName": "again-", "labels": metadata["labels"], "ownerReferences": metadata["ownerReferences"],
+        });
+        let again = cases::pod(&json!({ "metadata": again }));
+        let again =
+            server.try_pod(&namespace, &again).await?.map_err(|error| anyhow::anyhow!("{error:?}"))?;
+        assert_eq!(gates(&again), [GATE], "another pod like {}", metadata["name"]);
     }
     Ok(())
 }

@@ -4,13 +4,22 @@ use crate::cases;
 use crate::common::server::Server;
 use crate::common::*;
 use base64::{Engine, engine::general_purpose::STANDARD};
-use rollcall_api::names::{OWN_NAMESPACE, WEBHOOK_SECRET};
+use rollcall_api::names::{OWN_NAMESPACE, WEBHOOK_CONFIGURATION, WEBHOOK_SECRET};
 
 /// Full mode and the webhook, as the README installs them.
 pub async fn install(nodes: usize) -> Result<Lab> {
     let lab = Lab::full(rollcall_testbed::Options { nodes, ..Default::default() }).await?;
     lab.apply_file("config/webhook/webhook.yaml")?;
     Ok(lab)
+}
+
+/// The API server waits for an answer as long as it can, so that a pod without its gate shows a rejected connection, not a
+/// busy machine.
+pub fn with_patience(lab: &Lab) -> Result<()> {
+    let longest = |place: usize| json!({ "op": "replace", "path": format!("/webhooks/{place}/timeoutSeconds"), "value": 30 });
+    let patch = json!([longest(0), longest(1)]).to_string();
+    let args = ["patch", "mutatingwebhookconfiguration", WEBHOOK_CONFIGURATION, "--type=json", "-p", &patch];
+    lab.cluster().kubectl_ok(&args).map(drop)
 }
 
 /// One entry of the Secret, as text; empty if there is none.

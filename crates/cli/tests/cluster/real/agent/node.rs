@@ -1,7 +1,8 @@
 //! The samples on the machine's one real node.
 
+use crate::real::{Machine, MachineTurn};
 use anyhow::{Context, Result, ensure};
-use rollcall_testbed::{Cluster, Image, Options, RealNode, wait};
+use rollcall_testbed::{Image, wait};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::fs;
@@ -14,33 +15,40 @@ pub const IMAGE: &str = "rollcall-node:latest";
 pub const LIMIT: Duration = Duration::from_secs(180);
 
 pub struct Lab {
-    pub cluster: Cluster,
-    pub node: RealNode,
+    machine: MachineTurn,
     pub agent: String,
     pub application: String,
     /// The same application with the shell loop, under a name of its own.
     pub with_busybox: String,
-    images: PathBuf,
+    images: tempfile::TempDir,
+}
+
+impl std::ops::Deref for Lab {
+    type Target = Machine;
+
+    fn deref(&self) -> &Machine {
+        &self.machine
+    }
 }
 
 impl Lab {
     pub async fn start() -> Result<Lab> {
-        let cluster = Cluster::start(Options { nodes: 0, ..Options::default() }).await?;
-        let images = cluster.dir().join("images");
-        fs::create_dir(&images)?;
+        let images = tempfile::tempdir()?;
+        let archive = images.path().join("node.tar");
         // Before the node is taken, of which the machine has one: a build can take minutes.
-        tokio::task::spawn_blocking(|| {
+        let variables = [format!("NODE_IMG={IMAGE}"), format!("NODE_IMG_TAR={}", archive.display())];
+        tokio::task::spawn_blocking(move || {
             rollcall_testbed::install_packages(&[
                 ("buildah", "/usr/bin/buildah"),
                 ("busybox-static", "/bin/busybox"),
-            ])
+            ])?;
+            make(&variables)
         })
         .await??;
-        let archive = images.join("node.tar");
-        make(&[&format!("NODE_IMG={IMAGE}"), &format!("NODE_IMG_TAR={}", archive.display())])?;
-        let node = cluster.start_real_node("real").await?;
+        let machine = crate::real::turn().await?;
+        let node = &machine.node;
         node.import_image(&archive)?;
-        let busybox = images.join("busybox.tar");
+        let busybox = images.path().join("busybox.tar");
         busybox_image()?.write(&busybox)?;
         node.import_image(&busybox)?;
         // The machine's own folders are not ours to mount into: the same below a folder that is.
@@ -57,7 +65,7 @@ impl Lab {
             sample("deployment-busybox.yaml")?.replace(": memory-leak-app\n", ": memory-leak-app-busybox\n");
         let (agent, application) = (sample("daemonset-volume.yaml")?, sample("deployment.yaml")?);
         ensure!(agent.contains(&format!("path: {shared}/dump-storage")), "the sample's paths have changed");
-        Ok(Lab { cluster, node, agent, application, with_busybox, images })
+        Ok(Lab { machine, agent, application, with_busybox, images })
     }
 
     pub fn apply(&self, manifest: &str) -> Result<()> {
@@ -66,7 +74,7 @@ impl Lab {
 
     /// A manifest as a file, for commands that take one.
     pub fn file(&self, name: &str, manifest: &str) -> Result<String> {
-        let path = self.images.join(name);
+        let path = self.images.path().join(name);
         fs::write(&path, manifest)?;
         Ok(path.display().to_string())
     }
@@ -113,23 +121,17 @@ impl Lab {
     }
 
     fn pods_of(&self, app: &str) -> Result<Vec<String>> {
-        let list =
-            self.get(&["pods", "-l", &format!("app={app}"), "--sort-by=.metadata.creationTimestamp"])?;
-        let pods = list["items"].as_array().into_iter().flatten();
-        let alive = pods.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        let mut pods = self.cluster.read_items(NAMESPACE, &format!("pods?labelSelector=app%3D{app}"))?;
+        pods.sort_by_key(|pod| pod["metadata"]["creationTimestamp"].as_str().map(str::to_owned));
+        let alive = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
         Ok(alive.filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect())
-    }
-
-    fn get(&self, what: &[&str]) -> Result<Value> {
-        let text = self.cluster.kubectl_ok(&[&["get", "-n", NAMESPACE, "-o", "json"], what].concat())?;
-        Ok(serde_json::from_str(&text)?)
     }
 
     /// Waits until the application's init container runs.
     pub async fn waits(&self, app: &str) -> Result<()> {
         wait::until(&format!("the wait of {app}"), LIMIT, async || {
             let Some(pod) = self.pods_of(app)?.pop() else { return Ok(None) };
-            let pod = self.get(&["pod", &pod])?;
+            let pod = self.cluster.read(NAMESPACE, &format!("pod/{pod}"))?;
             let running = &pod["status"]["initContainerStatuses"][0]["state"]["running"];
             Ok((!running.is_null()).then_some(()))
         })
@@ -243,12 +245,12 @@ impl Lab {
 
     /// With which code such a pod has ended.
     pub fn exit_code(&self, pod: &str) -> Result<Option<i64>> {
-        let pod: Value = serde_json::from_str(&self.cluster.kubectl_ok(&["get", "pod", pod, "-o", "json"])?)?;
+        let pod = self.cluster.read("default", &format!("pod/{pod}"))?;
         Ok(pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"].as_i64())
     }
 }
 
-fn make(variables: &[&str]) -> Result<()> {
+fn make(variables: &[String]) -> Result<()> {
     let output = Command::new("make")
         .arg("docker-build-node")
         .args(variables)

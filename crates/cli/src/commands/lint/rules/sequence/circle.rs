@@ -52,7 +52,7 @@ fn check(all: &Scene, found: &mut Findings) {
 /// Only of groups whose members all wait: of a listed StatefulSet some pods may be elsewhere.
 fn edges(all: &Manifests, claims: &Claims) -> BTreeMap<usize, Vec<Edge>> {
     let whole = |group: &Group, template: usize| match group.members {
-        Members::Selector(_) | Members::Workload(_) => true,
+        Members::Selector(_) | Members::Workload(_) | Members::None => true,
         Members::Names(_) => claims.templates[template].size() == Some(1),
     };
     // A group that is passed when its time is over holds nobody for ever.

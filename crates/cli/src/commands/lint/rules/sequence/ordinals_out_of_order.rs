@@ -46,6 +46,7 @@ fn why_not_yet(sequence: &Sequence, position: usize, pod: &str) -> Option<String
         Members::Names(names) => names.contains(pod),
         // Others claim all pods of the set, this one as well; that is another rule's matter.
         Members::Selector(_) | Members::Workload(_) => true,
+        Members::None => false,
     };
     match groups.enumerate().find(|(_, group)| lists(&group.members)) {
         None => Some("no group releases that one".to_owned()),
