@@ -179,6 +179,14 @@ fn without_ours(mut pod: Value, before: &Value) -> Value {
         let Some(env) = container.get_mut("env").and_then(Value::as_array_mut) else { continue };
         assert!(env.len() <= known.map_or(0, Vec::len) + 1, "more than one variable is added");
         env.truncate(known.map_or(0, Vec::len));
+        // A reference to the pod's own ConfigMap is ours, too: another order corrects its key.
+        for (now, before) in env.iter_mut().zip(known.into_iter().flatten()) {
+            let reference = &before["valueFrom"]["configMapKeyRef"];
+            let is_barrier = now["name"].as_str().is_some_and(|name| name.ends_with("_BARRIER"));
+            if is_barrier && reference["name"] == "web-barrier" {
+                now["valueFrom"]["configMapKeyRef"]["key"] = reference["key"].clone();
+            }
+        }
         if known.is_none() {
             container.as_object_mut().expect("an object").remove("env");
         }
