@@ -329,14 +329,7 @@ impl<'a> Work<'a> {
         }
         let mut record = Record { activated, expires, claim: None, ..self.ticket.record.clone() };
         self.warn_of_end(&mut outcome, &mut record);
-        // A ticket that is one too many in its place is about to be removed.
-        let chosen = self.order.is_none_or(|entry| {
-            let tickets = |uid| self.facts.reservations.ticket(uid);
-            entry
-                .chosen(&OrderEntry::place_of(self.ticket), tickets)
-                .is_some_and(|chosen| chosen.uid == self.ticket.uid)
-        });
-        if chosen {
+        if self.is_chosen() {
             outcome.actions.extend(self.guard(found));
         }
         self.describe(&mut record, found);
@@ -349,6 +342,27 @@ impl<'a> Work<'a> {
         }
         outcome.record = record;
         outcome
+    }
+
+    /// Whether this is the ticket that stays in its place. Any other ticket there is about to be removed.
+    fn is_chosen(&self) -> bool {
+        self.order.is_none_or(|entry| {
+            let tickets = |uid| self.facts.reservations.ticket(uid);
+            entry
+                .chosen(&OrderEntry::place_of(self.ticket), tickets)
+                .is_some_and(|chosen| chosen.uid == self.ticket.uid)
+        })
+    }
+
+    /// Whether a ticket that is about to be removed still has a guardian in the same place.
+    fn is_place_guarded(&self) -> bool {
+        let place = OrderEntry::place_of(self.ticket);
+        let here = self.order.into_iter().flat_map(|entry| entry.tickets_at(&place));
+        let mut others = here
+            .filter(|uid| *uid != self.ticket.uid)
+            .filter_map(|uid| self.facts.reservations.ticket(uid))
+            .filter(|other| other.is_unclaimed());
+        others.any(|other| matches!(guardian(self.facts.cluster, other), Guardian::Ours(_)))
     }
 
     fn time_is_over(&self, activated: Option<Timestamp>, expires: Option<Timestamp>) -> Record {
@@ -411,6 +425,7 @@ impl<'a> Work<'a> {
             // Left behind by a ticket that had the name before; the garbage collector has not come by.
             Guardian::Taken(pod) if self.is_left_behind(pod) => delete(pod),
             Guardian::Taken(_) => Vec::new(),
+            Guardian::None if self.is_place_guarded() => Vec::new(),
             Guardian::None => self.make_guardian().into_iter().collect(),
         }
     }

@@ -3,6 +3,7 @@
 use super::world::{World, order_spec, ticket_spec};
 use jiff::SignedDuration;
 use rollcall_core::cluster::Refusal;
+use rollcall_core::key::Key;
 use rollcall_core::reservation::spec::{Phase, Places, Wanted};
 
 fn agents(world: &mut World) {
@@ -155,4 +156,25 @@ fn a_warning_is_not_taken_back_by_another_clock() {
     world.remove_pod("korder-guardian-brief");
     world.settle();
     assert!(world.tickets["brief"].record.expiring.holds, "{:?}", world.done);
+}
+
+/// Two controllers have made a ticket each for one place. The older ticket stays, and waits for the guardian of the other one.
+#[test]
+fn the_ticket_that_stays_waits_for_the_guardian_of_the_one_that_is_removed() {
+    let mut world = World::new(&["n1"], "4");
+    let order = world.order("agents", order_spec(Places::EachNode, "1"));
+    world.settle();
+    world.ticket_by_hand("older", ticket_spec("1"));
+    let removed = world.tickets["agents-n1"].clone();
+    world.change_ticket("older", |ticket| {
+        ticket.order = Some(order);
+        ticket.template.clone_from(&removed.template);
+        ticket.spec.clone_from(&removed.spec);
+        ticket.node.clone_from(&removed.node);
+        ticket.created -= SignedDuration::from_mins(1);
+    });
+    world.decide(Key::Ticket(world.tickets["older"].uid));
+    assert!(!world.pods.contains_key("korder-guardian-older"), "{:?}", world.done);
+    world.settle();
+    assert_eq!(world.phases(), ["older Reserved"]);
 }

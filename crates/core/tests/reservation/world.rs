@@ -383,7 +383,8 @@ impl World {
         }
     }
 
-    fn decide(&mut self, key: Key) {
+    /// One decision, and what it asks for.
+    pub fn decide(&mut self, key: Key) {
         self.wakes.remove(&key);
         self.decisions += 1;
         let decision = decide(&self.index, key, Settings::default(), self.now, 8);

@@ -289,6 +289,10 @@ impl Reservations {
         self.released.remove(&uid);
         self.hand_overs.remove(uid);
         self.touch_node_of(Some(&ticket), touched);
+        // The ticket that stays in this place may have waited for the guardian of this one to be deleted.
+        if let Some(entry) = ticket.order.and_then(|order| self.orders.get(&order)) {
+            entry.tickets_at(&OrderEntry::place_of(&ticket)).for_each(|other| touched.ticket(other));
+        }
         if let Some(names) = self.ticket_names.get_mut(&ticket.namespace) {
             if names.get(&ticket.name) == Some(&uid) {
                 names.remove(&ticket.name);

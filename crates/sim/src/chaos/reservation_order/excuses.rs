@@ -1,6 +1,6 @@
 //! What cannot be promised in a run.
 
-use crate::chaos::fault::Fault;
+use crate::chaos::fault::{Fault, Place};
 use crate::chaos::plan::Plan;
 
 /// What cannot be promised in a run, because of its faults.
@@ -15,6 +15,8 @@ pub struct Excuses {
     pub tickets_absent: bool,
     /// A write is without an answer for longer than a pod waits for a ticket.
     pub unanswered: bool,
+    /// One write can fail, or be carried out later than the one that was sent with it.
+    pub writes_fail: bool,
 }
 
 impl Excuses {
@@ -35,6 +37,7 @@ impl Excuses {
             clocks_are_wrong: plan.has(Fault::ClockJump),
             tickets_absent: plan.has(Fault::KindAbsent),
             unanswered: any(&[Fault::Timeout, Fault::SlowAnswer]),
+            writes_fail: Fault::at(Place::Write).any(|fault| plan.has(fault)),
         }
     }
 }

@@ -20,6 +20,8 @@ use std::collections::BTreeMap;
 
 /// A ticket that nobody has claimed for this long was there for whoever asked for it.
 const SURELY_FREE: SignedDuration = SignedDuration::from_secs(2);
+/// A ticket and its guardian are deleted together. If the deletion of the ticket fails, it is repeated within this time.
+const DELETED_AGAIN: SignedDuration = SignedDuration::from_secs(10);
 
 /// Tickets, guardians and pods, as they were committed so far; all by uid.
 #[derive(Default)]
@@ -210,12 +212,17 @@ impl ReservationOrder {
 
     fn unexplained_before(&mut self, now: Timestamp) -> Vec<Violation> {
         let mut found = Vec::new();
+        let Excuses { tickets_absent, writes_fail, .. } = self.excuses;
+        let patience = if writes_fail { DELETED_AGAIN } else { SignedDuration::ZERO };
         self.unexplained.retain(|(at, name, ticket)| {
             let gone = self.tickets.get(ticket).is_none_or(|ticket| !ticket.there);
-            if !gone && *at < now && !self.excuses.tickets_absent {
-                found.push(broken(format!("{name} went, and nobody takes its room")));
+            // The ticket is wanted again before it could be deleted.
+            let guarded = writes_fail && self.guardians.values().any(|other| other.ticket == *ticket);
+            let waits = *at + patience >= now;
+            if !gone && !guarded && !waits && !tickets_absent {
+                found.push(broken(format!("{name} was deleted, and no pod takes its capacity")));
             }
-            !gone && *at == now
+            !gone && !guarded && waits
         });
         found
     }
