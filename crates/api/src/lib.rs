@@ -8,6 +8,7 @@
 //! - [`forms`]: the forms of names and other texts. [`rule`]: a rule in CEL and in Rust; [`shared_rules`]: those that all kinds use.
 //! - [`validate`]: reads a spec. [`check`]: a JSON value against the [`schema`] of a definition, as the API server would judge it.
 //! - [`watch`]: what is read of the objects of Kubernetes: small structs, and the facts they become.
+//! - [`load`]: the one way from objects to an index of the core.
 //! - [`patch`]: the bodies of what is written. [`resource`]: where each kind is found.
 //! - [`duration`], [`time`], [`selector`]: types that all kinds use.
 
@@ -17,6 +18,7 @@ pub mod definition;
 pub mod duration;
 pub mod forms;
 pub mod launch;
+pub mod load;
 pub mod names;
 pub mod patch;
 pub mod reservation;

@@ -5,16 +5,16 @@ pub mod reservation;
 use crate::connect::Connection;
 use crate::similar::suggestion;
 use anyhow::{Result, anyhow};
+use jiff::Timestamp;
 use kube::api::{GetParams, ListParams};
 use kube::core::Request;
+use rollcall_api::load::{Loader, is_served_in_lite_mode};
 use rollcall_api::resource::Resource;
 use rollcall_api::sequence::SequenceObject;
 use rollcall_api::watch::{CsiNodeObject, ListOf, NamespaceObject, NodeObject, OwnerObject, PodObject};
-use rollcall_core::cluster::Refusal;
 use rollcall_core::facts::{OwnerKind, Pod};
-use rollcall_core::index::{Index, Object};
+use rollcall_core::index::Index;
 use rollcall_core::kind::Kind;
-use rollcall_core::sequence::Reason;
 use rollcall_core::sequence::spec::Scope;
 use serde::de::DeserializeOwned;
 
@@ -98,49 +98,56 @@ fn unlisted(connection: &Connection, error: kube::Error, place: &str) -> anyhow:
 }
 
 /// Everything that the pods of `namespace` can be waiting for.
-pub async fn load(connection: &Connection, namespace: &str, sequences: &Sequences) -> Result<Loaded> {
+pub async fn load(
+    connection: &Connection,
+    namespace: &str,
+    sequences: &Sequences,
+    now: Timestamp,
+) -> Result<Loaded> {
     let mut gaps: Vec<String> = sequences.gap.iter().cloned().collect();
-    let mut index = with_nodes(connection, sequences, &mut gaps).await?;
-    let path = format!("/api/v1/namespaces/{namespace}/pods");
+    let mut loader = Loader::into_index(if is_served_in_lite_mode(&sequences.objects) {
+        Index::default()
+    } else {
+        Index::of_full_mode()
+    });
+    add_nodes(connection, sequences, &mut loader, &mut gaps).await?;
+    let path = Resource::of(Kind::Pod).path(Some(namespace));
     let pods: Vec<PodObject> = list(connection, &path, &ListParams::default())
         .await
         .map_err(|error| connection.explained(error, &format!("list pods in namespace {namespace}")))?;
-    let mut closed = Vec::new();
-    for kind in OwnerKind::ALL {
-        let Some(resource) = Kind::of_owner(kind).map(Resource::of) else { continue };
-        let (path, plural) = (resource.path(Some(namespace)), resource.plural);
+    let mut forbidden = Vec::new();
+    for kind in OwnerKind::ALL.into_iter().filter_map(Kind::of_owner) {
+        let Resource { plural, .. } = Resource::of(kind);
+        let path = Resource::of(kind).path(Some(namespace));
         match list::<OwnerObject>(connection, &path, &ListParams::default()).await {
-            Ok(owners) => owners.iter().for_each(|owner| index.apply(Object::Owner(owner.facts(kind)))),
-            Err(error) if has_code(&error, 403) => closed.push(plural),
+            Ok(owners) => loader.add(kind, &owners),
+            Err(error) if has_code(&error, 403) => forbidden.push(plural),
             Err(error) => return Err(connection.explained(error, &format!("list {plural}"))),
         }
     }
-    if !closed.is_empty() {
-        let closed = closed.join(", ");
+    if !forbidden.is_empty() {
+        let forbidden = forbidden.join(", ");
         gaps.push(format!(
-            "not allowed to list {closed} in namespace {namespace}: how many pods they want is not known"
+            "not allowed to list {forbidden} in namespace {namespace}: how many pods they want is not known"
         ));
     }
-    with_permissions(connection, namespace, &mut index, &mut gaps).await?;
-    pods.iter().for_each(|pod| index.apply(Object::Pod(pod.facts())));
-    for sequence in &sequences.objects {
-        index.apply(Object::Sequence(sequence.facts()));
-        with_refusals(sequence, &mut index);
-    }
+    add_permissions(connection, namespace, &mut loader, &mut gaps).await?;
+    loader.add(Kind::Pod, &pods);
+    loader.add(Kind::Sequence, &sequences.objects);
     let pod_names = pods.into_iter().map(|pod| pod.metadata.name).collect();
-    Ok(Loaded { index, namespace: namespace.to_owned(), pod_names, gaps })
+    Ok(Loaded { index: loader.finish(now), namespace: namespace.to_owned(), pod_names, gaps })
 }
 
-/// What a namespace permits.
-async fn with_permissions(
+/// Adds what a namespace permits.
+async fn add_permissions(
     connection: &Connection,
     namespace: &str,
-    index: &mut Index,
+    loader: &mut Loader,
     gaps: &mut Vec<String>,
 ) -> Result<()> {
     let get = Request::new("/api/v1/namespaces").get(namespace, &GetParams::default());
     match connection.client.request::<NamespaceObject>(get.map_err(kube::Error::BuildRequest)?).await {
-        Ok(object) => index.apply(Object::Namespace(object.facts())),
+        Ok(object) => loader.add(Kind::Namespace, &[object]),
         Err(error) if has_code(&error, 403) => gaps.push(format!(
             "not allowed to get namespace {namespace}: whether it permits sequences from elsewhere is not known, and they are left out"
         )),
@@ -149,32 +156,19 @@ async fn with_permissions(
     Ok(())
 }
 
-/// What the API server refused the controller, which only the controller has seen and its status tells.
-fn with_refusals(sequence: &SequenceObject, index: &mut Index) {
-    let Some((status, spec)) = sequence.status().zip(sequence.facts().spec.ok()) else { return };
-    for blocked in &status.blocked_by {
-        let (Some(name), Some(message)) = (&blocked.pod, &blocked.message) else { continue };
-        let Some(pod) = index.cluster.pod_named(&spec.pod_namespace, name) else { continue };
-        let (uid, since) = (pod.uid, blocked.since.as_ref().map_or(pod.created, |since| since.get()));
-        let forbidden = blocked.reason == "ReleaseForbidden";
-        index.cluster.in_flight.refuse(uid, Refusal::new(forbidden, message, since));
+/// Adds the nodes and their CSI drivers, if a sequence of Node scope is served.
+async fn add_nodes(
+    connection: &Connection,
+    sequences: &Sequences,
+    loader: &mut Loader,
+    gaps: &mut Vec<String>,
+) -> Result<()> {
+    let by_node = |object: &SequenceObject| object.facts().spec.is_ok_and(|spec| spec.scope == Scope::Node);
+    if is_served_in_lite_mode(&sequences.objects) || !sequences.objects.iter().any(by_node) {
+        return Ok(());
     }
-}
-
-/// An index that knows the nodes, if any sequence goes by them.
-async fn with_nodes(connection: &Connection, sequences: &Sequences, gaps: &mut Vec<String>) -> Result<Index> {
-    let by_node = |object: &SequenceObject| {
-        let facts = object.facts();
-        // What the controller says of itself: it runs in Lite mode.
-        let lite = facts.recorded.stalled.as_deref() == Some(Reason::NodeScopeNeedsFullMode.code());
-        !lite && facts.spec.is_ok_and(|spec| spec.scope == Scope::Node)
-    };
-    if !sequences.objects.iter().any(by_node) {
-        return Ok(Index::default());
-    }
-    let mut index = Index::of_full_mode();
     match list::<NodeObject>(connection, "/api/v1/nodes", &ListParams::default()).await {
-        Ok(nodes) => nodes.iter().for_each(|node| index.apply(Object::Node(node.facts()))),
+        Ok(nodes) => loader.add(Kind::Node, &nodes),
         Err(error) if has_code(&error, 403) => gaps.push(
             "not allowed to list nodes: what sequences of scope Node wait for can only be read from their status".into(),
         ),
@@ -182,23 +176,23 @@ async fn with_nodes(connection: &Connection, sequences: &Sequences, gaps: &mut V
     }
     match list::<CsiNodeObject>(connection, "/apis/storage.k8s.io/v1/csinodes", &ListParams::default()).await
     {
-        Ok(nodes) => nodes.iter().for_each(|node| index.apply(Object::Drivers(node.facts()))),
+        Ok(nodes) => loader.add(Kind::CsiNode, &nodes),
         Err(error) if has_code(&error, 403) => {
             gaps.push("not allowed to list csinodes: which CSI drivers are registered is not known".into());
         }
         Err(error) => return Err(connection.explained(error, "list csinodes")),
     }
-    Ok(index)
+    Ok(())
 }
 
-/// One pod and who claims it: less to read, and less to be allowed to read, than all that it may wait for.
+/// One pod and the sequences that claim it: less to read, and fewer permissions needed, than everything it may wait for.
 pub async fn load_pod(connection: &Connection, name: &str, sequences: &Sequences) -> Result<Loaded> {
     let namespace = &connection.namespace;
-    let path = format!("/api/v1/namespaces/{namespace}/pods");
+    let path = Resource::of(Kind::Pod).path(Some(namespace));
     let get = Request::new(&path).get(name, &GetParams::default()).map_err(kube::Error::BuildRequest)?;
     let pods: Vec<PodObject> = match connection.client.request(get).await {
         Ok(pod) => vec![pod],
-        // For the names that are there instead.
+        // For the names of the pods that exist instead.
         Err(error) if has_code(&error, 404) => {
             list(connection, &path, &ListParams::default()).await.unwrap_or_default()
         }
@@ -206,23 +200,21 @@ pub async fn load_pod(connection: &Connection, name: &str, sequences: &Sequences
             return Err(connection.explained(error, &format!("get pod {name} in namespace {namespace}")));
         }
     };
-    // Only who claims it matters here, in whichever scope.
-    let mut index = Index::of_full_mode();
+    // Only the claims on the pod matter here, in both scopes.
+    let mut loader = Loader::into_index(Index::of_full_mode());
     let mut gaps: Vec<String> = sequences.gap.iter().cloned().collect();
-    // A sequence from elsewhere claims it only where that is permitted.
+    // A sequence of another namespace claims the pod only where that is permitted.
     let is_guest = |object: &SequenceObject| {
         let facts = object.facts();
         *facts.namespace != **namespace && facts.spec.is_ok_and(|spec| *spec.pod_namespace == **namespace)
     };
     if sequences.objects.iter().any(is_guest) {
-        with_permissions(connection, namespace, &mut index, &mut gaps).await?;
+        add_permissions(connection, namespace, &mut loader, &mut gaps).await?;
     }
-    pods.iter().for_each(|pod| index.apply(Object::Pod(pod.facts())));
-    for sequence in &sequences.objects {
-        index.apply(Object::Sequence(sequence.facts()));
-    }
+    loader.add(Kind::Pod, &pods);
+    loader.add(Kind::Sequence, &sequences.objects);
     let pod_names = pods.into_iter().map(|pod| pod.metadata.name).collect();
-    Ok(Loaded { index, namespace: namespace.clone(), pod_names, gaps })
+    Ok(Loaded { index: loader.index, namespace: namespace.clone(), pod_names, gaps })
 }
 
 /// All objects of a list, page by page.

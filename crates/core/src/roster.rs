@@ -4,11 +4,13 @@ use crate::Uid;
 use crate::cluster::Cluster;
 use crate::facts::{Owner, OwnerKind};
 use crate::gates;
+use crate::index::Index;
+use crate::key::Key;
 use crate::labels::Labels;
 use crate::reservation::admission::Reservers;
 use crate::sequence::Facts;
-use crate::sequence::index::{MEMBERSHIP_KEY, membership_value};
 use crate::sequence::keys::keys;
+use crate::sequence::membership::{Asking, Candidate};
 use crate::sequence::spec::{Members, NodeGuard, Scope, Sequence, Spec, WorkloadRef};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -144,6 +146,33 @@ fn needs_makers(spec: &Spec) -> bool {
     kinds.count() > 0
 }
 
+/// A new pod as it looks to a sequence that has seen some of the ReplicaSets and Jobs.
+struct NewMember<'a> {
+    pod: NewPod<'a>,
+    claimant: &'a Claimant,
+}
+
+impl Candidate for NewMember<'_> {
+    fn namespace(&self) -> &str {
+        &self.claimant.spec.pod_namespace
+    }
+
+    fn labels(&self) -> &Labels {
+        self.pod.labels
+    }
+
+    fn is_listed(&self, names: &BTreeSet<Arc<str>>) -> bool {
+        names.contains(self.pod.name)
+    }
+
+    fn is_made_by(&self, workload: &WorkloadRef) -> bool {
+        self.pod.owner.is_some_and(|owner| {
+            owner.kind == workload.kind && *owner.name == *workload.name
+                || self.claimant.makers.include(workload, owner, self.pod.labels)
+        })
+    }
+}
+
 impl Claimant {
     /// Nobody can belong to what is not understood. `may_taint`: its namespace allows that.
     pub fn of(sequence: &Sequence, may_taint: bool, taint_prefix: &'static str) -> Option<Claimant> {
@@ -155,23 +184,10 @@ impl Claimant {
         Some(Claimant { namespace, name, spec, may_taint, taints, label_keys, makers: Makers::default() })
     }
 
-    /// The first group that claims a pod of its namespace: by its name, by its labels, by its owner, or because the pod says so
-    /// itself.
+    /// The group that a new pod of the sequence's pod namespace belongs to.
     pub fn group_of(&self, pod: NewPod<'_>) -> Option<usize> {
-        let NewPod { name, labels, owner } = pod;
-        let word = labels.get(MEMBERSHIP_KEY).filter(|_| self.namespace == self.spec.pod_namespace);
-        self.spec.groups.iter().enumerate().position(|(position, group)| match &group.members {
-            Members::Names(names) => names.contains(name),
-            Members::Selector(selector) => {
-                let said = |word: &Arc<str>| *word == membership_value(&self.name, position);
-                word.is_some_and(said) || selector.matches(labels)
-            }
-            Members::Workload(workload) => owner.is_some_and(|owner| {
-                owner.kind == workload.kind && *owner.name == *workload.name
-                    || self.makers.include(workload, owner, labels)
-            }),
-            Members::None => false,
-        })
+        let asking = Asking { namespace: &self.namespace, name: &self.name, spec: &self.spec };
+        asking.group_of(&NewMember { pod, claimant: self })
     }
 
     fn with_makers(self, cluster: &Cluster) -> Claimant {
@@ -205,8 +221,19 @@ pub struct Roster {
 }
 
 impl Roster {
-    /// Takes in what is known about a sequence now. This is asked whenever anything about it has changed, a pod too, so it
-    /// looks first whether there is something to do.
+    /// Takes in everything that has changed in an index: `touched` are its keys since the last call.
+    pub fn follow(&mut self, index: &Index, touched: &BTreeSet<Key>) {
+        for key in touched {
+            match *key {
+                Key::Sequence(uid) => self.update(index.facts(), uid),
+                Key::Order(uid) => self.reservers.update(index.reservation_facts(), uid),
+                Key::Launch(_) | Key::Ticket(_) | Key::Claim(_) => {}
+            }
+        }
+    }
+
+    /// Takes in one sequence as it is now. Most calls are about a pod of the sequence and change nothing here, so they are
+    /// recognised first.
     pub fn update(&mut self, facts: Facts<'_>, uid: Uid) {
         let now = claiming(facts, uid);
         let known = self.targets.get(&uid).and_then(|target| self.by_target.get(target)?.get(&uid));

@@ -2,6 +2,8 @@
 
 use rollcall_api::definition::Custom;
 use rollcall_api::names;
+use rollcall_api::resource::Resource;
+use rollcall_core::kind::Kind as WatchedKind;
 
 /// A kind of object. The order is the order of start: what others need comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -133,6 +135,12 @@ impl Kind {
     pub fn served(group: &str, version: &str, plural: &str) -> Option<Kind> {
         let at = |info: &&Info| info.group == group && info.version == version && info.plural == plural;
         INFOS.iter().find(at).map(|info| info.kind)
+    }
+
+    /// The kind under which objects of a watched kind are stored.
+    pub fn of_watched(kind: WatchedKind) -> Option<Kind> {
+        let resource = Resource::of(kind);
+        Kind::named(resource.api_version, resource.kind)
     }
 
     /// The kind of an object that says `apiVersion` and `kind`.

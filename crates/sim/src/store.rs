@@ -179,8 +179,9 @@ impl Store {
         if self.forgotten.get(&kind).is_some_and(|forgotten| *forgotten > version) {
             return None;
         }
-        let window = self.window.get(&kind).into_iter().flatten();
-        Some(window.filter(|change| change.object.version > version).cloned().collect())
+        let Some(window) = self.window.get(&kind) else { return Some(Vec::new()) };
+        let first = window.partition_point(|change| change.object.version <= version);
+        Some(window.range(first..).cloned().collect())
     }
 
     /// Forgets all changes, as a compaction does: who wants to resume has to list anew.

@@ -5,21 +5,17 @@ use crate::connect::Connection;
 use anyhow::{Result, anyhow};
 use jiff::Timestamp;
 use kube::api::ListParams;
+use rollcall_api::load::Loader;
 use rollcall_api::names;
 use rollcall_api::reservation::{OrderObject, PriorityClassObject, TicketObject};
 use rollcall_api::resource::Resource;
 use rollcall_api::watch::{NodeObject, PodObject};
-use rollcall_core::cluster::{Refusal, Target};
-use rollcall_core::dispatch::{decide, keep};
-use rollcall_core::index::{Index, Object};
-use rollcall_core::key::Key;
+use rollcall_core::cluster::Target;
+use rollcall_core::index::Index;
 use rollcall_core::kind::Kind;
 use rollcall_core::reservation::eligible::{Fit, fit};
 use rollcall_core::reservation::explain::{Room, Sitter};
-use rollcall_core::reservation::reason::Reason;
 use rollcall_core::reservation::spec::Ticket;
-use rollcall_core::reservation::status::words_of_refusal;
-use rollcall_core::sequence::Settings;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -85,8 +81,9 @@ pub async fn load(connection: &Connection, namespace: &str, now: Timestamp) -> R
         }
         Err(error) => return Err(connection.explained(error, &format!("list pods in namespace {namespace}"))),
     };
-    let mut index = Index::of_full_mode();
-    pods.iter().for_each(|pod| index.apply(Object::Pod(pod.facts())));
+    let mut loader = Loader::into_index(Index::of_full_mode());
+    loader.add(Kind::Pod, &pods);
+    let index = loader.index;
     let pod_names = pods.into_iter().map(|pod| pod.metadata.name).collect();
     let mut loaded = Loaded { index, namespace: namespace.to_owned(), pod_names, gaps };
     let objects = Objects { pods_known, ..add(connection, &mut loaded, now).await? };
@@ -117,40 +114,20 @@ pub async fn add(connection: &Connection, loaded: &mut Loaded, now: Timestamp) -
         Err(error) => return Err(connection.explained(error, "list priorityclasses")),
     };
     let objects = Objects { orders, tickets, nodes, pods_known: true };
-    fill(&mut loaded.index, &objects, &classes, now);
+    let index = std::mem::take(&mut loaded.index);
+    loaded.index = filled(index, &objects, &classes, now);
     Ok(objects)
 }
 
-/// Puts them into an index, as the controller would have them.
-pub fn fill(index: &mut Index, objects: &Objects, classes: &[PriorityClassObject], now: Timestamp) {
+/// An index with Orders, tickets and what they rest on added to it.
+pub fn filled(index: Index, objects: &Objects, classes: &[PriorityClassObject], now: Timestamp) -> Index {
     let Objects { orders, tickets, nodes, .. } = objects;
-    nodes.iter().flatten().for_each(|node| index.apply(Object::Node(node.facts())));
-    classes.iter().for_each(|class| index.apply(Object::PriorityClass(class.facts())));
-    tickets.iter().for_each(|ticket| index.apply(Object::Ticket(Box::new(ticket.facts()))));
-    for order in orders {
-        let facts = order.facts();
-        let key = Key::Order(facts.uid);
-        index.apply(Object::Order(Box::new(facts)));
-        with_refusal(index, order, now);
-        // Which places are as they should be is known after a decision; nothing of it is carried out.
-        let decision = decide(index, key, Settings::default(), now, usize::MAX);
-        keep(index, key, decision.keep);
-    }
-}
-
-/// What the API server refused the controller, which only the controller has seen and its status tells.
-fn with_refusal(index: &mut Index, order: &OrderObject, now: Timestamp) {
-    let conditions = order.status().map(|status| status.conditions).unwrap_or_default();
-    let refused = conditions.iter().find(|condition| {
-        condition.type_ == "Failure"
-            && condition.status == "True"
-            && condition.reason == Reason::TicketRefused.code()
-    });
-    if let Some(condition) = refused {
-        let message = words_of_refusal(&condition.message);
-        let since = condition.last_transition_time.0.min(now);
-        index.reservation_refused(order.metadata.uid(), Some(Refusal::new(true, message, since)));
-    }
+    let mut loader = Loader::into_index(index);
+    loader.add(Kind::Node, nodes.as_deref().unwrap_or_default());
+    loader.add(Kind::PriorityClass, classes);
+    loader.add(Kind::Ticket, tickets);
+    loader.add(Kind::Order, orders);
+    loader.finish(now)
 }
 
 /// The nodes on which a ticket could be, with everybody who is there.

@@ -64,13 +64,7 @@ impl Engine {
         if !touched.is_empty() || lacking || other {
             let mut roster = self.shared.roster_mut();
             roster.reservers.set_served(served);
-            for key in touched {
-                match *key {
-                    Key::Sequence(uid) => roster.update(self.index.facts(), uid),
-                    Key::Order(uid) => roster.reservers.update(self.index.reservation_facts(), uid),
-                    Key::Launch(_) | Key::Ticket(_) | Key::Claim(_) => {}
-                }
-            }
+            roster.follow(&self.index, touched);
             if lacking {
                 roster.completed();
             }

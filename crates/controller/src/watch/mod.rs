@@ -331,12 +331,13 @@ impl Watch {
         }
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                let version = newer(version, &object.version());
+                let version = newer(version, &object.metadata().resource_version);
                 let item = object.item(&mut self.known);
                 (item.map(|item| Message::Applied { item }), State::Watching { version, events })
             }
             WatchEvent::Deleted(object) => {
-                let (version, uid) = (newer(version, &object.version()), object.uid());
+                let (version, uid) =
+                    (newer(version, &object.metadata().resource_version), object.metadata().uid());
                 let item = object.item(&mut self.known);
                 self.known.specs.remove(&uid);
                 (item.map(|item| Message::Deleted { item }), State::Watching { version, events })

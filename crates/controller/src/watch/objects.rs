@@ -1,5 +1,6 @@
 //! What is read of each kind.
 
+use rollcall_api::load;
 use rollcall_api::reservation::{OrderObject, OrderStatus, PriorityClassObject, TicketObject};
 use rollcall_api::sequence::{KnownSpec, PodSequenceStatus, SequenceObject, note::NoteObject};
 use rollcall_api::watch::{CsiNodeObject, KeptLabels, NamespaceObject, NodeObject, OwnerObject, PodObject};
@@ -7,7 +8,6 @@ use rollcall_core::Uid;
 use rollcall_core::index::Object;
 use rollcall_core::kind::Kind;
 use rollcall_core::sequence::Sequence;
-use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 
 /// An object, and what is needed to write its status where that is ours.
@@ -32,13 +32,12 @@ pub struct Written<S> {
     pub generation: i64,
 }
 
-/// What can be listed and watched.
-pub trait Watched: DeserializeOwned + Clone + Send + 'static {
-    /// Its resourceVersion; nothing if it has none.
-    fn version(&self) -> String;
-    fn uid(&self) -> Uid;
-    /// `None` for what is not ours to understand.
-    fn item(self, known: &mut Known) -> Option<Item>;
+/// An object that a watch reads.
+pub trait Watched: load::Watched {
+    /// The object with what is needed to write its status. `None` for an object that is not ours to understand.
+    fn item(self, known: &mut Known) -> Option<Item> {
+        Some(Item::plain(self.object(known.kind, &known.labels)?))
+    }
 }
 
 /// What a watch knows about the objects that it reads.
@@ -65,59 +64,16 @@ impl Item {
     }
 }
 
-fn plain(object: Object) -> Option<Item> {
-    Some(Item::plain(object))
-}
-
-/// What every object has that is kept as it came.
-macro_rules! by_metadata {
-    () => {
-        fn version(&self) -> String {
-            self.metadata.resource_version.clone()
-        }
-        fn uid(&self) -> Uid {
-            self.metadata.uid()
-        }
-    };
-}
-
-impl Watched for PodObject {
-    by_metadata!();
-    fn item(self, known: &mut Known) -> Option<Item> {
-        plain(Object::Pod(self.facts_keeping(&known.labels)))
-    }
-}
-
-impl Watched for NamespaceObject {
-    by_metadata!();
-    fn item(self, _: &mut Known) -> Option<Item> {
-        plain(Object::Namespace(self.facts()))
-    }
-}
-
-impl Watched for OwnerObject {
-    by_metadata!();
-    fn item(self, known: &mut Known) -> Option<Item> {
-        plain(Object::Owner(self.facts_keeping(known.kind.owner()?, &known.labels)))
-    }
-}
-
-impl Watched for NodeObject {
-    by_metadata!();
-    fn item(self, _: &mut Known) -> Option<Item> {
-        plain(Object::Node(self.facts()))
-    }
-}
-
-impl Watched for CsiNodeObject {
-    by_metadata!();
-    fn item(self, _: &mut Known) -> Option<Item> {
-        plain(Object::Drivers(self.facts()))
-    }
-}
+impl Watched for PodObject {}
+impl Watched for NamespaceObject {}
+impl Watched for OwnerObject {}
+impl Watched for NodeObject {}
+impl Watched for CsiNodeObject {}
+impl Watched for TicketObject {}
+impl Watched for PriorityClassObject {}
+impl Watched for NoteObject {}
 
 impl Watched for SequenceObject {
-    by_metadata!();
     fn item(self, known: &mut Known) -> Option<Item> {
         let facts = known.sequence(&self);
         Some(of_sequence(&self, facts))
@@ -136,7 +92,6 @@ pub fn of_sequence(object: &SequenceObject, facts: Sequence) -> Item {
 }
 
 impl Watched for OrderObject {
-    by_metadata!();
     fn item(self, _: &mut Known) -> Option<Item> {
         Some(of_order(&self))
     }
@@ -152,25 +107,4 @@ pub fn of_order(object: &OrderObject) -> Item {
         generation: facts.generation,
     };
     Item { object: Object::Order(Box::new(facts)), written: Some(Box::new(AnyWritten::Order(written))) }
-}
-
-impl Watched for TicketObject {
-    by_metadata!();
-    fn item(self, _: &mut Known) -> Option<Item> {
-        plain(Object::Ticket(Box::new(self.facts())))
-    }
-}
-
-impl Watched for PriorityClassObject {
-    by_metadata!();
-    fn item(self, _: &mut Known) -> Option<Item> {
-        plain(Object::PriorityClass(self.facts()))
-    }
-}
-
-impl Watched for NoteObject {
-    by_metadata!();
-    fn item(self, _: &mut Known) -> Option<Item> {
-        plain(Object::Note(self.facts()?))
-    }
 }

@@ -16,6 +16,7 @@ pub mod explain;
 pub mod index;
 pub mod keys;
 pub mod marks;
+pub mod membership;
 pub mod nodes;
 pub mod reason;
 pub mod spec;

@@ -6,24 +6,45 @@ use super::patch::{self, Style};
 use super::refusal::Refusal;
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
+use crate::store::Store;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rollcall_api::launch::asks_for_order;
+use rollcall_api::load;
 use rollcall_api::names;
-use rollcall_api::sequence::SequenceObject;
-use rollcall_api::watch::NamespaceObject;
-use rollcall_core::index::{Index, Object};
+use rollcall_core::index::Index;
+use rollcall_core::kind::Kind as Watched;
 use rollcall_core::roster::Roster;
 use rollcall_webhook::Asked;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
-#[derive(Default)]
 pub struct Admission {
     pub installed: bool,
+    /// Whether a controller hands out tickets. Otherwise no pod is held for one.
+    pub serves_reservations: bool,
+    index: Index,
     roster: Roster,
-    /// What the roster was made of: how many sequences and namespaces, and the newest version of any.
-    made_of: (usize, u64),
+    /// The version of the store that index and roster have seen.
+    seen: u64,
 }
+
+impl Default for Admission {
+    fn default() -> Admission {
+        // Only Full mode has an admission.
+        let (index, roster) = (Index::of_full_mode(), Roster::default());
+        Admission { installed: false, serves_reservations: false, index, roster, seen: 0 }
+    }
+}
+
+/// The kinds that decide which sequence or Order a new pod belongs to.
+const READ: [Watched; 7] = [
+    Watched::Namespace,
+    Watched::Sequence,
+    Watched::Order,
+    Watched::Deployment,
+    Watched::ReplicaSet,
+    Watched::CronJob,
+    Watched::Job,
+];
 
 /// Changes a new object as our admission would, or refuses it. `generated`: the API server makes up its name only afterwards.
 pub fn review(cluster: &mut Cluster, kind: Kind, object: &mut Value, generated: bool) -> Result<(), Refusal> {
@@ -95,29 +116,38 @@ fn is_enabled(cluster: &Cluster, namespace: &str) -> bool {
 }
 
 impl Cluster {
-    /// Who claims pods, as of now.
+    /// Brings the roster up to date with what is stored.
     fn refresh_roster(&mut self) {
-        let all =
-            || [Kind::Namespace, Kind::PodSequence].into_iter().flat_map(|kind| self.store.list(kind, None));
-        let made_of = (all().count(), all().map(|(_, object)| object.version).max().unwrap_or_default());
-        if self.admission.made_of == made_of {
-            return;
-        }
-        let (mut index, mut roster) = (Index::of_full_mode(), Roster::default());
-        for (_, namespace) in self.store.list(Kind::Namespace, None) {
-            if let Ok(namespace) = NamespaceObject::deserialize(&namespace.value) {
-                index.apply(Object::Namespace(namespace.facts()));
-            }
-        }
-        for (_, sequence) in self.store.list(Kind::PodSequence, None) {
-            if let Ok(sequence) = SequenceObject::deserialize(&sequence.value) {
-                let facts = sequence.facts();
-                let uid = facts.uid;
-                index.apply(Object::Sequence(facts));
-                roster.update(index.facts(), uid);
-            }
-        }
+        let Admission { serves_reservations, index, roster, seen, .. } = &mut self.admission;
+        READ.iter().for_each(|kind| read(index, &self.store, *kind, *seen));
+        *seen = self.store.version();
+        let touched = index.take_touched();
+        roster.follow(index, &touched);
+        roster.reservers.set_served(*serves_reservations);
         roster.completed();
-        self.admission = Admission { roster, made_of, ..std::mem::take(&mut self.admission) };
     }
+}
+
+/// Takes in the objects of a kind that have changed since a version of the store.
+fn read(index: &mut Index, store: &Store, kind: Watched, seen: u64) {
+    let stored = Kind::of_watched(kind).expect("the embedded cluster serves every watched kind");
+    if let Some(changes) = store.since(stored, seen) {
+        for change in changes {
+            match load::object(kind, &change.object.value) {
+                Some(object) if change.deleted => index.delete(object),
+                Some(object) => index.apply(object),
+                None => {}
+            }
+        }
+        return;
+    }
+    index.list_begins(kind, store.version());
+    let objects = store.list(stored, None).filter_map(|(_, object)| load::object(kind, &object.value));
+    let listed = objects.map(|object| {
+        let listed = object.listed();
+        index.apply(object);
+        listed
+    });
+    let listed = listed.collect();
+    index.list_ended(kind, &listed);
 }

@@ -2,44 +2,33 @@
 
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
-use rollcall_api::sequence::SequenceObject;
-use rollcall_api::watch::{CsiNodeObject, NamespaceObject, NodeObject, OwnerObject, PodObject};
-use rollcall_core::facts::{OwnerKind, Pod};
+use rollcall_api::launch::BarrierObject;
+use rollcall_api::load::Loader;
+use rollcall_api::watch::PodObject;
+use rollcall_core::facts::Pod;
 use rollcall_core::index::{Index, Object};
-use rollcall_core::sequence::Sequence;
-use rollcall_core::sequence::spec::Scope;
+use rollcall_core::kind::Kind as Watched;
+use rollcall_core::launch::barrier_target;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-const OWNERS: [(Kind, OwnerKind); 6] = [
-    (Kind::Deployment, OwnerKind::Deployment),
-    (Kind::ReplicaSet, OwnerKind::ReplicaSet),
-    (Kind::StatefulSet, OwnerKind::StatefulSet),
-    (Kind::DaemonSet, OwnerKind::DaemonSet),
-    (Kind::Job, OwnerKind::Job),
-    (Kind::CronJob, OwnerKind::CronJob),
-];
-
 pub fn index(cluster: &Cluster) -> Index {
-    let sequences: Vec<_> =
-        each::<SequenceObject>(cluster, Kind::PodSequence).map(|object| object.facts()).collect();
-    let by_node = |sequence: &Sequence| sequence.spec.as_ref().is_ok_and(|spec| spec.scope == Scope::Node);
-    let mut index = Index::default();
-    if sequences.iter().any(by_node) {
-        index = Index::of_full_mode();
-        each::<NodeObject>(cluster, Kind::Node).for_each(|node| index.apply(Object::Node(node.facts())));
-        let drivers = each::<CsiNodeObject>(cluster, Kind::CsiNode);
-        drivers.for_each(|drivers| index.apply(Object::Drivers(drivers.facts())));
+    let index = if cluster.admission.installed { Index::of_full_mode() } else { Index::default() };
+    let mut loader = Loader::into_index(index);
+    // Nobody who reads manifests waits for the note of a deleted sequence.
+    for kind in Watched::ALL.iter().filter(|kind| **kind != Watched::Note) {
+        let Some(stored) = Kind::of_watched(*kind) else { continue };
+        cluster.store.list(stored, None).for_each(|(_, object)| loader.add_json(*kind, &object.value));
     }
-    for namespace in each::<NamespaceObject>(cluster, Kind::Namespace) {
-        index.apply(Object::Namespace(namespace.facts()));
-    }
-    for (kind, owner) in OWNERS {
-        for object in each::<OwnerObject>(cluster, kind) {
-            index.apply(Object::Owner(object.facts(owner)));
+    let mut index = loader.finish(cluster.now());
+    for pod in pods(cluster).filter(|pod| pod.launch.is_some()) {
+        let target = barrier_target(&pod);
+        let there = cluster.store.find(Kind::ConfigMap, &target.namespace, &target.name);
+        match there.and_then(|there| BarrierObject::deserialize(&there.value).ok()) {
+            Some(barrier) => index.apply(Object::Barrier(barrier.facts(pod.uid))),
+            None => index.barrier_absent(pod.uid),
         }
     }
-    pods(cluster).for_each(|pod| index.apply(Object::Pod(pod)));
-    sequences.into_iter().for_each(|sequence| index.apply(Object::Sequence(sequence)));
     index
 }
 

@@ -110,18 +110,18 @@ async fn run(plan: Plan, callback: Option<SnapshotCallback<'_>>) -> Result<Repor
     let embedded = Embedded::new(clock, plan.seed);
     let shared = embedded.shared.clone();
     let timeline = Timeline::new(clock.now());
-    let full = needs_full_mode(&plan);
+    let (full, reservations) = (needs_full_mode(&plan), needs_reservations(&plan));
     let notes = {
         let mut cluster = shared.lock();
         cluster.store.observe(Box::new(timeline.clone()));
         cluster.store.author = Author::User;
         cluster.programs = apply::program_behaviour(&plan);
         cluster.admission.installed = full;
+        cluster.admission.serves_reservations = reservations;
         let notes = apply::create_objects(&mut cluster, &plan)?;
         cluster.store.author = Author::Cluster;
         notes
     };
-    let reservations = needs_reservations(&plan);
     let config = Config { full, reservations, ..embedded::config("simulation", plan.seed) };
     let client = embedded.client(Author::Controller(0));
     let controller = rollcall_controller::run(client, config, clock, CancellationToken::new());

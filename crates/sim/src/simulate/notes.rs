@@ -6,11 +6,10 @@ use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::report::SequenceReport;
 use crate::store::{Key, Stored};
-use rollcall_core::facts::OwnerKind;
-use rollcall_core::labels::Labels;
+use rollcall_core::Uid;
 use rollcall_core::sequence::evaluate;
 use rollcall_core::sequence::index::SequenceEntry;
-use rollcall_core::sequence::spec::Members;
+use rollcall_core::sequence::membership::Asking;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -50,24 +49,13 @@ pub fn not_run(cluster: &Cluster) -> Vec<String> {
 /// Whether a group waits for pods that a CronJob will make when its time has come: then nothing is stuck.
 pub fn awaits_a_cron_job(cluster: &Cluster) -> bool {
     let index = facts::index(cluster);
-    cron_jobs_not_run(cluster).any(|(key, cron)| {
-        let labels = &cron["spec"]["jobTemplate"]["spec"]["template"]["metadata"]["labels"];
-        let labels = labels.as_object().into_iter().flatten();
-        let labels: Labels =
-            labels.filter_map(|(name, value)| Some((name.as_str(), value.as_str()?))).collect();
+    cron_jobs_not_run(cluster).any(|(_, stored)| {
+        let Some(cron_job) = index.cluster.owner(Uid::new(stored.uid())) else { return false };
         index.sequences.iter().any(|entry| {
-            let Some(spec) = entry.spec().filter(|spec| spec.pod_namespace == key.namespace) else {
-                return false;
-            };
+            let Some(spec) = entry.spec() else { return false };
+            let asking = Asking { namespace: &entry.sequence.namespace, name: &entry.sequence.name, spec };
             let views = evaluate(index.facts(), entry, cluster.now()).groups;
-            spec.groups.iter().zip(&views).any(|(group, view)| match &group.members {
-                Members::Selector(selector) => !view.complete && selector.matches(&labels),
-                Members::Workload(workload) => {
-                    let named = workload.kind == OwnerKind::CronJob && workload.name == key.name;
-                    !view.complete && named
-                }
-                Members::Names(_) | Members::None => false,
-            })
+            views.iter().enumerate().any(|(group, view)| !view.complete && asking.includes(group, cron_job))
         })
     })
 }

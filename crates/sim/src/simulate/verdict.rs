@@ -9,12 +9,11 @@ use crate::kinds::Kind;
 use crate::plan::Plan;
 use crate::report::{GroupReport, Never, Outcome, PodReport, Report, SequenceReport, TicketReport};
 use jiff::Timestamp;
-use rollcall_core::facts::Pod;
-use rollcall_core::index::Index;
 use rollcall_core::line::Line;
 use rollcall_core::sequence::explain::explain_sequence;
 use rollcall_core::sequence::index::SequenceEntry;
-use rollcall_core::sequence::spec::{Group, Members, Scope, Spec};
+use rollcall_core::sequence::membership::{Asking, KnownPod};
+use rollcall_core::sequence::spec::{Group, Members, Scope};
 use rollcall_core::sequence::{GroupView, evaluate};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -131,10 +130,11 @@ impl Reporter<'_> {
             let claim = claims.find(|claim| claim.sequence == entry.sequence.uid);
             let group = match life.deleted {
                 // The index has no claims on a deleted pod.
-                Some(_) => spec
-                    .groups
-                    .iter()
-                    .position(|group| was_member(self.causes.index, spec, group, &life.facts)),
+                Some(_) => {
+                    let asking =
+                        Asking { namespace: &entry.sequence.namespace, name: &entry.sequence.name, spec };
+                    asking.group_of(&KnownPod { pod: &life.facts, cluster: &self.causes.index.cluster })
+                }
                 None => claim.map(|claim| claim.group as usize),
             };
             if let Some(group) = group {
@@ -201,17 +201,4 @@ impl Reporter<'_> {
         });
         all.collect()
     }
-}
-
-fn was_member(index: &Index, spec: &Spec, group: &Group, pod: &Pod) -> bool {
-    spec.pod_namespace == pod.namespace
-        && match &group.members {
-            Members::Names(names) => names.contains(&pod.name),
-            Members::Selector(selector) => selector.matches(&pod.labels),
-            Members::Workload(workload) => {
-                let mut owners = index.cluster.workloads_of(pod);
-                owners.any(|owner| workload.names(owner))
-            }
-            Members::None => false,
-        }
 }

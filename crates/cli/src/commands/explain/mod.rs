@@ -54,7 +54,7 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
                 Err(_) if waits.is_some() => Sequences { objects: Vec::new(), gap: None },
                 sequences => sequences?,
             };
-            let mut loaded = load(&connection, &connection.namespace, &sequences).await?;
+            let mut loaded = load(&connection, &connection.namespace, &sequences, now).await?;
             launch::look(&connection, &mut loaded, &name).await?;
             reservation::look(&connection, &mut loaded, &name, now).await?;
             let mut line = explain_pod(&loaded.index, loaded.pod(&name)?, now);
@@ -70,7 +70,7 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
             let facts = object.facts();
             let target =
                 facts.spec.as_ref().map_or(facts.namespace.clone(), |spec| spec.pod_namespace.clone());
-            let loaded = load(&connection, &target, &sequences).await?;
+            let loaded = load(&connection, &target, &sequences, now).await?;
             let entry =
                 loaded.index.sequences.get(facts.uid).context("the sequence is gone; run it again")?;
             let line = explain_sequence(loaded.index.facts(), entry, now);

@@ -110,13 +110,15 @@ mod tests {
     use super::super::node::{CommandStyle, Node};
     use super::super::render;
     use super::*;
-    use crate::load::reservation::{fill, rooms_of};
+    use crate::load::reservation::{filled, rooms_of};
     use crate::testing;
+    use rollcall_api::load::Loader;
     use rollcall_api::names;
     use rollcall_api::reservation::TicketObject;
     use rollcall_api::watch::{NodeObject, PodObject};
     use rollcall_core::dispatch::explain_pod;
-    use rollcall_core::index::{Index, Object};
+    use rollcall_core::index::Index;
+    use rollcall_core::kind::Kind;
     use serde::de::DeserializeOwned;
     use serde_json::{Value, json};
 
@@ -165,9 +167,9 @@ mod tests {
         let nodes = read::<NodeObject>(&[node("node-a"), node("node-b"), node("node-c"), cordoned]);
         let (orders, tickets) = (read(&testing::orders()), read::<TicketObject>(&testing::tickets()));
         let objects = Objects { orders, tickets, nodes: Some(nodes), pods_known: true };
-        let mut index = Index::of_full_mode();
-        pods().iter().for_each(|pod| index.apply(Object::Pod(pod.facts())));
-        fill(&mut index, &objects, &[], testing::now());
+        let mut loader = Loader::into_index(Index::of_full_mode());
+        loader.add(Kind::Pod, &pods());
+        let index = filled(loader.index, &objects, &[], testing::now());
         (Loaded { index, namespace: "default".into(), pod_names: Vec::new(), gaps: Vec::new() }, objects)
     }
 

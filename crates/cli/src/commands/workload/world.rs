@@ -7,13 +7,14 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{GetParams, ListParams};
 use kube::core::Request;
+use rollcall_api::load::Loader;
 use rollcall_api::names;
 use rollcall_api::resource::Resource;
 use rollcall_api::sequence::SequenceObject;
 use rollcall_api::watch::{NamespaceObject, OwnerObject, PodObject};
 use rollcall_core::Uid;
 use rollcall_core::facts::{Owner, OwnerKind, Pod, PodPhase};
-use rollcall_core::index::{Index, Object};
+use rollcall_core::index::Index;
 use rollcall_core::kind::Kind;
 use rollcall_core::sequence::Spec;
 use rollcall_core::sequence::index::SequenceEntry;
@@ -199,21 +200,22 @@ impl From<anyhow::Error> for Unread {
 impl World {
     pub fn new(sequence: SequenceObject, listed: Listed) -> Result<World, serde_json::Error> {
         let Listed { sequences, namespace, pods, workloads, autoscalers } = listed;
-        // Only who belongs to whom matters here, in whichever scope.
-        let mut index = Index::of_full_mode();
+        // Only membership matters here, in both scopes.
+        let mut loader = Loader::into_index(Index::of_full_mode());
         let mut found = BTreeMap::new();
         for (kind, value) in workloads {
-            let owner = OwnerObject::deserialize(&value)?;
-            index.apply(Object::Owner(owner.facts(kind)));
+            if let Some(watched) = Kind::of_owner(kind) {
+                loader.add(watched, &[OwnerObject::deserialize(&value)?]);
+            }
             let workload = Workload { kind, fields: Fields::deserialize(value)? };
             found.insert(workload.uid(), workload);
         }
-        namespace.iter().for_each(|namespace| index.apply(Object::Namespace(namespace.facts())));
-        pods.iter().for_each(|pod| index.apply(Object::Pod(pod.facts())));
-        let uid = sequence.metadata.uid();
-        let others = sequences.iter().filter(|other| other.metadata.uid() != uid);
-        others.chain([&sequence]).for_each(|object| index.apply(Object::Sequence(object.facts())));
-        Ok(World { index, sequence, workloads: found, autoscalers })
+        loader.add(Kind::Namespace, namespace.as_slice());
+        loader.add(Kind::Pod, &pods);
+        loader.add(Kind::Sequence, &sequences);
+        // The newest view of the sequence wins, also where the list has an older one.
+        loader.add(Kind::Sequence, std::slice::from_ref(&sequence));
+        Ok(World { index: loader.index, sequence, workloads: found, autoscalers })
     }
 
     /// Reads the namespace of the pods. `at_first`: also what is said before anything is changed.

@@ -5,12 +5,14 @@ use super::{Case, number, reservations, some};
 use crate::commands::doctor::fetched::Fetched;
 use crate::commands::doctor::finding::{Check, Finding};
 use crate::output::age;
+use rollcall_api::load::Loader;
 use rollcall_api::names;
 use rollcall_api::sequence::SequenceObject;
 use rollcall_api::watch::journal_key;
 use rollcall_core::Uid;
 use rollcall_core::facts::Pod;
-use rollcall_core::index::{Index, Object};
+use rollcall_core::index::Index;
+use rollcall_core::kind::Kind;
 use rollcall_core::node::Node;
 use rollcall_core::sequence::keys;
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,24 +60,22 @@ fn pods(case: &Case<'_>, sequences: &[SequenceObject]) -> Vec<Finding> {
             return vec![Check::Leftovers.unknown("held pods that no sequence claims", why)];
         }
     };
-    let mut index = Index::of_full_mode();
-    // Whom a sequence that cannot be understood claims is not known: its namespace is left alone.
-    let mut obscure: BTreeSet<Arc<str>> = BTreeSet::new();
+    let mut loader = Loader::into_index(Index::of_full_mode());
     let namespaces = case.seen.namespaces.found();
-    for namespace in namespaces.into_iter().flatten() {
-        index.apply(Object::Namespace(namespace.facts()));
-    }
+    loader.add(Kind::Namespace, namespaces.map(Vec::as_slice).unwrap_or_default());
+    loader.add(Kind::Sequence, sequences);
+    loader.add(Kind::Pod, unbound);
+    // The claims of an invalid sequence are not known, so its namespace is left alone.
+    let mut obscure: BTreeSet<Arc<str>> = BTreeSet::new();
     for sequence in sequences.iter().map(|object| object.facts()) {
         obscure.extend(sequence.spec.is_err().then(|| sequence.namespace.clone()));
         // Nor is it known whether it may claim pods elsewhere, if namespaces cannot be read.
         let target = sequence.spec.as_ref().ok().map(|spec| spec.pod_namespace.clone());
         obscure.extend(target.filter(|target| namespaces.is_none() && *target != sequence.namespace));
-        index.apply(Object::Sequence(sequence));
     }
     let mut stuck: BTreeMap<(Arc<str>, Arc<str>), Vec<Pod>> = BTreeMap::new();
     for pod in unbound.iter().map(|pod| pod.facts()).filter(|pod| !obscure.contains(&pod.namespace)) {
-        index.apply(Object::Pod(pod.clone()));
-        if let Some(gate) = unclaimed(&index, &pod).filter(|_| !pod.terminating) {
+        if let Some(gate) = unclaimed(&loader.index, &pod).filter(|_| !pod.terminating) {
             stuck.entry((pod.namespace.clone(), gate)).or_default().push(pod);
         }
     }

@@ -6,9 +6,12 @@ use crate::commands::lint::manifests::{Manifests, Object};
 use rollcall_api::names;
 use rollcall_api::sequence::{parse_spec, spec_facts};
 use rollcall_core::facts::OwnerKind;
-use rollcall_core::sequence::spec::{Group, Members, Spec};
+use rollcall_core::labels::Labels;
+use rollcall_core::sequence::membership::{Asking, Candidate};
+use rollcall_core::sequence::spec::{Spec, WorkloadRef};
 use rollcall_sim::kinds::Kind;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// A sequence that can be understood; what is wrong with the others is another rule's matter.
 pub struct Sequence<'a> {
@@ -33,19 +36,27 @@ impl<'a> Sequence<'a> {
         all
     }
 
-    fn claims(&self, group: &Group, template: &Template) -> bool {
-        if template.object.namespace != *self.spec.pod_namespace {
-            return false;
-        }
-        let object = template.object;
-        match &group.members {
-            Members::Selector(selector) => selector.matches(&template.labels),
-            Members::Workload(workload) => {
-                owner_kind(template.kind) == Some(workload.kind) && *object.name == *workload.name
-            }
-            Members::Names(listed) => listed.iter().any(|name| can_be_named(template, name)),
-            Members::None => false,
-        }
+    fn includes(&self, group: usize, template: &Template) -> bool {
+        let Sequence { object, spec } = self;
+        Asking { namespace: &object.namespace, name: &object.name, spec }.includes(group, template)
+    }
+}
+
+impl Candidate for Template<'_> {
+    fn namespace(&self) -> &str {
+        &self.object.namespace
+    }
+
+    fn labels(&self) -> &Labels {
+        &self.labels
+    }
+
+    fn is_listed(&self, names: &BTreeSet<Arc<str>>) -> bool {
+        names.iter().any(|name| can_be_named(self, name))
+    }
+
+    fn is_made_by(&self, workload: &WorkloadRef) -> bool {
+        owner_kind(self.kind) == Some(workload.kind) && *self.object.name == *workload.name
     }
 }
 
@@ -93,9 +104,9 @@ impl<'a> Claims<'a> {
         let templates = if sequences.is_empty() { Vec::new() } else { templates(manifests) };
         let mut claims = Vec::new();
         for (number, sequence) in sequences.iter().enumerate() {
-            for (position, group) in sequence.spec.groups.iter().enumerate() {
+            for position in 0..sequence.spec.groups.len() {
                 for (place, template) in templates.iter().enumerate() {
-                    if sequence.claims(group, template) || by_annotation(sequence, position, template) {
+                    if sequence.includes(position, template) {
                         claims.push((number, position, place));
                     }
                 }
@@ -135,14 +146,6 @@ impl<'a> Claims<'a> {
     pub fn has_pods_in(&self, namespace: &str) -> bool {
         self.templates.iter().any(|template| template.object.namespace == namespace)
     }
-}
-
-/// A pod can say itself where it belongs, for groups with a selector.
-fn by_annotation(sequence: &Sequence, position: usize, template: &Template) -> bool {
-    template.object.namespace == *sequence.spec.pod_namespace
-        && template.annotation(names::POD_SEQUENCE_NAME) == sequence.object.name
-        && template.annotation(names::POD_SEQUENCE_GROUP) == position.to_string()
-        && matches!(sequence.spec.groups[position].members, Members::Selector(_))
 }
 
 /// Whether pods get their gate when they are created, as far as the files say.

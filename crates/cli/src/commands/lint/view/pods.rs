@@ -2,6 +2,8 @@
 
 use crate::commands::lint::field::Field;
 use crate::commands::lint::manifests::{Manifests, Object};
+use rollcall_api::names;
+use rollcall_api::watch::labels;
 use rollcall_core::labels::Labels;
 use rollcall_sim::kinds::Kind;
 
@@ -43,8 +45,13 @@ impl<'a> Template<'a> {
             return None;
         }
         let metadata = pod.get("metadata");
-        let labels = metadata.value["labels"].as_object().into_iter().flatten();
-        let labels = labels.map(|(key, value)| (key, value.as_str().unwrap_or_default())).collect();
+        let annotation = |key: &str| metadata.value["annotations"][key].as_str();
+        let written = metadata.value["labels"].as_object().into_iter().flatten();
+        let labels = labels(
+            written.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default())),
+            annotation(names::POD_SEQUENCE_NAME),
+            annotation(names::POD_SEQUENCE_GROUP),
+        );
         Some(Template { object, kind, metadata, spec: pod.get("spec"), labels, pod })
     }
 
