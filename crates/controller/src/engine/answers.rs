@@ -35,7 +35,7 @@ impl Engine {
                 self.index.cluster.in_flight.end(&target);
                 self.note_dropped(sequence, answer.is_ok(), now);
             }
-            (Verb::WriteBarrier | Verb::DropBarrier | Verb::GetBarrier, Some(key), _) => {
+            (Verb::WriteBarrier | Verb::MakeBarrier | Verb::GetBarrier, Some(key), _) => {
                 self.index.cluster.in_flight.end(&target);
                 self.barrier_answered(key.uid(), verb == Verb::WriteBarrier, answer, now);
             }

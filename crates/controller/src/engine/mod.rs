@@ -83,7 +83,7 @@ enum Verb {
     WriteNote,
     DropNote,
     WriteBarrier,
-    DropBarrier,
+    MakeBarrier,
     GetBarrier,
     Create,
     Delete,
@@ -101,7 +101,7 @@ impl Verb {
             Verb::GetPod | Verb::GetBarrier => "look",
             Verb::PatchNode => "mark",
             Verb::WriteNote | Verb::DropNote => "note",
-            Verb::WriteBarrier | Verb::DropBarrier => "barrier",
+            Verb::WriteBarrier | Verb::MakeBarrier => "barrier",
             Verb::Create => "create",
             Verb::Delete => "delete",
             Verb::WriteTicket => "ticket",
@@ -115,7 +115,7 @@ impl Verb {
     fn lane(self, key: Option<Key>) -> Lane {
         match self {
             Verb::PatchPod | Verb::PatchNode | Verb::WriteNote | Verb::DropNote => key.map(Laned::lane),
-            Verb::WriteBarrier | Verb::DropBarrier | Verb::GetBarrier => key.map(Laned::lane),
+            Verb::WriteBarrier | Verb::MakeBarrier | Verb::GetBarrier => key.map(Laned::lane),
             Verb::Create | Verb::Delete | Verb::WriteTicket | Verb::Nominate => key.map(Laned::lane),
             Verb::GetPod | Verb::WriteStatus | Verb::WriteEvent => None,
         }

@@ -37,8 +37,8 @@ impl Engine {
             }
             Action::WriteBarrier(barrier) => {
                 let verb = match barrier.to {
-                    ToBarrier::Create { .. } | ToBarrier::AddKeys { .. } => Verb::WriteBarrier,
-                    ToBarrier::Delete { .. } => Verb::DropBarrier,
+                    ToBarrier::AddKeys { .. } => Verb::WriteBarrier,
+                    ToBarrier::Create { .. } | ToBarrier::Delete { .. } => Verb::MakeBarrier,
                     ToBarrier::Look => Verb::GetBarrier,
                 };
                 let (client, target) = (self.client.clone(), barrier.target.clone());

@@ -70,8 +70,8 @@ struct LivingMeta {
 }
 
 impl Engine {
-    /// The ConfigMap of a pod was written or looked at. `written`: something was put into it. To have looked at it, or to have
-    /// deleted another one, is no progress: whoever cannot write would do so again and again.
+    /// The ConfigMap of a pod was written or looked at. `written`: keys were added. Only that is progress. If the pod is deleted
+    /// already, the garbage collector deletes each ConfigMap that is made for it, and the controller would make the next one at once.
     pub(crate) fn barrier_answered(&mut self, pod: Uid, written: bool, answer: Answer, now: Instant) {
         let key = Key::Launch(pod);
         match answer {

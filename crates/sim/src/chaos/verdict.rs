@@ -16,6 +16,8 @@ const TRIES_WITHOUT_NEWS: u64 = 26;
 const OUTAGES: [Fault; 4] = [Fault::ServerRestart, Fault::KindAbsent, Fault::Quota, Fault::Unseen];
 /// Faults after which a sequence that goes by nodes writes to all of them.
 const ALL_NODES_WRITTEN: [Fault; 2] = [Fault::Edited, Fault::SequenceRecreated];
+/// Faults after which the nodes become complete one after the other instead of together.
+const ROLLED: [Fault; 1] = [Fault::AgentsRolled];
 /// Nodes at the end of a run.
 const NODES: u64 = 3;
 /// How often a kubelet is told to look again for the containers of one rank, by one process.
@@ -59,7 +61,7 @@ pub fn compare(plan: &Plan, outcome: &RunOutcome, calm: &RunOutcome) -> Vec<Viol
 /// each    = ROOM_WRITES where room is kept; else 2
 /// reports = sequences × ⌈(took − calm.took) / REPORT_MILLIS⌉
 /// launch  = leaders × (2 × ranks + 1) for each pod with ranks that was made besides those of the calm run, and all nudges
-/// marks   = NODES × (by_nodes + 2 × faults of ALL_NODES_WRITTEN), or 0 if by_nodes is 0
+/// marks   = NODES × (by_nodes + (2 + faults of ROLLED) × faults of ALL_NODES_WRITTEN), or 0 if by_nodes is 0
 /// tries   = (sequences + pods with ranks + rooms) × (news_lost + out) + by_nodes × out
 /// news_lost = TRIES_WITHOUT_NEWS × faults of NEWS_LOST
 /// out       = TRIES_WHILE_OUT × faults of OUTAGES
@@ -84,7 +86,7 @@ fn too_many_writes(plan: &Plan, outcome: &RunOutcome, calm: &RunOutcome) -> Opti
     let launch = leaders * most_written(outcome).saturating_sub(most_written(calm)) + nudges;
     let marks = match by_nodes {
         0 => 0,
-        rules => NODES * (rules + 2 * count(&ALL_NODES_WRITTEN)),
+        rules => NODES * (rules + (2 + count(&ROLLED)) * count(&ALL_NODES_WRITTEN)),
     };
     let reports = outcome.took.saturating_sub(calm.took).div_ceil(REPORT_MILLIS) * sequences;
     let over = |what: &str, number: u64, allowed: u64| {
