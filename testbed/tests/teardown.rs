@@ -61,9 +61,11 @@ async fn the_next_cluster_clears_up_after_a_killed_supervisor() -> Result<()> {
     assert!(dir.exists() && !processes(&dir).is_empty(), "who ended it?");
     // It must look old enough not to be one that starts.
     set_age(60)?;
-    rollcall_testbed::supervisor::sweep();
-    // A sweep leaves a cluster to another one that has begun with it.
-    let gone = async || Ok((processes(&dir).is_empty() && !dir.exists()).then_some(()));
+    // A sweep leaves a cluster to another sweep that has begun with it, and the process of that one may end in the middle.
+    let gone = async || {
+        rollcall_testbed::supervisor::sweep();
+        Ok((processes(&dir).is_empty() && !dir.exists()).then_some(()))
+    };
     wait::until("the clean-up", LIMIT, gone).await
 }
 

@@ -6,10 +6,12 @@ use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::report::SequenceReport;
 use crate::store::{Key, Stored};
-use rollcall_core::Uid;
+use rollcall_api::watch::OwnerObject;
+use rollcall_core::facts::{Owner, OwnerKind};
 use rollcall_core::sequence::evaluate;
 use rollcall_core::sequence::index::SequenceEntry;
 use rollcall_core::sequence::membership::Asking;
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -49,15 +51,21 @@ pub fn not_run(cluster: &Cluster) -> Vec<String> {
 /// Whether a group waits for pods that a CronJob will make when its time has come: then nothing is stuck.
 pub fn awaits_a_cron_job(cluster: &Cluster) -> bool {
     let index = facts::index(cluster);
-    cron_jobs_not_run(cluster).any(|(_, stored)| {
-        let Some(cron_job) = index.cluster.owner(Uid::new(stored.uid())) else { return false };
+    cron_jobs_not_run(cluster).filter_map(|(key, stored)| as_maker_of_pods(key, stored)).any(|cron_job| {
         index.sequences.iter().any(|entry| {
             let Some(spec) = entry.spec() else { return false };
             let asking = Asking { namespace: &entry.sequence.namespace, name: &entry.sequence.name, spec };
             let views = evaluate(index.facts(), entry, cluster.now()).groups;
-            views.iter().enumerate().any(|(group, view)| !view.complete && asking.includes(group, cron_job))
+            views.iter().enumerate().any(|(group, view)| !view.complete && asking.includes(group, &cron_job))
         })
     })
+}
+
+/// A CronJob with the template of its pods, which is inside the template of its Jobs.
+fn as_maker_of_pods(key: &Key, cron_job: &Stored) -> Option<Owner> {
+    let job = OwnerObject::deserialize(&cron_job["spec"]["jobTemplate"]).ok()?;
+    let template = job.facts(OwnerKind::CronJob);
+    Some(Owner { namespace: key.namespace.clone(), name: key.name.clone(), ..template })
 }
 
 fn cron_jobs_not_run(cluster: &Cluster) -> impl Iterator<Item = (&Key, &Arc<Stored>)> {

@@ -245,6 +245,9 @@ impl World {
     /// Creates a pod again that no workload makes. It gets no gate if its sequence was deleted: the gate would hold it for ever.
     pub fn create_pod_again(&self, cluster: &mut Cluster, old: &Value) {
         let name = old["metadata"]["name"].as_str().unwrap_or_default();
+        if self.reservation && !reservation::prepare_for_pod_again(cluster, name) {
+            return;
+        }
         let special = match (self.launch, self.reservation) {
             (true, _) => launch::pod_named(name),
             (_, true) => reservation::pod_named(name),

@@ -210,6 +210,14 @@ fn strangers_go(cluster: &mut Cluster) {
     }
 }
 
+/// Makes sure that a pod can be created again. Returns `false` for a stranger: it may have left for good in the meantime.
+pub fn prepare_for_pod_again(cluster: &mut Cluster, name: &str) -> bool {
+    // A pod without its PriorityClass would be refused. The class may be missing at the moment.
+    let (kind, class) = class();
+    let _ = cluster.create(kind, class);
+    !EARLY.contains(&name) && !LATE.contains(&name)
+}
+
 pub fn is_guardian(pod: &Value) -> bool {
     pod["metadata"]["labels"][known::GUARDIAN] == "true"
 }
