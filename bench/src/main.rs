@@ -5,7 +5,7 @@
 //! - [`controller`]: the controller under test. [`meter`]: what a piece of work costs it.
 //! - [`world`]: what a watch shows of the pods, and the kubelet that makes released ones ready.
 //! - [`bare`], [`bare_webhook`]: the baselines: the barest clients that do the same writes, the barest webhook.
-//! - [`work`]: P1 to P13, R1 and R2, and W1, which needs no cluster. [`table`]: the result.
+//! - [`work`]: P1 to P13, R1 to R3, and W1, which needs no cluster. [`table`]: the result.
 
 mod bare;
 mod bare_webhook;
@@ -59,11 +59,11 @@ async fn main() -> Result<()> {
     if arguments.wants("P11") {
         work::launch::p11(&arguments, &mut table).await?;
     }
-    if ["R1", "R2"].iter().any(|id| arguments.wants(id)) {
+    if ["R1", "R2", "R3"].iter().any(|id| arguments.wants(id)) {
         with_reservations(&arguments, &mut table).await?;
     }
     let elsewhere =
-        |id: &&String| ["W1", "P11", "R1", "R2"].iter().any(|other| id.eq_ignore_ascii_case(other));
+        |id: &&String| ["W1", "P11", "R1", "R2", "R3"].iter().any(|other| id.eq_ignore_ascii_case(other));
     if arguments.only.iter().any(|id| !elsewhere(&id)) || arguments.only.is_empty() {
         on_a_cluster(&arguments, &mut table).await?;
     }
@@ -83,6 +83,9 @@ async fn with_reservations(arguments: &Arguments, table: &mut Table) -> Result<(
     }
     if arguments.wants("R2") {
         work::orders::steady(&lab, arguments, table).await?;
+    }
+    if arguments.wants("R3") {
+        work::contended::at_once(&lab, arguments, table).await?;
     }
     Ok(())
 }

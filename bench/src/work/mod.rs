@@ -1,6 +1,7 @@
 //! The works that are measured.
 
 pub mod chain;
+pub mod contended;
 pub mod growth;
 pub mod hand_over;
 pub mod idle;

@@ -2,8 +2,14 @@
 
 use crate::health::Health;
 use crate::metrics::Metrics;
+#[cfg(debug_assertions)]
+use rollcall_core::index::Index;
 use rollcall_core::roster::Roster;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// A function of a test that is given the controller's index.
+#[cfg(debug_assertions)]
+pub type IdleObserver = Box<dyn FnMut(&Index) + Send>;
 
 #[derive(Default)]
 pub struct Shared {
@@ -11,6 +17,9 @@ pub struct Shared {
     pub metrics: Metrics,
     /// In Full mode: who claims pods where, for the webhook.
     roster: RwLock<Roster>,
+    /// Called after each turn of the loop that leaves nothing to decide and no write unanswered.
+    #[cfg(debug_assertions)]
+    pub idle_observer: std::sync::Mutex<Option<IdleObserver>>,
 }
 
 impl Shared {

@@ -82,21 +82,31 @@ pub struct DropGate {
     pub place: Option<usize>,
 }
 
-/// What a sequence has to say about the node of this uid, at this version: what was decided from an older view must not undo
-/// what another leader has written since.
+/// The marks of sequences on the node of this uid, at this version: a patch decided from an older view must not undo what another
+/// leader has written since.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodePatch {
-    pub sequence: Uid,
     pub node: Uid,
     pub version: u64,
     pub name: Arc<str>,
-    pub marks: Box<Marks>,
+    /// The marks of the sequence that was decided about come first.
+    pub parts: Vec<NodeMarks>,
+}
+
+/// The marks of one sequence.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeMarks {
+    pub sequence: Uid,
+    pub marks: Marks,
 }
 
 impl NodePatch {
-    pub fn new(sequence: Uid, node: &Node, marks: Marks) -> NodePatch {
-        let (version, name, marks) = (node.version, node.name.clone(), Box::new(marks));
-        NodePatch { sequence, node: node.uid, version, name, marks }
+    pub fn new(node: &Node, parts: Vec<NodeMarks>) -> NodePatch {
+        NodePatch { node: node.uid, version: node.version, name: node.name.clone(), parts }
+    }
+
+    pub fn sequences(&self) -> impl Iterator<Item = Uid> {
+        self.parts.iter().map(|part| part.sequence)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::support::build::{HOME, group, node, owner, owner_ref, pod, selector, 
 use crate::support::world::{list_all, status_of};
 use crate::{ALLOCATIONS, ONE_AT_A_TIME};
 use rollcall_core::Uid;
-use rollcall_core::decision::{Action, Keep, NodePatch};
+use rollcall_core::decision::{Action, Keep, NodeMarks, NodePatch};
 use rollcall_core::dispatch::{check, decide, keep};
 use rollcall_core::facts::{NodeConstraints, OwnerKind, Pin, PodPhase};
 use rollcall_core::index::{Answer, Index, Object};
@@ -99,9 +99,10 @@ impl Loop {
     fn act(&mut self, action: Action) {
         let version = self.next_version();
         match action {
-            Action::PatchNode(NodePatch { sequence, name, marks, .. }) => {
+            Action::PatchNode(NodePatch { name, mut parts, .. }) => {
                 self.cost.marks += 1;
-                self.index.sequences.mark_sent(sequence, &name);
+                let NodeMarks { sequence, marks } = parts.pop().expect("there is one sequence");
+                self.index.sequences.mark_sent([sequence], &name);
                 let mut node: Node = self.index.cluster.node(&name).expect("it is there").clone();
                 let kept = node.labels.iter().filter(|(key, _)| !marks.labels.contains_key(key));
                 let added =

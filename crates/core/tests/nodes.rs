@@ -4,7 +4,8 @@ use crate::support::build::{HOME, at, group, labels, node, owner, owner_ref, pod
 use crate::support::world::{World, status_of};
 use rollcall_core::Uid;
 use rollcall_core::decision::Action;
-use rollcall_core::dispatch::decide;
+use rollcall_core::cluster::Refusal;
+use rollcall_core::dispatch::{check, decide};
 use rollcall_core::facts::{Namespace, NodeConstraints, Owner, OwnerKind, Pin, Pod, PodPhase};
 use rollcall_core::index::Object;
 use rollcall_core::key::Key;
@@ -652,12 +653,49 @@ fn one_write_to_a_node_at_a_time() {
         decision.actions.iter().filter(|action| matches!(action, Action::PatchNode(_))).count()
     };
     assert_eq!(keys.map(|key| patches(&scene, key)), [1, 1]);
-    scene.world.index.sequences.mark_sent(keys[0].uid(), &"a".into());
+    scene.world.index.sequences.mark_sent([keys[0].uid()], &"a".into());
     assert_eq!(keys.map(|key| patches(&scene, key)), [0, 0]);
     scene.world.index.take_touched();
     scene.world.index.mark_answered(&"a".into(), None);
     assert_eq!(keys.map(|key| patches(&scene, key)), [1, 1]);
     assert_eq!(scene.world.index.take_touched(), keys.into(), "who waited is asked again");
+}
+
+/// The marks of all sequences go into one write. If the API server rejects it, each sequence writes for itself, so that what is wrong
+/// with one of them keeps no other from its nodes.
+#[test]
+fn sequences_write_to_a_node_together() {
+    let mut scene = Scene::new(&["a"]);
+    let names = ["csi", "other", "third"];
+    let uids = names.map(|name| sequence(HOME, name, scene.spec.clone()).uid);
+    names.iter().for_each(|name| {
+        scene.world.apply(Object::Sequence(sequence(HOME, name, scene.spec.clone())));
+    });
+    let node: Arc<str> = "a".into();
+    let parts = |scene: &Scene, uid: Uid| -> BTreeSet<Uid> {
+        let (settings, now) = (Settings { notes: true }, scene.world.now);
+        let decision = decide(&scene.world.index, Key::Sequence(uid), settings, now, usize::MAX);
+        assert_eq!(check(&scene.world.index, Key::Sequence(uid), &decision, now), []);
+        let patches = decision.actions.iter().filter_map(|action| match action {
+            Action::PatchNode(patch) => Some(patch),
+            _ => None,
+        });
+        patches.flat_map(|patch| patch.sequences()).collect()
+    };
+    for uid in uids {
+        assert_eq!(parts(&scene, uid), uids.into());
+    }
+    scene.world.index.sequences.mark_sent(uids, &node);
+    scene
+        .world
+        .index
+        .mark_refused(&node, Refusal::new(false, "metadata.annotations: Too long", scene.world.now));
+    scene.world.index.mark_answered(&node, None);
+    for uid in uids {
+        assert_eq!(parts(&scene, uid), [uid].into(), "one by one");
+    }
+    scene.settle();
+    assert!(scene.world.take_done().marked >= 3, "each of them writes");
 }
 
 #[test]

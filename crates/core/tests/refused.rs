@@ -118,7 +118,7 @@ fn a_node_that_cannot_be_written_to_is_named() {
     world.apply(Object::Sequence(sequence(HOME, "csi", Spec { scope: Scope::Node, ..spec(groups) })));
     let sent = decided(&world);
     let [Action::PatchNode(patch)] = &sent.actions[..] else { panic!("{:?}", sent.actions) };
-    world.index.sequences.mark_sent(patch.sequence, &patch.name);
+    world.index.sequences.mark_sent(patch.sequences(), &patch.name);
     world.index.mark_refused(&patch.name, Refusal::new(false, "metadata.annotations: Too long", at(2)));
     world.index.mark_answered(&patch.name, None);
     let decision = decided(&world);

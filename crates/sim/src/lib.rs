@@ -21,4 +21,6 @@ pub mod server;
 pub mod simulate;
 pub mod store;
 
+#[cfg(debug_assertions)]
+pub use simulate::simulate_observed;
 pub use simulate::{Snapshot, simulate, simulate_for};

@@ -3,58 +3,73 @@
 use super::json::{add, append, escape, remove, test};
 use super::{Body, Style};
 use crate::watch::{journal_key, journal_text};
-use rollcall_core::decision::NodePatch;
+use rollcall_core::decision::{NodeMarks, NodePatch};
 use rollcall_core::planted::{Bug, planted};
-use rollcall_core::sequence::marks::Marks;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Labels and annotations merge by their keys. The uid makes the API server refuse the patch for another node of that name, and
 /// the version makes it refuse what was decided before somebody else wrote to the node.
 pub fn node(patch: &NodePatch) -> Body {
-    let NodePatch { sequence, node, version, name: _, marks } = patch;
-    if !marks.taints.is_nothing() {
+    let NodePatch { node, version, name: _, parts } = patch;
+    if parts.iter().any(|part| !part.marks.taints.is_nothing()) {
         return Body { style: Style::Json, value: with_taints(patch) };
     }
     let mut metadata = json!({ "uid": node.to_string(), "resourceVersion": version.to_string() });
-    if !marks.labels.is_empty() {
-        metadata["labels"] = json!(marks.labels);
+    for (key, value) in parts.iter().flat_map(|part| &part.marks.labels) {
+        metadata["labels"][&**key] = json!(value);
     }
-    if let Some(journal) = &marks.journal {
-        metadata["annotations"] = json!({ journal_key(*sequence): journal.as_ref().map(journal_text) });
+    for (key, text) in journals(parts) {
+        metadata["annotations"][key] = json!(text);
     }
     Body { style: Style::Merge, value: json!({ "metadata": metadata }) }
 }
 
+/// The annotations that are set, or removed.
+fn journals(parts: &[NodeMarks]) -> impl Iterator<Item = (String, Option<String>)> {
+    parts.iter().filter_map(|NodeMarks { sequence, marks }| {
+        let journal = marks.journal.as_ref()?;
+        Some((journal_key(*sequence), journal.as_ref().map(journal_text)))
+    })
+}
+
 /// The taints of a node are one list, of which what is not ours is not touched. What is written down goes into the same patch.
 fn with_taints(patch: &NodePatch) -> Value {
-    let NodePatch { sequence, node, version, name: _, marks } = patch;
-    let Marks { labels, journal, taints } = &**marks;
+    let NodePatch { node, version, name: _, parts } = patch;
+    let each = || parts.iter().map(|part| &part.marks.taints);
+    // Every write is made from one view of the node, so all parts agree on these.
+    let (had_any, annotated) = (each().any(|taints| taints.had_any), each().any(|taints| taints.annotated));
+    let mut remove_at: Vec<&(usize, Arc<str>)> = each().flat_map(|taints| &taints.remove).collect();
+    remove_at.sort_by_key(|(place, _)| std::cmp::Reverse(*place));
     let mut operations =
         vec![test("/metadata/uid", node.to_string()), test("/metadata/resourceVersion", version.to_string())];
-    for (place, key) in taints.remove.iter().filter(|_| !planted(Bug::TaintsReplaced)) {
+    for (place, key) in remove_at.into_iter().filter(|_| !planted(Bug::TaintsReplaced)) {
         let at = format!("/spec/taints/{place}");
         operations.push(test(&format!("{at}/key"), &**key));
         operations.push(remove(&at));
     }
-    let new = |key: &Arc<str>| json!({ "key": key, "value": sequence.to_string(), "effect": "NoSchedule" });
-    let had_any = taints.had_any && !planted(Bug::TaintsReplaced);
-    operations.extend(append("/spec/taints", had_any, taints.add.iter().map(new).collect()));
+    let new = parts.iter().flat_map(|NodeMarks { sequence, marks }| {
+        let value = sequence.to_string();
+        let taint = move |key: &Arc<str>| json!({ "key": key, "value": value, "effect": "NoSchedule" });
+        marks.taints.add.iter().map(taint)
+    });
+    let had_any = had_any && !planted(Bug::TaintsReplaced);
+    operations.extend(append("/spec/taints", had_any, new.collect()));
     let mut set = |path: String, value: Option<Value>| {
         operations.push(match value {
             Some(value) => add(&path, value),
             None => remove(&path),
         });
     };
-    for (key, value) in labels {
+    for (key, value) in parts.iter().flat_map(|part| &part.marks.labels) {
         set(format!("/metadata/labels/{}", escape(key)), value.as_ref().map(|value| json!(value)));
     }
-    if let Some(journal) = journal {
-        let (key, text) = (journal_key(*sequence), journal.as_ref().map(journal_text));
-        match taints.annotated {
-            true => set(format!("/metadata/annotations/{}", escape(&key)), text.map(Value::from)),
-            false => set("/metadata/annotations".into(), Some(json!({ key: text }))),
-        }
+    let journals: Vec<(String, Option<String>)> = journals(parts).collect();
+    match annotated || journals.is_empty() {
+        true => journals.into_iter().for_each(|(key, text)| {
+            set(format!("/metadata/annotations/{}", escape(&key)), text.map(Value::from));
+        }),
+        false => set("/metadata/annotations".into(), Some(journals.into_iter().collect())),
     }
     operations.into()
 }
@@ -63,7 +78,7 @@ fn with_taints(patch: &NodePatch) -> Value {
 mod tests {
     use super::*;
     use rollcall_core::Uid;
-    use rollcall_core::sequence::marks::Taints;
+    use rollcall_core::sequence::marks::{Marks, Taints};
 
     #[test]
     fn taints_of_others_stay_where_they_are() {
@@ -80,8 +95,8 @@ mod tests {
             if annotated {
                 node["metadata"]["annotations"] = json!({ "theirs": "1" });
             }
-            let (name, marks) = ("n".into(), Box::new(marks));
-            let patch = NodePatch { sequence, node: uid, version: 7, name, marks };
+            let parts = vec![NodeMarks { sequence, marks }];
+            let patch = NodePatch { node: uid, version: 7, name: "n".into(), parts };
             let patch = super::node(&patch).value;
             let patch: json_patch::Patch = serde_json::from_value(patch).expect("a JSON patch");
             json_patch::patch(&mut node, &patch).expect("it fits");

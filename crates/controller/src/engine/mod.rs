@@ -49,6 +49,8 @@ use rollcall_core::planted::{Bug, planted};
 use rollcall_core::sequence::index::Mode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+#[cfg(debug_assertions)]
+use std::sync::PoisonError;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -211,6 +213,8 @@ impl Engine {
         let mut rereads = SelectAll::new();
         loop {
             self.work();
+            #[cfg(debug_assertions)]
+            self.show_when_idle();
             rereads.extend(self.rereads.take_begun());
             let next = self.next_moment();
             tokio::select! {
@@ -361,6 +365,15 @@ impl Engine {
         }
         while self.report_one(now) {}
         self.shared.metrics.in_flight.set(self.in_flight.len() as i64);
+    }
+
+    #[cfg(debug_assertions)]
+    fn show_when_idle(&self) {
+        let mut observer = self.shared.idle_observer.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = self.in_flight.is_empty() && self.queue.depth() == 0 && self.is_any_synced();
+        if let Some(observe) = observer.as_mut().filter(|_| idle) {
+            observe(&self.index);
+        }
     }
 
     fn decide(&mut self, key: Key, since: Instant, now: Instant) {

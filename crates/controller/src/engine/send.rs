@@ -7,7 +7,7 @@ use crate::repeats;
 use crate::reservation;
 use futures::FutureExt;
 use rollcall_core::cluster::{Effect, Target};
-use rollcall_core::decision::{Action, BarrierWrite, NodePatch, PodPatch, ToBarrier};
+use rollcall_core::decision::{Action, BarrierWrite, NodeMarks, NodePatch, PodPatch, ToBarrier};
 use rollcall_core::key::Key;
 use rollcall_core::kind::Kind;
 use rollcall_core::launch::NUDGE;
@@ -93,9 +93,11 @@ impl Engine {
     }
 
     fn patch_node(&mut self, key: Key, patch: NodePatch, since: Instant) {
-        self.index.sequences.mark_sent(patch.sequence, &patch.name);
-        let content = repeats::content_of_marks(&patch.marks);
-        self.repeats.write(patch.sequence, &patch.name, content, Instant::now());
+        self.index.sequences.mark_sent(patch.sequences(), &patch.name);
+        let now = Instant::now();
+        for NodeMarks { sequence, marks } in &patch.parts {
+            self.repeats.write(*sequence, &patch.name, repeats::content_of_marks(marks), now);
+        }
         let (namespace, name, uid) = ("".into(), patch.name.clone(), Some(patch.node));
         let target = Target { kind: Kind::Node, namespace, name, uid };
         let client = self.client.clone();

@@ -6,12 +6,13 @@ use super::{
     evaluate::{later, may_act},
     index::{MEMBERSHIP_KEY, SequenceEntry, Standing},
     keys,
+    marks::Marks,
     nodes::carries,
     spec::{Enforcement, Group, Members, NodeGuard, NodeReady, OnTimeout, Scope, Spec, Until, WorkloadRef},
 };
 use crate::{
     Timestamp, Uid,
-    decision::{Action, Decision, NodePatch, PodPatch, Violation},
+    decision::{Action, Decision, NodeMarks, NodePatch, PodPatch, Violation},
     facts::{Job, Owner, OwnerKind, Pod, PodPhase},
     journal::Journal,
     node::{Node, Placement, is_part_of},
@@ -200,20 +201,27 @@ impl<'a> Audit<'a> {
 
     /// S3, S7: nothing but our own keys, and on the node it was decided for.
     fn mark(&mut self, patch: &NodePatch) {
-        let NodePatch { sequence, node, name, marks, version: _ } = patch;
+        let NodePatch { node, name, parts, version: _ } = patch;
         let Some(there) = self.facts.cluster.node(name).filter(|there| there.uid == *node) else {
             return self.violation("S7", format!("node {name} does not have the uid {node}"));
         };
+        for NodeMarks { sequence, marks } in parts {
+            self.check_marks(*sequence, marks, there);
+        }
+    }
+
+    fn check_marks(&mut self, sequence: Uid, marks: &Marks, there: &Node) {
+        let name = &there.name;
         for (place, key) in &marks.taints.remove {
             let ours = there.taints.get(*place).is_some_and(|taint| {
-                taint.key == *key && keys::is_key(key) && self.may_change(*sequence, key, &taint.value)
+                taint.key == *key && keys::is_key(key) && self.may_change(sequence, key, &taint.value)
             });
             if !ours {
                 self.violation("S3", format!("taint {key} on node {name} is not ours"));
             }
         }
         for key in marks.labels.keys() {
-            let foreign = there.labels.get(key).is_some_and(|value| !self.may_change(*sequence, key, value));
+            let foreign = there.labels.get(key).is_some_and(|value| !self.may_change(sequence, key, value));
             if **key != *keys::UNSEEN && (!keys::is_key(key) || foreign) {
                 self.violation("S3", format!("{key} on node {name} is not ours"));
             }
@@ -222,8 +230,11 @@ impl<'a> Audit<'a> {
 
     /// Whether what carries this value is of a sequence, or of a namesake that is gone.
     fn may_change(&self, sequence: Uid, key: &Arc<str>, value: &str) -> bool {
-        *value == *sequence.to_string()
-            || self.entry.keys().contains(key) && self.facts.is_left_by_gone(value)
+        let is_key_of = |sequence| {
+            let entry = self.facts.sequences.get(sequence);
+            entry.is_some_and(|entry| entry.keys().contains(key))
+        };
+        *value == *sequence.to_string() || is_key_of(sequence) && self.facts.is_left_by_gone(value)
     }
 
     /// S1: the groups a group waits for have, or have had, what they need.

@@ -53,7 +53,7 @@ fn of_live(
     let (mut decision, recorded) = of_judged(facts, entry, &evaluation, settings, budget);
     let mut unseen = UnseenNodes::default();
     if entry.spec().is_some_and(|spec| spec.scope == Scope::Node) && !evaluation.groups.is_empty() {
-        let (found, events) = marks::unseen(facts, entry, &decision.actions, evaluation.now);
+        let (found, events) = marks::unseen(facts, &decision.actions, evaluation.now);
         decision.events.extend(events);
         decision.wake_at =
             decision.wake_at.into_iter().chain(marks::next_overdue(facts, evaluation.now)).min();

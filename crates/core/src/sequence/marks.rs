@@ -2,7 +2,7 @@
 
 use super::{
     Facts,
-    evaluate::{Evaluation, GroupView, NodeView, later, may_act},
+    evaluate::{Evaluation, GroupView, NodeView, evaluate, later, may_act},
     index::{SequenceEntry, UnseenNodes},
     keys,
     spec::{Enforcement, GroupId, NodeGuard, RecordedGroup, Spec},
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Timestamp, Uid,
-    decision::{Action, Event, EventKind, NodePatch, Subject},
+    decision::{Action, Event, EventKind, NodeMarks, NodePatch, Subject},
     journal::Journal,
     kind::Kind,
     node::{Node, Taint},
@@ -23,6 +23,8 @@ use std::time::Duration;
 /// How long a new node is kept from members until every sequence has put its keys on it. One that cannot write must not keep
 /// the node from all others; whoever can writes within milliseconds.
 pub const UNSEEN_FOR: Duration = Duration::from_secs(60);
+/// A sequence with more nodes to judge anew writes for itself: to judge them for another sequence's write would be done twice.
+const MAX_JUDGED_FOR_OTHERS: usize = 32;
 /// Sequences named in the event about a node that was not waited for any longer.
 const NAMED: usize = 5;
 
@@ -98,14 +100,65 @@ pub fn marks<'a>(
         Some((name, judged))
     });
     let idle = unwritten.chain(unseen).filter(move |(name, _)| !facts.sequences.is_being_marked(name));
+    let mut others = Others { facts, writer: uid, now: evaluation.now, evaluated: None };
     idle.filter_map(move |(name, judged)| {
         let node = facts.cluster.node(name)?;
-        let mut marks = marks_of(facts, entry, spec, common?, node, &judged.view);
-        if is_to_be_seen(facts, entry, node, evaluation.now) {
-            marks.labels.insert(keys::UNSEEN.into(), None);
+        let marks = marks_of(facts, entry, spec, common?, node, &judged.view);
+        let mut parts = vec![NodeMarks { sequence: uid, marks }];
+        if !parts[0].marks.is_nothing() {
+            parts.extend(others.marks_on(node));
         }
-        (!marks.is_nothing()).then(|| Action::PatchNode(NodePatch::new(uid, node, marks)))
+        if is_to_be_seen(facts, &parts, node, evaluation.now) {
+            parts[0].marks.labels.insert(keys::UNSEEN.into(), None);
+        }
+        (!parts[0].marks.is_nothing()).then(|| Action::PatchNode(NodePatch::new(node, parts)))
     })
+}
+
+/// The other sequences of Node scope. Their marks go into the same write, so that many sequences do not mean many writes to each node
+/// that joins.
+struct Others<'a> {
+    facts: Facts<'a>,
+    writer: Uid,
+    now: Timestamp,
+    /// Made for the first node that is written to.
+    evaluated: Option<Vec<(&'a SequenceEntry, &'a Spec, Evaluation<'a>)>>,
+}
+
+impl<'a> Others<'a> {
+    fn marks_on(&mut self, node: &Node) -> Vec<NodeMarks> {
+        let (facts, writer, now) = (self.facts, self.writer, self.now);
+        if facts.sequences.is_refused_together(&node.name) {
+            return Vec::new();
+        }
+        let others = self.evaluated.get_or_insert_with(|| evaluate_others(facts, writer, now));
+        let marks = others.iter().filter_map(|(entry, spec, evaluation)| {
+            let judged = evaluation.nodes.get(&node.name).filter(|judged| judged.unwritten)?;
+            let marks = marks_of(facts, entry, spec, evaluation.nodes.common()?, node, &judged.view);
+            let part = NodeMarks { sequence: entry.sequence.uid, marks };
+            (!part.marks.is_nothing()).then_some(part)
+        });
+        marks.collect()
+    }
+}
+
+fn evaluate_others(
+    facts: Facts<'_>,
+    writer: Uid,
+    now: Timestamp,
+) -> Vec<(&SequenceEntry, &Spec, Evaluation<'_>)> {
+    let others = facts.sequences.node_scoped().filter(|uid| *uid != writer);
+    let others = others.filter_map(|uid| facts.sequences.get(uid)).filter(|entry| !entry.ghost);
+    let is_cheap = |entry: &&SequenceEntry| {
+        let due = entry.node_results().due(now);
+        due.take(MAX_JUDGED_FOR_OTHERS + 1).count() <= MAX_JUDGED_FOR_OTHERS
+    };
+    let evaluated = others.filter(is_cheap).filter_map(|entry| {
+        let evaluation = evaluate(facts, entry, now);
+        let spec = entry.spec().filter(|_| !evaluation.groups.is_empty())?;
+        Some((entry, &**spec, evaluation))
+    });
+    evaluated.collect()
 }
 
 pub(super) fn marks_of(
@@ -158,19 +211,21 @@ fn is_closed(spec: &Spec, view: &GroupView) -> bool {
 
 /// A node is unseen until every sequence has put its keys on it, or the time for that is over; the last one to do so says that it
 /// is seen.
-fn is_to_be_seen(facts: Facts<'_>, entry: &SequenceEntry, node: &Node, now: Timestamp) -> bool {
+fn is_to_be_seen(facts: Facts<'_>, parts: &[NodeMarks], node: &Node, now: Timestamp) -> bool {
     node.labels.get(keys::UNSEEN).is_some()
-        && (waited_for(facts, entry, node).next().is_none() || is_overdue(facts, node, now))
+        && (waited_for(facts, parts, node).next().is_none() || is_overdue(facts, node, now))
         && !planted(Bug::UnseenNotTaken)
 }
 
-/// The other sequences that have not put their keys on a node. Who may not act puts none on, and has no say.
+/// The sequences that have not put their keys on a node, and do not do so by this write. A sequence that may not act puts none on,
+/// and is not waited for.
 fn waited_for<'a>(
     facts: Facts<'a>,
-    entry: &'a SequenceEntry,
+    parts: &'a [NodeMarks],
     node: &'a Node,
 ) -> impl Iterator<Item = &'a SequenceEntry> {
-    let others = facts.sequences.node_scoped().filter(|uid| *uid != entry.sequence.uid);
+    let writes = |uid: &Uid| parts.iter().any(|part| part.sequence == *uid);
+    let others = facts.sequences.node_scoped().filter(move |uid| !writes(uid));
     let others = others.filter(|uid| !node.journals.contains_key(uid));
     let others = others.filter_map(move |uid| facts.sequences.get(uid));
     others.filter(move |other| !other.ghost && may_act(facts, other))
@@ -187,24 +242,19 @@ pub fn next_overdue(facts: Facts<'_>, now: Timestamp) -> Option<Timestamp> {
 }
 
 /// What is to be kept about unseen nodes, and what is to be said about those that are not waited for any longer.
-pub fn unseen(
-    facts: Facts<'_>,
-    entry: &SequenceEntry,
-    actions: &[Action],
-    now: Timestamp,
-) -> (UnseenNodes, Vec<Event>) {
+pub fn unseen(facts: Facts<'_>, actions: &[Action], now: Timestamp) -> (UnseenNodes, Vec<Event>) {
     let new = facts.sequences.unseen_nodes().any(|(_, since)| since.is_none());
     let mut found = UnseenNodes { first_seen: new.then_some(now), told: Vec::new() };
     let mut events = Vec::new();
     let seen = actions.iter().filter_map(|action| match action {
-        Action::PatchNode(patch) if patch.marks.labels.contains_key(keys::UNSEEN) => Some(&patch.name),
+        Action::PatchNode(patch) if patch.parts[0].marks.labels.contains_key(keys::UNSEEN) => Some(patch),
         _ => None,
     });
-    for name in seen.filter(|name| !facts.sequences.unseen_is_told(name)) {
-        let Some(node) = facts.cluster.node(name) else { continue };
-        let late: Vec<&SequenceEntry> = waited_for(facts, entry, node).collect();
+    for patch in seen.filter(|patch| !facts.sequences.unseen_is_told(&patch.name)) {
+        let Some(node) = facts.cluster.node(&patch.name) else { continue };
+        let late: Vec<&SequenceEntry> = waited_for(facts, &patch.parts, node).collect();
         if !late.is_empty() {
-            found.told.push(name.clone());
+            found.told.push(patch.name.clone());
             events.push(not_waited_for(node, &late));
         }
     }
@@ -258,7 +308,8 @@ pub fn unmark(facts: Facts<'_>, sequence: Uid) -> impl Iterator<Item = Action> {
         let mut taints = taints(node, &uid, &BTreeSet::new(), |_| false);
         taints.remove.retain(|(_, key)| !is_of_another(facts, sequence, key));
         let marks = Marks { labels, journal, taints };
-        (!marks.is_nothing()).then(|| Action::PatchNode(NodePatch::new(sequence, node, marks)))
+        let patch = |marks| NodePatch::new(node, vec![NodeMarks { sequence, marks }]);
+        (!marks.is_nothing()).then(|| Action::PatchNode(patch(marks)))
     })
 }
 
@@ -275,9 +326,10 @@ fn is_of_another(facts: Facts<'_>, sequence: Uid, key: &Arc<str>) -> bool {
 /// Takes the taints of a sequence off the nodes, and nothing else.
 pub fn untaint(facts: Facts<'_>, sequence: Uid) -> impl Iterator<Item = Action> {
     unmark(facts, sequence).filter_map(|action| match action {
-        Action::PatchNode(patch) if !patch.marks.taints.is_nothing() => {
-            let marks = Box::new(Marks { taints: patch.marks.taints, ..Marks::default() });
-            Some(Action::PatchNode(NodePatch { marks, ..patch }))
+        Action::PatchNode(mut patch) => {
+            let part = &mut patch.parts[0];
+            part.marks = Marks { taints: std::mem::take(&mut part.marks.taints), ..Marks::default() };
+            (!part.marks.is_nothing()).then_some(Action::PatchNode(patch))
         }
         _ => None,
     })

@@ -6,7 +6,7 @@ use rollcall_core::sequence::keys::PREFIX;
 use rollcall_core::{
     Uid,
     cluster::{self, Target},
-    decision::{Action, Decision, Keep, NodePatch, PodPatch, Report},
+    decision::{Action, Decision, Keep, NodeMarks, NodePatch, PodPatch, Report},
     dispatch::{check, decide, keep},
     facts::{Namespace, Owner, Pod},
     index::{Answer, Index, Listed, Object},
@@ -14,7 +14,6 @@ use rollcall_core::{
     kind::Kind,
     node::{Drivers, Effect, Node, Taint},
     sequence::index::{Mode, Note},
-    sequence::nodes::Marks,
     sequence::{Sequence, Settings, Status, spec::Recorded},
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -363,11 +362,11 @@ impl World {
                 self.next_version();
                 self.index.delete_note(sequence);
             }
-            Action::PatchNode(NodePatch { sequence, node, name, marks, version: _ }) => {
+            Action::PatchNode(NodePatch { node, name, parts, version: _ }) => {
                 self.done.marked += 1;
-                self.index.sequences.mark_sent(sequence, &name);
+                self.index.sequences.mark_sent(parts.iter().map(|part| part.sequence), &name);
                 let known = self.truth.nodes.get(&name).filter(|known| known.uid == node).cloned();
-                let answer = known.map(|known| self.mark(sequence, known, &marks));
+                let answer = known.map(|known| self.mark(known, &parts));
                 self.index.mark_answered(&name, answer);
             }
             Action::PatchPod(patch) => {
@@ -388,22 +387,29 @@ impl World {
         }
     }
 
-    fn mark(&mut self, sequence: Uid, mut node: Node, marks: &Marks) -> Node {
-        let kept = node.labels.iter().filter(|(key, _)| !marks.labels.contains_key(key));
-        let added = marks.labels.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?)));
-        node.labels = kept.cloned().chain(added).collect();
-        for (place, _) in &marks.taints.remove {
-            node.taints.remove(*place);
+    fn mark(&mut self, mut node: Node, parts: &[NodeMarks]) -> Node {
+        let mut removed: Vec<usize> = Vec::new();
+        for NodeMarks { sequence, marks } in parts {
+            let kept = node.labels.iter().filter(|(key, _)| !marks.labels.contains_key(key));
+            let added = marks.labels.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?)));
+            node.labels = kept.cloned().chain(added).collect();
+            removed.extend(marks.taints.remove.iter().map(|(place, _)| *place));
+            match &marks.journal {
+                None => {}
+                Some(None) => drop(node.journals.remove(sequence)),
+                Some(Some(journal)) => drop(node.journals.insert(*sequence, journal.clone())),
+            }
         }
-        node.taints.extend(marks.taints.add.iter().map(|key| Taint {
-            key: key.clone(),
-            value: sequence.to_string().into(),
-            effect: Effect::NoSchedule,
-        }));
-        match &marks.journal {
-            None => {}
-            Some(None) => drop(node.journals.remove(&sequence)),
-            Some(Some(journal)) => drop(node.journals.insert(sequence, journal.clone())),
+        removed.sort();
+        for place in removed.into_iter().rev() {
+            node.taints.remove(place);
+        }
+        for NodeMarks { sequence, marks } in parts {
+            node.taints.extend(marks.taints.add.iter().map(|key| Taint {
+                key: key.clone(),
+                value: sequence.to_string().into(),
+                effect: Effect::NoSchedule,
+            }));
         }
         node.version = self.next_version();
         self.truth.nodes.insert(node.name.clone(), node.clone());

@@ -17,6 +17,8 @@ mod drains;
 mod facts;
 mod never;
 mod notes;
+#[cfg(debug_assertions)]
+mod observed;
 mod ranks;
 mod snapshot;
 mod tickets;
@@ -24,6 +26,8 @@ mod timeline;
 mod user_actions;
 mod verdict;
 
+#[cfg(debug_assertions)]
+pub use observed::simulate_observed;
 pub use snapshot::Snapshot;
 
 use crate::embedded::{self, Embedded};
@@ -57,7 +61,7 @@ const STUCK_AFTER: Duration = Duration::from_secs(600);
 
 /// Runs a plan to its end. The same plan gives the same report.
 pub fn simulate(plan: Plan) -> Result<Report> {
-    block_on_virtual_time(run(plan, None))
+    block_on_virtual_time(run(plan, None, |_, _, _| {}))
 }
 
 /// The same, and calls `call` every so often in virtual time. However long it takes, nothing happens meanwhile.
@@ -66,7 +70,7 @@ pub fn simulate_for(
     every: Duration,
     call: &mut dyn FnMut(&Snapshot) -> Result<()>,
 ) -> Result<Report> {
-    block_on_virtual_time(run(plan, Some(SnapshotCallback { every, call })))
+    block_on_virtual_time(run(plan, Some(SnapshotCallback { every, call }), |_, _, _| {}))
 }
 
 fn block_on_virtual_time(run: impl Future<Output = Result<Report>>) -> Result<Report> {
@@ -105,7 +109,12 @@ fn needs_full_mode(plan: &Plan) -> bool {
         })
 }
 
-async fn run(plan: Plan, callback: Option<SnapshotCallback<'_>>) -> Result<Report> {
+/// `prepare` is called before the controller starts, with what it will share, the cluster and its clock.
+async fn run(
+    plan: Plan,
+    callback: Option<SnapshotCallback<'_>>,
+    prepare: impl FnOnce(&rollcall_controller::Shared, &Arc<Shared>, Clock),
+) -> Result<Report> {
     let clock = Clock::starting_at(Timestamp::from_second(BEGINNING)?);
     let embedded = Embedded::new(clock, plan.seed);
     let shared = embedded.shared.clone();
@@ -124,7 +133,9 @@ async fn run(plan: Plan, callback: Option<SnapshotCallback<'_>>) -> Result<Repor
     };
     let config = Config { full, reservations, ..embedded::config("simulation", plan.seed) };
     let client = embedded.client(Author::Controller(0));
-    let controller = rollcall_controller::run(client, config, clock, CancellationToken::new());
+    let beside = Arc::new(rollcall_controller::Shared::default());
+    prepare(&beside, &shared, clock);
+    let controller = rollcall_controller::run_with(client, config, clock, beside, CancellationToken::new());
     let drains = Drains::default();
     let outcome = tokio::select! {
         biased;

@@ -22,7 +22,11 @@ pub struct Snapshot<'a> {
     cluster: &'a Cluster,
 }
 
-impl Snapshot<'_> {
+impl<'a> Snapshot<'a> {
+    pub(super) fn new(clock: Clock, cluster: &'a Cluster) -> Snapshot<'a> {
+        Snapshot { at: clock.elapsed(), now: clock.now(), cluster }
+    }
+
     pub fn sequences(&self) -> Vec<SequenceObject> {
         facts::each(self.cluster, Kind::PodSequence).collect()
     }
@@ -53,8 +57,7 @@ pub async fn call_periodically(
     loop {
         sleep(every).await;
         let cluster = shared.lock();
-        let snapshot = Snapshot { at: clock.elapsed(), now: clock.now(), cluster: &cluster };
-        if let Err(error) = call(&snapshot) {
+        if let Err(error) = call(&Snapshot::new(clock, &cluster)) {
             return error;
         }
     }

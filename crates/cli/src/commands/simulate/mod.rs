@@ -138,6 +138,9 @@ fn title(files: &[String]) -> String {
 }
 
 #[cfg(test)]
+mod explained_tests;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use clap::Parser;

@@ -16,9 +16,11 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub struct Marked {
     by_sequence: BTreeMap<Uid, MarkedNodes>,
-    /// The nodes that are being written to, and for which sequence: sent, not answered. One write to a node at a time, because
+    /// The nodes that are being written to, and for which sequences: sent, not answered. One write to a node at a time, because
     /// each is made for the node as it was seen.
-    writing: BTreeMap<Arc<str>, Uid>,
+    writing: BTreeMap<Arc<str>, Vec<Uid>>,
+    /// Nodes to which a write for several sequences was rejected. One of them caused it: from then on each writes for itself.
+    refused_together: BTreeSet<Arc<str>>,
     /// The nodes that carry the label of those that nobody has seen.
     unseen: BTreeMap<Arc<str>, Unseen>,
     /// What the API server said when it refused what was to be written on a node for a sequence. Hardly ever anything.
@@ -59,6 +61,7 @@ impl Sequences {
         self.track_unseen(old, new);
         if let (Some(old), None) = (old, new) {
             self.marked.refused.retain(|(_, node), _| *node != old.name);
+            self.marked.refused_together.remove(&old.name);
         }
         let marked = &mut self.marked.by_sequence;
         for (sequence, node) in is.iter().zip(std::iter::repeat(new).flatten()) {
@@ -193,19 +196,29 @@ impl Sequences {
 
     /// Whether anything is being written to any node for a sequence.
     pub fn is_marking_any(&self, sequence: Uid) -> bool {
-        self.marked.writing.values().any(|writer| *writer == sequence)
+        self.marked.writing.values().any(|writers| writers.contains(&sequence))
     }
 
-    pub fn mark_sent(&mut self, sequence: Uid, node: &Arc<str>) {
-        self.marked.writing.insert(node.clone(), sequence);
+    pub fn mark_sent(&mut self, sequences: impl IntoIterator<Item = Uid>, node: &Arc<str>) {
+        self.marked.writing.insert(node.clone(), sequences.into_iter().collect());
+    }
+
+    /// Whether sequences must write to this node one by one.
+    pub(in crate::sequence) fn is_refused_together(&self, node: &str) -> bool {
+        self.marked.refused_together.contains(node)
     }
 
     /// The API server refuses what is being written to a node.
     pub(crate) fn mark_refused(&mut self, node: &Arc<str>, refusal: Refusal) {
-        let Some(writer) = self.marked.writing.get(node) else { return };
-        let key = (*writer, node.clone());
-        let refusal = refusal.after(self.marked.refused.get(&key));
-        self.marked.refused.insert(key, refusal);
+        match self.marked.writing.get(node).map(Vec::as_slice) {
+            Some([writer]) => {
+                let key = (*writer, node.clone());
+                let refusal = refusal.after(self.marked.refused.get(&key));
+                self.marked.refused.insert(key, refusal);
+            }
+            Some([_, _, ..]) => _ = self.marked.refused_together.insert(node.clone()),
+            Some([]) | None => {}
+        }
     }
 
     /// What the API server refuses to write for a sequence, by node.
@@ -229,11 +242,11 @@ impl Sequences {
 
     /// A write to a node is answered: whoever waited for that may write now.
     pub fn mark_answered(&mut self, node: &Arc<str>, done: bool, touched: &mut Touched) {
-        let writer = self.marked.writing.remove(node);
-        if let Some(writer) = writer.filter(|_| done) {
-            self.marked.refused.remove(&(writer, node.clone()));
+        let writers = self.marked.writing.remove(node).unwrap_or_default();
+        for writer in writers.iter().filter(|_| done) {
+            self.marked.refused.remove(&(*writer, node.clone()));
         }
-        touched.sequences(writer);
+        touched.sequences(writers);
         // Who may not act has nothing to write, unless it is to take back what it has written.
         let has_to_write = |uid: &Uid| {
             self.get(*uid).is_some_and(|entry| entry.claims()) || self.marked.by_sequence.contains_key(uid)
