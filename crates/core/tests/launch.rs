@@ -250,7 +250,7 @@ fn ranks_start_one_after_the_other_in_two_writes_each() {
         scene.lines(),
         [
             "web starts its containers in order: 0 of 3 ranks are ready",
-            "rank 10 (c1) is not ready for 0s: c1: not started yet",
+            "rank 10 (c1) has not been ready for 0s: c1: not started yet",
             "rank 5 (c2) waits for c1",
             "rank 0 (c0) waits for c1",
         ]
@@ -363,7 +363,7 @@ fn the_config_map_of_a_namesake_is_replaced_and_that_of_others_is_not() {
         );
         assert_eq!(
             scene.lines()[0],
-            format!("web is held: its ConfigMap web-barrier belongs to {whose}, and is not touched")
+            format!("web is held: the ConfigMap web-barrier already exists and belongs to {whose}")
         );
         scene.config_map = None;
         scene.after(31);

@@ -104,7 +104,7 @@ fn what_has_no_effect_is_said() {
         json!([{ "name": "setup", "env": [{ "name": PROPOSED, "value": "9" }] }]);
     let said = asked(&both)["warnings"].to_string();
     for words in [
-        "Ordered counts, and the values of KRUISE_CONTAINER_LAUNCH_PRIORITY do not",
+        "Ordered takes precedence; the values of KRUISE_CONTAINER_LAUNCH_PRIORITY are ignored",
         "the priority of an init container has no effect",
         "restart-dependents has no effect",
     ] {

@@ -77,7 +77,7 @@ mod tests {
         for (strategy, said) in [
             (
                 json!({ "type": "Recurring", "schedule": "0 20-8 * * *" }),
-                r#"spec.strategy.schedule: "0 20-8 * * *" must be a schedule such as 0 */6 * * *: "20-8" is not between 0 and 23"#,
+                r#"spec.strategy.schedule: "0 20-8 * * *" must be a schedule such as 0 */6 * * *: "20-8" is not a value or ascending range from 0 to 23"#,
             ),
             (
                 json!({ "type": "Scheduled", "schedule": "0 0 31 2 *" }),

@@ -169,7 +169,7 @@ async fn who_holds_up_whom(launch: &LaunchLab) -> Result<()> {
         let said = launch.explain(&namespace, "stuck")?;
         let first = "stuck starts its containers in order: 0 of 2 ranks are ready";
         let waits =
-            said.contains("rank 0 (c0) waits for c1") && said.contains("rank 1 (c1) is not ready for");
+            said.contains("rank 0 (c0) waits for c1") && said.contains("rank 1 (c1) has not been ready for");
         Ok((said.starts_with(first) && waits && said.contains("runs, and is not ready")).then_some(()))
     })
     .await
@@ -180,7 +180,7 @@ async fn who_holds_up_whom(launch: &LaunchLab) -> Result<()> {
     })
     .await?;
     let said = launch.explain(&namespace, "taken")?;
-    ensure!(said.starts_with("taken is held: its ConfigMap taken-barrier belongs to no pod"), "{said}");
+    ensure!(said.starts_with("taken is held: the ConfigMap taken-barrier already exists and belongs to no pod"), "{said}");
     let kept = launch.get(&namespace, "configmap/taken-barrier")?;
     ensure!(kept["data"] == json!({ "c_1": "true", "c_0": "true" }), "{kept}");
     launch.lab.cluster().kubectl_ok(&["delete", "configmap", "taken-barrier", "-n", &namespace])?;
