@@ -332,7 +332,7 @@ fn a_terminating_pod_of_a_group_that_was_edited_away_can_still_be_explained() {
     let mut index = index(&objects, 20);
     index.apply(Object::Sequence(sequence(21, &["a"])));
     let pod = index.cluster.pod(Uid::digest("c")).expect("known");
-    assert!(explain_pod(&index, pod, now()).text.contains("no PodSequence here claims it"));
+    assert!(explain_pod(&index, pod, now()).text.contains("belongs to no PodSequence"));
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn nobody_is_advised_to_let_a_stranger_in_because_of_a_gate_that_he_names() {
     world.apply(Object::Pod(held));
     world.settle();
     let text = explained(&world, "web");
-    assert!(text.contains("which is not ours"), "{text}");
+    assert!(text.contains("Rollcall does not manage this gate"), "{text}");
     assert!(!text.contains("evil") && !text.contains("allow-from") && !text.contains("release"), "{text}");
 }
 
