@@ -1,4 +1,4 @@
-//! What a sequence writes on a node: labels or taints that keep it closed, and the journal.
+//! The changes that a sequence makes on a node: labels or taints that block it, and the journal.
 
 use super::json::{add, append, escape, remove, test};
 use super::{Body, Style};
@@ -9,8 +9,9 @@ use rollcall_core::sequence::marks::Marks;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Labels and annotations merge by their keys. The uid makes the API server refuse the patch for another node of that name, and
-/// the version makes it refuse what was decided before somebody else wrote to the node.
+/// Builds the patch of a node. Labels and annotations merge by their keys. With the uid, the API server rejects the
+/// patch for another node of the same name. With the resourceVersion, it rejects a decision that is based on an
+/// outdated node.
 pub fn node(patch: &NodePatch) -> Body {
     let NodePatch { sequence, node, version, name: _, marks } = patch;
     if !marks.taints.is_nothing() {
@@ -26,7 +27,8 @@ pub fn node(patch: &NodePatch) -> Body {
     Body { style: Style::Merge, value: json!({ "metadata": metadata }) }
 }
 
-/// The taints of a node are one list, of which what is not ours is not touched. What is written down goes into the same patch.
+/// Builds a JSON patch that changes taints. The taints of a node are one list; taints of other owners are not changed.
+/// The journal is part of the same patch.
 fn with_taints(patch: &NodePatch) -> Value {
     let NodePatch { sequence, node, version, name: _, marks } = patch;
     let Marks { labels, journal, taints } = &**marks;

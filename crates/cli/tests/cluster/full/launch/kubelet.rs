@@ -170,7 +170,7 @@ async fn who_holds_up_whom(launch: &LaunchLab) -> Result<()> {
         let first = "stuck starts its containers in order: 0 of 2 ranks are ready";
         let waits =
             said.contains("rank 0 (c0) waits for c1") && said.contains("rank 1 (c1) has not been ready for");
-        Ok((said.starts_with(first) && waits && said.contains("runs, and is not ready")).then_some(()))
+        Ok((said.starts_with(first) && waits && said.contains("running but not ready")).then_some(()))
     })
     .await
     .with_context(|| launch.explain(&namespace, "stuck").unwrap_or_default())?;
