@@ -72,9 +72,8 @@ impl Health {
     /// Describes the dead watch or loop, if there is one.
     pub fn dead(&self) -> Option<String> {
         let silent = self.ages().find(|(_, age)| *age > DEAD_WATCH);
-        let watch = silent.map(|(kind, age)| {
-            format!("the watch of {} has been silent for {} s", kind.as_str(), age.as_secs())
-        });
+        let watch = silent
+            .map(|(kind, age)| format!("the watch of {} was silent for {} s", kind.as_str(), age.as_secs()));
         let turned = self.since(self.turned.load(Ordering::Relaxed));
         let stuck = || format!("the loop has not turned for {} s", turned.as_secs());
         watch.or((turned > DEAD_LOOP).then(stuck))
