@@ -55,10 +55,10 @@ pub async fn manifests(access: &Access, namespace: Option<&str>) -> Result<Manif
         }
     }
     let namespace = &connection.namespace;
-    ensure!(closed.len() < KINDS.len(), "not permitted to list any objects in namespace {namespace}");
+    ensure!(closed.len() < KINDS.len(), "not allowed to list anything in namespace {namespace}");
     if !closed.is_empty() {
         let closed = closed.join(", ");
-        output::note(format!("not permitted to list {closed}: findings about them are missing"));
+        output::note(format!("not allowed to list {closed}: findings about them are missing"));
     }
     Ok(Manifests { sources: Vec::new(), objects, live: true })
 }
