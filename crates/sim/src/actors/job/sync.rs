@@ -31,7 +31,7 @@ pub struct JobSync<'a> {
     pub failed_indexes: Option<Indexes>,
     /// Failed pods that are kept until they are replaced, because they record how often their index failed.
     pub kept: BTreeMap<i64, Pod>,
-    /// How it ends, if it does: the interim condition, or the final one.
+    /// The condition of a Job that finishes: either the interim condition or the final one.
     pub finish: Option<Value>,
     pub status: Value,
     /// When to sync again even without changes.
