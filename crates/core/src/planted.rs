@@ -1,6 +1,6 @@
-//! Planted bugs: deliberate errors that show that the fault runs detect what they claim to detect. They exist only in builds with debug
-//! assertions. A test plants one bug at a time, for the thread that runs a simulation. In a release build [`planted`] is a constant,
-//! and the compiler removes the bugs.
+//! Planted bugs: deliberate errors that show that the fault runs detect what they claim to detect. They exist only in builds with
+//! debug assertions. A test plants one bug at a time, for the thread that runs a simulation. In a release build [`planted`] is a
+//! constant, and the compiler removes the bugs.
 
 macro_rules! bugs {
     ($($bug:ident = $name:literal, $what:literal;)*) => {

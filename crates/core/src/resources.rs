@@ -1,5 +1,5 @@
-//! The requests of a pod, computed as the scheduler computes them. Used for claims of tickets, by the embedded scheduler and by the
-//! embedded quotas.
+//! The requests of a pod, computed as the scheduler computes them. Used for claims of tickets, by the embedded scheduler and by
+//! the embedded quotas.
 
 use crate::quantity::{Form, Quantity};
 use std::collections::BTreeMap;
@@ -127,8 +127,16 @@ mod tests {
         assert_eq!(sum(&[cpu("100m"), cpu("100m"), cpu("100m")], &[]), "300m");
         assert_eq!(sum(&[cpu("1")], &[cpu("2"), cpu("500m")]), "2");
         assert_eq!(sum(&[cpu("1")], &[sidecar("500m")]), "1500m", "a sidecar runs beside the container");
-        assert_eq!(sum(&[cpu("1")], &[sidecar("500m"), cpu("2")]), "2500m", "a sidecar runs beside later init containers");
-        assert_eq!(sum(&[cpu("1")], &[cpu("2"), sidecar("500m")]), "2", "a sidecar does not run beside earlier init containers");
+        assert_eq!(
+            sum(&[cpu("1")], &[sidecar("500m"), cpu("2")]),
+            "2500m",
+            "a sidecar runs beside later init containers"
+        );
+        assert_eq!(
+            sum(&[cpu("1")], &[cpu("2"), sidecar("500m")]),
+            "2",
+            "a sidecar does not run beside earlier init containers"
+        );
         assert_eq!(sum(&[cpu("1")], &[sidecar("200m"), cpu("2"), sidecar("300m")]), "2200m");
     }
 
@@ -139,7 +147,11 @@ mod tests {
             ..pod(&[cpu("1")], &[cpu("2")])
         };
         assert_eq!(with_overhead.requests(), amounts(&[("cpu", "2250m"), ("memory", "1Mi")]));
-        assert_eq!(with_overhead.limits(), amounts(&[("cpu", "2250m")]), "overhead is added only to existing limits");
+        assert_eq!(
+            with_overhead.limits(),
+            amounts(&[("cpu", "2250m")]),
+            "overhead is added only to existing limits"
+        );
     }
 
     #[test]

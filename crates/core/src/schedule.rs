@@ -1,7 +1,8 @@
 //! Cron schedules, with the meaning that Kubernetes gives them.
 //!
-//! A schedule has five fields: minute, hour, day of the month, month and day of the week. Fields accept lists, ranges, steps and names.
-//! Descriptors such as `@daily` and `@every 1h30m` are supported, too. Sunday is 0 or 7; the API server rejects 7 in CronJobs.
+//! A schedule has five fields: minute, hour, day of the month, month and day of the week. Fields accept lists, ranges, steps and
+//! names. Descriptors such as `@daily` and `@every 1h30m` are supported, too. Sunday is 0 or 7; the API server rejects 7 in
+//! CronJobs.
 //!
 //! A date must match both day fields. If both are restricted, matching one of them is enough. Times that daylight saving skips in
 //! spring do not occur; times that it repeats in autumn occur twice. See docs/decisions/0010.
@@ -194,8 +195,8 @@ impl Fields {
         None
     }
 
-    /// Returns the first scheduled time of a day after `start`. Iterates over elapsed time, not over clock times, so skipped hours do
-    /// not occur and repeated hours occur twice.
+    /// Returns the first scheduled time of a day after `start`. Iterates over elapsed time, not over clock times, so skipped
+    /// hours do not occur and repeated hours occur twice.
     fn next_of_day(&self, date: Date, start: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let mut at = date.to_zoned(zone.clone()).ok()?;
         if at.timestamp() < start {

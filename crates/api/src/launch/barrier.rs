@@ -106,8 +106,8 @@ mod tests {
         object.facts(Uid::new("a")).owner
     }
 
-    /// Only the leftover of an earlier pod of the same name may be deleted. A ConfigMap that a pod of another name owns is never touched,
-    /// even if that pod is not known yet.
+    /// Only the leftover of an earlier pod of the same name may be deleted. A ConfigMap that a pod of another name owns is never
+    /// touched, even if that pod is not known yet.
     #[test]
     fn a_config_map_belongs_to_the_pod_by_whose_name_it_is_called() {
         let owner =

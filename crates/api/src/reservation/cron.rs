@@ -1,5 +1,5 @@
-//! Schema validation of a cron schedule: five fields, each with its permitted values. [`super::validate`] checks what a pattern cannot
-//! express: that ranges ascend, and that the schedule has a next time at all.
+//! Schema validation of a cron schedule: five fields, each with its permitted values. [`super::validate`] checks what a pattern
+//! cannot express: that ranges ascend, and that the schedule has a next time at all.
 
 /// One field of a schedule: its permitted numbers and names.
 struct Field {

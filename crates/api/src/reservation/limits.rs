@@ -1,9 +1,9 @@
-//! Bounds of the fields of an `Order` and a `Ticket`. Each ticket contains a copy of its template, so these bounds limit the memory that
-//! the API server and all its clients need. The API server also estimates the cost of a CEL rule from the largest object that the
-//! schema admits.
+//! Bounds of the fields of an `Order` and a `Ticket`. Each ticket contains a copy of its template, so these bounds limit the
+//! memory that the API server and all its clients need. The API server also estimates the cost of a CEL rule from the largest
+//! object that the schema admits.
 
-/// Maximum size of a ticket's spec as JSON, in bytes. An Order with 1,000 tickets has 1,000 copies of it in etcd, and the bounds below
-/// alone would admit more than etcd can store. A schema cannot count bytes, so the controller checks this limit.
+/// Maximum size of a ticket's spec as JSON, in bytes. An Order with 1,000 tickets has 1,000 copies of it in etcd, and the bounds
+/// below alone would admit more than etcd can store. A schema cannot count bytes, so the controller checks this limit.
 pub const TICKET_BYTES: usize = 16 * 1024;
 
 /// Maximum `replicas` of one Order.
@@ -39,7 +39,8 @@ pub const NODE_TERMS: usize = 16;
 pub const NODE_REQUIREMENTS: usize = 16;
 /// Maximum number of values of one requirement.
 pub const NODE_VALUES: usize = 50;
-/// Maximum number of terms of a pod affinity, required or preferred. The scheduler compares each term with every pod on every node.
+/// Maximum number of terms of a pod affinity, required or preferred. The scheduler compares each term with every pod on every
+/// node.
 pub const POD_TERMS: usize = 8;
 /// Maximum number of namespaces of one pod affinity term.
 pub const NAMESPACES: usize = 16;

@@ -24,8 +24,8 @@ fn owner(api_version: &str, kind: &str, name: &str, uid: &str) -> Value {
     json!([{ "apiVersion": api_version, "kind": kind, "name": name, "uid": uid, "controller": true }])
 }
 
-/// The owner references of a guardian: its ticket and, with `node_owner`, its Node if that is known. Karpenter ignores pods that a Node
-/// owns when it decides which nodes to remove.
+/// The owner references of a guardian: its ticket and, with `node_owner`, its Node if that is known. Karpenter ignores pods that
+/// a Node owns when it decides which nodes to remove.
 fn owners(new: &NewGuardian, options: &GuardianOptions) -> Value {
     let ticket =
         owner(known::KORDER_API_VERSION, known::TICKET_KIND, &new.ticket_name, &new.ticket.to_string());
@@ -139,7 +139,8 @@ fn pin(spec: &mut Value, node: &str) {
     }
 }
 
-/// Copies the topology spread constraints of the ticket. A constraint without `labelSelector` selects the guardians of the same Order.
+/// Copies the topology spread constraints of the ticket. A constraint without `labelSelector` selects the guardians of the same
+/// Order.
 fn spread(spec: &mut Value, ticket: &Value, order: Option<Uid>) {
     let Some(constraints) = ticket["topologySpreadConstraints"].as_array() else { return };
     let mut constraints = constraints.clone();
@@ -180,8 +181,8 @@ pub fn ticket_record(write: &TicketWrite) -> Body {
     patch::status(write.target.uid, &write.version.to_string(), &status)
 }
 
-/// Builds the patch that sets or clears the node for which a pod is nominated. The scheduler then reserves capacity there for the pod.
-/// The patch contains the uid, so the API server rejects it for another pod of the same name.
+/// Builds the patch that sets or clears the node for which a pod is nominated. The scheduler then reserves capacity there for the
+/// pod. The patch contains the uid, so the API server rejects it for another pod of the same name.
 pub fn nomination(nominate: &Nominate) -> Body {
     let mut metadata = json!({ "uid": nominate.target.uid.map(|uid| uid.to_string()) });
     if !nominate.forget.is_empty() {

@@ -212,9 +212,9 @@ pub struct Toleration {
     #[schemars(with = "TaintEffect")]
     pub effect: Option<TaintEffect>,
 
-    /// Number of seconds for which the taint is tolerated, from 0 to 31536000 (a year). Requires the effect NoExecute. If omitted, the
-    /// taint is tolerated indefinitely. With the key node.kubernetes.io/not-ready or node.kubernetes.io/unreachable, this is how long
-    /// the ticket of a node that is not Ready is kept.
+    /// Number of seconds for which the taint is tolerated, from 0 to 31536000 (a year). Requires the effect NoExecute. If
+    /// omitted, the taint is tolerated indefinitely. With the key node.kubernetes.io/not-ready or node.kubernetes.io/unreachable,
+    /// this is how long the ticket of a node that is not Ready is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = limits::SECONDS))]
     pub toleration_seconds: Option<i64>,
@@ -237,21 +237,22 @@ pub struct Spread {
     )]
     pub topology_key: String,
 
-    /// Handling of a ticket that would violate the constraint. DoNotSchedule: the ticket stays Pending. ScheduleAnyway: the capacity is
-    /// reserved where the skew is smallest.
+    /// Handling of a ticket that would violate the constraint. DoNotSchedule: the ticket stays Pending. ScheduleAnyway: the
+    /// capacity is reserved where the skew is smallest.
     pub when_unsatisfiable: WhenUnsatisfiable,
 
     /// Selector of the pods that are counted. If omitted, the guardians of the same Order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<LabelSelector>,
 
-    /// Minimum number of eligible topology domains, from 1 to 1000. Requires DoNotSchedule. If fewer domains have eligible nodes, the
-    /// missing domains count as domains without pods.
+    /// Minimum number of eligible topology domains, from 1 to 1000. Requires DoNotSchedule. If fewer domains have eligible nodes,
+    /// the missing domains count as domains without pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = limits::SKEW))]
     pub min_domains: Option<u32>,
 
-    /// Honor: nodes that nodeSelector or the node affinity exclude are not counted. Ignore: all nodes are counted. Defaults to Honor.
+    /// Honor: nodes that nodeSelector or the node affinity exclude are not counted. Ignore: all nodes are counted. Defaults to
+    /// Honor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "NodePolicy")]
     pub node_affinity_policy: Option<NodePolicy>,

@@ -81,7 +81,8 @@ pub fn requested<C: PodResources>(
     pod.requests()
 }
 
-/// Parses amounts. An amount that cannot be parsed is skipped: the API server has accepted it, so it supports a format that we do not.
+/// Parses amounts. An amount that cannot be parsed is skipped: the API server has accepted it, so it supports a format that we do
+/// not.
 fn read(amounts: Option<&Amounts>) -> Resources {
     let amount = |(name, amount): &(String, Value)| {
         let text = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned);

@@ -43,15 +43,11 @@ const NAME_IN_DAEMON_SET_MODE: &str = "an Order with daemonSet: true selects its
 /// Rules on `spec.strategy`.
 pub fn strategy() -> Vec<Rule> {
     vec![
-        Rule::new(
-            "self.type == 'OneTime' || has(self.schedule)",
-            "must be set for this type",
-            |strategy| {
-                ensure(strategy["type"] == "OneTime" || has(strategy, "schedule"), || {
-                    format!("must be set for type {}", word(strategy, "type"))
-                })
-            },
-        )
+        Rule::new("self.type == 'OneTime' || has(self.schedule)", "must be set for this type", |strategy| {
+            ensure(strategy["type"] == "OneTime" || has(strategy, "schedule"), || {
+                format!("must be set for type {}", word(strategy, "type"))
+            })
+        })
         .expression("'must be set for type ' + self.type")
         .at(".schedule")
         .reason("FieldValueRequired"),
@@ -188,8 +184,8 @@ pub fn amount() -> Vec<Rule> {
     )]
 }
 
-/// The largest permitted amount: a billion gigabytes. A larger amount is most likely a mistyped unit. The bound also keeps the sum over
-/// all tickets exact.
+/// The largest permitted amount: a billion gigabytes. A larger amount is most likely a mistyped unit. The bound also keeps the
+/// sum over all tickets exact.
 const MOST: &str = "1E";
 const AMOUNT: &str = "must be a quantity from 0 to 1E, such as 500m, 2 or 1.5Gi";
 

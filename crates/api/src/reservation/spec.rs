@@ -74,9 +74,10 @@ pub struct OrderSpec {
     #[schemars(range(min = 0, max = limits::REPLICAS))]
     pub replicas: u32,
 
-    /// Whether the Order has one ticket for each eligible node, instead of a fixed number of tickets on any nodes. A node is eligible if it
-    /// is Ready and schedulable, matches the nodeSelector and the required node affinity of the template, and has only NoSchedule and
-    /// NoExecute taints that the template tolerates. The controller creates and deletes tickets as nodes become eligible or ineligible.
+    /// Whether the Order has one ticket for each eligible node, instead of a fixed number of tickets on any nodes. A node is
+    /// eligible if it is Ready and schedulable, matches the nodeSelector and the required node affinity of the template, and has
+    /// only NoSchedule and NoExecute taints that the template tolerates. The controller creates and deletes tickets as nodes
+    /// become eligible or ineligible.
     #[serde(default)]
     pub daemon_set: bool,
 
@@ -84,8 +85,8 @@ pub struct OrderSpec {
     #[serde(default)]
     pub strategy: Strategy,
 
-    /// Selector of pods that claim tickets without an annotation. Used only with daemonSet; selects pods in the namespace of the Order. An
-    /// empty selector is rejected, because it would select every pod of the namespace.
+    /// Selector of pods that claim tickets without an annotation. Used only with daemonSet; selects pods in the namespace of the
+    /// Order. An empty selector is rejected, because it would select every pod of the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = shared_rules::selector()))]
     pub selector: Option<LabelSelector>,
@@ -108,15 +109,15 @@ fn one() -> u32 {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::strategy()))]
 pub struct Strategy {
-    /// OneTime: capacity is reserved immediately. Scheduled: at the next scheduled time, once. Recurring: at every scheduled time.
-    /// Immutable.
+    /// OneTime: capacity is reserved immediately. Scheduled: at the next scheduled time, once. Recurring: at every scheduled
+    /// time. Immutable.
     #[serde(default, rename = "type")]
     #[schemars(extend("x-kubernetes-validations" = rules::strategy_type()))]
     pub type_: StrategyType,
 
-    /// Schedule in cron syntax, such as 0 */6 * * * or 30 8 * * mon-fri. Required for Scheduled and Recurring. The fields are minute, hour,
-    /// day of the month, month and day of the week (Sunday is 0 or 7). They accept lists, ranges, steps and names. The descriptors
-    /// @hourly, @daily, @weekly, @monthly and @yearly are also accepted.
+    /// Schedule in cron syntax, such as 0 */6 * * * or 30 8 * * mon-fri. Required for Scheduled and Recurring. The fields are
+    /// minute, hour, day of the month, month and day of the week (Sunday is 0 or 7). They accept lists, ranges, steps and names.
+    /// The descriptors @hourly, @daily, @weekly, @monthly and @yearly are also accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::SCHEDULE), extend("x-kubernetes-validations" = rules::schedule()))]
     pub schedule: Option<String>,
@@ -126,8 +127,8 @@ pub struct Strategy {
     #[schemars(length(max = limits::TIME_ZONE), regex(pattern = forms::TIME_ZONE_PATTERN))]
     pub time_zone: String,
 
-    /// When a ticket is replaced or renewed. OnClaim: it is replaced after a pod has claimed it. Always: like OnClaim, and an unclaimed
-    /// ticket is renewed instead of expiring. Never: a claimed ticket is not replaced.
+    /// When a ticket is replaced or renewed. OnClaim: it is replaced after a pod has claimed it. Always: like OnClaim, and an
+    /// unclaimed ticket is renewed instead of expiring. Never: a claimed ticket is not replaced.
     #[serde(default)]
     pub refresh_policy: RefreshPolicy,
 }
@@ -236,8 +237,9 @@ pub struct TicketSpec {
     #[schemars(length(max = limits::TIME))]
     pub start_time: Option<MilliTime>,
 
-    /// How long the capacity is reserved if no pod claims it, as a duration such as 90s, 5m or 24h. Defaults to 24h. If omitted for a ticket
-    /// of an Order with refreshPolicy Never, the reservation does not expire. The duration does not limit how long a claiming pod runs.
+    /// How long the capacity is reserved if no pod claims it, as a duration such as 90s, 5m or 24h. Defaults to 24h. If omitted
+    /// for a ticket of an Order with refreshPolicy Never, the reservation does not expire. The duration does not limit how long a
+    /// claiming pod runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = rules::duration()))]
     pub duration: Option<GoDuration>,
@@ -247,8 +249,9 @@ pub struct TicketSpec {
     #[schemars(length(max = forms::SUBDOMAIN), regex(pattern = forms::SUBDOMAIN_PATTERN))]
     pub scheduler_name: Option<String>,
 
-    /// PriorityClass of the pods for which the capacity is reserved. Defaults to the default PriorityClass of the cluster. The guardian has
-    /// this priority, so pods of this priority or lower cannot preempt it. A pod of lower priority cannot claim the ticket.
+    /// PriorityClass of the pods for which the capacity is reserved. Defaults to the default PriorityClass of the cluster. The
+    /// guardian has this priority, so pods of this priority or lower cannot preempt it. A pod of lower priority cannot claim the
+    /// ticket.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = forms::SUBDOMAIN), regex(pattern = forms::SUBDOMAIN_PATTERN))]
     pub priority_class_name: Option<String>,
@@ -256,8 +259,8 @@ pub struct TicketSpec {
     /// Reserved capacity.
     pub resources: Resources,
 
-    /// Name of the node on which the capacity is reserved. If omitted, the scheduler selects the node. Must not be set in the template of an
-    /// Order with daemonSet.
+    /// Name of the node on which the capacity is reserved. If omitted, the scheduler selects the node. Must not be set in the
+    /// template of an Order with daemonSet.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = forms::SUBDOMAIN), regex(pattern = forms::SUBDOMAIN_PATTERN))]
     pub node_name: Option<String>,
@@ -276,8 +279,8 @@ pub struct TicketSpec {
     #[schemars(length(max = limits::TOLERATIONS), extend("x-kubernetes-list-type" = "atomic"))]
     pub tolerations: Vec<Toleration>,
 
-    /// Topology spread constraints of the guardian, as for a pod. A constraint without labelSelector counts the guardians of the same
-    /// Order.
+    /// Topology spread constraints of the guardian, as for a pod. A constraint without labelSelector counts the guardians of the
+    /// same Order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = limits::SPREADS),
@@ -295,8 +298,8 @@ pub struct Lifecycle {
     #[schemars(range(min = 0, max = limits::SECONDS))]
     pub ttl_seconds_after_finished: u32,
 
-    /// Delete: the controller deletes an expired ticket after ttlSecondsAfterFinished. Retain: the ticket is kept until a user deletes it or
-    /// its Order.
+    /// Delete: the controller deletes an expired ticket after ttlSecondsAfterFinished. Retain: the ticket is kept until a user
+    /// deletes it or its Order.
     #[serde(default)]
     pub cleanup_policy: CleanupPolicy,
 }

@@ -1,5 +1,5 @@
-//! The statuses of an `Order` and a `Ticket`, written by the controller. The controller reads back what it must remember across restarts:
-//! the whole status of a ticket, and `lastScheduleTime` of an Order.
+//! The statuses of an `Order` and a `Ticket`, written by the controller. The controller reads back what it must remember across
+//! restarts: the whole status of a ticket, and `lastScheduleTime` of an Order.
 
 use super::words::{Mode, Phase};
 use crate::time::MilliTime;
@@ -66,7 +66,8 @@ pub struct OrderStatus {
 
     /// Last scheduled time at which the Order reserved capacity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "MilliTime")] // The `Time` type of Kubernetes would replace this description by its own.
+    #[schemars(with = "MilliTime")]
+    // The `Time` type of Kubernetes would replace this description by its own.
     pub last_schedule_time: Option<Time>,
 
     /// Next scheduled time at which the Order reserves capacity. Absent once an Order of type Scheduled has done so.
@@ -82,8 +83,8 @@ pub struct OrderStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 
-    /// Conditions. Ready, Reconciling and Stalled follow kstatus. Progressing: tickets are being created or replaced. Failure: a ticket
-    /// could not be created, or no eligible node has enough free capacity for it.
+    /// Conditions. Ready, Reconciling and Stalled follow kstatus. Progressing: tickets are being created or replaced. Failure: a
+    /// ticket could not be created, or no eligible node has enough free capacity for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -93,8 +94,8 @@ pub struct OrderStatus {
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct TicketStatus {
-    /// Phase of the ticket. Pending: the capacity is not reserved yet. Reserved: the guardian occupies the capacity. Claimed: a pod has
-    /// claimed the ticket. Expired: the reservation has ended, or the claiming pod has terminated.
+    /// Phase of the ticket. Pending: the capacity is not reserved yet. Reserved: the guardian occupies the capacity. Claimed: a
+    /// pod has claimed the ticket. Expired: the reservation has ended, or the claiming pod has terminated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Phase")] // The description of an optional enum would be that of its type.
     pub phase: Option<Phase>,
@@ -107,12 +108,13 @@ pub struct TicketStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activation_time: Option<MilliTime>,
 
-    /// Time at which the reservation ends if no pod claims it: the duration counted from the scheduled time, or from activationTime if there
-    /// is no schedule. Absent if the reservation does not expire.
+    /// Time at which the reservation ends if no pod claims it: the duration counted from the scheduled time, or from
+    /// activationTime if there is no schedule. Absent if the reservation does not expire.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expiration_time: Option<MilliTime>,
 
-    /// Human-readable form of expirationTime: a UTC time without milliseconds, or "never". Absent once the ticket is Claimed or Expired.
+    /// Human-readable form of expirationTime: a UTC time without milliseconds, or "never". Absent once the ticket is Claimed or
+    /// Expired.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<String>,
 
@@ -152,8 +154,8 @@ pub struct TicketStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 
-    /// Conditions. Ready: the capacity is reserved, or the claiming pod runs in it. GuardianReady: the guardian runs. Expiring: the
-    /// reservation ends soon.
+    /// Conditions. Ready: the capacity is reserved, or the claiming pod runs in it. GuardianReady: the guardian runs. Expiring:
+    /// the reservation ends soon.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

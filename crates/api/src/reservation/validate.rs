@@ -1,5 +1,5 @@
-//! Validation of an `Order` and a `Ticket`: the checks of the API server, and those that only the controller can make. Schedules and
-//! time zones need more than a pattern, and a schema cannot count bytes.
+//! Validation of an `Order` and a `Ticket`: the checks of the API server, and those that only the controller can make. Schedules
+//! and time zones need more than a pattern, and a schema cannot count bytes.
 
 use super::limits;
 use super::spec::{self, OrderSpec, TicketSpec};
@@ -54,12 +54,13 @@ fn check_schedule(strategy: &spec::Strategy) -> Result<(), InvalidSpec> {
     match schedule.next(SOME_TIME, &zone) {
         Some(_) => Ok(()),
         None => {
-            Err(wrong("schedule", text, "must be a schedule with at least one time; this one never occurs".into()))
+            Err(wrong("schedule", text, "must be a schedule that occurs at least once; it never does".into()))
         }
     }
 }
 
-/// The time from which a schedule is searched for its next time. The years that are searched contain every date, also 29 February.
+/// The time from which a schedule is searched for its next time. The years that are searched contain every date, also 29
+/// February.
 const SOME_TIME: Timestamp = Timestamp::UNIX_EPOCH;
 
 #[cfg(test)]
@@ -81,7 +82,7 @@ mod tests {
             ),
             (
                 json!({ "type": "Scheduled", "schedule": "0 0 31 2 *" }),
-                r#"spec.strategy.schedule: "0 0 31 2 *" must be a schedule with at least one time; this one never occurs"#,
+                r#"spec.strategy.schedule: "0 0 31 2 *" must be a schedule that occurs at least once; it never does"#,
             ),
             (
                 json!({ "timeZone": "Mars/Olympus" }),

@@ -1,5 +1,5 @@
-//! The auditor of launch order: checks that a decision for a pod preserves the start order of its containers. To be independent of the
-//! decision, it does not use `step`, but checks the containers one by one.
+//! The auditor of launch order: checks that a decision for a pod preserves the start order of its containers. To be independent
+//! of the decision, it does not use `step`, but checks the containers one by one.
 
 use super::decide::{COMPLETED, Facts, NUDGE, RANK, barrier_target};
 use super::facts::Launch;
@@ -95,8 +95,8 @@ fn audit_barrier(
     })
 }
 
-/// Whether a rank may be open: every container of the higher ranks has passed, or the pod's annotation says that a rank below that
-/// container is open already.
+/// Whether a rank may be open: every container of the higher ranks has passed, or the pod's annotation says that a rank below
+/// that container is open already.
 fn may_open(launch: &Launch, entry: &Entry, rank: Priority) -> bool {
     launch.containers.iter().enumerate().all(|(place, container)| {
         container.priority <= rank

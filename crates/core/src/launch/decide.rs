@@ -1,5 +1,5 @@
-//! Decides the next step for one pod. One rule ensures the order: the key of a rank is written only when all containers of the higher
-//! ranks have passed. All other steps only make this happen sooner.
+//! Decides the next step for one pod. One rule ensures the order: the key of a rank is written only when all containers of the
+//! higher ranks have passed. All other steps only make this happen sooner.
 
 use super::facts::{Launch, is_alive, is_gated};
 use super::index::{Barrier, Entry, Launches, Waiting, barrier_of};
@@ -18,12 +18,12 @@ use crate::{
 use jiff::SignedDuration;
 use std::sync::Arc;
 
-/// Delays after which the kubelet is nudged again. A nudge, a change of the pod, makes the kubelet look for the key within a second.
-/// After the last nudge, only the kubelet's own retry every ten seconds remains.
+/// Delays after which the kubelet is nudged again. A nudge, a change of the pod, makes the kubelet look for the key within a
+/// second. After the last nudge, only the kubelet's own retry every ten seconds remains.
 const NUDGES: [SignedDuration; 3] =
     [SignedDuration::from_secs(2), SignedDuration::from_secs(10), SignedDuration::from_secs(30)];
-/// Maximum number of times that the ConfigMap of a stuck pod is read. ConfigMaps are not watched, so the controller reads it with every
-/// nudge, and then at increasing intervals.
+/// Maximum number of times that the ConfigMap of a stuck pod is read. ConfigMaps are not watched, so the controller reads it with
+/// every nudge, and then at increasing intervals.
 const MOST_LOOKS: usize = 10;
 /// Interval at which a foreign ConfigMap with the name of a barrier is read again.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(30);
@@ -147,8 +147,8 @@ fn next_time(waiting: &Waiting) -> Option<Timestamp> {
     Some(waiting.since + after)
 }
 
-/// Returns the annotations to set when the gate is removed. If the pod was copied, its annotations describe the progress of the original
-/// pod, so they are overwritten.
+/// Returns the annotations to set when the gate is removed. If the pod was copied, its annotations describe the progress of the
+/// original pod, so they are overwritten.
 fn first_annotations(launch: &Launch) -> Vec<(&'static str, String)> {
     let Some(first) = launch.current() else { return Vec::new() };
     let last = launch.is_last(first);
@@ -221,8 +221,8 @@ fn completed() -> (&'static str, String) {
     (COMPLETED, "true".into())
 }
 
-/// Identifies the ConfigMap of a pod. The uid is that of the pod, so the ConfigMap of an earlier pod of the same name is a different
-/// target.
+/// Identifies the ConfigMap of a pod. The uid is that of the pod, so the ConfigMap of an earlier pod of the same name is a
+/// different target.
 pub fn barrier_target(pod: &Pod) -> Target {
     let (namespace, name) = (pod.namespace.clone(), barrier_of(pod));
     Target { kind: Kind::Barrier, namespace, name, uid: Some(pod.uid) }
@@ -258,8 +258,7 @@ fn tell(cluster: &Cluster, pod: &Pod, launch: &Launch, entry: &Entry) -> (Vec<Ev
         ("BarrierRefused", text)
     });
     let unpatched = cluster.in_flight.refusal(pod.uid).map(|refusal| {
-        let text =
-            format!("containers cannot start in order: patching the pod failed: {}", refusal.message);
+        let text = format!("containers cannot start in order: patching the pod failed: {}", refusal.message);
         ("LaunchRefused", text)
     });
     let restart = (launch.asks_restart && !launch.completed).then(|| {

@@ -23,7 +23,7 @@ pub fn explain(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Option<Line> {
         let barrier = barrier_target(pod);
         let map = barrier.name.clone();
         let look =
-            Hint::kubectl("get configmap", &pod.namespace, format!("{map} -o yaml")).to("see its owner");
+            Hint::kubectl("get configmap", &pod.namespace, format!("{map} -o yaml")).to("show its owner");
         let text = format!("{name} is held: the ConfigMap {map} already exists and belongs to {by}");
         let line = Line::new("BarrierTaken", text, pod.created, barrier);
         return Some(line.hint(Hint::Advice(format!("rename or delete the ConfigMap {map}"))).hint(look));

@@ -20,8 +20,8 @@ pub struct Launch {
     pub nudges: u32,
     /// Whether the pod's annotation says that every rank is open.
     pub completed: bool,
-    /// Whether the pod has progress annotations while it is still gated: it was copied from another pod with them. `rank` and `completed`
-    /// then ignore these annotations.
+    /// Whether the pod has progress annotations while it is still gated: it was copied from another pod with them. `rank` and
+    /// `completed` then ignore these annotations.
     pub copied: bool,
     /// Whether the pod has the annotation `restart-dependents`, which is not supported.
     pub asks_restart: bool,

@@ -1,5 +1,5 @@
-//! The pods whose containers start in order, and their progress as this process has observed it. State that must survive a restart is
-//! stored in the pod itself.
+//! The pods whose containers start in order, and their progress as this process has observed it. State that must survive a
+//! restart is stored in the pod itself.
 
 use super::facts::Launch;
 use super::ranks::{Priority, barrier_name};

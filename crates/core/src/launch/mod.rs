@@ -1,5 +1,5 @@
-//! Container launch order: the containers of a pod start in ranks of descending priority. A rank starts when all containers of the rank
-//! before it are ready.
+//! Container launch order: the containers of a pod start in ranks of descending priority. A rank starts when all containers of
+//! the rank before it are ready.
 //!
 //! ```text
 //! priorities ──webhook──▶ barrier variables, gate     a container waits for its key in the ConfigMap <pod>-barrier
@@ -7,7 +7,8 @@
 //! ```
 //!
 //! - [`ranks`]: the settings that users write. [`facts`]: a pod whose containers start in order.
-//! - [`index`]: all such pods with their observed progress. [`decide`]: the next step for a pod. [`check`]: the audit of that decision.
+//! - [`index`]: all such pods with their observed progress. [`decide`]: the next step for a pod. [`check`]: the audit of that
+//!   decision.
 //! - [`explain`]: which containers wait for which others.
 //!
 //! See docs/decisions/0011 for the reasons.

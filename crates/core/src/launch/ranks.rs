@@ -1,10 +1,11 @@
-//! The priorities of containers, as users write them, and the barrier variables that make containers wait. The webhook, the controller,
-//! the embedded kubelet and `lint` all use this module to read them.
+//! The priorities of containers, as users write them, and the barrier variables that make containers wait. The webhook, the
+//! controller, the embedded kubelet and `lint` all use this module to read them.
 
 use std::fmt;
 use std::num::IntErrorKind;
 
-/// A label or annotation of a pod. With the value [`ORDERED`], containers start one after another in the order of `spec.containers`.
+/// A label or annotation of a pod. With the value [`ORDERED`], containers start one after another in the order of
+/// `spec.containers`.
 pub const ORDERED_KEY: &str = "apps.kruise.io/container-launch-priority";
 pub const ORDERED: &str = "Ordered";
 /// The suffix that, appended to the name of a pod, gives the name of its ConfigMap.
@@ -281,8 +282,8 @@ fn one_spelling(pod: &WrittenPod<'_>) -> Result<Spelling, Problem> {
     Ok(found.map_or(Spelling::Proposed, |(spelling, _)| spelling))
 }
 
-/// Rejects existing barrier variables that differ from those that the webhook would add. After an earlier review by our webhook, the key
-/// may be outdated, because another webhook may have inserted a container since.
+/// Rejects existing barrier variables that differ from those that the webhook would add. After an earlier review by our webhook,
+/// the key may be outdated, because another webhook may have inserted a container since.
 fn own_barriers(pod: &WrittenPod<'_>, order: &Order) -> Result<(), Problem> {
     for ((index, container), priority) in pod.containers.iter().enumerate().zip(&order.priorities) {
         let Some(Variable { name, value }) = barrier_of(container) else { continue };
