@@ -61,7 +61,7 @@ pub struct PodOwner<'a> {
 struct Makers {
     /// The number of workload changes that this state includes.
     as_of: u64,
-    /// The Deployment or CronJob that owns each of them; `None` if there is none.
+    /// The Deployment or CronJob that owns each of them, if any.
     made_for: BTreeMap<Uid, Option<WorkloadRef>>,
 }
 

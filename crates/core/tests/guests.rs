@@ -17,7 +17,7 @@ fn select(text: &str) -> Members {
     Members::Selector(selector(text))
 }
 
-/// A sequence that selects every pod with `app`, in two groups of which the first never opens, with a gate of its choice.
+/// A sequence that selects every pod with `app`, in two groups behind one that never completes, with a gate of its choice.
 fn guest(gate: &str) -> Sequence {
     let groups = vec![
         group(0, Some("never"), names(&["never"])),

@@ -398,7 +398,7 @@ fn driver() -> Option<NodeReady> {
 }
 
 impl Scene {
-    /// Creates a node on which a foreign driver is registered, or no longer registered.
+    /// Registers a foreign driver on a node, or removes it.
     fn register_on(&mut self, name: &str, registered: bool) {
         let names = registered.then(|| "csi.example.com".into()).into_iter().collect();
         let of = Some(node(name).uid);

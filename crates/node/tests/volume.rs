@@ -117,7 +117,7 @@ fn a_stale_marker_in_the_bare_target_does_not_count() {
         fs::write(&scene.marker, fresh).expect("a copy of the marker");
         let (code, said) = run(&["wait", "--marker", text(&scene.marker), "--timeout", "1s"]);
         assert_eq!(code, 1);
-        assert!(said.contains("stale: written for the mount "), "{said}");
+        assert!(said.contains("stale: written for mount "), "{said}");
         // The next run removes the marker before it mounts, so the marker does not reappear in the source after the
         // run.
         let program = scene.start();

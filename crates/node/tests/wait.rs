@@ -230,8 +230,8 @@ fn markers_of_another_boot_or_mount_do_not_count() {
         "stale: written in an earlier boot (at 2026-11-16T10:00:00Z)"
     );
     let stale = said(&format!("ready\nboot: {}\nmount: 1:2\n", boot()));
-    assert!(stale.starts_with("stale: written for the mount 1:2, and the folder here is "), "{stale}");
-    assert_eq!(said("ready\nboot:\n"), "stale: cannot be understood: \"boot:\"");
+    assert!(stale.starts_with("stale: written for mount 1:2, but the folder here is mount "), "{stale}");
+    assert_eq!(said("ready\nboot:\n"), "stale: invalid line \"boot:\"");
     // With `--plain-marker`, any file counts.
     assert_eq!(run(&["wait", "--marker", text(&marker), "--plain-marker"]).0, 0);
     fs::write(&marker, format!("ready\nboot: {}\n", boot())).expect("a marker");

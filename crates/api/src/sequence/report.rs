@@ -195,7 +195,7 @@ mod tests {
     fn every_node_is_ready_or_says_why_not_and_since_when() {
         let at = |seconds| Timestamp::from_second(seconds).expect("a time");
         let waits =
-            report(&of(core::Phase::InProgress, "InProgress", "\"db\" has 0 of 1 arrived"), None, at(1));
+            report(&of(core::Phase::InProgress, "InProgress", "\"db\": 0 of 1 pods arrived"), None, at(1));
         let ready = |status: &PodSequenceStatus| match &status.node_status[0].conditions[..] {
             [one] => (one.type_.clone(), one.status.clone(), one.reason.clone(), one.last_transition_time.0),
             other => panic!("{other:?}"),

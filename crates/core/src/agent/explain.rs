@@ -40,7 +40,7 @@ pub fn explain(waiting: &Waiting, agents: &[Agent], node: Option<&Node>, now: Ti
     let place = pod.node.as_deref().unwrap_or("its node");
     let pauses = if *pauses { "; the container gave up and restarts after a back-off" } else { "" };
     let text = format!(
-        "{} waits in its init container {container} for {} on {place}, for {} so far{pauses}",
+        "{} waits in its init container {container} for {} on {place} for {}{pauses}",
         pod.name,
         names.join(", "),
         elapsed(*since, now)

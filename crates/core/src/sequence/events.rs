@@ -111,18 +111,18 @@ fn of_groups(spec: &Spec, evaluation: &Evaluation, before: &Recorded, events: &m
         let was = before.groups.get(&group.id).copied().unwrap_or_default();
         let title = &group.title;
         if view.opened_at.is_some() && was.opened_at.is_none() {
-            let message = format!("group \"{title}\" is open; {} of its pods exist", view.present);
+            let message = format!("\"{title}\" is open; {} of its pods exist", view.present);
             events.push(EventKind::Normal, "GroupOpened", message);
         }
         if view.completed_at.is_some() && was.completed_at.is_none() {
-            let message = format!("group \"{title}\" is complete: {progress}");
+            let message = format!("\"{title}\" is complete: {progress}");
             events.push(EventKind::Normal, "GroupComplete", message);
         }
         if spec.enforcement == Enforcement::Continuous
             && view.completed_at.is_none()
             && was.completed_at.is_some()
         {
-            let message = format!("group \"{title}\" is no longer complete: {progress}");
+            let message = format!("\"{title}\" is no longer complete: {progress}");
             events.push(EventKind::Normal, "GroupIncomplete", message);
         }
         if view.timed_out && !was.timed_out && group.on_timeout == OnTimeout::Continue {

@@ -32,7 +32,7 @@ pub fn explain_gate(facts: Facts<'_>, pod: &Pod, gate: &Arc<str>, now: Timestamp
     let lines = claims.map(|(claim, entry, spec)| {
         let (name, position) = (&pod.name, claim.group as usize);
         let place = place(entry, spec, position);
-        let text = format!("{name} has been held by {place} for {}", elapsed(pod.created, now));
+        let text = format!("{name} is held by {place} for {}", elapsed(pod.created, now));
         let evaluation = &evaluate(facts, entry, now);
         let asked = Question { facts, entry, spec, evaluation };
         let release = Hint::rollcall("release", &pod.namespace, format!("pod/{name}"));

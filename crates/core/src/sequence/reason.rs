@@ -251,9 +251,7 @@ impl Reason {
             Reason::JobSuspended { job } => format!("Job {job} is suspended"),
             Reason::JobFailed { job } => format!("Job {job} has failed"),
             Reason::PodFailed { pod, trouble } => format!("{pod} has failed{}", because(trouble)),
-            Reason::ForeignGate { pod, gate } => {
-                format!("{pod} is held by a foreign scheduling gate, {gate}")
-            }
+            Reason::ForeignGate { pod, gate } => format!("{pod} is held by the foreign gate {gate}"),
             Reason::NoGate { pod, gate } => {
                 format!(
                     "{pod} lacks the scheduling gate {gate}, so it is not held although its group is not open"
@@ -306,9 +304,7 @@ impl fmt::Display for Progress {
             Progress::Members { arrived, required: Some(required) } => {
                 write!(f, "{arrived} of {required} pods arrived")
             }
-            Progress::Members { arrived, required: None } => {
-                write!(f, "{arrived} of an unknown number of pods arrived")
-            }
+            Progress::Members { arrived, required: None } => write!(f, "{arrived} of ? pods arrived"),
             Progress::Nodes { complete, total } => write!(f, "{complete} of {total} nodes complete"),
         }
     }

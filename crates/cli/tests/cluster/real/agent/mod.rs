@@ -69,7 +69,7 @@ async fn troubleshooting(lab: &Lab) -> Result<()> {
         )),
         "{said}"
     );
-    ensure!(said.contains("no DaemonSet that can be seen says that it writes"), "{said}");
+    ensure!(said.contains("no visible DaemonSet declares that it writes"), "{said}");
     let busybox = lab.explain(&lab.pod_of("memory-leak-app-busybox")?)?;
     ensure!(busybox.contains(&format!("for {marker} on real")), "{busybox}");
 
@@ -193,7 +193,7 @@ async fn markers_that_do_not_count(lab: &Lab) -> Result<()> {
     fs::create_dir_all(folder("none")?)?;
     let expected = [
         ("other-boot", "stale: written in an earlier boot (on node real)"),
-        ("other-mount", "stale: written for the mount 1:2, and the folder here is "),
+        ("other-mount", "stale: written for mount 1:2, but the folder here is mount "),
         ("none", "gave up: marker /agents/.ready: not found"),
     ];
     for (name, _) in expected {
