@@ -75,7 +75,7 @@ impl Health {
         let watch = silent
             .map(|(kind, age)| format!("the watch of {} was silent for {} s", kind.as_str(), age.as_secs()));
         let turned = self.since(self.turned.load(Ordering::Relaxed));
-        let stuck = || format!("the loop has not turned for {} s", turned.as_secs());
+        let stuck = || format!("the controller loop has been stuck for {} s", turned.as_secs());
         watch.or((turned > DEAD_LOOP).then(stuck))
     }
 

@@ -150,9 +150,8 @@ impl Keeper {
         format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.namespace)
     }
 
-    /// Reads the lease. The result counts from the time of the answer, not of the request. Otherwise, a replica that was paused
-    /// in between for longer than the duration of a lease would take over a lease that another replica acquired during the
-    /// pause.
+    /// Reads the lease. The result counts from the time of the answer, not of the request. Otherwise, a replica could take over
+    /// a lease too early: one that another replica acquired while the first was paused between request and answer.
     async fn read(&mut self) -> Result<(), Failure> {
         let path = format!("{}/{}", self.path(), names::LEASE);
         let get = client::get::<LeaseObject>(&self.client, &path);

@@ -1,7 +1,7 @@
 //! Detects repeated writes to nodes and tickets, and repeated creations for reservations. If a user removes a label by mistake,
 //! or deletes a guardian, the controller restores it at once. But some parties undo every write as fast as the API server
-//! allows: a program that removes our labels, a second leader with an older view, or a garbage collector ahead of our watch. So
-//! repeated writes back off exponentially.
+//! allows. Examples are a program that removes our labels, a second leader with an older view, and a garbage collector ahead of
+//! our watch. So repeated writes back off exponentially.
 
 use rollcall_core::Uid;
 use rollcall_core::sequence::marks::Marks;
@@ -21,8 +21,8 @@ pub struct Repeats {
     since: Option<Instant>,
 }
 
-/// Hash of the last content written to the object of this name on behalf of a sequence, an Order, a ticket or a pod, and
-/// whether it was a repetition.
+/// Hash of the last write, and whether it was a repetition. The key is the uid of the sequence, Order, ticket or pod that
+/// caused the write, and the name of the written object.
 type Written = BTreeMap<(Uid, Arc<str>), (u64, bool)>;
 
 impl Repeats {

@@ -1,5 +1,5 @@
-//! Scheduling of status writes: immediately for a phase or a time that a decision needs, within a second for progress, and at
-//! most every ten seconds otherwise. A status that changes nothing is never written.
+//! Scheduling of status writes. A phase, or a time that a decision needs, is written immediately, progress within a second, and
+//! other changes at most every ten seconds. A status that changes nothing is never written.
 
 use crate::watch::Written;
 use jiff::Timestamp;
@@ -367,7 +367,7 @@ mod tests {
         statuses.observed(uid, written(theirs, "2"));
         assert!(statuses.pop(now, wall).is_none());
         statuses.want(uid, status("new"), true, now);
-        let due = statuses.pop(now, wall).expect("decided on what is there now");
+        let due = statuses.pop(now, wall).expect("decided on the current status");
         assert_eq!((due.resource_version.as_str(), due.status.message.as_deref()), ("2", Some("new")));
     }
 

@@ -101,7 +101,9 @@ async fn until(what: &str, is_so: impl Fn() -> bool) -> Result<()> {
 async fn rest(mut stream: TcpStream) -> Result<String> {
     let mut answer = Vec::new();
     // A reset counts as closed.
-    let _ = timeout(LIMIT, stream.read_to_end(&mut answer)).await.context("the server does not close the connection")?;
+    let _ = timeout(LIMIT, stream.read_to_end(&mut answer))
+        .await
+        .context("the server does not close the connection")?;
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 

@@ -201,7 +201,7 @@ impl TicketWrite {
     }
 }
 
-/// Nominates the pod for a node, on which the scheduler then reserves capacity for it; `None` clears the nomination.
+/// Nominates the pod for a node, where the scheduler then reserves capacity for it; `None` clears the nomination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nominate {
     pub target: Target,
@@ -244,13 +244,13 @@ pub enum Keep {
         recorded: Box<Recorded>,
         /// In Node scope: nodes that were judged again.
         nodes: Judgements,
-        /// In Node scope: findings about nodes that the sequence had not seen before.
+        /// In Node scope: changes to the state of nodes that not all sequences have seen yet.
         unseen: UnseenNodes,
     },
     Launch {
         /// The rank whose containers do not progress, and how often the kubelet was notified of it.
         waiting: Option<Waiting>,
-        /// The reasons for which events were just emitted.
+        /// The reasons of the events that were just emitted.
         told: Vec<&'static str>,
     },
     Ticket {

@@ -20,7 +20,7 @@ pub struct Pod {
     pub gates: Vec<Arc<str>>,
     /// The node that the scheduler has bound it to.
     pub node: Option<Arc<str>>,
-    /// `status.nominatedNodeName`: the node on which the scheduler reserves capacity for it.
+    /// `status.nominatedNodeName`: the node where the scheduler reserves capacity for it.
     pub nominated: Option<Arc<str>>,
     /// Its constraints on nodes. Most pods have none, except those of DaemonSets.
     pub constraints: Option<Box<NodeConstraints>>,
@@ -77,7 +77,7 @@ impl NodeConstraints {
     }
 }
 
-/// The form in which a pod names the only node that it can run on.
+/// The way a pod names the only node that it can run on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pin {
     /// By the field `metadata.name`, as the pods of a DaemonSet do.

@@ -66,7 +66,7 @@ struct Row {
 
 macro_rules! kinds {
     ($($kind:ident = $plural:literal, $identity:ident, $watched:ident, [$($feature:ident),*], $absence:ident, $labels:ident, $scope:ident;)*) => {
-        /// The kinds of objects the index is fed with, each by a watch of its own.
+        /// The kinds of objects that the index stores. Each has its own watch, unless it is `Watched::Never`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Kind { $($kind,)* }
 

@@ -23,7 +23,7 @@ pub struct Node {
     pub conditions: BTreeSet<Arc<str>>,
     /// Start of its current NotReady period, if it is not Ready.
     pub not_ready_since: Option<Timestamp>,
-    /// The resources of which it offers more than 0.
+    /// The resources with an allocatable amount above 0.
     pub resources: BTreeSet<Arc<str>>,
     /// Whether it has any annotation, ours or foreign.
     pub annotated: bool,

@@ -1,5 +1,5 @@
-//! The start order of containers, tested with a small model of a cluster: an API server with one pod and its ConfigMap, and a
-//! kubelet that starts a container when its key exists.
+//! The start order of containers, tested with a small model of a cluster. It has an API server with one pod and its ConfigMap,
+//! and a kubelet that starts a container when its key exists.
 
 use crate::support::build;
 use jiff::SignedDuration;

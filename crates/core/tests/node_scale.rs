@@ -138,7 +138,7 @@ fn name(node: usize) -> String {
     format!("node-{node:05}")
 }
 
-/// Measures a run in which all pods become ready, one after the other, and one more node is created and deleted.
+/// Measures a run: all pods become ready, one after the other, and one more node is created and deleted.
 fn cost(nodes: usize) -> Cost {
     let mut all = Loop::begin(nodes);
     let before = ALLOCATIONS.load(Ordering::Relaxed);

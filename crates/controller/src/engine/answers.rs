@@ -87,8 +87,8 @@ impl Engine {
                 self.queue.succeeded(key);
             }
             Err(failure) => match failure.meaning() {
-                // The watch will report the deletion. Until then, wait and then read the pod, instead of treating it as
-                // deleted: if the answer is wrong, nothing would ever decide about the pod again.
+                // The watch will report the deletion. Until then, the pod is not treated as deleted, but read after a while: if
+                // the answer is wrong, no later event might correct it.
                 Meaning::Moved if failure.code == Some(404) => {
                     self.unknown_outcome.insert((now + LOOK_AFTER, pod));
                     self.queue.failed(key, now);

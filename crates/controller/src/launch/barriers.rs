@@ -48,8 +48,8 @@ pub async fn write_barrier(client: &Client, write: &BarrierWrite) -> Answer {
     Ok(Some(Item::plain(Object::Barrier(found.facts(write.pod)))))
 }
 
-/// Fails if the pod does not exist any more: then our view was old, and the ConfigMap may belong to a later pod of that name.
-/// While the pod exists, all earlier pods of its name are deleted.
+/// Fails if the pod no longer exists: then our view was old, and the ConfigMap may belong to a later pod. While the pod exists,
+/// all earlier pods of its name are deleted.
 async fn lives(client: &Client, write: &BarrierWrite) -> Result<(), Failure> {
     let pods = Resource::of(Kind::Pod).path(Some(&write.target.namespace));
     let there: Living = client::get(client, &format!("{pods}/{}", write.pod_name)).await?;

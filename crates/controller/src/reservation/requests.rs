@@ -130,8 +130,8 @@ impl Engine {
         let Some(uid) = target.uid else { return };
         self.queue.add(key, now);
         let code = answer.as_ref().err().and_then(|failure| failure.code);
-        // A conflict can mean that a different object has the name now, among other things; and while the kind is not served,
-        // tickets are not found either. In both cases, wait for the watch.
+        // Neither a conflict nor a missing ticket proves the deletion: a conflict has several possible causes, and while the
+        // kind is not served, no ticket is found. The watch shows the outcome.
         let missing = code == Some(404) && (target.kind == Kind::Pod || planted(Bug::AbsentIsGone));
         let gone = answer.is_ok() || missing || code == Some(409) && planted(Bug::ConflictIsGone);
         let unknown = answer.as_ref().is_err_and(|failure| failure.meaning() == Meaning::Unknown);

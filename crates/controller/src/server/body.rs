@@ -99,7 +99,7 @@ impl Body {
 /// The bytes that all bodies of a server may hold.
 ///
 /// When they are used up, the largest unfinished body is rejected in favour of one that will be smaller. So a client that sends
-/// a few large bodies, or many small ones, cannot block ordinary reviews: with `n` connections, a body smaller than an `n`th of
+/// a few large bodies, or many small ones, cannot block ordinary reviews. With `n` connections, a body smaller than an `n`th of
 /// the limit is always accepted.
 pub struct Room {
     seats: Arc<Seats>,

@@ -18,14 +18,14 @@ const OF_ONE_ADDRESS: usize = 64;
 /// growing bodies are copied. That is 48 KiB per connection, and most reviews have less than 16 KiB.
 pub const BODIES: usize = 24 << 20;
 /// The longest body. Only creations are reviewed, so a review contains one object. The largest object that etcd stores has 1.5
-/// MiB, and JSON may encode each `<`, `>` and `&` in six bytes: every object that can be stored can be reviewed.
+/// MiB, and JSON may encode each `<`, `>` and `&` in six bytes. So every object that can be stored can be reviewed.
 const LONGEST_REVIEW: usize = 10 << 20;
 
 /// Time limit for the TLS handshake, which takes two round trips and a millisecond of work.
 const HANDSHAKE: Duration = Duration::from_secs(1);
-/// Time limit for a request, from the start of the connection (or the first byte of a later request) to the last byte of the
-/// request. API servers give up on a webhook after two seconds. A client that has sent no request by then is not an API server,
-/// or does not need the connection.
+/// Time limit for receiving a request. It starts with the connection, or with the first byte of a later request. API servers
+/// give up on a webhook after two seconds. A client that has sent no request by then is not an API server, or does not need the
+/// connection.
 const REQUEST: Duration = Duration::from_millis(1500);
 /// Time limit from there until the answer is sent: long enough for metrics through a slow tunnel.
 const ANSWER: Duration = Duration::from_secs(5);

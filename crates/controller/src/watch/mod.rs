@@ -1,8 +1,8 @@
 //! List and watch: one endless stream per kind.
 //!
-//! Not kube's `watcher`, because it does not expose two things that the index needs: the resourceVersion of the list (a lower
-//! one than before means a restored cluster), and every sign of life, including bookmarks. Its back-off is not seeded either.
-//! See docs/decisions.
+//! Not kube's `watcher`, because it does not expose two things that the index needs. One is the resourceVersion of the list: a
+//! lower one than before means a restored cluster. The other is every sign of life, including bookmarks. Its back-off is not
+//! seeded either. See docs/decisions.
 
 mod list_text;
 mod objects;

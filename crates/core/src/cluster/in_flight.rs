@@ -1,5 +1,5 @@
-//! Unanswered writes to the API server, by object. Like any other fact, they influence decisions: while a write to an object is
-//! in flight, nothing more is sent to it, and a pod whose gate is being removed counts as released.
+//! Unanswered writes to the API server, by object. Decisions take them into account: while a write to an object is in flight,
+//! nothing more is sent to it. A pod whose gate is being removed counts as released.
 
 use crate::{Timestamp, Uid, facts::Pod, kind::Kind};
 use std::collections::{BTreeMap, BTreeSet};

@@ -18,7 +18,7 @@ pub(super) struct Nodes {
     hostnames: BTreeMap<Arc<str>, Arc<str>>,
     /// Pods that are pinned to a hostname.
     pub(super) pinned: BTreeMap<Arc<str>, BTreeSet<Uid>>,
-    /// Unbound pods, by the node for which they are nominated.
+    /// Unbound pods, by nominated node.
     pub(super) nominated: BTreeMap<Arc<str>, BTreeSet<Uid>>,
 }
 

@@ -68,7 +68,7 @@ impl Cluster {
         Some(entry.placement_since)
     }
 
-    /// Updates a workload of which only the version and the desired number of pods have changed.
+    /// Updates the version and the desired number of pods of a workload that has not changed otherwise.
     pub fn set_desired(&mut self, uid: Uid, version: u64, desired: Option<u32>) {
         if let Some(entry) = self.owners.get_mut(&uid) {
             (entry.owner.version, entry.owner.desired) = (version, desired);

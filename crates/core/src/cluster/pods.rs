@@ -149,7 +149,7 @@ impl Cluster {
     }
 
     fn root_of_replica_set(&self, uid: Uid) -> (Option<Uid>, bool) {
-        // Until the ReplicaSet is seen, its pods count under its own uid, for which no facts exist.
+        // Until the ReplicaSet is seen, its pods count under its own uid.
         let Some(replica_set) = self.owner(uid) else { return (Some(uid), true) };
         match replica_set.parent {
             Some(parent) if parent.kind == OwnerKind::Deployment => {

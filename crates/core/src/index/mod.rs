@@ -5,8 +5,8 @@
 //! changed object ──▶ freshness ──▶ cluster (facts) ──▶ sequences (counts) ──▶ touched keys
 //! ```
 //!
-//! One rule keeps the counts right: code that changes a fact about a pod first calls [`Index::pod_leaves`], which removes the
-//! pod from all counts, and afterwards [`Index::pod_enters`], which adds it again.
+//! One rule keeps the counts right. Before code changes a fact about a pod, it calls [`Index::pod_leaves`], which removes the
+//! pod from all counts. Afterwards, it calls [`Index::pod_enters`], which adds the pod again.
 
 mod nodes;
 mod owners;
@@ -160,7 +160,7 @@ impl Index {
         table.or_else(|| self.reservations.table_mut(kind))
     }
 
-    /// The version in which an object is known.
+    /// The latest known version of an object.
     pub fn version(&self, kind: Kind, object: &Listed) -> Option<u64> {
         self.table(kind)?.version_of(kind, object)
     }
@@ -233,8 +233,8 @@ impl Index {
         }
     }
 
-    /// Begins a list of one kind; no decisions are made until it ends. If `version`, that of the list, is lower than one seen
-    /// before, the cluster was restored from a backup: then the known facts are not newer than the list.
+    /// Begins a list of one kind; no decisions are made until it ends. `version` is that of the list. If it is lower than one
+    /// seen before, the cluster was restored from a backup, and known facts do not count as newer.
     pub fn list_begins(&mut self, kind: Kind, version: u64) {
         if self.cluster.freshness.list_begins(kind, version) {
             self.table_mut(kind).into_iter().for_each(Table::forget_versions);
@@ -369,7 +369,7 @@ impl Index {
         self.launches.barrier_is(pod, Barrier::Absent, &mut self.touched);
     }
 
-    /// Records that the ConfigMap of a pod differs from its known state.
+    /// Records that another client changed the ConfigMap of a pod, so that it must be read again.
     pub fn barrier_lost(&mut self, pod: Uid) {
         self.launches.barrier_is(pod, Barrier::Lost, &mut self.touched);
     }

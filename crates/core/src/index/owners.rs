@@ -63,8 +63,8 @@ impl Index {
         }
     }
 
-    /// The workloads whose counts are affected by a change of this one: the workload itself and, for a run of a CronJob, the
-    /// CronJob and all its runs, because a different run may now be the latest.
+    /// The workloads whose counts are affected by a change of this one. For a run of a CronJob, these include the CronJob and
+    /// all its runs, because a different run may now be the latest.
     fn related_to(&self, uid: Uid, new: Option<&Owner>) -> BTreeSet<Uid> {
         let parents = [self.cluster.owner(uid), new].into_iter().flatten().filter_map(|owner| owner.parent);
         let cron_jobs = parents.filter(|parent| parent.kind == OwnerKind::CronJob);

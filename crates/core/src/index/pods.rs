@@ -76,7 +76,7 @@ impl Index {
         self.launches.pod_gone(uid, &mut self.touched);
     }
 
-    /// Resolves two pods with the same name: a name becomes free only after its pod is deleted, so the older pod no longer
+    /// Resolves two pods with the same name. A name becomes free only after its pod is deleted. So the older pod no longer
     /// exists, even if its deletion has not been seen. Returns whether `pod` is the one that exists.
     fn evict_namesake(&mut self, pod: &Pod) -> bool {
         let holder = self.cluster.pod_named(&pod.namespace, &pod.name).filter(|holder| holder.uid != pod.uid);

@@ -47,7 +47,7 @@ pub struct World {
     pub stuck: BTreeSet<Arc<str>>,
     /// Pods that the scheduler always rejects.
     pub rejected: BTreeSet<Arc<str>>,
-    /// Pods and tickets whose writes are never answered.
+    /// Pods whose nominations and deletions are never answered.
     pub silent: BTreeSet<Arc<str>>,
     /// The number of writes after which the controller dies.
     pub dies_after: Option<usize>,
