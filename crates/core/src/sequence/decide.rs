@@ -325,8 +325,8 @@ impl<'a> Releases<'a> {
         true
     }
 
-    /// Collects the keys that a pod must avoid and those that it must tolerate, for all sequences in Node scope that select it. A pod
-    /// that is tied to a node avoids no keys.
+    /// Collects the keys that a pod must avoid and those that it must tolerate, for all sequences in Node scope that select it.
+    /// A pod that is tied to a node avoids no keys.
     fn node_constraints(&self, pod: Uid, position: usize) -> (Vec<Arc<str>>, Vec<Arc<str>>) {
         let (mut avoid, mut tolerate) = (BTreeSet::new(), BTreeSet::new());
         if self.entry.ghost {

@@ -175,8 +175,8 @@ impl Sequences {
         self.get(sequence).is_some_and(|entry| entry.ghost) || self.is_gone(freshness, sequence)
     }
 
-    /// Whether it is proven that a sequence no longer exists. Either its deletion was seen, or it is unknown although it already had
-    /// marks on a node at an older version than the newest known version of sequences.
+    /// Whether it is proven that a sequence no longer exists. Either its deletion was seen, or it is unknown although it already
+    /// had marks on a node at an older version than the newest known version of sequences.
     pub fn is_gone(&self, freshness: &Freshness, sequence: Uid) -> bool {
         let known = freshness.newest(Kind::Sequence);
         let seen_at = || self.marked.by_sequence.get(&sequence).map(|left| left.seen_at);
