@@ -93,7 +93,7 @@ pub const ALL: &[(&str, &str)] = &[
     ("rollcall_decisions_total", "counter: decisions made"),
     (
         "rollcall_writes_total",
-        "counter by action (release, barrier, status, event, note, mark, look) and outcome",
+        "counter by action (release, barrier, create, delete, ticket, nominate, status, event, note, mark, look) and outcome",
     ),
     ("rollcall_api_errors_total", "counter by kind: failed requests"),
     ("rollcall_watch_failures_total", "counter by kind: failed watches; each is retried"),
