@@ -341,7 +341,7 @@ fn certificates() {
     insta::assert_snapshot!(text);
 }
 
-/// A managed certificate is renewed when a third of its lifetime is left; before that there are no findings.
+/// A managed certificate is renewed when a third of its lifetime remains; before that there are no findings.
 #[test]
 fn certificates_in_time_are_ok() {
     for (age, life, managed) in

@@ -71,7 +71,7 @@ impl Judgement {
     }
 }
 
-/// Drops findings of general rules (RC0xx) about fields for which a more specific rule has a finding.
+/// Drops findings of general rules (RC0xx) about fields that also have a finding of a more specific rule.
 fn without_echoes(found: Vec<Finding>) -> Vec<Finding> {
     let place =
         |finding: &Finding| (finding.namespace.clone(), finding.object.clone(), finding.field.clone());

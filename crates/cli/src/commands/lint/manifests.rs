@@ -60,7 +60,7 @@ impl Object {
         self.root().down(path)
     }
 
-    /// The field at which findings about the whole object point.
+    /// The field that findings about the whole object point at.
     pub fn title(&self) -> Field<'_> {
         self.field("metadata.name")
     }

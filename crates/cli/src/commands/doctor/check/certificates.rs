@@ -85,7 +85,7 @@ fn dates(case: &Case<'_>, held: &Held, facts: &Facts, whose: &str) -> Finding {
         return Check::Certificates.problem(text).fix(anew(case, held));
     }
     let text = format!("the certificate ({whose}) expires in {} ({date})", span(left, now));
-    // The controller renews a certificate when a third of its lifetime is left.
+    // The controller renews a certificate when a third of its lifetime remains.
     if held.managed && left < life / 4 {
         let text = format!("{text}; its renewal is overdue");
         return Check::Certificates.problem(text).fix(anew(case, held));

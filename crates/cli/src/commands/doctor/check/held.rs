@@ -10,7 +10,7 @@ use rollcall_core::facts::Pod;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Age from which a held pod is reported. A feature removes its gate within moments, or a little later after a restart of the
+/// Minimum age of a held pod to be reported. A feature removes its gate within moments, or a little later after a restart of the
 /// controller.
 const TAKES: SignedDuration = SignedDuration::from_secs(60);
 

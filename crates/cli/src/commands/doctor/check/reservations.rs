@@ -11,7 +11,7 @@ use rollcall_core::Uid;
 use rollcall_core::reservation::names::guardian_class;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// First minor version in which the scheduler honours the nomination of a gated pod.
+/// First minor version whose scheduler honours the nomination of a gated pod.
 const NOMINATIONS: u32 = 35;
 /// Limit of names in one command; the next run of `doctor` prints the others.
 const AT_ONCE: usize = 50;

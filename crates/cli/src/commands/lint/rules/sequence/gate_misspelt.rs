@@ -13,7 +13,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-/// Jaro-Winkler similarity from which a name counts as a typing error for another one.
+/// Minimum Jaro-Winkler similarity of a name and its misspelling.
 const ALIKE: f64 = 0.9;
 
 fn check(all: &Scene, found: &mut Findings) {

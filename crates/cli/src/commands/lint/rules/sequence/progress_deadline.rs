@@ -40,7 +40,7 @@ fn check(all: &Scene, found: &mut Findings) {
     }
 }
 
-/// Returns the earliest time, in seconds, at which each group can start.
+/// Returns the earliest start of each group, in seconds.
 fn opens_after(claims: &Claims, number: usize) -> Vec<i64> {
     let sequence = &claims.sequences[number];
     let (mut opens, mut complete): (Vec<i64>, Vec<i64>) = (Vec::new(), Vec::new());
