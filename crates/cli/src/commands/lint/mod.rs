@@ -35,8 +35,8 @@ use std::collections::BTreeSet;
 
 /// Find problems in manifests, including latent ones
 ///
-/// Reads manifests and reports objects that the API server would reject, pods that can never start, and settings that do not have
-/// the effect they seem to have. Contacts a cluster only with --live.
+/// Reports objects that the API server would reject, pods that can never start, and settings without the effect that they seem to
+/// have. Contacts a cluster only with --live.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:

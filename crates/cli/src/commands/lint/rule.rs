@@ -57,7 +57,7 @@ pub struct Finding {
     pub rule: &'static Rule,
     pub message: String,
     pub hint: String,
-    /// Such as `StatefulSet/db`.
+    /// Kind and name, such as `StatefulSet/db`.
     pub object: String,
     pub namespace: String,
     /// Path of the field for display, such as `spec.replicas`.

@@ -11,9 +11,9 @@ pub const RULE: Rule = Rule {
     severity: Severity::Warning,
     title: "tickets that outlast the period of their schedule",
     why: "A `Recurring` Order creates no second ticket where one still exists. If the previous ticket still exists at the \
-          scheduled time, nothing happens. The new ticket is created only when the old one ends, at a time that is not in the \
-          schedule, and in between other pods can take the capacity. With `refreshPolicy: Always` the ticket is renewed in \
-          time and the capacity stays reserved. Without `duration` a ticket lasts 24h, or indefinitely with `refreshPolicy: \
+          scheduled time, nothing happens. The new ticket is created when the old one ends, at a time that is not in the \
+          schedule. In between, other pods can take the capacity. With `refreshPolicy: Always` the ticket is renewed in time \
+          and the capacity stays reserved. Without `duration` a ticket lasts 24h, or indefinitely with `refreshPolicy: \
           Never`.",
     hint: "strategy:\n  refreshPolicy: Always\n# or a duration that ends before the next scheduled time:\ntemplate:\n  spec:\n    duration: 1h",
     about_absence: false,

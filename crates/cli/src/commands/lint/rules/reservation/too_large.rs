@@ -9,9 +9,9 @@ pub const RULE: Rule = Rule {
     code: "RC610",
     severity: Severity::Warning,
     title: "a pod that requests more than its ticket reserves",
-    why: "A pod can claim a ticket only if the ticket reserves at least the total requests of the pod, as the scheduler \
-          counts them, including init containers and overhead. This pod requests more, so it runs without reserved capacity, \
-          and the ticket stays unclaimed.",
+    why: "A pod can claim a ticket only if the ticket reserves at least the total requests of the pod. Like for the \
+          scheduler, the total includes init containers and overhead. This pod requests more, so it runs without reserved \
+          capacity, and the ticket stays unclaimed.",
     hint: "# in the ticket, at least as much as the pod requests\nresources:\n  requests: {cpu: 200m, memory: 256Mi}",
     about_absence: false,
     check,

@@ -5,9 +5,8 @@ pub const RULE: Rule = Rule {
     code: "RC213",
     severity: Severity::Note,
     title: "a rolling update with a ReadWriteOnce claim",
-    why: "A rolling update starts the new pod before it stops the old one. On another node the new pod waits for the volume, \
-          and the old pod is kept until the new one is ready, so the update never finishes. `Recreate` stops the old pod \
-          first.",
+    why: "A rolling update starts the new pod before it stops the old one. On another node the new pod waits for the volume. \
+          The old pod is kept until the new one is ready, so the update never finishes. `Recreate` stops the old pod first.",
     hint: "spec:\n  strategy: {type: Recreate}",
     about_absence: false,
     check,

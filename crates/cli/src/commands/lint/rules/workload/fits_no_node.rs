@@ -5,9 +5,9 @@ pub const RULE: Rule = Rule {
     code: "RC217",
     severity: Severity::Warning,
     title: "a workload that fits no node",
-    why: "The files contain nodes. Either none of them matches the `nodeSelector` or required node affinity of the template, \
-          or all matching nodes have a taint that the template does not tolerate. Its pods stay Pending; a DaemonSet creates \
-          none.",
+    why: "The files contain nodes, but the pods fit none of them. Either no node matches the `nodeSelector` or required node \
+          affinity, or all matching nodes have a taint that the template does not tolerate. The pods stay Pending; a \
+          DaemonSet creates none.",
     hint: "# to list labels and taints:\n# kubectl get nodes --show-labels\n# kubectl get nodes -o custom-columns=NAME:.metadata.name,TAINTS:.spec.taints",
     about_absence: false,
     check,
