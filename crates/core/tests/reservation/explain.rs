@@ -215,8 +215,8 @@ fn tickets() {
     text += &of_ticket(&world, "no room", "huge", &rooms(&world));
     text += &of_ticket(&world, "room, and yet it is not there", "huge", &rooms(&world)[2..]);
     for (reason, message) in [
-        ("GuardianNameTaken", "another pod is called korder-guardian-vip: rename or delete it"),
-        ("GuardianRefused", "korder-guardian-vip cannot be made: exceeded quota"),
+        ("GuardianNameTaken", "another pod is named korder-guardian-vip; rename or delete that pod"),
+        ("GuardianRefused", "cannot create guardian korder-guardian-vip: exceeded quota"),
         ("SomethingNew", "what a newer controller says"),
     ] {
         world.change_ticket("vip", |ticket| {

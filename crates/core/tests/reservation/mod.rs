@@ -75,7 +75,7 @@ fn an_order_that_lacks_nothing_but_capacity_has_settled() {
     let order = world.order("buffer", order_spec(Places::Number(3), "1"));
     world.settle();
     let said = &world.statuses[&order];
-    assert_eq!(said.message, "1 of 3 tickets reserved; there is no room for 2");
+    assert_eq!(said.message, "1 of 3 tickets reserved; not enough capacity for 2");
     assert_eq!((said.ready.holds, said.progressing.holds, said.failure.holds), (false, false, true));
     // With a lower number, the surplus tickets are not counted.
     world.order("buffer", order_spec(Places::Number(1), "1"));
@@ -217,18 +217,18 @@ fn whoever_gets_no_ticket_runs_without_one_and_is_told_why() {
             "large",
             wants("agents"),
             "2",
-            "a ticket of Order agents keeps too little: the pod asks for 2 cpu, the ticket keeps 1 cpu",
+            "a ticket of Order agents is too small: the pod requests 2 cpu, the ticket reserves 1 cpu",
         ),
-        ("lost", wants("others"), "1", "there is no Order others"),
-        ("stray", Wanted::Any, "1", "no Order selects it, and it asks for no ticket"),
-        ("named", Wanted::Ticket("nope".into()), "1", "there is no ticket nope"),
+        ("lost", wants("others"), "1", "Order others not found"),
+        ("stray", Wanted::Any, "1", "no Order selects the pod, and the pod requests no ticket"),
+        ("named", Wanted::Ticket("nope".into()), "1", "ticket nope not found"),
     ];
     for (name, wanted, cpu, why) in cases {
         world.claimer(name, wanted, cpu);
         world.settle();
         let event = world.events.pop().expect("an event");
         assert_eq!((&*event.about.name, event.reason), (name, "NoTicket"));
-        assert_eq!(event.message, format!("runs without reserved room: {why}"));
+        assert_eq!(event.message, format!("runs without reserved capacity: {why}"));
         assert!(world.pods[name].gates.is_empty(), "{name}");
     }
     let mut spec = ticket_spec("1");

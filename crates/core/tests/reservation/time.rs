@@ -170,7 +170,7 @@ fn a_ticket_that_waits_for_capacity_ends_with_the_window_of_its_tick() {
     world.pass(2 * 3600);
     let ended = &world.tickets["agents-n1"].record;
     assert_eq!((world.phases()[0].as_str(), ended.activated), ("agents-n1 Expired", None));
-    assert_eq!(&*ended.message, "its window ended before its capacity was reserved");
+    assert_eq!(&*ended.message, "the ticket expired before its capacity could be reserved");
     assert!(world.pods.is_empty(), "the guardian is deleted");
 }
 
@@ -203,7 +203,10 @@ fn an_order_says_when_its_window_has_closed() {
     world.pass(3600);
     assert_eq!(world.phases(), ["agents-n1 Claimed"]);
     world.pass(3600);
-    assert_eq!(world.statuses[&order].message, "its time is over: no ticket is made any more");
+    assert_eq!(
+        world.statuses[&order].message,
+        "the reservation period has ended: no more tickets are created"
+    );
 }
 
 #[test]

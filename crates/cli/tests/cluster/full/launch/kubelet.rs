@@ -176,11 +176,14 @@ async fn who_holds_up_whom(launch: &LaunchLab) -> Result<()> {
     .with_context(|| launch.explain(&namespace, "stuck").unwrap_or_default())?;
     wait::until("whose ConfigMap it is", LIMIT, async || {
         let events = launch.lab.cluster().kubectl_ok(&["events", "-n", &namespace, "--for", "pod/taken"])?;
-        Ok(events.contains("the ConfigMap taken-barrier belongs to no pod").then_some(()))
+        Ok(events.contains("ConfigMap taken-barrier belongs to no pod").then_some(()))
     })
     .await?;
     let said = launch.explain(&namespace, "taken")?;
-    ensure!(said.starts_with("taken is held: the ConfigMap taken-barrier already exists and belongs to no pod"), "{said}");
+    ensure!(
+        said.starts_with("taken is held: the ConfigMap taken-barrier already exists and belongs to no pod"),
+        "{said}"
+    );
     let kept = launch.get(&namespace, "configmap/taken-barrier")?;
     ensure!(kept["data"] == json!({ "c_1": "true", "c_0": "true" }), "{kept}");
     launch.lab.cluster().kubectl_ok(&["delete", "configmap", "taken-barrier", "-n", &namespace])?;
