@@ -17,7 +17,7 @@ pub const DEFINITION: &str = "CustomResourceDefinition/podsequences.scheduling.e
 pub const DEFINITIONS_OF_RESERVATIONS: [&str; 2] =
     ["CustomResourceDefinition/orders.core.korder.dev", "CustomResourceDefinition/tickets.core.korder.dev"];
 pub const SERVICE: &str = "Service/pod-sequence-webhook";
-/// The webhook that adds gates to pods and labels to new nodes, instead of policies.
+/// The webhook that adds gates to pods and blocks new nodes, as an alternative to policies.
 pub const CONFIGURATION: &str = "MutatingWebhookConfiguration/podsequence-mutating-webhook";
 /// The webhook of launch order.
 pub const LAUNCH_CONFIGURATION: &str = "MutatingWebhookConfiguration/podsequence-launch-webhook";
