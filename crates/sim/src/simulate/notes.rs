@@ -30,7 +30,7 @@ pub fn without_gate(entry: &SequenceEntry, report: &SequenceReport, lives: &[Pod
         for (whose, number) in free {
             let pods = if number == 1 { "1 pod".into() } else { format!("{number} pods") };
             notes.push(format!(
-                "{pods} of group \"{}\" ({whose}) not held: add the gate {} to spec.schedulingGates",
+                "the sequence does not hold {pods} of \"{}\" ({whose}): add the gate {} to spec.schedulingGates",
                 group.name, spec.gate
             ));
         }
