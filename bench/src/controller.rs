@@ -7,7 +7,7 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// The mode in which the controller is started.
+/// The mode of the controller.
 #[derive(Clone, Copy)]
 pub enum Mode {
     Lite,

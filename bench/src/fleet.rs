@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 const LIMIT: Duration = Duration::from_secs(600);
-/// Prefix of the annotations in which the controller records the progress of a node.
+/// Prefix of the annotations that record the progress of a node.
 const JOURNALS: &str = "podsequence.example.com/journal.";
 /// The taint of the baseline. With one of the controller's taints, the controller would treat it as a leftover of a
 /// deleted sequence.

@@ -39,14 +39,14 @@ impl Lab {
         Ok(lab)
     }
 
-    /// A cluster in which pods are scheduled and run. The bench itself marks the nodes as ready, so the controllers
-    /// that would mark nodes as not ready, or remove their pods, are disabled.
+    /// A cluster that schedules and runs pods. The bench itself marks the nodes as ready, so the controllers that would
+    /// mark nodes as not ready, or remove their pods, are disabled.
     pub async fn with_a_scheduler() -> Result<Lab> {
         let controllers = "--controllers=-node-lifecycle-controller,-pod-garbage-collector-controller";
         Lab::install(vec![controllers.into()]).await
     }
 
-    /// A cluster in which pods are scheduled and the node lifecycle controller runs, for a real node.
+    /// A cluster with scheduler and node lifecycle controller, for a real node.
     pub async fn for_a_real_node() -> Result<Lab> {
         Lab::install(Vec::new()).await
     }

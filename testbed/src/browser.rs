@@ -203,7 +203,7 @@ impl Drop for Browser {
 }
 
 /// Starts chromedriver in a PID namespace of its own, so that Chromium's helper processes end with it. They overwrite
-/// the mark by which the supervisor finds processes, and would still write to the profile after its removal.
+/// the mark that the supervisor looks for, and would still write to the profile after its removal.
 fn driver_arguments() -> Vec<String> {
     let mut words = vec!["--pid", "--mount-proc", "--fork", "--kill-child"];
     if !rustix::process::geteuid().is_root() {

@@ -249,7 +249,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// A kubectl command, to which arguments can be added.
+    /// A kubectl command without arguments; the caller adds them.
     pub fn kubectl_command(&self) -> Command {
         let mut command = Command::new(self.layout.bin.join("kubectl"));
         command.arg("--kubeconfig").arg(self.kubeconfig()).env_remove("KUBECONFIG");
@@ -428,7 +428,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Installs the rustls provider, of which a process needs exactly one; further calls have no effect.
+/// Installs the rustls provider of the process; further calls have no effect.
 fn install_crypto() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

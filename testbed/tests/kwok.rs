@@ -24,7 +24,7 @@ async fn annotate(pods: &Api<Pod>, name: &str, key: &str, value: Option<&str>) -
     Ok(())
 }
 
-/// The time at which the API server committed the first status of this pod that `wanted` accepts.
+/// The time when the API server committed the first status of this pod that `wanted` accepts.
 async fn committed_at(name: &str, wanted: impl Fn(&Pod) -> bool) -> Result<Timestamp> {
     let mut audit = shared().await.audit();
     let event = audit.wait_for(LIMIT, |event| {

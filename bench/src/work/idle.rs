@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep_until};
 
-/// Intervals at which a kubelet renews its lease, and reports a status in which only the time has changed.
+/// Intervals between lease renewals of a kubelet, and between its reports of an otherwise unchanged status.
 const RENEWAL: Duration = Duration::from_secs(10);
 const REPORT: Duration = Duration::from_secs(300);
 const SECONDS: usize = 120;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// Starts of each side; a start takes a few milliseconds.
 const STARTS: usize = 100;
-/// Interval at which the memory of a process is read; the process is kept alive for a second.
+/// Polling interval for the memory of a process; the process is kept alive for a second.
 const LOOK: Duration = Duration::from_millis(10);
 const BUSYBOX: &str = "/bin/busybox";
 

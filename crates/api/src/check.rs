@@ -199,7 +199,7 @@ fn array(schema: &Schema, items: &[Value], value: &Value) -> Result<(), Problem>
     Ok(())
 }
 
-/// The part of a list element that must be unique: these fields, or the whole element if there are none.
+/// The part of a list element that must be unique: these fields, or the whole element if `keys` is empty.
 fn identity(item: &Value, keys: &[String]) -> Value {
     match keys {
         [] => item.clone(),

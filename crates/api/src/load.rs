@@ -187,7 +187,7 @@ impl Loader {
         objects.iter().filter_map(|object| decoded(kind, object)).for_each(|object| self.add_decoded(object));
     }
 
-    /// Adds an object that is not decoded yet. An object that does not have the shape of its kind is left out.
+    /// Adds an object that is not decoded yet. An object that does not have the shape of its kind is ignored.
     pub fn add_json(&mut self, kind: Kind, object: &Value) {
         if let Some(decoded) = decode(kind, object) {
             self.add_decoded(decoded);

@@ -90,7 +90,7 @@ pub const ENABLED_LABEL: &str = "podsequence-enabled";
 pub const ENABLED_VALUE: &str = "true";
 /// Label on a Node that the controller has not processed since the node registered.
 pub const UNSEEN_LABEL: &str = rollcall_core::sequence::keys::UNSEEN;
-/// Prefix of the annotations in which sequences keep their journals on a Node; the uid of the sequence follows.
+/// Prefix of the annotations that hold the journals of sequences on a Node; the uid of the sequence follows.
 pub const JOURNAL_PREFIX: &str = "podsequence.example.com/journal.";
 
 /// The namespace of Rollcall's own objects.
@@ -122,5 +122,5 @@ pub const NOTE_LABEL: &str = "podsequence.example.com/note";
 /// The value of [`NOTE_LABEL`].
 pub const NOTE_LABEL_VALUE: &str = "true";
 
-/// The manager under which the API server records field ownership for our writes.
+/// The field manager of our writes.
 pub const FIELD_MANAGER: &str = "rollcall";

@@ -55,8 +55,8 @@ pub fn read(path: &Path) -> Result<Option<(Marker, Mount)>, String> {
     Ok(Some((marker, folder)))
 }
 
-/// Opens the file without blocking on a FIFO, and without following links out of its folder. A user who may write to
-/// the folder must not make us read, and print to the log, a file that this user cannot read.
+/// Opens the file without blocking on a FIFO, and without following links out of its folder. Users with write
+/// permission for the folder must not make us read, and print to the log, files that they cannot read.
 fn open(folder: &Path, path: &Path) -> io::Result<File> {
     let name = path.file_name().ok_or_else(|| io::Error::from(Errno::ISDIR))?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;

@@ -8,7 +8,7 @@ use crate::watch::{Event, Events, Watch};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Interval at which the main thread notices checks that have no answer.
+/// Maximum delay until the main thread notices checks that have no answer.
 const TICK: Duration = Duration::from_secs(1);
 
 pub fn run(options: &Wait) -> io::Result<Outcome> {

@@ -69,7 +69,7 @@ impl Events {
         Ok(Events { sender, receiver })
     }
 
-    /// The next event, or `None` if there is none until the given time.
+    /// The next event; `None` after the given time.
     pub fn next(&self, until: Instant) -> Option<Event> {
         let left = until.saturating_duration_since(Instant::now());
         // We hold a sender, so the only possible error is the timeout.

@@ -194,7 +194,7 @@ impl<'a> Expected<'a> for ABoolean {
     }
 }
 
-/// An object of which some fields are kept.
+/// An object; only some of its fields are kept.
 pub trait Object<'a>: Sized {
     /// Reads or skips the value of a field.
     fn field<A: MapAccess<'a>>(&mut self, name: &str, value: &mut A) -> Result<(), A::Error>;

@@ -131,8 +131,8 @@ async fn listen(
     unreachable!("numbers do not end")
 }
 
-/// The names under which API servers call the webhook: those of the Service, or, where the controller runs outside of
-/// the cluster, an address of the same machine.
+/// The host names that API servers use to call the webhook: those of the Service, or, where the controller runs outside
+/// of the cluster, an address of the same machine.
 pub fn hosts(namespace: &str) -> Vec<String> {
     let service = names::WEBHOOK_SERVICE;
     let hosts = [format!("{service}.{namespace}.svc"), format!("{service}.{namespace}.svc.cluster.local")];

@@ -62,7 +62,7 @@ pub fn review(asked: Asked, review: &Value, roster: &Roster) -> Value {
 }
 
 /// Reads the review twice: first its namespace and resource, which determine the sequences that may select the pod;
-/// then the object, of which only the fields that those sequences need are kept.
+/// then the object, with only the fields that those sequences need.
 fn answer<S: Source + ?Sized>(asked: Asked, review: &S, roster: &Roster) -> serde_json::Result<Value> {
     let head = review.read(At("the review", AnObject(Head::default())))?;
     let uid = match &head {
@@ -210,7 +210,7 @@ fn object_of<'a, S: Source + ?Sized, T: Object<'a>>(
     Ok(required(object, "request.object"))
 }
 
-/// A review of which only the object is read.
+/// A review; only its object is read.
 struct ReviewOf<F, T> {
     blank: F,
     object: Found<T>,

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-/// The paths to which `config/webhook/webhook.yaml` and `launch.yaml` send reviews.
+/// The paths that `config/webhook/webhook.yaml` and `launch.yaml` send reviews to.
 pub const PATH: &str = "/mutate";
 pub const LAUNCH_PATH: &str = "/launch";
 /// Number of reviews that are read at the same time. A review takes microseconds, the largest malicious one about ten

@@ -181,8 +181,8 @@ fn sent() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![1 => prop::collection::vec(any::<u8>(), 0..200), 4 => mutated, 4 => replaced()]
 }
 
-/// JSON in which no object has two fields with the same name. Only such JSON is compared, because our reader does not
-/// notice duplicates in fields that it skips.
+/// JSON without duplicate field names. Only such JSON is compared, because our reader does not notice duplicates in
+/// fields that it skips.
 struct Unambiguous;
 
 impl<'de> Deserialize<'de> for Unambiguous {

@@ -89,8 +89,8 @@ pub struct RealNode {
 }
 
 impl Cluster {
-    /// Starts a real node, of which a machine can have only one, and waits until it accepts pods. First waits for the
-    /// real nodes of other processes to end. Installs missing Debian packages.
+    /// Starts a real node and waits until it accepts pods. A machine can have only one real node, so the call first
+    /// waits for those of other processes to end. Installs missing Debian packages.
     ///
     /// The node has the image `localhost/busybox:test` and those added by [`RealNode::import_image`]; pods must set
     /// `imagePullPolicy: Never`. The node's label is `testbed.rollcall.dev/node: real`.

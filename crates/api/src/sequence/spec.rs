@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Groups of pods, and the order in which they start.
+/// Groups of pods, and their start order.
 #[allow(clippy::duplicated_attributes)] // Each printcolumn has its own `type_`.
 #[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[kube(
@@ -181,9 +181,10 @@ pub struct PodGroup {
     #[schemars(extend("x-kubernetes-validations" = rules::min_ready()))]
     pub min_ready: Option<MinReady>,
 
-    /// The state in which a pod has arrived. Ready: it is Ready, or has Succeeded. Started: it is running and all its
-    /// containers have started. Succeeded: it has Succeeded, or its Job is complete. Auto: Succeeded for pods that run
-    /// to completion (restartPolicy Never or OnFailure, and no readiness probe), Ready for all others.
+    /// The state that a pod must reach to count as arrived. Ready: it is Ready, or has Succeeded. Started: it is
+    /// running and all its containers have started. Succeeded: it has Succeeded, or its Job is complete. Auto:
+    /// Succeeded for pods that run to completion (restartPolicy Never or OnFailure, and no readiness probe), Ready for
+    /// all others.
     #[serde(default)]
     pub until: Until,
 
@@ -204,7 +205,7 @@ pub struct PodGroup {
     #[serde(default)]
     pub on_timeout: OnTimeout,
 
-    /// With scope Node: the labels of the nodes to which the group applies. Defaults to all nodes.
+    /// With scope Node: the labels of the nodes that the group applies to. Defaults to all nodes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "selector::labels")]
     pub node_selector: BTreeMap<String, String>,
@@ -292,7 +293,7 @@ pub struct NodeReady {
     #[schemars(length(max = forms::LABEL), regex(pattern = forms::SUBDOMAIN_PATTERN))]
     pub csi_driver: Option<String>,
 
-    /// The name of a resource of which the node must have more than 0 allocatable, such as nvidia.com/gpu.
+    /// The name of a resource whose allocatable amount on the node must be above 0, such as nvidia.com/gpu.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = forms::QUALIFIED_NAME), regex(pattern = forms::QUALIFIED_NAME_PATTERN))]
     pub allocatable: Option<String>,

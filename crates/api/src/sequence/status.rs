@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Progress of the sequence, and what it waits for.
+/// Progress of the sequence, and its obstacles.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct PodSequenceStatus {
@@ -58,7 +58,7 @@ pub struct PodSequenceStatus {
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub blocked_by: Vec<BlockedBy>,
 
-    /// With scope Node: the number of nodes to which the sequence applies.
+    /// With scope Node: the number of nodes that the sequence applies to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<NodeCounts>,
 
@@ -166,17 +166,17 @@ pub struct BlockedBy {
     pub since: Option<MilliTime>,
 }
 
-/// The number of nodes to which the sequence applies, by progress.
+/// The number of nodes that the sequence applies to, by progress.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeCounts {
     /// The number of all nodes.
     pub total: u32,
 
-    /// The number of nodes on which every group is complete.
+    /// The number of nodes that have completed every group.
     pub complete: u32,
 
-    /// The number of nodes on which some group is not complete.
+    /// The number of nodes that have not completed every group.
     pub waiting: u32,
 }
 

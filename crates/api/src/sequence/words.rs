@@ -13,7 +13,7 @@ words! {
 }
 
 words! {
-    /// The state in which a member of a group has arrived.
+    /// The state that a member must reach to count as arrived.
     #[derive(Default)]
     Until { #[default] Auto, Ready, Started, Succeeded }
 }

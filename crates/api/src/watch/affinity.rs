@@ -10,8 +10,8 @@ use serde::Deserialize;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-/// Maximum number of list entries that are read from one object. Any user who may create a workload may write lists of
-/// a megabyte, and the controller keeps in memory what it reads.
+/// Maximum number of list entries that are read from one object. Any user with permission to create a workload may
+/// write lists of a megabyte, and the controller keeps in memory what it reads.
 const MOST_ENTRIES: usize = 1024;
 
 /// Yields items until the shared budget `room` is used up.

@@ -1,6 +1,6 @@
-//! Labels that the controller keeps. Any user who may create pods may give each of them tens of thousands of labels;
-//! keeping all of them would let that user exhaust the controller's memory. So for pods and workloads, only labels are
-//! kept whose key some selector names in that namespace.
+//! Labels that the controller keeps. Any user with permission to create pods may give each of them tens of thousands of
+//! labels; keeping all of them would let that user exhaust the controller's memory. So for pods and workloads, only
+//! labels are kept whose key some selector names in that namespace.
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};

@@ -1,4 +1,4 @@
-//! Pods: the fields that tell whether a pod is held, starting, ready or finished, and what is wrong with it.
+//! Pods: the fields that tell whether a pod is held, starting, ready or finished, and its problems.
 
 use super::affinity::{self, AffinityObject, TolerationObject};
 use super::{KeptLabels, LabelText, MOST_LABELS, Meta};
@@ -72,7 +72,7 @@ impl PodResources for PodContainer {
     }
 }
 
-/// The fields that tell whether the pods of a template run to completion, and on which nodes they can run.
+/// The fields that tell whether the pods of a template run to completion, and where they can run.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct TemplateSpec {
@@ -290,7 +290,7 @@ impl PodObject {
         self.phase() == PodPhase::Running && all && statuses.iter().all(started)
     }
 
-    /// The first problem, in the order in which the steps of a pod start happen.
+    /// The first problem, in the order of the steps of a pod start.
     fn trouble(&self, conditions: &[Condition]) -> Option<Trouble> {
         let about_pod = |what: &str| Trouble { container: None, what: what.into() };
         if self.phase() == PodPhase::Succeeded {

@@ -17,7 +17,7 @@ pub enum Condition {
     Marker { path: PathBuf, plain: bool },
     /// A file or a device.
     File(PathBuf),
-    /// A unix socket on which a program listens.
+    /// A unix socket with a listening program.
     Socket(PathBuf),
     /// A port that accepts connections.
     Tcp(Address),

@@ -67,7 +67,7 @@ pub fn check(options: &Volume) -> Outcome {
     }
 }
 
-/// What is mounted at the target; the value identifies the source.
+/// The state of the target; the value identifies the source.
 enum Found {
     NotMounted(Mount),
     Mounted(Mount),
@@ -141,7 +141,7 @@ impl<'a> Manager<'a> {
         })
     }
 
-    /// What is mounted at the target. An error requires action by the user.
+    /// The state of the target. An error requires action by the user.
     fn look(&mut self) -> Result<Found, String> {
         let source = self.source_identity();
         let mounts = Mounts::read().map_err(|error| format!("mounts: {}", in_words(&error)))?;
@@ -223,7 +223,7 @@ impl<'a> Manager<'a> {
         format!("target {}: {why}", self.target.display())
     }
 
-    /// Removes the marker and the mount, if they are ours.
+    /// Removes our own marker and mount.
     fn end(&mut self) -> Result<String, String> {
         let ours = self.mounted.is_some() && matches!(self.look(), Ok(Found::Mounted(_)));
         self.keeper.retire()?;

@@ -96,7 +96,7 @@ struct ClientConfig {
     ca_bundle: Option<String>,
 }
 
-/// The objects in the cluster, and the resource versions from which to watch them.
+/// The objects in the cluster, and the resource versions to watch them from.
 struct Seen {
     secret: Option<Secret>,
     secrets_at: String,

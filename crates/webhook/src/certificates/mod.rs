@@ -14,8 +14,8 @@
 //!
 //! - [`make`] creates a certificate. [`plan`] decides about the next step; both are pure functions. [`keeper`] carries
 //!   the steps out.
-//! - A Secret without our annotation belongs to the user who created it: the controller serves and reloads its
-//!   certificate, but never writes it.
+//! - A Secret without our annotation belongs to a user: the controller serves and reloads its certificate, but never
+//!   writes it.
 
 pub mod keeper;
 pub mod make;

@@ -31,8 +31,8 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// The age at which a certificate is renewed. The remaining third of its lifetime is left for users to notice and
-    /// fix failures.
+    /// Certificates are renewed at this age. The remaining third of the lifetime gives users time to notice and fix
+    /// failures.
     fn renewed_after(&self) -> Duration {
         self.lifetime * 2 / 3
     }

@@ -1,4 +1,4 @@
-//! Test cases with which both the policies on a real API server and the webhook must agree.
+//! Test cases for both the policies on a real API server and the webhook.
 
 // Each test file is a crate of its own and uses only a part of this module.
 #![allow(dead_code)]
@@ -236,7 +236,7 @@ fn merge(into: &mut Value, from: &Value) {
     }
 }
 
-/// The largest number of groups, of which the last one matches. The policies must stay within their cost budget in the
+/// The largest number of groups; only the last one matches. The policies must stay within their cost budget in the
 /// worst case.
 fn many_groups() -> PodCase {
     let names = |group: usize| (0..30).map(|pod| format!("pod-{group}-{pod}")).collect::<Vec<_>>();
@@ -249,7 +249,7 @@ fn many_groups() -> PodCase {
     }
 }
 
-/// Selectors with many labels, all of which except the last one match.
+/// Selectors with many labels; only the last label does not match.
 fn many_labels() -> PodCase {
     let label = |index: usize| (format!("example.com/label-{index}"), json!("value"));
     let labels: Map<String, Value> = (0..31).map(label).collect();
