@@ -76,8 +76,6 @@ pub async fn for_absence<K>(api: &Api<K>, name: &str, limit: Duration) -> Result
 where
     K: Clone + DeserializeOwned + Debug,
 {
-    until(&format!("the deletion of {name}"), limit, async || {
-        Ok(api.get_opt(name).await?.is_none().then_some(()))
-    })
-    .await
+    until(&format!("the end of {name}"), limit, async || Ok(api.get_opt(name).await?.is_none().then_some(())))
+        .await
 }

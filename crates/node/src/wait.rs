@@ -78,9 +78,7 @@ fn announcement(options: &Wait) -> String {
 
 fn still(missing: &[(&Condition, String)], settled: Option<Duration>, settle: Duration) -> String {
     match settled {
-        Some(left) => {
-            format!("all conditions hold; {} of {} settle time left", gone_by(left), exactly(settle))
-        }
+        Some(left) => format!("conditions hold; {} of {} settle time left", gone_by(left), exactly(settle)),
         None => format!("still waiting: {}", listed(missing)),
     }
 }

@@ -246,9 +246,7 @@ impl Keeper {
                     tracing::warn!("the webhook's certificate has expired");
                 }
             }
-            Err(error) if held.managed => {
-                tracing::debug!(%error, "the certificate is unusable and will be replaced")
-            }
+            Err(error) if held.managed => tracing::debug!(%error, "replacing the unusable certificate"),
             Err(error) => {
                 let secret = names::WEBHOOK_SECRET;
                 tracing::warn!(secret, %error, "the user-provided webhook certificate cannot be served");
