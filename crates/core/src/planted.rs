@@ -49,7 +49,7 @@ bugs! {
     UnsureForgotten = "unsure-forgotten", "a release that got no answer is never checked again";
     RefusedForgotten = "refused-forgotten", "a rejected release is never retried";
     StatusNotRetried = "status-not-retried", "a failed status write is never retried";
-    WakeForgotten = "wake-forgotten", "the controller does not wake at a time for which it has to wait";
+    WakeForgotten = "wake-forgotten", "the controller does not wake at the end of a delay";
     TrustsClocks = "trusts-clocks", "a journaled time that is ahead of the local clock is waited for";
     SentAgain = "sent-again", "a write that is in flight is sent again with every decision";
     StatusLoop = "status-loop", "the status changes with every decision";
@@ -115,7 +115,7 @@ bugs! {
     ClaimerDeleted = "claimer-deleted", "a claiming pod that is not bound to the node of its ticket is deleted";
     NotBoundIgnored = "not-bound-ignored", "a claiming pod that is not bound to the node of its ticket is ignored";
     ClaimNeverEnds = "claim-never-ends", "a claim outlives its pod";
-    PriorityAbovePods = "priority-above-pods", "guardians have a higher priority than the pods for which they reserve capacity";
+    PriorityAbovePods = "priority-above-pods", "guardians have a higher priority than the pods that claim their tickets";
     GuardiansEvict = "guardians-evict", "guardians preempt pods of lower priority";
     AnsweredAtOnce = "answered-at-once", "a write that another client keeps undoing is repeated without back-off";
     BoundBeforeLetGo = "bound-before-let-go", "a claiming pod is expected to run before it is released";

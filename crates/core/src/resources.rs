@@ -16,11 +16,11 @@ pub struct ContainerAmounts {
     pub is_sidecar: bool,
 }
 
-/// The parts of a pod from which its requests or its limits are computed.
+/// The parts of a pod that determine its requests or its limits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodAmounts {
     pub containers: Vec<ContainerAmounts>,
-    /// In the order in which they run.
+    /// In starting order.
     pub init_containers: Vec<ContainerAmounts>,
     /// `spec.resources`: amounts of the pod as a whole.
     pub pod_level: Resources,

@@ -1,4 +1,4 @@
-//! Converts `Order`, `Ticket` and `PriorityClass` objects into the facts on which decisions are based.
+//! Converts `Order`, `Ticket` and `PriorityClass` objects into the facts that decisions use.
 
 use super::spec::{self, OrderSpec, TicketSpec};
 use super::status::{OrderStatus, TicketStatus};

@@ -9,7 +9,7 @@
 //!  rules.rs      the CEL rules, with their messages
 //!  cron.rs       the pattern of a schedule
 //!  status.rs     the statuses, written by the controller
-//!  facts.rs      converts objects into the facts on which decisions are based
+//!  facts.rs      converts objects into the facts that decisions use
 //!  request.rs    the ticket that a pod requests, and its resource requests
 //!  report.rs     converts decisions into statuses
 //!  objects.rs    builds the objects that the controller creates: tickets, guardians, PriorityClasses

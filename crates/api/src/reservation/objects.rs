@@ -181,7 +181,7 @@ pub fn ticket_record(write: &TicketWrite) -> Body {
     patch::status(write.target.uid, &write.version.to_string(), &status)
 }
 
-/// Builds the patch that sets or clears the node for which a pod is nominated. The scheduler then reserves capacity there for the
+/// Builds the patch that sets or clears the nominated node of a pod. The scheduler then reserves capacity there for the
 /// pod. The patch contains the uid, so the API server rejects it for another pod of the same name.
 pub fn nomination(nominate: &Nominate) -> Body {
     let mut metadata = json!({ "uid": nominate.target.uid.map(|uid| uid.to_string()) });

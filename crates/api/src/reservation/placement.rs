@@ -1,7 +1,7 @@
 //! Placement of a ticket. The fields are those of a pod, with bounds, and are copied to the guardian unchanged.
 //!
-//! Fields that refer to the labels of the pod itself (`matchLabelKeys`) are not supported, because a guardian does not have the
-//! labels of the pods for which it reserves capacity.
+//! Fields that refer to the labels of the pod itself (`matchLabelKeys`) are not supported. A guardian does not have the labels of
+//! the pods that will claim the ticket.
 
 use super::limits;
 use super::rules;
@@ -44,7 +44,7 @@ pub struct NodeAffinity {
     pub preferred_during_scheduling_ignored_during_execution: Vec<Preference>,
 }
 
-/// A list of node selector terms, at least one of which must match.
+/// A list of node selector terms. At least one of them must match.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
@@ -141,7 +141,7 @@ pub struct PodAffinity {
     pub preferred_during_scheduling_ignored_during_execution: Vec<WeightedPodTerm>,
 }
 
-/// A set of pods, and the topology in which other pods are near them.
+/// A set of pods, and the topology that defines what is near them.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct PodTerm {
@@ -212,7 +212,7 @@ pub struct Toleration {
     #[schemars(with = "TaintEffect")]
     pub effect: Option<TaintEffect>,
 
-    /// Number of seconds for which the taint is tolerated, from 0 to 31536000 (a year). Requires the effect NoExecute. If
+    /// Number of seconds that the taint is tolerated, from 0 to 31536000 (a year). Requires the effect NoExecute. If
     /// omitted, the taint is tolerated indefinitely. With the key node.kubernetes.io/not-ready or node.kubernetes.io/unreachable,
     /// this is how long the ticket of a node that is not Ready is kept.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -74,10 +74,10 @@ pub struct OrderSpec {
     #[schemars(range(min = 0, max = limits::REPLICAS))]
     pub replicas: u32,
 
-    /// Whether the Order has one ticket for each eligible node, instead of a fixed number of tickets on any nodes. A node is
-    /// eligible if it is Ready and schedulable, matches the nodeSelector and the required node affinity of the template, and has
-    /// only NoSchedule and NoExecute taints that the template tolerates. The controller creates and deletes tickets as nodes
-    /// become eligible or ineligible.
+    /// Whether the Order has one ticket for each eligible node, instead of a fixed number of tickets on any nodes. An eligible
+    /// node is Ready and schedulable, and matches the nodeSelector and the required node affinity of the template. The template
+    /// must tolerate all NoSchedule and NoExecute taints of the node. The controller creates and deletes tickets as nodes become
+    /// eligible or ineligible.
     #[serde(default)]
     pub daemon_set: bool,
 
@@ -91,7 +91,7 @@ pub struct OrderSpec {
     #[schemars(extend("x-kubernetes-validations" = shared_rules::selector()))]
     pub selector: Option<LabelSelector>,
 
-    /// Minimum number of seconds for which a ticket must be Reserved before it counts as available. From 0 to 86400.
+    /// Minimum number of seconds that a ticket must be Reserved before it counts as available. From 0 to 86400.
     #[serde(default)]
     #[schemars(range(min = 0, max = limits::MIN_READY_SECONDS))]
     pub min_ready_seconds: u32,
@@ -209,7 +209,7 @@ fn annotations(_: &mut SchemaGenerator) -> Schema {
         name = "Node",
         type_ = "string",
         json_path = ".status.nodeName",
-        description = "Node on which the capacity is reserved"
+        description = "Node where the capacity is reserved"
     ),
     printcolumn(
         name = "Claimed-By",
@@ -221,7 +221,7 @@ fn annotations(_: &mut SchemaGenerator) -> Schema {
         name = "Expires",
         type_ = "string",
         json_path = ".status.expires",
-        description = "Time at which the reservation ends if no pod claims it, or never"
+        description = "Time when the reservation ends if no pod claims it, or never"
     ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "Message", type_ = "string", json_path = ".status.message", priority = 1)
@@ -232,7 +232,7 @@ pub struct TicketSpec {
     #[serde(default)]
     pub lifecycle: Lifecycle,
 
-    /// Time at which the capacity is reserved. If omitted or in the past, it is reserved immediately.
+    /// Time when the capacity is reserved. If omitted or in the past, it is reserved immediately.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::TIME))]
     pub start_time: Option<MilliTime>,
@@ -249,7 +249,7 @@ pub struct TicketSpec {
     #[schemars(length(max = forms::SUBDOMAIN), regex(pattern = forms::SUBDOMAIN_PATTERN))]
     pub scheduler_name: Option<String>,
 
-    /// PriorityClass of the pods for which the capacity is reserved. Defaults to the default PriorityClass of the cluster. The
+    /// PriorityClass of the pods that may claim the ticket. Defaults to the default PriorityClass of the cluster. The
     /// guardian has this priority, so pods of this priority or lower cannot preempt it. A pod of lower priority cannot claim the
     /// ticket.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -259,7 +259,7 @@ pub struct TicketSpec {
     /// Reserved capacity.
     pub resources: Resources,
 
-    /// Name of the node on which the capacity is reserved. If omitted, the scheduler selects the node. Must not be set in the
+    /// Name of the node where the capacity is reserved. If omitted, the scheduler selects the node. Must not be set in the
     /// template of an Order with daemonSet.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = forms::SUBDOMAIN), regex(pattern = forms::SUBDOMAIN_PATTERN))]
@@ -293,7 +293,7 @@ pub struct TicketSpec {
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Lifecycle {
-    /// Number of seconds for which an expired ticket is kept, from 0 to 31536000 (a year).
+    /// Number of seconds that an expired ticket is kept, from 0 to 31536000 (a year).
     #[serde(default = "an_hour")]
     #[schemars(range(min = 0, max = limits::SECONDS))]
     pub ttl_seconds_after_finished: u32,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct OrderStatus {
-    /// Generation of the spec to which this status refers.
+    /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
@@ -64,13 +64,13 @@ pub struct OrderStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub number_misscheduled: Option<u32>,
 
-    /// Last scheduled time at which the Order reserved capacity.
+    /// Last scheduled time when the Order reserved capacity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "MilliTime")]
     // The `Time` type of Kubernetes would replace this description by its own.
     pub last_schedule_time: Option<Time>,
 
-    /// Next scheduled time at which the Order reserves capacity. Absent once an Order of type Scheduled has done so.
+    /// Next scheduled time when the Order reserves capacity. Absent once an Order of type Scheduled has done so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "MilliTime")]
     pub next_schedule_time: Option<Time>,
@@ -100,15 +100,15 @@ pub struct TicketStatus {
     #[schemars(with = "Phase")] // The description of an optional enum would be that of its type.
     pub phase: Option<Phase>,
 
-    /// Generation of the spec to which this status refers.
+    /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Time at which the ticket first became Reserved.
+    /// Time when the ticket first became Reserved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activation_time: Option<MilliTime>,
 
-    /// Time at which the reservation ends if no pod claims it: the duration counted from the scheduled time, or from
+    /// Time when the reservation ends if no pod claims it: the duration counted from the scheduled time, or from
     /// activationTime if there is no schedule. Absent if the reservation does not expire.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expiration_time: Option<MilliTime>,
@@ -118,11 +118,11 @@ pub struct TicketStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<String>,
 
-    /// Time at which a pod claimed the ticket.
+    /// Time when a pod claimed the ticket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claimed_time: Option<MilliTime>,
 
-    /// Node on which the capacity is reserved.
+    /// Node where the capacity is reserved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
 

@@ -59,7 +59,7 @@ fn check_schedule(strategy: &spec::Strategy) -> Result<(), InvalidSpec> {
     }
 }
 
-/// The time from which a schedule is searched for its next time. The years that are searched contain every date, also 29
+/// The start of the search for the next time of a schedule. The years that are searched contain every date, also 29
 /// February.
 const SOME_TIME: Timestamp = Timestamp::UNIX_EPOCH;
 

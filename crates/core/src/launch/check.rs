@@ -95,8 +95,8 @@ fn audit_barrier(
     })
 }
 
-/// Whether a rank may be open: every container of the higher ranks has passed, or the pod's annotation says that a rank below
-/// that container is open already.
+/// Whether a rank may be open: all containers of higher ranks must have passed. A container also counts as passed if the pod's
+/// annotation names a lower rank than that of the container.
 fn may_open(launch: &Launch, entry: &Entry, rank: Priority) -> bool {
     launch.containers.iter().enumerate().all(|(place, container)| {
         container.priority <= rank

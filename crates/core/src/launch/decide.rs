@@ -25,7 +25,7 @@ const NUDGES: [SignedDuration; 3] =
 /// Maximum number of times that the ConfigMap of a stuck pod is read. ConfigMaps are not watched, so the controller reads it with
 /// every nudge, and then at increasing intervals.
 const MOST_LOOKS: usize = 10;
-/// Interval at which a foreign ConfigMap with the name of a barrier is read again.
+/// Interval between reads of a foreign ConfigMap with the name of a barrier.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(30);
 
 /// Annotations of launch order on a pod.
@@ -34,7 +34,7 @@ pub const NUDGE: &str = "podsequence.example.com/launch-nudge";
 pub const COMPLETED: &str = "apps.kruise.io/container-launch-priority-completed";
 pub const RESTART_DEPENDENTS: &str = "podsequence.example.com/restart-dependents";
 
-/// The facts on which decisions about launch order are based.
+/// The facts that decisions about launch order use.
 #[derive(Clone, Copy)]
 pub struct Facts<'a> {
     pub cluster: &'a Cluster,

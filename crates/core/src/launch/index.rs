@@ -66,7 +66,7 @@ pub enum Barrier {
 /// The ConfigMap of a pod, as read from the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenBarrier {
-    /// The pod for which it was read.
+    /// The pod whose barrier it may be.
     pub pod: Uid,
     pub uid: Uid,
     pub version: u64,

@@ -33,7 +33,7 @@ pub enum Spelling {
 impl Spelling {
     pub const ALL: [Spelling; 2] = [Spelling::Proposed, Spelling::Shipped];
 
-    /// The variable in which a user sets the priority of a container.
+    /// The variable that sets the priority of a container.
     pub fn priority_variable(self) -> &'static str {
         match self {
             Spelling::Proposed => "KRUISE_CONTAINER_LAUNCH_PRIORITY",
@@ -98,7 +98,7 @@ pub struct WrittenPod<'a> {
     pub containers: Vec<WrittenContainer<'a>>,
     /// The init containers and native sidecars that have priority or barrier variables.
     pub init_containers: Vec<WrittenContainer<'a>>,
-    /// Number of further containers that are not in `containers`, none of which has such variables.
+    /// Number of further containers that are not in `containers`. They have no such variables.
     pub plain_containers: usize,
 }
 
@@ -139,7 +139,7 @@ impl fmt::Display for Value<'_> {
     }
 }
 
-/// The order in which the containers of a pod start.
+/// The launch order of a pod's containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
     pub spelling: Spelling,

@@ -60,7 +60,7 @@ impl Reservers {
         }
     }
 
-    /// The label keys on which [`Reservers::hold`] depends.
+    /// The label keys that [`Reservers::hold`] reads.
     pub fn label_keys(&self, namespace: &str) -> impl Iterator<Item = &str> {
         let selectors = self.selectors.get(namespace).into_iter().flat_map(BTreeMap::values);
         let keys = selectors.flat_map(|selector| &selector.requirements).map(|requirement| &*requirement.key);

@@ -197,8 +197,8 @@ fn selecting<'a>(facts: Facts<'a>, pod: &Pod, request: &Request) -> impl Iterato
     })
 }
 
-/// Returns the tickets of an Order that a pod may claim. If the Order has one ticket per node and the pod can run on only one
-/// node, these are the tickets of that node, and the place is that node.
+/// Returns the tickets of an Order that a pod may claim. For an Order with one ticket per node and a pod that can run on only one
+/// node, these are the tickets of that node. The returned place is then that node.
 fn tickets_for<'a>(facts: Facts<'a>, pod: &Pod, entry: &'a OrderEntry) -> (Option<Place>, Vec<&'a Ticket>) {
     let own = |_: &Place| is_each_node(entry) && !planted(Bug::OtherNodesTicket);
     let place = facts.cluster.node_of(pod).map(Place::Node).filter(own);

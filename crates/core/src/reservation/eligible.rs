@@ -1,4 +1,4 @@
-//! The nodes on which an Order with one ticket per node reserves capacity.
+//! The nodes where an Order with one ticket per node reserves capacity.
 
 use super::names::RESERVING_TAINT;
 use crate::{
@@ -20,7 +20,7 @@ pub enum Fit {
     Unfit(Criterion),
 }
 
-/// The criterion that a node fails, in the order in which criteria are checked.
+/// The criterion that a node fails. Variants are in the order of the checks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Criterion {
     Leaving,

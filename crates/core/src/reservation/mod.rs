@@ -42,7 +42,7 @@ pub use spec::Wanted;
 
 use crate::cluster::Cluster;
 
-/// The facts on which decisions about reservations are based.
+/// The facts that decisions about reservations use.
 #[derive(Clone, Copy)]
 pub struct Facts<'a> {
     pub cluster: &'a Cluster,

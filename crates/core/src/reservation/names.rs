@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub const RESERVING_TAINT: &str = "korder.dev/reserving";
 /// On a pod: the ticket that it requests, by name, label or group.
 pub const TICKET_REQUEST: &str = "korder.dev/ticket-request";
-/// On a pod: the Order from which it requests a ticket.
+/// On a pod: the Order whose tickets it requests.
 pub const ORDER_REQUEST: &str = "korder.dev/order-request";
 /// Older form of [`ORDER_REQUEST`]: `"true"`, together with the name of the Order in [`ORDER`].
 pub const REQUIRED: &str = "korder.dev/required";
@@ -22,7 +22,7 @@ pub const TICKET_NODE: &str = "korder.dev/ticket-node";
 /// On a ticket, labels: the hash of its template, and its index in an Order with a number of tickets.
 pub const TEMPLATE_HASH: &str = "korder.dev/template-hash";
 pub const INDEX: &str = "korder.dev/index";
-/// On a ticket: the scheduled time for which it was created.
+/// On a ticket: the scheduled time that caused its creation.
 pub const TICK: &str = "korder.dev/tick";
 /// On a guardian, labels: the mark of a guardian, and the uid of its Order.
 pub const GUARDIAN: &str = "korder.dev/guardian";

@@ -117,7 +117,7 @@ pub enum Closed {
     Once,
 }
 
-/// Returns the scheduled time for which a ticket is created in a place without an unclaimed ticket, or why none is created.
+/// Returns the scheduled time for a new ticket in a place without an unclaimed ticket, or why none is created.
 /// `tickets` are the existing tickets of the place.
 pub fn opening(
     facts: Facts<'_>,

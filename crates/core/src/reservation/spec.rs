@@ -20,7 +20,7 @@ pub struct Order {
     pub generation: i64,
     pub created: Timestamp,
     pub terminating: bool,
-    /// The last tick (scheduled time) at which it reserved, from its status. A `Scheduled` Order reserves once, even if its
+    /// The tick (scheduled time) of its last reservation, from its status. A `Scheduled` Order reserves once, even if its
     /// schedule changes.
     pub last_tick: Option<Timestamp>,
     /// The spec, or an error that the API server could not detect.
@@ -45,7 +45,7 @@ pub struct OrderSpec {
     pub template: Template,
 }
 
-/// The places in which an Order has tickets.
+/// The places where an Order has tickets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Places {
     /// One ticket on each eligible node.
@@ -126,11 +126,11 @@ pub struct Ticket {
     pub order: Option<Uid>,
     /// Its place in an Order with a number of tickets.
     pub index: Option<u32>,
-    /// The hash of the template from which it was created.
+    /// The hash of its template.
     pub template: Option<Arc<str>>,
-    /// The scheduled time for which it was created.
+    /// The scheduled time that caused its creation.
     pub tick: Option<Timestamp>,
-    /// The node to which its spec restricts it.
+    /// The node name in its spec.
     pub node: Option<Arc<str>>,
     pub spec: Result<Arc<TicketSpec>, Arc<str>>,
     pub record: Record,
@@ -145,7 +145,7 @@ pub struct Record {
     pub activated: Option<Timestamp>,
     /// When it expires or has expired. Meaningless while the ticket is claimed.
     pub expires: Option<Timestamp>,
-    /// The node on which the capacity is reserved.
+    /// The node where the capacity is reserved.
     pub node: Option<Arc<str>>,
     /// The name of the guardian. For a claimed ticket: until the claiming pod is bound to the node.
     pub guardian: Option<Arc<str>>,
@@ -263,7 +263,7 @@ pub struct PriorityClass {
     pub never_preempts: bool,
 }
 
-/// Returns the first resource of which `room` has less than `asked`, with the requested amount.
+/// Returns the first resource whose amount in `room` is below `asked`, with the requested amount.
 pub fn lacking<'a>(room: &Resources, asked: &'a Resources) -> Option<(&'a Arc<str>, Quantity)> {
     let enough = |name: &Arc<str>, amount: &Quantity| {
         amount.nanos() <= 0 || room.get(name).is_some_and(|room| room >= amount)

@@ -71,7 +71,7 @@ fn number(count: i64) -> u32 {
     u32::try_from(count).unwrap_or(0)
 }
 
-/// Returns the status, and the time at which the number of available tickets next changes without an event.
+/// Returns the status, and the time when the number of available tickets next changes without an event.
 pub fn order_status(
     facts: Facts<'_>,
     entry: &OrderEntry,

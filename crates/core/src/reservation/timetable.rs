@@ -50,11 +50,11 @@ pub enum Window {
     Closed,
 }
 
-/// The stored times of an Order from which its windows are computed.
+/// The stored times of an Order. They determine its windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OrderTimes {
     pub created: Timestamp,
-    /// The last tick at which it reserved, from its status.
+    /// The tick of its last reservation, from its status.
     pub last_tick: Option<Timestamp>,
 }
 
@@ -64,7 +64,7 @@ pub fn ends(begin: Timestamp, duration: Option<SignedDuration>) -> Option<Timest
 }
 
 impl OrderSpec {
-    /// Whether a new ticket is created now. `since` is the time at which its place became free: the latest of the creation of the
+    /// Whether a new ticket is created now. `since` is when its place became free: the latest of the creation of the
     /// Order, the creation of the node, and the last claim there.
     pub fn window(&self, times: OrderTimes, since: Timestamp, now: Timestamp) -> Window {
         let duration = self.duration();
@@ -101,7 +101,7 @@ impl OrderSpec {
         self.template.spec.start.unwrap_or(otherwise)
     }
 
-    /// The next time at which the window of the Order as a whole may open or close.
+    /// The next time when the window of the Order as a whole may open or close.
     pub fn next_change(&self, times: OrderTimes, now: Timestamp) -> Option<Timestamp> {
         let OrderTimes { created, .. } = times;
         let changes = match self.window(times, created, now) {

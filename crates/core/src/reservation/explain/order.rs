@@ -28,10 +28,10 @@ pub struct Written<'a> {
     pub nodes_known: bool,
 }
 
-/// The usage of the nodes on which a ticket could be, for the tickets that [`without_room`] returns.
+/// The usage of a ticket's candidate nodes, for the tickets that [`without_room`] returns.
 pub type Rooms = BTreeMap<Uid, Vec<Room>>;
 
-/// The tickets for which the usage of nodes is explained: the first ones that wait for capacity. Tickets that are not bound to a
+/// The tickets whose candidate nodes are explained: the first ones that wait for capacity. Tickets that are not bound to a
 /// node all wait for the same nodes, so only one of them is returned.
 pub fn without_room<'a>(facts: Facts<'a>, entry: &'a OrderEntry) -> Vec<&'a Ticket> {
     let mut waiting: Vec<&Ticket> = pending(facts, entry).filter(|ticket| has_no_room(ticket)).collect();

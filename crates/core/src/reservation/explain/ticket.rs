@@ -26,7 +26,7 @@ pub(super) const ROOMS: usize = 3;
 /// Data that was read in addition to the facts.
 #[derive(Clone, Copy, Debug)]
 pub struct Looked<'a> {
-    /// The usage of the nodes on which the ticket could be. Empty if it was not read; then it is not explained.
+    /// The usage of the ticket's candidate nodes. Empty if it was not read; then it is not explained.
     pub rooms: &'a [Room],
     /// Whether the pods of the namespace could be read. If not, the pods that request the ticket are not listed.
     pub pods_known: bool,
@@ -210,7 +210,7 @@ impl Question<'_> {
     }
 }
 
-/// Describes the usage of the nodes on which a ticket could be, and the nodes that are not eligible.
+/// Describes the usage of a ticket's candidate nodes, and the nodes that are not eligible.
 pub(super) fn no_room(
     facts: Facts<'_>,
     ticket: &Ticket,

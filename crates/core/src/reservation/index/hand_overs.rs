@@ -88,7 +88,7 @@ pub struct HandOvers {
 #[derive(Debug, Default)]
 struct OnNode {
     begun: BTreeSet<Uid>,
-    /// In the order in which the claims were recorded.
+    /// The oldest claim first.
     waiting: BTreeSet<(Timestamp, Uid)>,
 }
 

@@ -330,7 +330,7 @@ impl Reservations {
         self.touch_node_of(Some(ticket), touched);
     }
 
-    /// Touches the claims of the node on which a ticket is claimed.
+    /// Touches the claims of the node of a claimed ticket.
     fn touch_node_of(&self, ticket: Option<&Ticket>, touched: &mut Touched) {
         let claimed = ticket.filter(|ticket| ticket.claim().is_some());
         if let Some(node) = claimed.and_then(|ticket| ticket.record.node.as_ref()) {

@@ -67,13 +67,13 @@ pub struct OrderEntry {
     fits: BTreeMap<Arc<str>, Fit>,
     unfit: BTreeMap<Criterion, usize>,
     eligible: usize,
-    /// The times at which nodes that are not Ready lose their tickets.
+    /// The times when nodes that are not Ready lose their tickets.
     kept_until: BTreeSet<(Timestamp, Arc<str>)>,
     places: BTreeMap<Place, Counted>,
     /// Places that have changed since they were last found to need no action.
     unsettled: BTreeSet<Place>,
     pub tally: Tally,
-    /// Reserved tickets, by the time at which they count as available. Empty if `minReadySeconds` is 0.
+    /// Reserved tickets, by the time when they count as available. Empty if `minReadySeconds` is 0.
     maturing: BTreeSet<(Timestamp, Place, Uid)>,
     /// The window of the last decision.
     window: Option<Window>,
@@ -133,7 +133,7 @@ impl OrderEntry {
         self.fits.iter()
     }
 
-    /// The next time at which a node that is not Ready loses its ticket.
+    /// The next time when a node that is not Ready loses its ticket.
     pub fn next_loss(&self, now: Timestamp) -> Option<Timestamp> {
         self.kept_until.iter().map(|(until, _)| *until).find(|until| *until > now)
     }
