@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# image.sh controller|node NAME:TAG [TAR]: a static program, and an image around it. Nothing is pulled, but for the tools beside
-# rollcall-node where no static busybox is installed.
-# For tests: PROGRAM=file puts a controller into the image that is built already, with the libraries that it needs;
-# IMAGE_PROFILE=dev builds rollcall-node quickly.
+# image.sh controller|node NAME:TAG [TAR]: builds a static program and an image that contains it. It pulls no images,
+# except for busybox beside rollcall-node if no static busybox is installed. For tests: PROGRAM=file replaces the
+# program in an image of the controller that exists already, and adds the libraries that it needs; IMAGE_PROFILE=dev
+# builds rollcall-node quickly.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 which=${1:?usage: image.sh controller|node NAME:TAG [TAR]}
 image=${2:?usage: image.sh controller|node NAME:TAG [TAR]}
 tar=${3:-}
-# In the image of rollcall-node: what the readiness probe and people who look need. A static one is one file.
+# Tools in the image of rollcall-node, for the readiness probe and for debugging. A static busybox is a single file.
 BUSYBOX=${BUSYBOX:-/bin/busybox}
 BUSYBOX_IMAGE=${BUSYBOX_IMAGE:-docker.io/library/busybox:1.37-musl}
 
-# docker's client is often there without its daemon; `info` asks the daemon.
+# The docker client is often installed without a daemon; `info` needs the daemon.
 choose_engine() {
     local engine
     for engine in docker podman buildah; do
@@ -21,16 +21,16 @@ choose_engine() {
             return
         fi
     done
-    # As root in a container the overlay driver may be refused; vfs always works.
+    # As root in a container, the overlay driver may be forbidden; vfs always works.
     if command -v buildah >/dev/null && timeout 20 buildah --storage-driver vfs info >/dev/null 2>&1; then
         echo "buildah-vfs"
         return
     fi
-    echo "no working docker, podman or buildah here; start a daemon, or install one that needs none: apt-get install buildah" >&2
+    echo "no working docker, podman or buildah found; start a daemon, or install buildah, which needs none: apt-get install buildah" >&2
     return 1
 }
 
-# What goes into the image, below target/image.
+# Collects the content of the image below target/image.
 stage() {
     local root=target/image/$which applet library
     rm -rf "$root"
@@ -68,7 +68,7 @@ stage() {
 }
 
 engine=${ENGINE:-$(choose_engine)}
-# One at a time: all of them put their files into the same folder.
+# Only one build runs at a time, because all builds use the same folder.
 mkdir -p target/image
 if command -v flock >/dev/null; then
     exec 9>target/image/lock

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Format and lints. cargo-deny and shellcheck are used where they are installed.
+# Checks format and lints. Uses cargo-deny and shellcheck if they are installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 CARGO=${CARGO:-cargo}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Changes the core in small ways, one at a time, and runs its own tests on each: what no test notices is listed as missed.
-# With arguments, they go to cargo-mutants: `--file evaluate.rs`, `--re of_owner`, `--shard 0/4`.
+# Makes small changes to the core, one at a time, and runs its tests on each. A change that no test detects is listed as
+# missed. Arguments are passed to cargo-mutants: `--file evaluate.rs`, `--re of_owner`, `--shard 0/4`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 CARGO=${CARGO:-cargo}
@@ -10,7 +10,7 @@ if ! "$CARGO" mutants --version >/dev/null 2>&1; then
     exit 1
 fi
 
-# Each mutant is compiled and tested for itself, hundreds of them: fewer random worlds.
+# Hundreds of mutants are compiled and tested one by one, so each test run uses fewer random worlds.
 export PROPTEST_CASES=${PROPTEST_CASES:-50}
 exec "$CARGO" mutants --package rollcall-core --test-package rollcall-core --profile mutants --jobs "${JOBS:-2}" --timeout 120 \
     --output target "$@" -- --locked

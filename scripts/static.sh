@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# static.sh PACKAGE PROGRAM PROFILE FILE: builds a static program of a package and puts it there.
+# static.sh PACKAGE PROGRAM PROFILE FILE: builds a static program of a package and copies it to FILE.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 CARGO=${CARGO:-cargo}
@@ -15,7 +15,7 @@ case $arch in
     *) echo "no static program for $arch: only x86_64 and aarch64 are known" >&2; exit 1 ;;
 esac
 
-# musl where its target and its C compiler are installed, else glibc linked statically.
+# Uses musl if its target and its C compiler are installed, otherwise glibc, linked statically.
 target=$arch-unknown-linux-musl
 if ! { rustup target list --installed 2>/dev/null | grep -qx "$target" &&
     { command -v musl-gcc || command -v "$arch-linux-musl-gcc"; } >/dev/null; }; then
@@ -23,7 +23,7 @@ if ! { rustup target list --installed 2>/dev/null | grep -qx "$target" &&
 fi
 echo "building $program for $target" >&2
 folder=$([ "$profile" = dev ] && echo debug || echo "$profile")
-# RUSTC_BOOTSTRAP, under which scripts/test.sh runs tests, would compile other people's code anew.
+# Unset because scripts/test.sh sets RUSTC_BOOTSTRAP, which would recompile all dependencies.
 RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static" \
     env -u RUSTC_BOOTSTRAP "$CARGO" build --locked --profile "$profile" -p "$package" --bin "$program" --target "$target"
 install -D -m 0755 "${CARGO_TARGET_DIR:-target}/$target/$folder/$program" "$file"

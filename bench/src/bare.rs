@@ -1,4 +1,4 @@
-//! The baselines: the barest clients that do the same writes. They decide nothing.
+//! The baselines: minimal clients that do the same writes without any decisions.
 
 use crate::lab::{GATE, JSON_PATCH, STRATEGIC_MERGE, at_a_time, patch, pod_name, pods_path};
 use crate::world::Seen;
@@ -12,7 +12,7 @@ pub async fn open_gate(client: &Client, namespace: &str, name: &str) -> Result<(
     patch(client, &format!("{}/{name}", pods_path(namespace)), STRATEGIC_MERGE, &body).await
 }
 
-/// Opens the gate of the next pod whenever a pod is ready.
+/// Removes the gate of the next pod whenever a pod becomes ready.
 pub async fn chain(
     client: &Client,
     namespace: &str,
@@ -31,15 +31,15 @@ pub async fn chain(
     Ok(())
 }
 
-/// Opens all gates, `in_flight` at a time.
+/// Removes all gates, `in_flight` at a time.
 pub async fn flood(client: &Client, namespace: &str, count: usize, in_flight: usize) -> Result<()> {
     let writes =
         (0..count).map(|number| async move { open_gate(client, namespace, &pod_name(number)).await });
     at_a_time(in_flight, writes).await
 }
 
-/// Takes a taint from all these nodes, `in_flight` at a time: by the guards that keep the controller from touching another node
-/// of that name, or a list of taints that somebody else has changed.
+/// Removes a taint from all these nodes, `in_flight` at a time. Each patch has the same preconditions as the
+/// controller's: it fails for another node of the same name, and for a list of taints that has changed.
 pub async fn untaint(client: &Client, nodes: &[Value], key: &str, in_flight: usize) -> Result<()> {
     let patches: Vec<(String, Value)> = nodes.iter().filter_map(|node| removal(node, key)).collect();
     let writes = patches.iter().map(|(path, body)| patch(client, path, JSON_PATCH, body));
@@ -59,7 +59,7 @@ fn removal(node: &Value, key: &str) -> Option<(String, Value)> {
     Some((format!("/api/v1/nodes/{}", metadata["name"].as_str()?), body))
 }
 
-/// Lists all pods in pages of 500 and keeps what the controller keeps.
+/// Lists all pods in pages of 500, and keeps the data that the controller keeps.
 pub async fn list(client: &Client) -> Result<usize> {
     use rollcall_api::watch::{ListOf, PodObject};
     let mut kept = Vec::new();

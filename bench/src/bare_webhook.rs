@@ -1,4 +1,4 @@
-//! The barest webhook: gives every pod the gate and looks at none. What it costs is what any webhook costs.
+//! A minimal webhook, which adds the gate to every pod without reading it. Its cost is that of any webhook.
 
 use crate::lab::GATE;
 use anyhow::{Context, Result};
@@ -12,10 +12,10 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-/// Ends with its value.
+/// The webhook's server; it ends when this value is dropped.
 pub struct BareWebhook {
     pub url: String,
-    /// For `caBundle`.
+    /// The value of `caBundle`.
     pub authority: String,
     _server: JoinSet<()>,
 }
@@ -45,7 +45,7 @@ impl BareWebhook {
     }
 }
 
-/// Answers what comes on one connection, until it ends.
+/// Answers the requests of one connection.
 async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> Result<()> {
     let patch = json!([{ "op": "add", "path": "/spec/schedulingGates", "value": [{ "name": GATE }] }]);
     let patch = STANDARD.encode(patch.to_string());
@@ -65,7 +65,7 @@ async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> Result<()> {
     }
 }
 
-/// Reads one request to its end; says the uid of the review, which comes before any other.
+/// Reads a whole request; returns the uid of the review, which comes before any other uid.
 async fn read(stream: &mut (impl AsyncRead + Unpin), buffer: &mut Vec<u8>) -> Result<String> {
     buffer.clear();
     loop {

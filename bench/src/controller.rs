@@ -1,4 +1,4 @@
-//! The controller under test: a process of its own, with the rights that are shipped.
+//! The controller under test: a separate process, with the permissions that the release ships.
 
 use anyhow::{Context, Result};
 use rollcall_testbed::wait;
@@ -7,12 +7,12 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// How it is started.
+/// The mode of the controller.
 #[derive(Clone, Copy)]
 pub enum Mode {
     Lite,
     Full,
-    /// Full, with the webhook at this port.
+    /// Full mode, with the webhook at this port.
     Webhook(u16),
 }
 
@@ -27,7 +27,7 @@ impl Mode {
     }
 }
 
-/// Ends with its value.
+/// A running controller; it ends when this value is dropped.
 pub struct Controller {
     child: Child,
     port: u16,
@@ -41,7 +41,7 @@ impl Drop for Controller {
 }
 
 impl Controller {
-    /// A process that says at this port whether it is ready.
+    /// A process that reports its readiness at this port.
     pub fn new(child: Child, port: u16) -> Controller {
         Controller { child, port }
     }
@@ -54,7 +54,8 @@ impl Controller {
         .await
     }
 
-    /// CPU time used so far. The kernel counts it by the nanosecond for each thread; ours live as long as the process.
+    /// CPU time used so far. The kernel counts it in nanoseconds for each thread; the controller's threads live as long
+    /// as its process.
     pub fn cpu(&self) -> Result<Duration> {
         let mut sum = 0;
         for task in std::fs::read_dir(format!("/proc/{}/task", self.child.id()))? {

@@ -1,4 +1,4 @@
-//! Nodes by the thousand, each with an agent that is ready, and sequences that keep them closed by a taint until then.
+//! Thousands of nodes, each with an agent that is ready, and sequences that block the nodes by a taint until then.
 
 use crate::lab::{self, JSON_PATCH, Lab, MERGE, NODES_PATH, pods_path, sequences_path};
 use crate::world::{self, Name};
@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 const LIMIT: Duration = Duration::from_secs(600);
-/// What the annotations begin with in which the controller writes down how far a node is.
+/// Prefix of the annotations that record the progress of a node.
 const JOURNALS: &str = "podsequence.example.com/journal.";
-/// The taint of the baseline. Not one of the controller's, or it would take it for one that a deleted sequence left behind.
+/// The taint of the baseline. With one of the controller's taints, the controller would treat it as a leftover of a
+/// deleted sequence.
 const RAW_KEY: &str = "bench.example.com/apps-blocked";
 
 pub struct Fleet<'a> {
@@ -47,7 +48,7 @@ struct Taint {
 }
 
 impl<'a> Fleet<'a> {
-    /// The nodes, an agent on each, and one pod that waits for agents.
+    /// Creates the nodes, an agent on each, and one pod that waits for agents.
     pub async fn new(lab: &'a Lab, count: usize) -> Result<Fleet<'a>> {
         let namespace = lab.namespace().await?;
         let allowed = json!({ "podsequence.example.com/allow-node-taints": "true" });
@@ -64,8 +65,8 @@ impl<'a> Fleet<'a> {
         Ok(Fleet { lab, namespace, count })
     }
 
-    /// A sequence that closes all nodes: it is suspended, so that none is open however many agents are ready. Says when the last
-    /// one was closed.
+    /// Creates a sequence that blocks all nodes: it is suspended, so no node opens, even with a ready agent. Returns
+    /// the time when the last node was blocked.
     pub async fn close(&self, name: &str) -> Result<Instant> {
         let groups = json!([
             { "name": "agents", "podSelector": { "matchLabels": { "tier": "agent" } } },
@@ -80,7 +81,8 @@ impl<'a> Fleet<'a> {
         self.all(seen, &self.key(name), true).await
     }
 
-    /// Lets the sequence go on: every node has what it waits for, all at once. Says when that began, and when the last one was open.
+    /// Resumes the sequence: all nodes meet its conditions at once. Returns the time of the resumption, and of the
+    /// opening of the last node.
     pub async fn open(&self, name: &str) -> Result<(Instant, Instant)> {
         let seen = self.watch().await?;
         let path = format!("{}/{name}", sequences_path(&self.namespace));
@@ -89,7 +91,7 @@ impl<'a> Fleet<'a> {
         Ok((begun, self.all(seen, &self.key(name), false).await?))
     }
 
-    /// Deletes the sequence, and waits until the controller has taken everything of it off the nodes.
+    /// Deletes the sequence, and waits until the controller has removed its leftovers from the nodes.
     pub async fn forget(&self, name: &str) -> Result<()> {
         self.lab.delete_all(&format!("{}/{name}", sequences_path(&self.namespace))).await?;
         wait::until_every(Duration::from_millis(500), "clean nodes", LIMIT, async || {
@@ -102,7 +104,7 @@ impl<'a> Fleet<'a> {
         .await
     }
 
-    /// The baseline: the nodes are closed by the bench, and opened by the barest client. Says how long that took.
+    /// The baseline: the bench blocks the nodes, and a minimal client opens them. Returns the duration in seconds.
     pub async fn raw(&self, in_flight: usize) -> Result<f64> {
         let taint = json!({ "key": RAW_KEY, "value": "00000000-0000-0000-0000-000000000000", "effect": "NoSchedule" });
         let closed = json!([{ "op": "add", "path": "/spec/taints/-", "value": taint }]);
@@ -116,7 +118,7 @@ impl<'a> Fleet<'a> {
         Ok(self.all(seen, RAW_KEY, false).await?.duration_since(begun).as_secs_f64())
     }
 
-    /// Removes the nodes and what is in the namespace.
+    /// Removes the nodes and the content of the namespace.
     pub async fn clear(self) -> Result<()> {
         self.lab.clear(&self.namespace).await?;
         self.lab.delete_all(NODES_PATH).await
@@ -140,7 +142,7 @@ impl<'a> Fleet<'a> {
         .await
     }
 
-    /// Waits until all nodes carry a taint, or none does; says since when.
+    /// Waits until all nodes carry a taint, or none does; returns the time.
     async fn all(
         &self,
         mut seen: mpsc::UnboundedReceiver<Taints>,
@@ -171,7 +173,7 @@ pub fn node_name(number: usize) -> String {
     format!("node-{number:05}")
 }
 
-/// It has the name of its node.
+/// An agent, named after its node.
 fn agent(number: usize) -> Value {
     let name = node_name(number);
     let mut pod = lab::ungated(&name);

@@ -1,4 +1,5 @@
-//! A cluster without scheduler and kubelets, so that only the work measured is done, and what the bench makes there.
+//! A cluster without scheduler and kubelets, so that only the measured work is done, and the objects that the bench
+//! creates in it.
 
 use crate::controller::{Controller, Mode};
 use crate::fleet::node_name;
@@ -17,7 +18,7 @@ pub const GATE: &str = "podsequence.example.com/sequence-gate";
 pub const JSON_PATCH: &str = "application/json-patch+json";
 pub const MERGE: &str = "application/merge-patch+json";
 pub const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
-/// Writes of the bench itself at a time, when it only prepares.
+/// Maximum number of concurrent writes of the bench, where they are not measured.
 const PREPARING: usize = 24;
 pub const NODES_PATH: &str = "/api/v1/nodes";
 const LIMIT: Duration = Duration::from_secs(300);
@@ -38,14 +39,14 @@ impl Lab {
         Ok(lab)
     }
 
-    /// One in which pods are scheduled, and run. Nodes are ready because the bench says so; nobody else is to judge them or to remove
-    /// their pods.
+    /// A cluster that schedules and runs pods. The bench itself marks the nodes as ready, so the controllers that would
+    /// mark nodes as not ready, or remove their pods, are disabled.
     pub async fn with_a_scheduler() -> Result<Lab> {
         let controllers = "--controllers=-node-lifecycle-controller,-pod-garbage-collector-controller";
         Lab::install(vec![controllers.into()]).await
     }
 
-    /// One in which pods are scheduled and nodes judged, for a real node.
+    /// A cluster with scheduler and node lifecycle controller, for a real node.
     pub async fn for_a_real_node() -> Result<Lab> {
         Lab::install(Vec::new()).await
     }
@@ -58,7 +59,7 @@ impl Lab {
         let options =
             Options { nodes: 0, audit_bodies: false, controller_manager_args, ..Options::default() };
         let cluster = Cluster::start(options).await?;
-        // Full mode's rights; whoever is started in Lite mode does not use what is only in them.
+        // The permissions of full mode; the controller in Lite mode does not use the additional ones.
         for file in ["config/crd/podsequence-crd.yaml", "config/rbac/rbac.yaml"] {
             apply(&cluster, file)?;
         }
@@ -75,7 +76,7 @@ impl Lab {
         apply(&self.cluster, file)
     }
 
-    /// Makes Orders and Tickets known.
+    /// Installs the definitions of Orders and Tickets.
     pub fn reservations(&self) -> Result<()> {
         self.apply("config/crd/korder-crd.yaml")?;
         for definition in ["crd/orders.core.korder.dev", "crd/tickets.core.korder.dev"] {
@@ -84,14 +85,14 @@ impl Lab {
         Ok(())
     }
 
-    /// The controller in this mode, ready.
+    /// Starts the controller in this mode, and waits until it is ready.
     pub async fn controller(&self, mode: Mode) -> Result<Controller> {
         let controller = self.spawn(mode)?;
         controller.ready().await?;
         Ok(controller)
     }
 
-    /// The controller, just started.
+    /// Starts the controller.
     pub fn spawn(&self, mode: Mode) -> Result<Controller> {
         let port = free_port()?;
         let mut command = Command::new(&self.program);
@@ -110,12 +111,12 @@ impl Lab {
         self.cluster.namespace("bench").await
     }
 
-    /// Creates `count` gated pods, `p-00000` and so on.
+    /// Creates `count` gated pods, named `p-00000` and so on.
     pub async fn pods(&self, namespace: &str, count: usize) -> Result<()> {
         self.create_all(&pods_path(namespace), (0..count).map(|number| pod(&pod_name(number)))).await
     }
 
-    /// Nodes of an ordinary size, `n-00000` and so on.
+    /// Creates nodes of ordinary size, named `n-00000` and so on.
     pub async fn nodes(&self, count: usize) -> Result<()> {
         let (capacity, now) = (Capacity::default(), Timestamp::now());
         let nodes = (0..count).map(|number| rollcall_testbed::node(&node_name(number), &capacity, now));
@@ -127,7 +128,7 @@ impl Lab {
         self.each(objects.map(|object| self.create(path, object))).await
     }
 
-    /// Does things that are not measured, many at a time.
+    /// Runs many writes concurrently, which are not measured.
     pub async fn each(&self, writes: impl Iterator<Item = impl Future<Output = Result<()>>>) -> Result<()> {
         at_a_time(PREPARING, writes).await
     }
@@ -146,7 +147,7 @@ impl Lab {
         Ok(self.client.request(http::Request::get(path).body(Vec::new())?).await?)
     }
 
-    /// Removes everything of a namespace that a later round would have to watch.
+    /// Removes everything in a namespace that a later round would have to watch.
     pub async fn clear(&self, namespace: &str) -> Result<()> {
         let pods = format!("{}?gracePeriodSeconds=0", pods_path(namespace));
         for path in [sequences_path(namespace), pods] {
@@ -155,19 +156,21 @@ impl Lab {
         Ok(())
     }
 
-    /// The same while a controller runs. Waits until it has removed its notes, or the next one would begin with that.
+    /// Like [`Lab::clear`], while a controller runs. Waits until the controller has removed its notes; otherwise the
+    /// next controller would start with their removal.
     pub async fn tidy(&self, namespace: &str) -> Result<()> {
         self.clear(namespace).await?;
         let notes = "/api/v1/namespaces/pod-sequence-system/configmaps?limit=2";
         wait::until_every(Duration::from_millis(100), "the end of the notes", LIMIT, async || {
-            // One is Kubernetes' own.
+            // One of the ConfigMaps is that of Kubernetes (`kube-root-ca.crt`).
             let left = self.get(notes).await?["items"].as_array().map_or(0, Vec::len);
             Ok((left <= 1).then_some(()))
         })
         .await
     }
 
-    /// An API server ends a request after a minute, and ten thousands of objects take longer: what is left is asked for again.
+    /// Deletes a list of objects. The API server ends a request after a minute, which is too short for tens of
+    /// thousands of objects, so the request is repeated for the remaining ones.
     pub async fn delete_all(&self, path: &str) -> Result<()> {
         const ATTEMPTS: usize = 10;
         for attempt in 1.. {
@@ -191,7 +194,7 @@ fn apply(cluster: &Cluster, file: &str) -> Result<()> {
     cluster.kubectl_ok(&["apply", "-f", &format!("{root}/{file}")]).map(drop)
 }
 
-/// Does all of these, so many at a time.
+/// Runs all writes, `in_flight` at a time.
 pub async fn at_a_time(
     in_flight: usize,
     writes: impl Iterator<Item = impl Future<Output = Result<()>>>,
@@ -230,14 +233,14 @@ pub fn pod_name(number: usize) -> String {
     format!("p-{number:05}")
 }
 
-/// The same pod as its author writes it, without the gate.
+/// The same pod without the gate, as its author would submit it.
 pub fn ungated(name: &str) -> Value {
     let mut pod = pod(name);
     pod["spec"].as_object_mut().map(|spec| spec.remove("schedulingGates"));
     pod
 }
 
-/// A pod of an ordinary size: a few labels, two containers with probes.
+/// A pod of ordinary size: a few labels, two containers with probes.
 pub fn pod(name: &str) -> Value {
     let container = |name: &str| {
         json!({

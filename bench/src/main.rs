@@ -1,11 +1,11 @@
-//! The benchmarks: each measures the controller and a raw baseline side by side, alternated, on a real API server,
-//! and prints ratios. Absolute times depend on the machine; ratios are what is promised.
+//! The benchmarks: each measures the controller and a baseline alternately on a real API server, and prints ratios.
+//! Absolute times depend on the machine, so the promises concern ratios.
 //!
-//! - [`lab`]: the cluster, pods by the thousand. [`fleet`]: nodes by the thousand.
-//! - [`controller`]: the controller under test. [`meter`]: what a piece of work costs it.
-//! - [`world`]: what a watch shows of the pods, and the kubelet that makes released ones ready.
-//! - [`bare`], [`bare_webhook`]: the baselines: the barest clients that do the same writes, the barest webhook.
-//! - [`work`]: P1 to P13, R1 to R3, and W1, which needs no cluster. [`table`]: the result.
+//! - [`lab`]: the cluster, with thousands of pods. [`fleet`]: thousands of nodes.
+//! - [`controller`]: the controller under test. [`meter`]: the cost of a piece of work.
+//! - [`world`]: watches of pods, and a simulated kubelet that makes released pods ready.
+//! - [`bare`], [`bare_webhook`]: the baselines: minimal clients that do the same writes, and a minimal webhook.
+//! - [`work`]: P1 to P13, R1 to R3, and W1, which needs no cluster. [`table`]: the results.
 
 mod bare;
 mod bare_webhook;
@@ -25,16 +25,16 @@ use table::Table;
 /// Run the benchmarks and print one table
 #[derive(Parser)]
 pub struct Arguments {
-    /// Only these, such as P1,P4
+    /// Run only these benchmarks, such as P1,P4
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// Rounds that count, of each side; one more comes before them and is dropped
+    /// Number of rounds that count, for each side; they follow a warm-up round
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Of the sizes; 1 is what the promises are about
+    /// Factor for all sizes; the promises apply to 1
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
-    /// Write the table to this file too
+    /// Also write the table to this file
     #[arg(long)]
     markdown: Option<std::path::PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! What a piece of work costs: time, CPU of the controller, its requests.
+//! The cost of a piece of work: time, CPU time of the controller, and its requests.
 
 use crate::controller::Controller;
 use crate::lab::Lab;
@@ -12,9 +12,9 @@ const ACCOUNT: &str = "system:serviceaccount:pod-sequence-system:pod-sequence-co
 pub struct Cost {
     pub seconds: f64,
     pub cpu: Duration,
-    /// Leases aside.
+    /// Number of writes, without those of leases.
     pub writes: f64,
-    /// Watches aside.
+    /// Number of reads, without watches.
     pub reads: f64,
 }
 
@@ -30,23 +30,23 @@ impl Cost {
 pub struct Meter {
     audit: AuditLog,
     cpu: Duration,
-    /// Set anew where the requests count from an earlier moment than the time.
+    /// Start of the time measurement. Set again where requests are counted from an earlier moment.
     pub begun: Instant,
 }
 
 impl Meter {
-    /// From now on; `cpu` is what the controller has used already.
+    /// Starts a measurement. `cpu` is the CPU time that the controller has used already.
     pub fn start(lab: &Lab, cpu: Duration) -> Result<Meter> {
         Ok(Meter { audit: lab.cluster.audit_from_now()?, cpu, begun: Instant::now() })
     }
 
-    /// Writes so far.
+    /// The number of writes so far.
     pub fn writes(&mut self) -> Result<usize> {
         let is_write = |event: &&AuditEvent| is_ours(event) && event.is_write() && event.resource != "leases";
         Ok(self.audit.all()?.iter().filter(is_write).count())
     }
 
-    /// The time counts until `end`, all else until now.
+    /// Ends the measurement. The time counts until `end`, everything else until now.
     pub fn stop(mut self, controller: &Controller, end: Instant) -> Result<Cost> {
         let cpu = controller.cpu()?.saturating_sub(self.cpu);
         let is_read = |event: &&AuditEvent| is_ours(event) && matches!(event.verb.as_str(), "get" | "list");

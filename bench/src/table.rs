@@ -1,6 +1,6 @@
-//! Numbers and how they are judged.
+//! The table of results, and the verdicts.
 
-/// A raw baseline that varies by more than this says nothing; the run is refused.
+/// Maximum spread of a baseline. With a larger spread, the ratio means nothing, and the run is rejected.
 const STEADY: f64 = 0.15;
 
 pub struct Table {
@@ -21,7 +21,7 @@ impl Table {
         Table { scale, rows: Vec::new() }
     }
 
-    /// A figure that must not exceed `most`.
+    /// Adds a figure that must not exceed `most`.
     pub fn figure(
         &mut self,
         id: &'static str,
@@ -34,7 +34,7 @@ impl Table {
         self.push(id, work, measured, promise.0, verdict.into());
     }
 
-    /// A ratio against a baseline, refused if the baseline was not steady.
+    /// Adds a ratio against a baseline. Rejected if the baseline was not steady.
     pub fn ratio(
         &mut self,
         id: &'static str,
@@ -49,8 +49,9 @@ impl Table {
         self.push(id, work, measured, promise.0, judged(spread, a / b <= promise.1));
     }
 
-    /// How a cost grows with a size: the exponent from the smallest size to the largest, and that of the last step alone, where
-    /// what does not grow counts least; the larger one is judged. Refused if any size was not steady.
+    /// Adds the growth of a cost with a size: the exponent from the smallest size to the largest, and that of the last
+    /// step alone, where constant costs matter least. The larger exponent is judged. Rejected if any size was not
+    /// steady.
     pub fn growth(
         &mut self,
         id: &'static str,
@@ -58,7 +59,7 @@ impl Table {
         runs: &[(usize, Vec<f64>)],
         promise: (&'static str, f64),
     ) {
-        assert!(runs.len() > 1, "one size does not grow");
+        assert!(runs.len() > 1, "growth needs at least two sizes");
         let points: Vec<(f64, f64)> =
             runs.iter().map(|(size, costs)| (*size as f64, median(costs))).collect();
         let exponent = |from: (f64, f64), to: (f64, f64)| (to.1 / from.1).ln() / (to.0 / from.0).ln();
@@ -99,7 +100,7 @@ impl Table {
 fn judged(spread_of_baseline: f64, within: bool) -> String {
     match (spread_of_baseline > STEADY, within) {
         (true, within) => {
-            format!("refused: unsteady baseline ({})", if within { "within" } else { "beyond" })
+            format!("rejected: unsteady baseline ({})", if within { "within" } else { "beyond" })
         }
         (false, true) => "reached".into(),
         (false, false) => "missed".into(),
@@ -117,7 +118,7 @@ pub fn quantile(values: &[f64], q: f64) -> f64 {
     sorted.get((last as f64 * q).round() as usize).copied().unwrap_or(f64::NAN)
 }
 
-/// How far the middle half of the values lies from their median, relative to it.
+/// Half the interquartile range, relative to the median.
 pub fn spread(values: &[f64]) -> f64 {
     let middle = median(values);
     ((quantile(values, 0.75) - middle).abs()).max((middle - quantile(values, 0.25)).abs()) / middle

@@ -1,4 +1,4 @@
-//! What a watch shows of the pods, and the kubelet that makes released ones ready.
+//! Watches of pods, and a simulated kubelet that makes released pods ready.
 
 use crate::lab::{GATE, STRATEGIC_MERGE, patch, pods_path};
 use anyhow::Result;
@@ -12,7 +12,7 @@ use std::time::Instant;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-/// A change of a pod, as the bench sees it.
+/// A change of a pod.
 #[derive(Clone, Debug)]
 pub struct Seen {
     pub name: String,
@@ -29,7 +29,7 @@ struct PodView {
     status: Status,
 }
 
-/// All that the bench wants to know of an object's metadata.
+/// The part of an object's metadata that the bench uses.
 #[derive(Clone, Deserialize)]
 pub struct Name {
     pub name: String,
@@ -60,7 +60,7 @@ struct Condition {
     status: String,
 }
 
-/// Changes of the pods of a namespace from now on. Ends when the receiver is dropped.
+/// Watches the pods of a namespace from now on. Ends when the receiver is dropped.
 pub async fn watch(client: &Client, namespace: &str) -> Result<mpsc::UnboundedReceiver<Seen>> {
     changes(client, &pods_path(namespace), |pod: PodView, at| {
         let ready = |condition: &Condition| condition.kind == "Ready" && condition.status == "True";
@@ -74,7 +74,7 @@ pub async fn watch(client: &Client, namespace: &str) -> Result<mpsc::UnboundedRe
     .await
 }
 
-/// What becomes of the objects at this path from now on, as `view` makes it of them.
+/// Watches the objects at this path from now on, converted by `view`.
 pub async fn changes<K, S>(
     client: &Client,
     path: &str,
@@ -103,7 +103,7 @@ where
     Ok(receive)
 }
 
-/// Writes a pod's Ready, as its kubelet would.
+/// Makes a pod Ready, as its kubelet would. Returns the time of the write.
 pub async fn make_ready(client: &Client, namespace: &str, name: &str) -> Result<Instant> {
     let body = json!({ "status": { "phase": "Running", "conditions": [
         { "type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" },
@@ -112,7 +112,7 @@ pub async fn make_ready(client: &Client, namespace: &str, name: &str) -> Result<
     Ok(Instant::now())
 }
 
-/// Makes every released pod ready, until `count` have been released; says when that was.
+/// Makes every released pod ready, until `count` pods have been released; returns the time of the last release.
 pub async fn play_kubelet(
     client: &Client,
     namespace: &str,
@@ -136,7 +136,7 @@ pub async fn play_kubelet(
     anyhow::bail!("the watch ended with {} of {count} pods released", released.len())
 }
 
-/// Waits until `count` pods have lost their gate; says when the last one did.
+/// Waits until `count` pods have lost their gate; returns the time of the last one.
 pub async fn all_released(mut seen: mpsc::UnboundedReceiver<Seen>, count: usize) -> Result<Instant> {
     let mut released = std::collections::BTreeSet::new();
     while let Some(pod) = seen.recv().await {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes certificates for the admission webhook with OpenSSL and puts them into the cluster, for those who do not want the
-# controller to make its own. Prints the command that makes API servers trust them.
+# Creates certificates for the admission webhook with OpenSSL and stores them in the cluster, as an alternative to those
+# that the controller creates. Prints the command that makes API servers trust them.
 #
 #   DAYS=365 ./config/webhook/generate-certs.sh
 set -euo pipefail
@@ -37,8 +37,8 @@ openssl x509 -req -in "$dir/tls.csr" -days "$DAYS" -extfile "$dir/extensions" \
 if ! "$KUBECTL" get namespace "$NAMESPACE" >/dev/null 2>&1; then
     "$KUBECTL" create namespace "$NAMESPACE" --dry-run=client -o yaml | "$KUBECTL" apply -f - >&2
 fi
-# Not managed: the controller serves it, reloads it when it changes, and never writes it. The key of the authority stays
-# here and goes with the directory.
+# Not managed: the controller serves the certificate and reloads it when it changes, but never writes it. The
+# authority's key exists only in the temporary directory, and is deleted with it.
 "$KUBECTL" create secret generic "$SECRET" -n "$NAMESPACE" --dry-run=client -o yaml \
     --from-file="$dir/tls.crt" --from-file="$dir/tls.key" --from-file="$dir/ca.crt" |
     "$KUBECTL" annotate --local -f - -o yaml podsequence.example.com/managed-certificates=false |
@@ -46,7 +46,7 @@ fi
 
 bundle=$(base64 <"$dir/ca.crt" | tr -d '\n')
 cat <<COMMAND
-# Now, and after each kubectl apply -f config/webhook/webhook.yaml:
+# Run this now, and after each kubectl apply -f config/webhook/webhook.yaml:
 kubectl patch mutatingwebhookconfiguration $CONFIGURATION \\
   --type='json' -p='[{"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value":"$bundle"}]'
 COMMAND

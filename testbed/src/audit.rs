@@ -1,4 +1,4 @@
-//! Reading the API server's audit log: the history of what was committed, by whom.
+//! Reads the API server's audit log: the history of committed writes, with their users.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom};
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::wait;
 
-/// One line of the audit log, flat.
+/// One line of the audit log, flattened.
 #[derive(Debug, Clone)]
 pub struct AuditEvent {
     pub audit_id: String,
@@ -28,26 +28,26 @@ pub struct AuditEvent {
     pub resource: String,
     pub subresource: String,
     pub namespace: String,
-    /// Empty for lists and for a creation with `generateName` (see `response_object`).
+    /// Empty for lists, and for the creation of an object with `generateName` (see `response_object`).
     pub name: String,
-    /// The uid, as far as the request or the answer told it.
+    /// The uid, if the request or the response contains it.
     pub uid: String,
     pub status_code: u16,
-    /// What was sent, for a patch the patch; null where the policy keeps metadata only.
+    /// The request body (for a patch, the patch itself); null where the policy logs only metadata.
     pub request_object: Value,
-    /// The object as committed, or the error as a `Status`.
+    /// The committed object, or a `Status` on failure.
     pub response_object: Value,
     pub request_received: Timestamp,
     pub stage_time: Timestamp,
 }
 
 impl AuditEvent {
-    /// A request that changed or would change something.
+    /// Whether the request is a write.
     pub fn is_write(&self) -> bool {
         matches!(self.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection")
     }
 
-    /// A write that was carried out.
+    /// Whether the request is a write that succeeded.
     pub fn is_committed(&self) -> bool {
         self.is_write() && self.stage == "ResponseComplete" && (200..300).contains(&self.status_code)
     }
@@ -61,7 +61,7 @@ impl AuditEvent {
     }
 }
 
-/// The audit log of a cluster. It remembers how far it has read.
+/// The audit log of a cluster, which is read incrementally.
 #[derive(Debug)]
 pub struct AuditLog {
     path: PathBuf,
@@ -79,13 +79,13 @@ impl AuditLog {
         Ok(AuditLog { path, offset, events: Vec::new() })
     }
 
-    /// All events up to now, in the order of the log (the order of the answers).
+    /// All events so far, in the order of the log, which is the order of the responses.
     pub fn all(&mut self) -> Result<&[AuditEvent]> {
         self.read()?;
         Ok(&self.events)
     }
 
-    /// Waits for an event, past ones included.
+    /// Waits for an event; past events count, too.
     pub async fn wait_for(
         &mut self,
         limit: Duration,
@@ -101,12 +101,12 @@ impl AuditLog {
         .await
     }
 
-    /// What is new since the last time, one by one and without keeping it: for logs that do not fit into memory at ease.
+    /// Passes on the new events one by one without keeping them: for logs that are too large for memory.
     pub fn pass(&mut self, mut each: impl FnMut(AuditEvent)) -> Result<()> {
         let mut file = File::open(&self.path).with_context(|| format!("open {}", self.path.display()))?;
         file.seek(SeekFrom::Start(self.offset))?;
         let (mut file, mut line) = (BufReader::new(file), Vec::new());
-        // The last line may be half written.
+        // The last line may be incomplete.
         while file.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
             let raw: Raw = serde_json::from_slice(&line)
                 .with_context(|| format!("audit line {}", String::from_utf8_lossy(&line)))?;
@@ -152,7 +152,7 @@ struct Raw {
 
 #[derive(Deserialize)]
 struct RawUser {
-    /// Empty where the API server did not know the caller.
+    /// Empty if the API server did not authenticate the caller.
     #[serde(default)]
     username: String,
     #[serde(default)]

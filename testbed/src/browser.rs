@@ -1,4 +1,4 @@
-//! A real browser for tests of pages: Debian's Chromium, steered through chromedriver (W3C WebDriver, plain HTTP).
+//! A real browser for tests of pages: Debian's Chromium, controlled through chromedriver (W3C WebDriver, plain HTTP).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,9 +18,9 @@ use crate::wait;
 
 const CHROMIUM: &str = "/usr/bin/chromium";
 const CHROMEDRIVER: &str = "/usr/bin/chromedriver";
-/// The start of a browser on two cores that are busy with clusters.
+/// Time limit for the start of a browser, on two cores that also run clusters.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// A key of the keyboard, as WebDriver names it.
+/// Keys, in the encoding of WebDriver.
 pub const TAB: &str = "\u{e004}";
 pub const ENTER: &str = "\u{e007}";
 pub const ESCAPE: &str = "\u{e00c}";
@@ -29,7 +29,7 @@ pub const UP: &str = "\u{e013}";
 pub const RIGHT: &str = "\u{e014}";
 pub const DOWN: &str = "\u{e015}";
 
-/// No sandbox, because tests run as root; nothing that asks for news from the network.
+/// Without a sandbox, because tests run as root, and without features that connect to the network.
 const ARGUMENTS: [&str; 12] = [
     "--headless=new",
     "--no-sandbox",
@@ -45,10 +45,10 @@ const ARGUMENTS: [&str; 12] = [
     "--force-device-scale-factor=1",
 ];
 
-/// One window. It ends with this value, and with the process that has it.
+/// A browser window. It is closed when this value is dropped, or when the process ends.
 pub struct Browser {
     client: Client<HttpConnector, Full<bytes::Bytes>>,
-    /// Where the session's commands go.
+    /// The URL of the session.
     session: String,
     driver: Process,
     dir: PathBuf,
@@ -56,7 +56,7 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Starts a browser of its own, in a fresh profile. Installs Debian packages that are missing.
+    /// Starts a browser with a new profile. Installs missing Debian packages.
     pub async fn start() -> Result<Browser> {
         let install = || packages::install(&[("chromium", CHROMIUM), ("chromium-driver", CHROMEDRIVER)]);
         tokio::task::spawn_blocking(install).await??;
@@ -77,7 +77,7 @@ impl Browser {
         let mut browser = Browser { client, session, driver, dir, supervisor };
         let id = browser.open_session().await.with_context(|| tail(&log))?;
         browser.session = format!("{}/{id}", browser.session);
-        // The page that a new window begins with has a lot to say and to ask for.
+        // The initial page of a new window produces log messages and requests, which are discarded here.
         browser.post("url", json!({"url": "about:blank"})).await?;
         browser.console().await?;
         browser.requests().await?;
@@ -95,18 +95,18 @@ impl Browser {
         Ok(answer["sessionId"].as_str().context("no session")?.to_owned())
     }
 
-    /// Opens a file and waits until it is loaded.
+    /// Opens a file and waits until it has loaded.
     pub async fn open(&self, page: &Path) -> Result<()> {
         self.post("url", json!({"url": format!("file://{}", page.display())})).await?;
         Ok(())
     }
 
-    /// What a script returns. It runs as the body of a function.
+    /// Runs a script as the body of a function, and returns its result.
     pub async fn script(&self, body: &str) -> Result<Value> {
         self.post("execute/sync", json!({"script": body, "args": []})).await
     }
 
-    /// Presses and releases keys, one after the other.
+    /// Presses and releases keys, one after another.
     pub async fn press(&self, keys: &[&str]) -> Result<()> {
         let down_and_up =
             |key: &&str| [json!({"type": "keyDown", "value": key}), json!({"type": "keyUp", "value": key})];
@@ -116,7 +116,7 @@ impl Browser {
         Ok(())
     }
 
-    /// Moves the pointer to a place of the window.
+    /// Moves the pointer to a position in the window.
     pub async fn point(&self, x: f64, y: f64) -> Result<()> {
         let to = json!({"type": "pointerMove", "duration": 0, "x": x.round() as i64, "y": y.round() as i64});
         self.post("actions", json!({"actions": [{"type": "pointer", "id": "mouse", "actions": [to]}]}))
@@ -124,7 +124,7 @@ impl Browser {
         Ok(())
     }
 
-    /// As if the window had this size and the reader these wishes: `light` or `dark`, `screen` or `print`.
+    /// Emulates a window size, a colour scheme (`light` or `dark`) and a medium (`screen` or `print`).
     pub async fn emulate(&self, (width, height): (u32, u32), scheme: &str, media: &str) -> Result<()> {
         let metrics = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         self.devtools("Emulation.setDeviceMetricsOverride", metrics).await?;
@@ -133,29 +133,29 @@ impl Browser {
         Ok(())
     }
 
-    /// The window as PNG; the whole page if `all`.
+    /// A screenshot of the window as PNG; of the whole page if `all` is true.
     pub async fn screenshot(&self, all: bool) -> Result<Vec<u8>> {
         let taken = self.devtools("Page.captureScreenshot", json!({"captureBeyondViewport": all})).await?;
         use base64::Engine;
-        let data = taken["data"].as_str().context("no picture")?;
+        let data = taken["data"].as_str().context("no screenshot")?;
         Ok(base64::engine::general_purpose::STANDARD.decode(data)?)
     }
 
-    /// The pages that a printer would get, as PDF.
+    /// The printed page, as PDF.
     pub async fn print(&self) -> Result<Vec<u8>> {
         let printed = self.post("print", json!({"background": true})).await?;
         use base64::Engine;
-        Ok(base64::engine::general_purpose::STANDARD.decode(printed.as_str().context("no pages")?)?)
+        Ok(base64::engine::general_purpose::STANDARD.decode(printed.as_str().context("no PDF")?)?)
     }
 
-    /// What the console has said since it was last asked.
+    /// The console messages since the last call.
     pub async fn console(&self) -> Result<Vec<String>> {
         let entries = self.post("se/log", json!({"type": "browser"})).await?;
         let entries = entries.as_array().context("no log")?.iter();
         Ok(entries.map(|entry| format!("{}: {}", entry["level"], entry["message"])).collect())
     }
 
-    /// The addresses that were asked for since this was last asked, the page itself among them.
+    /// The URLs requested since the last call, including that of the page.
     pub async fn requests(&self) -> Result<Vec<String>> {
         let entries = self.post("se/log", json!({"type": "performance"})).await?;
         let mut addresses = Vec::new();
@@ -195,26 +195,26 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Ended by the supervisor with all the rest; here it is only waited for.
+        // The supervisor ends the process; this only waits for it.
         if let Err(error) = self.supervisor.finish().and_then(|()| self.driver.kill()) {
-            eprintln!("testbed: the end of a browser: {error:#}");
+            eprintln!("testbed: cannot end a browser: {error:#}");
         }
     }
 }
 
-/// Chromium's helpers overwrite the mark by which the supervisor knows its processes, and would write to their profile
-/// after it has been removed. In a namespace of their own, they end with the driver.
+/// Starts chromedriver in a PID namespace of its own, so that Chromium's helper processes end with it. They overwrite
+/// the mark that the supervisor looks for, and would still write to the profile after its removal.
 fn driver_arguments() -> Vec<String> {
     let mut words = vec!["--pid", "--mount-proc", "--fork", "--kill-child"];
     if !rustix::process::geteuid().is_root() {
         words.push("--map-root-user");
     }
-    // Port 0: a free one, which it then names in its log.
+    // With port 0, chromedriver chooses a free port and prints it.
     words.extend([CHROMEDRIVER, "--port=0"]);
     words.into_iter().map(str::to_owned).collect()
 }
 
-/// From `ChromeDriver was started successfully on port 43917.`
+/// Parses `ChromeDriver was started successfully on port 43917.`
 fn port_of(log: &str) -> Option<u16> {
     let (_, rest) = log.split_once("successfully on port ")?;
     rest.split_once('.')?.0.parse().ok()

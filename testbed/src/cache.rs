@@ -1,6 +1,6 @@
-//! The binaries of Kubernetes, built once from Go modules and kept outside of the clone.
+//! The Kubernetes binaries, built once from Go modules and kept in a cache outside of the clone.
 //!
-//! The module files are compiled into this crate, so a test binary needs no path to the sources.
+//! The module files are compiled into this crate, so a test binary does not need the sources.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ pub const KUBERNETES_VERSION: &str = "1.36.4";
 pub const ETCD_VERSION: &str = "3.6.8";
 pub const KWOK_VERSION: &str = "0.8.0";
 
-/// One Go module of ours: its files and what `go build` is asked for.
+/// A Go module: its files, and the arguments of `go build`.
 struct Module {
     name: &'static str,
     files: &'static [(&'static str, &'static str)],
-    /// `tool` builds every `tool` line of the go.mod, `.` the module itself.
+    /// `tool` builds all `tool` lines of the go.mod file; `.` builds the module itself.
     target: &'static str,
-    /// The name of the one program, or none when each is named after its package.
+    /// The name of the only program; `None` if each program is named after its package.
     program: Option<&'static str>,
     ldflags: &'static str,
 }
@@ -65,7 +65,7 @@ const MODULES: [Module; 4] = [
         ],
         target: "tool",
         program: None,
-        // Without the version stamps the API server calls itself v0.0.0-master and clients refuse to talk to it.
+        // Without the version stamps, the API server reports v0.0.0-master, and clients refuse to talk to it.
         ldflags: "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.4 \
                   -X k8s.io/client-go/pkg/version.gitVersion=v1.36.4",
     },
@@ -82,11 +82,10 @@ const PROGRAMS: [&str; 8] = [
     "kubectl",
 ];
 
-/// Held by every process that uses a build, so that no other process removes it.
+/// A file that every process locks while it uses a build, so that no other process removes the build.
 const LOCK: &str = "lock";
 
-/// The directory of the built programs; builds them first if they are not there. Builds of other versions are then
-/// removed.
+/// The directory of the programs. Builds them first if they are missing, and then removes builds of other versions.
 pub fn bin_dir() -> Result<PathBuf> {
     static IN_USE: Mutex<Option<File>> = Mutex::new(None);
     let mut in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -110,11 +109,11 @@ pub fn bin_dir() -> Result<PathBuf> {
     Ok(bin)
 }
 
-/// Removes the builds that no process uses, except `current`. Each takes half a GiB.
+/// Removes builds that no process uses, except `current`. A build takes half a GiB.
 fn remove_others(builds: &Path, current: &Path) -> Result<()> {
     for entry in fs::read_dir(builds)? {
         let path = entry?.path();
-        // A folder without a lock is none of ours.
+        // A folder without a lock file is not one of our builds.
         let Ok(lock) = File::open(path.join(LOCK)) else { continue };
         if path != current && lock.try_lock().is_ok() {
             eprintln!("testbed: removing an older build, {}", path.display());
@@ -135,7 +134,7 @@ fn root() -> Result<PathBuf> {
     Ok(PathBuf::from(home).join(".cache/rollcall"))
 }
 
-/// Versions for people, and a hash over the inputs so that any change of them builds anew.
+/// The name of a build: readable versions, and a hash over all inputs, so that any change causes a new build.
 fn key() -> String {
     let mut hash = Fnv::new();
     for module in &MODULES {
@@ -152,7 +151,7 @@ fn key() -> String {
     )
 }
 
-/// FNV-1a: std's hasher may change between Rust releases, and that would cost everybody a build.
+/// FNV-1a. The hasher of std may change between Rust releases, which would cause unnecessary builds.
 struct Fnv(u64);
 
 impl Fnv {
@@ -168,7 +167,9 @@ impl Fnv {
 }
 
 fn build(home: &Path, bin: &Path) -> Result<()> {
-    eprintln!("testbed: building Kubernetes {KUBERNETES_VERSION}, once, about 6 minutes");
+    eprintln!(
+        "testbed: building Kubernetes {KUBERNETES_VERSION}; this happens once and takes about 6 minutes"
+    );
     let work = tempfile::Builder::new().prefix("build-").tempdir_in(home)?;
     let out = work.path().join("bin");
     fs::create_dir(&out)?;
@@ -181,7 +182,7 @@ fn build(home: &Path, bin: &Path) -> Result<()> {
         }
         let target = match module.program {
             Some(program) => out.join(program),
-            // The slash makes it a directory for `go build`.
+            // With the trailing slash, `go build` writes into the directory.
             None => out.join(""),
         };
         let output = Command::new("go")
@@ -191,10 +192,10 @@ fn build(home: &Path, bin: &Path) -> Result<()> {
             .arg(module.target)
             .env("CGO_ENABLED", "0")
             .env("GOWORK", "off")
-            // The go.mod files name the oldest Go that will do; fetching another one is never needed.
+            // The go.mod files name the minimum Go version; no other toolchain is downloaded.
             .env("GOTOOLCHAIN", "local")
             .env("GOFLAGS", "")
-            // What the compiler keeps takes gigabytes, and is of no use once the programs are built.
+            // The build cache of the compiler takes gigabytes, and is useless after the build.
             .env("GOCACHE", work.path().join("go-cache"))
             .output()
             .context("run `go build`; is Go installed?")?;
@@ -203,7 +204,7 @@ fn build(home: &Path, bin: &Path) -> Result<()> {
         }
     }
     for program in PROGRAMS {
-        ensure!(out.join(program).is_file(), "go build made no {program}");
+        ensure!(out.join(program).is_file(), "go build did not create {program}");
     }
     fs::rename(&out, bin).with_context(|| format!("move to {}", bin.display()))?;
     eprintln!("testbed: built into {}", bin.display());

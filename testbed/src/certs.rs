@@ -16,7 +16,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Makes the authority and writes the files the components want: `ca.crt`, `apiserver.crt`,
+    /// Creates the authority, and writes the files that the components need: `ca.crt`, `apiserver.crt`,
     /// `apiserver.key`, `sa.key`, `sa.pub`.
     pub fn create(dir: &Path, service_ip: Ipv4Addr) -> Result<Authority> {
         let mut params = CertificateParams::default();
@@ -42,7 +42,7 @@ impl Authority {
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         authority.issue(params, dir, "apiserver")?;
 
-        // Service account tokens: Go wants the public key as a file of its own.
+        // Service account tokens: the API server needs the public key in a file of its own.
         let key = KeyPair::generate()?;
         fs::write(dir.join("sa.key"), key.serialize_pem())?;
         fs::write(dir.join("sa.pub"), key.public_key_pem())?;
@@ -67,7 +67,7 @@ impl Authority {
         Ok(())
     }
 
-    /// The authority's certificate, DER.
+    /// The authority's certificate, as DER.
     pub fn der(&self) -> Vec<u8> {
         self.issuer.der().to_vec()
     }

@@ -21,21 +21,21 @@ use crate::process::{self, Process};
 use crate::supervisor::{self, Supervisor};
 use crate::{cache, wait};
 
-/// How long the control plane may take; it takes about 6 s on two idle cores.
+/// Time limit for the start of the control plane; it takes about 6 s on two idle cores.
 const START_LIMIT: Duration = Duration::from_secs(90);
-/// A service account's token outlives every test.
+/// Lifetime of a service account token, longer than any test.
 const TOKEN_SECONDS: i64 = 24 * 3600;
 
-/// What kind of cluster to start.
+/// The settings of a cluster.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The number of kwok nodes, named `node-0`, `node-1`, …
     pub nodes: usize,
-    /// What each of them can hold.
+    /// The capacity of each node.
     pub capacity: Capacity,
-    /// Whether the audit log holds the objects of writes, or only who did what; benchmarks want the latter.
+    /// Whether the audit log contains the objects of writes. Benchmarks log only metadata.
     pub audit_bodies: bool,
-    /// More flags, after ours, so that they win.
+    /// Additional flags. They come after ours and so override them.
     pub api_server_args: Vec<String>,
     pub controller_manager_args: Vec<String>,
     pub scheduler_args: Vec<String>,
@@ -69,13 +69,13 @@ impl Default for Capacity {
 }
 
 impl Capacity {
-    /// A node on which 10,000s of pods fit.
+    /// The capacity of a node for tens of thousands of pods.
     pub fn huge() -> Self {
         Capacity { cpu: "100000".into(), memory: "1000Ti".into(), pods: "100000".into() }
     }
 }
 
-/// The parts of the control plane that a test may stop, kill or pause.
+/// The parts of the control plane that a test can stop, kill or pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Component {
     Etcd,
@@ -106,7 +106,7 @@ impl Components {
     }
 }
 
-/// A running Kubernetes. Dropping it ends it; so does the end of the process, whatever its cause.
+/// A running Kubernetes cluster. It ends when it is dropped, or when the process ends for any reason.
 pub struct Cluster {
     pub(crate) layout: Layout,
     pub(crate) authority: Authority,
@@ -117,7 +117,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a cluster and waits until its nodes take pods. The first call ever builds Kubernetes.
+    /// Starts a cluster and waits until its nodes accept pods. The first call on a machine builds Kubernetes.
     pub async fn start(options: Options) -> Result<Cluster> {
         install_crypto();
         let bin = tokio::task::spawn_blocking(cache::bin_dir).await??;
@@ -125,7 +125,7 @@ impl Cluster {
             supervisor::sweep();
             let dir = tempfile::Builder::new().prefix(supervisor::PREFIX).tempdir()?;
             let supervisor = Supervisor::start(dir.path())?;
-            // From here on it is the supervisor's to remove.
+            // From now on, the supervisor removes the directory.
             anyhow::Ok((dir.keep(), supervisor))
         })
         .await??;
@@ -134,7 +134,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Files and command lines; nothing runs yet but the supervisor.
+    /// Writes the files and builds the command lines. Nothing runs yet except the supervisor.
     fn prepare(layout: Layout, options: Options, supervisor: Supervisor) -> Result<Cluster> {
         let pki = layout.pki();
         std::fs::create_dir(&pki)?;
@@ -180,7 +180,7 @@ impl Cluster {
             self.start_component(component).await?;
         }
         self.add_nodes(self.options.nodes).await?;
-        // Pods are refused until their namespace has its service account.
+        // The API server rejects pods until their namespace has its service account.
         self.until("the default service account", async || {
             let accounts = Api::<ServiceAccount>::namespaced(self.client(), "default");
             Ok(accounts.get_opt("default").await?)
@@ -189,7 +189,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Where the cluster's files and logs are.
+    /// The directory of the cluster's files and logs.
     pub fn dir(&self) -> &Path {
         &self.layout.dir
     }
@@ -209,7 +209,7 @@ impl Cluster {
         self.layout.server()
     }
 
-    /// The path of the certificate of the cluster's authority, PEM.
+    /// The path of the authority's certificate, as PEM.
     pub fn ca(&self) -> PathBuf {
         self.layout.pki().join("ca.crt")
     }
@@ -219,7 +219,7 @@ impl Cluster {
         self.layout.kubeconfig("admin")
     }
 
-    /// A new administrator's client, bound to the calling runtime.
+    /// A new client with administrator permissions, bound to the current runtime.
     pub fn client(&self) -> kube::Client {
         let mut config = kube::Config::new(self.server().parse().expect("our own address is a URL"));
         config.root_cert = Some(vec![self.authority.der()]);
@@ -227,16 +227,16 @@ impl Cluster {
         kube::Client::try_from(config).expect("a client from our own settings")
     }
 
-    /// Runs kubectl as administrator and returns what it said, whatever its exit code.
+    /// Runs kubectl as administrator, and returns its output regardless of its exit code.
     pub fn kubectl(&self, args: &[&str]) -> Result<Output> {
         self.kubectl_command().args(args).output().context("run kubectl")
     }
 
-    /// Runs kubectl, expects success, returns its standard output.
+    /// Runs kubectl, and returns its standard output. Fails unless kubectl succeeds.
     pub fn kubectl_ok(&self, args: &[&str]) -> Result<String> {
         let output = self.kubectl(args)?;
         let stderr = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "kubectl {args:?} ended with {}: {stderr}", output.status);
+        ensure!(output.status.success(), "kubectl {args:?} exited with {}: {stderr}", output.status);
         Ok(String::from_utf8(output.stdout)?)
     }
 
@@ -249,27 +249,27 @@ impl Cluster {
         Ok(())
     }
 
-    /// A kubectl command to add arguments to.
+    /// A kubectl command without arguments; the caller adds them.
     pub fn kubectl_command(&self) -> Command {
         let mut command = Command::new(self.layout.bin.join("kubectl"));
         command.arg("--kubeconfig").arg(self.kubeconfig()).env_remove("KUBECONFIG");
-        // Its cache of the discovery would otherwise be shared by clusters that had the same port.
+        // Otherwise clusters that use the same port one after another would share a discovery cache.
         command.arg("--cache-dir").arg(self.dir().join("kubectl-cache"));
         command
     }
 
-    /// Makes a process of the test's own end with the cluster, even when the test is killed.
+    /// Makes a process of the test end with the cluster, even if the test is killed.
     pub fn adopt<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         process::mark(command, self.dir());
         command
     }
 
-    /// A kubeconfig with a token of this service account, which must exist.
+    /// Writes a kubeconfig with a token of this service account, which must exist.
     pub async fn service_account_kubeconfig(&self, namespace: &str, name: &str) -> Result<PathBuf> {
         self.service_account_kubeconfig_at(namespace, name, &self.server()).await
     }
 
-    /// The same, for another server: a [`FaultProxy`](crate::FaultProxy).
+    /// Like [`Cluster::service_account_kubeconfig`], for another server: a [`FaultProxy`](crate::FaultProxy).
     pub async fn service_account_kubeconfig_at(
         &self,
         namespace: &str,
@@ -283,7 +283,7 @@ impl Cluster {
         Ok(file)
     }
 
-    /// An administrator's kubeconfig for another server: a [`FaultProxy`](crate::FaultProxy).
+    /// Writes an administrator's kubeconfig for another server: a [`FaultProxy`](crate::FaultProxy).
     pub fn kubeconfig_at(&self, server: &str) -> Result<PathBuf> {
         let file = self.dir().join(format!("admin-{}.kubeconfig", random_hex::<4>()?));
         let ca = server.starts_with("https:").then(|| self.ca());
@@ -291,7 +291,7 @@ impl Cluster {
         Ok(file)
     }
 
-    /// A token of this service account, good for a day.
+    /// A token of this service account, valid for a day.
     pub async fn service_account_token(&self, namespace: &str, name: &str) -> Result<String> {
         let spec = TokenRequestSpec { expiration_seconds: Some(TOKEN_SECONDS), ..Default::default() };
         let request = TokenRequest { spec, ..Default::default() };
@@ -300,7 +300,7 @@ impl Cluster {
         Ok(answer.status.context("a token request without status")?.token)
     }
 
-    /// Creates a namespace `PREFIX-RANDOM`, waits until it takes pods, and returns its name.
+    /// Creates a namespace `PREFIX-RANDOM`, waits until it accepts pods, and returns its name.
     pub async fn namespace(&self, prefix: &str) -> Result<String> {
         let name = format!("{prefix}-{}", random_hex::<4>()?);
         let client = self.client();
@@ -313,7 +313,7 @@ impl Cluster {
         Ok(name)
     }
 
-    /// The audit log from the cluster's start.
+    /// The audit log since the start of the cluster.
     pub fn audit(&self) -> AuditLog {
         AuditLog::new(self.layout.audit_log())
     }
@@ -323,12 +323,12 @@ impl Cluster {
         AuditLog::from_end(self.layout.audit_log())
     }
 
-    /// Adds kwok nodes and waits until they take pods; returns their names.
+    /// Adds kwok nodes and waits until they accept pods; returns their names.
     pub async fn add_nodes(&self, count: usize) -> Result<Vec<String>> {
         nodes::add(self, count, &self.options.capacity).await
     }
 
-    /// Adds one kwok node of this name and capacity and waits until it takes pods.
+    /// Adds a kwok node with this name and capacity, and waits until it accepts pods.
     pub async fn add_node(&self, name: &str, capacity: &Capacity) -> Result<()> {
         nodes::add_named(self, &[name.to_owned()], capacity).await
     }
@@ -338,27 +338,27 @@ impl Cluster {
         nodes::remove(self, name).await
     }
 
-    /// Starts a component that does not run.
+    /// Starts a component that is not running.
     pub async fn start_component(&self, component: Component) -> Result<()> {
         self.components.lock().await.get(component).start()
     }
 
-    /// SIGTERM, and wait for the end.
+    /// Sends SIGTERM, and waits for the end of the process.
     pub async fn stop(&self, component: Component) -> Result<()> {
         self.components.lock().await.get(component).stop().await
     }
 
-    /// SIGKILL, and wait for the end.
+    /// Sends SIGKILL, and waits for the end of the process.
     pub async fn kill(&self, component: Component) -> Result<()> {
         self.components.lock().await.get(component).kill()
     }
 
-    /// SIGSTOP: it holds its connections and answers nothing.
+    /// Sends SIGSTOP: the process keeps its connections open but does not answer.
     pub async fn pause(&self, component: Component) -> Result<()> {
         self.components.lock().await.get(component).signal(Signal::STOP)
     }
 
-    /// SIGCONT after [`Cluster::pause`].
+    /// Sends SIGCONT after [`Cluster::pause`].
     pub async fn resume(&self, component: Component) -> Result<()> {
         self.components.lock().await.get(component).signal(Signal::CONT)
     }
@@ -371,7 +371,7 @@ impl Cluster {
             for component in [Component::Etcd, Component::ApiServer] {
                 self.components.lock().await.get(component).check()?;
             }
-            // The second look is one into etcd, which may have just come back.
+            // The second request reads from etcd, which may have just restarted.
             for path in ["/readyz", "/api/v1/namespaces/default"] {
                 let request = http::Request::get(path).body(Vec::new())?;
                 if client.request_text(request).await.is_err() {
@@ -392,7 +392,7 @@ impl Cluster {
         self.kill(Component::ApiServer).await
     }
 
-    /// Stops the API server in order, starts it on the same port, waits until it is ready.
+    /// Stops the API server gracefully, restarts it on the same port, and waits until it is ready.
     pub async fn restart_api_server(&self) -> Result<()> {
         self.stop_api_server().await?;
         self.start_api_server().await
@@ -420,7 +420,7 @@ impl Drop for Cluster {
             Component::ApiServer,
             Component::Etcd,
         ] {
-            // They are dead already; this only reaps them.
+            // The processes have ended; this only reaps them.
             if let Err(error) = components.get(component).kill() {
                 eprintln!("testbed: {component:?}: {error:#}");
             }
@@ -428,11 +428,11 @@ impl Drop for Cluster {
     }
 }
 
-/// kube's rustls needs one provider per process; a second call finds it there.
+/// Installs the rustls provider of the process; further calls have no effect.
 fn install_crypto() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // An error means that the program has chosen one itself.
+        // An error means that the program has already installed a provider.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
 }

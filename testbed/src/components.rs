@@ -13,7 +13,7 @@ use crate::process::Spec;
 const AUDIT_POLICY: &str = include_str!("../assets/audit-policy.yaml");
 const KWOK_CONFIG: &str = include_str!("../assets/kwok.yaml");
 
-/// Where things are in one cluster.
+/// The paths, ports and networks of a cluster.
 #[derive(Debug, Clone)]
 pub struct Layout {
     pub dir: PathBuf,
@@ -34,7 +34,8 @@ impl Layout {
             etcd_port: free_port()?,
             etcd_peer_port: free_port()?,
             api_port: free_port()?,
-            // Of its own per cluster: a real node puts the first address on this machine's loopback device.
+            // Each cluster has a network of its own, because a real node puts its first address on this machine's
+            // loopback device.
             service_net: [10, 96 + noise[0] % 32, noise[1]],
         })
     }
@@ -89,7 +90,7 @@ pub fn etcd(layout: &Layout) -> Spec {
         format!("--listen-peer-urls={peer}"),
         format!("--initial-advertise-peer-urls={peer}"),
         format!("--initial-cluster=default={peer}"),
-        // Nothing here has to survive a power cut, and 10,000s of pods have to fit.
+        // Data need not survive a power failure, and tens of thousands of pods must fit.
         "--unsafe-no-fsync".into(),
         "--quota-backend-bytes=8589934592".into(),
         "--log-level=warn".into(),
@@ -118,17 +119,18 @@ pub fn api_server(layout: &Layout, options: &Options) -> Spec {
         format!("--cert-dir={}", file("")),
         format!("--audit-policy-file={}", path(&layout.dir.join("audit-policy.yaml"))),
         format!("--audit-log-path={}", path(&layout.audit_log())),
-        // Written before the next request of the same client can be; never rotated (the number is MiB).
+        // In blocking mode, an event is written before the client gets the response. The log is never rotated (the
+        // number is MiB).
         "--audit-log-mode=blocking".into(),
         "--audit-log-maxsize=1000000".into(),
         "--kubelet-preferred-address-types=InternalIP".into(),
-        // A Service in front of a webhook is resolved to its pods: there is no kube-proxy here.
+        // Requests to the Service of a webhook go directly to its pods, because there is no kube-proxy.
         "--enable-aggregator-routing=true".into(),
         "--profiling=false".into(),
-        // The testbed must not be what a benchmark measures.
+        // The limits of the API server must not affect benchmarks.
         "--max-requests-inflight=3000".into(),
         "--max-mutating-requests-inflight=1500".into(),
-        // A stopping server ends its watches after this; without it, it waits a minute for them.
+        // Time until a terminating server closes its watches; otherwise it waits for them for a minute.
         "--shutdown-watch-termination-grace-period=1s".into(),
     ];
     args.extend(options.api_server_args.iter().cloned());
@@ -138,11 +140,11 @@ pub fn api_server(layout: &Layout, options: &Options) -> Spec {
 pub fn controller_manager(layout: &Layout, options: &Options) -> Spec {
     let mut args = client_args(layout, "controller-manager");
     args.extend([
-        // Else nodes keep the not-ready taint.
+        // Otherwise nodes keep the not-ready taint.
         "--use-service-account-credentials=true".into(),
         format!("--service-account-private-key-file={}", path(&layout.pki().join("sa.key"))),
         format!("--root-ca-file={}", path(&layout.pki().join("ca.crt"))),
-        // It only writes a hint for kubelets to every node, several times while there become more.
+        // The controller only writes a hint for kubelets to every node, several times while nodes are added.
         "--controllers=*,-ttl-controller".into(),
         "--concurrent-replicaset-syncs=20".into(),
         "--concurrent-job-syncs=20".into(),

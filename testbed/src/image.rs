@@ -1,4 +1,4 @@
-//! Container images made on the spot, as docker-archive tars.
+//! Container images that are built at test time, as docker-archive tars.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -7,19 +7,19 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde_json::json;
 
-/// An image of one layer.
+/// An image with one layer.
 #[derive(Debug, Clone)]
 pub struct Image {
     name: String,
     entrypoint: Vec<String>,
-    /// Path in the image and the program or file on this machine.
+    /// Paths in the image, and the programs or files on this machine.
     files: Vec<(String, PathBuf)>,
-    /// Path in the image and what it points to.
+    /// Paths in the image, and the targets of the links.
     links: Vec<(String, String)>,
 }
 
 impl Image {
-    /// `name` is what a pod writes: `localhost/thing:test`.
+    /// An empty image. `name` is the image name in pods, such as `localhost/thing:test`.
     pub fn new(name: &str) -> Image {
         Image { name: name.to_owned(), entrypoint: Vec::new(), files: Vec::new(), links: Vec::new() }
     }
@@ -29,7 +29,7 @@ impl Image {
         self
     }
 
-    /// Puts a static program (or any file) of this machine into the image, executable by all.
+    /// Adds a static program (or any file) of this machine, executable by all users.
     pub fn file(mut self, path: &str, source: &Path) -> Image {
         self.files.push((path.to_owned(), source.to_owned()));
         self
@@ -40,7 +40,7 @@ impl Image {
         self
     }
 
-    /// Writes the archive, fit for [`RealNode::import_image`](crate::RealNode::import_image).
+    /// Writes the archive for [`RealNode::import_image`](crate::RealNode::import_image).
     pub fn write(&self, archive: &Path) -> Result<()> {
         let layer = self.layer()?;
         let digest = ring::digest::digest(&ring::digest::SHA256, &layer);

@@ -6,14 +6,14 @@ use std::path::Path;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-/// How a client proves who it is.
+/// The credentials of a client.
 pub enum Identity<'a> {
     Token(&'a str),
     /// Paths of the certificate and its key.
     Certificate(&'a Path, &'a Path),
 }
 
-/// Writes a kubeconfig. `ca` is the path of the authority's certificate; a plain `http:` server needs none.
+/// Writes a kubeconfig. `ca` is the path of the authority's certificate; a plain `http:` server has none.
 pub fn write(file: &Path, server: &str, ca: Option<&Path>, namespace: &str, who: Identity<'_>) -> Result<()> {
     let user = match who {
         Identity::Token(token) => json!({"token": token}),

@@ -1,5 +1,6 @@
-//! A real Kubernetes for tests, on one machine, without containers: etcd, API server, controller manager and
-//! scheduler as plain processes, [kwok](https://kwok.sigs.k8s.io) in place of kubelets. README.md has examples.
+//! A real Kubernetes control plane for tests, on one machine, without containers: etcd, API server, controller manager
+//! and scheduler run as plain processes, and [kwok](https://kwok.sigs.k8s.io) replaces kubelets. README.md has
+//! examples.
 
 mod audit;
 pub mod browser;

@@ -1,4 +1,4 @@
-//! `rollcall-testbed`: a throw-away Kubernetes for people, and the supervisor behind the tests' clusters.
+//! `rollcall-testbed`: a throw-away Kubernetes cluster for developers, and the supervisor of the tests' clusters.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -22,29 +22,29 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Sub {
-    /// Build Kubernetes, etcd and kwok into the cache, if they are not there yet
+    /// Build Kubernetes, etcd and kwok into the cache if they are missing
     Build,
-    /// Print the directory of the built programs (kubectl is one of them)
+    /// Print the directory of the built programs, including kubectl
     BinDir,
-    /// Start a cluster and keep it until Ctrl-C (or until standard input, if it is a pipe, closes)
+    /// Start a cluster and run it until Ctrl-C, or until standard input closes if it is a pipe
     Up(Up),
-    /// Guard a cluster directory until standard input closes, then remove the cluster (internal)
+    /// Watch standard input until it closes, then remove the cluster in this directory (internal)
     #[command(hide = true)]
     Supervise { dir: PathBuf },
 }
 
 #[derive(clap::Args)]
 struct Up {
-    /// How many kwok nodes
+    /// Number of kwok nodes
     #[arg(long, default_value_t = 3)]
     nodes: usize,
-    /// Make the nodes hold 100,000 pods each
+    /// Give each node a capacity of 100,000 pods
     #[arg(long)]
     huge: bool,
     /// Add one real node (containerd and a kubelet; needs root and Debian)
     #[arg(long)]
     real_node: bool,
-    /// Write the kubeconfig to this file, too
+    /// Also write the kubeconfig to this file
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 }
@@ -62,7 +62,7 @@ fn main() -> Result<()> {
 }
 
 async fn run_up(up: Up) -> Result<()> {
-    // Before the start: a Ctrl-C meanwhile must end in order as well.
+    // The signal handlers are installed first, so that Ctrl-C during the start also ends the cluster cleanly.
     let (mut int, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let mut stopped = std::pin::pin!(async move {
         tokio::select! {
@@ -102,13 +102,14 @@ async fn run_up(up: Up) -> Result<()> {
     Ok(())
 }
 
-/// Standard input, when it is a pipe, is another program's hold on us: its end is ours. Otherwise never.
+/// Waits until standard input closes, if it is a pipe: another program uses the pipe to control our lifetime. Otherwise
+/// waits forever.
 async fn end_of_input() {
     if !fs::metadata("/dev/stdin").is_ok_and(|stdin| stdin.file_type().is_fifo()) {
         std::future::pending::<()>().await;
     }
     let (closed, wait) = tokio::sync::oneshot::channel();
-    // A thread, because a runtime waits for its blocking reads when it ends.
+    // Uses a plain thread, because a runtime waits for its blocking reads before it ends.
     std::thread::spawn(move || {
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
         let _ = closed.send(());

@@ -1,4 +1,4 @@
-//! Node objects that kwok brings to life.
+//! Node objects that kwok simulates.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use crate::cluster::{Capacity, Cluster};
 use crate::wait;
 
-/// Creations in flight.
+/// Maximum number of concurrent creations.
 const CONCURRENCY: usize = 16;
-/// For thousands of nodes on a busy machine.
+/// Time limit, sufficient for thousands of nodes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Adds nodes with the next free numbers.
+/// Adds nodes with the next free numbers in their names.
 pub async fn add(cluster: &Cluster, count: usize, capacity: &Capacity) -> Result<Vec<String>> {
     if count == 0 {
         return Ok(Vec::new());
@@ -45,7 +45,7 @@ pub async fn add_named(cluster: &Cluster, names: &[String], capacity: &Capacity)
         .buffer_unordered(CONCURRENCY)
         .try_for_each(async |_| Ok(()))
         .await?;
-    // A list of 1,000 nodes costs the API server some 20 ms.
+    // Listing 1,000 nodes costs the API server about 20 ms.
     let pause = Duration::from_millis(20 + names.len() as u64 / 2);
     wait::until_every(pause, "the nodes", LIMIT, async || {
         let list = nodes.list(&ListParams::default()).await?;
@@ -59,11 +59,13 @@ pub async fn add_named(cluster: &Cluster, names: &[String], capacity: &Capacity)
 pub async fn remove(cluster: &Cluster, name: &str) -> Result<()> {
     let nodes = Api::<Node>::all(cluster.client());
     nodes.delete(name, &DeleteParams::default()).await?;
-    cluster.until("the node to go", async || Ok(nodes.get_opt(name).await?.is_none().then_some(()))).await
+    cluster
+        .until("the deletion of the node", async || Ok(nodes.get_opt(name).await?.is_none().then_some(())))
+        .await
 }
 
-/// Born ready, as far as the API server lets it (it adds the not-ready taint itself), and with the labels the node
-/// controller would add: with 1,000 nodes that saves half of the writes.
+/// A Node object that is already ready, and has the labels that the node controller would add. With 1,000 nodes, this
+/// saves half of the writes. The API server adds the not-ready taint by itself.
 pub fn node(name: &str, capacity: &Capacity, now: Timestamp) -> Value {
     let Capacity { cpu, memory, pods } = capacity;
     let room = json!({"cpu": cpu, "memory": memory, "pods": pods, "ephemeral-storage": "1000Gi"});
@@ -115,7 +117,7 @@ pub fn node(name: &str, capacity: &Capacity, now: Timestamp) -> Value {
     })
 }
 
-/// Ready, and the node controller has taken its not-ready taint away.
+/// Whether the node is ready and the node controller has removed the not-ready taint.
 pub fn takes_pods(node: &Node) -> bool {
     let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
     let ready = conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True");

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// Installs what is missing of packages, each with a file by which we know that it is there.
+/// Installs missing packages. Each package is given with a file that exists if it is installed.
 pub fn install(packages: &[(&str, &str)]) -> Result<()> {
     let missing = || -> Vec<&str> {
         packages.iter().filter(|(_, file)| !Path::new(file).exists()).map(|(name, _)| *name).collect()
@@ -14,7 +14,7 @@ pub fn install(packages: &[(&str, &str)]) -> Result<()> {
     if missing().is_empty() {
         return Ok(());
     }
-    // apt-get gives up where another one is at work, and test binaries run side by side.
+    // apt-get fails while another apt-get runs, and test binaries run in parallel.
     let path = std::env::temp_dir().join("rollcall-testbed-apt.lock");
     let alone = File::create(&path).with_context(|| format!("create {}", path.display()))?;
     alone.lock().with_context(|| format!("lock {}", path.display()))?;
@@ -41,7 +41,7 @@ fn apt_get(args: &[&str]) -> Result<()> {
         .context("run apt-get: this needs Debian and root")?;
     ensure!(
         output.status.success(),
-        "apt-get {} ended with {}: {}",
+        "apt-get {} exited with {}: {}",
         args.join(" "),
         output.status,
         String::from_utf8_lossy(&output.stderr)

@@ -1,4 +1,5 @@
-//! Ports that nobody else takes: not the kernel for an outgoing connection, and not another cluster that starts at the same time.
+//! Free ports that no other process takes: neither the kernel for an outgoing connection, nor another cluster that
+//! starts at the same time.
 
 use crate::components::random;
 use anyhow::{Context, Result};
@@ -6,19 +7,19 @@ use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::{Mutex, PoisonError};
 
-/// Below the ports that the kernel gives to outgoing connections, so that nobody takes one while a restarting server has let
-/// go of it.
+/// The range is below the ports that the kernel uses for outgoing connections. Otherwise such a connection could take
+/// the port of a server while the server restarts.
 const FIRST: u16 = 10_000;
 const HOW_MANY: u16 = 20_000;
 
-/// The locks of the ports that this process was given. They end with it.
+/// Locked files, one for each port that this process has been given. The locks end with the process.
 static GIVEN: Mutex<Vec<File>> = Mutex::new(Vec::new());
 
-/// A free port. Between the look whether it is free and the server that listens there, other processes look, too; so who was
-/// given a port keeps a lock on it.
+/// A free port. Other processes look for ports, too, between this check and the time when the server listens. So each
+/// port has a file, which the process keeps locked.
 pub fn free_port() -> Result<u16> {
     let dir = std::env::temp_dir().join("rollcall-testbed-ports");
-    fs::create_dir_all(&dir).with_context(|| format!("make {}", dir.display()))?;
+    fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
     loop {
         let port = FIRST + u16::from_le_bytes(random::<2>()?) % HOW_MANY;
         let path = dir.join(port.to_string());
@@ -43,6 +44,6 @@ mod tests {
             let path = std::env::temp_dir().join("rollcall-testbed-ports").join(port.to_string());
             File::create(path).expect("it is there").try_lock().is_ok()
         };
-        assert!(!given.iter().any(again), "somebody else could take one");
+        assert!(!given.iter().any(again), "another process could take one of the ports");
     }
 }

@@ -1,4 +1,4 @@
-//! Long-running children: how they are started, watched and ended.
+//! Long-running child processes: starts, checks and ends them.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::process::CommandExt;
@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-/// Every process of a cluster carries this variable with the cluster's directory; by it the supervisor
-/// finds them, whoever started them and whoever is gone.
+/// The environment variable that every process of a cluster carries; its value is the cluster's directory. The
+/// supervisor finds the processes by it, even if the process that started them has ended.
 pub const MARK: &str = "ROLLCALL_TESTBED_DIR";
 
-/// How long a component may take to end by itself before it is killed.
+/// Time for a component to end after SIGTERM before it is killed.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 
-/// What it takes to start a component, again and again.
+/// The command line of a component.
 #[derive(Debug, Clone)]
 pub struct Spec {
     pub name: &'static str,
@@ -24,7 +24,7 @@ pub struct Spec {
     pub args: Vec<String>,
 }
 
-/// A component and its process, when it has one.
+/// A component and its process, if it is running.
 #[derive(Debug)]
 pub struct Process {
     spec: Spec,
@@ -41,7 +41,7 @@ impl Process {
         log_path(&self.dir, self.spec.name)
     }
 
-    /// Starts it unless it runs. The log is appended to.
+    /// Starts the process unless it is running. Appends to the log.
     pub fn start(&mut self) -> Result<()> {
         if let Some(child) = &mut self.child
             && child.try_wait()?.is_none()
@@ -52,37 +52,37 @@ impl Process {
         let mut command = Command::new(&self.spec.program);
         command.args(&self.spec.args).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         mark(&mut command, &self.dir);
-        // Rarer garbage collection: where tests run, memory is free and the processor is not.
+        // Less frequent garbage collection: on test machines, memory is cheaper than CPU time.
         command.env("GOGC", "400");
         let child = command.spawn().with_context(|| format!("start {}", self.spec.program.display()))?;
         self.child = Some(child);
         Ok(())
     }
 
-    /// An error with the end of the log when the process is not running.
+    /// Fails with the end of the log if the process is not running.
     pub fn check(&mut self) -> Result<()> {
         let name = self.spec.name;
         match self.child.as_mut().map(Child::try_wait).transpose()? {
             Some(None) => Ok(()),
-            Some(Some(status)) => bail!("{name} ended with {status}:\n{}", tail(&self.log())),
+            Some(Some(status)) => bail!("{name} exited with {status}:\n{}", tail(&self.log())),
             None => bail!("{name} is not running"),
         }
     }
 
     pub fn signal(&self, signal: Signal) -> Result<()> {
         let Some(child) = &self.child else { bail!("{} is not running", self.spec.name) };
-        // Not reaped yet, so the number is still this child's.
+        // The child has not been reaped, so its PID cannot have been reused.
         rustix::process::kill_process(Pid::from_child(child), signal)
             .with_context(|| format!("signal {} to {}", signal.as_raw(), self.spec.name))
     }
 
-    /// SIGTERM, and SIGKILL when that takes too long.
+    /// Sends SIGTERM, and SIGKILL if the process does not end in time.
     pub async fn stop(&mut self) -> Result<()> {
         if self.child.is_none() {
             return Ok(());
         }
         self.signal(Signal::TERM)?;
-        // A paused process gets the first signal only when it goes on.
+        // A paused process handles SIGTERM only after it is resumed.
         self.signal(Signal::CONT)?;
         let deadline = Instant::now() + STOP_GRACE;
         while let Some(child) = &mut self.child {
@@ -97,7 +97,7 @@ impl Process {
         Ok(())
     }
 
-    /// SIGKILL, and wait for the end.
+    /// Sends SIGKILL, and waits for the end of the process.
     pub fn kill(&mut self) -> Result<()> {
         if let Some(mut child) = self.child.take() {
             child.kill()?;
@@ -107,8 +107,8 @@ impl Process {
     }
 }
 
-/// Makes a command's process belong to the cluster in `dir`: the supervisor ends it with the cluster.
-/// The process group of its own keeps a Ctrl-C in the terminal from reaching it before its turn.
+/// Makes a process belong to the cluster in `dir`, so that the supervisor ends it with the cluster. The process has a
+/// process group of its own, so that Ctrl-C in the terminal does not reach it.
 pub fn mark(command: &mut Command, dir: &Path) {
     command.env(MARK, dir).process_group(0);
 }
@@ -125,7 +125,7 @@ pub fn tail(log: &Path) -> String {
     lines[lines.len().saturating_sub(20)..].join("\n")
 }
 
-/// Kills the processes of the cluster in `dir` for whose program `wanted` says yes; returns how many.
+/// Kills the processes of the cluster in `dir` whose program is `wanted`; returns their number.
 pub fn kill_marked(dir: &Path, wanted: impl Fn(&Path) -> bool) -> Result<usize> {
     let needle = format!("{MARK}={}", dir.display());
     let mut killed = 0;
@@ -135,7 +135,7 @@ pub fn kill_marked(dir: &Path, wanted: impl Fn(&Path) -> bool) -> Result<usize> 
         else {
             continue;
         };
-        // The handle first, then the look: what is signalled is then what was looked at, even if the number is reused.
+        // The pidfd is opened before the check, so that the checked process is signalled even if the PID is reused.
         let Ok(handle) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { continue };
         let Ok(environ) = fs::read(entry.path().join("environ")) else { continue };
         if !environ.split(|b| *b == 0).any(|var| var == needle.as_bytes()) {

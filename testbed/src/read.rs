@@ -1,11 +1,12 @@
-//! Objects as JSON, read by the client. A kubectl process costs twenty times as much, and tests that wait read often.
+//! Reads objects as JSON with the Kubernetes client. A kubectl process costs twenty times as much, and waiting tests
+//! read often.
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::cluster::Cluster;
 
-/// Where the kinds that tests read are found: the path of their API, and their name there.
+/// The API path and the singular name of each kind that tests read.
 const RESOURCES: &[(&str, &str)] = &[
     ("/api/v1", "configmap"),
     ("/api/v1", "event"),
@@ -18,7 +19,7 @@ const RESOURCES: &[(&str, &str)] = &[
     ("/apis/scheduling.example.com/v1alpha1", "podsequence"),
 ];
 
-/// The path of what is named as kubectl names it: `pods`, `pod/NAME`, `pods?labelSelector=app%3Dweb`.
+/// The API path of `what`, which is written as for kubectl: `pods`, `pod/NAME`, `pods?labelSelector=app%3Dweb`.
 fn path(namespace: &str, what: &str) -> Result<String> {
     let end = what.find(['/', '?']).unwrap_or(what.len());
     let (resource, rest) = what.split_at(end);
@@ -29,7 +30,7 @@ fn path(namespace: &str, what: &str) -> Result<String> {
 }
 
 impl Cluster {
-    /// Reads an object (`pod/NAME`) or a list (`pods`) of a namespace. Blocks the thread, as kubectl would.
+    /// Reads an object (`pod/NAME`) or a list (`pods`) of a namespace. Blocks the thread.
     pub fn read(&self, namespace: &str, what: &str) -> Result<Value> {
         let path = path(namespace, what)?;
         let read = async || -> Result<Value> {
@@ -37,7 +38,8 @@ impl Cluster {
             let text = self.client().request_text(request).await.with_context(|| format!("read {path}"))?;
             Ok(serde_json::from_str(&text)?)
         };
-        // A thread of its own: the caller's may be in a runtime already, in which no other one can run.
+        // Uses a thread of its own, because the caller's thread may already run a runtime, and runtimes cannot be
+        // nested.
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(read())

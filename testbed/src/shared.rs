@@ -4,10 +4,10 @@ use std::sync::OnceLock;
 
 use crate::cluster::{Capacity, Cluster, Options};
 
-/// A cluster with three nodes for several tests, started by the first caller. It ends with the process.
+/// A cluster with three nodes for several tests. The first caller starts it; it ends with the process.
 ///
-/// Every test has a runtime of its own, so the start runs on a thread with a runtime that belongs to no test. A running
-/// cluster needs no runtime.
+/// Each test has a runtime of its own, so the cluster is started on a thread with a separate runtime. A running cluster
+/// needs no runtime.
 pub struct SharedCluster(OnceLock<Cluster>);
 
 impl SharedCluster {
@@ -22,7 +22,7 @@ impl SharedCluster {
     }
 }
 
-/// The cluster of tests that need no other one.
+/// The default shared cluster of a test process.
 pub async fn shared() -> &'static Cluster {
     static CLUSTER: SharedCluster = SharedCluster::new();
     CLUSTER.get().await

@@ -1,12 +1,11 @@
-//! The process that outlives a test and cleans up behind it.
+//! The process that outlives a test and removes its cluster.
 //!
-//! A test process may end in any way, SIGKILL included. So a cluster is guarded by a second process,
-//! `rollcall-testbed supervise DIR`, whose standard input is a pipe from the test process. When the pipe closes,
-//! the kernel says that the test is gone; the supervisor then ends every process of the cluster and removes its
-//! directory.
+//! A test process can end in any way, including SIGKILL. So each cluster has a second process, `rollcall-testbed
+//! supervise DIR`, whose standard input is a pipe from the test process. When the test process ends, the kernel closes
+//! the pipe. The supervisor then ends all processes of the cluster and removes its directory.
 //!
-//! The pipe's write end is close-on-exec, so between fork and exec a new component keeps it open: when it closes,
-//! every component already carries the mark that [`kill_marked`] looks for.
+//! The write end of the pipe is close-on-exec, so between fork and exec a new component keeps it open. When the pipe
+//! closes, all components therefore carry the mark that [`kill_marked`] looks for.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -22,36 +21,37 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::process::kill_marked;
 use crate::real_node::cleanup;
 
-/// The supervisor's first words. A binary that says something else is from another build.
+/// The first line that the supervisor prints. A binary that prints another line is from another build.
 const HELLO: &str = "rollcall-testbed supervisor 1";
-/// Asks the supervisor to take the lock for the one real node of a machine and to hold it past the clean-up.
+/// The request that makes the supervisor take the lock for the only real node of a machine, and hold it until the
+/// clean-up is complete.
 const NODE_LOCK: &str = "node";
 
-/// The name of every cluster's directory begins so.
+/// Prefix of the names of cluster directories.
 pub const PREFIX: &str = "rollcall-testbed-";
-/// A file in it that the supervisor keeps locked.
+/// A file in the cluster's directory that the supervisor keeps locked.
 const ALIVE: &str = "supervisor.lock";
-/// A supervisor that has just made the file may not have locked it yet.
+/// Minimum age of a swept cluster: a supervisor may not yet have locked a file that it has just created.
 const SWEEP_AGE: Duration = Duration::from_secs(10);
 
-/// Set to keep a cluster's directory (logs, audit log) after its end.
+/// If set, the directory of a cluster (logs, audit log) is kept after its end.
 const KEEP: &str = "ROLLCALL_TESTBED_KEEP";
 
-/// How long the end of a cluster may take; a real node with pods needs a few seconds.
+/// Time limit for the end of a cluster; a real node with pods needs a few seconds.
 const TEARDOWN_LIMIT: Duration = Duration::from_secs(60);
 
-/// The test's side.
+/// The test's end of the supervisor.
 #[derive(Debug)]
 pub struct Supervisor {
     child: Mutex<Child>,
-    /// Apart from the rest: it is closed while somebody still waits for an answer.
+    /// In a mutex of its own, so that it can be closed while another thread waits for an answer.
     pipe: Mutex<Option<ChildStdin>>,
     answers: Mutex<BufReader<ChildStdout>>,
     dir: PathBuf,
 }
 
 impl Supervisor {
-    /// Starts the supervisor of a cluster directory and waits until it watches.
+    /// Starts the supervisor of a cluster directory, and waits until it is running.
     pub fn start(dir: &Path) -> Result<Supervisor> {
         let binary = binary_path()?;
         if !binary.is_file() {
@@ -72,7 +72,7 @@ impl Supervisor {
             .arg(dir)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // Inherited, it would keep a pipe of the test runner open after the test.
+            // An inherited stderr would keep a pipe of the test runner open after the test.
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()
@@ -95,7 +95,7 @@ impl Supervisor {
         }
     }
 
-    /// Waits until this cluster is the only one on the machine with a real node. Blocks.
+    /// Waits until no other cluster on the machine has a real node. Blocks.
     pub fn lock_node(&self) -> Result<()> {
         writeln!(lock(&self.pipe).as_mut().context("the cluster has ended")?, "{NODE_LOCK}")?;
         let line = self.answer()?;
@@ -109,14 +109,14 @@ impl Supervisor {
         Ok(line.trim_end().to_owned())
     }
 
-    /// Closes the pipe and waits until everything is gone. Does the work itself if the supervisor died.
+    /// Closes the pipe and waits for the clean-up. Cleans up itself if the supervisor has died.
     pub fn finish(&self) -> Result<()> {
         drop(lock(&self.pipe).take());
         let status = lock(&self.child).wait()?;
         if status.success() {
             return Ok(());
         }
-        tear_down(&self.dir).with_context(|| format!("the supervisor ended with {status}"))
+        tear_down(&self.dir).with_context(|| format!("the supervisor exited with {status}"))
     }
 }
 
@@ -124,7 +124,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Beside the running program: `target/debug/rollcall-testbed` for `target/debug/deps/some_test-0123`.
+/// The path of our binary beside the running program: `target/debug/rollcall-testbed` for
+/// `target/debug/deps/some_test-0123`.
 fn binary_path() -> Result<PathBuf> {
     let exe = std::env::current_exe()?;
     let mut dir = exe.parent().context("the running program has no directory")?;
@@ -134,7 +135,7 @@ fn binary_path() -> Result<PathBuf> {
     Ok(dir.join("rollcall-testbed"))
 }
 
-/// `cargo test -p another-crate` does not build our binary, so this does.
+/// Builds our binary, because `cargo test -p another-crate` does not.
 fn build_binary(binary: &Path) -> Result<()> {
     let profile_dir = binary.parent().context("no profile directory")?;
     let target_dir = profile_dir.parent().context("no target directory")?;
@@ -155,18 +156,18 @@ fn build_binary(binary: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The supervisor's side: watches standard input until it closes, then cleans up.
+/// The supervisor process: watches standard input until it closes, then cleans up.
 pub fn run(dir: &Path) -> Result<()> {
     ensure!(dir.is_absolute(), "{} is not an absolute path", dir.display());
-    // Held as long as this process lives; see `sweep`.
+    // Locked as long as this process runs; see `sweep`.
     let alive = File::create(dir.join(ALIVE))?;
     alive.lock()?;
     println!("{HELLO}");
     for line in std::io::stdin().lines() {
-        // Any trouble with the pipe means the same as its end.
+        // An error of the pipe is treated as its end.
         let Ok(line) = line else { break };
         if line == NODE_LOCK {
-            // On a thread, so that the pipe is watched meanwhile. The lock ends with this process.
+            // Runs on a thread, so that the pipe is still watched. The lock ends with this process.
             std::thread::spawn(answer_node_lock);
         }
     }
@@ -177,13 +178,13 @@ fn answer_node_lock() -> Result<()> {
     let path = std::env::temp_dir().join("rollcall-testbed-node.lock");
     let file = File::create(&path).with_context(|| format!("create {}", path.display()))?;
     file.lock().with_context(|| format!("lock {}", path.display()))?;
-    // Forgotten, not dropped: closing the file would let go of the lock.
+    // Not dropped, because closing the file would release the lock.
     std::mem::forget(file);
     println!("{NODE_LOCK}");
     Ok(())
 }
 
-/// Ends clusters whose supervisor was killed: nobody holds their lock any more.
+/// Ends clusters whose supervisor was killed, so that their file is not locked.
 pub fn sweep() {
     for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
         if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
@@ -195,19 +196,20 @@ pub fn sweep() {
             && alive.try_lock().is_ok()
             && let Err(error) = tear_down(&entry.path())
         {
-            eprintln!("testbed: an old cluster in {}: {error:#}", entry.path().display());
+            eprintln!("testbed: cannot remove the old cluster in {}: {error:#}", entry.path().display());
         }
     }
 }
 
-/// Ends a cluster: its real node, its processes (etcd last, so that no API server hangs on it), its directory.
+/// Ends a cluster: first its real node, then its processes, then its directory. etcd ends last, because an API server
+/// without etcd hangs.
 pub fn tear_down(dir: &Path) -> Result<()> {
     let deadline = Instant::now() + TEARDOWN_LIMIT;
     cleanup::clean_up(dir, deadline)?;
     kill_all(dir, deadline, |program| !program.ends_with("etcd"))?;
     kill_all(dir, deadline, |_| true)?;
     if std::env::var_os(KEEP).is_some() {
-        // Else the next sweep would take it.
+        // Without the file, the next sweep leaves the directory alone.
         fs::remove_file(dir.join(ALIVE))?;
     } else if dir.exists() {
         fs::remove_dir_all(dir).with_context(|| format!("remove {}", dir.display()))?;

@@ -1,4 +1,4 @@
-//! Waiting for a condition with a deadline; there is no sleeping for luck.
+//! Waits for a condition with a deadline, instead of sleeping for a fixed time.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use tokio::time::Instant;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(300);
 
-/// Probes until there is a value; an error of the probe ends the wait.
+/// Probes until there is a value. An error of the probe ends the wait.
 ///
-/// The longer a wait lasts, the longer the pauses between two probes become, an eighth of it: a dozen tests that wait for
-/// one API server would otherwise keep it busy with their questions.
+/// The pause between probes grows to an eighth of the elapsed time. Otherwise a dozen tests that wait for one API
+/// server would keep it busy.
 pub async fn until<T>(
     what: &str,
     limit: Duration,
@@ -24,7 +24,7 @@ pub async fn until<T>(
     until_after(pause, what, limit, probe).await
 }
 
-/// Like [`until`], with the same pause between all probes.
+/// Like [`until`], with a constant pause between probes.
 pub async fn until_every<T>(
     pause: Duration,
     what: &str,
@@ -52,7 +52,7 @@ async fn until_after<T>(
     }
 }
 
-/// Asks for an object until it is there and as wanted.
+/// Waits until an object exists and is as wanted.
 pub async fn for_object<K>(
     api: &Api<K>,
     name: &str,
@@ -71,7 +71,7 @@ where
     result.with_context(|| format!("last seen: {last:?}"))
 }
 
-/// Waits until an object is gone.
+/// Waits until an object does not exist.
 pub async fn for_absence<K>(api: &Api<K>, name: &str, limit: Duration) -> Result<()>
 where
     K: Clone + DeserializeOwned + Debug,

@@ -1,4 +1,4 @@
-//! Pods on kwok nodes behave as their annotations say.
+//! Pods on kwok nodes behave as their annotations specify.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ async fn annotate(pods: &Api<Pod>, name: &str, key: &str, value: Option<&str>) -
     Ok(())
 }
 
-/// When the API server committed the first status of this pod that `wanted` accepts.
+/// The time when the API server committed the first status of this pod that `wanted` accepts.
 async fn committed_at(name: &str, wanted: impl Fn(&Pod) -> bool) -> Result<Timestamp> {
     let mut audit = shared().await.audit();
     let event = audit.wait_for(LIMIT, |event| {
@@ -87,7 +87,7 @@ async fn start_and_ready_take_their_time() -> Result<()> {
     let created = created.metadata.creation_timestamp.context("no creation time")?.0;
     let running = committed_at("late", |pod| phase(pod) == "Running" && !is_ready(pod)).await?;
     let ready = committed_at("late", is_ready).await?;
-    // The creation time is cut to whole seconds, so the real start lies up to 1 s after it.
+    // The creation time is rounded down to whole seconds, so the real time is up to 1 s later.
     let (start, wait) = (running.duration_since(created), ready.duration_since(running));
     assert!(start.as_millis() >= 1000, "started after {start:?}");
     assert!(wait.as_millis() >= 1900, "ready {wait:?} after the start");
@@ -125,7 +125,7 @@ async fn pods_fail_and_complete_when_told() -> Result<()> {
         let terminated = containers[0].state.as_ref().and_then(|state| state.terminated.as_ref());
         assert_eq!(terminated.map(|state| state.exit_code), Some(code), "{containers:?}");
         assert!(!is_ready(&pod), "{name} is still ready");
-        // It was ready before its end.
+        // The pod was ready before it ended.
         committed_at(name, is_ready).await?;
     }
     Ok(())
@@ -161,6 +161,6 @@ async fn deletion_is_prompt_unless_told_otherwise() -> Result<()> {
     let answer = pods.delete("slow", &DeleteParams::default()).await?;
     assert!(answer.left().is_some_and(|pod| pod.metadata.deletion_timestamp.is_some()), "not terminating");
     wait::for_absence(&pods, "slow", LIMIT).await?;
-    assert!(begin.elapsed() >= Duration::from_secs(2), "slow was gone after {:?}", begin.elapsed());
+    assert!(begin.elapsed() >= Duration::from_secs(2), "slow was deleted after {:?}", begin.elapsed());
     Ok(())
 }

@@ -16,9 +16,9 @@ use rollcall_testbed::{Fault, FaultProxy, Go, Hold, Line, WatchFault, namespace,
 
 struct Bench {
     proxy: FaultProxy,
-    /// Through the proxy.
+    /// Uses the proxy.
     maps: Api<ConfigMap>,
-    /// Around it.
+    /// Bypasses the proxy.
     direct: Api<ConfigMap>,
 }
 
@@ -124,7 +124,7 @@ async fn a_write_stands_still_where_the_test_wants() -> Result<()> {
     Ok(())
 }
 
-/// The names of the events of a watch from the namespace's beginning, until it ends or breaks.
+/// The object names in the events of a watch since the creation of the namespace, until the watch ends or breaks.
 async fn watched(maps: &Api<ConfigMap>) -> (Vec<String>, Option<u16>) {
     let params = WatchParams::default().fields("metadata.name!=kube-root-ca.crt").disable_bookmarks();
     let mut events = match maps.watch(&params, "0").await {

@@ -26,14 +26,14 @@ fn busybox(name: &str, node: &str, script: &str) -> serde_json::Value {
     })
 }
 
-/// What a machine may be left with: mounts, devices, addresses, routes, groups, files, processes.
+/// Possible remains of a node on the machine: mounts, devices, addresses, routes, groups, files, processes.
 fn traces(cluster: &str) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for args in [&["address"][..], &["route", "show", "table", "all"]] {
         let output = std::process::Command::new("ip").args(args).output()?;
         let output = String::from_utf8(output.stdout)?;
         let lines = output.lines().map(str::trim);
-        // Link-local addresses come and go by themselves, lifetimes count down.
+        // Only lines about our network, because link-local addresses and lifetimes change by themselves.
         let ours = |line: &&str| line.contains("veth") || line.contains(" 10.");
         found.extend(lines.filter(ours).map(str::to_owned));
     }
@@ -74,7 +74,7 @@ async fn run_pods(cluster: &Cluster, node: &RealNode) -> Result<()> {
     );
     web["spec"]["containers"][0]["readinessProbe"] =
         json!({"httpGet": {"path": "/index.html", "port": 80}, "periodSeconds": 1});
-    // Opens a connection to the API server where every in-cluster client looks for it.
+    // Connects to the API server at the address that in-cluster clients use.
     let mut client = busybox(
         "client",
         node.name(),
@@ -103,17 +103,17 @@ async fn run_pods(cluster: &Cluster, node: &RealNode) -> Result<()> {
 async fn a_real_node_runs_pods_and_goes_without_a_trace() -> Result<()> {
     let before = traces("no cluster yet")?;
     let cluster = Cluster::start(Options { nodes: 0, ..Options::default() }).await?;
-    // The name of the directory is in every path, group and network of the cluster.
+    // All paths, groups and networks of the cluster contain the name of its directory.
     let name = cluster.dir().file_name().context("no name")?.to_string_lossy().into_owned();
     let node = cluster.start_real_node("real").await?;
     run_pods(&cluster, &node).await?;
 
     let new = |traces: Vec<String>| traces.into_iter().filter(|t| !before.contains(t)).collect::<Vec<_>>();
     let during = new(traces(&name)?);
-    assert!(during.len() > 20, "the test sees too little: {during:#?}");
+    assert!(during.len() > 20, "the test finds too few traces: {during:#?}");
     drop(cluster);
     drop(node);
-    // What is new now and was not there before belongs to another cluster, whose node came right after ours.
+    // Traces that did not exist during the test belong to another cluster, whose node started right after ours.
     let left: Vec<_> = traces(&name)?.into_iter().filter(|trace| during.contains(trace)).collect();
     assert_eq!(left, Vec::<String>::new());
     Ok(())

@@ -1,4 +1,4 @@
-//! Whatever happens to the process that holds a cluster, nothing of the cluster stays.
+//! However the process of a cluster ends, nothing of the cluster remains.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -10,7 +10,7 @@ use crate::common::LIMIT;
 use anyhow::{Context, Result};
 use rollcall_testbed::wait;
 
-/// A cluster held by another process, and its directory.
+/// Starts a cluster in another process; returns the process and the cluster's directory.
 fn up() -> Result<(Child, PathBuf)> {
     let mut child = Command::new(env!("CARGO_BIN_EXE_rollcall-testbed"))
         .args(["up", "--nodes", "1"])
@@ -24,7 +24,7 @@ fn up() -> Result<(Child, PathBuf)> {
     Ok((child, dir))
 }
 
-/// The command lines that name the directory.
+/// The command lines that contain the directory.
 fn processes(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
@@ -43,7 +43,7 @@ async fn sigkill_leaves_nothing_behind() -> Result<()> {
     wait::until("the clean-up", LIMIT, gone).await
 }
 
-/// The machine's memory ran out, say, and took the supervisor as well.
+/// The supervisor is killed too, for example because the machine runs out of memory.
 #[tokio::test]
 async fn the_next_cluster_clears_up_after_a_killed_supervisor() -> Result<()> {
     let (mut child, dir) = up()?;
@@ -53,15 +53,16 @@ async fn the_next_cluster_clears_up_after_a_killed_supervisor() -> Result<()> {
         let then = SystemTime::now() - Duration::from_secs(seconds);
         fs::File::options().write(true).open(dir.join("supervisor.lock"))?.set_modified(then)
     };
-    // Other clusters that start now sweep, too.
+    // Other clusters that start at the same time sweep, too.
     set_age(0)?;
     assert!(Command::new("kill").args(["-9", supervisor.trim()]).status()?.success());
     child.kill()?;
     child.wait()?;
-    assert!(dir.exists() && !processes(&dir).is_empty(), "who ended it?");
-    // It must look old enough not to be one that starts.
+    assert!(dir.exists() && !processes(&dir).is_empty(), "the cluster ended too early");
+    // A sweep ignores young clusters, which may still be starting.
     set_age(60)?;
-    // A sweep leaves a cluster to another sweep that has begun with it, and the process of that one may end in the middle.
+    // A sweep skips a cluster that another sweep is removing, and the process of that sweep may end before it is
+    // complete.
     let gone = async || {
         rollcall_testbed::supervisor::sweep();
         Ok((processes(&dir).is_empty() && !dir.exists()).then_some(()))

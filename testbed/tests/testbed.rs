@@ -1,4 +1,4 @@
-//! The testbed itself: clusters, kwok, the fault proxy, the real node, and how they end.
+//! Tests of the testbed itself: clusters, kwok, the fault proxy, the real node, and clean-up.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! P1: one pod after the other; how long from Ready written to the next gate removed.
+//! P1: pods that start one after another: time from the write of Ready to the removal of the next gate.
 
 use super::gated_pods;
 use crate::controller::Mode;
@@ -48,7 +48,7 @@ async fn run(lab: &Lab, count: usize, opener: Opener) -> Result<Vec<f64>> {
             None
         }
         Opener::Bare => {
-            // A client of its own, as the controller has one.
+            // Uses a separate client, as the controller does.
             let client = lab.cluster.client();
             let watch = world::watch(&client, &namespace).await?;
             let namespace = namespace.clone();

@@ -1,4 +1,4 @@
-//! P7: what more pods, sequences and nodes cost: time, CPU and writes must grow as they do.
+//! P7: scaling with pods, sequences and nodes: time, CPU and writes must grow at most linearly.
 
 use super::storm::{complete_sequences, open_group};
 use crate::Arguments;
@@ -12,7 +12,7 @@ use anyhow::Result;
 const PODS: [usize; 3] = [1_000, 4_000, 16_000];
 const SEQUENCES: [usize; 4] = [10, 100, 1_000, 10_000];
 const NODES: [usize; 3] = [100, 800, 3_200];
-/// Work of a tenth of a second is no measure; several times makes one.
+/// Repeats of short work: a tenth of a second is too short to measure.
 const REPEATS: usize = 5;
 
 pub async fn p7(lab: &Lab, arguments: &Arguments, table: &mut Table) -> Result<()> {
@@ -31,7 +31,7 @@ pub async fn p7(lab: &Lab, arguments: &Arguments, table: &mut Table) -> Result<(
     Ok(())
 }
 
-/// The work at every size, in turn, so that a slow minute of the machine meets them all.
+/// Measures all sizes in turn, so that a slow phase of the machine affects all of them.
 async fn sizes(
     arguments: &Arguments,
     what: &str,
@@ -41,7 +41,7 @@ async fn sizes(
     let sizes = sizes.iter().map(|size| arguments.scaled(*size));
     let mut runs: Vec<(usize, Vec<Cost>)> = sizes.map(|size| (size, Vec::new())).collect();
     for round in 0..=arguments.rounds {
-        // What is dropped need not be large.
+        // The warm-up round uses only the smallest size.
         let warm_up = if round == 0 { 1 } else { runs.len() };
         for (size, costs) in &mut runs[..warm_up] {
             let repeats = if *size < 100 { REPEATS } else { 1 };
@@ -59,7 +59,7 @@ async fn sizes(
     Ok(runs)
 }
 
-/// Nodes are closed for a sequence, and opened when they have what it waits for.
+/// Nodes are blocked for a sequence, and opened when they meet its conditions.
 async fn nodes(lab: &Lab, controller: &Controller, count: usize) -> Result<Cost> {
     let fleet = Fleet::new(lab, count).await?;
     let meter = Meter::start(lab, controller.cpu()?)?;

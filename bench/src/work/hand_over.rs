@@ -1,5 +1,5 @@
-//! R1: a pod claims room that is kept for it; how soon its gate is gone and how soon it is bound, against the barest client that does
-//! the three steps of a hand-over: nominate, delete the guardian, open the gate.
+//! R1: a pod claims a reservation: time until its gate is removed and until it is bound, against a minimal client. The
+//! client does the three steps of a hand-over: it nominates the node, deletes the guardian and removes the gate.
 
 use super::tickets::{clear, path};
 use crate::Arguments;
@@ -21,7 +21,7 @@ const GATE: &str = "korder.dev/ticket-gate";
 const NODES: usize = 20;
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Seconds from the creation of each claimer.
+/// For each claiming pod, the seconds since its creation.
 #[derive(Default)]
 struct Times {
     released: Vec<f64>,
@@ -74,7 +74,7 @@ pub async fn hand_over(lab: &Lab, arguments: &Arguments, table: &mut Table) -> R
 async fn by_an_order(lab: &Lab, count: usize) -> Result<Times> {
     let namespace = lab.namespace().await?;
     let controller = lab.controller(Mode::Full).await?;
-    // Nothing is made anew while the claims are measured.
+    // The Order creates no new tickets while the claims are measured.
     let order = json!({
         "apiVersion": "core.korder.dev/v1alpha1", "kind": "Order", "metadata": { "name": "room" },
         "spec": {
@@ -111,7 +111,7 @@ async fn by_hand(lab: &Lab, count: usize) -> Result<Times> {
         Ok((rooms.len() == count).then_some(()))
     })
     .await?;
-    // A client of its own, as the controller has one.
+    // Uses a separate client, as the controller does.
     let client = lab.cluster.client();
     let seen = pods(&client, &namespace).await?;
     let rooms: Vec<Value> = rooms.into_values().collect();
@@ -122,7 +122,7 @@ async fn by_hand(lab: &Lab, count: usize) -> Result<Times> {
     Ok(times)
 }
 
-/// Gives each claimer that comes the room of the next guardian.
+/// Hands the next guardian's reservation to each new claiming pod.
 async fn bare(
     client: Client,
     namespace: String,
@@ -149,7 +149,7 @@ async fn bare(
     Ok(())
 }
 
-/// One claimer after another, each when the one before is bound.
+/// Creates claiming pods one after another, each when the previous one is bound.
 async fn claims(lab: &Lab, namespace: &str, count: usize) -> Result<Times> {
     let mut seen = pods(&lab.client, namespace).await?;
     let mut times = Times::default();
@@ -181,7 +181,7 @@ async fn next(seen: &mut mpsc::UnboundedReceiver<Seen>) -> Result<Seen> {
     match tokio::time::timeout(LIMIT, seen.recv()).await {
         Ok(Some(pod)) => Ok(pod),
         Ok(None) => bail!("the watch ended"),
-        Err(_) => bail!("nothing happens"),
+        Err(_) => bail!("no change of the pod in time"),
     }
 }
 
@@ -193,7 +193,7 @@ fn guardian(number: usize) -> String {
     format!("guardian-{number:05}")
 }
 
-/// Nobody takes the taint away with which a new node begins.
+/// Tolerates all taints, because no controller removes the initial taint of a new node.
 fn tolerations() -> Value {
     json!([{ "operator": "Exists" }])
 }

@@ -1,4 +1,4 @@
-//! P8: what the controller does while nothing happens but heartbeats: it writes nothing and hardly runs.
+//! P8: the cost of the controller while there are only heartbeats: it must not write, and use hardly any CPU time.
 
 use super::gated_pods;
 use crate::controller::{Controller, Mode};
@@ -15,11 +15,11 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep_until};
 
-/// A kubelet renews its lease so often, and reports a status in which only the time is new so often.
+/// Intervals between lease renewals of a kubelet, and between its reports of an otherwise unchanged status.
 const RENEWAL: Duration = Duration::from_secs(10);
 const REPORT: Duration = Duration::from_secs(300);
 const SECONDS: usize = 120;
-/// Statuses wait for at most 10 s; whoever has written nothing for longer has nothing more to say.
+/// The controller delays status writes by at most 10 s, so after a longer silence none is pending.
 const QUIET: Duration = Duration::from_secs(15);
 const LIMIT: Duration = Duration::from_secs(300);
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
@@ -44,7 +44,7 @@ pub async fn p8(lab: &Lab, arguments: &Arguments, table: &mut Table) -> Result<(
     fleet.clear().await
 }
 
-/// What the controller does in some seconds in which all nodes have their heart-beats; and how many seconds these were.
+/// The cost of the controller during heartbeats of all nodes, and the duration in seconds.
 pub(super) async fn cost_of_heartbeats(
     lab: &Lab,
     controller: &Controller,
@@ -56,7 +56,7 @@ pub(super) async fn cost_of_heartbeats(
         let spec = json!({ "holderIdentity": node_name(number), "leaseDurationSeconds": 40 });
         json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec })
     });
-    // Those that somebody else has played the kubelets with.
+    // Leases of the simulated kubelets of an earlier benchmark.
     lab.delete_all(LEASES).await?;
     lab.create_all(LEASES, leases).await?;
     let seconds = arguments.scaled(SECONDS) as u64;
@@ -68,11 +68,11 @@ pub(super) async fn cost_of_heartbeats(
     Ok((cost, seconds))
 }
 
-/// Waits until the controller has said all it has to say.
+/// Waits until the controller has no pending writes.
 pub(super) async fn quiet(lab: &Lab) -> Result<()> {
     let mut meter = Meter::start(lab, Duration::ZERO)?;
     let (mut writes, mut since) = (0, Instant::now());
-    wait::until_every(Duration::from_secs(1), "a controller with nothing to say", LIMIT, async || {
+    wait::until_every(Duration::from_secs(1), "a controller without pending writes", LIMIT, async || {
         let now = meter.writes()?;
         if now != writes {
             (writes, since) = (now, Instant::now());
@@ -82,7 +82,7 @@ pub(super) async fn quiet(lab: &Lab) -> Result<()> {
     .await
 }
 
-/// What the kubelets of so many nodes send, evenly over the time; says how much that was.
+/// Sends the heartbeats of this many kubelets, evenly distributed; returns their number.
 async fn heartbeats(lab: &Lab, nodes: usize, time: Duration) -> Result<usize> {
     let end = Instant::now() + time;
     let (mut renewals, mut reports) = (interval(RENEWAL / nodes as u32), interval(REPORT / nodes as u32));

@@ -1,5 +1,5 @@
-//! P11: containers that start in order, on a real kubelet. Ours beside OpenKruise's way: the next key is written when a rank is ready,
-//! and nobody tells the kubelet.
+//! P11: containers that start in order, on a real kubelet. The baseline works like OpenKruise: it writes the next key
+//! when a rank is ready, but does not make the kubelet sync the pod.
 
 use crate::Arguments;
 use crate::controller::Mode;
@@ -16,18 +16,18 @@ use std::time::Duration;
 const IMAGE: &str = "docker.io/library/busybox:latest";
 const BUSYBOX: &str = "/bin/busybox";
 const RANKS: usize = 5;
-/// Pods at a time: two cores start some containers a second.
+/// Number of concurrent pods: two cores start a few containers per second.
 const AT_ONCE: usize = 5;
-/// Four steps each, so a hundred in all.
+/// Number of pods; four steps each, so a hundred steps in all.
 const PODS: usize = 25;
 const LIMIT: Duration = Duration::from_secs(300);
-/// How often the baseline looks. OpenKruise watches, which is no slower than this.
+/// Polling interval of the baseline. OpenKruise uses a watch, which is at least as fast.
 const LOOK: Duration = Duration::from_millis(50);
 
 pub async fn p11(arguments: &Arguments, table: &mut Table) -> Result<()> {
     let lab = Lab::for_a_real_node().await?;
     lab.apply("config/webhook/launch.yaml")?;
-    // The pods are as the webhook makes them; nobody is to be asked.
+    // The pods are created with the changes of the webhook, so the webhook itself must not be called.
     let hook = ["delete", "mutatingwebhookconfiguration", "podsequence-launch-webhook"];
     lab.cluster.kubectl_ok(&hook)?;
     let node = lab.cluster.start_real_node("real").await?;
@@ -79,7 +79,7 @@ fn name(number: usize) -> String {
     format!("p-{number}")
 }
 
-/// A pod as the webhook makes it. Its containers are ready as soon as they run.
+/// Creates a pod with the changes of the webhook. Its containers are ready as soon as they run.
 async fn create(lab: &Lab, namespace: &str, number: usize, gated: bool) -> Result<()> {
     let name = name(number);
     let container = |rank: usize| {
@@ -99,7 +99,7 @@ async fn create(lab: &Lab, namespace: &str, number: usize, gated: bool) -> Resul
     lab.create(&format!("/api/v1/namespaces/{namespace}/pods"), pod).await
 }
 
-/// Which containers of a pod are ready.
+/// The readiness of the containers of a pod.
 async fn ready(lab: &Lab, namespace: &str, number: usize) -> Result<BTreeMap<String, bool>> {
     let pod = lab.get(&format!("/api/v1/namespaces/{namespace}/pods/{}", name(number))).await?;
     let statuses = pod["status"]["containerStatuses"].as_array().cloned().unwrap_or_default();
@@ -115,7 +115,8 @@ async fn is_through(lab: &Lab, namespace: &str, number: usize) -> Result<()> {
     .await
 }
 
-/// As OpenKruise does it: a ConfigMap that is empty at first, then key by key. All pods at once: they mostly wait.
+/// Works like OpenKruise: creates an empty ConfigMap, and then adds keys one by one. All pods at once, because they
+/// mostly wait.
 async fn without_nudges(lab: &Lab, namespace: &str, pods: usize) -> Result<()> {
     let one = async |number: usize| {
         let name = format!("{}-barrier", name(number));
@@ -137,7 +138,7 @@ async fn without_nudges(lab: &Lab, namespace: &str, pods: usize) -> Result<()> {
     try_join_all((0..pods).map(one)).await.map(drop)
 }
 
-/// From the begin of each container to that of the next rank's, as they say themselves.
+/// The times between the starts of containers of consecutive ranks, from their logs.
 fn steps(lab: &Lab, namespace: &str, pods: usize) -> Result<Vec<f64>> {
     let mut steps = Vec::new();
     for number in 0..pods {
@@ -153,7 +154,7 @@ fn steps(lab: &Lab, namespace: &str, pods: usize) -> Result<Vec<f64>> {
     Ok(steps)
 }
 
-/// What the controller wrote for each pod.
+/// The number of the controller's writes per pod.
 fn writes(lab: &Lab, namespace: &str, pods: usize) -> Result<f64> {
     let mut log = lab.cluster.audit();
     let by_controller = log.all()?.iter().filter(|event| {

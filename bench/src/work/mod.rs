@@ -1,4 +1,4 @@
-//! The works that are measured.
+//! The benchmarks.
 
 pub mod chain;
 pub mod contended;
@@ -19,10 +19,10 @@ use crate::world::{self, Seen};
 use anyhow::Result;
 use tokio::sync::mpsc;
 
-/// `--max-in-flight` of the controller, and of the floods beside it.
+/// `--max-in-flight` of the controller, and of the baselines.
 pub const IN_FLIGHT: usize = 8;
 
-/// A new namespace of gated pods, and all that happens to them from now on.
+/// A new namespace of gated pods, and a watch of their changes.
 async fn gated_pods(lab: &Lab, count: usize) -> Result<(String, mpsc::UnboundedReceiver<Seen>)> {
     let namespace = lab.namespace().await?;
     lab.pods(&namespace, count).await?;

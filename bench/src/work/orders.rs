@@ -1,4 +1,4 @@
-//! R2: three Orders on a thousand nodes, and nothing happens but heart-beats: the controller writes nothing and hardly runs.
+//! R2: three Orders on a thousand nodes with heartbeats: the controller must not write, and use hardly any CPU time.
 
 use super::idle::{cost_of_heartbeats, quiet};
 use super::tickets::{clear, path};
@@ -33,7 +33,7 @@ pub async fn steady(lab: &Lab, arguments: &Arguments, table: &mut Table) -> Resu
         });
         lab.create(&orders, order).await?;
     }
-    wait::until_every(Duration::from_secs(1), "room on all nodes", LIMIT, async || {
+    wait::until_every(Duration::from_secs(1), "tickets on all nodes", LIMIT, async || {
         for name in ORDERS {
             if lab.get(&format!("{orders}/{name}")).await?["status"]["numberReady"] != count {
                 return Ok(None);
@@ -42,7 +42,7 @@ pub async fn steady(lab: &Lab, arguments: &Arguments, table: &mut Table) -> Resu
         Ok(Some(()))
     })
     .await?;
-    // From here on the bench plays the kubelets.
+    // From now on the bench simulates the kubelets.
     for component in [Component::Scheduler, Component::Kwok] {
         lab.cluster.stop(component).await?;
     }

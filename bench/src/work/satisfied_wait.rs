@@ -1,4 +1,5 @@
-//! W1: what an init container costs that has nothing to wait for: `rollcall-node wait` beside `busybox sh`. No cluster is needed.
+//! W1: the cost of an init container whose condition already holds: `rollcall-node wait` against `busybox sh`. Needs no
+//! cluster.
 
 use crate::Arguments;
 use crate::table::{Table, median};
@@ -7,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Starts of each side; one takes some milliseconds.
+/// Starts of each side; a start takes a few milliseconds.
 const STARTS: usize = 100;
-/// How often the memory of a process is read. It is kept alive for a second.
+/// Polling interval for the memory of a process; the process is kept alive for a second.
 const LOOK: Duration = Duration::from_millis(10);
 const BUSYBOX: &str = "/bin/busybox";
 
@@ -30,7 +31,7 @@ pub fn w1(arguments: &Arguments, table: &mut Table) -> Result<()> {
     let (mut waits, mut shells) = (Vec::new(), Vec::new());
     for start in 0..=arguments.scaled(STARTS) {
         let (wait, shell) = (milliseconds(&ours)?, milliseconds(&shell)?);
-        // The first one reads the program from the disk.
+        // The first start is dropped, because it reads the program from the disk.
         if start > 0 {
             waits.push(wait);
             shells.push(shell);
@@ -48,20 +49,20 @@ pub fn w1(arguments: &Arguments, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// The static program that `make bench` builds.
+/// The static program, which `make bench` builds.
 fn program() -> Result<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bin/rollcall-node");
-    path.canonicalize().with_context(|| format!("{}: make build makes it", path.display()))
+    path.canonicalize().with_context(|| format!("{}: run make build first", path.display()))
 }
 
 fn milliseconds(command: &[&str]) -> Result<f64> {
     let begun = Instant::now();
     let status = Command::new(command[0]).args(&command[1..]).stderr(Stdio::null()).status()?;
-    ensure!(status.success(), "{command:?} ended with {status}");
+    ensure!(status.success(), "{command:?} exited with {status}");
     Ok(begun.elapsed().as_secs_f64() * 1000.0)
 }
 
-/// The most memory that it has had, in MB, as it stands shortly before the end: the last that can be read.
+/// The peak memory of a process in MB, read shortly before the process ends.
 fn peak(command: &[&str]) -> Result<f64> {
     let mut child = Command::new(command[0]).args(&command[1..]).stderr(Stdio::null()).spawn()?;
     let status = format!("/proc/{}/status", child.id());
@@ -72,5 +73,5 @@ fn peak(command: &[&str]) -> Result<f64> {
         peak = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok()).or(peak);
         std::thread::sleep(LOOK);
     }
-    Ok(peak.context("it ended too soon")? / 1000.0)
+    Ok(peak.context("the process ended before its memory was read")? / 1000.0)
 }

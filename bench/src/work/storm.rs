@@ -1,4 +1,4 @@
-//! P2, P3: many gates at once against a flood of bare patches; P4: writes per pod; P5: CPU per gate.
+//! P2, P3: many gates at once, against a flood of minimal patches; P4: writes per pod; P5: CPU time per gate.
 
 use super::{IN_FLIGHT, gated_pods};
 use crate::controller::{Controller, Mode};
@@ -69,7 +69,7 @@ pub async fn many_sequences(lab: &Lab, arguments: &Arguments, table: &mut Table)
     Ok(())
 }
 
-/// The controller opens all gates of one group, in a namespace of its own.
+/// Measures the controller while it removes the gates of one group in a namespace of its own.
 pub async fn open_group(lab: &Lab, controller: &Controller, count: usize) -> Result<Cost> {
     let (namespace, seen) = gated_pods(lab, count).await?;
     let meter = Meter::start(lab, controller.cpu()?)?;
@@ -81,7 +81,7 @@ pub async fn open_group(lab: &Lab, controller: &Controller, count: usize) -> Res
     Ok(cost)
 }
 
-/// The controller completes sequences of one pod in each group. All at once: they are there when it starts.
+/// Measures the controller while it completes sequences with one pod per group, which exist before it starts.
 pub async fn complete_sequences(lab: &Lab, sequences: usize, groups: usize) -> Result<Cost> {
     let count = sequences * groups;
     let (namespace, seen) = gated_pods(lab, count).await?;
@@ -95,14 +95,14 @@ pub async fn complete_sequences(lab: &Lab, sequences: usize, groups: usize) -> R
     let controller = lab.controller(Mode::Lite).await?;
     meter.begun = Instant::now();
     let last = world::play_kubelet(&lab.client, &namespace, seen, count).await?;
-    // What is reported after the last gate counts too.
+    // Status writes after the last gate count, too.
     settle(lab, &namespace, sequences).await?;
     let cost = meter.stop(&controller, last)?;
     lab.tidy(&namespace).await?;
     Ok(cost)
 }
 
-/// Waits until every sequence says that it is complete.
+/// Waits until the status of every sequence is complete.
 async fn settle(lab: &Lab, namespace: &str, sequences: usize) -> Result<()> {
     let pause = Duration::from_millis(100 + sequences as u64 / 4);
     let limit = Duration::from_secs(300);

@@ -1,4 +1,4 @@
-//! P10: all nodes complete at once; how soon their taints are gone, against a flood of bare patches.
+//! P10: all nodes complete at once: time until their taints are removed, against a flood of minimal patches.
 
 use super::IN_FLIGHT;
 use crate::Arguments;

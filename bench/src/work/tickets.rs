@@ -1,4 +1,5 @@
-//! P13: an Order wants a ticket on each of a thousand nodes; how soon all tickets are there, against a flood of bare creations.
+//! P13: an Order with a ticket on each of a thousand nodes: time until all tickets exist, against a flood of minimal
+//! creations.
 
 use super::IN_FLIGHT;
 use crate::Arguments;
@@ -47,7 +48,7 @@ fn spec() -> Value {
     })
 }
 
-/// By the controller, which begins with the guardians meanwhile.
+/// The controller creates the tickets; meanwhile it also starts with the guardians.
 async fn by_an_order(lab: &Lab, count: usize) -> Result<f64> {
     let namespace = lab.namespace().await?;
     let controller = lab.controller(Mode::Full).await?;
@@ -64,7 +65,7 @@ async fn by_an_order(lab: &Lab, count: usize) -> Result<f64> {
     Ok(took)
 }
 
-/// By the barest client, of the same size and as many at a time.
+/// A minimal client creates objects of the same size, with the same concurrency.
 async fn by_hand(lab: &Lab, count: usize) -> Result<f64> {
     let namespace = lab.namespace().await?;
     let seen = tickets(lab, &namespace).await?;
@@ -91,7 +92,7 @@ async fn by_hand(lab: &Lab, count: usize) -> Result<f64> {
     Ok(took)
 }
 
-/// A ticket that was made, and when that was seen.
+/// A created ticket, and the time when it was seen.
 struct Made {
     name: String,
     at: Instant,
@@ -107,7 +108,7 @@ async fn tickets(lab: &Lab, namespace: &str) -> Result<mpsc::UnboundedReceiver<M
     world::changes(&lab.client, &path(namespace, "tickets"), view).await
 }
 
-/// Waits until all tickets were made; says when the last one was.
+/// Waits until all tickets exist; returns the time of the last creation.
 async fn all(mut seen: mpsc::UnboundedReceiver<Made>, count: usize) -> Result<Instant> {
     let mut made = BTreeSet::new();
     let all = async {
@@ -122,7 +123,7 @@ async fn all(mut seen: mpsc::UnboundedReceiver<Made>, count: usize) -> Result<In
     tokio::time::timeout(LIMIT, all).await?
 }
 
-/// Removes everything of a round, and waits until it is gone.
+/// Removes everything of a round, and waits until it is deleted.
 pub(super) async fn clear(lab: &Lab, namespace: &str) -> Result<()> {
     let (tickets, pods) = (path(namespace, "tickets"), pods_path(namespace));
     for all in [path(namespace, "orders"), tickets.clone(), format!("{pods}?gracePeriodSeconds=0")] {

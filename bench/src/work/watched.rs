@@ -1,4 +1,4 @@
-//! P6: memory per watched pod; P9: how soon after its start the controller decides.
+//! P6: memory per watched pod; P9: time from the controller's start until it can decide.
 
 use crate::controller::Mode;
 use crate::lab::Lab;

@@ -1,4 +1,4 @@
-//! P12: the webhook. How quickly it answers on connections that are kept, and what it costs whoever creates pods.
+//! P12: the webhook: its latency on open connections, and its cost for the creation of pods.
 
 use crate::Arguments;
 use crate::bare_webhook::BareWebhook;
@@ -20,10 +20,10 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
 const PER_SECOND: u32 = 500;
-/// As many as a busy API server keeps.
+/// The number of connections that a busy API server keeps open.
 const CONNECTIONS: u32 = 10;
 const SECONDS: usize = 20;
-/// In the namespace of the pods; each has five groups.
+/// The number of sequences in the namespace of the pods; each has five groups.
 const SEQUENCES: usize = 20;
 const LIMIT: Duration = Duration::from_secs(60);
 const CONFIGURATION: &str = "podsequence-mutating-webhook";
@@ -44,14 +44,14 @@ pub async fn p12(lab: &Lab, arguments: &Arguments, table: &mut Table) -> Result<
         let groups: Vec<Value> = (0..5).map(group).collect();
         lab.sequence(&namespace, &format!("s-{number}"), groups.into()).await?;
     }
-    // It waits for somebody who never comes: releases are not what is measured here.
+    // The group waits for a pod that never exists, because releases are not measured here.
     let web = json!({ "podSelector": { "matchLabels": { "tier": "web" } } });
     lab.sequence(&namespace, "claims", json!([{ "pods": ["first"] }, web])).await?;
     in_force(lab, &namespace).await?;
 
     let review = review(&namespace);
     let seconds = arguments.scaled(SECONDS).min(SECONDS);
-    // One round to warm up.
+    // A warm-up round.
     answers(port, &authority, &review, 2).await?;
     let latencies = answers(port, &authority, &review, seconds).await?;
     let p99 = quantile(&latencies, 0.99);
@@ -73,7 +73,7 @@ pub async fn p12(lab: &Lab, arguments: &Arguments, table: &mut Table) -> Result<
             }
         }
     }
-    // The rate with it is at least 0.85 of the rate without it: the time at most 1 / 0.85.
+    // The promise: the rate with the webhook is at least 0.85 of the rate without it, so the time is at most 1 / 0.85.
     let (work, promise) = (format!("{pods} pods created, each given its gate, s"), ("≤ 1.18×", 1.0 / 0.85));
     table.ratio("P12", &format!("{work}: against no webhook"), &with, &without, promise);
     table.ratio("P12", &format!("{work}: against the barest webhook"), &with, &any, promise);
@@ -85,7 +85,7 @@ pub async fn p12(lab: &Lab, arguments: &Arguments, table: &mut Table) -> Result<
     Ok(())
 }
 
-/// A namespace whose pods are given their gate by the barest webhook, called by the same rules.
+/// A namespace whose pods get their gate from the minimal webhook, which is called by the same rules.
 struct Bare {
     namespace: String,
     _webhook: BareWebhook,
@@ -108,7 +108,7 @@ async fn bare(lab: &Lab) -> Result<Bare> {
     Ok(Bare { namespace, _webhook: webhook })
 }
 
-/// Lets the API server call this machine, and waits for the authority of the webhook.
+/// Makes the API server call this machine, and waits for the authority of the webhook.
 async fn published(lab: &Lab, port: u16) -> Result<String> {
     let url = format!("https://127.0.0.1:{port}/mutate");
     let one = |place: usize| json!({ "op": "replace", "path": format!("/webhooks/{place}/clientConfig"), "value": { "url": url, "caBundle": "Cg==" } });
@@ -146,7 +146,7 @@ async fn in_force(lab: &Lab, namespace: &str) -> Result<()> {
     .await
 }
 
-/// A review as an API server sends it.
+/// A review as the API server sends it.
 fn review(namespace: &str) -> Vec<u8> {
     let review = json!({
         "apiVersion": "admission.k8s.io/v1",
@@ -163,7 +163,7 @@ fn review(namespace: &str) -> Vec<u8> {
     review.to_string().into_bytes()
 }
 
-/// How long answers took, at a steady pace that does not wait for them.
+/// Measures latencies at a constant rate, which does not depend on the answers.
 async fn answers(port: u16, authority: &str, review: &[u8], seconds: usize) -> Result<Vec<f64>> {
     let mut roots = RootCertStore::empty();
     for authority in CertificateDer::pem_slice_iter(authority.as_bytes()) {
@@ -175,7 +175,7 @@ async fn answers(port: u16, authority: &str, review: &[u8], seconds: usize) -> R
     let mut callers = JoinSet::new();
     for caller in 0..CONNECTIONS {
         let (config, review) = (config.clone(), review.to_vec());
-        // Each takes its turn.
+        // The connections take turns.
         let pace = Duration::from_secs(1) * CONNECTIONS / PER_SECOND;
         let first = Duration::from_secs(1) * caller / PER_SECOND;
         callers.spawn(async move {
@@ -190,7 +190,8 @@ async fn answers(port: u16, authority: &str, review: &[u8], seconds: usize) -> R
             let mut times = Vec::new();
             let mut buffer = Vec::with_capacity(1 << 14);
             for number in 0..(seconds as u32 * PER_SECOND / CONNECTIONS) {
-                // From when it was due, so that an answer that is late counts for those that wait behind it, too.
+                // Latency counts from the time when the request was due, so that a late answer also counts for the
+                // requests behind it.
                 let due = begun + pace * number;
                 tokio::time::sleep_until(due).await;
                 stream.write_all(&request).await?;
@@ -207,7 +208,7 @@ async fn answers(port: u16, authority: &str, review: &[u8], seconds: usize) -> R
     Ok(all)
 }
 
-/// Reads one answer to its end.
+/// Reads a whole answer.
 async fn answer(stream: &mut (impl AsyncRead + Unpin), buffer: &mut Vec<u8>) -> Result<()> {
     buffer.clear();
     loop {

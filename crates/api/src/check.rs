@@ -1,8 +1,8 @@
-//! Judges a JSON value by the schema of a custom resource, as the API server does: first nulls are dropped and
-//! defaults filled in, then the structure is checked, and only if that is sound, the rules.
+//! Checks a JSON value against the schema of a custom resource, as the API server does: it first drops nulls and fills
+//! in defaults, then checks the structure, and checks the rules only if the structure is valid.
 //!
-//! The rules (CEL, `x-kubernetes-validations`) are not interpreted: whoever wrote one wrote the same condition in
-//! Rust beside it, as a [`Rule`], and the test corpus holds the two against each other on a real API server.
+//! The rules (CEL, `x-kubernetes-validations`) are not interpreted. Each has the same condition in Rust beside it, as a
+//! [`Rule`], and the tests compare the two on a real API server.
 
 use crate::forms::Form;
 use crate::rule::Rule;
@@ -12,23 +12,23 @@ use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::fmt::{self, Display};
 
-/// What is wrong with a value.
+/// The first violation found in a value.
 #[derive(Clone, Debug)]
 pub struct Problem {
-    /// Where it is: `spec.podGroups[1].timeout`.
+    /// The path of the value: `spec.podGroups[1].timeout`.
     pub field: String,
-    /// What is there; null if nothing is.
+    /// The invalid value; null if it is missing.
     pub value: Value,
     pub breach: Breach,
 }
 
-/// What was expected of a value. Printed: `must be …`.
+/// The constraint that a value violates. `Display` prints what is expected: `must be …`.
 #[derive(Clone, Debug)]
 pub enum Breach {
     Missing,
-    /// As JSON schema calls it; `integer or string` where both are fine.
+    /// The type in JSON schema; `integer or string` if both are allowed.
     NotOfType(String),
-    /// The words that there are, as JSON.
+    /// The allowed values, as JSON.
     NotOneOf(Vec<String>),
     TooMany {
         count: usize,
@@ -45,11 +45,11 @@ pub enum Breach {
     Twice,
     NoTime,
     OtherForm(&'static Form),
-    /// And what it says.
+    /// The rule, and its message.
     Rule(&'static Rule, String),
 }
 
-/// What a bound counts.
+/// The unit of a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
     Items,
@@ -85,7 +85,7 @@ impl fmt::Display for Breach {
     }
 }
 
-/// Drops nulls and fills in defaults, as the API server does before it looks at anything.
+/// Drops nulls and fills in defaults, as the API server does before validation.
 pub fn normalize(schema: &Schema, value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -110,21 +110,21 @@ pub fn normalize(schema: &Schema, value: &mut Value) {
     }
 }
 
-/// The first thing that is wrong with `value`, which is at `path` and takes the place of `old`.
+/// Finds the first violation in `value` at `path`. `old` is the value that it replaces, if any.
 pub fn check(schema: &Schema, value: &Value, old: Option<&Value>, path: &str) -> Result<(), Problem> {
-    // Hardly anything is wrong, so only what is wrong gets a path, on the way back.
+    // Most values are valid, so the path is built only for a violation, while returning from the recursion.
     let found = structure(schema, value).and_then(|()| rules(schema, value, old));
     found.map_err(|problem| problem.below(path))
 }
 
 impl Problem {
-    /// The same, seen from the outside of where it was found: `[1].timeout`, below `.podGroups`.
+    /// Prefixes the path of the problem: `[1].timeout` below `.podGroups`.
     fn below(self, path: impl Display) -> Problem {
         Problem { field: format!("{path}{}", self.field), ..self }
     }
 }
 
-/// The fields of `value` that the schema does not know; the API server would drop them.
+/// Collects the fields of `value` that the schema does not contain; the API server drops them.
 pub fn unknown_fields(schema: &Schema, value: &Value, path: &str, found: &mut Vec<String>) {
     if let (Some(fields), Some(properties)) = (value.as_object(), &schema.properties) {
         for (name, value) in fields {
@@ -199,7 +199,7 @@ fn array(schema: &Schema, items: &[Value], value: &Value) -> Result<(), Problem>
     Ok(())
 }
 
-/// What an element of a list may not have in common with another one: these fields, or, without any, all of it.
+/// The part of a list element that must be unique: these fields, or the whole element if `keys` is empty.
 fn identity(item: &Value, keys: &[String]) -> Value {
     match keys {
         [] => item.clone(),
@@ -244,8 +244,8 @@ fn rules(schema: &Schema, value: &Value, old: Option<&Value>) -> Result<(), Prob
     for_each_child(schema, value, old, rules)
 }
 
-/// Visits what is below `value`, each with what was there before. Elements of a list have nothing before them: ours are
-/// replaced as a whole.
+/// Visits the children of `value`, each with its old value. List elements have no old value, because lists in our
+/// resources are replaced as a whole.
 fn for_each_child(
     schema: &Schema,
     value: &Value,
@@ -259,7 +259,7 @@ fn for_each_child(
                 if let Some(schema) = schema.field(name) {
                     let old = old.and_then(|old| old.get(name));
                     visit(schema, value, old).map_err(|problem| match (of_map, &problem.breach) {
-                        // So the API server writes it, where it is a rule that is broken.
+                        // The API server prints the path of a violated rule in this form.
                         (true, Breach::Rule(..)) => problem.below(format_args!("[{name}]")),
                         _ => problem.below(format_args!(".{name}")),
                     })?;

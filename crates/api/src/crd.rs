@@ -1,11 +1,11 @@
-//! What makes a derived definition fit for the API server and for `kubectl explain`.
+//! Adapts a derived definition to the API server and to `kubectl explain`.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use schemars::{Schema, json_schema};
 use serde::Serialize;
 use serde_json::Value;
 
-/// The schema of a map from text to `value` with at most `max` entries.
+/// The schema of a map from strings to `value` with at most `max` entries.
 pub fn map_of(max: usize, value: Schema, rules: impl Serialize) -> Schema {
     let rules = serde_json::to_value(rules).expect("rules are plain data");
     json_schema!({
@@ -16,11 +16,10 @@ pub fn map_of(max: usize, value: Schema, rules: impl Serialize) -> Schema {
     })
 }
 
-/// Rewrites what the derive leaves in a form that Kubernetes tolerates but people do not enjoy:
-/// - `nullable` goes. A null in a manifest then means "not given", also where CEL asks `has()`, as for the kinds that
-///   are built in.
-/// - Descriptions become paragraphs instead of the lines of a source file.
-/// - Integer formats that Kubernetes does not know (it warns) become those it knows.
+/// Rewrites parts of the derived schema that Kubernetes tolerates but that are inconvenient for users:
+/// - Removes `nullable`. A null in a manifest then means "not set", also for `has()` in CEL, as in the built-in kinds.
+/// - Joins the source lines of descriptions to paragraphs.
+/// - Replaces integer formats that Kubernetes does not know, and about which it warns.
 pub fn tidy(crd: CustomResourceDefinition) -> CustomResourceDefinition {
     let mut value = serde_json::to_value(crd).expect("a definition is plain data");
     for version in value["spec"]["versions"].as_array_mut().into_iter().flatten() {
@@ -42,7 +41,7 @@ fn tidy_schema(schema: &mut Value) {
         match format.as_str() {
             Some("uint32" | "uint8" | "uint16") => {
                 *format = "int32".into();
-                // What an unsigned type has by nature; zero is the only bound that the derive adds by itself.
+                // The lower bound of an unsigned type; zero is the only bound that the derive adds by itself.
                 fields.entry("minimum").or_insert(0.into());
             }
             Some("uint64") => *format = "int64".into(),

@@ -1,4 +1,4 @@
-//! Our custom resources, one word each: whoever serves, checks, documents or installs them goes through this table.
+//! The table of our custom resources. All code that serves, checks, documents or installs them uses it.
 
 use crate::reservation::{Order, Ticket};
 use crate::schema::Schema;
@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 macro_rules! customs {
     ($($kind:ident),*) => {
-        /// A custom resource of ours.
+        /// A custom resource of Rollcall.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Custom { $($kind),* }
 
@@ -42,9 +42,9 @@ impl Custom {
         crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"].take()
     }
 
-    /// The same, read.
+    /// The parsed schema of the whole object.
     pub fn schema(self) -> &'static Schema {
-        // Each on its own: who never sees an Order does not keep its schema.
+        // One cell for each kind: a program that never needs an Order does not keep its schema in memory.
         static READ: [OnceLock<Schema>; Custom::ALL.len()] = [const { OnceLock::new() }; Custom::ALL.len()];
         READ[self as usize].get_or_init(|| Schema::of(&self.open_api_schema()))
     }
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
     use crate::shared_rules;
 
-    /// Reading panics at a pattern or a rule that is not known here.
+    /// Parsing panics if a pattern or a rule is not in our tables.
     #[test]
     fn every_pattern_and_every_rule_of_the_definitions_is_known() {
         for custom in Custom::ALL {

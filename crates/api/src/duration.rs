@@ -7,21 +7,22 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The form of a Go duration without a sign, as `GoDuration` reads it. Kept beside the parser, which a test
-/// holds against it.
+/// The syntax of a Go duration without a sign. A test compares it with the parser of `GoDuration`.
 pub const PATTERN: &str = r"^(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$";
 
-/// The longest text that is read: `8760h59m59.999999999s` has 21 characters, and CEL prices a rule by this bound.
+/// Maximum length of a duration. `8760h59m59.999999999s` has 21 characters; CEL estimates the cost of a rule from this
+/// bound.
 pub const MAX_LENGTH: usize = 32;
 
-/// A year. Whoever asks for more has mistyped a unit; and the sum stays far from the 292 years that Go can hold.
+/// A year. A longer duration is most likely a mistyped unit; the bound also keeps sums far below the 292 years that Go
+/// supports.
 pub const MAX: Duration = Duration::from_secs(8760 * 3600);
 
 /// A duration of zero or more, in the syntax of Go's `time.ParseDuration`, without a sign.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GoDuration(pub Duration);
 
-/// Why a text is no duration.
+/// Why a text is not a valid duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     #[error("must be a duration such as 90s, 5m or 1h30m, not negative")]
@@ -79,13 +80,13 @@ impl FromStr for GoDuration {
     }
 }
 
-/// `whole.fraction` units in nanoseconds, what is finer cut off; `None` if that is beyond all bounds.
+/// `whole.fraction` units in nanoseconds, rounded down; `None` on overflow.
 fn term(whole: &str, fraction: &str, unit: u64) -> Option<u128> {
     let whole: u128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
     let mut nanos = whole.checked_mul(u128::from(unit))?;
     let mut place = u128::from(unit);
-    // A digit's share is cut off only where the place itself is no longer a whole number of nanoseconds, so the
-    // sum is computed over 10^18 to stay exact (an hour has 3.6 × 10^12).
+    // The sum is scaled by 10^18 to stay exact (an hour has 3.6 × 10^12 nanoseconds). A digit's share is cut off only
+    // where its place is no longer a whole number of nanoseconds.
     let mut scaled = 0u128;
     const SCALE: u128 = 1_000_000_000_000_000_000;
     place = place.checked_mul(SCALE)?;
@@ -101,9 +102,9 @@ fn split_digits(text: &str) -> (&str, &str) {
     text.split_at(text.bytes().take_while(u8::is_ascii_digit).count())
 }
 
-/// The unit at the start of `text`, in nanoseconds, and what follows it.
+/// Splits off the unit at the start of `text`, and returns it in nanoseconds.
 fn split_unit(text: &str) -> Option<(u64, &str)> {
-    // `ms` before `m`: the longer name first.
+    // `ms` comes before `m`: the longer name is tried first.
     const UNITS: [(&str, u64); 8] = [
         ("ns", 1),
         ("us", 1_000),
@@ -117,7 +118,7 @@ fn split_unit(text: &str) -> Option<(u64, &str)> {
     UNITS.iter().find_map(|(name, nanos)| Some((*nanos, text.strip_prefix(name)?)))
 }
 
-/// The shortest form: `1h30m` and not `1h30m0s`, `1m30s`, `1.5s`, `100ms`, `0s`.
+/// Prints the shortest form: `1h30m` instead of `1h30m0s`, `1m30s`, `1.5s`, `100ms`, `0s`.
 impl fmt::Display for GoDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seconds, nanos) = (self.0.as_secs(), self.0.subsec_nanos());
@@ -143,7 +144,7 @@ impl fmt::Display for GoDuration {
     }
 }
 
-/// `whole.fraction` with the fraction's trailing zeros left off.
+/// Prints `whole.fraction` without trailing zeros in the fraction.
 fn decimal(f: &mut fmt::Formatter<'_>, whole: u32, fraction: u32, places: usize, unit: &str) -> fmt::Result {
     if fraction == 0 {
         return write!(f, "{whole}{unit}");
@@ -186,7 +187,7 @@ mod tests {
 
     #[test]
     fn what_go_reads_is_read_alike() {
-        // The values are those of Go's time.ParseDuration.
+        // The values are the results of Go's `time.ParseDuration`.
         for (text, nanos) in [
             ("0", 0),
             ("0s", 0),

@@ -1,21 +1,22 @@
-//! The forms that texts in our custom resources can have: as patterns for the API server, as functions for everybody else.
+//! The syntax of texts in our custom resources: a pattern for the API server, and an equivalent Rust function for our
+//! own checks.
 
-/// Characters of the name of most objects (RFC 1123 subdomain).
+/// Maximum length of most object names (RFC 1123 subdomain), in characters.
 pub const SUBDOMAIN: usize = 253;
-/// Characters of a namespace's name, of a label's value, and of the part of a label's key behind the slash.
+/// Maximum length of a namespace name, of a label value, and of the part of a label key after the slash, in characters.
 pub const LABEL: usize = 63;
-/// Characters of a qualified name: subdomain, slash, label.
+/// Maximum length of a qualified name: subdomain, slash, label.
 pub const QUALIFIED_NAME: usize = SUBDOMAIN + 1 + LABEL;
 
 /// The name of most objects.
 pub const SUBDOMAIN_PATTERN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 /// The name of a namespace.
 pub const DNS_LABEL_PATTERN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
-/// The value of a label; empty is one.
+/// The value of a label; may be empty.
 pub const LABEL_VALUE_PATTERN: &str = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$";
-/// A title for people: no control characters (C0, DEL, C1), nothing that ends a line or turns the direction of writing
-/// ([`turns`]), no blank at either end. Who reads it on a terminal must see what is there.
-/// In the syntax of RE2, which is that of API servers.
+/// A title for people: no control characters (C0, DEL, C1), no characters that end a line or change the writing
+/// direction (see [`turns`]), no leading or trailing space. A title printed on a terminal must not hide or reorder
+/// text. The syntax is RE2, as in the API server.
 pub const TITLE_PATTERN: &str = concat!(
     r"^[^\x00-\x20\x7f-\x{9f}\x{61c}\x{200e}\x{200f}\x{2028}-\x{202e}\x{2066}-\x{2069}]",
     r"([^\x00-\x1f\x7f-\x{9f}\x{61c}\x{200e}\x{200f}\x{2028}-\x{202e}\x{2066}-\x{2069}]*",
@@ -26,20 +27,20 @@ pub const QUALIFIED_NAME_PATTERN: &str = concat!(
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?",
     r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
 );
-/// The name of a time zone, as far as it can be said without the table of all of them.
+/// The name of a time zone. The pattern checks only the syntax, because it does not contain the list of time zones.
 pub const TIME_ZONE_PATTERN: &str = r"^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$";
 
-/// A form that a text can have.
+/// The syntax of a text field.
 #[derive(Debug)]
 pub struct Form {
     pub pattern: &'static str,
-    /// The same in Rust; a test holds the two against each other.
+    /// The Rust equivalent of `pattern`; a test compares the two.
     pub fits: fn(&str) -> bool,
-    /// How it is called: `must be …`.
+    /// What an error message asks for: `must be …`.
     pub expected: &'static str,
 }
 
-/// The form that has this pattern.
+/// Returns the form with this pattern.
 pub fn form(pattern: &str) -> Option<&'static Form> {
     ALL.iter().find(|form| form.pattern == pattern)
 }
@@ -68,7 +69,7 @@ static ALL: [Form; 6] = [
     Form {
         pattern: TITLE_PATTERN,
         fits: is_title,
-        expected: "must be a name without control characters, marks of writing direction and blanks at its ends",
+        expected: "must be a name without control characters, bidirectional formatting characters, or leading or trailing spaces",
     },
     Form {
         pattern: TIME_ZONE_PATTERN,
@@ -115,8 +116,8 @@ fn is_time_zone(text: &str) -> bool {
         && text.split('/').all(|part| !part.is_empty() && part.bytes().all(inner))
 }
 
-/// Whether a character is no letter and yet changes where and in which direction the letters after it are written: marks,
-/// embeddings, overrides and isolates of bidirectional text, and the two ends of lines that are no control characters.
+/// Whether a character is invisible but changes the position or direction of the following letters: marks, embeddings,
+/// overrides and isolates of bidirectional text, and the two line separators that are not control characters.
 pub fn turns(char: char) -> bool {
     matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

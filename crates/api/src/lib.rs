@@ -1,15 +1,17 @@
-//! The Kubernetes API of Rollcall: the types of its custom resources, and every name it goes by in a cluster.
+//! The Kubernetes API of Rollcall: the types of its custom resources, and all names that it uses in a cluster.
 //!
 //! Where to look:
 //! - [`names`]: gates, labels, annotations, object names.
 //! - [`sequence`]: `PodSequence`. [`reservation`]: `Order` and `Ticket`. Types, rules, validation.
-//! - [`definition`]: the table of our custom resources. [`crd`]: what makes the derived definitions fit for `kubectl explain`
-//!   and for the API server.
-//! - [`forms`]: the forms of names and other texts. [`rule`]: a rule in CEL and in Rust; [`shared_rules`]: those that all kinds use.
-//! - [`validate`]: reads a spec. [`check`]: a JSON value against the [`schema`] of a definition, as the API server would judge it.
-//! - [`watch`]: what is read of the objects of Kubernetes: small structs, and the facts they become.
-//! - [`load`]: the one way from objects to an index of the core.
-//! - [`patch`]: the bodies of what is written. [`resource`]: where each kind is found.
+//! - [`definition`]: the table of our custom resources. [`crd`]: adapts the derived definitions to `kubectl explain`
+//!   and to the API server.
+//! - [`forms`]: patterns of names and other texts. [`rule`]: one rule in CEL and in Rust; [`shared_rules`]: the rules
+//!   that all kinds use.
+//! - [`validate`]: reads a spec. [`check`]: checks a JSON value against the [`schema`] of a definition, as the API
+//!   server does.
+//! - [`watch`]: reads Kubernetes objects into small structs, and converts them to facts of the core.
+//! - [`load`]: fills an index of the core with objects.
+//! - [`patch`]: the bodies of write requests. [`resource`]: the API path of each kind.
 //! - [`duration`], [`time`], [`selector`]: types that all kinds use.
 
 pub mod check;

@@ -1,4 +1,4 @@
-//! The one way from Kubernetes objects to the facts of the core. The watches of the controller decode objects here. Programs that
+//! Converts Kubernetes objects to facts of the core. The watches of the controller decode objects here. Programs that
 //! read a cluster once, or hold one in memory, fill an [`Index`] with a [`Loader`].
 
 use crate::reservation::{OrderObject, PriorityClassObject, TicketObject};
@@ -21,11 +21,12 @@ use serde_json::Value;
 pub trait Watched: DeserializeOwned + Clone + Send + 'static {
     fn metadata(&self) -> &Meta;
 
-    /// The facts about the object, with those of its labels that `labels` keeps. `None` if it is not what its kind promises: a
-    /// ConfigMap that is not a note.
+    /// The facts about the object, with those of its labels that `labels` keeps. `None` if the object is not what its
+    /// kind suggests, such as a ConfigMap that is not a note.
     fn object(&self, kind: Kind, labels: &KeptLabels) -> Option<Object>;
 
-    /// Writes that the API server rejected. Only the controller saw the answers; the status of the object repeats them.
+    /// Writes for this object that the API server rejected. Only the controller saw the answers; the status of the
+    /// object repeats them.
     fn rejected_writes(&self) -> Vec<RejectedWrite> {
         Vec::new()
     }
@@ -156,12 +157,13 @@ fn decode(kind: Kind, object: &Value) -> Option<Decoded> {
         Kind::Order => as_::<OrderObject>(kind, object),
         Kind::Ticket => as_::<TicketObject>(kind, object),
         Kind::PriorityClass => as_::<PriorityClassObject>(kind, object),
-        // Not watched: a barrier is known by the pod that it belongs to.
+        // Not watched: the pod that a barrier belongs to has all facts about it.
         Kind::Barrier => None,
     }
 }
 
-/// Whether a controller in Lite mode has answered any of these sequences: it serves no Node scope, and says so.
+/// Whether a controller in Lite mode has reconciled any of these sequences: it reports that it does not support Node
+/// scope.
 pub fn is_served_in_lite_mode(sequences: &[SequenceObject]) -> bool {
     let code = SequenceReason::NodeScopeNeedsFullMode.code();
     sequences.iter().any(|sequence| sequence.facts().recorded.stalled.as_deref() == Some(code))
@@ -185,7 +187,7 @@ impl Loader {
         objects.iter().filter_map(|object| decoded(kind, object)).for_each(|object| self.add_decoded(object));
     }
 
-    /// Adds an object that is not decoded yet. An object that does not have the shape of its kind is left out.
+    /// Adds an object that is not decoded yet. An object that does not have the shape of its kind is ignored.
     pub fn add_json(&mut self, kind: Kind, object: &Value) {
         if let Some(decoded) = decode(kind, object) {
             self.add_decoded(decoded);
@@ -201,8 +203,8 @@ impl Loader {
         self.rejected.extend(rejected);
     }
 
-    /// The index with everything that was added. What the controller knows from its own decisions and writes is worked out last:
-    /// it depends on all objects.
+    /// The index with everything that was added. Facts that the controller derives from its own decisions and writes
+    /// are added last, because they depend on all objects.
     pub fn finish(self, now: Timestamp) -> Index {
         let Loader { mut index, orders, rejected } = self;
         for RejectedWrite { to, forbidden, message, since } in rejected {
@@ -218,7 +220,8 @@ impl Loader {
                 }
             }
         }
-        // Which places of an Order are settled is known after a decision. Nothing of it is carried out.
+        // A decision determines which reservations of an Order are settled. The actions of the decision are not carried
+        // out.
         for key in orders.into_iter().map(Key::Order) {
             let decision = decide(&index, key, Settings::default(), now, usize::MAX);
             keep(&mut index, key, decision.keep);

@@ -1,10 +1,10 @@
-//! Where the API server keeps each kind of object, one row each.
+//! The API path of each kind of object.
 
 use crate::names;
 use rollcall_core::cluster::Target;
 use rollcall_core::kind::Kind;
 
-/// How a kind is called in the API.
+/// The names of a kind in the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resource {
     pub api_version: &'static str,
@@ -35,7 +35,7 @@ impl Resource {
         Resource { api_version, kind, plural }
     }
 
-    /// The path of all objects of the same kind beside `target`.
+    /// The path of the list that contains `target`.
     pub fn path_beside(target: &Target) -> String {
         let Target { kind, namespace, .. } = target;
         Resource::of(*kind).path(kind.is_namespaced().then_some(namespace))
@@ -46,7 +46,7 @@ impl Resource {
         format!("{}/{}", Resource::path_beside(target), target.name)
     }
 
-    /// The path of all its objects, in one namespace or in all.
+    /// The path of the list of all objects of this kind, in one namespace or in all.
     pub fn path(self, namespace: Option<&str>) -> String {
         let Resource { api_version, plural, .. } = self;
         let root = if api_version.contains('/') { "/apis" } else { "/api" };

@@ -1,4 +1,4 @@
-//! A validation rule of a custom resource, in CEL for the API server and in Rust for everybody else.
+//! A validation rule of a custom resource, in CEL for the API server and in Rust for our own checks.
 
 use crate::{reservation, sequence, shared_rules};
 use serde::Serialize;
@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 #[serde(rename_all = "camelCase")]
 pub struct Rule {
     pub rule: String,
-    /// What the API server says if `message_expression` is absent or cannot be evaluated.
+    /// The error message if `message_expression` is absent or fails.
     pub message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_expression: Option<String>,
@@ -18,7 +18,7 @@ pub struct Rule {
     pub field_path: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'static str>,
-    /// The same condition on the same value; the error is what the API server would say.
+    /// The same condition in Rust; the error is the message that the API server would return.
     #[serde(skip)]
     check: Check,
 }
@@ -26,7 +26,7 @@ pub struct Rule {
 #[derive(Clone, Copy, Debug)]
 enum Check {
     Value(fn(&Value) -> Result<(), String>),
-    /// Of a change, from the first to the second. A new value is right whatever it is.
+    /// Checks a change from the first value to the second. Accepts every new value.
     Change(fn(&Value, &Value) -> Result<(), String>),
 }
 
@@ -46,7 +46,7 @@ impl Rule {
         }
     }
 
-    /// A rule that has `oldSelf` in it.
+    /// A rule that uses `oldSelf`.
     pub fn on_change(
         rule: impl Into<String>,
         message: impl Into<String>,
@@ -59,7 +59,7 @@ impl Rule {
         Self { message_expression: Some(expression.into()), ..self }
     }
 
-    /// The field that the rule is about, below the one that it stands on: `.start`.
+    /// The field that the rule is about, relative to the schema that it belongs to: `.start`.
     pub fn at(self, field_path: &'static str) -> Self {
         Self { field_path: Some(field_path), ..self }
     }
@@ -68,7 +68,7 @@ impl Rule {
         Self { reason: Some(reason), ..self }
     }
 
-    /// `old` is what was there before, if something was.
+    /// Checks `value`. `old` is the value that it replaces, if any.
     pub fn check(&self, value: &Value, old: Option<&Value>) -> Result<(), String> {
         match (self.check, old) {
             (Check::Value(check), _) => check(value),
@@ -78,9 +78,9 @@ impl Rule {
     }
 }
 
-/// The rule that a definition has in this form.
+/// Returns the rule that has this form in a definition.
 pub fn rule(written: &Value) -> Option<&'static Rule> {
-    // By all of it: two rules may ask the same and say it in different words.
+    // The key is the whole rule, because two rules may have the same condition with different messages.
     static ALL: LazyLock<BTreeMap<String, Rule>> = LazyLock::new(|| {
         let all = [shared_rules::all(), sequence::rules::all(), reservation::rules::all()];
         all.into_iter().flatten().map(|rule| (json!(rule).to_string(), rule)).collect()

@@ -1,4 +1,4 @@
-//! The schema of a custom resource, read once, so that judging by it is no search through JSON.
+//! The schema of a custom resource, parsed once, so that checks do not search through JSON.
 
 use crate::forms::{Form, form};
 use crate::rule::{Rule, rule};
@@ -7,23 +7,24 @@ use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
 pub struct Schema {
-    /// Such as `object`; absent where anything goes.
+    /// The type, such as `object`; `None` if any type is allowed.
     pub kind: Option<String>,
     pub int_or_string: bool,
-    /// The values that there are.
+    /// The allowed values.
     pub words: Option<Vec<Value>>,
     pub required: Vec<String>,
     pub properties: Option<BTreeMap<String, Schema>>,
-    /// Of the values of a map.
+    /// The schema of the values of a map.
     pub additional: Option<Box<Schema>>,
-    /// Of the elements of a list.
+    /// The schema of the elements of a list.
     pub items: Option<Box<Schema>>,
-    /// Of a list that holds nothing twice: the fields by which its elements differ; none if they are compared as a whole.
+    /// Set for a list with unique elements: the fields that identify an element; empty if elements are compared as a
+    /// whole.
     pub unique_by: Option<Vec<String>>,
     pub default: Option<Value>,
     pub form: Option<&'static Form>,
     pub is_time: bool,
-    /// Elements, entries or characters.
+    /// Bounds of the number of elements, entries or characters.
     pub at_least: Option<f64>,
     pub at_most: Option<f64>,
     pub minimum: Option<f64>,
@@ -32,8 +33,8 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// What of an `openAPIV3Schema` the judgement needs. A pattern or a rule that only the API server knew would let bad objects
-    /// through here, so there is none: a test reads every definition.
+    /// Parses the parts of an `openAPIV3Schema` that validation needs. Panics if a pattern or a rule has no Rust
+    /// equivalent, because our checks would then accept invalid objects; a test parses every definition.
     pub fn of(schema: &Value) -> Schema {
         let text = |keyword: &str| schema[keyword].as_str().map(str::to_owned);
         let list = |keyword: &str| schema[keyword].as_array().into_iter().flatten();
@@ -72,12 +73,12 @@ impl Schema {
         }
     }
 
-    /// The schema of a field that is named here.
+    /// The schema of a field in `properties`.
     pub fn property(&self, name: &str) -> Option<&Schema> {
         self.properties.as_ref()?.get(name)
     }
 
-    /// The schema of a field, named here or one of a map.
+    /// The schema of a field in `properties` or of an entry of a map.
     pub fn field(&self, name: &str) -> Option<&Schema> {
         self.property(name).or(self.additional.as_deref())
     }

@@ -1,4 +1,5 @@
-//! Label selectors, in the shape that Kubernetes has everywhere, but with what it checks elsewhere checked here too.
+//! Label selectors in the usual form of Kubernetes. Their schema also contains the checks that Kubernetes makes
+//! elsewhere.
 
 use crate::crd::map_of;
 use crate::forms;
@@ -8,9 +9,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Labels in `matchLabels` or `nodeSelector`, and expressions in `matchExpressions`.
+/// Maximum number of labels in `matchLabels` or `nodeSelector`, and of expressions in `matchExpressions`.
 pub const TERMS: usize = 32;
-/// Values of one expression.
+/// Maximum number of values of one expression.
 pub const VALUES: usize = 100;
 
 /// The labels that a pod must have. All terms must hold.
@@ -42,11 +43,11 @@ pub struct Requirement {
     )]
     pub key: String,
 
-    /// In: the label has one of the values. NotIn: it has none of them, or there is no such label. Exists: there is
-    /// such a label. DoesNotExist: there is none.
+    /// In: the label has one of the values. NotIn: the label has none of the values, or does not exist. Exists: the
+    /// label exists. DoesNotExist: the label does not exist.
     pub operator: SelectorOperator,
 
-    /// The values for In and NotIn, at least one; none for Exists and DoesNotExist.
+    /// The values for In and NotIn, at least one. Must be empty for Exists and DoesNotExist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = VALUES),
@@ -56,7 +57,7 @@ pub struct Requirement {
     pub values: Vec<String>,
 }
 
-/// How a label is compared.
+/// The comparison of a label with values.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SelectorOperator {
     In,
@@ -74,7 +75,7 @@ fn label_value() -> Schema {
     json_schema!({ "type": "string", "maxLength": forms::LABEL, "pattern": forms::LABEL_VALUE_PATTERN })
 }
 
-/// A selector of Kubernetes as the core understands it.
+/// Converts a Kubernetes selector to a selector of the core.
 pub fn selector_facts(selector: &LabelSelector) -> core::Selector {
     let LabelSelector { match_labels, match_expressions } = selector;
     let pairs = match_labels.iter().map(|(key, value)| core::Requirement {

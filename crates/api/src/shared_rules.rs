@@ -1,5 +1,5 @@
-//! Rules on what the custom resources have in common: names, labels, selectors, durations. Each in CEL, with the same condition in
-//! Rust beside it.
+//! Rules for parts that the custom resources share: names, labels, selectors, durations. Each is in CEL, with the same
+//! condition in Rust beside it.
 
 use crate::duration::{self, GoDuration, ParseError};
 use crate::forms::{self, is_qualified_name};
@@ -9,7 +9,7 @@ use serde_json::Value;
 const QUALIFIED_NAME_MESSAGE: &str = "must be a name such as example.com/name: letters, digits, '-', '_' and '.', at \
     most 63 characters, after an optional DNS name and a slash";
 
-/// Every one of them.
+/// All of these rules.
 pub fn all() -> Vec<Rule> {
     [qualified_name(), duration(), label_keys(), label_key(), selector(), requirement()]
         .into_iter()
@@ -17,7 +17,7 @@ pub fn all() -> Vec<Rule> {
         .collect()
 }
 
-/// The pattern does not limit what is before the slash.
+/// The CEL condition for a qualified name. The pattern does not limit the length before the slash.
 pub fn qualified(name: &str) -> String {
     format!(
         "{name}.matches(r'{}') && {name}.indexOf('/') <= {}",
@@ -30,14 +30,14 @@ pub fn fits_qualified(text: &str) -> bool {
     is_qualified_name(text) && text.find('/').is_none_or(|at| at <= forms::SUBDOMAIN)
 }
 
-/// On a name such as that of a gate.
+/// Rules for a qualified name, such as that of a gate.
 pub fn qualified_name() -> Vec<Rule> {
     vec![Rule::new(qualified("self"), QUALIFIED_NAME_MESSAGE, |name| {
         ensure(name.as_str().is_some_and(fits_qualified), || QUALIFIED_NAME_MESSAGE.into())
     })]
 }
 
-/// On a duration, which may be none at all.
+/// Rules for a duration.
 pub fn duration() -> Vec<Rule> {
     let form = format!("self.matches(r'{}')", duration::PATTERN);
     vec![
@@ -60,7 +60,7 @@ pub fn parse_duration(value: &Value) -> Result<GoDuration, ParseError> {
     value.as_str().ok_or(ParseError::Syntax)?.parse()
 }
 
-/// On a map of labels.
+/// Rules for a map of labels.
 pub fn label_keys() -> Vec<Rule> {
     let good = qualified("k");
     vec![
@@ -82,8 +82,8 @@ pub fn label_keys() -> Vec<Rule> {
     ]
 }
 
-/// On the key of an expression. Only what its pattern does not say: with the pattern in it, the rule would cost twelve
-/// times what is allowed.
+/// Rules for the key of an expression. They check only what its pattern does not: with the pattern, the rule would
+/// exceed the API server's cost limit twelve times.
 pub fn label_key() -> Vec<Rule> {
     vec![Rule::new(
         format!("self.indexOf('/') <= {}", forms::SUBDOMAIN),
@@ -97,7 +97,7 @@ pub fn label_key() -> Vec<Rule> {
     )]
 }
 
-/// On a selector of pods that must not select all of them.
+/// Rules for a selector of pods that must not select all pods.
 pub fn selector() -> Vec<Rule> {
     vec![Rule::new(
         "(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && \
@@ -110,9 +110,9 @@ pub fn selector() -> Vec<Rule> {
     )]
 }
 
-const EMPTY_SELECTOR: &str = "must not be empty: it would take every pod of the namespace";
+const EMPTY_SELECTOR: &str = "must not be empty: it would select every pod in the namespace";
 
-/// On each of `matchExpressions`.
+/// Rules for each of `matchExpressions`.
 pub fn requirement() -> Vec<Rule> {
     vec![
         Rule::new(

@@ -1,4 +1,4 @@
-//! Times that are journaled in a status: RFC 3339 in UTC, always with milliseconds.
+//! Times that are recorded in a status: RFC 3339 in UTC, always with milliseconds.
 
 use jiff::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -8,13 +8,13 @@ use std::fmt;
 
 /// A point in time, written as `2026-11-15T23:00:00.123Z`.
 ///
-/// Kubernetes' own `Time` has whole seconds. A settle time of 500 ms that must survive a restart needs more, and
-/// more than milliseconds would only make two writers differ.
+/// Kubernetes' own `Time` has whole seconds. A settle time of 500 ms that must survive a restart needs milliseconds.
+/// With a finer resolution, two writers would differ without a reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MilliTime(Timestamp);
 
 impl MilliTime {
-    /// `at`, cut to whole milliseconds, so that what is written and read back compares equal.
+    /// Cuts `at` to whole milliseconds, so that a value that is written and read back compares equal.
     pub fn new(at: Timestamp) -> Self {
         Self(Timestamp::from_millisecond(at.as_millisecond()).unwrap_or(at))
     }

@@ -1,5 +1,5 @@
-//! The judgement of the API server, in Rust: for `rollcall` before it applies something, and for objects that got
-//! past an API server which knew fewer rules.
+//! Validation equivalent to that of the API server, in Rust: for `rollcall` before it applies an object, and for
+//! objects that were created while an older definition with fewer rules was installed.
 
 use crate::check::{self, Breach, Problem};
 use crate::definition::Custom;
@@ -8,14 +8,14 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::fmt;
 
-/// Why a spec cannot be acted on.
+/// Why a spec is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidSpec {
     /// `spec.podGroups[1].timeout`.
     pub field: String,
-    /// What is there, as JSON; `None` for lists and objects, and for what is missing.
+    /// The invalid value, as JSON; `None` for lists and objects, and if it is missing.
     pub value: Option<String>,
-    /// What was expected, in the words of the API server where it has any of its own.
+    /// The expected value, in the words of the API server where it has a message of its own.
     pub expected: String,
 }
 
@@ -38,7 +38,7 @@ impl From<Problem> for InvalidSpec {
             (_, scalar) => Some(shorten(scalar.to_string())),
         };
         let (field, expected) = (problem.field, problem.breach.to_string());
-        // A rule over the whole list names the place in its message, because a field path has no index in it.
+        // A rule for a whole list has the index in its message, because a field path cannot contain one.
         match expected.split_once(": ") {
             Some((place, rest)) if place.strip_prefix(&field).is_some_and(|tail| tail.starts_with('[')) => {
                 Self { field: place.to_owned(), value, expected: rest.to_owned() }
@@ -48,7 +48,7 @@ impl From<Problem> for InvalidSpec {
     }
 }
 
-/// How much of a value a message quotes: enough to recognise it, and a status has a line for it.
+/// Maximum length of a quoted value in a message, so that the message fits on a line of a status.
 const QUOTED: usize = 80;
 
 fn shorten(text: String) -> String {
@@ -58,8 +58,8 @@ fn shorten(text: String) -> String {
     }
 }
 
-/// Reads a `spec`, whatever is in it: nulls are dropped and defaults filled in, then every rule of the definition is
-/// checked.
+/// Parses and validates a `spec`, which may be any JSON value. Drops nulls and fills in defaults, then checks every
+/// rule of the definition.
 pub fn parse<Spec: DeserializeOwned>(of: Custom, spec: &Value) -> Result<Spec, InvalidSpec> {
     let mut spec = spec.clone();
     check::normalize(of.spec(), &mut spec);
@@ -71,7 +71,7 @@ pub fn parse<Spec: DeserializeOwned>(of: Custom, spec: &Value) -> Result<Spec, I
     })
 }
 
-/// Checks every rule of the definition.
+/// Checks a spec against every rule of the definition.
 pub fn validate<Spec: Serialize>(of: Custom, spec: &Spec) -> Result<(), InvalidSpec> {
     let value = serde_json::to_value(spec).map_err(|error| InvalidSpec {
         field: "spec".into(),
@@ -81,7 +81,7 @@ pub fn validate<Spec: Serialize>(of: Custom, spec: &Spec) -> Result<(), InvalidS
     Ok(check::check(of.spec(), &value, None, "spec")?)
 }
 
-/// The fields of a `spec` that there are not, with their paths. The API server drops them with a warning.
+/// The paths of the fields of a `spec` that the definition does not contain. The API server drops them with a warning.
 pub fn unknown_fields(of: Custom, spec: &Value) -> Vec<String> {
     let mut found = Vec::new();
     check::unknown_fields(of.spec(), spec, "spec", &mut found);

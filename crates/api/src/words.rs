@@ -1,6 +1,6 @@
-//! Fields that take one of a few words.
+//! Enum fields.
 
-/// An enum whose variants are written in YAML exactly as they are called here.
+/// An enum whose variants are written in YAML exactly as in Rust.
 macro_rules! words {
     ($(#[$on_type:meta])* $name:ident { $($(#[$on_word:meta])* $word:ident),+ $(,)? }) => {
         $(#[$on_type])*

@@ -1,4 +1,4 @@
-//! The definitions that are checked in, held against the types.
+//! Tests of the definitions in the repository: they must agree with the types.
 
 use rollcall_api::definition::{Custom, FILES};
 use serde_json::Value;
@@ -21,7 +21,7 @@ fn the_files_are_what_the_types_say() {
     }
 }
 
-/// Folding long texts must not change them.
+/// Tests that folding long texts does not change them.
 #[test]
 fn the_files_read_back_as_the_definitions() {
     let whole =
@@ -33,14 +33,14 @@ fn the_files_read_back_as_the_definitions() {
             let definition = serde_json::to_value(custom.crd()).unwrap();
             assert!(
                 whole(read) == whole(&definition),
-                "{name}: what is in the file is not what was written to it"
+                "{name}: the file does not read back as the definition"
             );
         }
     }
 }
 
-/// A definition is held in memory by every API server and sent to every kubectl. `kubectl apply` keeps a copy in an annotation, which has
-/// room for 256 KiB.
+/// A definition is held in memory by every API server, and sent to every kubectl. `kubectl apply` also stores a copy in
+/// an annotation, and all annotations of an object together may have 256 KiB.
 #[test]
 fn the_definitions_are_not_large() {
     for custom in Custom::ALL {
@@ -68,7 +68,7 @@ fn every_field_has_a_description_and_none_is_nullable() {
     }
 }
 
-/// Nobody can store an object without bounds: every list, map and text that a person writes has one.
+/// Tests that objects are bounded: every list, map and text that a user writes has a maximum size.
 #[test]
 fn everything_in_a_spec_has_a_bound() {
     for custom in Custom::ALL {

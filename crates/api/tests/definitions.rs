@@ -1,4 +1,4 @@
-//! Definitions as they are shipped, and what is read of objects that hold anything.
+//! Tests of the shipped definitions, and of decoding arbitrary objects.
 
 mod crd;
 mod fuzz;

@@ -1,5 +1,5 @@
-//! Whatever a watch tells, it is read without a panic, and what is decided on it passes the auditor. Objects as a cluster has them, in
-//! which values are replaced, moved and removed.
+//! For arbitrary objects from a watch: decoding does not panic, and the auditor accepts the decisions about them. The
+//! objects are realistic, with some values replaced, moved or removed.
 
 use jiff::Timestamp;
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Short enough for every run; `PROPTEST_CASES` for more.
+/// The default is small enough for every test run; `PROPTEST_CASES` overrides it.
 const CASES: u32 = 1500;
 
 const UID: &str = "11111111-1111-1111-1111-11111111111";
@@ -26,7 +26,7 @@ fn metadata(name: &str, digit: u32) -> Value {
             "creationTimestamp": "2026-01-01T00:00:00Z", "labels": { "app": "web" } })
 }
 
-/// One object of each kind, as they hang together.
+/// One object of each kind; together they form a small application.
 fn objects() -> Vec<(Kind, Value)> {
     let mut pod = metadata("web-1", 1);
     pod["annotations"] = json!({ "podsequence.example.com/launch-rank": "1", "podsequence.example.com/name": "s",
@@ -84,7 +84,7 @@ fn objects() -> Vec<(Kind, Value)> {
     ]
 }
 
-/// What may stand in place of anything.
+/// A value that can replace any other value.
 fn anything() -> impl Strategy<Value = Value> {
     let words = [
         "",
@@ -144,7 +144,7 @@ fn paths(value: &Value, at: String, all: &mut Vec<String>) {
 }
 
 fn read<T: for<'de> Deserialize<'de>>(value: &Value) -> Option<T> {
-    // As it comes from a watch: text, not a value.
+    // The object is decoded from text, as in a watch.
     serde_json::from_str(&value.to_string()).ok()
 }
 
@@ -203,7 +203,7 @@ fn whatever_a_watch_tells_nothing_breaks() {
             let path = place.get(&all).clone();
             match (value, changed.pointer_mut(&path)) {
                 (Some(value), Some(there)) => *there = value,
-                // Without a value it goes.
+                // Without a new value, the old one becomes null.
                 (None, Some(there)) => drop(there.take()),
                 (_, None) => {}
             }

@@ -1,4 +1,4 @@
-//! The arguments, and the way from them to a command.
+//! Command-line arguments, and the dispatch to the commands.
 
 use crate::commands::{
     completion, controller, demo, doctor, explain, install, keys, lint, reference, release,
@@ -11,7 +11,7 @@ use anyhow::Result;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
 
-/// The name under which kubectl finds us as a plugin.
+/// Name of the executable when kubectl runs it as a plugin.
 const PLUGIN: &str = "kubectl-rollcall";
 
 /// Ordered pod start on Kubernetes
@@ -24,7 +24,7 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// Which cluster, and as whom.
+/// Flags that select the cluster and the user to connect as.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Access {
     /// The kubeconfig file to use instead of $KUBECONFIG or ~/.kube/config
@@ -35,7 +35,7 @@ pub struct Access {
     pub context: Option<String>,
 }
 
-/// `-n`, for commands about objects that live in a namespace.
+/// The `-n` flag, for commands about namespaced objects.
 #[derive(Args, Clone, Debug, Default)]
 pub struct InNamespace {
     /// The namespace to look in instead of the context's
@@ -48,9 +48,9 @@ pub enum Command {
     Status(status::Arguments),
     Explain(explain::Arguments),
     Release(release::Arguments),
-    /// Show how far Orders are: how much room they keep, and what they wait for
+    /// Show the progress of Orders: the capacity that they reserve, and what they wait for
     Orders(reservation::Arguments),
-    /// Show the tickets: where room is kept, who has it, until when
+    /// List tickets: node, claiming pod and expiry
     Tickets(reservation::Arguments),
     Stop(stop::Arguments),
     Start(start::Arguments),
@@ -68,13 +68,13 @@ pub enum Command {
     Reference(reference::Arguments),
 }
 
-/// The whole command line, under the name it was called by.
+/// Builds the whole command line, under the name that the user invoked.
 pub fn command() -> clap::Command {
     let plugin = is_plugin();
     Cli::command().bin_name(if plugin { "kubectl rollcall" } else { "rollcall" })
 }
 
-/// What a person types to call us.
+/// Returns the command that the user types to run this program.
 pub fn program() -> &'static str {
     if is_plugin() { "kubectl rollcall" } else { "rollcall" }
 }
@@ -109,7 +109,7 @@ pub fn run() -> Result<Outcome> {
     }
 }
 
-/// Runs a command to its end, on one thread.
+/// Runs a command to completion on one thread.
 fn block_on(command: impl Future<Output = Result<Outcome>>) -> Result<Outcome> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(command)
 }

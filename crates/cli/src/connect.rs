@@ -1,4 +1,4 @@
-//! The way to the cluster: as kubectl finds it, with the caller's own rights.
+//! Connects to the cluster with the kubeconfig that kubectl would use, and with the caller's own permissions.
 
 use crate::cli::Access;
 use anyhow::{Context, Result, anyhow};
@@ -6,23 +6,23 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Error};
 use std::time::Duration;
 
-/// An address that does not answer at all is given up early: somebody sits in front of it.
+/// Short, because a user waits for the answer: an address that does not respond at all fails early.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longer than the API server's own limit for requests that are no watches (60 s by default).
+/// Longer than the API server's own timeout for requests other than watches (60 s by default).
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(70);
-/// Silence of a watch is normal until the time it was asked to end at.
+/// Read timeout of watches, slightly longer than their requested duration; until then, silence is normal.
 pub const WATCH_TIMEOUT: Duration = Duration::from_secs(295);
 
-const ADVICE: &str = "name a kubeconfig with --kubeconfig or $KUBECONFIG";
+const ADVICE: &str = "set a kubeconfig with --kubeconfig or $KUBECONFIG";
 
-/// A client, and what is known about its user.
+/// A client, and the properties of its kubeconfig context.
 pub struct Connection {
     pub client: Client,
     pub namespace: String,
-    /// Commands that are suggested must name the namespace: it is not the one of the context.
+    /// Whether the namespace differs from the default of the context, so that suggested commands must include `-n`.
     pub elsewhere: bool,
     pub server: String,
-    /// What the kubeconfig calls its user.
+    /// Name of the user in the kubeconfig.
     pub user: Option<String>,
 }
 
@@ -38,11 +38,11 @@ impl Connection {
         let elsewhere = namespace != config.default_namespace;
         let server = config.cluster_url.to_string();
         let client =
-            Client::try_from(config).with_context(|| format!("cannot make a client for {server}"))?;
+            Client::try_from(config).with_context(|| format!("cannot create a client for {server}"))?;
         Ok(Connection { client, namespace, elsewhere, server, user: user(access) })
     }
 
-    /// What went wrong, in words that say what to do next. `doing` reads like "list pods in namespace shop".
+    /// Converts an API error into a message that suggests the next step. `doing` reads like "list pods in namespace shop".
     pub fn explained(&self, error: Error, doing: &str) -> anyhow::Error {
         match error {
             Error::Api(status) => match status.code {
@@ -59,11 +59,11 @@ impl Connection {
     }
 }
 
-/// The settings for a client. Retries are off: whoever asks decides whether to ask again.
+/// Loads the client configuration. Automatic retries are off, because each caller decides whether to retry.
 pub async fn config(access: &Access) -> Result<Config> {
     let Access { kubeconfig, context } = access;
     let options = KubeConfigOptions { context: context.clone(), ..Default::default() };
-    // kube's errors tell their causes themselves; as a chain everything would be said twice.
+    // The errors of kube already include their causes, so a chain of contexts would repeat them.
     let mut config = match (kubeconfig, context) {
         (Some(file), _) => {
             let unusable = |error| anyhow!("--kubeconfig: cannot use {}: {error}", file.display());
@@ -95,7 +95,7 @@ fn user(access: &Access) -> Option<String> {
     read.contexts.iter().find(|context| context.name == *wanted)?.context.as_ref()?.user.clone()
 }
 
-/// The innermost cause: "connection refused" says more than the layers around it.
+/// Returns the innermost cause, such as "connection refused", which is more specific than the errors that wrap it.
 fn root(error: &(dyn std::error::Error + 'static)) -> String {
     std::iter::successors(Some(error), |error| error.source())
         .last()

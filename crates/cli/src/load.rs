@@ -1,4 +1,4 @@
-//! Objects of the cluster → facts in an index of the core, as far as the caller may read them.
+//! Loads objects from the cluster into an index of the core, as far as the caller may read them.
 
 pub mod reservation;
 
@@ -18,21 +18,21 @@ use rollcall_core::kind::Kind;
 use rollcall_core::sequence::spec::Scope;
 use serde::de::DeserializeOwned;
 
-/// Objects per answer: what kubectl asks for.
+/// Number of objects per page; kubectl uses the same number.
 const PAGE: u32 = 500;
 
-/// What the facts of one namespace rest on.
+/// The index for one namespace, and the gaps in it.
 pub struct Loaded {
     pub index: Index,
     /// The namespace whose pods are in the index.
     pub namespace: String,
     pub pod_names: Vec<String>,
-    /// What could not be read, and what that means for the answer.
+    /// Objects that could not be read, and the consequence for the answer.
     pub gaps: Vec<String>,
 }
 
 impl Loaded {
-    /// The pod of this name, or an error that says which there are.
+    /// Returns the pod with this name, or an error that suggests similar names.
     pub fn pod(&self, name: &str) -> Result<&Pod> {
         let namespace = &self.namespace;
         self.index.cluster.pod_named(namespace, name).ok_or_else(|| {
@@ -42,7 +42,7 @@ impl Loaded {
     }
 }
 
-/// The sequences that the caller may see: all, or else those of one namespace.
+/// The sequences that the caller may read: those of all namespaces, or else those of one namespace.
 pub struct Sequences {
     pub objects: Vec<SequenceObject>,
     pub gap: Option<String>,
@@ -55,7 +55,7 @@ impl Sequences {
             Err(error) if has_code(&error, 403) => {
                 let objects = in_namespace(connection, namespace).await?;
                 let gap = format!(
-                    "not allowed to list podsequences of all namespaces: sequences elsewhere that claim pods of namespace {namespace} are not seen"
+                    "not allowed to list podsequences of all namespaces: sequences of other namespaces that select pods of namespace {namespace} are unknown"
                 );
                 Ok(Sequences { objects, gap: Some(gap) })
             }
@@ -63,7 +63,7 @@ impl Sequences {
         }
     }
 
-    /// The sequence of this name, or an error that says which there are.
+    /// Returns the sequence with this name, or an error that suggests similar names.
     pub fn named(&self, namespace: &str, name: &str) -> Result<&SequenceObject> {
         let here = || self.objects.iter().filter(|object| object.metadata.namespace == namespace);
         here().find(|object| object.metadata.name == name).ok_or_else(|| {
@@ -73,13 +73,13 @@ impl Sequences {
     }
 }
 
-/// The sequences of one namespace.
+/// Lists the sequences of one namespace.
 pub async fn in_namespace(connection: &Connection, namespace: &str) -> Result<Vec<SequenceObject>> {
     let listed = list(connection, &sequences_path(Some(namespace)), &ListParams::default()).await;
     listed.map_err(|error| unlisted(connection, error, &format!("in namespace {namespace}")))
 }
 
-/// The sequences of all namespaces; an error where the caller may not see them.
+/// Lists the sequences of all namespaces; fails if the caller lacks the permission.
 pub async fn everywhere(connection: &Connection) -> Result<Vec<SequenceObject>> {
     let listed = list(connection, &sequences_path(None), &ListParams::default()).await;
     listed.map_err(|error| unlisted(connection, error, "in all namespaces"))
@@ -92,12 +92,15 @@ pub fn sequences_path(namespace: Option<&str>) -> String {
 fn unlisted(connection: &Connection, error: kube::Error, place: &str) -> anyhow::Error {
     if has_code(&error, 404) {
         let install = format!("{} install | kubectl apply -f -", crate::cli::program());
-        return anyhow!("the cluster at {} does not know PodSequences; {install}", connection.server);
+        return anyhow!(
+            "PodSequences are not installed in the cluster at {}; run: {install}",
+            connection.server
+        );
     }
     connection.explained(error, &format!("list podsequences {place}"))
 }
 
-/// Everything that the pods of `namespace` can be waiting for.
+/// Loads all objects that the pods of `namespace` may wait for.
 pub async fn load(
     connection: &Connection,
     namespace: &str,
@@ -128,7 +131,7 @@ pub async fn load(
     if !forbidden.is_empty() {
         let forbidden = forbidden.join(", ");
         gaps.push(format!(
-            "not allowed to list {forbidden} in namespace {namespace}: how many pods they want is not known"
+            "not allowed to list {forbidden} in namespace {namespace}: their desired numbers of pods are unknown"
         ));
     }
     add_permissions(connection, namespace, &mut loader, &mut gaps).await?;
@@ -138,7 +141,7 @@ pub async fn load(
     Ok(Loaded { index: loader.finish(now), namespace: namespace.to_owned(), pod_names, gaps })
 }
 
-/// Adds what a namespace permits.
+/// Adds the permissions that a namespace grants to sequences of other namespaces.
 async fn add_permissions(
     connection: &Connection,
     namespace: &str,
@@ -149,14 +152,14 @@ async fn add_permissions(
     match connection.client.request::<NamespaceObject>(get.map_err(kube::Error::BuildRequest)?).await {
         Ok(object) => loader.add(Kind::Namespace, &[object]),
         Err(error) if has_code(&error, 403) => gaps.push(format!(
-            "not allowed to get namespace {namespace}: whether it permits sequences from elsewhere is not known, and they are left out"
+            "not allowed to get namespace {namespace}: it is unknown whether it permits sequences of other namespaces, so these are left out"
         )),
         Err(error) => return Err(connection.explained(error, &format!("get namespace {namespace}"))),
     }
     Ok(())
 }
 
-/// Adds the nodes and their CSI drivers, if a sequence of Node scope is served.
+/// Adds the nodes and their CSI drivers, if a sequence of scope Node is served.
 async fn add_nodes(
     connection: &Connection,
     sequences: &Sequences,
@@ -170,7 +173,8 @@ async fn add_nodes(
     match list::<NodeObject>(connection, "/api/v1/nodes", &ListParams::default()).await {
         Ok(nodes) => loader.add(Kind::Node, &nodes),
         Err(error) if has_code(&error, 403) => gaps.push(
-            "not allowed to list nodes: what sequences of scope Node wait for can only be read from their status".into(),
+            "not allowed to list nodes: the waits of sequences of scope Node come only from their statuses"
+                .into(),
         ),
         Err(error) => return Err(connection.explained(error, "list nodes")),
     }
@@ -178,21 +182,21 @@ async fn add_nodes(
     {
         Ok(nodes) => loader.add(Kind::CsiNode, &nodes),
         Err(error) if has_code(&error, 403) => {
-            gaps.push("not allowed to list csinodes: which CSI drivers are registered is not known".into());
+            gaps.push("not allowed to list csinodes: the registered CSI drivers are unknown".into());
         }
         Err(error) => return Err(connection.explained(error, "list csinodes")),
     }
     Ok(())
 }
 
-/// One pod and the sequences that claim it: less to read, and fewer permissions needed, than everything it may wait for.
+/// Loads one pod and the sequences that it belongs to. This reads less, and needs fewer permissions, than [`load`].
 pub async fn load_pod(connection: &Connection, name: &str, sequences: &Sequences) -> Result<Loaded> {
     let namespace = &connection.namespace;
     let path = Resource::of(Kind::Pod).path(Some(namespace));
     let get = Request::new(&path).get(name, &GetParams::default()).map_err(kube::Error::BuildRequest)?;
     let pods: Vec<PodObject> = match connection.client.request(get).await {
         Ok(pod) => vec![pod],
-        // For the names of the pods that exist instead.
+        // The error message suggests names of existing pods.
         Err(error) if has_code(&error, 404) => {
             list(connection, &path, &ListParams::default()).await.unwrap_or_default()
         }
@@ -200,10 +204,10 @@ pub async fn load_pod(connection: &Connection, name: &str, sequences: &Sequences
             return Err(connection.explained(error, &format!("get pod {name} in namespace {namespace}")));
         }
     };
-    // Only the claims on the pod matter here, in both scopes.
+    // Only membership of the pod matters here, so sequences of both scopes are loaded.
     let mut loader = Loader::into_index(Index::of_full_mode());
     let mut gaps: Vec<String> = sequences.gap.iter().cloned().collect();
-    // A sequence of another namespace claims the pod only where that is permitted.
+    // A sequence of another namespace selects the pod only if the pod's namespace permits that.
     let is_guest = |object: &SequenceObject| {
         let facts = object.facts();
         *facts.namespace != **namespace && facts.spec.is_ok_and(|spec| *spec.pod_namespace == **namespace)
@@ -217,7 +221,7 @@ pub async fn load_pod(connection: &Connection, name: &str, sequences: &Sequences
     Ok(Loaded { index: loader.index, namespace: namespace.clone(), pod_names, gaps })
 }
 
-/// All objects of a list, page by page.
+/// Lists all objects of a path, page by page.
 pub async fn list<T: DeserializeOwned + Clone>(
     connection: &Connection,
     path: &str,
@@ -236,7 +240,7 @@ pub async fn list<T: DeserializeOwned + Clone>(
     }
 }
 
-/// Whether the API server answered with this code.
+/// Whether the API server answered with this status code.
 pub fn has_code(error: &kube::Error, code: u16) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == code)
 }

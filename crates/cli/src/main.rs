@@ -1,13 +1,13 @@
-//! `rollcall`: the controller, and what a person needs to see and steer it. Also runs as `kubectl rollcall`, when
-//! it is found in the path as `kubectl-rollcall`.
+//! The `rollcall` program: the controller, and the commands that people use to inspect and steer it. Installed in the PATH as
+//! `kubectl-rollcall`, it also runs as the kubectl plugin `kubectl rollcall`.
 //!
 //! Where to look:
-//! - [`cli`]: the arguments, and which command they mean; [`commands`] has a file or folder for each.
-//! - [`connect`], [`load`]: how the cluster is reached, and how its objects become facts of the core.
-//! - [`output`]: data to stdout, talk to stderr. [`shown`]: what may be shown to people.
+//! - [`cli`]: parses the arguments and dispatches to a command; [`commands`] has a file or folder for each command.
+//! - [`connect`], [`load`]: connect to the cluster and convert its objects into facts of the core.
+//! - [`output`]: writes data to stdout and messages to stderr. [`shown`]: text that is safe to print on a terminal.
 //! - [`outcome`]: the exit codes.
 
-// What goes to a terminal goes through `output`.
+// All terminal output must pass through the `output` module.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod cli;
@@ -25,9 +25,9 @@ use outcome::Outcome;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // The first thing: kube panics at its first connection without a provider.
+    // This must come first: without a crypto provider, kube panics when it opens its first connection.
     let installed = rustls::crypto::ring::default_provider().install_default();
-    debug_assert!(installed.is_ok(), "nobody else is here to install one");
+    debug_assert!(installed.is_ok(), "another crypto provider is already installed");
     match cli::run() {
         Ok(outcome) => outcome.into(),
         Err(error) => {

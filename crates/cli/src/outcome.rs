@@ -1,28 +1,28 @@
-//! How a command ended, as the shell sees it.
+//! The result of a command, and its exit code.
 
 use std::process::ExitCode;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It did what it was asked for; what it was asked about is well.
+    /// The command succeeded; for commands that check or watch an object, the object is in order.
     Done,
-    /// What it was asked about has failed, or there is nothing to do it to.
+    /// The object of the command has failed, or there is nothing to do.
     Failed,
-    /// It was called wrongly, found nothing of that name, or could not reach the cluster.
+    /// The arguments are wrong, the object does not exist, or the cluster cannot be reached.
     Impossible,
-    /// It took longer than it was given.
+    /// The command did not complete within its time limit.
     TimedOut,
 }
 
-/// For `--help` and for the reference page.
+/// Text for `--help` and for the reference page.
 pub const EXIT_CODES: &str = "\
 Exit codes:
-  0  done; with `status`: the sequence is complete, or may still become so; with `simulate`: everything arrives; with `doctor`: no problem;
-     with `lint`: no error
-  1  it has failed: the sequence is Failed, the controller gave up, nothing to release, something can never start, `doctor` found a problem, `lint` an error,
-     a stop was undone, a restart does not come up
-  2  not possible: wrong arguments or manifests, no such object, cluster not reached, not allowed
-  3  the time given by --timeout or --until is over";
+  0  success; `status`: the sequence is complete or in progress; `simulate`: all pods arrive; `doctor`: no problem;
+     `lint`: no error
+  1  failure: the sequence is Failed, the controller gave up, nothing to release, some pods can never start, `doctor` found a problem, `lint` an error,
+     a stop was undone, restarted pods do not become ready
+  2  not possible: invalid arguments or manifests, object not found, cluster not reachable, not allowed
+  3  timeout: not complete within --timeout or --until";
 
 impl Outcome {
     pub fn code(self) -> u8 {

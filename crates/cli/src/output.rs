@@ -1,7 +1,8 @@
-//! Data goes to stdout, talk to stderr. Colour only on a terminal, and it never says what the words do not.
+//! Output: data goes to stdout, messages go to stderr. Colour is used only on a terminal, and never carries information of its
+//! own.
 //!
-//! What people read is [`Shown`], so nothing that a cluster says reaches a terminal as it came. What machines read goes
-//! through [`json`] and [`document`].
+//! Output for people is of type [`Shown`], so that no text from a cluster reaches a terminal unescaped. Output for machines is
+//! written by [`json`] and [`document`].
 
 use crate::shown;
 use crate::shown::{Show, Shown, escaped_json};
@@ -26,7 +27,7 @@ pub const GOOD: Style = AnsiColor::Green.on_default();
 pub const BUSY: Style = AnsiColor::Yellow.on_default();
 pub const BAD: Style = AnsiColor::Red.on_default();
 
-/// `text` in a style; [`data`] takes the style away where it would be noise.
+/// Applies a style to `text`; [`data`] removes it if stdout is not a terminal.
 pub fn styled(style: Style, text: impl Show) -> Shown {
     text.shown().styled(style)
 }
@@ -36,22 +37,23 @@ pub fn data(text: &Shown) -> anyhow::Result<()> {
     written(&mut anstream::stdout().lock(), text.as_str())
 }
 
-/// Writes what this program made for machines and files, as it is: manifests, pages, scripts. Nothing of a cluster.
+/// Writes documents that this program generates for machines and files (manifests, pages, scripts) unchanged. Not for text from
+/// a cluster.
 pub fn document(text: &str) -> anyhow::Result<()> {
     written(&mut std::io::stdout().lock(), text)
 }
 
-/// Writes an object over several lines.
+/// Writes an object as JSON over several lines.
 pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
     document(&(escaped_json(&serde_json::to_string_pretty(value)?) + "\n"))
 }
 
-/// Writes an object in a line of its own.
+/// Writes an object as JSON in one line.
 pub fn json_line(value: &impl Serialize) -> anyhow::Result<()> {
     document(&(escaped_json(&serde_json::to_string(value)?) + "\n"))
 }
 
-/// A reader that has seen enough (`| head`) is no error.
+/// Writes the text. A reader that closes the pipe early (`| head`) causes no error.
 fn written(out: &mut impl Write, text: &str) -> anyhow::Result<()> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -59,23 +61,23 @@ fn written(out: &mut impl Write, text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Draws on a terminal, over the last so many lines.
+/// Draws on a terminal, over the last `lines` lines.
 pub fn draw_over(lines: usize, text: &Shown) -> anyhow::Result<()> {
     let colours = anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never;
     let text = if colours { text.as_str().to_owned() } else { text.without_colours() };
     let up = if lines > 0 { format!("\x1b[{lines}A") } else { String::new() };
     let mut out = std::io::stdout().lock();
-    // Wrapping off meanwhile: a line that wraps would be two, and the way up one short.
+    // Line wrapping is off meanwhile: a wrapped line would occupy two rows, and the next drawing would move up too few rows.
     Ok(write!(out, "{up}\x1b[J\x1b[?7l{text}\x1b[?7h").and_then(|()| out.flush())?)
 }
 
-/// Columns of the terminal that data goes to; `None` if it goes elsewhere.
+/// Width in columns of the terminal at stdout; `None` without a terminal.
 pub fn width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// Something to know that is no part of the answer.
+/// Prints a note: information that is not part of the result.
 pub fn note(text: impl Show) {
     say(&shown!("{} {}\n", styled(BUSY, "note:"), text));
 }
@@ -84,14 +86,14 @@ pub fn hint(text: impl Show) {
     say(&shown!("{} {}\n", styled(FAINT, "hint:"), text));
 }
 
-/// An error is one line, unless it is drawn.
+/// Prints an error in one line, unless it is a [`DrawnError`].
 pub fn error(error: &anyhow::Error) {
     let text = format!("{error:#}");
     let text = if error.is::<DrawnError>() { Shown::drawing(&text) } else { Shown::cleaned(&text) };
     say(&shown!("{} {}\n", styled(BAD, "error:"), text));
 }
 
-/// An error that shows the place in a text, over several lines and in colours.
+/// An error that shows a position in a text, over several lines and in colours.
 #[derive(Debug)]
 pub struct DrawnError(pub String);
 
@@ -104,11 +106,11 @@ impl fmt::Display for DrawnError {
 impl std::error::Error for DrawnError {}
 
 fn say(line: &Shown) {
-    // Nobody is left to be told that stderr is closed.
+    // An error is ignored: if stderr is closed, it cannot be reported.
     let _ = anstream::stderr().write_all(line.as_str().as_bytes());
 }
 
-/// Columns as `kubectl get` prints them: as wide as needed, three blanks between, the last one open.
+/// Formats a table like `kubectl get`: columns as wide as needed, with three blanks between them; the last one is not padded.
 pub fn table(head: &[&str], rows: &[Vec<String>]) -> Shown {
     let head = head.iter().map(|title| title.shown()).collect();
     let rows = rows.iter().map(|row| row.iter().map(Show::shown).collect());
@@ -126,7 +128,7 @@ pub fn table(head: &[&str], rows: &[Vec<String>]) -> Shown {
     lines.iter().map(line).fold(Shown::default(), Shown::add)
 }
 
-/// A span of time as kubectl shows ages: two units at most, the second only where it still matters.
+/// Formats a duration as kubectl formats ages: at most two units, the second only if it is significant.
 pub fn age(since: Timestamp, now: Timestamp) -> String {
     let seconds = now.duration_since(since).as_secs().max(0);
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);

@@ -1,26 +1,27 @@
-//! Text that a terminal may get.
+//! Text that is safe to print on a terminal.
 //!
-//! What a cluster says is whatever somebody wrote: names, reasons, and in events the output of programs in containers. Raw,
-//! it could wipe the screen, fill the clipboard, turn letters around or fake a line of ours. So [`crate::output`] shows people
-//! nothing but [`Shown`], and this is how one is made: by cleaning, or from words that stand in this program. [`shown!`](crate::shown)
-//! puts both together as a template of HTML does: what is filled in is cleaned, unless it is a [`Shown`] already.
+//! Text from a cluster is untrusted: names, reasons, and the output of containers in events. Printed raw, it could clear the
+//! screen, write to the clipboard, reverse text, or imitate a line of this program. So [`crate::output`] prints only [`Shown`]
+//! for people. A [`Shown`] is created by cleaning text, or from literals of this program. [`shown!`](crate::shown) combines
+//! both like an HTML template: it cleans the arguments, unless they are [`Shown`] already.
 
 use anstyle::Style;
 use std::ops::{Add, AddAssign};
 use std::sync::Arc;
 use unicode_width::UnicodeWidthStr;
 
-/// Stands for a character that would steer the terminal.
+/// Replaces a character that would control the terminal.
 const STEERS: char = '\u{fffd}';
-/// Stands for the end of a line, so that a text of somebody else is one line.
+/// Replaces a line end, so that untrusted text stays in one line.
 const LINE_END: char = '⏎';
 
-/// Text without anything that steers a terminal, but for our own colours and ends of lines.
+/// Text without control sequences for the terminal, except for this program's own colours and line ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shown(String);
 
 impl Shown {
-    /// Text of somebody else: one line, and what would steer the terminal is made visible. Cleaning twice changes nothing more.
+    /// Cleans untrusted text: makes it one line, and replaces characters that would control the terminal. Cleaning is
+    /// idempotent.
     pub fn cleaned(text: &str) -> Shown {
         let clean = |char: char| match char {
             '\n' => LINE_END,
@@ -31,13 +32,13 @@ impl Shown {
         Shown(text.replace("\r\n", "\n").chars().map(clean).collect())
     }
 
-    /// Words of this program, with their ends of lines.
+    /// Creates text from a literal of this program, keeping its line ends.
     pub fn own(text: &'static str) -> Shown {
         Shown(text.to_owned())
     }
 
-    /// A drawing with lines and colours (`ESC [ … m`), made by a library that lets neither through from what it draws; anything
-    /// else is cleaned.
+    /// Accepts a drawing with line ends and colours (`ESC [ … m`) from a library that removes both from its inputs. All other
+    /// control sequences are cleaned.
     pub fn drawing(text: &str) -> Shown {
         let mut shown = Shown::default();
         for (number, line) in text.split('\n').enumerate() {
@@ -59,7 +60,7 @@ impl Shown {
         shown
     }
 
-    /// A form of our own, each `{}` of it filled with a part. [`shown!`](crate::shown) checks that there are as many.
+    /// Replaces each `{}` in a literal form with a part. [`shown!`](crate::shown) checks that the numbers match.
     pub fn filled(form: &'static str, parts: &[&dyn Show]) -> Shown {
         let mut parts = parts.iter();
         let mut shown = Shown::default();
@@ -76,13 +77,13 @@ impl Shown {
         Shown(format!("{style}{}{style:#}", self.0))
     }
 
-    /// At least so wide, filled up with blanks. For what has no colours yet.
+    /// Pads the text with blanks to at least `width` columns. Only for text without colours.
     pub fn padded(mut self, width: usize) -> Shown {
         self.0 += &" ".repeat(width.saturating_sub(self.width()));
         self
     }
 
-    /// Columns on a terminal. For what has no colours yet.
+    /// The width of the text in columns of a terminal. Only for text without colours.
     pub fn width(&self) -> usize {
         self.0.width()
     }
@@ -111,17 +112,18 @@ impl Shown {
     }
 }
 
-/// Control characters (C0, DEL, C1), the ends of lines of Unicode, and what turns the direction of writing.
+/// Whether a character could control the terminal: control characters (C0, DEL, C1), Unicode line ends, and characters that
+/// change the writing direction.
 pub fn steers(char: char) -> bool {
     char.is_control() || rollcall_api::forms::turns(char)
 }
 
-/// JSON keeps what it says, character by character; what would steer a terminal is escaped, as JSON can.
+/// Escapes characters in JSON that would control a terminal. The parsed value stays the same.
 pub fn escaped_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for char in json.chars() {
         match char {
-            // Between values; within texts serde_json has escaped it.
+            // A line end between values; serde_json has already escaped those within strings.
             '\n' => text.push(char),
             char if steers(char) => text += &format!("\\u{:04x}", u32::from(char)),
             char => text.push(char),
@@ -130,7 +132,7 @@ pub fn escaped_json(json: &str) -> String {
     text
 }
 
-/// What can be filled into a form: text, which is cleaned, numbers, and what is clean.
+/// Values that can fill a form: text, which is cleaned, numbers, and text that is already clean.
 pub trait Show {
     fn shown(&self) -> Shown;
 }
@@ -192,7 +194,7 @@ impl AddAssign for Shown {
     }
 }
 
-/// Whether a form wants so many parts. It knows `{}` and nothing else: no names, no widths.
+/// Whether a form has exactly `parts` placeholders. Only `{}` is supported, without names or widths.
 pub const fn wants(form: &str, parts: usize) -> bool {
     let bytes = form.as_bytes();
     let (mut at, mut found) = (0, 0);
@@ -208,12 +210,12 @@ pub const fn wants(form: &str, parts: usize) -> bool {
     found == parts
 }
 
-/// `shown!("{} of {}\n", number, name)`: the words are ours, and what is filled in is cleaned.
+/// Formats text: `shown!("{} of {}\n", number, name)`. The form is a literal, and the arguments are cleaned.
 #[macro_export]
 macro_rules! shown {
     ($form:literal $(, $part:expr)* $(,)?) => {{
         const PARTS: &[&str] = &[$(stringify!($part)),*];
-        const { assert!($crate::shown::wants($form, PARTS.len()), "a part for each {{}} of the form, and {{}} only") };
+        const { assert!($crate::shown::wants($form, PARTS.len()), "the form needs one argument for each {{}}, and supports only {{}}") };
         $crate::shown::Shown::filled($form, &[$(&$part),*])
     }};
 }

@@ -1,13 +1,13 @@
-//! What somebody may have meant.
+//! Suggestions for misspelt names.
 
-/// How alike two names must be (Jaro-Winkler, 0 to 1) to be worth a mention: `postgres-0` and `postgres-1` have
-/// 0.96, `web` and `webb` 0.94, `web` and `app` 0.
+/// Minimum similarity of two names (Jaro-Winkler, 0 to 1) for a suggestion: `postgres-0` and `postgres-1` have 0.96, `web` and
+/// `webb` 0.94, `web` and `app` 0.
 const ALIKE: f64 = 0.8;
 const MOST: usize = 3;
-/// Names listed when none is alike.
+/// Maximum number of names to list if none is similar.
 const SOME: usize = 5;
 
-/// The end of a sentence that said what was not found.
+/// Returns the end of a "not found" message: similar names, or else the existing ones.
 pub fn suggestion<'a>(wanted: &str, there: impl IntoIterator<Item = &'a str>) -> String {
     let mut there: Vec<&str> = there.into_iter().collect();
     there.sort_unstable();
@@ -22,14 +22,14 @@ pub fn suggestion<'a>(wanted: &str, there: impl IntoIterator<Item = &'a str>) ->
         return format!("; did you mean {}?", names.join(" or "));
     }
     match there.len() {
-        0 => "; there are none".into(),
-        1..=SOME => format!("; there are: {}", there.join(", ")),
-        more => format!("; there are: {}, and {} more", there[..SOME].join(", "), more - SOME),
+        0 => "; none exist".into(),
+        1..=SOME => format!("; existing: {}", there.join(", ")),
+        more => format!("; existing: {}, and {} more", there[..SOME].join(", "), more - SOME),
     }
 }
 
 fn likeness(wanted: &str, name: &str) -> f64 {
-    // A pod of a Deployment is asked for by the part of its name that people know.
+    // Users may name a pod of a Deployment without its generated suffix.
     let part = wanted.len() >= 3 && name.contains(wanted);
     if part { 1.0 } else { strsim::jaro_winkler(wanted, name) }
 }
@@ -43,11 +43,11 @@ mod tests {
         let pods = ["postgres-0", "postgres-1", "app-1", "shop-web-7d4b9c-x2x1z"];
         assert_eq!(suggestion("postgers-0", pods), "; did you mean postgres-0 or postgres-1?");
         assert_eq!(suggestion("web", pods), "; did you mean shop-web-7d4b9c-x2x1z?");
-        assert_eq!(suggestion("zzz", ["b", "a"]), "; there are: a, b");
+        assert_eq!(suggestion("zzz", ["b", "a"]), "; existing: a, b");
         assert_eq!(
             suggestion("zzz", ["a", "b", "c", "d", "e", "f"]),
-            "; there are: a, b, c, d, e, and 1 more"
+            "; existing: a, b, c, d, e, and 1 more"
         );
-        assert_eq!(suggestion("zzz", []), "; there are none");
+        assert_eq!(suggestion("zzz", []), "; none exist");
     }
 }

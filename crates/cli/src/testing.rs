@@ -1,4 +1,4 @@
-//! The shop of the documentation, for tests of what is printed about it.
+//! The example shop of the documentation, for tests of output.
 
 use jiff::Timestamp;
 use rollcall_api::names;
@@ -6,7 +6,7 @@ use rollcall_api::sequence::SequenceObject;
 use rollcall_api::watch::PodObject;
 use serde_json::{Value, json};
 
-/// The moment at which the tests look.
+/// The current time in the tests.
 pub fn now() -> Timestamp {
     at("2026-11-15T23:00:41Z")
 }
@@ -19,7 +19,7 @@ pub fn sequence(object: Value) -> SequenceObject {
     serde_json::from_value(object).expect("a sequence")
 }
 
-/// Three tiers, nothing known about how far they are.
+/// A sequence with three tiers, without a status.
 pub fn shop() -> Value {
     json!({
         "apiVersion": "scheduling.example.com/v1alpha1",
@@ -36,7 +36,7 @@ pub fn shop() -> Value {
     })
 }
 
-/// The same, in the middle of the second tier.
+/// The shop while its second tier starts.
 pub fn shop_in_progress() -> Value {
     let mut shop = shop();
     shop["status"] = json!({
@@ -63,7 +63,7 @@ pub fn pod(object: Value) -> PodObject {
     serde_json::from_value(object).expect("a pod")
 }
 
-/// A pod behind the usual gate.
+/// A pod that the sequence gate holds.
 pub fn held(name: &str) -> Value {
     json!({
         "metadata": meta(name),
@@ -81,7 +81,7 @@ pub fn ready(name: &str) -> Value {
     running(name, true)
 }
 
-/// A pod that runs, and whose container `server` is not ready since second 3.
+/// A running pod whose container `server` has not been ready since second 3.
 pub fn unready(name: &str) -> Value {
     running(name, false)
 }
@@ -106,7 +106,7 @@ fn meta(name: &str) -> Value {
     })
 }
 
-/// Three Orders: on each node, one that has no room; a number that is paused; one that nobody has looked at.
+/// Three Orders: one per node, with too little capacity on one node; one with a fixed number, paused; and one without a status.
 pub fn orders() -> Vec<Value> {
     let order = |name: &str, spec: Value, status: Value| {
         let mut order = json!({ "metadata": meta(name), "spec": spec, "status": status });
@@ -120,7 +120,7 @@ pub fn orders() -> Vec<Value> {
             "lastTransitionTime": "2026-11-15T23:00:10Z",
         })
     };
-    let no_room = "2 of 3 nodes reserved; 1 node has no room";
+    let no_room = "2 of 3 nodes reserved; not enough capacity on 1 node";
     let agents = json!({
         "observedGeneration": 1, "mode": "DaemonSet", "desiredReplicas": 3, "availableReplicas": 2, "claimedReplicas": 1,
         "message": no_room, "conditions": [condition("Ready", "False", "NoRoom", no_room)],
@@ -130,7 +130,7 @@ pub fn orders() -> Vec<Value> {
         "nextScheduleTime": "2026-11-16T03:00:00Z", "message": "2 of 2 tickets reserved",
         "conditions": [
             condition("Ready", "True", "Reserved", "2 of 2 tickets reserved"),
-            condition("Progressing", "False", "Paused", "no ticket is made or removed"),
+            condition("Progressing", "False", "Paused", "no tickets are created or removed"),
         ],
     });
     let recurring = json!({ "paused": true, "replicas": 2, "strategy": { "type": "Recurring", "schedule": "0 3 * * *" } });
@@ -141,7 +141,8 @@ pub fn orders() -> Vec<Value> {
     ]
 }
 
-/// The tickets of the first of these Orders: kept, without room, claimed, ended, and one that nobody has looked at; and one made by hand.
+/// Tickets of the first Order: reserved, without capacity, claimed, expired, and one without a status; and a ticket created by
+/// hand.
 pub fn tickets() -> Vec<Value> {
     let ticket = |name: &str, status: Value| {
         let mut ticket = json!({
@@ -162,14 +163,14 @@ pub fn tickets() -> Vec<Value> {
             "agents-node-a",
             json!({
                 "phase": "Reserved", "nodeName": "node-a", "activationTime": "2026-11-15T23:00:00.000Z", "expires": "2026-11-16T23:00:00Z", "expirationTime": end,
-                "reason": "Reserved", "message": "keeps 500m cpu on node-a", "guardianPod": "korder-guardian-agents-node-a",
+                "reason": "Reserved", "message": "reserves 500m cpu on node-a", "guardianPod": "korder-guardian-agents-node-a",
             }),
         ),
         ticket(
             "agents-node-b",
             json!({
                 "phase": "Pending", "nodeName": "node-b", "expires": "2026-11-16T23:00:00Z", "expirationTime": end,
-                "reason": "NoRoom", "message": "there is no room on node-b for 500m cpu, and nobody is evicted for it",
+                "reason": "NoRoom", "message": "not enough capacity on node-b for 500m cpu; guardians never preempt",
             }),
         ),
         ticket(
@@ -183,13 +184,13 @@ pub fn tickets() -> Vec<Value> {
         ticket(
             "agents-node-d",
             json!({
-                "phase": "Expired", "reason": "ClaimEnded", "message": "agent-9v8w7 has ended", "expirationTime": "2026-11-15T23:00:20.000Z",
+                "phase": "Expired", "reason": "ClaimEnded", "message": "the claiming pod agent-9v8w7 has ended", "expirationTime": "2026-11-15T23:00:20.000Z",
             }),
         ),
         ticket(
             "endless",
             json!({
-                "phase": "Reserved", "nodeName": "node-a", "activationTime": "2026-11-15T23:00:00.000Z", "expires": "never", "reason": "Reserved", "message": "keeps 500m cpu on node-a",
+                "phase": "Reserved", "nodeName": "node-a", "activationTime": "2026-11-15T23:00:00.000Z", "expires": "never", "reason": "Reserved", "message": "reserves 500m cpu on node-a",
             }),
         ),
         ticket("agents-node-e", Value::Null),

@@ -1,4 +1,4 @@
-//! Sends what was decided, and makes no choices of its own. The bodies are made in `rollcall_api::patch`.
+//! Sends the decided writes, and makes no decisions of its own. `rollcall_api::patch` builds the bodies.
 
 use crate::client::{self, Failure, Meaning, request};
 use crate::watch::{Item, of_order, of_sequence};
@@ -20,7 +20,7 @@ use rollcall_core::sequence::index::Note;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::json;
 
-/// What the API server answered: the object as it is now, where that is of use.
+/// The result of a request: the current object, where the caller needs it.
 pub type Answer = Result<Option<Item>, Failure>;
 
 pub(crate) async fn send_patch<T: DeserializeOwned>(
@@ -39,7 +39,7 @@ pub async fn patch_pod(client: &Client, pod: &PodPatch, labels: &KeptLabels) -> 
     Ok(Some(Item::plain(Object::Pod(pod.facts_keeping(labels)))))
 }
 
-/// How a pod is now, after a write whose outcome is not known.
+/// Reads the current pod, after a write with an unknown outcome.
 pub async fn get_pod(client: &Client, pod: &Target, labels: &KeptLabels) -> Answer {
     let pod: PodObject = client::get(client, &Resource::path_to(pod)).await?;
     Ok(Some(Item::plain(Object::Pod(pod.facts_keeping(labels)))))
@@ -51,11 +51,11 @@ pub async fn patch_node(client: &Client, node: &NodePatch) -> Answer {
     Ok(Some(Item::plain(Object::Node(node.facts()))))
 }
 
-/// Writes the note of a sequence, over the one that is there if it is `known`. Should that not be so any more, the other way
-/// is tried at once.
+/// Writes the note of a sequence: replaces it if it is `known`, else creates it. If the assumption is outdated, the other
+/// method is tried immediately.
 pub async fn write_note(client: &Client, own: &str, wanted: &Note, known: bool) -> Answer {
     let too_large =
-        || Failure { code: Some(413), message: "the note would be larger than a ConfigMap".into() };
+        || Failure { code: Some(413), message: "the note would exceed the size limit of a ConfigMap".into() };
     let content = note::config_map(wanted, own).ok_or_else(too_large)?;
     let (name, manager) = (note::name(wanted.sequence), names::FIELD_MANAGER);
     let create = || {
@@ -75,7 +75,10 @@ pub async fn write_note(client: &Client, own: &str, wanted: &Note, known: bool) 
         answer => answer?,
     };
     let note = written.facts();
-    let note = note.ok_or(Failure { code: None, message: "the note cannot be read back".into() })?;
+    let note = note.ok_or(Failure {
+        code: None,
+        message: "the API server returned a note that cannot be parsed".into(),
+    })?;
     Ok(Some(Item::plain(Object::Note(note))))
 }
 
@@ -90,7 +93,7 @@ pub async fn drop_note(client: &Client, own: &str, sequence: Uid) -> Answer {
     }
 }
 
-/// A status to be written.
+/// A status to write.
 pub struct StatusWrite {
     pub target: Target,
     pub resource_version: String,
@@ -100,7 +103,7 @@ pub struct StatusWrite {
 pub enum NewStatus {
     Sequence {
         status: Box<PodSequenceStatus>,
-        /// What it was decided for; the answer need not be read for it again.
+        /// The spec that the status was decided for, so that the answer is not parsed for it again.
         spec: KnownSpec,
     },
     Order(Box<OrderStatus>),
@@ -123,13 +126,13 @@ pub async fn write_status(client: &Client, write: StatusWrite) -> Answer {
     Ok(Some(item))
 }
 
-/// An event to be written.
+/// An event to write.
 #[derive(Clone, Debug)]
 pub struct EventWrite {
     pub event: Event,
-    /// The version of the object that it is about.
+    /// The version of the object of the event.
     pub version: u64,
-    /// What was being done, in one word.
+    /// The action in one word.
     pub action: &'static str,
     pub at: Timestamp,
     pub instance: String,
@@ -143,10 +146,10 @@ pub async fn write_event(client: &Client, write: EventWrite) -> Answer {
         EventKind::Normal => "Normal",
         EventKind::Warning => "Warning",
     };
-    // The time in the name, as client libraries do it; an object has at most one event a second.
+    // The name contains the time, as in client libraries; an object has at most one event per second.
     let suffix = at.as_millisecond();
     let short: String = name.chars().take(200).collect();
-    // Events about what has no namespace stand in this one.
+    // Events about cluster-scoped objects belong to this namespace.
     let place = if namespace.is_empty() { "default" } else { &*namespace };
     let body = json!({
         "apiVersion": "events.k8s.io/v1",
@@ -171,7 +174,7 @@ pub async fn write_event(client: &Client, write: EventWrite) -> Answer {
     let path = format!("/apis/events.k8s.io/v1/namespaces/{place}/events");
     let post = request("POST", &path, Some(client::JSON), body.to_string().into_bytes());
     match client::send::<IgnoredAny>(client, post).await {
-        // Written already, by an attempt whose answer was lost.
+        // An earlier attempt wrote the event, but its answer was lost.
         Err(failure) if failure.code == Some(409) && failure.meaning() == Meaning::Moved => Ok(None),
         answer => answer.map(|_| None),
     }

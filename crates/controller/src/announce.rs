@@ -1,4 +1,4 @@
-//! Events, gathered: at most one a second per object, so that a thousand groups do not make a thousand events.
+//! Batches events: at most one per second and object, so that a thousand groups do not cause a thousand events.
 
 use rollcall_core::Uid;
 use rollcall_core::decision::{Event, EventKind};
@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 const GATHER_FOR: Duration = Duration::from_secs(1);
-/// Kubernetes refuses a longer note.
+/// Kubernetes rejects a longer note.
 const LONGEST_MESSAGE: usize = 1000;
-/// More news than this about one object in one event is not read by anybody.
+/// Most messages in one event. Users would not read more.
 const EVENTS_PER_MESSAGE: usize = 20;
 
 #[derive(Default)]
@@ -43,11 +43,11 @@ impl Announcer {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// The next event to be written now: all the news about one object in one.
+    /// Returns the next event that is due: one that contains all pending messages about its object.
     pub fn pop(&mut self, now: Instant) -> Option<Event> {
         let (at, uid) = self.due.first().copied().filter(|(at, _)| *at <= now)?;
         self.due.remove(&(at, uid));
-        // Of whom nothing was heard for a while, the next news need not wait.
+        // After a pause of `GATHER_FOR`, the next event about an object is sent immediately.
         self.sent.retain(|_, sent| *sent + GATHER_FOR > now);
         self.sent.insert(uid, now);
         let events = self.pending.remove(&uid)?;
@@ -61,7 +61,7 @@ impl Announcer {
     }
 }
 
-/// One event out of several: a warning gives it its name, else the last one does.
+/// Merges several events. Kind and reason are those of the last warning, or else of the last event.
 fn gathered(mut events: Vec<Event>) -> Event {
     if events.len() == 1 {
         return events.remove(0);

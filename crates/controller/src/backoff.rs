@@ -1,18 +1,18 @@
-//! How long to wait before trying again: doubling, bounded, with jitter from a seed, so that a run can be repeated.
+//! Back-off: waits that double up to a limit, with jitter from a seed, so that runs are reproducible.
 
 use std::time::Duration;
 
-/// A small generator (xorshift64*): jitter needs spread, not secrecy.
+/// A small random number generator (xorshift64*): jitter needs spread, not secrecy.
 #[derive(Clone, Debug)]
 pub struct Jitter(u64);
 
 impl Jitter {
     pub fn seeded(seed: u64) -> Jitter {
-        // Zero is the one state it cannot leave.
+        // The generator cannot leave state zero.
         Jitter(seed.max(1))
     }
 
-    /// A number in 0..1.
+    /// Returns a number in 0..1.
     fn next(&mut self) -> f64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -20,8 +20,8 @@ impl Jitter {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// The wait before attempt `attempt` (counted from 0): `first`, doubled each time up to `most`, of which
-    /// between half and all is waited.
+    /// Returns the wait before attempt `attempt` (counted from 0): between half and all of `first`, doubled for each attempt up
+    /// to `most`.
     pub fn wait(&mut self, attempt: u32, first: Duration, most: Duration) -> Duration {
         let full = first.saturating_mul(1u32 << attempt.min(16)).min(most);
         full.mul_f64(0.5 + self.next() / 2.0)

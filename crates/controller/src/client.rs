@@ -1,4 +1,4 @@
-//! Requests, and what their answers mean. Nothing here retries: the loop owns that.
+//! Requests, and the meaning of their answers. Nothing here retries; the controller loop does.
 
 use http::Request;
 use kube::Client;
@@ -6,11 +6,11 @@ use serde::de::DeserializeOwned;
 use std::fmt;
 use std::time::Duration;
 
-/// An answer that takes longer is not waited for; whether the request was carried out is then unknown.
+/// Time limit for an answer. After it, the outcome of the request is unknown.
 pub const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How the API server answers a JSON patch of which a `test` fails. Every other 422 names what it finds invalid: to send the same
-/// again would be answered in the same way. (A wrong uid is a 409.)
+/// The API server's answer to a JSON patch with a failed `test`. Every other 422 names an invalid field, and the same request
+/// would fail again. (A wrong uid results in a 409.)
 const PATCH_DOES_NOT_FIT: &str = "the server rejected our request due to an error in our request";
 
 pub const JSON: &str = "application/json";
@@ -23,14 +23,14 @@ pub struct Failure {
     pub message: String,
 }
 
-/// What a failure means for a write.
+/// The meaning of a failure for a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
-    /// Something changed since the decision: look again.
+    /// The object has changed since the decision: read it again.
     Moved,
-    /// Not carried out: the server refused, or had no time.
+    /// Not done: the server rejected the request, or was overloaded.
     Refused,
-    /// It may have been carried out.
+    /// The outcome is unknown.
     Unknown,
 }
 
@@ -39,7 +39,7 @@ impl Failure {
         Failure { code: None, message: format!("no answer within {limit:?}") }
     }
 
-    /// A watch or a continue token is too old.
+    /// Whether a watch or a continue token is too old.
     pub fn is_gone(&self) -> bool {
         self.code == Some(410)
     }
@@ -53,7 +53,7 @@ impl Failure {
         }
     }
 
-    /// Whether the server will not do it as long as nobody changes something: it is forbidden, or not valid.
+    /// Whether a retry fails until the cause is removed: the request is forbidden or invalid.
     pub fn is_final(&self) -> bool {
         matches!(self.code, Some(400 | 401 | 403 | 405 | 413 | 422)) && self.meaning() == Meaning::Refused
     }
@@ -62,7 +62,7 @@ impl Failure {
         matches!(self.code, Some(401 | 403))
     }
 
-    /// A word for metrics.
+    /// The value of the metric label `kind`.
     pub fn kind(&self) -> &'static str {
         match self.code {
             None => "connection",
@@ -102,7 +102,7 @@ impl From<kube::Error> for Failure {
     }
 }
 
-/// An error with what caused it: "error trying to connect" alone helps nobody.
+/// Joins an error with its causes: "error trying to connect" alone does not explain anything.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -116,7 +116,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// `path` with a query.
+/// Appends a query to `path`.
 pub fn with_query(path: &str, query: &[(&str, String)]) -> String {
     let escape = |text: &str| -> String {
         text.bytes()
@@ -144,7 +144,7 @@ pub async fn get<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, 
     send(client, request("GET", path, None, Vec::new())).await
 }
 
-/// One request, one answer.
+/// Sends one request and returns its answer.
 pub async fn send<T: DeserializeOwned>(client: &Client, request: Request<Vec<u8>>) -> Result<T, Failure> {
     match tokio::time::timeout(TIMEOUT, client.request::<T>(request)).await {
         Ok(answer) => answer.map_err(Failure::from),

@@ -1,32 +1,32 @@
-//! Nodes that had changed before our write reached them. To write again on the same view would fail again, so a node is left alone
-//! until there is news of it; without news it is tried again, less and less often.
+//! Nodes that had changed before our write reached them. Another write based on the same view would fail again, so nothing is
+//! written to such a node until a newer version is seen. Without one, the write is retried with back-off.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// News are normally there before this. Doubled each time it fails again without any.
+/// First wait for a newer version of the node, which normally arrives earlier. Doubled for each failure at the same version.
 const RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Default)]
 pub struct Conflicts {
-    /// By the name of the node. Hardly ever any.
+    /// Conflicts by node name. Nearly always empty.
     nodes: BTreeMap<Arc<str>, Conflict>,
 }
 
 #[derive(Debug)]
 struct Conflict {
-    /// The version on which the write was decided; none if the node is known to be gone by now.
+    /// The version that the write was based on; `None` if the node is meanwhile deleted.
     seen: Option<u64>,
-    /// When to try again; nothing while that is under way.
+    /// Time of the next attempt; `None` while that attempt is in flight.
     retry_at: Option<Instant>,
     failed: u32,
 }
 
 impl Conflicts {
-    /// A write to a node, decided on this version, came too late.
+    /// Records that a write to the node, based on version `seen`, came too late.
     pub fn add(&mut self, node: &Arc<str>, seen: Option<u64>, now: Instant) {
         let failed =
             self.nodes.get(node).filter(|earlier| earlier.seen == seen).map_or(0, |earlier| earlier.failed);
@@ -35,7 +35,7 @@ impl Conflicts {
         self.nodes.insert(node.clone(), conflict);
     }
 
-    /// A write to a node was answered otherwise.
+    /// Records that a write to the node had any other outcome.
     pub fn forget(&mut self, node: &Arc<str>) {
         self.nodes.remove(node);
     }
@@ -44,7 +44,7 @@ impl Conflicts {
         self.nodes.values().filter_map(|conflict| conflict.retry_at).min()
     }
 
-    /// The nodes that may be written to again: there is news of them, or the time has come.
+    /// Returns the nodes that may be written to again: a newer version was seen, or the back-off has ended.
     pub fn take_ended(&mut self, now: Instant, version: impl Fn(&Arc<str>) -> Option<u64>) -> Vec<Arc<str>> {
         let mut ended = Vec::new();
         self.nodes.retain(|node, conflict| {

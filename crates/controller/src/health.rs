@@ -1,7 +1,7 @@
-//! Whether the controller lives. No silent death: a watch without a sign of life, or a loop that does not turn, makes `/livez`
-//! fail, and Kubernetes restarts us.
+//! Liveness of the controller. If a watch stays silent or the loop does not turn, `/livez` fails, and Kubernetes restarts the
+//! controller.
 //!
-//! The loop writes what is read here, as atomics and on another thread: a step of the loop that takes long is not a dead loop.
+//! The loop stores its state in atomics, and another thread reads them: a long step of the loop does not make probes fail.
 
 use crate::metrics::ByKind;
 use crate::server::{Answer, answer, text};
@@ -14,26 +14,26 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A watch that says nothing for twice the time the server keeps it open is dead.
+/// A watch that is silent for twice the time that the server keeps it open is dead.
 const DEAD_WATCH: Duration = Duration::from_secs(2 * WATCH_SECONDS);
-/// The loop turns at least every few seconds, with or without news.
+/// Longest time between two turns of the loop when nothing happens.
 pub const HEARTBEAT: Duration = Duration::from_secs(5);
-/// One step of the loop can be long: the longest one seen, with ten thousand sequences that claim the same pod, took 45 s on
-/// one slow core. A restart would only begin it again. What takes five minutes does not end.
+/// A loop that does not turn for this long is dead. The longest step seen took 45 s: ten thousand sequences that select the
+/// same pod, on one slow core. A restart would only begin such a step again, so the limit is well above that.
 const DEAD_LOOP: Duration = Duration::from_secs(300);
 
-/// In place of the time of a watch that there is none of.
+/// Value of `heard` for a kind that is not watched.
 const NO_WATCH: u64 = u64::MAX;
 
-/// Whether the loop and its watches live.
+/// Liveness of the loop and its watches.
 pub struct Health {
     born: Instant,
     synced: AtomicBool,
-    /// Everything has been listed once.
+    /// All kinds have been listed once.
     started: AtomicBool,
-    /// When the loop last turned, in milliseconds since `born`.
+    /// Time of the last turn of the loop, in milliseconds since `born`.
     turned: AtomicU64,
-    /// When each kind was last heard of, in the order of the kinds.
+    /// Time of the last message of each watch, indexed by kind.
     heard: [AtomicU64; Kind::ALL.len()],
 }
 
@@ -59,27 +59,27 @@ impl Health {
         }
     }
 
-    /// These kinds are watched from now on.
+    /// Records that these kinds are watched from now on.
     pub fn watching(&self, kinds: &[Kind]) {
         kinds.iter().for_each(|kind| self.heard(*kind));
     }
 
-    /// A watch gave a sign of life.
+    /// Records a message of a watch.
     pub fn heard(&self, kind: Kind) {
         self.heard[kind as usize].store(self.now(), Ordering::Relaxed);
     }
 
-    /// What is dead, if anything is.
+    /// Describes the dead watch or loop, if there is one.
     pub fn dead(&self) -> Option<String> {
         let silent = self.ages().find(|(_, age)| *age > DEAD_WATCH);
         let watch = silent
-            .map(|(kind, age)| format!("the watch of {} is silent for {} s", kind.as_str(), age.as_secs()));
+            .map(|(kind, age)| format!("the watch of {} was silent for {} s", kind.as_str(), age.as_secs()));
         let turned = self.since(self.turned.load(Ordering::Relaxed));
-        let stuck = || format!("the loop has not turned for {} s", turned.as_secs());
+        let stuck = || format!("the controller loop has been stuck for {} s", turned.as_secs());
         watch.or((turned > DEAD_LOOP).then(stuck))
     }
 
-    /// Since when each watch has said nothing.
+    /// Time since the last message of each watch.
     fn ages(&self) -> impl Iterator<Item = (Kind, Duration)> {
         let heard =
             Kind::ALL.iter().zip(&self.heard).map(|(kind, heard)| (*kind, heard.load(Ordering::Relaxed)));
@@ -116,7 +116,7 @@ pub fn probe(shared: &Shared, method: &Method, path: &str) -> Answer {
         },
         "/readyz" => listed(&health.synced),
         "/startupz" => listed(&health.started),
-        _ => text(StatusCode::NOT_FOUND, "/livez, /readyz and /startupz are here\n"),
+        _ => text(StatusCode::NOT_FOUND, "not found; available paths: /livez, /readyz, /startupz\n"),
     }
 }
 
@@ -125,7 +125,7 @@ pub fn scrape(shared: &Shared, method: &Method, path: &str) -> Answer {
     match path {
         _ if !is_get(method) => return only_get(),
         "/metrics" => {}
-        _ => return text(StatusCode::NOT_FOUND, "/metrics is here\n"),
+        _ => return text(StatusCode::NOT_FOUND, "not found; available path: /metrics\n"),
     }
     for (kind, age) in shared.health.ages() {
         shared.metrics.watch_age.get_or_create(&ByKind { kind: kind.as_str() }).set(age.as_secs_f64());
@@ -139,7 +139,7 @@ fn is_get(method: &Method) -> bool {
 }
 
 fn only_get() -> Answer {
-    text(StatusCode::METHOD_NOT_ALLOWED, "only GET\n")
+    text(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed\n")
 }
 
 #[cfg(test)]

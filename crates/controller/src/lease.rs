@@ -1,4 +1,4 @@
-//! The leader lease: the IO around the step function of the core.
+//! The leader lease: the I/O around the step function in `rollcall-core`.
 
 use crate::backoff::Jitter;
 use crate::client::{self, Failure, Meaning, request};
@@ -16,19 +16,19 @@ use tokio::time::Instant;
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
-/// So that people can see which version leads, without asking the process.
+/// Shows which version leads, without a request to the process.
 fn annotations() -> serde_json::Value {
     json!({ names::LEASE_VERSION: env!("CARGO_PKG_VERSION") })
 }
 
-/// What the loop must know.
+/// Changes of leadership that the loop needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// We lead, at least until then.
+    /// We lead at least until this time.
     Leading { until: Instant, version: String },
-    /// Somebody else does.
+    /// Another replica leads, or none.
     Following,
-    /// We led and do not any more.
+    /// We led and no longer do.
     Lost,
 }
 
@@ -81,7 +81,7 @@ impl Keeper {
         }
     }
 
-    /// News about who leads, for ever, until the lease is lost.
+    /// Returns a stream of leadership news that ends when the lease is lost.
     pub fn news(self) -> BoxStream<'static, News> {
         let step = |keeper: Option<Keeper>| async move {
             let mut keeper = keeper?;
@@ -102,12 +102,12 @@ impl Keeper {
         let written = match self.candidate.step(&self.terms, self.clock.elapsed()) {
             Step::Create => self.write(None).await,
             Step::Take { version } | Step::Renew { version } => match self.write(Some(version)).await {
-                // Somebody removed it.
+                // The lease was deleted.
                 Err(failure) if failure.code == Some(404) => self.write(None).await,
                 written => written,
             },
             Step::Wait { again } => {
-                // Not later than this: the holder may give it back.
+                // Check at least this often: the holder may release the lease early.
                 self.next = Instant::now() + again.min(LONGEST_WAIT);
                 return News::Following;
             }
@@ -123,8 +123,8 @@ impl Keeper {
                 News::Leading { until: Instant::now() + left, version }
             }
             Err(failure) => {
-                // Somebody else wrote, or we did and were not told: see who. We may still hold it until our own
-                // time is up.
+                // Another replica wrote it, or our write succeeded and the answer was lost: read it. We may still hold the
+                // lease until our own time is up.
                 if failure.meaning() != Meaning::Refused {
                     let _ = self.read().await;
                 }
@@ -134,8 +134,8 @@ impl Keeper {
     }
 
     fn failed(&mut self, failure: &Failure) -> News {
-        tracing::warn!(%failure, "the leader lease could not be read or written");
-        // Often enough that one failure does not cost the lease.
+        tracing::warn!(%failure, "could not read or write the leader lease");
+        // Retry often enough that one failure does not cost the lease.
         let longest = LONGEST_WAIT.min(self.terms.renew_every() / 2);
         let wait = self.jitter.wait(self.failures, FIRST_WAIT.min(longest / 2), longest);
         self.failures += 1;
@@ -150,8 +150,8 @@ impl Keeper {
         format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.namespace)
     }
 
-    /// What it shows is as old as the answer, not as the question: who was stopped in between for longer than a lease lasts
-    /// would else take the lease of one who has it only since then.
+    /// Reads the lease. The result counts from the time of the answer, not of the request. Otherwise, a replica could take over
+    /// a lease too early: one that another replica acquired while the first was paused between request and answer.
     async fn read(&mut self) -> Result<(), Failure> {
         let path = format!("{}/{}", self.path(), names::LEASE);
         let get = client::get::<LeaseObject>(&self.client, &path);
@@ -187,7 +187,7 @@ impl Keeper {
         Ok(lease.record(&self.terms))
     }
 
-    /// One request that hangs must leave time for another before the lease is over.
+    /// Limits the time of a request, so that after one that hangs, another is possible before the lease expires.
     async fn in_time<T>(&self, request: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         let limit = self.terms.renew_every().min(client::TIMEOUT);
         tokio::time::timeout(limit, request).await.unwrap_or_else(|_| Err(Failure::timeout(limit)))
@@ -213,7 +213,7 @@ async fn patch(
     .await
 }
 
-/// Gives the lease back, so that the next one need not wait for it to expire.
+/// Releases the lease, so that the next leader need not wait until it expires.
 pub async fn give_back(
     client: &Client,
     namespace: &str,
@@ -223,7 +223,7 @@ pub async fn give_back(
     let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
     let spec = json!({ "holderIdentity": "", "leaseDurationSeconds": 1 });
     match patch(client, &leases, version, spec.clone()).await {
-        // A renewal was under way when we were told to stop.
+        // A renewal was in flight when the process was told to stop.
         Err(failure) if failure.meaning() == Meaning::Moved => {
             let lease: LeaseObject = client::get(client, &format!("{leases}/{}", names::LEASE)).await?;
             match lease.spec.holder_identity.as_deref() == Some(identity) {

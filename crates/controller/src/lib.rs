@@ -1,13 +1,13 @@
-//! The controller: watch → index → decide → act. All choices are made in `rollcall-core`; this crate brings it the
-//! news and carries out what it decided.
+//! The controller: watch → index → decide → act. All decisions are made in `rollcall-core`; this crate feeds it with changes
+//! and carries out its decisions.
 //!
 //! Where to look:
-//! - [`engine`]: the loop. It knows keys, actions and objects; what only one feature needs of it is in that feature's folder:
+//! - [`engine`]: the loop. It knows keys, actions and objects. Code for a single feature is in the folder of that feature:
 //!   [`sequence`], [`launch`], [`reservation`].
-//! - [`watch`]: list and watch, per kind. [`act`]: the writes. [`client`]: what answers mean.
-//! - [`queue`], [`slots`], `reports` with [`statuses`], [`announce`]: what is to be decided, sent, reported, announced, and when.
-//! - [`lease`]: the leader lease. [`shared`], [`health`], [`metrics`]: what is seen from outside; `outside`: the thread that
-//!   shows it. [`server`]: the bounded server that it shares with the webhook.
+//! - [`watch`]: list and watch, per kind. [`act`]: the writes. [`client`]: the meaning of answers.
+//! - [`queue`], [`slots`], `reports` with [`statuses`], [`announce`]: scheduling of decisions, writes, statuses and events.
+//! - [`lease`]: the leader lease. [`shared`], [`health`], [`metrics`]: state for probes and scrapes; `outside`: the thread that
+//!   serves it. [`server`]: the bounded server, also used by the webhook.
 
 pub mod act;
 pub mod announce;
@@ -45,45 +45,45 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// The pause image that Kubernetes itself runs in every pod, so nodes have it, or one like it.
+/// The pause image that Kubernetes itself runs in every pod, so nodes usually have it or a similar version.
 pub const GUARDIAN_IMAGE: &str = "registry.k8s.io/pause:3.10.1";
 
-/// Guardians as they are made unless an option says otherwise.
+/// The default options of guardians.
 pub fn plain_guardians() -> GuardianOptions {
     GuardianOptions { image: GUARDIAN_IMAGE.into(), node_owner: false }
 }
 
-/// How the controller runs. Client and clock come from outside.
+/// Configuration of the controller. Client and clock are supplied by the caller.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Our own namespace: for notes and the lease.
+    /// Our own namespace, for notes and the lease.
     pub namespace: String,
-    /// Watch nodes and follow sequences that go by them; needs rights on nodes.
+    /// Watch nodes and support sequences in Node scope; needs permissions on nodes.
     pub full: bool,
-    /// What the taints of `nodeGuard: Taints` begin with: one of [`rollcall_core::sequence::keys::TAINT_PREFIXES`].
+    /// Prefix of the taints of `nodeGuard: Taints`: one of [`rollcall_core::sequence::keys::TAINT_PREFIXES`].
     pub taint_prefix: &'static str,
     pub metrics_bind_address: Option<SocketAddr>,
     pub health_probe_bind_address: Option<SocketAddr>,
     pub leader_elect: bool,
     pub lease_duration: Duration,
-    /// Who we are in the lease and in events.
+    /// Our identity in the lease and in events.
     pub identity: String,
     pub max_in_flight: usize,
-    /// Serve Orders and Tickets, too; only in Full mode.
+    /// Support Orders and Tickets; only in Full mode.
     pub reservations: bool,
     pub guardians: GuardianOptions,
-    /// Decide and report, write nothing.
+    /// Decide and log, but write nothing.
     pub dry_run: bool,
-    /// Of the jitter in every back-off.
+    /// The seed of the jitter in every back-off.
     pub seed: u64,
 }
 
-/// Somebody else may lead now, so this process must not act any more.
+/// Another replica may lead now, so this process must not act any more.
 #[derive(Debug, thiserror::Error)]
 #[error("the leader lease is lost")]
 pub struct LeaseLost;
 
-/// Runs until `stop` is cancelled, or until going on would be wrong (the lease is lost).
+/// Runs until `stop` is cancelled or the lease is lost.
 pub async fn run(
     client: kube::Client,
     config: Config,
@@ -93,7 +93,7 @@ pub async fn run(
     run_with(client, config, clock, Arc::new(Shared::default()), stop).await
 }
 
-/// The same, with a state that others look at, too.
+/// Like [`run`], with a shared state that the caller can read.
 pub async fn run_with(
     client: kube::Client,
     config: Config,
@@ -103,7 +103,7 @@ pub async fn run_with(
 ) -> anyhow::Result<()> {
     let (probes, scrapes) = (config.health_probe_bind_address, config.metrics_bind_address);
     let mut outside = Outside::start(probes, scrapes, &shared)?;
-    // A dry run writes nothing, the lease included, and does no harm beside a leader.
+    // A dry run writes nothing, not even the lease, and can run beside a leader.
     let config = Config { leader_elect: config.leader_elect && !config.dry_run, ..config };
     let news = match config.leader_elect {
         true => {

@@ -1,4 +1,4 @@
-//! What is measured. Labels are words from short lists; no object names.
+//! Metrics. Label values come from short fixed lists and never contain object names.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -46,7 +46,7 @@ pub struct TurnedAway {
     pub reason: &'static str,
 }
 
-/// One registry per controller, never a global one: simulations run many controllers in one process.
+/// Metrics with a registry per controller, not a global one: simulations run many controllers in one process.
 pub struct Metrics {
     pub registry: Registry,
     pub release_latency: Histogram,
@@ -81,84 +81,87 @@ pub struct Metrics {
     pub body_bytes: Gauge,
 }
 
-/// Name and meaning of every metric, for the reference page.
+/// Name and description of every metric, for the reference page.
 pub const ALL: &[(&str, &str)] = &[
     (
         "rollcall_release_latency_seconds",
-        "histogram: from the news that made a release possible to its answer",
+        "histogram: time from the change that allowed a release to the answer of the API server",
     ),
-    (
-        "rollcall_pod_blocked_seconds",
-        "histogram: how long pods were held, from their creation to their release",
-    ),
+    ("rollcall_pod_blocked_seconds", "histogram: time that pods were held, from creation to release"),
     ("rollcall_pods", "gauge by state (held, released, arrived): members of all sequences"),
-    ("rollcall_pods_released_total", "counter: gates removed"),
-    ("rollcall_decisions_total", "counter: decisions taken"),
+    ("rollcall_pods_released_total", "counter: pods released"),
+    ("rollcall_decisions_total", "counter: decisions made"),
     (
         "rollcall_writes_total",
-        "counter by action (release, barrier, status, event, note, mark, look) and outcome",
+        "counter by action (release, barrier, create, delete, ticket, nominate, status, event, note, mark, look) and outcome",
     ),
     ("rollcall_api_errors_total", "counter by kind: failed requests"),
-    ("rollcall_watch_failures_total", "counter by kind: watches that failed and were tried again"),
-    ("rollcall_watch_age_seconds", "gauge by kind: since the watch last gave a sign of life"),
-    ("rollcall_queue_depth", "gauge: sequences waiting for a decision"),
-    ("rollcall_in_flight", "gauge: writes sent and not answered"),
-    ("rollcall_sequences", "gauge: sequences known"),
+    ("rollcall_watch_failures_total", "counter by kind: failed watches; each is retried"),
+    ("rollcall_watch_age_seconds", "gauge by kind: time since the last message of the watch"),
+    ("rollcall_queue_depth", "gauge: objects waiting for a decision"),
+    ("rollcall_in_flight", "gauge: unanswered writes"),
+    ("rollcall_sequences", "gauge: known sequences"),
     (
         "rollcall_checker_violations_total",
-        "counter by invariant: decisions that the checker refused; must stay 0",
+        "counter by invariant: decisions that the checker rejected; must stay 0",
     ),
-    ("rollcall_leader", "gauge: 1 while this replica acts"),
-    ("rollcall_launch_pods", "gauge: pods of which not all containers may start yet"),
+    ("rollcall_leader", "gauge: 1 while this replica leads"),
+    ("rollcall_launch_pods", "gauge: pods with containers that may not start yet"),
     (
         "rollcall_launch_rank_seconds",
-        "histogram: how long the containers of a rank took until those of the next one could start",
+        "histogram: time from the start of a rank of containers until the next rank may start",
     ),
     (
         "rollcall_launch_nudges_total",
-        "counter: how often a kubelet was told once more that a container can start",
+        "counter: repeated notifications of a kubelet that a container may start",
     ),
     ("rollcall_tickets", "gauge by state (pending, no-room, reserved, claimed, expired): tickets"),
     (
         "rollcall_reserved_cpu",
-        "gauge by state (reserved, claimed): CPUs that tickets keep, or that pods have claimed",
+        "gauge by state (reserved, claimed): CPUs that tickets reserve, or that pods have claimed",
     ),
-    ("rollcall_reserved_memory_bytes", "gauge by state (reserved, claimed): the same of memory"),
+    (
+        "rollcall_reserved_memory_bytes",
+        "gauge by state (reserved, claimed): memory that tickets reserve, or that pods have claimed",
+    ),
     (
         "rollcall_unclaimed_cpu_seconds_total",
-        "counter: CPUs times the seconds for which tickets kept them, of tickets that ended without a claim",
+        "counter: CPUs multiplied by the seconds of their reservation, for tickets that ended without a claim",
     ),
-    ("rollcall_unclaimed_memory_byte_seconds_total", "counter: the same of memory"),
-    ("rollcall_hand_over_seconds", "histogram: from the claim of a ticket to the pod that is let go"),
+    (
+        "rollcall_unclaimed_memory_byte_seconds_total",
+        "counter: memory multiplied by the seconds of its reservation, for tickets that ended without a claim",
+    ),
+    (
+        "rollcall_hand_over_seconds",
+        "histogram: time from the claim of a ticket to the release of the claiming pod",
+    ),
     (
         "rollcall_reservation_failures_total",
-        "counter by kind: tickets, guardians (pods) and priority classes that the API server did not want to make",
+        "counter by kind: tickets, guardians (pods) and priority classes whose creation the API server rejected",
     ),
     (
         "rollcall_webhook_reviews_total",
         "counter by outcome (changed, unchanged, refused, unreadable, unready): admission reviews answered",
     ),
-    (
-        "rollcall_webhook_review_seconds",
-        "histogram: time to answer an admission review, once it has been read",
-    ),
+    ("rollcall_webhook_review_seconds", "histogram: time to answer an admission review after reading it"),
     (
         "rollcall_webhook_certificate_expires",
-        "gauge: when the webhook's certificate expires, in seconds since 1970; 0 without one",
+        "gauge: expiry of the webhook's certificate in seconds since 1970; 0 without a certificate",
     ),
-    ("rollcall_connections", "gauge by server (metrics, health, webhook): connections that are open"),
+    ("rollcall_connections", "gauge by server (metrics, health, webhook): open connections"),
     (
         "rollcall_turned_away_total",
-        "counter by server and reason: connections closed because all were taken (full) or too many came from one address \
-         (address), or because they took too long (slow); requests refused because their header or body was too large \
+        "counter by server and reason: connections closed because the server was full (full), or had too many from one address \
+         (address), or because the client was too slow (slow); requests rejected because their header or body was too large \
          (header, body), or because all bodies together were (bytes)",
     ),
-    ("rollcall_body_bytes", "gauge: bytes of requests to the webhook that are not answered yet"),
+    ("rollcall_body_bytes", "gauge: bytes of unanswered requests to the webhook"),
 ];
 
 impl Metrics {
     pub fn new() -> Metrics {
-        // From 1 ms to 65 s, and for how long pods are held up to 18 hours.
+        // From 1 ms to 65 s; for held pods, up to 18 hours.
         let latency = || Histogram::new((0..17).map(|power| 0.001 * f64::from(1u32 << power)));
         let blocked = || Histogram::new((0..17).map(|power| f64::from(1u32 << power)));
         let mut metrics = Metrics {
@@ -188,7 +191,7 @@ impl Metrics {
             hand_over: latency(),
             not_made: Family::default(),
             reviews: Family::default(),
-            // From 16 µs to a second.
+            // From 16 µs to 1 s.
             review_time: Histogram::new((0..17).map(|power| 0.000_016 * f64::from(1u32 << power))),
             certificate_expires: Gauge::default(),
             connections: Family::default(),

@@ -1,5 +1,5 @@
-//! Probes and metrics, on a thread of their own. One step of the loop can take long; a kubelet that gets no answer meanwhile
-//! would kill what only works.
+//! Probes and metrics, served on a separate thread. A step of the loop can take long; if probes got no answer meanwhile, the
+//! kubelet would restart a working controller.
 
 use crate::health::{probe, scrape};
 use crate::server::limits::Limits;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// The thread; it ends when this is dropped, so probes are answered until the loop has drained.
+/// The serving thread. It ends when this is dropped, so probes are answered until the loop has drained.
 pub struct Outside {
     stop: CancellationToken,
     ended: CancellationToken,
@@ -22,7 +22,7 @@ pub struct Outside {
 type Respond = fn(&Shared, &Method, &str) -> Answer;
 
 impl Outside {
-    /// An address that cannot be had is an error at once, not later.
+    /// Binds the addresses and starts the thread. An address that is not available is reported immediately.
     pub fn start(
         probes: Option<SocketAddr>,
         scrapes: Option<SocketAddr>,
@@ -56,7 +56,7 @@ impl Outside {
         Ok(Outside { stop, ended, thread: Some(thread) })
     }
 
-    /// Ends when the thread has, which it does not by itself.
+    /// Completes when the thread has ended, which only happens after an error.
     pub async fn ended(&mut self) {
         match self.thread {
             Some(_) => self.ended.cancelled().await,
@@ -68,7 +68,7 @@ impl Outside {
 impl Drop for Outside {
     fn drop(&mut self) {
         self.stop.cancel();
-        // A panic of it has been said already.
+        // A panic of the thread has already been reported.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
@@ -88,7 +88,7 @@ async fn one(server: (TcpListener, Limits, Respond), shared: Arc<Shared>) -> std
         let answer = respond(&about, request.method(), request.uri().path());
         async move { answer }
     };
-    // It is dropped, not stopped: nobody waits for the end of a probe.
+    // The server is dropped without a graceful shutdown: no client waits for a probe to end.
     serve(listener, limits, shared, plain, handler, CancellationToken::new()).await;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Which keys need a decision: a lane per feature, in it an ordered set of dirty keys, taken in turn; and a heap of wake-ups.
+//! Keys that need a decision: per lane, an ordered set of dirty keys that take turns; and a heap of wake-ups.
 
 use crate::backoff::Jitter;
 use rollcall_core::key::{Key, Lane as KeyLane};
@@ -7,17 +7,16 @@ use std::ops::Bound;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// "The world moved" is looked at again soon; the watch is usually milliseconds behind.
+/// The first wait is short: after a conflict, the watch is usually only milliseconds behind.
 const FIRST_WAIT: Duration = Duration::from_millis(10);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-/// What is decided about, and in which lane it waits. A lane is a queue of its own: thousands of keys in one lane do not keep
-/// a key of another lane waiting.
+/// A key with its lane. Lanes are independent queues: thousands of keys in one lane do not delay a key in another lane.
 pub trait Laned: Copy + Ord {
     const LANES: usize;
     fn lane(self) -> usize;
 
-    /// The lane that goes before this one while it has something to do.
+    /// The lane that has priority over this one.
     fn yields_to(_lane: usize) -> Option<usize> {
         None
     }
@@ -38,25 +37,25 @@ impl Laned for Key {
 #[derive(Debug)]
 pub struct Queue<K> {
     lanes: Vec<Lane<K>>,
-    /// The lane whose turn it is.
+    /// The lane whose turn is next.
     next_lane: usize,
     wakes: BTreeSet<(Instant, K)>,
     wake_of: BTreeMap<K, Instant>,
-    /// Keys whose last action failed: how often in a row, and until when they are left alone.
+    /// Keys whose last action failed: the number of consecutive failures, and the end of the back-off.
     failing: BTreeMap<K, (u32, Instant)>,
     jitter: Jitter,
 }
 
 #[derive(Clone, Debug)]
 struct Lane<K> {
-    /// Since when each dirty key is dirty.
+    /// The dirty keys, with the time since when each is dirty.
     dirty: BTreeMap<K, Instant>,
-    /// The key decided last: the next one is the first behind it, so that no key waits for ever.
+    /// The key of the last decision. The search continues behind it, so that every key gets its turn.
     cursor: Option<K>,
 }
 
 impl<K: Copy + Ord> Lane<K> {
-    /// The next key for which `ready` holds, and since when it is dirty.
+    /// Removes and returns the next key for which `ready` holds, and since when it is dirty.
     fn pop(&mut self, ready: impl Fn(&K) -> bool) -> Option<(K, Instant)> {
         let ready = |(key, _): &(&K, &Instant)| ready(key);
         let behind = self.cursor.map(|cursor| (Bound::Excluded(cursor), Bound::Unbounded));
@@ -89,8 +88,8 @@ impl<K: Laned> Queue<K> {
         self.lanes.iter().map(|lane| lane.dirty.len()).sum()
     }
 
-    /// The next dirty key that is not left alone, and since when it is dirty. Lanes take turns, and then the keys of a lane;
-    /// lanes that have no room for a write are passed over.
+    /// Returns the next dirty key that is not backing off, and since when it is dirty. Lanes take turns, and so do the keys in
+    /// a lane; lanes without a free write slot are skipped.
     pub fn pop(&mut self, now: Instant, has_room: impl Fn(usize) -> bool) -> Option<(K, Instant)> {
         let ready = |key: &K| self.failing.get(key).is_none_or(|(_, until)| *until <= now);
         let turns = (0..K::LANES).map(|turn| (self.next_lane + turn) % K::LANES);
@@ -116,7 +115,7 @@ impl<K: Laned> Queue<K> {
         }
     }
 
-    /// Makes dirty what is to wake by now.
+    /// Marks the keys as dirty whose wake-up is due.
     pub fn wake(&mut self, now: Instant) {
         while let Some((at, key)) = self.wakes.first().copied().filter(|(at, _)| *at <= now) {
             self.wakes.remove(&(at, key));
@@ -125,7 +124,7 @@ impl<K: Laned> Queue<K> {
         }
     }
 
-    /// The next moment at which something is to be done, as far as it is known now. What has no room is not waited for.
+    /// The time when the next key is due, as far as known now. Lanes without a free slot are ignored.
     pub fn next_moment(&self, has_room: impl Fn(usize) -> bool) -> Option<Instant> {
         let wake = self.wakes.first().map(|(at, _)| *at);
         let lanes = self.lanes.iter().enumerate().filter(|(lane, _)| has_room(*lane));
@@ -134,8 +133,8 @@ impl<K: Laned> Queue<K> {
         wake.into_iter().chain(retry).min()
     }
 
-    /// An action for this key failed: leave it alone for a while, longer each time. What fails while it is left
-    /// alone was sent before that: eight actions that fail together are one failure.
+    /// Records that an action for this key failed, and starts or extends its back-off. Failures during the back-off belong to
+    /// actions that were sent before it: eight actions that fail together count as one failure.
     pub fn failed(&mut self, key: K, now: Instant) {
         self.add(key, now);
         let (attempt, until) = self.failing.get(&key).copied().unwrap_or((0, now));
@@ -161,7 +160,7 @@ impl<K: Laned> Queue<K> {
 mod tests {
     use super::*;
 
-    /// A key of the first or of the second of two lanes.
+    /// A key in one of two lanes.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     struct TestKey(usize, u32);
 
@@ -190,7 +189,7 @@ mod tests {
         assert!(first.contains(&TestKey(1, 7)), "{first:?}");
         queue.add(TestKey(1, 8), now);
         assert_eq!(queue.pop(now, |lane| lane == 1).map(|(key, _)| key), Some(TestKey(1, 8)));
-        assert_eq!(queue.pop(now, |lane| lane == 1), None, "the other one has no room");
+        assert_eq!(queue.pop(now, |lane| lane == 1), None, "the other lane has no free slot");
     }
 
     #[tokio::test(start_paused = true)]
@@ -225,7 +224,7 @@ mod tests {
             order.push(next);
             queue.add(next, now);
         }
-        assert_eq!(order[..3], order[3..], "nobody is passed over");
+        assert_eq!(order[..3], order[3..], "no key is skipped");
         assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), 3);
     }
 
@@ -234,12 +233,12 @@ mod tests {
         let mut queue = Queue::new(1);
         queue.failed(key("a"), Instant::now());
         assert_eq!(queue.pop(Instant::now(), anywhere), None);
-        let next = queue.next_moment(anywhere).expect("it is to be tried again");
+        let next = queue.next_moment(anywhere).expect("it is retried");
         tokio::time::sleep_until(next).await;
         assert!(queue.pop(Instant::now(), anywhere).is_some());
     }
 
-    /// Whoever waited for a time that has passed would turn for ever.
+    /// Waiting for a time that has passed would make the loop spin.
     #[tokio::test(start_paused = true)]
     async fn who_has_no_room_is_not_waited_for() {
         let mut queue = Queue::new(1);
@@ -253,11 +252,11 @@ mod tests {
         let mut queue = Queue::<TestKey>::new(1);
         let now = Instant::now();
         (0..64).for_each(|_| queue.failed(key("a"), now));
-        let next = queue.next_moment(anywhere).expect("it is to be tried again");
+        let next = queue.next_moment(anywhere).expect("it is retried");
         assert!(next <= now + FIRST_WAIT);
         assert!(queue.pop(next, anywhere).is_some());
         queue.failed(key("a"), next);
-        assert!(queue.next_moment(anywhere).unwrap() > next + FIRST_WAIT / 2, "the second time it is longer");
+        assert!(queue.next_moment(anywhere).unwrap() > next + FIRST_WAIT / 2, "the second wait is longer");
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
-//! Writes that somebody undoes: to nodes, of tickets, and what is made for reservations. A label that a person takes off by mistake
-//! is put back at once, and a guardian is made again. But another program that clears our labels away, a second leader that has
-//! not heard of a change yet, or a garbage collector that knows of a deletion before we do would answer each write with its
-//! opposite, as fast as the API server can; so who repeats himself waits, longer each time.
+//! Detects repeated writes to nodes and tickets, and repeated creations for reservations. If a user removes a label by mistake,
+//! or deletes a guardian, the controller restores it at once. But some parties undo every write as fast as the API server
+//! allows. Examples are a program that removes our labels, a second leader with an older view, and a garbage collector ahead of
+//! our watch. So repeated writes back off exponentially.
 
 use rollcall_core::Uid;
 use rollcall_core::sequence::marks::Marks;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a write is remembered at least, and at most twice as long.
+/// Time that a write is remembered: at least this long, at most twice as long.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default)]
@@ -21,12 +21,12 @@ pub struct Repeats {
     since: Option<Instant>,
 }
 
-/// What was last written to an object of this name for a sequence, an Order, a ticket or a pod, and whether that was the same as
-/// before.
+/// Hash of the last write, and whether it was a repetition. The key is the uid of the sequence, Order, ticket or pod that
+/// caused the write, and the name of the written object.
 type Written = BTreeMap<(Uid, Arc<str>), (u64, bool)>;
 
 impl Repeats {
-    /// This is written now.
+    /// Records a write.
     pub fn write(&mut self, owner: Uid, name: &Arc<str>, content: u64, now: Instant) {
         if self.since.is_none_or(|since| now.duration_since(since) >= REMEMBERED) {
             self.older = std::mem::take(&mut self.recent);
@@ -44,14 +44,14 @@ impl Repeats {
     }
 }
 
-/// By which a write is known as the same as before.
+/// Hashes the content of a write. Equal hashes mean a repetition.
 pub fn content_of(what: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     what.hash(&mut hasher);
     hasher.finish()
 }
 
-/// What makes two writes to a node the same: not the times in them, which may be new whenever something is written anew.
+/// Hashes the content of a write to a node, without its times: they may change even if the write is a repetition.
 pub fn content_of_marks(marks: &Marks) -> u64 {
     let mut hasher = DefaultHasher::new();
     marks.labels.hash(&mut hasher);

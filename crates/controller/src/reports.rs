@@ -1,4 +1,4 @@
-//! The statuses that the loop writes, of every kind that has one.
+//! The statuses that the controller writes, for all kinds that have one.
 
 use crate::act::{NewStatus, StatusWrite};
 use crate::reservation::OrderStatuses;
@@ -16,7 +16,7 @@ use rollcall_core::kind::Kind;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// Each kind has its own turn: many sequences do not delay the status of an Order.
+/// Pending statuses. Each kind has its own queue, so that many sequences do not delay the status of an Order.
 #[derive(Default)]
 pub struct Reports {
     sequences: Statuses<SequenceStatuses>,
@@ -24,7 +24,7 @@ pub struct Reports {
 }
 
 impl Reports {
-    /// A status was decided.
+    /// Queues a decided status.
     pub fn want(&mut self, uid: Uid, report: Report, urgent: bool, now: Instant) {
         match report {
             Report::Sequence(status) => self.sequences.want(uid, *status, urgent, now),
@@ -32,8 +32,8 @@ impl Reports {
         }
     }
 
-    /// An object was seen with its status. An older view than the known one, or a view of a deleted object, says nothing about
-    /// the status either.
+    /// Records the status of an object that was seen. Ignores views that are older than the known one, and views of deleted
+    /// objects.
     pub fn observed(&mut self, index: &Index, written: AnyWritten) {
         let is_known = |kind, uid, version| index.version(kind, &Listed::Uid(uid)) == Some(version);
         match written {
@@ -52,7 +52,7 @@ impl Reports {
         sequences.next_moment().into_iter().chain(orders.next_moment()).min()
     }
 
-    /// The next status that is due, without a write if its object is gone.
+    /// Returns the next status that is due; the inner `None` means that its object no longer exists.
     pub fn pop(
         &mut self,
         index: &Index,

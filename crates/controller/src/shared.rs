@@ -1,4 +1,4 @@
-//! What the loop shares with the servers beside it: its health, what is measured, and who claims pods where.
+//! State that the loop shares with the servers beside it: health, metrics, and the roster of sequences.
 
 use crate::health::Health;
 use crate::metrics::Metrics;
@@ -15,7 +15,7 @@ pub type IdleObserver = Box<dyn FnMut(&Index) + Send>;
 pub struct Shared {
     pub health: Health,
     pub metrics: Metrics,
-    /// In Full mode: who claims pods where, for the webhook.
+    /// In Full mode: the sequences as admission sees them, for the webhook.
     roster: RwLock<Roster>,
     /// Called after each turn of the loop that leaves nothing to decide and no write unanswered.
     #[cfg(debug_assertions)]

@@ -1,21 +1,21 @@
-//! How many writes may be under way, and for whom. Some slots can be kept for a lane: then no other lane can take them, however
-//! much it has to do.
+//! Limits the number of writes in flight. Slots can be reserved for a lane: other lanes cannot use them, however many keys they
+//! have.
 
-/// `None` stands for what belongs to no lane: statuses and events.
+/// A lane; `None` for writes that belong to no lane: statuses and events.
 pub type Lane = Option<usize>;
 
 #[derive(Debug)]
 pub struct Slots {
     limit: usize,
-    /// Per lane, how many are kept for it.
+    /// Reserved slots per lane.
     kept: Vec<usize>,
-    /// Per lane, how many are in use.
+    /// Slots in use per lane.
     used: Vec<usize>,
     used_by_none: usize,
 }
 
 impl Slots {
-    /// At most half of all slots are kept for lanes, so that the others can work, too.
+    /// At most half of all slots are reserved, so that the other lanes can also work.
     pub fn new(limit: usize, kept: &[usize]) -> Slots {
         let all: usize = kept.iter().sum();
         let fit = |kept: &usize| (*kept).min((*kept * (limit / 2)).checked_div(all).unwrap_or_default());
@@ -26,7 +26,7 @@ impl Slots {
         self.used.iter().sum::<usize>() + self.used_by_none
     }
 
-    /// How many more writes of a lane may be sent now: what is free, without what is kept for others.
+    /// Number of writes that the lane may send now: the free slots, except those reserved for other lanes.
     pub fn free_for(&self, lane: Lane) -> usize {
         let others = self.kept.iter().zip(&self.used).enumerate().filter(|(other, _)| Some(*other) != lane);
         let kept_for_others: usize = others.map(|(_, (kept, used))| kept.saturating_sub(*used)).sum();

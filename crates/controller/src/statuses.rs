@@ -1,5 +1,5 @@
-//! Which statuses are to be written, and when: at once for a phase or a time that a decision needs, within a second
-//! when there is progress, else at most every ten seconds; never one that changes nothing.
+//! Scheduling of status writes. A phase, or a time that a decision needs, is written immediately, progress within a second, and
+//! other changes at most every ten seconds. A status that changes nothing is never written.
 
 use crate::watch::Written;
 use jiff::Timestamp;
@@ -9,78 +9,78 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Groups that open and complete are what people watch for; but a thousand of them are not a thousand writes, and the
-/// more groups there are, the more one write costs the API server.
+/// Least time between two writes that show progress, such as an opened or completed group. It grows with the number of groups,
+/// because larger statuses cost the API server more.
 const PROGRESS: Duration = Duration::from_secs(1);
 const PROGRESS_PER_GROUP: Duration = Duration::from_millis(20);
-/// What is not urgent is written at most this often per sequence.
+/// Least time between two writes of a status that is not urgent, per object.
 const COALESCE: Duration = Duration::from_secs(10);
-/// How much of what is not urgent is written in all: a thousand sequences under way are not to cost thousands of writes
-/// that their pods then wait for.
+/// Least time between two statuses that are not urgent, over all objects: thousands of statuses must not delay the releases of
+/// pods.
 const BETWEEN_TWO: Duration = Duration::from_millis(200);
-/// A write that failed is tried again after this long; one that the object's own change made fail, as soon as there
-/// is news of it.
+/// First wait after a failed write. After a conflict, the write is retried as soon as a newer version of the object is seen.
 const RETRY: Duration = Duration::from_secs(1);
-/// Doubled each time it fails again, up to this: nobody is helped by a status refused every second.
+/// Longest wait between retries. The wait doubles after each failure, because it is useless to send a rejected status every
+/// second.
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
-/// Who was not contradicted for this long is not expected to be.
+/// Time without a foreign write to the status after which earlier ones are forgotten.
 const FORGIVEN: Duration = Duration::from_secs(120);
 
 /// A kind of object whose status is written here.
 pub trait Reported {
-    /// What was decided.
+    /// The status in the form of a decision.
     type Wanted: PartialEq;
-    /// What stands in the object.
+    /// The status in the form of the API object.
     type Status: Clone + PartialEq;
 
     fn report(wanted: &Self::Wanted, written: Option<&Self::Status>, wall: Timestamp) -> Self::Status;
-    /// The generation of the spec that it was decided for, and that a status is about.
+    /// The generation of the spec that the decision was made for. `observed`: the generation that a status refers to.
     fn generation(wanted: &Self::Wanted) -> i64;
     fn observed(status: &Self::Status) -> Option<i64>;
-    /// Whether there is something in it that people watch for.
+    /// Whether the new status contains progress that users watch for.
     fn has_progress(wanted: &Self::Wanted, written: Option<&Self::Status>) -> bool;
-    /// Whether it must be written at once, although the decision does not say so: people or later decisions wait for it.
+    /// Whether it is urgent although the decision does not say so, because users or later decisions wait for it.
     fn is_awaited(_wanted: &Self::Wanted, _written: &Self::Status) -> bool {
         false
     }
-    /// The more parts it has, the more one write costs the API server.
+    /// Number of parts, such as groups: the more parts, the more a write costs the API server.
     fn parts(wanted: &Self::Wanted) -> u32;
 }
 
 pub struct Statuses<R: Reported> {
     states: BTreeMap<Uid, StatusState<R>>,
     due: BTreeSet<(Instant, Uid)>,
-    /// The same of what can wait.
+    /// Like `due`, for statuses that are not urgent.
     due_in_turn: BTreeSet<(Instant, Uid)>,
-    /// When the next one of those may be written.
+    /// The earliest time of the next write that is not urgent.
     next_slot: Option<Instant>,
 }
 
 struct StatusState<R: Reported> {
     wanted: Option<R::Wanted>,
-    /// What is wanted was decided before the status was seen that the object has now. That one may say more: what is wanted would
-    /// undo it.
+    /// The wanted status was decided before the current status of the object was seen. The current one may contain more, so the
+    /// wanted one must not overwrite it.
     outdated: bool,
     written: Option<Written<R::Status>>,
     due: Option<Due>,
-    /// When the last write was sent.
+    /// Time when the last write was sent.
     sent: Option<Instant>,
     in_flight: bool,
-    /// What was due while a write was in flight. It is due again when the answer arrives.
+    /// A status that became due while a write was in flight. It is due again when the answer arrives.
     passed_over: Option<Due>,
-    /// How often in a row it was refused, and until when it is left alone for that.
+    /// Number of consecutive failures. `not_before`: end of the back-off.
     refused: u32,
     not_before: Option<Instant>,
-    /// The object had changed: news of it are what is waited for.
+    /// The last write failed because of a conflict, so the next view of the object triggers a retry.
     moved: bool,
-    /// What is written there is ours.
+    /// The current status was written by us.
     ours: bool,
-    /// How often in a row somebody else wrote another status over ours, and when last.
+    /// Number of consecutive times that another party overwrote our status. `contradicted_at`: time of the last one.
     contradicted: u32,
     contradicted_at: Option<Instant>,
 }
 
-// Not derived: that would ask for defaults of what is wanted and written.
+// Not derived: that would require `Default` for the types of statuses.
 impl<R: Reported> Default for Statuses<R> {
     fn default() -> Self {
         let (states, due, due_in_turn) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
@@ -108,24 +108,24 @@ impl<R: Reported> Default for StatusState<R> {
     }
 }
 
-/// How a write ended.
+/// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The status is now as it was sent.
+    /// The status was written as sent.
     Done,
-    /// The object changed in between.
+    /// A conflict: the object has changed in between.
     Moved,
     Failed,
 }
 
-/// When a status is to be written, and whether it waits for its turn among the others.
+/// The time when a status is due, and whether it waits for its turn because it is not urgent.
 #[derive(Clone, Copy, Debug)]
 struct Due {
     at: Instant,
     in_turn: bool,
 }
 
-/// A status that differs from the one the object has.
+/// A status to write, because it differs from that of the object.
 pub struct DueWrite<S> {
     pub uid: Uid,
     pub resource_version: String,
@@ -133,7 +133,7 @@ pub struct DueWrite<S> {
 }
 
 impl Due {
-    /// What is urgent stays urgent, and what is early early.
+    /// Combines two due times: the earlier time applies, and urgency is kept.
     fn or_earlier(self, other: Option<Due>) -> Due {
         let Some(other) = other else { return self };
         Due { at: self.at.min(other.at), in_turn: self.in_turn && other.in_turn }
@@ -141,7 +141,7 @@ impl Due {
 }
 
 impl<R: Reported> StatusState<R> {
-    /// Who waits for an edit to be seen waits for `observedGeneration`.
+    /// Whether the status is of an older spec. Clients that wait for an edit to be processed wait for `observedGeneration`.
     fn is_of_older_spec(&self) -> bool {
         let wanted = self.wanted.as_ref().map(R::generation);
         let status = self.written.as_ref().and_then(|written| written.status.as_ref());
@@ -153,8 +153,8 @@ impl<R: Reported> StatusState<R> {
         self.wanted.as_ref().zip(status).is_some_and(|(wanted, status)| R::is_awaited(wanted, status))
     }
 
-    /// What is urgent goes at once; but who is contradicted, by another controller that sees things differently, does not answer
-    /// at once for ever.
+    /// The wait before an urgent status. Usually zero; but if another controller keeps overwriting our status, the two must not
+    /// answer each other immediately and indefinitely.
     fn contradiction_backoff(&self, now: Instant) -> Duration {
         match self.contradicted {
             times if times > 0 && self.is_contradicted_still(now) => {
@@ -180,11 +180,11 @@ impl<R: Reported> StatusState<R> {
 }
 
 impl<R: Reported> Statuses<R> {
-    /// The object was seen, with what its status says.
+    /// Records the current status of an object.
     pub fn observed(&mut self, uid: Uid, written: Written<R::Status>) {
         let state = self.states.entry(uid).or_default();
         let other = state.written.as_ref().is_some_and(|known| known.status != written.status);
-        // Our own writes come back, too, and other fields change: that contradicts nobody.
+        // The watch also shows our own writes and changes of other fields; these do not contradict our status.
         if other && std::mem::take(&mut state.ours) && !planted(Bug::StatusFight) {
             let now = Instant::now();
             state.contradicted = if state.is_contradicted_still(now) { state.contradicted + 1 } else { 1 };
@@ -239,7 +239,7 @@ impl<R: Reported> Statuses<R> {
         urgent.into_iter().chain(in_turn).min()
     }
 
-    /// Whose status is due now.
+    /// Returns the object whose status is due now, and whether it waited for its turn.
     fn next_due(&self, now: Instant) -> Option<(Uid, bool)> {
         let first =
             |due: &BTreeSet<(Instant, Uid)>| due.first().filter(|(at, _)| *at <= now).map(|(_, uid)| *uid);
@@ -248,7 +248,7 @@ impl<R: Reported> Statuses<R> {
         first(&self.due).map(|uid| (uid, false)).or_else(in_turn)
     }
 
-    /// The next status to be written now. What turned out to change nothing is dropped on the way.
+    /// Returns the next status to write now. Drops statuses that change nothing.
     pub fn pop(&mut self, now: Instant, wall: Timestamp) -> Option<DueWrite<R::Status>> {
         while let Some((uid, in_turn)) = self.next_due(now) {
             let due = self.states.get(&uid).and_then(|state| state.due);
@@ -259,7 +259,7 @@ impl<R: Reported> Statuses<R> {
                 continue;
             }
             let (Some(wanted), Some(written)) = (&state.wanted, &state.written) else { continue };
-            // The decision about what is there now comes with a status of its own; this one would take its place.
+            // The decision about the current object will provide a newer status, which this one must not replace.
             if state.outdated || R::generation(wanted) < written.generation {
                 continue;
             }
@@ -269,7 +269,7 @@ impl<R: Reported> Statuses<R> {
             }
             state.in_flight = true;
             state.sent = Some(now);
-            // The watch may show it before the answer is there.
+            // The watch may show this write before the answer arrives.
             state.ours = false;
             if in_turn {
                 self.next_slot = Some(now + BETWEEN_TWO);
@@ -355,7 +355,8 @@ mod tests {
         statuses.observed(uid, unwritten(1));
     }
 
-    /// A replica that was paused takes in what others have written, and must not write what it had decided before that.
+    /// A replica that was paused sees statuses that other replicas wrote meanwhile. It must not overwrite them with older
+    /// decisions.
     #[tokio::test(start_paused = true)]
     async fn what_was_decided_before_somebody_elses_status_was_seen_is_not_written_over_it() {
         let (mut statuses, uid, now) = (Statuses::default(), Uid::digest("s"), Instant::now());
@@ -366,7 +367,7 @@ mod tests {
         statuses.observed(uid, written(theirs, "2"));
         assert!(statuses.pop(now, wall).is_none());
         statuses.want(uid, status("new"), true, now);
-        let due = statuses.pop(now, wall).expect("decided on what is there now");
+        let due = statuses.pop(now, wall).expect("decided on the current status");
         assert_eq!((due.resource_version.as_str(), due.status.message.as_deref()), ("2", Some("new")));
     }
 
@@ -376,7 +377,7 @@ mod tests {
         seen(&mut statuses, uid);
         let (begin, mut attempts) = (Instant::now(), 0);
         let mut now = begin;
-        // Urgent news every tenth of a second do not make it more.
+        // Urgent changes every 100 ms do not cause more attempts.
         while now < begin + Duration::from_secs(300) {
             statuses.want(uid, status(&format!("{attempts}")), true, now);
             if statuses.pop(now, wall).is_some() {
@@ -422,7 +423,7 @@ mod tests {
         statuses.want(uid, status("two"), true, now);
         assert!(statuses.pop(now, wall).is_none(), "one at a time");
         statuses.observed(uid, written(first.status, "2"));
-        // The decision about the answer comes to the same status, and does not call it urgent.
+        // The decision about the answer results in the same status, and does not mark it as urgent.
         statuses.want(uid, status("two"), false, now);
         statuses.answered(uid, Outcome::Done, now);
         let second = statuses.pop(now, wall).expect("not ten seconds later");
@@ -473,7 +474,7 @@ mod tests {
                 let ours = written(due_write.status, "2");
                 statuses.observed(uid, ours.clone());
                 statuses.answered(uid, Outcome::Done, now);
-                // The watch tells it, too, and then the other one writes its own over it, at once.
+                // The watch also shows our status; then the other controller immediately overwrites it.
                 statuses.observed(uid, ours);
                 seen(&mut statuses, uid);
             }
@@ -488,7 +489,7 @@ mod tests {
         seen(&mut statuses, uid);
         for message in ["one", "two", "three"] {
             statuses.want(uid, status(message), true, now);
-            let due_write = statuses.pop(now, wall).expect("what is urgent goes at once");
+            let due_write = statuses.pop(now, wall).expect("an urgent status is written at once");
             let ours = written(due_write.status, message);
             statuses.observed(uid, ours.clone());
             statuses.observed(uid, ours);

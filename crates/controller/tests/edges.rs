@@ -1,4 +1,4 @@
-//! The edges of the controller: its servers, its watches and what it reads of the world around it.
+//! Tests of the edges of the controller: its servers and its watches.
 
 mod outside;
 mod server;

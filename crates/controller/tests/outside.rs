@@ -1,4 +1,4 @@
-//! Probes and metrics beside a loop that is busy for long.
+//! Probes and metrics beside a loop that is busy for a long time.
 
 use anyhow::{Context, Result};
 use http::{Request, Response};
@@ -48,14 +48,14 @@ fn get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
     Ok((head.split(' ').nth(1).context("a status")?.parse()?, body.to_owned()))
 }
 
-/// A client whose first request blocks the thread that sends it, as a long step does, until it is let go.
+/// A client whose first request blocks its thread until `go` is dropped, like a long step of the loop.
 fn blocking(blocked: std::sync::mpsc::Sender<()>, go: Receiver<()>) -> Client {
     let go = Arc::new(Mutex::new(go));
     let service = tower::service_fn(move |_: Request<kube::client::Body>| {
         let (blocked, go) = (blocked.clone(), go.clone());
         async move {
             let _ = blocked.send(());
-            // It fails at once when the test is over.
+            // Returns immediately when the test has ended.
             let _ = go.lock().map(|go| go.recv_timeout(LIMIT));
             let list = r#"{"metadata":{"resourceVersion":"5"},"items":[]}"#;
             Ok::<_, Infallible>(Response::new(Full::new(bytes::Bytes::from_static(list.as_bytes()))))
@@ -79,7 +79,7 @@ fn probes_are_answered_while_the_loop_is_busy() -> Result<()> {
             runtime.block_on(run(client, config(probes, metrics), clock, stop))
         }
     });
-    is_blocked.recv_timeout(LIMIT).context("the loop has not begun")?;
+    is_blocked.recv_timeout(LIMIT).context("the loop has not started")?;
     assert_eq!(get(probes, "/livez")?, (200, "ok\n".into()));
     assert_eq!((get(probes, "/readyz")?.0, get(probes, "/startupz")?.0), (503, 503));
     let (status, text) = get(metrics, "/metrics")?;

@@ -1,4 +1,5 @@
-//! The server as strangers meet it: real sockets. What must happen has a deadline, and nothing depends on how quick this machine is.
+//! The server as untrusted clients meet it, over real sockets. Expected events have a deadline, and no test depends on the
+//! speed of the machine.
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
@@ -16,13 +17,13 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// For what must happen.
+/// Deadline for events that must happen.
 const LIMIT: Duration = Duration::from_secs(180);
-/// For what is to be too slow.
+/// Time limit of servers whose clients are meant to be too slow.
 const SHORT: Duration = Duration::from_millis(100);
 const LARGE_ANSWER: usize = 32 << 20;
 
-/// Nothing is too slow, and there is room for few.
+/// Limits with generous times and few connections.
 const PATIENT: Limits = Limits {
     server: "test",
     connections: 3,
@@ -42,7 +43,7 @@ struct Server {
     task: JoinHandle<()>,
 }
 
-/// `GET /` says ok, `/large` says much, `/size` says how long the body was.
+/// Answers `GET /` with ok, `/large` with a large body, and `/size` with the length of the request body.
 async fn respond(request: Request<Body>) -> Answer {
     match request.uri().path() {
         "/size" => match request.into_body().read().await {
@@ -67,7 +68,7 @@ impl Server {
         Ok(TcpStream::connect(self.address).await?)
     }
 
-    /// From another address of this machine.
+    /// Connects from another address of this machine.
     async fn connect_from(&self, last: u8) -> Result<TcpStream> {
         let socket = TcpSocket::new_v4()?;
         socket.bind((Ipv4Addr::new(127, 0, 0, last), 0).into())?;
@@ -96,15 +97,17 @@ async fn until(what: &str, is_so: impl Fn() -> bool) -> Result<()> {
     timeout(LIMIT, wait).await.with_context(|| format!("waited for: {what}"))
 }
 
-/// All that comes until the server closes.
+/// Reads until the server closes the connection.
 async fn rest(mut stream: TcpStream) -> Result<String> {
     let mut answer = Vec::new();
-    // Reset is as good as closed.
-    let _ = timeout(LIMIT, stream.read_to_end(&mut answer)).await.context("the server does not close")?;
+    // A reset counts as closed.
+    let _ = timeout(LIMIT, stream.read_to_end(&mut answer))
+        .await
+        .context("the server does not close the connection")?;
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// One answer on a connection that is kept: its status and body.
+/// Reads one answer on a connection that stays open: its status and body.
 async fn next_answer(stream: &mut TcpStream) -> Result<(u16, String)> {
     let mut answer = Vec::new();
     loop {
@@ -153,12 +156,12 @@ async fn bytes_one_by_one_give_no_more_time() -> Result<()> {
         let mut stream = server.connect().await?;
         stream.write_all(begin.as_bytes()).await?;
         let drip = async {
-            // Until it is reset.
+            // Until the connection is reset.
             while stream.write_all(b"a").await.is_ok() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        timeout(LIMIT, drip).await.context("the server does not close")?;
+        timeout(LIMIT, drip).await.context("the server does not close the connection")?;
     }
     until("both are counted", || server.turned_away("slow") == 2).await
 }
@@ -180,7 +183,7 @@ async fn a_long_header_is_refused() -> Result<()> {
     let fits = format!("GET / HTTP/1.1\r\nx: {}\r\n\r\n", "a".repeat(HEADER - 100));
     stream.write_all(fits.as_bytes()).await?;
     assert_eq!(next_answer(&mut stream).await?.0, 200);
-    // Nobody knows whether its end would come.
+    // A header whose end may never arrive.
     let endless = format!("GET / HTTP/1.1\r\nx: {}", "a".repeat(HEADER));
     stream.write_all(endless.as_bytes()).await?;
     assert!(rest(stream).await?.starts_with("HTTP/1.1 431"));
@@ -194,10 +197,10 @@ async fn a_long_body_is_refused() -> Result<()> {
     let mut stream = server.connect().await?;
     stream.write_all((post(longest) + &"a".repeat(longest)).as_bytes()).await?;
     assert_eq!(next_answer(&mut stream).await?, (200, longest.to_string()));
-    // Before any of it is sent.
+    // Rejected before any of the body is sent.
     stream.write_all(post(longest + 1).as_bytes()).await?;
     assert_eq!(next_answer(&mut stream).await?.0, 413);
-    // It does not say how long it will be.
+    // A body without an announced length.
     let mut stream = server.connect().await?;
     stream.write_all(b"POST /size HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n").await?;
     let piece = format!("1000\r\n{}\r\n", "a".repeat(0x1000));
@@ -220,12 +223,12 @@ async fn all_bodies_together_have_their_limit() -> Result<()> {
     let (mut first, second) = (unfinished().await?, unfinished().await?);
     until("two fill it", || server.bytes_held() == PATIENT.bodies as i64).await?;
     let mut third = unfinished().await?;
-    assert_eq!(next_answer(&mut third).await?.0, 503, "who needs as much as those who have it");
-    // Who needs less gets it from one of them.
+    assert_eq!(next_answer(&mut third).await?.0, 503, "a body that is not smaller than the unfinished ones");
+    // A smaller body takes the place of one of them.
     let mut small = server.connect().await?;
     stream_small(&mut small).await?;
     assert_eq!(server.turned_away("bytes"), 2);
-    // One of them has been told so, the other one can still end.
+    // One of the two unfinished bodies was rejected; the other one can still be completed.
     drop(small);
     first.write_all(b"a").await.ok();
     let first = next_answer(&mut first).await;
@@ -272,7 +275,7 @@ async fn an_address_gives_of_its_own() -> Result<()> {
     assert_eq!((ask(&mut second).await?.0, ask(&mut third).await?.0), (200, 200));
     assert_eq!(rest(first).await?, "");
     assert_eq!((server.open(), server.turned_away("address"), server.turned_away("full")), (3, 1, 0));
-    // All are taken now, and this one has nobody of its own who could go.
+    // The server is full now, and this address has no other connection that could give way.
     let mut fourth = server.connect_from(4).await?;
     assert_eq!(ask(&mut fourth).await?.0, 200);
     assert_eq!(rest(other).await?, "");
@@ -304,7 +307,7 @@ async fn connections_are_kept_where_that_is_meant() -> Result<()> {
         stream_small(&mut stream).await?;
         assert_eq!((ask(&mut stream).await?.0, server.open()), (200, 1));
     }
-    // Two at once are answered one after the other.
+    // Two pipelined requests are answered one after the other.
     stream.write_all((post(2) + "aa" + &post(3) + "aaa").as_bytes()).await?;
     let mut answers = String::new();
     while answers.matches("HTTP/1.1 200").count() < 2 {
@@ -319,7 +322,7 @@ async fn connections_are_kept_where_that_is_meant() -> Result<()> {
     let mut stream = server.connect().await?;
     stream.write_all((post(0).replace("/size", "/") + "GET / HTTP/1.1\r\n").as_bytes()).await?;
     assert!(rest(stream).await?.ends_with("\r\n\r\nok"));
-    // Bodies that nobody asked for are not read.
+    // Unexpected bodies are not read.
     let mut stream = server.connect().await?;
     stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\ncontent-length: 99999999999\r\n\r\nabc").await?;
     assert!(rest(stream).await?.starts_with("HTTP/1.1 200"));
@@ -332,7 +335,7 @@ async fn who_keeps_a_connection_has_its_time_for_each_request() -> Result<()> {
     let mut stream = server.connect().await?;
     assert_eq!(ask(&mut stream).await?.0, 200);
     assert_eq!(rest(stream).await?, "");
-    assert_eq!(server.turned_away("slow"), 0, "to be idle is no fault");
+    assert_eq!(server.turned_away("slow"), 0, "idle connections are not slow");
     Ok(())
 }
 
@@ -347,16 +350,16 @@ async fn a_stop_lets_answers_end() -> Result<()> {
     assert_eq!(rest(idle).await?, "");
     asking.write_all(b"cd").await?;
     assert_eq!(next_answer(&mut asking).await?, (200, "4".to_owned()));
-    timeout(LIMIT, server.task).await.context("it does not end")??;
+    timeout(LIMIT, server.task).await.context("the server does not stop")??;
     assert!(TcpStream::connect(server.address).await.is_err());
     Ok(())
 }
 
-/// What the numbers are there for.
+/// Checks the relations that the limits rely on.
 #[test]
 fn strangers_are_gone_before_an_api_server_gives_up() {
     let Limits { handshake, request, connections, bodies, longest_body, .. } = Limits::WEBHOOK;
     let patience = Duration::from_secs(2);
     assert!(handshake < patience && request < patience);
-    assert!(longest_body < bodies && bodies / connections >= 32 << 10, "room for an ordinary review");
+    assert!(longest_body < bodies && bodies / connections >= 32 << 10, "enough for an ordinary review");
 }

@@ -1,4 +1,4 @@
-//! Watches against servers that misbehave, under virtual time: how often they are asked, and what is believed.
+//! Watches against misbehaving servers, under virtual time: the number of requests, and which answers are believed.
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 const EMPTY: &str = r#"{"metadata":{"resourceVersion":"5"},"items":[]}"#;
 
-/// What a pod watch tells.
+/// Returns the messages of a pod watch.
 fn pods<S, B>(service: S) -> impl futures::Stream<Item = Message> + Unpin
 where
     S: tower::Service<Request<kube::client::Body>, Response = Response<B>> + Send + Clone + 'static,
@@ -39,7 +39,7 @@ where
     watches.all(&[Kind::Pod]).map(|(_, message)| message)
 }
 
-/// What a pod watch told within `time`, and how many requests of which sort the server saw.
+/// Returns the messages of a pod watch within `time`, and the numbers of list and watch requests.
 async fn watched(
     time: Duration,
     list: &'static str,
@@ -106,7 +106,8 @@ async fn an_answer_without_version_is_no_list() {
     }
 }
 
-/// A server with this many pods of this length. The list takes `slow` for each pod, and counts what was asked of it.
+/// Lists this many pods of this length, with a delay of `slow` per pod. Returns the number of known pods, the requested page
+/// sizes, and whether the list failed.
 async fn listed(pods: usize, length: usize, slow: Duration) -> (usize, Vec<usize>, bool) {
     let asked: Arc<Mutex<Vec<usize>>> = Arc::default();
     let of_service = asked.clone();
@@ -118,10 +119,10 @@ async fn listed(pods: usize, length: usize, slow: Duration) -> (usize, Vec<usize
         let (limit, begin) = (number(of("limit")), number(of("continue")).unwrap_or_default());
         async move {
             let frames: BoxStream<'static, Result<Frame<Bytes>, Infallible>> = match limit {
-                // The watch.
+                // The request of the watch.
                 None => futures::stream::pending().boxed(),
                 Some(limit) => {
-                    asked.lock().expect("nobody panics").push(limit);
+                    asked.lock().expect("no other thread panics").push(limit);
                     let end = pods.min(begin + limit);
                     let next = if end < pods { end.to_string() } else { String::new() };
                     let head =
@@ -165,12 +166,12 @@ async fn a_page_that_is_too_long_is_asked_for_with_fewer_objects() {
     let (known, asked, failed) = listed(30, 4 << 20, Duration::ZERO).await;
     assert_eq!((known, failed), (30, false));
     assert_eq!(asked[0], 200);
-    assert!(asked[1] <= 3, "as many as fit, at once, and not by halves: {asked:?}");
+    assert!(asked[1] <= 3, "shrinks at once to a size that fits, not by halves: {asked:?}");
     assert!(asked.len() < 40, "{asked:?}");
     let (known, asked, failed) = listed(1000, 100, Duration::ZERO).await;
     assert_eq!((known, asked, failed), (1000, vec![200; 5], false), "pages of the usual length");
     let (known, _, failed) = listed(3, 20 << 20, Duration::ZERO).await;
-    assert_eq!((known, failed), (3, false), "a page of one object is read, however long it is");
+    assert_eq!((known, failed), (3, false), "a page of one object is always read to its end");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,5 @@
-//! What was decided: actions named by the object that they write, and what people are told. A decision is so specific that
-//! nothing is left to choose for whoever carries it out.
+//! The result of a decision: actions, each on a named object, and messages for users. A decision is specific enough to be
+//! carried out without further choices.
 
 use crate::{
     Timestamp, Uid,
@@ -38,26 +38,26 @@ pub enum Action {
     Nominate(Nominate),
 }
 
-/// A change of the pod of this uid.
+/// A change to the pod of this uid.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodPatch {
     pub uid: Uid,
     pub namespace: Arc<str>,
     pub name: Arc<str>,
-    /// The scheduling gate that goes.
+    /// The scheduling gate to remove.
     pub drop_gate: Option<DropGate>,
-    /// Labels of nodes that the pod must not land on.
+    /// Node labels that the pod must avoid: they mark blocked nodes.
     pub avoid: Vec<Arc<str>>,
-    /// Taints that keep nodes closed for others, and not for this pod.
+    /// Taints of blocked nodes that this pod tolerates.
     pub tolerate: Vec<Arc<str>>,
-    /// What the pod asks of its node, as it was seen: what is added must fit to it. Empty where nothing is added.
+    /// The node constraints of the pod when the decision was made: additions must fit them. Empty if nothing is added.
     pub constraints: NodeConstraints,
-    /// Annotations that are set.
+    /// Annotations to set.
     pub annotations: Vec<(&'static str, String)>,
 }
 
 impl PodPatch {
-    /// One that changes nothing yet.
+    /// Creates a patch that changes nothing yet.
     pub fn of(uid: Uid, namespace: Arc<str>, name: Arc<str>) -> PodPatch {
         let (drop_gate, constraints) = (None, NodeConstraints::default());
         let (avoid, tolerate, annotations) = (Vec::new(), Vec::new(), Vec::new());
@@ -69,7 +69,7 @@ impl PodPatch {
         Target { kind: Kind::Pod, namespace, name, uid: Some(self.uid) }
     }
 
-    /// What counts as soon as it is sent.
+    /// Effects that count as soon as the patch is sent.
     pub fn effect(&self) -> Effect {
         Effect { drops_gate: self.drop_gate.as_ref().map(|gate| gate.name.clone()), ..Effect::default() }
     }
@@ -78,12 +78,12 @@ impl PodPatch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DropGate {
     pub name: Arc<str>,
-    /// Its place in the list of gates, as it was seen.
+    /// Position in the list of gates when the decision was made.
     pub place: Option<usize>,
 }
 
-/// The marks of sequences on the node of this uid, at this version: a patch decided from an older view must not undo what another
-/// leader has written since.
+/// The marks of one or more sequences on the node of this uid. The write only succeeds at this `version`: a decision from an older
+/// view must not undo what another leader has written since.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodePatch {
     pub node: Uid,
@@ -110,10 +110,10 @@ impl NodePatch {
     }
 }
 
-/// What is to be done with the ConfigMap for which the containers of a pod wait.
+/// A write to the ConfigMap that the containers of a pod wait for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BarrierWrite {
-    /// The pod that owns it.
+    /// The pod that owns the ConfigMap.
     pub pod: Uid,
     pub pod_name: Arc<str>,
     pub target: Target,
@@ -122,29 +122,29 @@ pub struct BarrierWrite {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToBarrier {
-    /// Only to see whose it is.
+    /// Read it only, to see which pod owns it.
     Look,
     Create {
         keys: Vec<String>,
     },
-    /// Refused by the API server if the ConfigMap belongs to another pod by now.
+    /// The API server rejects this if the ConfigMap meanwhile belongs to another pod.
     AddKeys {
         keys: Vec<String>,
-        /// There is nothing in it yet.
+        /// The ConfigMap is still empty.
         first: bool,
     },
-    /// Of a pod that is gone; the uid is that of the ConfigMap.
+    /// Delete the ConfigMap of a deleted pod; the uid is that of the ConfigMap.
     Delete {
         config_map: Uid,
     },
 }
 
-/// An object that is to be made. Its name follows from what it is for, so it is not made twice.
+/// An object to create. Its name is derived from its purpose, so it cannot be created twice.
 #[derive(Clone, Debug, PartialEq)]
 pub enum New {
     Ticket(NewTicket),
     Guardian(NewGuardian),
-    /// The class of guardians of this priority.
+    /// The PriorityClass of guardians with this priority.
     PriorityClass {
         target: Target,
         priority: i32,
@@ -167,36 +167,36 @@ pub struct NewTicket {
     pub order: Uid,
     pub order_name: Arc<str>,
     pub template: Template,
-    /// The place that it is for: a node, or a number.
+    /// The slot of the ticket in its Order: a node or a number.
     pub node: Option<Arc<str>>,
     pub index: Option<u32>,
     pub tick: Option<Timestamp>,
 }
 
-/// The pod that sits in the room of a ticket.
+/// The pod that occupies the capacity of a ticket.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewGuardian {
     pub target: Target,
     pub ticket: Uid,
     pub ticket_name: Arc<str>,
     pub order: Option<Uid>,
-    /// Its Order wants one on each node.
+    /// The Order reserves on each node.
     pub each_node: bool,
     pub spec: Arc<TicketSpec>,
-    /// The only node it can be on, and its uid if it is known.
+    /// The only node that the guardian can run on, and its uid if known.
     pub node: Option<Arc<str>>,
     pub node_uid: Option<Uid>,
     pub class: Arc<str>,
 }
 
-/// The object of this uid goes; `at_once`: without a time of grace.
+/// Deletion of the object of this uid. `at_once`: without a grace period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delete {
     pub target: Target,
     pub at_once: bool,
 }
 
-/// What the status of a ticket is to say, if it is still at this version.
+/// The new status of a ticket, written only if the ticket is still at this version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TicketWrite {
     pub target: Target,
@@ -205,72 +205,72 @@ pub struct TicketWrite {
 }
 
 impl TicketWrite {
-    /// What counts as soon as it is sent.
+    /// Effects that count as soon as the status is sent.
     pub fn effect(&self) -> Effect {
         Effect { claims_for: self.record.claim.as_ref().map(|claim| claim.pod), ..Effect::default() }
     }
 }
 
-/// The node whose room the scheduler keeps for a pod, or none.
+/// Nominates the pod for a node, where the scheduler then reserves capacity for it; `None` clears the nomination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nominate {
     pub target: Target,
     pub node: Option<Arc<str>>,
-    /// Annotations that are not true any more.
+    /// Annotations to remove because they are no longer true.
     pub forget: Vec<&'static str>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
     pub actions: Vec<Action>,
-    /// There is more to do than the budget allowed; ask again when there is room.
+    /// The budget did not allow all writes; decide again when more are allowed.
     pub more: bool,
-    /// The status of the object. `None` if there is no object to write it to, as for the ghost of a deleted sequence.
+    /// The status of the object. `None` if the object does not exist, for example after the deletion of a sequence.
     pub report: Option<Report>,
-    /// The status has something that must not wait: a phase, or a time that a later decision needs.
+    /// The status must be written without delay: it contains a new phase, or a time that a later decision needs.
     pub urgent: bool,
     pub events: Vec<Event>,
-    /// When to decide again if nothing happens.
+    /// Time of the next decision if nothing changes before.
     pub wake_at: Option<Timestamp>,
     pub keep: Keep,
-    /// Nothing is left to do, ever: what stands for the key can be forgotten.
+    /// Nothing remains to be done for the key: its state can be dropped.
     pub finished: bool,
 }
 
-/// The status of an object whose status the controller writes.
+/// The status of an object, as the controller writes it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Report {
     Sequence(Box<Status>),
     Order(Box<OrderStatus>),
 }
 
-/// What the next decision about the same key is to know.
+/// Information for the next decision about the same key.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Keep {
     #[default]
     Nothing,
     Sequence {
-        /// The times that were decided, until the status has them.
+        /// The decided times, until the status contains them.
         recorded: Box<Recorded>,
-        /// In Node scope: what was judged anew about nodes.
+        /// In Node scope: nodes that were judged again.
         nodes: Judgements,
-        /// In Node scope: what was found out about nodes that nobody has seen.
+        /// In Node scope: changes to the state of nodes that not all sequences have seen yet.
         unseen: UnseenNodes,
     },
     Launch {
-        /// The rank that has not moved, and how often that was told to the kubelet.
+        /// The rank whose containers do not progress, and how often the kubelet was notified of it.
         waiting: Option<Waiting>,
-        /// What people have been told just now.
+        /// The reasons of the events that were just emitted.
         told: Vec<&'static str>,
     },
     Ticket {
-        /// What is known of its claiming pod while that is released and not bound.
+        /// The claiming pod, from its release until it is bound.
         released: Option<ReleasedClaim>,
     },
     Order {
-        /// Whether it reserved when it was decided about.
+        /// The reservation window at the time of the decision, if there was one.
         window: Option<Window>,
-        /// Places that are as they should be.
+        /// Slots that need no change.
         settled: Vec<Place>,
     },
     Claim(WaitingClaimer),
@@ -291,7 +291,7 @@ impl Decision {
     }
 }
 
-/// An object that people are told about.
+/// The object of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
     pub kind: Kind,
@@ -301,7 +301,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// What we do to objects of this kind, in one word: the `action` of an event.
+    /// The `action` of events about this kind: one word for what the controller does to it.
     pub fn action(&self) -> &'static str {
         match self.kind {
             Kind::Sequence => "Sequence",
@@ -325,10 +325,10 @@ pub struct Event {
     pub message: String,
 }
 
-/// An invariant that a decision breaks.
+/// A violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// `S1`, `S7` …, as the reliability page of the docs numbers them.
+    /// `S1`, `S7` …, as numbered on the reliability page of the docs.
     pub invariant: &'static str,
     pub detail: String,
 }

@@ -1,4 +1,4 @@
-//! From a key to the feature that decides about it. These are the only places that know all features.
+//! Dispatches a key to the feature that decides about it. Only this module knows all features.
 
 use crate::{
     Timestamp,
@@ -15,11 +15,11 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Decides about one key, with at most `budget` writes. A function of the facts and of `now`: same input, same decision.
+/// Decides about one key, with at most `budget` writes. The result depends only on the facts and `now`.
 pub fn decide(index: &Index, key: Key, settings: Settings, now: Timestamp, budget: usize) -> Decision {
     match key {
         Key::Sequence(uid) => sequence::decide(index.facts(), uid, settings, now, budget),
-        // Lite mode has no rights on ConfigMaps.
+        // Lite mode has no permissions on ConfigMaps.
         Key::Launch(_) if !index.sequences.mode().full => Decision::nothing(),
         Key::Launch(pod) => launch::decide(index.launch_facts(), pod, now),
         Key::Order(uid) => reservation::order::decide(index.reservation_facts(), uid, now, budget),
@@ -28,7 +28,7 @@ pub fn decide(index: &Index, key: Key, settings: Settings, now: Timestamp, budge
     }
 }
 
-/// Audits a decision, without using what made it.
+/// Audits a decision, independently of the code that made it.
 pub fn check(index: &Index, key: Key, decision: &Decision, now: Timestamp) -> Vec<Violation> {
     match key {
         Key::Sequence(uid) => sequence::check(index.facts(), uid, decision, now),
@@ -39,7 +39,7 @@ pub fn check(index: &Index, key: Key, decision: &Decision, now: Timestamp) -> Ve
     }
 }
 
-/// Keeps what the next decision about a key is to know.
+/// Stores the information for the next decision about the key.
 pub fn keep(index: &mut Index, key: Key, keep: Keep) {
     match (key, keep) {
         (_, Keep::Nothing) => {}
@@ -59,11 +59,11 @@ pub fn keep(index: &mut Index, key: Key, keep: Keep) {
             | Keep::Order { .. }
             | Keep::Ticket { .. }
             | Keep::Claim(_),
-        ) => unreachable!("a decision keeps what is its own"),
+        ) => unreachable!("a decision stores information of its own feature only"),
     }
 }
 
-/// Why a pod waits, gate by gate, or that it does not. Every feature is asked about its own gates.
+/// Explains, gate by gate, why a pod waits, or that it does not wait. Each feature explains its own gates.
 pub fn explain_pod(index: &Index, pod: &Pod, now: Timestamp) -> Line {
     let facts = index.facts();
     let held = pod.gates.iter().flat_map(|gate| explain_gate(index, pod, gate, now));
@@ -76,7 +76,7 @@ pub fn explain_pod(index: &Index, pod: &Pod, now: Timestamp) -> Line {
     let name = &pod.name;
     match (lines.len(), released.len()) {
         (0, 0) => {
-            let text = format!("{name} carries no gate and no PodSequence claims it");
+            let text = format!("{name} has no scheduling gate and belongs to no PodSequence");
             let below = sequence::explain::explain_unclaimed(facts, pod, now);
             Line::new("NotHeld", text, pod.since, Target::of_pod(pod)).with(below)
         }
@@ -85,8 +85,8 @@ pub fn explain_pod(index: &Index, pod: &Pod, now: Timestamp) -> Line {
         (gates, claims) => {
             let by_sequences = lines.iter().all(|line| line.code == "Held");
             let text = match by_sequences {
-                true => format!("{name} is claimed by {} sequences", gates + claims),
-                false if pod.gates.is_empty() => format!("{name} has {} answers", gates + claims),
+                true => format!("{name} belongs to {} sequences", gates + claims),
+                false if pod.gates.is_empty() => format!("{} features apply to {name}", gates + claims),
                 false => format!("{name} is held by {} gates", pod.gates.len()),
             };
             lines.append(&mut released);
@@ -115,21 +115,21 @@ fn explain_gate(index: &Index, pod: &Pod, gate: &Arc<str>, now: Timestamp) -> Ve
     let line = |code, text: String| Line::new(code, text, pod.created, object);
     if let Some(feature) = gates::feature(gate) {
         let doctor = Hint::Advice(
-            "see whether that feature is installed and its controller runs: rollcall doctor".into(),
+            "check that the feature is installed and its controller runs: rollcall doctor".into(),
         );
         let text = format!("{name} is held by {gate}, the gate of {feature}, for {time}");
         let reason = Some(Reason::OwnGate { pod: name.clone(), gate: gate.clone(), feature });
         return vec![Line { reason, ..line("OwnGate", text).hint(doctor) }];
     }
     if sequence::explain::is_sequence_gate(facts, &pod.namespace, gate) {
-        let create = Hint::Advice("create a PodSequence that lists or selects it".into());
+        let create = Hint::Advice("create a PodSequence that names or selects it".into());
         let release =
             Hint::rollcall("release", &pod.namespace, format!("pod/{name}")).to("or remove the gate");
-        let text = format!("{name} is held by the gate {gate} for {time}, and no PodSequence here claims it");
+        let text = format!("{name} is held by the gate {gate} for {time} and belongs to no PodSequence");
         return vec![line("NotClaimed", text).hint(create).hint(release)];
     }
     let owner = Hint::Advice(format!("ask the owner of the gate {gate}"));
-    let text = format!("{name} is held by the gate {gate}, which is not ours, for {time}");
+    let text = format!("{name} is held by the gate {gate} for {time}; Rollcall does not manage this gate");
     let reason = Some(Reason::ForeignGate { pod: name.clone(), gate: gate.clone() });
     vec![Line { reason, ..line("ForeignGate", text).hint(owner) }]
 }

@@ -1,4 +1,4 @@
-//! What is known about the objects of a cluster: only the fields that a decision or a message uses.
+//! Facts about the objects of a cluster: only the fields that a decision or a message uses.
 
 use crate::planted::{Bug, planted};
 use crate::{
@@ -6,41 +6,41 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// One pod. A pod is its uid: a pod re-created under the same name is another pod.
+/// One pod, identified by its uid: a pod re-created under the same name is a different pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
     pub uid: Uid,
     pub namespace: Arc<str>,
     pub name: Arc<str>,
-    /// `metadata.resourceVersion`: decides which of two views of the same pod is the newer one.
+    /// `metadata.resourceVersion`: determines which of two views of the same pod is newer.
     pub version: u64,
     pub labels: Labels,
     pub owner: Option<OwnerRef>,
     /// Names of all its scheduling gates, ours and foreign ones.
     pub gates: Vec<Arc<str>>,
-    /// The node it is bound to: the scheduler has let it through.
+    /// The node that the scheduler has bound it to.
     pub node: Option<Arc<str>>,
-    /// `status.nominatedNodeName`: the node on which the scheduler keeps capacity for it.
+    /// `status.nominatedNodeName`: the node where the scheduler reserves capacity for it.
     pub nominated: Option<Arc<str>>,
-    /// What it says itself about its node; hardly any pod does, but for those of DaemonSets.
+    /// Its constraints on nodes. Most pods have none, except those of DaemonSets.
     pub constraints: Option<Box<NodeConstraints>>,
     pub phase: PodPhase,
     pub ready: bool,
     /// Running, and every container has started.
     pub started: bool,
-    /// restartPolicy Never or OnFailure and no readiness probe: its Ready says nothing about its work.
+    /// restartPolicy Never or OnFailure and no readiness probe: its Ready condition says nothing about its work.
     pub runs_to_completion: bool,
     pub terminating: bool,
-    /// Somebody took its gate away with `rollcall release pod/…`.
+    /// A user removed its gate with `rollcall release pod/…`.
     pub released_by_hand: bool,
     pub created: Timestamp,
-    /// Since when it is in the condition it is in.
+    /// Start of its current condition.
     pub since: Timestamp,
-    /// What keeps it from being ready, as far as its status tells.
+    /// The reason why it is not ready, as far as its status shows it.
     pub trouble: Option<Trouble>,
-    /// The order of its containers; hardly any pod has one.
+    /// The start order of its containers. Few pods have one.
     pub launch: Option<Box<Launch>>,
-    /// The ticket that it wants; hardly any pod wants one.
+    /// The ticket that it requests. Few pods request one.
     pub request: Option<Box<Request>>,
 }
 
@@ -54,39 +54,40 @@ impl Pod {
     }
 }
 
-/// On which nodes a pod wants to run.
+/// Constraints of a pod on its node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeConstraints {
-    /// The only node it can run on.
+    /// The only node that it can run on.
     pub pin: Option<Pin>,
-    /// The terms of its required node affinity: only what is needed to add to them.
+    /// The terms of its required node affinity, reduced to the shape that decides whether requirements can be added.
     pub terms: Box<[TermShape]>,
-    /// It has no list of tolerations to which one could be added. Nearly every pod has one: Kubernetes adds two itself.
+    /// It has no list of tolerations to append to. Rare: Kubernetes adds two tolerations to nearly every pod.
     pub no_tolerations: bool,
-    /// Taints of ours that it tolerates already.
+    /// Taints of ours that it already tolerates.
     pub tolerated: Box<[Arc<str>]>,
-    /// It has an affinity of any kind, and one to nodes among them: what is there must not be replaced.
+    /// It has an affinity of any kind (`has_node_affinity`: to nodes). An existing affinity must not be replaced.
     pub has_affinity: bool,
     pub has_node_affinity: bool,
 }
 
 impl NodeConstraints {
-    /// To be kept, or nothing if there are none.
+    /// Returns the constraints boxed, or `None` if there are none.
     pub fn kept(self) -> Option<Box<NodeConstraints>> {
         (self != NodeConstraints::default()).then(|| Box::new(self))
     }
 }
 
-/// How a pod names the one node it can run on.
+/// The way a pod names the only node that it can run on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pin {
-    /// As the pods of a DaemonSet do: by the field `metadata.name`.
+    /// By the field `metadata.name`, as the pods of a DaemonSet do.
     Name(Arc<str>),
     /// By the label `kubernetes.io/hostname`.
     Hostname(Arc<str>),
 }
 
-/// What a term of a node affinity has. Kubernetes allows to add requirements to a term while a pod is gated, but to no empty one.
+/// The parts of a node affinity term. While a pod is gated, Kubernetes allows new requirements in a term, but not in an empty
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TermShape {
     Expressions,
@@ -103,12 +104,12 @@ pub enum PodPhase {
     Unknown,
 }
 
-/// The first thing wrong with a pod that has not arrived.
+/// The first problem of a pod that is not ready yet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Trouble {
-    /// The container it concerns, if it concerns one.
+    /// The affected container, if the problem concerns one.
     pub container: Option<Arc<str>>,
-    /// Kubernetes' own word for it (`CrashLoopBackOff`, `Unschedulable`), or ours where it has none.
+    /// Kubernetes' own word for it (`CrashLoopBackOff`, `Unschedulable`), or ours where Kubernetes has none.
     pub what: Arc<str>,
 }
 
@@ -127,7 +128,7 @@ pub enum OwnerKind {
     DaemonSet,
     Job,
     CronJob,
-    /// A kind that is not watched (an operator's): its pods count as themselves.
+    /// A kind that is not watched (such as an operator's): its pods count individually.
     Other,
 }
 
@@ -142,7 +143,7 @@ impl OwnerKind {
         OwnerKind::Other,
     ];
 
-    /// The kind of this name, however it is written: `deployment`, `DaemonSet`.
+    /// Parses the name of a kind in any case: `deployment`, `DaemonSet`.
     pub fn of_word(word: &str) -> Option<OwnerKind> {
         OwnerKind::ALL.into_iter().find(|kind| kind.as_str().eq_ignore_ascii_case(word))
     }
@@ -160,7 +161,7 @@ impl OwnerKind {
     }
 }
 
-/// A workload: something that makes pods, or makes what makes pods.
+/// A workload: an object that creates pods, or that creates other workloads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     pub uid: Uid,
@@ -171,27 +172,27 @@ pub struct Owner {
     pub parent: Option<OwnerRef>,
     pub created: Timestamp,
     pub template_labels: Labels,
-    /// How many pods it wants. `None` while its controller has not seen its newest generation: then the number
-    /// is unknown, which is never the same as 0.
+    /// Desired number of pods. `None` while its controller has not observed its newest generation: then the number is unknown,
+    /// which is not the same as 0.
     pub desired: Option<u32>,
-    /// `deployment.kubernetes.io/revision`: the ReplicaSet whose revision is its Deployment's is the current one.
+    /// `deployment.kubernetes.io/revision`: a ReplicaSet is current if its revision equals that of its Deployment.
     pub revision: Option<Arc<str>>,
     pub job: Option<Job>,
-    /// Of DaemonSets: where they want their pods.
+    /// Node constraints of the pod template. Set for DaemonSets only.
     pub placement: Option<Box<Placement>>,
-    /// `rollcall stop` has stopped it: its size, or that it is suspended, is not what its author wants in the end.
+    /// `rollcall stop` has stopped it: its replica count or suspension is temporary.
     pub stopped: bool,
     pub terminating: bool,
 }
 
 impl Owner {
-    /// Whether it is stopped, and has work left to do.
+    /// Whether it is stopped and still has work to do.
     pub fn is_stopped(&self) -> bool {
         self.stopped && !self.terminating && !self.job.is_some_and(|job| job.complete)
     }
 }
 
-/// What only Jobs have.
+/// Fields of Jobs only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Job {
     pub completions: Option<u32>,
@@ -202,7 +203,7 @@ pub struct Job {
     pub runs_to_completion: bool,
 }
 
-/// A namespace, for the permission it gives to sequences elsewhere.
+/// A namespace, with the permissions that it grants to sequences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespace {
     pub name: Arc<str>,
@@ -214,7 +215,7 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Whether sequences of namespace `from` may act here.
+    /// Whether sequences of namespace `from` may act in this namespace.
     pub fn allows(&self, from: &str) -> bool {
         if planted(Bug::PermissionIgnored) {
             return true;

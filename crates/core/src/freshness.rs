@@ -1,10 +1,10 @@
-//! How new our knowledge is: what each watch has told, which lists are whole, and which objects are gone.
+//! Freshness of the facts: how far each watch has progressed, which lists are complete, and which objects are deleted.
 
 use crate::{Uid, kind::Kind};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Deleted uids that are remembered, so that a late view of one does not bring it back. Late views come from
-/// answers in flight and from watches that reconnect, so a few hundred would do; 16 bytes each.
+/// Number of deleted uids that are remembered, so that a late view does not bring a deleted object back. Late views come from
+/// answers in flight and from watches that reconnect, so a few hundred would suffice. Each takes 16 bytes.
 const TOMBSTONES: usize = 4096;
 
 #[derive(Debug, Default)]
@@ -20,18 +20,18 @@ pub struct Freshness {
 #[derive(Clone, Copy, Debug)]
 pub struct List {
     pub version: u64,
-    /// Below what was seen before it: of a cluster restored from a backup.
+    /// Its version is lower than one seen before: the cluster was restored from a backup.
     pub restored: bool,
 }
 
 impl Freshness {
-    /// Whether a view of an object is newer than the one known, and the object not gone. `known` is the version known.
+    /// Whether a view is newer than `known`, the stored version, and the object is not known to be deleted.
     pub fn admits(&mut self, kind: Kind, uid: Option<Uid>, known: Option<u64>, version: u64) -> bool {
         self.advance_newest(kind, version);
         !uid.is_some_and(|uid| self.is_deleted(uid)) && known.is_none_or(|known| known < version)
     }
 
-    /// The watch of a kind has come this far.
+    /// Records that the watch of a kind has reached this version.
     pub fn advance_newest(&mut self, kind: Kind, version: u64) {
         let newest = self.newest.entry(kind).or_default();
         *newest = version.max(*newest);
@@ -41,7 +41,7 @@ impl Freshness {
         self.newest.get(&kind).copied()
     }
 
-    /// How far all watches have come, to be set back with [`Freshness::set_newest`].
+    /// The version that each watch has reached, to be reset with [`Freshness::set_newest`].
     pub fn all_newest(&self) -> BTreeMap<Kind, u64> {
         self.newest.clone()
     }
@@ -60,13 +60,13 @@ impl Freshness {
         }
     }
 
-    /// Whether an object was seen deleted.
+    /// Whether the object is known to be deleted.
     pub fn is_deleted(&self, uid: Uid) -> bool {
         self.tombstones.contains(&uid)
     }
 
-    /// A list begins. Says whether it is of a cluster that was restored from a backup: then what is known is not newer, and
-    /// what was deleted may come again.
+    /// Records that a list begins. Returns whether the cluster was restored from a backup: then the known facts are not newer,
+    /// and deleted objects may reappear.
     pub fn list_begins(&mut self, kind: Kind, version: u64) -> bool {
         self.synced.remove(&kind);
         let restored = self.newest(kind).is_some_and(|seen| version < seen);
@@ -87,7 +87,7 @@ impl Freshness {
         self.lists.remove(&kind);
     }
 
-    /// All objects of a kind are known.
+    /// Records that all objects of a kind are known.
     pub fn set_synced(&mut self, kind: Kind) {
         self.synced.insert(kind);
     }

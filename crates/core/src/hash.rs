@@ -1,5 +1,5 @@
-//! FNV-1a: a hash whose value may be written down (group ids, note checksums), because it never changes
-//! between versions, unlike the standard library's.
+//! FNV-1a: a hash that may be persisted (group ids, note checksums), because it never changes between versions, unlike the hash
+//! of the standard library.
 
 const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0000_0100_0000_01b3;

@@ -1,10 +1,10 @@
-//! Shares equal texts and label sets between the thousands of pods that carry them.
+//! Shares equal strings and label sets between the thousands of pods that have them.
 
 use crate::labels::Labels;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// One pool for the whole index. What nobody else holds any more is let go by [`Interner::sweep`].
+/// One pool for the whole index. [`Interner::sweep`] drops the entries that only the pool holds.
 #[derive(Debug, Default)]
 pub struct Interner {
     texts: BTreeSet<Arc<str>>,
@@ -12,7 +12,7 @@ pub struct Interner {
     since_sweep: usize,
 }
 
-/// Sweeping costs a pass over the pool, so it is done once in this many additions.
+/// Number of additions between sweeps, because a sweep visits the whole pool.
 const SWEEP_AFTER: usize = 4096;
 
 impl Interner {
@@ -52,7 +52,7 @@ impl Interner {
         }
     }
 
-    /// Lets go of everything that only the pool holds.
+    /// Drops all entries that only the pool holds.
     pub fn sweep(&mut self) {
         self.since_sweep = 0;
         self.labels.retain(|labels| labels.holders() > 1);

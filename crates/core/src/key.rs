@@ -1,9 +1,9 @@
-//! What a decision is about. Each feature has keys of its own; the loop knows nothing else of a feature.
+//! Keys: the objects of decisions. Each feature has its own keys; the controller loop knows nothing else about a feature.
 
 use crate::Uid;
 use std::collections::BTreeSet;
 
-/// A part of Rollcall that decides for itself.
+/// A part of Rollcall that makes its own decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Feature {
     Sequence,
@@ -24,14 +24,14 @@ pub enum Key {
     Claim(Uid),
 }
 
-/// A queue of its own: thousands of keys in one lane do not keep a key of another lane waiting.
+/// A queue. Lanes are independent: thousands of keys in one lane do not delay a key in another lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lane {
     Sequence,
     Launch,
     Order,
     Ticket,
-    /// Pods that are given the room of a ticket.
+    /// Pods that claim a ticket.
     Claim,
 }
 
@@ -46,9 +46,9 @@ impl Lane {
         }
     }
 
-    /// Writes in flight that are kept for it, of the eight there are by default. Sequences and tickets take what is free: nobody
-    /// loses anything while they wait for a slot. A container that waits for its key is somebody's start-up time. Between the
-    /// steps of a hand-over, a room has nobody in it.
+    /// Write slots that are reserved for this lane, out of the eight by default. Sequences and tickets use the free slots:
+    /// waiting for one costs them nothing. Launches have one, because a container that waits for its key starts later. Claims
+    /// have two, because the capacity of a ticket is unprotected between the steps of a hand-over.
     pub fn kept_slots(self) -> usize {
         match self {
             Lane::Sequence | Lane::Order | Lane::Ticket => 0,
@@ -59,8 +59,8 @@ impl Lane {
 }
 
 impl Lane {
-    /// The lane that goes first while it has something to do. An Order makes all its tickets before their guardians are made: how many
-    /// rooms there will be is known as soon as it can be.
+    /// The lane that has priority over this one. An Order creates all its tickets before their guardians are created, so that
+    /// the number of tickets is known as early as possible.
     pub fn yields_to(self) -> Option<Lane> {
         match self {
             Lane::Ticket => Some(Lane::Order),
@@ -101,7 +101,7 @@ impl Key {
     }
 }
 
-/// The keys that a change touches: what has to be decided about anew.
+/// Keys that a change touches: those to decide about again.
 #[derive(Debug, Default)]
 pub struct Touched(BTreeSet<Key>);
 
@@ -130,7 +130,7 @@ impl Touched {
         self.0.insert(Key::Claim(pod));
     }
 
-    /// All of them; from here on none is.
+    /// Returns all touched keys and clears the set.
     pub fn take(&mut self) -> BTreeSet<Key> {
         std::mem::take(&mut self.0)
     }

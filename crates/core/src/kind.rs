@@ -1,15 +1,15 @@
-//! The kinds of objects that the index knows, one row each.
+//! The kinds of objects that the index knows.
 
 use crate::{facts::OwnerKind, key::Feature};
 
-/// How an object of a kind is told from the others.
+/// The identity of an object within its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Identity {
-    /// By its uid. A deleted object never comes back.
+    /// Its uid. A deleted object never reappears.
     Uid,
-    /// By its name. A later object may have the same one.
+    /// Its name. A later object may have the same one.
     Name,
-    /// By the uid of the object that it is about, as a note by its sequence. It may be written again.
+    /// The uid of the object that it describes: a note is identified by its sequence. It may be written again after deletion.
     Subject,
 }
 
@@ -17,31 +17,32 @@ pub enum Identity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Watched {
     Always,
-    /// In Full mode: Lite mode has no rights on nodes.
+    /// In Full mode: Lite mode has no permissions on nodes.
     FullMode,
-    /// In Full mode, if reservations are switched on.
+    /// In Full mode, if reservations are enabled.
     Reservations,
     /// Objects are written and read one by one.
     Never,
 }
 
-/// The consequence if the API server does not serve a kind, or forbids to read it.
+/// The consequence if the API server does not serve a kind, or forbids reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absence {
     /// The features that need the kind cannot decide.
     Fatal,
     /// Before the first list, the kind counts as listed and empty.
     Empty,
-    /// The known objects stay, and nothing is decided on them. A cluster without the kind is no error.
+    /// The known objects stay, and the features that need the kind make no decisions. A cluster without the kind is not an
+    /// error.
     Frozen,
 }
 
-/// The labels that are kept of an object.
+/// The labels of an object that are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Labels {
-    /// Those whose keys selectors name. With a new key, the objects are read again.
+    /// Those whose keys occur in selectors. With a new key, the objects are read again.
     Selected,
-    /// Those that the facts of the kind use, whatever selectors name.
+    /// Those that the facts of the kind use, independently of selectors.
     Fixed,
 }
 
@@ -51,12 +52,12 @@ enum Scope {
     Cluster,
 }
 
-/// Everything that differs from kind to kind.
+/// The properties of a kind.
 struct Row {
     plural: &'static str,
     identity: Identity,
     watched: Watched,
-    /// The features that decide nothing before all objects of the kind are known.
+    /// The features that make no decisions until all objects of the kind are known.
     needed_by: &'static [Feature],
     absence: Absence,
     labels: Labels,
@@ -65,7 +66,7 @@ struct Row {
 
 macro_rules! kinds {
     ($($kind:ident = $plural:literal, $identity:ident, $watched:ident, [$($feature:ident),*], $absence:ident, $labels:ident, $scope:ident;)*) => {
-        /// The kinds of objects the index is fed with, each by a watch of its own.
+        /// The kinds of objects that the index stores. Each has its own watch, unless it is `Watched::Never`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Kind { $($kind,)* }
 
@@ -89,7 +90,7 @@ macro_rules! kinds {
     };
 }
 
-// The order counts: it seeds the back-off of each watch.
+// The position counts: it seeds the back-off of each watch.
 kinds! {
     Pod = "pods", Uid, Always, [Sequence, Launch, Reservation], Fatal, Selected, Namespaced;
     Deployment = "deployments", Uid, Always, [Sequence, Launch], Fatal, Selected, Namespaced;
@@ -103,7 +104,7 @@ kinds! {
     Sequence = "podsequences", Uid, Always, [Sequence, Launch], Fatal, Fixed, Namespaced;
     Note = "notes", Subject, Always, [Sequence, Launch], Empty, Fixed, Namespaced;
     Node = "nodes", Name, FullMode, [Sequence, Launch, Reservation], Fatal, Fixed, Cluster;
-    // Nor for CSINodes: most sequences require no CSI driver.
+    // Permission to read CSINodes is not required either: most sequences require no CSI driver.
     CsiNode = "csinodes", Name, FullMode, [Sequence, Launch], Empty, Fixed, Cluster;
     Barrier = "barriers", Uid, Never, [], Fatal, Fixed, Namespaced;
     Order = "orders", Uid, Reservations, [Reservation], Frozen, Fixed, Namespaced;
@@ -120,7 +121,7 @@ impl Kind {
         self.row().identity
     }
 
-    /// Whether a controller watches the kind, with these modes switched on.
+    /// Whether a controller in these modes watches the kind.
     pub fn is_watched(self, full: bool, reservations: bool) -> bool {
         match self.row().watched {
             Watched::Always => true,
@@ -130,7 +131,7 @@ impl Kind {
         }
     }
 
-    /// Whether a feature decides nothing before all objects of the kind are known.
+    /// Whether the feature makes no decisions until all objects of the kind are known.
     pub fn is_needed_by(self, feature: Feature) -> bool {
         self.row().needed_by.contains(&feature)
     }
@@ -139,7 +140,7 @@ impl Kind {
         self.row().absence
     }
 
-    /// Whether only those labels are kept whose keys selectors name.
+    /// Whether only the labels whose keys occur in selectors are stored.
     pub fn has_selected_labels(self) -> bool {
         self.row().labels == Labels::Selected
     }
@@ -164,7 +165,7 @@ impl Kind {
         }
     }
 
-    /// Which workload this is, if it is one.
+    /// The kind of workload, if this kind is a workload.
     pub fn owner(self) -> Option<OwnerKind> {
         OwnerKind::ALL.iter().copied().find(|owner| Kind::of_owner(*owner) == Some(self))
     }

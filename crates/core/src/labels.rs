@@ -1,8 +1,8 @@
-//! Label sets: sorted, shared, compared by content.
+//! Label sets: sorted, shared and compared by content.
 
 use std::sync::Arc;
 
-/// The labels of one object, sorted by key. Cloning shares.
+/// The labels of one object, sorted by key. Clones share the same allocation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Labels(Arc<[(Arc<str>, Arc<str>)]>);
 
@@ -20,7 +20,7 @@ impl Labels {
         self.0.is_empty()
     }
 
-    /// How many holders share this very allocation; the interner lets go of what only it holds.
+    /// Number of clones of this allocation; the interner drops sets that only the interner holds.
     pub(crate) fn holders(&self) -> usize {
         Arc::strong_count(&self.0)
     }

@@ -1,5 +1,5 @@
-//! The leader lease as a step function. A holder's lease has expired when *we* have seen its record unchanged
-//! for its duration on our own monotonic clock: nobody's wall clock is trusted.
+//! The leader lease as a step function. A lease expires when *we* have seen its record unchanged for its duration on our own
+//! monotonic clock. Wall clocks of other replicas are never trusted.
 
 use crate::planted::{Bug, planted};
 use std::time::Duration;
@@ -9,29 +9,29 @@ use std::time::Duration;
 pub struct Record {
     pub holder: Option<String>,
     pub duration: Duration,
-    /// Its resourceVersion: an unchanged one means nobody has renewed.
+    /// Its resourceVersion: while it does not change, the holder has not renewed the lease.
     pub version: String,
 }
 
-/// What a candidate knows. `now` is time since the candidate started, from a clock that never jumps.
+/// The state of a candidate. `now` is the time since the candidate started, from a clock that never jumps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Candidate {
     seen: Option<(Record, Duration)>,
-    /// When our own last renewal that succeeded was begun.
+    /// The start time of our last successful renewal.
     renewed: Option<Duration>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     Create,
-    /// Write ourselves into it, if it still has this version.
+    /// Write ourselves into the lease, if it still has this version.
     Take {
         version: String,
     },
     Renew {
         version: String,
     },
-    /// Somebody else leads; look again after this long.
+    /// Another replica leads; read again after this time.
     Wait {
         again: Duration,
     },
@@ -39,8 +39,8 @@ pub enum Step {
     Lost,
 }
 
-/// How the lease is used: renewed at a third of its duration, given up at two thirds, so that a holder stops
-/// acting before anybody else may begin.
+/// Parameters of the lease. A holder renews at a third of the duration and gives up at two thirds, so that it stops acting
+/// before another replica may begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
     pub identity: String,
@@ -58,7 +58,7 @@ impl Terms {
 }
 
 impl Candidate {
-    /// Takes in what a read of the lease showed.
+    /// Records the result of reading the lease.
     pub fn observe(&mut self, record: Record, now: Duration) {
         let unchanged = self.seen.as_ref().is_some_and(|(known, _)| known.version == record.version);
         if !unchanged {
@@ -66,18 +66,18 @@ impl Candidate {
         }
     }
 
-    /// Our own write succeeded; it was begun at `begun`.
+    /// Records our own successful write, which began at `begun`.
     pub fn wrote(&mut self, record: Record, begun: Duration) {
         self.seen = Some((record, begun));
         self.renewed = Some(begun);
     }
 
-    /// Whether we lead, at `now`.
+    /// Whether we lead at `now`.
     pub fn leads(&self, terms: &Terms, now: Duration) -> bool {
         self.renewed.is_some_and(|renewed| now < renewed + terms.give_up_after())
     }
 
-    /// What to do at `now`.
+    /// Returns the next step at `now`.
     pub fn step(&self, terms: &Terms, now: Duration) -> Step {
         if self.renewed.is_some() && !self.leads(terms, now) {
             return Step::Lost;

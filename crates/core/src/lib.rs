@@ -5,20 +5,20 @@
 //!                        O(log n), no clock        O(groups + actions)
 //! ```
 //!
-//! Nothing here awaits, reads a clock, looks at the environment or iterates in an order that differs between
-//! runs. The manifest of this crate and the `clippy.toml` beside it are the proof. Everything that talks to a
-//! cluster lives in other crates and makes no choices of its own.
+//! Nothing here awaits, reads a clock, accesses the environment or iterates in an order that differs between runs. The manifest
+//! of this crate and the `clippy.toml` beside it enforce that. All code that talks to a cluster is in other crates and makes no
+//! decisions of its own.
 //!
 //! Where to look:
-//! - [`facts`]: what is known about a pod, an owner, a namespace. Small on purpose: ten thousands are kept.
-//! - [`index`]: keeps the facts and counts them per sequence and group.
+//! - [`facts`]: facts about pods, owners and namespaces. Small on purpose: tens of thousands are stored.
+//! - [`index`]: stores the facts and counts them per sequence and group.
 //! - [`sequence`]: `PodSequence`: its parsed spec, `evaluate`, `decide`, `check`, `explain`, the reasons.
-//! - [`launch`]: the order in which the containers of a pod start.
-//! - [`reservation`]: room that is kept, and handed over.
-//! - [`agent`]: what init containers on a node wait for.
+//! - [`launch`]: the start order of the containers of a pod.
+//! - [`reservation`]: capacity that tickets reserve and hand over.
+//! - [`agent`]: conditions that init containers on a node wait for.
 //! - [`node`]: nodes, and which of them a pod may run on. [`roster`]: the sequences as admission sees them.
-//! - [`lease`]: the leader lease as a step function. [`quantity`]: amounts such as `1.5Gi`. [`resources`]: what a pod requests.
-//!   [`schedule`]: when something recurs. [`planted`]: bugs on purpose, for tests only.
+//! - [`lease`]: the leader lease as a step function. [`quantity`]: amounts such as `1.5Gi`. [`resources`]: the requests of a
+//!   pod. [`schedule`]: recurring times. [`planted`]: planted bugs, for tests only.
 
 pub mod agent;
 pub mod cluster;

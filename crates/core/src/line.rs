@@ -1,122 +1,140 @@
-//! One line of the answer of `rollcall explain`, whichever feature it comes from.
+//! One line of the answer of `rollcall explain`, for all features.
 
 use crate::{Timestamp, cluster::Target, facts::Pod, sequence::Reason};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One line, with what it rests on below it.
+/// One line of the answer. The lines below it explain it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// A stable word: the code of a reason, or one of [`CODES`].
+    /// A stable identifier: the code of a reason, or one of [`CODES`].
     pub code: &'static str,
-    /// The sentence, with the time that has gone by.
+    /// The sentence, including the elapsed time.
     pub text: String,
-    /// Since when it is so.
+    /// The start of the state that the line describes.
     pub since: Timestamp,
-    /// What it is about. An object that does not exist has no uid.
+    /// The object that the line is about. An object that does not exist has no uid.
     pub object: Target,
-    /// What to do, the best first.
+    /// Recommended actions, the best one first.
     pub hints: Vec<Hint>,
-    /// If it says why something waits: the same without the time.
+    /// The reason that the line states, if it says why something waits.
     pub reason: Option<Reason>,
     pub below: Vec<Line>,
 }
 
-/// The codes of lines that are no reasons, and what they mean.
+/// The codes of lines that are not reasons, with their meanings.
 pub const CODES: &[(&str, &str)] = &[
-    ("Held", "The pod is held by a gate of ours; the lines below say why."),
-    ("Released", "The pod belongs to a group, and its gate is gone."),
-    ("Arrived", "The pod has arrived by the rule of its group."),
-    ("NotArrived", "The pod is out of its gate and has not arrived."),
-    ("SeveralGates", "Several gates or sequences concern the pod; each has a line below."),
-    ("NotClaimed", "The pod carries the gate of sequences, and no sequence that can be seen claims it."),
-    ("NotHeld", "No gate holds the pod, and no sequence claims it."),
-    ("AboutToBeReleased", "Nothing stands in the way: the controller is about to release the pod."),
+    ("Held", "A scheduling gate of Rollcall holds the pod; the lines below say why."),
+    ("Released", "The pod belongs to a group and has been released."),
+    ("Arrived", "The pod has arrived, by the `until` rule of its group."),
+    ("NotArrived", "The pod has been released but has not arrived."),
+    ("SeveralGates", "Several scheduling gates or sequences affect the pod; each has a line below."),
+    ("NotClaimed", "The pod carries the gate of a sequence, but belongs to no visible sequence."),
+    ("NotHeld", "No scheduling gate holds the pod, and it belongs to no sequence."),
+    ("AboutToBeReleased", "Nothing blocks the pod: the controller is about to release it."),
     ("Sequence", "The sequence as a whole."),
-    ("GroupOpen", "The group is open and has not arrived."),
+    ("GroupOpen", "The group is open but not complete."),
     ("GroupComplete", "The group is complete."),
-    ("GroupTimedOut", "The group has not arrived within its timeout."),
-    ("GroupClosed", "The group waits for others."),
-    ("NodeWaits", "The node has not gone through all groups."),
-    ("NodeComplete", "The node has gone through all groups."),
-    ("NoNodeOpen", "No node has reached the group of the pod."),
-    ("NodesUnmarked", "Nodes that have not reached the group are being marked before pods are released."),
-    ("WaitsForAgent", "An init container of the pod waits for a marker, a file or a socket of its node."),
+    ("GroupTimedOut", "The group was not complete within its timeout."),
+    ("GroupClosed", "The group is not open: it waits for earlier groups."),
+    ("NodeWaits", "Not all groups are complete on the node."),
+    ("NodeComplete", "All groups are complete on the node."),
+    ("NoNodeOpen", "The group of the pod is not open on any node."),
+    ("NodesUnmarked", "Before it releases pods, the controller marks the nodes where the group is not open."),
+    ("WaitsForAgent", "An init container of the pod waits for a marker, a file or a socket on its node."),
     ("Agent", "The DaemonSet that writes the marker."),
-    ("AgentNotReady", "The pod of the agent on this node is not ready."),
+    ("AgentNotReady", "The agent's pod on this node is not ready."),
     (
         "AgentReady",
-        "The pod of the agent on this node is ready: the wait is about to end, or the marker is stale.",
+        "The agent's pod on this node is ready: the wait is about to end, or the marker is stale.",
     ),
     ("AgentMissing", "The agent has no pod on this node yet."),
-    ("AgentNotEligible", "The agent gets no pod on this node: selector, affinity or a taint."),
-    ("AgentUnknown", "No DaemonSet that can be seen says that it writes the marker."),
-    ("MarkerNotOnNode", "The file that is waited for is in no folder of the node."),
-    ("MountNotPropagated", "The waiting container cannot see mounts that were made after its start."),
-    ("NotOrdered", "The pod asks for an order of its containers, and was created while nobody gave it one."),
-    ("LaunchHeld", "The pod waits for the ConfigMap by which its containers start in order."),
+    (
+        "AgentNotEligible",
+        "The agent's DaemonSet gets no pod on this node, because of its node selector, its affinity or a taint.",
+    ),
+    ("AgentUnknown", "No visible DaemonSet declares that it writes the marker."),
+    ("MarkerNotOnNode", "The file that the container waits for is not in a folder of the node."),
+    ("MountNotPropagated", "The waiting container cannot see mounts that were created after it started."),
+    (
+        "NotOrdered",
+        "The pod requests a start order of its containers, but the webhook did not set it up when the pod was created.",
+    ),
+    ("LaunchHeld", "The pod waits for the ConfigMap that controls the start order of its containers."),
     (
         "BarrierTaken",
-        "The ConfigMap that the pod needs for the order of its containers belongs to somebody else.",
+        "The ConfigMap that the pod needs for the start order of its containers is a foreign object.",
     ),
-    ("Launching", "The containers of the pod start in order, and not all ranks are ready."),
-    ("RankPassed", "The containers of this rank are ready, or were."),
-    ("RankOpen", "The containers of this rank may start, and are not ready."),
-    ("RankClosed", "The containers of this rank wait for those of a higher one."),
+    ("Launching", "The containers of the pod start in order; not all ranks are ready yet."),
+    ("RankPassed", "The containers of this rank are ready, or have been ready."),
+    ("RankOpen", "The containers of this rank may start, but are not ready."),
+    ("RankClosed", "The containers of this rank wait for those of a higher rank."),
     (
         "OrderUnjudged",
-        "What the status of the Order says; the nodes, which would tell more, may not be read.",
+        "The answer repeats the status of the Order, because the caller is not permitted to read nodes.",
     ),
-    ("OrderGone", "The Order that made the ticket is gone, and the ticket is about to go."),
-    ("OfOrder", "The Order that made the ticket."),
-    ("TicketUnseen", "The ticket has no status: no controller has looked at it."),
-    ("TicketWaits", "The ticket is not Reserved, for a reason that this version does not know."),
-    ("TicketMissing", "A ticket is wanted there and is about to be made."),
-    ("TicketOnce", "There was a ticket, and the Order makes no second one."),
-    ("NextSchedule", "The next time of the schedule of the Order."),
-    ("NodeNotEligible", "The node gets no ticket; the text names the criterion that it fails."),
-    ("NodeKept", "The node is not Ready, gets no ticket, and keeps the one that it has."),
-    ("NodeFull", "The node has too little left of what the ticket requests."),
-    ("NodeHasRoom", "By what its pods request the node has room; something else keeps the guardian away."),
-    ("Occupant", "A pod on a node that has no room, with what it requests and its priority."),
-    ("Ends", "When the room of the ticket is given up, if nobody claims it."),
-    ("Endless", "The ticket has no end."),
-    ("NobodyAsks", "No pod that waits asks for the ticket."),
-    ("Wanted", "A pod wants the ticket and can have it."),
-    ("HandOver", "The room of the ticket is being given to the pod; the text names the next step."),
-    ("ClaimerGone", "The pod that claimed the ticket is gone, or may not be read."),
-    ("ClaimerRuns", "The pod that claimed the ticket is on a node."),
-    ("ClaimerUnbound", "The pod that claimed the ticket has been let go and is on no node yet."),
-    ("HasRoom", "The pod has the room of a ticket, or may take it."),
-    ("TicketChosen", "The pod is about to get a ticket."),
+    (
+        "OrderGone",
+        "The Order that created the ticket no longer exists, and the ticket is about to be deleted.",
+    ),
+    ("OfOrder", "The Order that created the ticket."),
+    ("TicketUnseen", "The ticket has no status: no controller has processed it yet."),
+    ("TicketWaits", "The ticket is not Reserved, for a reason unknown to this version of Rollcall."),
+    ("TicketMissing", "The Order needs a ticket there and is about to create it."),
+    ("TicketOnce", "A ticket has existed already, and the Order does not create a second one."),
+    ("NextSchedule", "The next scheduled time of the Order."),
+    ("NodeNotEligible", "The node gets no ticket; the text names the criterion that it does not meet."),
+    ("NodeKept", "The node is not Ready: it gets no new ticket and keeps the one that it has."),
+    ("NodeFull", "The node has too little free capacity for the ticket."),
+    (
+        "NodeHasRoom",
+        "By the requests of its pods, the node has enough free capacity; something else keeps the guardian away.",
+    ),
+    ("Occupant", "A pod on a node without enough free capacity, with its requests and its priority."),
+    ("Ends", "The time when the ticket expires if no pod claims it."),
+    ("Endless", "The ticket does not expire."),
+    ("NobodyAsks", "No waiting pod asks for the ticket."),
+    ("Wanted", "A pod asks for the ticket and can claim it."),
+    (
+        "HandOver",
+        "The capacity of the ticket is being handed over to the claiming pod; the text names the next step.",
+    ),
+    (
+        "ClaimerGone",
+        "The pod that claimed the ticket no longer exists, or the caller is not permitted to read it.",
+    ),
+    ("ClaimerRuns", "The pod that claimed the ticket is bound to a node."),
+    ("ClaimerUnbound", "The pod that claimed the ticket has been released but is not bound to a node yet."),
+    ("HasRoom", "The pod uses the capacity of a ticket, or is permitted to."),
+    ("TicketChosen", "The pod is about to claim a ticket."),
     ("TicketAwaited", "The pod waits a few seconds for a ticket that is about to be Reserved."),
-    ("OtherGateFirst", "The pod gets a ticket when no other gate holds it."),
-    ("TicketPending", "The pod could have the ticket, and its room is not kept yet."),
-    ("TicketTooSmall", "The ticket keeps less than the pod requests."),
+    ("OtherGateFirst", "The pod claims a ticket once no other scheduling gate holds it."),
+    ("TicketPending", "The pod could claim the ticket, but the ticket does not hold its capacity yet."),
+    ("TicketTooSmall", "The ticket reserves less than the pod requests."),
     ("TicketElsewhere", "The ticket is on a node where the pod cannot run."),
     ("TicketTaken", "Another pod has claimed the ticket."),
-    ("More", "There are more of the same."),
-    ("Event", "The last warning event about the pod, in Kubernetes' own words."),
+    ("More", "Further lines of the same kind are omitted."),
+    ("Event", "The last warning event about the pod, with the message that Kubernetes gave it."),
 ];
 
-/// What to do about a line.
+/// A recommended action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hint {
     Advice(String),
-    /// A command that can be pasted, and a word about what it does.
+    /// A command to copy, and its purpose.
     Command {
         purpose: Option<&'static str>,
         command: Command,
     },
 }
 
-/// A command. Whoever prints it knows the name of the program, and whether the namespace has to be named.
+/// A command. The code that prints it adds the name of the program and, if needed, the namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     pub program: Program,
-    /// What stands between the program and the flag of the namespace: `logs`, `describe pod`.
+    /// The words between the program and the namespace flag: `logs`, `describe pod`.
     pub verb: String,
-    /// `None` where the command is about the whole cluster.
+    /// `None` if the command has no namespace.
     pub namespace: Option<Arc<str>>,
     pub arguments: String,
 }
@@ -132,7 +150,7 @@ impl Hint {
         Hint::command(Program::Kubectl, verb, Some(namespace.clone()), arguments)
     }
 
-    /// About an object that has no namespace.
+    /// A `kubectl` command about a cluster-scoped object.
     pub fn kubectl_cluster(verb: &str, arguments: impl Into<String>) -> Hint {
         Hint::command(Program::Kubectl, verb, None, arguments)
     }
@@ -151,7 +169,7 @@ impl Hint {
         Hint::Command { purpose: None, command: Command { program, verb, namespace, arguments } }
     }
 
-    /// The same with a word about what it does.
+    /// Adds the purpose of the command. Advice stays as it is.
     pub fn to(self, purpose: &'static str) -> Hint {
         match self {
             Hint::Command { command, .. } => Hint::Command { purpose: Some(purpose), command },
@@ -166,7 +184,7 @@ impl Line {
         Line { code, text: text.into(), since, object, hints, reason: None, below }
     }
 
-    /// A pod that has not started, whoever waits for it: those who can look further do.
+    /// A line about a pod that has not started. Some callers replace it with a more precise one.
     pub fn not_started(pod: &Pod, trouble: &str, now: Timestamp) -> Line {
         let reason = Reason::NotStarted { pod: pod.name.clone(), trouble: Some(trouble.to_owned()) };
         let text = reason.dated(&elapsed(pod.created, now));
@@ -187,13 +205,13 @@ impl Line {
     }
 }
 
-/// Time gone by, in whole seconds; never negative, whatever clocks say.
+/// Elapsed time in whole seconds; never negative, even if clocks disagree.
 pub fn elapsed(since: Timestamp, now: Timestamp) -> String {
     let seconds = now.duration_since(since).as_secs().max(0);
     human(Duration::from_secs(seconds.unsigned_abs()))
 }
 
-/// A duration as a person writes it: `1h30m`, `90s` as `1m30s`, `1.5s`.
+/// A duration in the notation of Kubernetes: `1h30m`, `1m30s`, `1.5s`.
 pub fn human(duration: Duration) -> String {
     let (seconds, millis) = (duration.as_secs(), duration.subsec_millis());
     let (h, m, s) = (seconds / 3600, seconds / 60 % 60, seconds % 60);

@@ -1,33 +1,33 @@
-//! Nodes, and which of them a pod may run on, as the scheduler and the DaemonSet controller see it.
+//! Nodes, and which of them a pod may run on, by the rules of the scheduler and the DaemonSet controller.
 
 use crate::{Timestamp, Uid, journal::Journal, labels::Labels, selector};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// By this label a pod may name its node. It need not be the name of the node.
+/// A label that a pod may use to name its node. Its value can differ from the name of the node.
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// One node. A node re-created under the same name is another one, by its uid.
+/// One node, identified by its uid: a node re-created under the same name is a different node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     pub uid: Uid,
     pub name: Arc<str>,
     pub version: u64,
     pub created: Timestamp,
-    /// All of them, ours included.
+    /// All labels, including ours.
     pub labels: Labels,
     pub taints: Vec<Taint>,
-    /// It is cordoned.
+    /// Whether it is cordoned.
     pub unschedulable: bool,
     /// The types of its conditions that are True.
     pub conditions: BTreeSet<Arc<str>>,
-    /// Since when it is not Ready, if it is not.
+    /// Start of its current NotReady period, if it is not Ready.
     pub not_ready_since: Option<Timestamp>,
-    /// The resources it offers more than none of.
+    /// The resources with an allocatable amount above 0.
     pub resources: BTreeSet<Arc<str>>,
-    /// Whether it has any annotation, ours or not.
+    /// Whether it has any annotation, ours or foreign.
     pub annotated: bool,
-    /// What each sequence wrote down about it.
+    /// The journals that sequences have written on it.
     pub journals: BTreeMap<Uid, Journal>,
     pub terminating: bool,
 }
@@ -36,7 +36,8 @@ pub struct Node {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drivers {
     pub node: Arc<str>,
-    /// Which node of that name, where it says so: what one has left behind says nothing about the next.
+    /// The uid of the node, if the CSINode contains it. The CSINode of an earlier node of that name says nothing about the
+    /// current one.
     pub of: Option<Uid>,
     pub version: u64,
     pub names: BTreeSet<Arc<str>>,
@@ -54,7 +55,7 @@ pub enum Effect {
     NoSchedule,
     NoExecute,
     PreferNoSchedule,
-    /// One that we do not know.
+    /// An effect that Rollcall does not know.
     Other,
 }
 
@@ -62,11 +63,11 @@ pub enum Effect {
 pub struct Toleration {
     /// Empty: every key.
     pub key: Arc<str>,
-    /// `None`: whatever the value (`Exists`).
+    /// `None`: any value (`Exists`).
     pub value: Option<Arc<str>>,
     /// `None`: every effect.
     pub effect: Option<Effect>,
-    /// How long it tolerates what evicts; `None`: for ever.
+    /// How long the pod stays on a node with such a `NoExecute` taint; `None`: indefinitely.
     pub seconds: Option<i64>,
 }
 
@@ -79,7 +80,7 @@ impl Toleration {
     }
 }
 
-/// On which nodes a workload wants its pods.
+/// The node constraints of a pod template.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
     pub node_selector: Labels,
@@ -88,11 +89,11 @@ pub struct Placement {
     pub tolerations: Vec<Toleration>,
 }
 
-/// All of it must hold; a term without any requirement holds nowhere.
+/// Requirements that must all hold. A term without requirements matches no node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Term {
     pub labels: Vec<Requirement>,
-    /// On `metadata.name`, the only field there is.
+    /// On `metadata.name`, the only supported field.
     pub name: Vec<Requirement>,
 }
 
@@ -104,13 +105,13 @@ pub struct Requirement {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operator {
-    /// One that label selectors have, too.
+    /// An operator that label selectors also have.
     Plain(selector::Operator),
     Gt(i64),
     Lt(i64),
 }
 
-/// What the DaemonSet controller lets its pods tolerate besides what their template says.
+/// Tolerations that the DaemonSet controller adds to those of the pod template.
 const TOLERATED_BY_DAEMONS: [(&str, Effect); 6] = [
     ("node.kubernetes.io/not-ready", Effect::NoExecute),
     ("node.kubernetes.io/unreachable", Effect::NoExecute),
@@ -120,15 +121,15 @@ const TOLERATED_BY_DAEMONS: [(&str, Effect); 6] = [
     ("node.kubernetes.io/unschedulable", Effect::NoSchedule),
 ];
 
-/// Taints that come and go with the state of a node: a DaemonSet that they keep off now is still expected there.
+/// Taints that reflect the passing state of a node: a DaemonSet that they exclude now is still expected there.
 const PASSING: [&str; 4] = [
     "node.kubernetes.io/not-ready",
     "node.kubernetes.io/unreachable",
     "node.kubernetes.io/network-unavailable",
     "node.cloudprovider.kubernetes.io/uninitialized",
 ];
-/// Prefixes of taints that whoever prepares a new node takes off again. The cluster autoscaler knows them: it does not take such
-/// a node for one that nothing fits on.
+/// Prefixes of taints that are removed when a new node has been prepared. The cluster autoscaler knows them, and does not
+/// conclude that nothing fits on such a node.
 pub const STARTUP_TAINTS: [&str; 2] =
     ["startup-taint.cluster-autoscaler.kubernetes.io/", "ignore-taint.cluster-autoscaler.kubernetes.io/"];
 
@@ -137,8 +138,8 @@ fn is_passing(key: &str) -> bool {
 }
 
 impl Placement {
-    /// Whether a DaemonSet with this template gets a pod on `node`. Taints for which `ours` holds do not count, and neither
-    /// do those that a node has only for now, because it is new or not ready.
+    /// Whether a DaemonSet with this template gets a pod on `node`. Ignores taints for which `ours` holds, and temporary taints
+    /// of a node that is new or not ready.
     pub fn wants_daemon_on(&self, node: &Node, ours: impl Fn(&str) -> bool) -> bool {
         self.matches(node)
             && node.taints.iter().all(|taint| {
@@ -156,14 +157,14 @@ impl Placement {
         self.tolerations.iter().any(|toleration| toleration.tolerates(taint))
     }
 
-    /// Whether selector and required affinity allow a node, its taints apart.
+    /// Whether node selector and required affinity allow a node, independently of its taints.
     pub fn matches(&self, node: &Node) -> bool {
         is_part_of(&self.node_selector, &node.labels)
             && self.terms.as_ref().is_none_or(|terms| terms.iter().any(|term| term.matches(node)))
     }
 }
 
-/// Whether `labels` has all of `wanted`.
+/// Whether `labels` contains all of `wanted`.
 pub fn is_part_of(wanted: &Labels, labels: &Labels) -> bool {
     wanted.iter().all(|(key, value)| labels.get(key) == Some(value))
 }

@@ -1,21 +1,21 @@
 //! Kubernetes quantities: `100m`, `1.5Gi`, `12E`, `1e3`.
 //!
-//! Kept as whole billionths, which is the smallest part that Kubernetes knows; what is smaller is rounded away from zero.
-//! Printing gives the canonical form, as the API server does: no fraction, the largest suffix that allows it.
+//! Stored as whole billionths, the smallest unit in Kubernetes; smaller fractions are rounded away from zero. A quantity is
+//! printed in canonical form, like the API server does: without a fraction, with the largest suffix that allows it.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Billionths in one.
+/// Billionths per unit.
 const NANO: i128 = 1_000_000_000;
-/// More digits than this do not fit beside the billionths.
+/// The greatest number of digits that fit into an `i128` of billionths.
 const MOST_DIGITS: usize = 28;
-/// Suffixes of powers of 1000, from 10^-9 on.
+/// Suffixes of powers of 1000, starting with 10^-9.
 const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
-/// Suffixes of powers of 1024, from 1024 on.
+/// Suffixes of powers of 1024, starting with 1024.
 const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
-/// An amount, and the way it was written in.
+/// An amount, with the notation that it was written in.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
     nanos: i128,
@@ -60,12 +60,12 @@ impl Quantity {
         self.nanos % NANO == 0
     }
 
-    /// In whole units, rounded up.
+    /// The amount in whole units, rounded up.
     pub fn value(self) -> i64 {
         self.per(NANO)
     }
 
-    /// In thousandths, rounded up: how CPU is counted.
+    /// The amount in thousandths, rounded up: the unit of CPU.
     pub fn millis(self) -> i64 {
         self.per(NANO / 1000)
     }
@@ -76,7 +76,7 @@ impl Quantity {
     }
 }
 
-/// The sum, in the form of the first.
+/// Adds the amounts. The sum has the notation of the first.
 impl std::ops::Add for Quantity {
     type Output = Quantity;
 
@@ -85,7 +85,7 @@ impl std::ops::Add for Quantity {
     }
 }
 
-/// By amount, however it is written.
+/// Compares amounts, independently of notation.
 impl PartialEq for Quantity {
     fn eq(&self, other: &Quantity) -> bool {
         self.nanos == other.nanos
@@ -136,7 +136,7 @@ impl FromStr for Quantity {
     }
 }
 
-/// What a suffix stands for: `factor` times ten to the power of `ten`.
+/// The value of a suffix: `factor` times ten to the power of `ten`.
 struct Scale {
     form: Form,
     factor: i128,
@@ -144,7 +144,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// The number of billionths, rounded up.
+    /// Returns the number of billionths, rounded up.
     fn apply(&self, mantissa: i128, places: i32) -> Option<i128> {
         let value = mantissa.checked_mul(self.factor)?;
         let ten = self.ten - places + 9;
@@ -170,7 +170,7 @@ fn read_suffix(suffix: &str) -> Option<Scale> {
         return Some(Scale { form: Form::Binary, factor: 1 << (10 * (at + 1)), ten: 0 });
     }
     let exponent = suffix.strip_prefix(['e', 'E'])?;
-    // No power beyond the digits that fit can be of use.
+    // Larger exponents cannot occur in a number that fits.
     let ten = exponent.parse::<i32>().ok().filter(|ten| ten.abs() < 1000)?;
     Some(Scale { form: Form::Exponent, factor: 1, ten })
 }
@@ -299,7 +299,7 @@ mod tests {
             form in prop_oneof![Just(Form::Decimal), Just(Form::Binary), Just(Form::Exponent)],
         ) {
             let quantity = Quantity::new(nanos, form);
-            // Numbers that need more digits than may be written are refused when they are read.
+            // Numbers that need more digits than allowed are rejected by the parser.
             if let Ok(again) = quantity.to_string().parse::<Quantity>() {
                 prop_assert_eq!(again, quantity);
                 prop_assert_eq!(again.to_string(), quantity.to_string());

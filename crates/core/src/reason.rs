@@ -1,13 +1,13 @@
-//! How every feature lists its reasons: one row each, from which the codes, the hints and the reference page come.
+//! The macro [`reasons!`] for the list of reasons of a feature. It generates the codes, the hints and the reference page.
 
-/// A reason as the reference page lists it.
+/// A reason, as listed on the reference page.
 pub struct Described {
     pub code: &'static str,
     pub meaning: &'static str,
     pub hint: &'static str,
 }
 
-/// One row for each reason: its name, which is its code, with what its sentence needs; what it means; what to do.
+/// One row per reason: its name (which is also its code), the fields of its sentence, its meaning, and a hint.
 macro_rules! reasons {
     ($(#[$attribute:meta])* $($name:ident $({ $($field:ident: $type:ty),* })? $meaning:literal, $hint:literal;)*) => {
         $(#[$attribute])*

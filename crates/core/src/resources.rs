@@ -1,26 +1,26 @@
-//! The requests of a pod, counted as the scheduler counts them. The controller's claims, the embedded scheduler and the embedded quotas
-//! all count here.
+//! The requests of a pod, computed as the scheduler computes them. Used for claims of tickets, by the embedded scheduler and by
+//! the embedded quotas.
 
 use crate::quantity::{Form, Quantity};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Amounts by the name of the resource.
+/// Amounts by resource name.
 pub type Resources = BTreeMap<Arc<str>, Quantity>;
 
-/// One container, as far as it matters for the sum.
+/// The amounts of one container.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ContainerAmounts {
     pub amounts: Resources,
-    /// Of an init container: it keeps running beside the containers (`restartPolicy: Always`).
+    /// Whether this is an init container that keeps running beside the containers (`restartPolicy: Always`).
     pub is_sidecar: bool,
 }
 
-/// The parts of a pod from which its requests, or its limits, are counted.
+/// The parts of a pod that determine its requests or its limits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodAmounts {
     pub containers: Vec<ContainerAmounts>,
-    /// In the order in which they run.
+    /// In starting order.
     pub init_containers: Vec<ContainerAmounts>,
     /// `spec.resources`: amounts of the pod as a whole.
     pub pod_level: Resources,
@@ -28,15 +28,15 @@ pub struct PodAmounts {
 }
 
 impl PodAmounts {
-    /// The requests of the pod: the most that runs at the same time; the amounts of the pod as a whole in place of that sum, for the
-    /// resources that Kubernetes allows there; and the overhead.
+    /// The requests of the pod, plus its overhead. The requests are the maximum of what runs at the same time. For resources that
+    /// Kubernetes allows in `spec.resources`, the amounts there replace that sum.
     pub fn requests(&self) -> Resources {
         let mut total = self.without_overhead();
         add(&mut total, &self.overhead);
         total
     }
 
-    /// The limits of the pod. Overhead counts only where there is a limit.
+    /// The limits of the pod. Overhead is added only to resources that have a limit.
     pub fn limits(&self) -> Resources {
         let mut total = self.without_overhead();
         for (name, amount) in &mut total {
@@ -57,7 +57,7 @@ impl PodAmounts {
     fn most_at_once(&self) -> Resources {
         let mut sum = Resources::new();
         self.containers.iter().for_each(|container| add(&mut sum, &container.amounts));
-        // Init containers run one after the other, each beside the sidecars that were started before it.
+        // Init containers run one after another, each beside the sidecars that were started before it.
         let (mut sidecars, mut most) = (Resources::new(), Resources::new());
         for container in &self.init_containers {
             let mut at_once = sidecars.clone();
@@ -75,7 +75,7 @@ impl PodAmounts {
 
 const NOTHING: Quantity = Quantity::new(0, Form::Decimal);
 
-/// Whether a resource counts in `spec.resources` of a pod.
+/// Whether Kubernetes allows a resource in `spec.resources` of a pod.
 fn is_pod_level(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
 }
@@ -126,9 +126,17 @@ mod tests {
         };
         assert_eq!(sum(&[cpu("100m"), cpu("100m"), cpu("100m")], &[]), "300m");
         assert_eq!(sum(&[cpu("1")], &[cpu("2"), cpu("500m")]), "2");
-        assert_eq!(sum(&[cpu("1")], &[sidecar("500m")]), "1500m", "a sidecar runs beside it");
-        assert_eq!(sum(&[cpu("1")], &[sidecar("500m"), cpu("2")]), "2500m", "and beside init containers");
-        assert_eq!(sum(&[cpu("1")], &[cpu("2"), sidecar("500m")]), "2", "but not beside those before it");
+        assert_eq!(sum(&[cpu("1")], &[sidecar("500m")]), "1500m", "a sidecar runs beside the container");
+        assert_eq!(
+            sum(&[cpu("1")], &[sidecar("500m"), cpu("2")]),
+            "2500m",
+            "a sidecar runs beside later init containers"
+        );
+        assert_eq!(
+            sum(&[cpu("1")], &[cpu("2"), sidecar("500m")]),
+            "2",
+            "a sidecar does not run beside earlier init containers"
+        );
         assert_eq!(sum(&[cpu("1")], &[sidecar("200m"), cpu("2"), sidecar("300m")]), "2200m");
     }
 
@@ -139,7 +147,11 @@ mod tests {
             ..pod(&[cpu("1")], &[cpu("2")])
         };
         assert_eq!(with_overhead.requests(), amounts(&[("cpu", "2250m"), ("memory", "1Mi")]));
-        assert_eq!(with_overhead.limits(), amounts(&[("cpu", "2250m")]), "where there is a limit");
+        assert_eq!(
+            with_overhead.limits(),
+            amounts(&[("cpu", "2250m")]),
+            "overhead is added only to existing limits"
+        );
     }
 
     #[test]
@@ -147,7 +159,7 @@ mod tests {
         let mut whole = pod(&[cpu("1"), cpu("1")], &[cpu("9")]);
         whole.containers[0].amounts.extend(amounts(&[("memory", "1Ki"), ("example.com/gpu", "1")]));
         whole.overhead = amounts(&[("cpu", "50m")]);
-        // Extended resources and storage do not count there.
+        // Extended resources and storage are ignored in `spec.resources`.
         whole.pod_level = amounts(&[("cpu", "5"), ("hugepages-2Mi", "4Mi"), ("example.com/gpu", "3")]);
         assert_eq!(
             whole.requests(),
@@ -158,7 +170,7 @@ mod tests {
                 ("example.com/gpu", "1")
             ])
         );
-        // A pod whose containers ask for nothing asks for this all the same.
+        // The amounts of the pod as a whole count even if its containers request nothing.
         whole.containers = vec![ContainerAmounts::default()];
         whole.init_containers = Vec::new();
         assert_eq!(whole.requests()["cpu"].to_string(), "5050m");

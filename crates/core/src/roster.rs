@@ -1,4 +1,4 @@
-//! Sequences and Orders as admission sees them: whom a new pod belongs to, and what it gets for that.
+//! Sequences and Orders as admission needs them: which of them a new pod belongs to, and which gates and tolerations it gets.
 
 use crate::Uid;
 use crate::cluster::Cluster;
@@ -15,40 +15,40 @@ use crate::sequence::spec::{Members, NodeGuard, Scope, Sequence, Spec, WorkloadR
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A sequence that may claim pods of the namespace it names.
+/// A sequence that may select pods in its `spec.namespace`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claimant {
     namespace: Arc<str>,
     name: Arc<str>,
     spec: Arc<Spec>,
     may_taint: bool,
-    /// With `nodeGuard: Taints`, where that is permitted: the key of each group.
+    /// The taint key of each group, if `nodeGuard: Taints` is set and permitted.
     taints: Vec<Arc<str>>,
-    /// The keys of labels that its groups look at.
+    /// The label keys that decide about membership in its groups.
     label_keys: BTreeSet<Arc<str>>,
     makers: Makers,
 }
 
-/// What of a new pod matters to those that may claim it. The rest of it need not be kept, however much it is.
+/// The parts of a new pod that sequences and Orders need. Admission need not decode the rest of the pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted<'r> {
-    /// Keys of labels.
+    /// Label keys.
     pub labels: BTreeSet<&'r str>,
     pub gates: BTreeSet<&'r str>,
-    /// Keys of taints that it may have to tolerate.
+    /// Keys of taints that the pod may have to tolerate.
     pub taints: BTreeSet<&'r str>,
 }
 
-/// A pod as it is created: nobody has seen it yet.
+/// A pod in a create request.
 #[derive(Clone, Copy, Debug)]
 pub struct NewPod<'a> {
-    /// Empty while it is to be generated.
+    /// Empty if the API server generates the name.
     pub name: &'a str,
     pub labels: &'a Labels,
     pub owner: Option<PodOwner<'a>>,
 }
 
-/// The controlling owner that a new pod names.
+/// The controller in the owner references of a new pod.
 #[derive(Clone, Copy, Debug)]
 pub struct PodOwner<'a> {
     pub kind: OwnerKind,
@@ -56,12 +56,12 @@ pub struct PodOwner<'a> {
     pub uid: Uid,
 }
 
-/// The ReplicaSets and Jobs that may make pods for the Deployments and CronJobs that groups name, as far as they have been seen.
+/// Known ReplicaSets and Jobs that create pods for the Deployments and CronJobs that groups name.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Makers {
-    /// Which state of the workloads this is.
+    /// The number of workload changes that this state includes.
     as_of: u64,
-    /// The workload that each of them makes pods for; `None` for those of which no group can name one.
+    /// The Deployment or CronJob that owns each of them, if any.
     made_for: BTreeMap<Uid, Option<WorkloadRef>>,
 }
 
@@ -83,7 +83,7 @@ impl Makers {
         makers
     }
 
-    /// Whether an owner makes pods for the workload that a group names. One that has not been seen yet is known by its name.
+    /// Whether an owner creates pods for the workload that a group names. An unknown owner is recognised by its name.
     fn include(&self, workload: &WorkloadRef, owner: PodOwner<'_>, labels: &Labels) -> bool {
         if made_by(workload.kind) != Some(owner.kind) {
             return false;
@@ -93,23 +93,23 @@ impl Makers {
         }
         let rest = owner.name.strip_prefix(&*workload.name).and_then(|rest| rest.strip_prefix('-'));
         rest.is_some_and(|rest| match workload.kind {
-            // The Deployment controller gives it to its ReplicaSets and their pods, and to nobody else.
+            // Only the Deployment controller sets this label, on its ReplicaSets and their pods.
             OwnerKind::Deployment => labels.get(TEMPLATE_HASH).is_some_and(|hash| **hash == *rest),
-            // The CronJob controller adds the minute of the run.
+            // The CronJob controller appends the scheduled time of the run, in minutes.
             _ => !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()),
         })
     }
 }
 
-/// Whether a ReplicaSet or Job names a workload of this kind that has not been seen yet: then only its name says whose it is.
+/// Whether a ReplicaSet or Job has an owner of this kind that is not known yet. The owner is then guessed from the name.
 fn awaits_parent(cluster: &Cluster, maker: &Owner, kind: OwnerKind) -> bool {
     maker.parent.is_some_and(|parent| parent.kind == kind && cluster.owner(parent.uid).is_none())
 }
 
-/// The label by which pods of a Deployment know their ReplicaSet.
+/// The label that ties pods of a Deployment to their ReplicaSet.
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
-/// The keys of labels that decide whether a pod belongs to any group.
+/// The label keys that decide about membership in any group.
 fn label_keys(spec: &Spec) -> BTreeSet<Arc<str>> {
     let mut keys = BTreeSet::new();
     for group in &spec.groups {
@@ -124,7 +124,7 @@ fn label_keys(spec: &Spec) -> BTreeSet<Arc<str>> {
     keys
 }
 
-/// What makes the pods of a workload, if it does not make them itself.
+/// The kind of the objects through which a workload creates its pods, if it does not create them directly.
 fn made_by(kind: OwnerKind) -> Option<OwnerKind> {
     match kind {
         OwnerKind::Deployment => Some(OwnerKind::ReplicaSet),
@@ -137,7 +137,7 @@ fn made_by(kind: OwnerKind) -> Option<OwnerKind> {
     }
 }
 
-/// Whether who makes pods has to be looked up for any group.
+/// Whether any group needs a lookup of ReplicaSets or Jobs.
 fn needs_makers(spec: &Spec) -> bool {
     let kinds = spec.groups.iter().filter_map(|group| match &group.members {
         Members::Workload(workload) => made_by(workload.kind),
@@ -146,7 +146,7 @@ fn needs_makers(spec: &Spec) -> bool {
     kinds.count() > 0
 }
 
-/// A new pod as it looks to a sequence that has seen some of the ReplicaSets and Jobs.
+/// A new pod, as a candidate for a sequence.
 struct NewMember<'a> {
     pod: NewPod<'a>,
     claimant: &'a Claimant,
@@ -174,7 +174,7 @@ impl Candidate for NewMember<'_> {
 }
 
 impl Claimant {
-    /// Nobody can belong to what is not understood. `may_taint`: its namespace allows that.
+    /// Returns `None` for an invalid spec, which has no members. `may_taint` says whether the namespace allows taints.
     pub fn of(sequence: &Sequence, may_taint: bool, taint_prefix: &'static str) -> Option<Claimant> {
         let spec = sequence.spec.as_ref().ok()?.clone();
         let taints = may_taint && spec.scope == Scope::Node && spec.guard == NodeGuard::Taints;
@@ -184,7 +184,7 @@ impl Claimant {
         Some(Claimant { namespace, name, spec, may_taint, taints, label_keys, makers: Makers::default() })
     }
 
-    /// The group that a new pod of the sequence's pod namespace belongs to.
+    /// Returns the group that a new pod in the sequence's `spec.namespace` belongs to.
     pub fn group_of(&self, pod: NewPod<'_>) -> Option<usize> {
         let asking = Asking { namespace: &self.namespace, name: &self.name, spec: &self.spec };
         asking.group_of(&NewMember { pod, claimant: self })
@@ -201,8 +201,8 @@ impl Claimant {
         &self.spec.gate
     }
 
-    /// The taints that members of a group must tolerate: those that keep nodes closed only for later ones. Which of them are
-    /// in use is not known yet, and to tolerate one that nobody puts on does no harm.
+    /// The taints of later groups, which members of a group must tolerate. The list may contain taints that are never used; a
+    /// toleration for them does no harm.
     pub fn tolerated(&self, group: usize) -> impl Iterator<Item = &Arc<str>> {
         let later = self.taints.iter().zip(&self.spec.groups).skip(group + 1);
         later
@@ -211,7 +211,7 @@ impl Claimant {
     }
 }
 
-/// Who claims pods where. Kept up to date one sequence at a time.
+/// The sequences and Orders that may select pods, by namespace. Updated one sequence or Order at a time.
 #[derive(Debug, Default)]
 pub struct Roster {
     by_target: BTreeMap<Arc<str>, BTreeMap<Uid, Claimant>>,
@@ -221,7 +221,7 @@ pub struct Roster {
 }
 
 impl Roster {
-    /// Takes in everything that has changed in an index: `touched` are its keys since the last call.
+    /// Updates the roster from an index. `touched` contains the keys that have changed since the last call.
     pub fn follow(&mut self, index: &Index, touched: &BTreeSet<Key>) {
         for key in touched {
             match *key {
@@ -232,8 +232,8 @@ impl Roster {
         }
     }
 
-    /// Takes in one sequence as it is now. Most calls are about a pod of the sequence and change nothing here, so they are
-    /// recognised first.
+    /// Updates one sequence. Most calls result from a change of a pod and change nothing here, so a comparison with the known
+    /// state comes first.
     pub fn update(&mut self, facts: Facts<'_>, uid: Uid) {
         let now = claiming(facts, uid);
         let known = self.targets.get(&uid).and_then(|target| self.by_target.get(target)?.get(&uid));
@@ -270,22 +270,22 @@ impl Roster {
         }
     }
 
-    /// All sequences are known.
+    /// Whether the list of sequences was complete at least once.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
 
-    /// From now on all sequences are known. A list that is taken anew does not change that: the one before it is still good.
+    /// Records that all sequences are known. This stays true during a later re-list, because the previous state is still usable.
     pub fn completed(&mut self) {
         self.complete = true;
     }
 
-    /// Those that may claim pods of a namespace.
+    /// The sequences that may select pods in a namespace.
     pub fn of(&self, namespace: &str) -> impl Iterator<Item = &Claimant> {
         self.by_target.get(namespace).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// What they look at in a pod of that namespace.
+    /// The parts that sequences and Orders need of a new pod in a namespace.
     pub fn wanted(&self, namespace: &str) -> Wanted<'_> {
         let mut wanted = Wanted::default();
         for claimant in self.of(namespace) {
@@ -299,7 +299,7 @@ impl Roster {
     }
 }
 
-/// A living sequence that may claim pods where it looks for them, and whether it may taint nodes.
+/// Returns a sequence that exists and may select pods in its `spec.namespace`, and whether it may taint nodes.
 fn claiming(facts: Facts<'_>, uid: Uid) -> Option<(&Sequence, bool)> {
     let Facts { cluster, sequences } = facts;
     let entry = sequences.get(uid).filter(|entry| !entry.ghost)?;

@@ -1,14 +1,17 @@
-//! Schedules of five fields, with the meaning that Kubernetes gives them.
+//! Cron schedules, with the meaning that Kubernetes gives them.
 //!
-//! Minute, hour, day of the month, month, day of the week; lists, ranges, steps, names; `@daily` and its kin,
-//! `@every 1h30m`. Sunday is 0 or 7 (an API server accepts 7 in no CronJob, so none has it). A day matches if both of its fields do, or one of them where both are restricted. Times that a clock
-//! skips in spring do not happen; times that it shows twice in autumn happen twice. See docs/decisions/0010.
+//! A schedule has five fields: minute, hour, day of the month, month and day of the week. Fields accept lists, ranges, steps and
+//! names. Descriptors such as `@daily` and `@every 1h30m` are supported, too. Sunday is 0 or 7; the API server rejects 7 in
+//! CronJobs.
+//!
+//! A date must match both day fields. If both are restricted, matching one of them is enough. Times that daylight saving skips in
+//! spring do not occur; times that it repeats in autumn occur twice. See docs/decisions/0010.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan, Zoned};
 
-/// Beyond so many years nothing is looked for: the 31st of February never comes.
+/// Number of years that are searched for the next time. A schedule may have none, such as 31 February.
 const YEARS: i16 = 5;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +20,7 @@ pub enum Schedule {
     Every(SignedDuration),
 }
 
-/// What each field permits, as bits.
+/// The permitted values of each field, as bit masks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fields {
     minutes: u64,
@@ -25,7 +28,7 @@ pub struct Fields {
     days: u64,
     months: u64,
     weekdays: u64,
-    /// Whether days of the month, and of the week, are unrestricted.
+    /// Whether the day of the month is unrestricted; likewise `any_weekday` for the day of the week.
     any_day: bool,
     any_weekday: bool,
 }
@@ -34,9 +37,9 @@ pub struct Fields {
 pub enum Invalid {
     #[error("expected exactly 5 fields, found {0}: {1:?}")]
     Count(usize, String),
-    #[error("{0:?} is no number, name, range or step")]
+    #[error("{0:?} is not a number, name, range or step")]
     Part(String),
-    #[error("{0:?} is not between {1} and {2}")]
+    #[error("{0:?} is not a value or ascending range from {1} to {2}")]
     Range(String, u32, u32),
     #[error("unknown descriptor {0:?}")]
     Descriptor(String),
@@ -44,9 +47,9 @@ pub enum Invalid {
 
 struct Bounds {
     first: u32,
-    /// The last one there is: a star ends here.
+    /// The end of the range that a star stands for.
     last: u32,
-    /// The last one that can be written.
+    /// The largest accepted number. For weekdays this is 7, a second number for Sunday.
     written: u32,
     names: &'static [&'static str],
 }
@@ -63,7 +66,7 @@ const BOUNDS: [Bounds; 5] = [
     Bounds { first: 0, last: 6, written: 7, names: &WEEKDAYS },
 ];
 
-/// Sunday, by its other number.
+/// The bit of weekday 7, which means Sunday like weekday 0.
 const SEVENTH: u64 = 1 << 7;
 
 impl Schedule {
@@ -96,7 +99,7 @@ impl Schedule {
         }))
     }
 
-    /// The first time after this one; `None` if there is none in the next years.
+    /// Returns the first scheduled time after `after`; `None` if there is none in the next years.
     pub fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         match self {
             Schedule::Fields(fields) => fields.next(after.to_zoned(zone.clone())),
@@ -112,11 +115,11 @@ fn parse_every(text: &str) -> Result<Schedule, Invalid> {
     let unknown = || Invalid::Descriptor(text.to_owned());
     let period: SignedDuration =
         text.strip_prefix("@every ").ok_or_else(unknown)?.trim().parse().map_err(|_| unknown())?;
-    // Whole seconds, and at least one.
+    // Fractions of a second are dropped, and the minimum is one second.
     Ok(Schedule::Every(SignedDuration::from_secs(period.as_secs().max(1))))
 }
 
-/// The bits of a field, and whether it is a star.
+/// Returns the bit mask of a field, and whether the field is unrestricted.
 fn parse_field(field: &str, bounds: &Bounds) -> Result<(u64, bool), Invalid> {
     let (mut bits, mut any) = (0, false);
     for part in field.split(',') {
@@ -141,7 +144,7 @@ fn parse_part(part: &str, bounds: &Bounds) -> Result<(u64, bool), Invalid> {
         Some((first, last)) => (parse_value(first, bounds)?, parse_value(last, bounds)?),
         None => {
             let value = parse_value(range, bounds)?;
-            // `5/10` goes on to the end.
+            // `5/10` means `5-last/10`.
             (value, if step.is_some() { bounds.last.max(value) } else { value })
         }
     };
@@ -150,7 +153,7 @@ fn parse_part(part: &str, bounds: &Bounds) -> Result<(u64, bool), Invalid> {
     }
     let step = step.unwrap_or(1);
     let bits = (first..=last).step_by(step as usize).fold(0, |bits, value| bits | 1 << value);
-    // A star with a step restricts.
+    // A star with a step is a restriction.
     Ok((bits, star && step == 1))
 }
 
@@ -192,12 +195,12 @@ impl Fields {
         None
     }
 
-    /// The first time of a day after `start`. Hours are gone through as they pass, not as a clock names them: so an hour
-    /// that is skipped does not come, and one that is repeated comes twice.
+    /// Returns the first scheduled time of a day after `start`. Iterates over elapsed time, not over clock times, so skipped
+    /// hours do not occur and repeated hours occur twice.
     fn next_of_day(&self, date: Date, start: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let mut at = date.to_zoned(zone.clone()).ok()?;
         if at.timestamp() < start {
-            // From the beginning of the minute in which it starts.
+            // Continue from the beginning of the minute that contains `start`.
             let minute = start.as_second().div_euclid(60) * 60;
             at = Timestamp::from_second(minute).ok()?.to_zoned(zone.clone());
         }
@@ -243,11 +246,11 @@ mod tests {
             ),
             ("0 0 29 feb *", ["2028-02-29T00:00:00Z", "2032-02-29T00:00:00Z", "2036-02-29T00:00:00Z"]),
             ("0 0 13 * 5", ["2026-01-02T00:00:00Z", "2026-01-09T00:00:00Z", "2026-01-13T00:00:00Z"]),
-            // A star with a step restricts the day; then either field is enough.
+            // A star with a step is a restriction. With both day fields restricted, matching one of them is enough.
             ("0 0 */10 * 5", ["2026-01-02T00:00:00Z", "2026-01-09T00:00:00Z", "2026-01-11T00:00:00Z"]),
             ("0 0 * * 7", ["2026-01-04T00:00:00Z", "2026-01-11T00:00:00Z", "2026-01-18T00:00:00Z"]),
             ("0 0 * * 5-7", ["2026-01-02T00:00:00Z", "2026-01-03T00:00:00Z", "2026-01-04T00:00:00Z"]),
-            // To the end of the week, which is Saturday.
+            // `5/2` ends with Saturday, the last day of the week.
             ("0 0 * * 5/2", ["2026-01-02T00:00:00Z", "2026-01-09T00:00:00Z", "2026-01-16T00:00:00Z"]),
             ("@weekly", ["2026-01-04T00:00:00Z", "2026-01-11T00:00:00Z", "2026-01-18T00:00:00Z"]),
             ("@every 1h30m", ["2026-01-01T01:30:00Z", "2026-01-01T03:00:00Z", "2026-01-01T04:30:00Z"]),
@@ -265,12 +268,12 @@ mod tests {
     fn zones_and_their_changes() {
         let new_york = |schedule, after, count| times(schedule, "America/New_York", after, count);
         assert_eq!(new_york("0 9 * * *", "2026-01-01T00:00:00Z", 1), ["2026-01-01T14:00:00Z"]);
-        // In spring there is no half past two.
+        // In spring, 02:30 is skipped.
         assert_eq!(
             new_york("30 2 * * *", "2025-03-08T00:00:00Z", 2),
             ["2025-03-08T07:30:00Z", "2025-03-10T06:30:00Z"]
         );
-        // In autumn there are two times half past one.
+        // In autumn, 01:30 occurs twice.
         assert_eq!(
             new_york("30 1 * * *", "2025-11-02T00:00:00Z", 3),
             ["2025-11-02T05:30:00Z", "2025-11-02T06:30:00Z", "2025-11-03T06:30:00Z"]

@@ -1,4 +1,4 @@
-//! Label selectors: all four operators, with the meaning the API server gives them.
+//! Label selectors: all four operators, with the semantics of the API server.
 
 use crate::labels::Labels;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ pub struct Requirement {
     pub operator: Operator,
 }
 
-/// All requirements must hold. An empty selector would take every pod; the API refuses it.
+/// All requirements must hold. An empty selector would match every pod; the API rejects it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
     pub requirements: Vec<Requirement>,
@@ -30,12 +30,12 @@ impl Selector {
         self.requirements.iter().all(|requirement| requirement.matches(labels))
     }
 
-    /// The keys of the labels that it looks at, each once.
+    /// The label keys that the selector uses, without duplicates.
     pub fn keys(&self) -> BTreeSet<&Arc<str>> {
         self.requirements.iter().map(|requirement| &requirement.key).collect()
     }
 
-    /// The requirements that name the values they want. One of them is where a claim is looked up.
+    /// The requirements that list the wanted values. Members are looked up by one of them.
     pub fn equalities(&self) -> impl Iterator<Item = (&Arc<str>, &[Arc<str>])> {
         self.requirements.iter().filter_map(|requirement| match &requirement.operator {
             Operator::In(values) => Some((&requirement.key, values.as_slice())),
@@ -51,11 +51,11 @@ impl Requirement {
 }
 
 impl Operator {
-    /// Whether it holds for the value of a label, if there is one.
+    /// Whether the operator holds for the value of a label; `None` if the label is missing.
     pub fn holds(&self, value: Option<&Arc<str>>) -> bool {
         match self {
             Operator::In(values) => value.is_some_and(|value| values.contains(value)),
-            // As in Kubernetes: an absent label is not in the list.
+            // As in Kubernetes: a missing label is not in the list.
             Operator::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
             Operator::Exists => value.is_some(),
             Operator::DoesNotExist => value.is_none(),
@@ -63,7 +63,7 @@ impl Operator {
     }
 }
 
-/// The form `kubectl get pods -l` takes, so that a message can be pasted.
+/// Prints the syntax of `kubectl get pods -l`, so that users can paste it from a message.
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (position, Requirement { key, operator }) in self.requirements.iter().enumerate() {

@@ -1,15 +1,15 @@
-//! Identity of an object: its uid, never its name.
+//! Uids: the identity of objects, which a name is not.
 
 use crate::hash::fnv1a64;
 use std::fmt;
 
-/// A Kubernetes uid, kept as 16 bytes instead of 36 characters.
+/// A Kubernetes uid, stored as 16 bytes instead of 36 characters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uid(u128);
 
 impl Uid {
-    /// Reads the canonical form (`8-4-4-4-12` hexadecimal digits, lower case), which is what the API server
-    /// gives every object. Other text is kept by its digest, so that no object is ever refused for its uid.
+    /// Parses the canonical form (`8-4-4-4-12` hexadecimal digits, lower case), which the API server gives to every object.
+    /// Other text is replaced by its digest, so that no object is rejected because of its uid.
     pub fn new(text: &str) -> Uid {
         Uid::parse(text).unwrap_or_else(|| Uid::digest(text))
     }
@@ -31,7 +31,7 @@ impl Uid {
         Some(Uid(value))
     }
 
-    /// A uid made from any text; tests name their pods with it.
+    /// Derives a uid from any text. Tests use it to name pods.
     pub fn digest(text: &str) -> Uid {
         let low = fnv1a64(text.as_bytes());
         let high = fnv1a64(format!("{text}\u{0}{low:x}").as_bytes());

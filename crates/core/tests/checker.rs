@@ -1,4 +1,4 @@
-//! The checker can fail: decisions that are wrong on purpose, one invariant each.
+//! The checker can fail: wrong decisions, one for each invariant.
 
 use crate::support::{
     build::{self, GATE, HOME, at},
@@ -16,7 +16,7 @@ use rollcall_core::{
 };
 use std::time::Duration;
 
-/// Two groups of one pod each, `a` and `b`, and a decision about them that was right.
+/// Two groups of one pod each, `a` and `b`, and a correct decision about them.
 struct Scene {
     world: World,
     sequence: Uid,
@@ -94,7 +94,7 @@ fn a_right_decision_is_not_complained_about() {
     assert_eq!(scene.violations(vec![release("b")]), []);
 }
 
-/// Only a gate that is on its way keeps a pod from having arrived.
+/// A pod that has arrived counts as arrived unless its gate is still being removed.
 #[test]
 fn another_write_to_a_member_changes_nothing() {
     let mut scene = Scene::new(|_| {});
@@ -109,7 +109,7 @@ fn a_group_released_too_early() {
     let scene = Scene::new(|_| {});
     scene.assert_violated(
         "S1",
-        "\"second\" is released before \"first\": 0 of 1 arrived",
+        "\"second\" is released before \"first\": 0 of 1 pods arrived",
         vec![release("b")],
     );
 }
@@ -120,7 +120,7 @@ fn a_wait_that_is_not_over() {
     scene.ready("a");
     scene.world.settle();
     scene.world.now = at(29);
-    scene.assert_violated("S1", "its waitDuration is not over", vec![release("b")]);
+    scene.assert_violated("S1", "its waitDuration has not elapsed", vec![release("b")]);
     scene.world.now = at(30);
     assert_eq!(scene.violations(vec![release("b")]), []);
 }
@@ -142,7 +142,7 @@ fn another_uid_another_name_another_namespace() {
 #[test]
 fn another_gate() {
     let scene = Scene::new(|_| {});
-    scene.assert_violated("S2", "not ours", vec![release_of("a", "a", HOME, "foreign")]);
+    scene.assert_violated("S2", "not the gate of the sequence", vec![release_of("a", "a", HOME, "foreign")]);
 }
 
 #[test]

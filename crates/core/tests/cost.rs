@@ -1,4 +1,4 @@
-//! Memory and work, counted by the allocator: the same in every run and on every machine.
+//! Memory and work, counted by the allocator, so the results are the same in every run and on every machine.
 #![allow(unsafe_code, reason = "an allocator that counts")]
 
 mod memory;
@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 struct Counting;
 
-/// Bytes that are allocated now.
+/// Number of bytes that are currently allocated.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
-/// Allocations so far.
+/// Number of allocations so far.
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every request is passed on to the system's allocator.
+// SAFETY: every request is forwarded to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE.fetch_add(layout.size(), Ordering::Relaxed);
@@ -32,5 +32,5 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The counters belong to the whole process, so tests run one at a time.
+/// The counters are global to the process, so tests run one at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());

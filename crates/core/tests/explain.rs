@@ -1,4 +1,4 @@
-//! Every line of `explain` has a code that is described, a time, and the object that it is about.
+//! Every line of `explain` has a documented code, a time, and the object that it describes.
 
 use crate::support::build::{HOME, at, group, names, node, pod, selector, sequence, spec};
 use crate::support::world::World;
@@ -78,7 +78,7 @@ fn a_pod_is_explained_gate_by_gate() {
     assert_eq!(line.text, "web is held by 3 gates");
     let below: Vec<&str> = line.below.iter().map(|line| line.code).collect();
     assert_eq!(below, ["ForeignGate", "Held", "OwnGate"]);
-    // What is out of the gate of its sequence is held by the others only, and its group says so.
+    // Without the gate of its sequence, only the other gates hold the pod, and its group reports that.
     with_gates(&mut world, "db", &[gates::LAUNCH]);
     let codes = codes(&explained(&world, "web"));
     assert!(codes.contains(&"OwnGate") && codes.contains(&"WaitsForGroup"), "{codes:?}");

@@ -1,4 +1,4 @@
-//! What the index believes when news come late, twice, out of order, or from a cluster restored from a backup.
+//! The index when events arrive late, twice, out of order, or from a cluster restored from a backup.
 
 use crate::support::{
     build::{self, GATE, HOME, start},
@@ -30,7 +30,7 @@ fn now() -> Timestamp {
     start()
 }
 
-/// Groups of one pod each, named like it.
+/// Groups of one pod each, named after the pod.
 fn spec(pods: &[&str]) -> Spec {
     build::spec(
         pods.iter().enumerate().map(|(at, pod)| build::group(at, Some(pod), build::names(&[pod]))).collect(),
@@ -154,14 +154,14 @@ fn a_restored_cluster_is_believed_and_nobody_in_it_is_let_go() {
     let mut all = vec![Object::Sequence(old.clone()), Object::Sequence(new.clone())];
     all.extend(pods.clone());
     let mut index = index(&all, 50);
-    // From a backup of before `new`: it was never deleted, so its pods stay held.
+    // From a backup that is older than `new`: the sequence was never deleted, so its pods stay held.
     list(&mut index, Kind::Sequence, 20, &[Object::Sequence(old.clone())]);
     assert!(index.sequences.get(new.uid).is_none());
     assert_eq!(released(&index, new.uid), [""; 0]);
-    // If it was only an API server that lags, it comes again.
+    // If the list came from an API server that lags behind, the sequence reappears.
     index.apply(Object::Sequence(new.clone()));
     assert!(index.sequences.get(new.uid).is_some_and(|entry| !entry.ghost));
-    // Pods older than what was known, and one that is gone and comes again.
+    // Pods with older versions than the known ones, and a deleted pod that is re-created.
     let before: Vec<Object> = ["a", "b"].map(|name| Object::Pod(pod(name, name, 15))).to_vec();
     list(&mut index, Kind::Pod, 20, &before);
     assert_eq!(index.cluster.pod(Uid::digest("a")).map(|pod| pod.version), Some(15));
@@ -169,7 +169,7 @@ fn a_restored_cluster_is_believed_and_nobody_in_it_is_let_go() {
     assert!(index.cluster.pod(Uid::digest("c")).is_some());
 }
 
-/// Its answer comes after the watch has told that somebody removed it.
+/// The answer to the write arrives after the watch has shown that another party removed the note.
 #[test]
 fn a_note_that_is_gone_already_is_written_again() {
     let sequence = sequence(10, &["a"]);
@@ -182,8 +182,7 @@ fn a_note_that_is_gone_already_is_written_again() {
     assert!(index.sequences.note(sequence.uid).is_some(), "written after that");
 }
 
-/// Two that lead and have heard different things would correct each other for ever.
-/// A watch that tells again what it told before does not undo what came after it.
+/// An event that a watch repeats does not undo later changes.
 #[test]
 fn a_late_word_of_a_deletion_says_nothing_about_who_came_after() {
     let sequence = sequence(1, &["a"]);
@@ -213,7 +212,7 @@ fn a_late_word_of_a_deletion_says_nothing_about_who_came_after() {
     assert_eq!(known(&index), [false; 4]);
 }
 
-/// Labels are read by need: of the same version more may be told later.
+/// Only labels that selectors use are stored, so a later read of the same version may contain more.
 #[test]
 fn a_pod_that_is_read_again_may_say_more_than_before() {
     let selecting = build::group(0, Some("db"), Members::Selector(build::selector("tier=db")));
@@ -228,19 +227,19 @@ fn a_pod_that_is_read_again_may_say_more_than_before() {
     assert_eq!(released(&index, sequence.uid), Vec::<String>::new(), "news of a version that is known");
     index.apply_read_again(Object::Pod(labelled));
     assert_eq!(index.facts().claims_on(Uid::digest("a")).count(), 1);
-    // An older view tells nothing, read again or not.
+    // An older view is ignored, even when it was read again.
     index.apply_read_again(Object::Pod(Pod { labels: build::labels("tier=web"), ..pod("a", "a", 4) }));
     assert_eq!(index.facts().claims_on(Uid::digest("a")).count(), 1);
 }
 
-/// The watch may be behind what was read again; who is not there any more is gone.
+/// The watch may lag behind a repeated read: pods that are missing in the read are deleted.
 #[test]
 fn a_namespace_that_is_read_again_tells_who_is_gone() {
     let stays = pod("stays", "stays", 5);
     let elsewhere = Pod { version: 5, ..build::pod("elsewhere", "other", "other", "", now()) };
     let pods = [pod("gone", "gone", 5), stays.clone(), elsewhere].map(Object::Pod);
     let mut index = index(&pods, 7);
-    // The answer to a write of our own, newer than the list.
+    // The answer to our own write, newer than the list.
     index.apply_answer(Object::Pod(pod("late", "late", 12)));
     let known = |index: &Index| {
         ["gone", "stays", "late", "other"].map(|uid| index.cluster.pod(Uid::digest(uid)).is_some())
@@ -273,7 +272,7 @@ fn a_note_seen_before_its_sequence_raises_no_ghost() {
     let sequence = sequence(60, &["a", "b"]);
     let pods = ["a", "b"].map(|name| Object::Pod(pod(name, name, 30)));
     let mut index = index(&pods, 50);
-    // Another controller has written it; our watch of the sequences is a little behind.
+    // Another controller has written the note; our watch of sequences is a little behind.
     index.apply(Object::Note(note_of(&sequence, 61)));
     assert!(index.sequences.get(sequence.uid).is_none());
     assert_eq!(released(&index, sequence.uid), [""; 0]);
@@ -332,7 +331,7 @@ fn a_terminating_pod_of_a_group_that_was_edited_away_can_still_be_explained() {
     let mut index = index(&objects, 20);
     index.apply(Object::Sequence(sequence(21, &["a"])));
     let pod = index.cluster.pod(Uid::digest("c")).expect("known");
-    assert!(explain_pod(&index, pod, now()).text.contains("no PodSequence here claims it"));
+    assert!(explain_pod(&index, pod, now()).text.contains("belongs to no PodSequence"));
 }
 
 #[test]
@@ -358,7 +357,7 @@ fn times_are_decided_as_they_are_written() {
     assert_eq!(opened, [now() + jiff::SignedDuration::from_millis(1)]);
 }
 
-/// 60 groups that each wait for all before them are 2^59 ways from the last to the first.
+/// 60 groups that each wait for all previous ones form 2^59 paths from the last to the first.
 #[test]
 fn explaining_a_dense_graph_takes_no_time() {
     let names: Vec<String> = (0..60).map(|number| format!("p{number}")).collect();

@@ -1,4 +1,4 @@
-//! Sequences whose pods are in another namespace: without its permission they are nothing there.
+//! Sequences whose pods are in another namespace: without the permission of that namespace, they have no effect there.
 
 use crate::support::build::{GATE, HOME, group, names, pod, selector, sequence, spec};
 use crate::support::world::{World, status_of};
@@ -17,7 +17,7 @@ fn select(text: &str) -> Members {
     Members::Selector(selector(text))
 }
 
-/// Claims every pod with `app`, in two groups of which the first never comes, through a gate of its choice.
+/// A sequence that selects every pod with `app`, in two groups behind one that never completes, with a gate of its choice.
 fn guest(gate: &str) -> Sequence {
     let groups = vec![
         group(0, Some("never"), names(&["never"])),
@@ -63,7 +63,7 @@ fn without_permission_it_claims_and_blames_nothing_and_with_it_at_once() {
     assert_eq!(claimants(&world, "web"), ["shop/app"]);
     assert_eq!(world.take_done().released.len(), 1, "nobody else is asked");
 
-    // Permission makes it a claimant of what is there already.
+    // With the permission, existing pods also become its members.
     permit(&mut world, Some(ELSEWHERE));
     assert_eq!(claimants(&world, "web"), ["shop/app", "mallory/evil"]);
     world.apply(Object::Pod(pod(HOME, "web-2", "web-2", "app=web", world.now)));
@@ -73,7 +73,7 @@ fn without_permission_it_claims_and_blames_nothing_and_with_it_at_once() {
     assert_eq!((entry.cell(1).present(), entry.duplicates().count()), (2, 2));
     let blocked = &status_of(&world.decisions[&host.uid]).expect("it lives").blocked_by;
     let sentences: Vec<String> = blocked.iter().map(|by| by.blocker.reason.sentence()).collect();
-    let expected = "PodSequence mallory/evil holds web-2 too, in \"taken\"";
+    let expected = "PodSequence mallory/evil also holds web-2, in group \"taken\"";
     assert!(sentences.iter().any(|sentence| sentence == expected), "{sentences:?}");
     let text = explained(&world, "web-2");
     assert!(
@@ -81,7 +81,7 @@ fn without_permission_it_claims_and_blames_nothing_and_with_it_at_once() {
         "{text}"
     );
 
-    // Its end is the end of its claims, and those who waited for it go on.
+    // Without the permission, it loses its members, and the pods that waited for it are released.
     permit(&mut world, None);
     assert_eq!(claimants(&world, "web-2"), ["shop/app"]);
     let done = world.take_done();
@@ -101,7 +101,7 @@ fn nobody_is_advised_to_let_a_stranger_in_because_of_a_gate_that_he_names() {
     world.apply(Object::Pod(held));
     world.settle();
     let text = explained(&world, "web");
-    assert!(text.contains("which is not ours"), "{text}");
+    assert!(text.contains("Rollcall does not manage this gate"), "{text}");
     assert!(!text.contains("evil") && !text.contains("allow-from") && !text.contains("release"), "{text}");
 }
 

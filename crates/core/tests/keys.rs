@@ -1,4 +1,4 @@
-//! The keys by which nodes are closed.
+//! The keys that mark blocked nodes.
 
 use crate::support::build::{group, names};
 use rollcall_core::sequence::Group;
@@ -29,7 +29,7 @@ fn edits_to_the_list_never_re_point_a_key() {
     assert_eq!([&before[0], &before[1], &before[2]], [&after[1], &after[3], &after[2]]);
 }
 
-/// What anybody can compute: `printf 'NAMESPACE.NAME.GROUP-blocked\\0001' | sha256sum`.
+/// The hash can be computed with `printf 'NAMESPACE.NAME.GROUP-blocked\\0001' | sha256sum`.
 #[test]
 fn a_key_that_is_too_long_ends_with_a_hash_that_nobody_can_aim_at() {
     let namespace = "team-payments-production-eu-central-1-blue";

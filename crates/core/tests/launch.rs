@@ -1,5 +1,5 @@
-//! The order of containers, against a small model of a cluster: an API server with one pod and its ConfigMap, and a kubelet that
-//! starts a container when its key is there.
+//! The start order of containers, tested with a small model of a cluster. It has an API server with one pod and its ConfigMap,
+//! and a kubelet that starts a container when its key exists.
 
 use crate::support::build;
 use jiff::SignedDuration;
@@ -28,18 +28,18 @@ struct ConfigMap {
 
 struct Scene {
     index: Index,
-    /// The pod as the API server has it.
+    /// The pod in the API server.
     pod: Pod,
     config_map: Option<ConfigMap>,
     now: Timestamp,
     version: u64,
     writes: Vec<String>,
-    /// The containers in the order in which they were made.
+    /// The containers that were started, in order.
     begun: Vec<usize>,
-    /// Those that have passed at some time.
+    /// Containers that have passed their condition at least once.
     passed: BTreeSet<usize>,
     wake_at: Option<Timestamp>,
-    /// The kubelet has looked since the pod last changed.
+    /// Whether the kubelet has synchronised the pod since it last changed.
     looked: bool,
 }
 
@@ -74,7 +74,7 @@ impl Scene {
         scene
     }
 
-    /// A new process: it lists everything.
+    /// Starts a new controller, which lists everything.
     fn restart(&mut self) {
         self.index = Index::of_full_mode();
         for kind in Kind::of_mode(true) {
@@ -103,7 +103,7 @@ impl Scene {
         decision
     }
 
-    /// One decision, carried out; says whether there was anything to do.
+    /// Makes one decision and carries it out; returns whether it contained any actions.
     fn step(&mut self) -> bool {
         let decision = self.decide();
         let acted = !decision.actions.is_empty();
@@ -189,7 +189,7 @@ impl Scene {
         }
     }
 
-    /// The kubelet looks: it makes the containers whose keys are there.
+    /// Runs the kubelet: it starts the containers whose keys exist.
     fn kubelet(&mut self) {
         if !self.pod.gates.is_empty() {
             return;
@@ -204,7 +204,7 @@ impl Scene {
         }
         for (place, priority) in begun {
             if !self.begun.contains(&place) {
-                // S5: every container above has passed at some time.
+                // S5: every container with a higher priority has passed at least once.
                 let above = self.pod.launch.as_ref().expect("it is ordered").containers.iter().enumerate();
                 for (other, container) in above.filter(|(_, container)| container.priority > priority) {
                     assert!(self.passed.contains(&other), "c{place} begins before {}", container.name);
@@ -250,7 +250,7 @@ fn ranks_start_one_after_the_other_in_two_writes_each() {
         scene.lines(),
         [
             "web starts its containers in order: 0 of 3 ranks are ready",
-            "rank 10 (c1) is not ready for 0s: c1: not started yet",
+            "rank 10 (c1) has not been ready for 0s: c1: not started yet",
             "rank 5 (c2) waits for c1",
             "rank 0 (c0) waits for c1",
         ]
@@ -310,7 +310,7 @@ fn a_kubelet_that_does_not_look_is_told_three_times() {
     scene.kubelet();
     scene.ready(0, true);
     scene.settle();
-    // The status that the kubelet wrote before it was told.
+    // The status that the kubelet wrote before it was notified.
     scene.launch().containers[1].waits_for_key = true;
     scene.tell();
     scene.settle();
@@ -363,7 +363,7 @@ fn the_config_map_of_a_namesake_is_replaced_and_that_of_others_is_not() {
         );
         assert_eq!(
             scene.lines()[0],
-            format!("web is held: its ConfigMap web-barrier belongs to {whose}, and is not touched")
+            format!("web is held: the ConfigMap web-barrier already exists and belongs to {whose}")
         );
         scene.config_map = None;
         scene.after(31);
@@ -373,7 +373,7 @@ fn the_config_map_of_a_namesake_is_replaced_and_that_of_others_is_not() {
 }
 
 impl Scene {
-    /// Goes on until nothing is done; the last decision.
+    /// Runs until a decision contains no actions; returns that decision.
     fn settle_but_last(&mut self) -> Decision {
         loop {
             let decision = self.decide();
@@ -385,7 +385,7 @@ impl Scene {
     }
 }
 
-/// A backup tool restores annotations, too: they say how far another pod was.
+/// A backup tool restores annotations too, but these describe the progress of a different pod.
 #[test]
 fn a_copied_pod_begins_at_the_beginning() {
     let mut scene = Scene::new(&[1, 0], true);
@@ -396,7 +396,7 @@ fn a_copied_pod_begins_at_the_beginning() {
     assert_eq!(scene.writes, begin);
 }
 
-/// Made by somebody else for this pod, or a key was taken away.
+/// A foreign actor created the ConfigMap for this pod, or removed a key.
 #[test]
 fn keys_that_are_missing_are_written() {
     let mut scene = Scene::new(&[1, 0], false);
@@ -416,7 +416,7 @@ fn keys_that_are_missing_are_written() {
     assert_eq!(scene.writes.last().map(String::as_str), Some("key c_1 c_0"), "{:?}", scene.writes);
 }
 
-/// The answer about the ConfigMap of the pod before may be on its way when the next one of its name comes.
+/// When a pod of the same name is created, a write to the ConfigMap of the previous pod may still be in flight.
 #[test]
 fn a_write_for_a_namesake_holds_nobody_up() {
     let mut scene = Scene::new(&[1, 0], true);
@@ -431,7 +431,7 @@ fn a_write_for_a_namesake_holds_nobody_up() {
     assert_eq!(scene.writes, ["create c_1", "gate"]);
 }
 
-/// Somebody takes the annotation away as soon as it is there.
+/// A foreign actor removes the annotation immediately after each write.
 #[test]
 fn who_is_undone_does_not_answer_at_once_for_ever() {
     let mut scene = Scene::new(&[1, 0], true);
@@ -484,7 +484,7 @@ fn happens() -> impl Strategy<Value = Happens> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
-    /// Whatever happens, no container begins before those above have passed, and in the end all have begun.
+    /// In all cases, a container starts only after all containers of higher priority have passed, and finally all have started.
     #[test]
     fn order_holds_whatever_happens(
         priorities in proptest::collection::vec(-2..3i32, 2..5),
@@ -500,7 +500,7 @@ proptest! {
                 Happens::Ready(..) => {}
                 Happens::Restart => scene.restart(),
                 Happens::Seconds(seconds) => scene.after(seconds),
-                // Somebody takes it away.
+                // A foreign actor deletes the ConfigMap.
                 Happens::ConfigMapGone => scene.config_map = None,
             }
         }

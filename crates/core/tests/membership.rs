@@ -1,4 +1,4 @@
-//! Pods that no group lists or selects, and that name their sequence and group in a label.
+//! Pods that no group names or selects, and that name their sequence and group in a label.
 
 use crate::support::build::{HOME, group, pod, selector, sequence, spec};
 use crate::support::world::{World, status_of};

@@ -1,5 +1,5 @@
-//! What a watched pod costs, counted byte by byte: ten thousands of them are kept. And that a sequence costs nothing where it may
-//! not act.
+//! The memory of a watched pod, counted in bytes: ten thousand pods are stored. Also, a sequence costs nothing in a namespace
+//! that does not permit it.
 
 use crate::support::build;
 use crate::{LIVE, ONE_AT_A_TIME};
@@ -10,7 +10,7 @@ use rollcall_core::{Timestamp, Uid};
 use std::sync::atomic::Ordering;
 
 const PODS: usize = 10_000;
-/// The promise is 1.5 KiB of the process; what the allocator and the pages of a list leave lying comes on top of this.
+/// The documented limit is 1.5 KiB per pod for the process, including overhead of the allocator and of list pages.
 const BYTES_PER_POD: usize = 600;
 
 fn pod(number: usize) -> Pod {
@@ -65,6 +65,6 @@ fn a_sequence_costs_nothing_in_a_namespace_where_it_may_not_act() {
     index.apply(Object::Sequence(sequence));
     let cost = LIVE.load(Ordering::Relaxed) - before;
     println!("{cost} bytes");
-    // A node of the map of sequences has room for eleven.
+    // A node of the `BTreeMap` of sequences has eleven slots.
     assert!(cost <= 16 * 1024, "{cost} bytes besides its spec");
 }

@@ -1,5 +1,5 @@
-//! Node scope in random worlds: nodes come, go and come back, pods land on them, and what is kept of earlier judgements always
-//! says what a judgement from scratch would say. [`World::decide`] compares the two at every decision.
+//! Node scope in random worlds: nodes are created, deleted and re-created, and pods are bound to them. Cached results of
+//! earlier judgements always equal a judgement from scratch. [`World::decide`] compares the two at every decision.
 
 use crate::support::build::{self, HOME, group, labels, node, owner, pod, selector, sequence};
 use crate::support::world::World;
@@ -22,16 +22,16 @@ const APPS: u8 = 3;
 #[derive(Clone, Debug)]
 struct PlannedGroup {
     app: u8,
-    /// Lists pods by name.
+    /// Whether it names its pods.
     listed: bool,
     wait: bool,
-    /// What follows if it is not complete after twenty seconds; `None`: it has all the time.
+    /// The action if the group is not complete after twenty seconds; `None`: no timeout.
     timeout: Option<OnTimeout>,
     limit: bool,
     on_ssd: bool,
     driver: bool,
     optional: bool,
-    /// Without members, if it waits for a driver.
+    /// Whether it has no members and only waits for a driver.
     alone: bool,
 }
 
@@ -49,7 +49,7 @@ enum NodeChange {
     ForeignTaintAdded,
     TaintsRemoved,
     JournalsRemoved,
-    /// Written again as it is.
+    /// The node is written without changes.
     Nothing,
 }
 
@@ -73,12 +73,12 @@ enum PodChange {
     Terminating,
     NotReady,
     Failed,
-    /// Unless a gate holds it.
+    /// Becomes ready, unless a gate holds the pod.
     Ready,
 }
 
 impl PodChange {
-    /// A third of all changes is `Ready`.
+    /// A third of all changes are `Ready`.
     fn any() -> impl Strategy<Value = PodChange> {
         (0..6u8).prop_map(|number| match number {
             0 => PodChange::Deleted,
@@ -128,7 +128,7 @@ enum Happening {
         number: u8,
         node: u8,
     },
-    /// The first numbers are the pods of the DaemonSet, by their nodes; the others are those of the app.
+    /// The first numbers are the pods of the DaemonSet, by node; the others are those of the app.
     ChangePod {
         app: u8,
         which: u8,
@@ -425,7 +425,7 @@ impl Run {
         }
     }
 
-    /// At rest, an index that learned all of it at once judges the same.
+    /// When nothing is in progress, an index that receives all facts at once makes the same judgements.
     fn assert_same_from_scratch(&mut self) {
         let mut fresh = World::of_mode(true);
         (fresh.now, fresh.version) = (self.world.now, self.world.version);
@@ -462,7 +462,7 @@ impl Run {
     }
 }
 
-// The core must not look at its environment; whoever tests it may.
+// The core must not read its environment, but its tests may.
 #[allow(clippy::disallowed_methods)]
 fn config() -> Config {
     let seed = std::env::var("ROLLCALL_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);

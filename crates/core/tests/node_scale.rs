@@ -1,5 +1,5 @@
-//! What an event on one node costs does not depend on how many there are. Counted, not timed: judgements and allocations are the
-//! same in every run and on every machine.
+//! The cost of an event on one node does not depend on the number of nodes. It is counted, not timed: judgements and
+//! allocations are the same in every run and on every machine.
 
 use crate::support::build::{HOME, group, node, owner, owner_ref, pod, selector, sequence, spec, start};
 use crate::support::world::{list_all, status_of};
@@ -23,7 +23,7 @@ struct Cost {
     allocations: usize,
 }
 
-/// A controller without a cluster: what it decides is done at once.
+/// A controller without a cluster: its decisions take effect immediately.
 struct Loop {
     index: Index,
     uid: Uid,
@@ -31,11 +31,12 @@ struct Loop {
     cost: Cost,
 }
 
-/// As many writes as a controller has under way.
+/// The number of writes that a controller has in flight.
 const BUDGET: usize = 8;
 
 impl Loop {
-    /// `nodes` nodes, an agent of a DaemonSet to each, a second agent that waits for it, and eight pods that could land anywhere.
+    /// Creates `nodes` nodes, each with a pod of a DaemonSet and of a second agent that waits for it, and eight pods without a
+    /// node.
     fn begin(nodes: usize) -> Loop {
         let select = |text: &str| Members::Selector(selector(text));
         let groups = vec![
@@ -138,7 +139,7 @@ fn name(node: usize) -> String {
     format!("node-{node:05}")
 }
 
-/// Everything becomes ready, one after the other, and one node more comes and goes.
+/// Measures a run: all pods become ready, one after the other, and one more node is created and deleted.
 fn cost(nodes: usize) -> Cost {
     let mut all = Loop::begin(nodes);
     let before = ALLOCATIONS.load(Ordering::Relaxed);
@@ -162,7 +163,7 @@ fn cost(nodes: usize) -> Cost {
 #[test]
 fn what_happens_on_a_node_costs_the_same_among_many() {
     let _alone = ONE_AT_A_TIME.lock().expect("the other one did not fail");
-    // More than the status lists, on both sides: up to there, what it lists grows too.
+    // Both numbers exceed the length of the lists in the status: below that length, the lists also grow.
     let (few, many) = (cost(300), cost(1200));
     println!("{few:?}\n{many:?}");
     assert!(many.judgements <= 4 * few.judgements + 100, "nodes where nothing happened are judged again");

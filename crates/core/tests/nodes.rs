@@ -1,4 +1,4 @@
-//! Node scope: every node goes through the groups on its own.
+//! Node scope: every node passes through the groups independently.
 
 use crate::support::build::{HOME, at, group, labels, node, owner, owner_ref, pod, selector, sequence, spec};
 use crate::support::world::{World, status_of};
@@ -60,7 +60,7 @@ impl Scene {
         self.world.settle();
     }
 
-    /// A pod of the DaemonSet, which names its node while it is gated.
+    /// Creates a pod of the DaemonSet, which names its node while it is gated.
     fn driver_on(&mut self, node: &str) {
         let name = format!("driver-{node}");
         let mut pod = pod(HOME, &name, &name, "app=driver", self.world.now);
@@ -100,7 +100,7 @@ impl Scene {
         self.world.pod_named(HOME, name).is_some_and(|pod| !pod.gates.is_empty())
     }
 
-    /// The nodes that carry the key of the second group.
+    /// The nodes with the blocked key of the second group.
     fn closed(&self) -> Vec<&str> {
         let nodes = self.world.truth.nodes.values();
         nodes.filter(|node| node.labels.get(DRIVER_KEY).is_some()).map(|node| &*node.name).collect()
@@ -178,7 +178,7 @@ fn a_workload_that_is_missing_is_complete_on_no_node() {
     assert_eq!(scene.closed(), ["a"]);
     let status = scene.status().clone();
     assert_eq!(status.blocked_by[0].blocker.reason.code(), "WorkloadMissing", "{}", status.message);
-    // It comes, and wants no pod on this node.
+    // The workload appears, and desires no pod on this node.
     let mut other = owner(OwnerKind::DaemonSet, HOME, "other", "", 0);
     let node_selector = labels("disk=ssd");
     other.placement = Some(Box::new(Placement { node_selector, ..Placement::default() }));
@@ -212,21 +212,21 @@ fn a_member_on_a_node_that_is_gone_does_not_count() {
     scene.app("app-1");
     scene.ready_on("app-1", "a");
     assert_eq!(scene.status().phase, Phase::Completed);
-    // The node goes first; its pods are collected much later, and are not ready until then.
+    // The node is deleted first; its pods are garbage-collected much later, and are not ready until then.
     let gone = scene.world.truth.nodes["b"].clone();
     scene.world.delete(Object::Node(gone.clone()));
     scene.change("driver-b", |pod| pod.ready = false);
     let status = scene.status().clone();
     assert_eq!((status.phase, status.summary_ready.as_str()), (Phase::Completed, "2/2"));
     assert_eq!((status.blocked_by.len(), status.groups[0].present, status.groups[0].released), (0, 1, 1));
-    // Nor does it keep a sequence that has not been complete yet from going on.
+    // It does not block a sequence that has not been complete yet, either.
     scene.spec.enforcement = Enforcement::Continuous;
     scene.apply_sequence();
     scene.settle();
     let status = scene.status().clone();
     assert_eq!(status.phase, Phase::Completed, "{}", status.message);
     assert!(!status.processed_pods.iter().any(|name| **name == *"driver-b"), "{:?}", status.processed_pods);
-    // The node comes back, and with it what it has not got.
+    // The node is re-created, and its groups must become complete again.
     scene.world.apply(Object::Node(Node { uid: Uid::digest("again"), ..gone }));
     scene.settle();
     let status = scene.status().clone();
@@ -399,7 +399,7 @@ fn driver() -> Option<NodeReady> {
 }
 
 impl Scene {
-    /// A node on which a driver from elsewhere is registered, or not any more.
+    /// Registers a foreign driver on a node, or removes it.
     fn register_on(&mut self, name: &str, registered: bool) {
         let names = registered.then(|| "csi.example.com".into()).into_iter().collect();
         let of = Some(node(name).uid);
@@ -486,7 +486,7 @@ fn a_group_without_members_waits_its_turn_and_has_no_key() {
     assert_eq!((scene.status().current_index, keys(&scene)), (1, vec![DRIVER_KEY.to_owned()]));
     scene.world.now = at(61);
     scene.settle();
-    assert_eq!(scene.status().message, "\"registered\" has 0 of 1 nodes complete after its timeout of 1m");
+    assert_eq!(scene.status().message, "\"registered\" timed out after 1m: 0 of 1 nodes complete");
     scene.register_on("a", true);
     assert_eq!((scene.status().phase, keys(&scene).len()), (Phase::InProgress, 0));
 }
@@ -559,7 +559,7 @@ fn deleting_the_sequence_leaves_nothing_on_any_node() {
     }
 }
 
-/// Somebody else writes to a node between our look at it and our write.
+/// A foreign actor changes a node between our read and our write.
 #[test]
 fn what_is_left_on_a_node_that_keeps_changing_is_taken_off_too() {
     let mut scene = Scene::new(&["a", "b"]).begin();
@@ -617,7 +617,7 @@ fn what_a_namesake_has_left_is_taken_over() {
     }
 }
 
-/// What a deleted sequence has held is let go by the living one, which says where it may land.
+/// The existing sequence releases the pods that the deleted one held, and sets the nodes that they must avoid.
 #[test]
 fn what_a_namesake_claims_too_is_left_to_it() {
     let mut scene = Scene::new(&["a", "b"]).begin();
@@ -641,7 +641,7 @@ fn what_a_namesake_claims_too_is_left_to_it() {
     assert_eq!(scene.world.truth.notes.keys().copied().collect::<Vec<_>>(), [new.uid], "and that is settled");
 }
 
-/// Each write is made for the node as it was seen, so two at a time would refuse each other.
+/// Each write is based on the node as it was seen, so two concurrent writes would conflict.
 #[test]
 fn one_write_to_a_node_at_a_time() {
     let mut scene = Scene::new(&["a"]);
@@ -762,7 +762,7 @@ fn who_runs_on_a_node_before_its_turn_is_out_of_order_wherever_else_its_group_is
         let found = conditions.filter(|condition| condition.kind == ConditionKind::OutOfOrder);
         found.map(|condition| condition.message.clone()).collect::<String>()
     };
-    assert_eq!(disorder(&scene), "early of \"apps\" runs although its group is not open");
+    assert_eq!(disorder(&scene), "early is running although its group \"apps\" is not open");
     scene.ready_on("driver-b", "b");
     assert_eq!(disorder(&scene), "");
 }
@@ -810,7 +810,7 @@ fn taints_need_the_permission_of_an_administrator() {
     assert_eq!(tainted(&scene), Vec::<&str>::new(), "its agents would never come");
 }
 
-/// With a template that tolerates it, the taint keeps everybody away who comes too early.
+/// With a template that tolerates it, the taint keeps off all other pods until the group is complete.
 #[test]
 fn taints_come_and_go_and_foreign_ones_stay_where_they_are() {
     let mut scene = Scene::new(&["a", "b"]);
@@ -838,7 +838,7 @@ fn taints_come_and_go_and_foreign_ones_stay_where_they_are() {
     assert_eq!(tainted(&scene), ["b"], "a has been complete");
 }
 
-/// An autoscaler knows some taints by what they begin with.
+/// Autoscalers recognise some taints by their prefix.
 #[test]
 fn taints_can_begin_with_something_else_and_old_ones_are_recognised() {
     let mut scene = Scene::new(&["a", "b"]);
@@ -859,7 +859,7 @@ fn taints_can_begin_with_something_else_and_old_ones_are_recognised() {
     scene.settle();
     let new = DRIVER_KEY.replace(keys::PREFIX, keys::TAINT_PREFIXES[1]);
     assert_eq!(taints(&scene), [new].into(), "and none of the old ones");
-    // Whoever comes later under another name for them sweeps those of a sequence that is gone.
+    // A later controller with another prefix removes the taints of a deleted sequence.
     scene.world.taint_prefix = keys::PREFIX;
     scene.world.present = false;
     let known = scene.known().expect("it is there").clone();

@@ -1,4 +1,4 @@
-//! Every reason there is: its code is described, its sentence reads well.
+//! All reasons: each code is documented, and each sentence reads well.
 
 use rollcall_core::sequence::reason::Progress;
 use rollcall_core::sequence::spec::NodeReady;
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One of each, in the order of the enum.
+/// One example of each, in the order of the enum.
 fn every_reason() -> Vec<Reason> {
     let (pod, group): (Arc<str>, Arc<str>) = ("db-0".into(), "db".into());
     let owner = || String::from("Deployment db");

@@ -1,4 +1,4 @@
-//! What the API server does not let us do stands in the status, for as long as it refuses.
+//! The status reports rejections by the API server for as long as they continue.
 
 use crate::support::build::{HOME, at, group, names, node, pod, selector, sequence, spec};
 use crate::support::world::{World, status_of};
@@ -22,7 +22,7 @@ fn blocked_by(decision: &Decision) -> &[BlockedBy] {
     &status_of(decision).expect("it lives").blocked_by
 }
 
-/// Sends the one release that is decided, and has it answered.
+/// Sends the only release of a decision, and delivers its answer.
 fn release(world: &mut World, answer: impl FnOnce(rollcall_core::facts::Pod) -> Answer) -> String {
     let decision = decided(world);
     let [Action::PatchPod(patch)] = &decision.actions[..] else { panic!("{:?}", decision.actions) };
@@ -32,7 +32,7 @@ fn release(world: &mut World, answer: impl FnOnce(rollcall_core::facts::Pod) -> 
     patch.name.to_string()
 }
 
-/// A group of two whose note is written, and one release at a time.
+/// A group of two pods, without notes, and one release at a time.
 fn world() -> World {
     let mut world = World::new();
     world.settings.notes = false;
@@ -50,7 +50,7 @@ fn a_release_that_is_forbidden_is_said_until_it_succeeds() {
     let mut world = world();
     let refuse = |seconds| move |_| Answer::Refused(Refusal::new(true, NO, at(seconds)));
     assert_eq!(release(&mut world, refuse(1)), "db-0");
-    // Those who can go are not held up by those who cannot.
+    // A pod that can be released does not wait for one that cannot.
     assert_eq!(release(&mut world, refuse(2)), "db-1");
     assert_eq!(release(&mut world, refuse(3)), "db-0");
     let decision = decided(&world);
@@ -61,11 +61,11 @@ fn a_release_that_is_forbidden_is_said_until_it_succeeds() {
     let expected = [("db-0", at(1)), ("db-1", at(2))];
     assert_eq!(said, expected.map(|(pod, since)| ("ReleaseForbidden", Some(pod), Some(since))));
     let message = &status_of(&decision).expect("it lives").message;
-    assert_eq!(*message, format!("\"db\" has 0 of 2 arrived: db-0 cannot be released: {NO}"));
+    assert_eq!(*message, format!("\"db\": 0 of 2 pods arrived; db-0 cannot be released: {NO}"));
     let held = world.index.cluster.pod_named(HOME, "db-0").expect("it is there");
     assert_eq!(explain_pod(&world.index, held, at(9)).below[0].code, "ReleaseForbidden");
 
-    // It stays so while it is tried again.
+    // It is still reported while the write is retried.
     let Action::PatchPod(patch) = &decision.actions[0] else { panic!("{:?}", decision.actions) };
     world.index.pod_write_sent(&patch.target(), patch.effect());
     assert_eq!(blocked_by(&decided(&world))[0].blocker.reason.code(), "ReleaseForbidden");
@@ -85,14 +85,14 @@ fn what_others_have_done_meanwhile_is_not_refused() {
         free.gates = Vec::new();
         world.apply(Object::Pod(free));
     };
-    // The watch tells before the answer comes.
+    // The watch shows the removal before the answer arrives.
     let decision = decided(&world);
     let [Action::PatchPod(patch)] = &decision.actions[..] else { panic!("{:?}", decision.actions) };
     world.index.pod_write_sent(&patch.target(), patch.effect());
     freed(&mut world, patch.uid);
     world.index.pod_write_answered(patch.uid, Answer::Refused(Refusal::new(false, NO, at(1))));
     assert!(!world.index.cluster.in_flight.has_refusals());
-    // And after it.
+    // The watch shows the removal after the answer.
     release(&mut world, |_| Answer::Refused(Refusal::new(false, NO, at(1))));
     assert_eq!(blocked_by(&decided(&world))[0].blocker.reason.code(), "ReleaseRefused");
     let uid = world.pod_named(HOME, "db-1").expect("it is there").uid;

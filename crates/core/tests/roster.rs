@@ -1,4 +1,4 @@
-//! Which group admission puts a new pod into, by the owner that the pod names and the workloads that have been seen.
+//! The group that admission chooses for a new pod, by the pod's owner and the workloads that have been seen.
 
 use crate::support::build::{HOME, group, labels, owner, owner_ref, owner_uid, sequence, spec};
 use crate::support::world::World;
@@ -9,7 +9,7 @@ use rollcall_core::sequence::spec::{Members, WorkloadRef};
 
 use OwnerKind::{CronJob, Deployment, Job, ReplicaSet};
 
-/// Workloads that have been seen, and a sequence with one group for each name in `groups`.
+/// A roster with workloads that have been seen, and a sequence with one group for each name in `groups`.
 fn roster(groups: &[(OwnerKind, &str)], seen: Vec<Owner>) -> Roster {
     let mut world = World::new();
     seen.into_iter().for_each(|owner| world.apply(Object::Owner(owner)));
@@ -33,7 +33,7 @@ fn made_by(parent: OwnerKind, parent_name: &str, kind: OwnerKind, name: &str) ->
     Owner { parent: Some(owner_ref(parent, HOME, parent_name)), ..workload(kind, name) }
 }
 
-/// The group of a pod that names this owner. Its template hash is what the owner's name ends with.
+/// The group of a pod with this owner. Its template hash is the suffix of the owner's name.
 fn group_of(roster: &Roster, kind: OwnerKind, name: &str) -> Option<usize> {
     let hash = name.rsplit_once('-').map_or("", |(_, hash)| hash);
     let labels = labels(&format!("pod-template-hash={hash}"));

@@ -1,4 +1,4 @@
-//! A new node is kept from members until every sequence has seen it: every one that may act, and not for ever.
+//! Members avoid a new node until every sequence that may act there has seen it, but not indefinitely.
 
 use crate::support::build::{HOME, at, group, node, owner, selector, sequence, spec};
 use crate::support::world::World;
@@ -27,7 +27,7 @@ fn victim() -> Sequence {
     sequence(HOME, "csi", by_nodes())
 }
 
-/// A cluster of one node, which the victim has seen.
+/// A cluster with one node, which the victim has seen.
 fn world() -> World {
     let mut world = World::of_mode(true);
     world.apply(Object::Node(node("a")));
@@ -85,7 +85,7 @@ fn who_may_not_act_has_no_say() {
     }
 }
 
-/// Two sequences of which one never writes: only the victim is ever asked.
+/// Adds a sequence that never writes to nodes: only decisions of the victim are made.
 fn with_a_slow_one(world: &mut World) -> Sequence {
     let slow = sequence(HOME, "slow", by_nodes());
     world.apply(Object::Sequence(slow.clone()));
@@ -153,7 +153,7 @@ fn whoever_begins_to_lead_counts_anew_and_so_does_another_node_of_that_name() {
     assert!(!is_unseen(&world, "b"));
 }
 
-/// Who is waited for and loses its permission is not waited for any longer, at once.
+/// If a sequence loses its permission, the others stop waiting for it immediately.
 #[test]
 fn the_others_hear_of_it_when_somebody_loses_his_say() {
     let mut world = world();
@@ -172,7 +172,7 @@ fn the_others_hear_of_it_when_somebody_loses_his_say() {
     assert!(!is_unseen(&world, "b"));
 }
 
-/// A key of ours with the uid of another sequence is that one's, until it is gone.
+/// A key of ours whose value is the uid of another sequence belongs to that sequence until it is deleted.
 #[test]
 fn what_belongs_to_a_living_sequence_is_neither_changed_nor_removed() {
     for guard in [NodeGuard::Labels, NodeGuard::Taints] {

@@ -8,53 +8,53 @@ use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-/// A thread each.
+/// Each condition is checked in a thread of its own.
 const CONDITIONS: usize = 64;
-/// A look costs little, but not nothing.
+/// A lower bound, because each check has a cost.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
-/// Longer times are mistyped units.
+/// A longer time is most likely a mistyped unit.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
-/// `sun_path` of a socket's address, without the zero at its end.
+/// Maximum length of `sun_path` in a socket address, without the terminating zero.
 const SOCKET_PATH: usize = 107;
 
 pub const HELP: &str = "\
-rollcall-node: wait for what agents of a node make; keep a marker; keep a volume mounted
+rollcall-node: wait for the agents of a node; keep a marker; keep a volume mounted
 
 rollcall-node wait CONDITION… [--timeout 5m] [--settle 0s]
     Waits until all conditions hold at the same time.
-      --timeout TIME     give up after this time, with exit code 1; 0 waits for ever (default 5m)
-      --settle TIME      all must hold for this long without an interruption (default 0s)
+      --timeout TIME     give up after this time, with exit code 1; 0 waits forever (default 5m)
+      --settle TIME      all conditions must hold for this long without interruption (default 0s)
 
 rollcall-node mark PATH [CONDITION…] [-- COMMAND…]
-    Keeps a marker at PATH while all conditions hold. With a COMMAND, the marker is written only after the COMMAND has
-    ended with 0; it is run again until it does.
+    Keeps a marker at PATH while all conditions hold. With a COMMAND, the marker is written only after it has
+    exited with code 0; it is run again until it does.
 
 rollcall-node volume --source FOLDER --target FOLDER [--marker PATH]
     Keeps FOLDER mounted at the target (a bind mount), and a marker in it (default TARGET/.ready).
 rollcall-node volume check --source FOLDER --target FOLDER [--marker PATH]
-    Exit code 0 if that is so now: for a readiness probe.
+    Exits with code 0 if the volume is mounted and marked: for a readiness probe.
 
-Conditions, each as often as you like:
-      --marker PATH      a marker that was written in this boot and, if it names one, for this mount
+Conditions; each flag can be repeated:
+      --marker PATH      a marker written since the node booted and, if it names a mount, for this mount
       --file PATH        a file or a device
-      --socket PATH      a unix socket on which somebody listens
+      --socket PATH      a unix socket on which a program listens
       --tcp HOST:PORT    a port that accepts connections; HOST is a name, an IPv4 address or [IPv6]
       --http URL         a URL, http or https, that answers with 2xx
-Of conditions:
-      --plain-marker     take any file as a marker
-      --ca FILE          check certificates against those in FILE, not against the image's own
+Options of conditions:
+      --plain-marker     accept any file as a marker
+      --ca FILE          trust the CA certificates in FILE instead of those of the image
       --insecure         do not check certificates
 
-      --interval TIME    look so often (default 1s); files that appear are noticed at once
+      --interval TIME    time between checks (default 1s); new files are noticed at once
   -h, --help
   -V, --version
 
 Times: 500ms, 30s, 5m, 1h30m.
 Environment: POD_UID and NODE_NAME are written into markers.
-Exit codes: 0 done; 1 the time is over, or it failed; 2 wrong usage; 143 ended by SIGTERM.
+Exit codes: 0 success; 1 timeout or failure; 2 invalid usage; 143 terminated by SIGTERM.
 ";
 
-/// What to do.
+/// A parsed command.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Command {
     Help,
@@ -68,7 +68,7 @@ pub enum Command {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Wait {
     pub conditions: Vec<Condition>,
-    /// Nothing: for ever.
+    /// `None` waits forever.
     pub timeout: Option<Duration>,
     pub interval: Duration,
     pub settle: Duration,
@@ -79,7 +79,7 @@ pub struct Mark {
     pub path: PathBuf,
     pub conditions: Vec<Condition>,
     pub interval: Duration,
-    /// Empty: none.
+    /// Empty if there is no command.
     pub command: Vec<OsString>,
 }
 
@@ -91,7 +91,7 @@ pub struct Volume {
     pub interval: Duration,
 }
 
-/// Flags as they come, before it is known which belong together.
+/// The flags as given, before they are checked against the command.
 #[derive(Default)]
 struct Given {
     words: Vec<OsString>,
@@ -106,7 +106,7 @@ struct Given {
     settle: Option<Duration>,
     source: Option<PathBuf>,
     target: Option<PathBuf>,
-    /// All flags, to say which one is out of place.
+    /// The names of all flags, for the error message about a flag that the command does not have.
     flags: Vec<String>,
 }
 
@@ -124,7 +124,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, S
                 given.take(&flag, &mut parser)?;
                 given.flags.push(flag);
             }
-            Arg::Short(flag) => return Err(format!("-{flag}: there is no such flag")),
+            Arg::Short(flag) => return Err(format!("-{flag}: unknown flag")),
             Arg::Value(word) => given.words.push(word),
         }
     }
@@ -144,7 +144,7 @@ impl Given {
                 self.others.push(Condition::Tcp(read(flag, parser, expected, Address::parse)?));
             }
             "http" => {
-                let expected = "a URL such as http://localhost:9808/healthz; http and https are known";
+                let expected = "an http or https URL such as http://localhost:9808/healthz";
                 let url = read(flag, parser, expected, Url::parse)?;
                 self.others.push(Condition::Http(url, Trust::Image));
             }
@@ -164,7 +164,7 @@ impl Given {
                 }
                 self.interval = Some(interval);
             }
-            other => return Err(format!("--{other}: there is no such flag")),
+            other => return Err(format!("--{other}: unknown flag")),
         }
         Ok(())
     }
@@ -177,7 +177,7 @@ impl Given {
             ["wait"] => ("wait", true, &["interval", "timeout", "settle"]),
             ["wait", word, ..] => {
                 return Err(format!(
-                    "wait: {word:?} is no flag; expected --marker {word} or another condition"
+                    "wait: {word:?} is not a flag; expected --marker {word} or another condition"
                 ));
             }
             ["mark", _] => ("mark", true, &["interval"]),
@@ -188,9 +188,9 @@ impl Given {
             ["volume"] => ("volume", false, &["interval", "source", "target", "marker"]),
             ["volume", "check"] => ("volume check", false, &["source", "target", "marker"]),
             ["volume", word, ..] => {
-                return Err(format!("volume: {word:?} is not known; expected flags, or check"));
+                return Err(format!("volume: {word:?} is not a subcommand; expected flags, or check"));
             }
-            [word, ..] => return Err(format!("{word:?} is no command; expected wait, mark or volume")),
+            [word, ..] => return Err(format!("{word:?} is not a command; expected wait, mark or volume")),
         };
         const CONDITION: [&str; 8] =
             ["marker", "file", "socket", "tcp", "http", "plain-marker", "ca", "insecure"];
@@ -198,7 +198,7 @@ impl Given {
             further.contains(&flag.as_str()) || conditions && CONDITION.contains(&flag.as_str())
         };
         if let Some(flag) = self.flags.iter().find(|flag| !fits(flag)) {
-            return Err(format!("--{flag} is no flag of {name}"));
+            return Err(format!("--{flag} is not a flag of {name}"));
         }
         if let Some(word) = self.command.first().filter(|_| name != "mark") {
             return Err(format!("{word:?} after --: only mark runs a command"));
@@ -228,9 +228,7 @@ impl Given {
             Some(self.timeout.unwrap_or(Duration::from_secs(300))).filter(|timeout| !timeout.is_zero());
         if timeout.is_some_and(|timeout| timeout <= settle) {
             let (settle, timeout) = (exactly(settle), exactly(timeout.unwrap_or_default()));
-            return Err(format!(
-                "--settle: {settle} never fits into the --timeout of {timeout}; expected less"
-            ));
+            return Err(format!("--settle: {settle} must be shorter than the --timeout of {timeout}"));
         }
         Ok(Command::Wait(Wait { conditions, timeout, interval, settle }))
     }
@@ -247,11 +245,11 @@ impl Given {
         if trust != Trust::Image && !self.others.iter().any(https) {
             let flag = if insecure { "--insecure" } else { "--ca" };
             return Err(format!(
-                "{flag}: no certificate is checked here; expected an --http with an https URL"
+                "{flag}: no certificate is checked without https; expected an --http with an https URL"
             ));
         }
         if plain && self.markers.is_empty() {
-            return Err("--plain-marker: there is no marker; expected a --marker".into());
+            return Err("--plain-marker: no marker is given; expected a --marker".into());
         }
         let mut conditions = Vec::new();
         for path in self.markers.drain(..) {
@@ -276,7 +274,7 @@ impl Given {
         for (flag, path) in [("--source", &source), ("--target", &target)] {
             if !is_plain(path) {
                 return Err(format!(
-                    "{flag}: {} is not expected; expected an absolute path without ..",
+                    "{flag}: {} is invalid; expected an absolute path without ..",
                     path.display()
                 ));
             }
@@ -284,11 +282,11 @@ impl Given {
         if target == Path::new("/") {
             return Err("--target: / cannot be mounted over; expected a folder below it".into());
         }
-        // Either would be mounted into itself.
+        // A folder cannot be mounted into itself.
         if source.starts_with(&target) || target.starts_with(&source) {
             let (source, target) = (source.display(), target.display());
             return Err(format!(
-                "--source and --target: {source} and {target} lie in each other; expected two separate folders"
+                "--source and --target: {source} and {target} overlap; expected two separate folders"
             ));
         }
         if self.markers.len() > 1 {
@@ -298,7 +296,7 @@ impl Given {
         is_file_name("--marker", &marker)?;
         if !is_plain(&marker) {
             return Err(format!(
-                "--marker: {} is not expected; expected an absolute path without ..",
+                "--marker: {} is invalid; expected an absolute path without ..",
                 marker.display()
             ));
         }
@@ -333,7 +331,7 @@ fn socket(path: PathBuf) -> Result<PathBuf, String> {
 fn path(flag: &str, parser: &mut Parser) -> Result<PathBuf, String> {
     let value = parser.value().map_err(|_| format!("--{flag}: no value; expected a path"))?;
     if value.is_empty() {
-        return Err(format!("--{flag}: \"\" is no path"));
+        return Err(format!("--{flag}: \"\" is not a path"));
     }
     Ok(PathBuf::from(value))
 }
@@ -346,13 +344,13 @@ fn read<T>(
 ) -> Result<T, String> {
     let value = parser.value().map_err(|_| format!("--{flag}: no value; expected {expected}"))?;
     let value = value.string().map_err(|error| format!("--{flag}: {error}; expected {expected}"))?;
-    by(&value).ok_or_else(|| format!("--{flag}: {value:?} is not understood; expected {expected}"))
+    by(&value).ok_or_else(|| format!("--{flag}: {value:?} is invalid; expected {expected}"))
 }
 
 fn time(flag: &str, parser: &mut Parser) -> Result<Duration, String> {
     let expected = "a time such as 500ms, 30s, 5m or 1h30m, at most a year";
     read(flag, parser, expected, |text| {
-        // The one number that needs no unit.
+        // Zero needs no unit.
         if text == "0" {
             return Some(Duration::ZERO);
         }
@@ -432,9 +430,9 @@ mod tests {
         let many = format!("wait {}", "--file /a ".repeat(65));
         for (line, expected) in [
             ("", "no command; expected wait, mark or volume"),
-            ("await", "\"await\" is no command; expected wait, mark or volume"),
+            ("await", "\"await\" is not a command; expected wait, mark or volume"),
             ("wait", "wait: no condition; expected --marker, --file, --socket, --tcp or --http"),
-            ("wait /a", "wait: \"/a\" is no flag; expected --marker /a or another condition"),
+            ("wait /a", "wait: \"/a\" is not a flag; expected --marker /a or another condition"),
             ("wait --marker", "--marker: no value; expected a path"),
             (
                 "wait --marker /run/",
@@ -442,58 +440,58 @@ mod tests {
             ),
             (
                 "wait --file /a --timeout 5",
-                "--timeout: \"5\" is not understood; expected a time such as 500ms, 30s, 5m or 1h30m, at most a year",
+                "--timeout: \"5\" is invalid; expected a time such as 500ms, 30s, 5m or 1h30m, at most a year",
             ),
             (
                 "wait --file /a --timeout -1s",
-                "--timeout: \"-1s\" is not understood; expected a time such as 500ms, 30s, 5m or 1h30m, at most a year",
+                "--timeout: \"-1s\" is invalid; expected a time such as 500ms, 30s, 5m or 1h30m, at most a year",
             ),
             ("wait --file /a --interval 1ms", "--interval: 1ms is too short; expected at least 100ms"),
             (
                 "wait --file /a --timeout 10s --settle 10s",
-                "--settle: 10s never fits into the --timeout of 10s; expected less",
+                "--settle: 10s must be shorter than the --timeout of 10s",
             ),
             (
                 "wait --tcp csi",
-                "--tcp: \"csi\" is not understood; expected HOST:PORT; HOST is a name, an IPv4 address or [IPv6], PORT is 1 to 65535",
+                "--tcp: \"csi\" is invalid; expected HOST:PORT; HOST is a name, an IPv4 address or [IPv6], PORT is 1 to 65535",
             ),
             (
                 "wait --http csi:80",
-                "--http: \"csi:80\" is not understood; expected a URL such as http://localhost:9808/healthz; http and https are known",
+                "--http: \"csi:80\" is invalid; expected an http or https URL such as http://localhost:9808/healthz",
             ),
             (
                 "wait --http http://a/ --ca /x",
-                "--ca: no certificate is checked here; expected an --http with an https URL",
+                "--ca: no certificate is checked without https; expected an --http with an https URL",
             ),
             ("wait --http https://a/ --ca /x --insecure", "--ca and --insecure: expected one of them"),
-            ("wait --file /a --plain-marker", "--plain-marker: there is no marker; expected a --marker"),
-            ("wait --file /a --source /b", "--source is no flag of wait"),
-            ("wait --file /a --what", "--what: there is no such flag"),
-            ("wait -x", "-x: there is no such flag"),
+            ("wait --file /a --plain-marker", "--plain-marker: no marker is given; expected a --marker"),
+            ("wait --file /a --source /b", "--source is not a flag of wait"),
+            ("wait --file /a --what", "--what: unknown flag"),
+            ("wait -x", "-x: unknown flag"),
             ("wait --file /a -- true", "\"true\" after --: only mark runs a command"),
             (&long, &format!("--socket: /{} has 108 bytes; expected at most 107", "x".repeat(107))),
             (&many, "65 conditions are too many; expected at most 64"),
             ("mark", "mark: no path; expected mark PATH"),
-            ("mark /a --timeout 5s", "--timeout is no flag of mark"),
+            ("mark /a --timeout 5s", "--timeout is not a flag of mark"),
             ("mark /a /b", "mark: \"/b\" is a second path; expected one, and a command after --"),
             ("mark /a --marker /a", "mark: /a is also a condition; it would wait for itself"),
             ("volume --target /b", "volume: no source; expected --source FOLDER"),
             ("volume --source /a", "volume: no target; expected --target FOLDER"),
-            (
-                "volume --source a --target /b",
-                "--source: a is not expected; expected an absolute path without ..",
-            ),
+            ("volume --source a --target /b", "--source: a is invalid; expected an absolute path without .."),
             (
                 "volume --source /a --target /",
                 "--target: / cannot be mounted over; expected a folder below it",
             ),
             (
                 "volume --source /a --target /a/b",
-                "--source and --target: /a and /a/b lie in each other; expected two separate folders",
+                "--source and --target: /a and /a/b overlap; expected two separate folders",
             ),
-            ("volume --source /a --target /b --file /c", "--file is no flag of volume"),
-            ("volume check --source /a --target /b --interval 1s", "--interval is no flag of volume check"),
-            ("volume chekc", "volume: \"chekc\" is not known; expected flags, or check"),
+            ("volume --source /a --target /b --file /c", "--file is not a flag of volume"),
+            (
+                "volume check --source /a --target /b --interval 1s",
+                "--interval is not a flag of volume check",
+            ),
+            ("volume chekc", "volume: \"chekc\" is not a subcommand; expected flags, or check"),
         ] {
             assert_eq!(parsed(line).unwrap_err(), expected, "{line}");
         }

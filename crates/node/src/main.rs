@@ -2,11 +2,11 @@
 //!
 //! - [`wait`]: waits until conditions hold. [`mark`]: keeps a marker while they hold. [`volume`]: keeps a folder
 //!   mounted, and a marker in it.
-//! - [`condition`]: what can be waited for. [`watch`]: threads that look at conditions, and what wakes them.
-//! - [`marker`]: files that say "ready"; what they mean is decided in `rollcall_core::agent::marker`.
-//! - [`arguments`], [`talk`]: the command line, and what is said on stderr.
+//! - [`condition`]: the conditions. [`watch`]: threads that check conditions, and the events that trigger a check.
+//! - [`marker`]: marker files; `rollcall_core::agent::marker` decides whether a marker is valid.
+//! - [`arguments`], [`talk`]: the command line, and messages on stderr.
 //!
-//! There is no configuration file and no Kubernetes client: a container that waits needs no permission.
+//! There is no configuration file and no Kubernetes client: a container that waits needs no permissions.
 
 mod arguments;
 mod condition;
@@ -20,13 +20,13 @@ mod watch;
 use arguments::{Command, HELP};
 use std::process::ExitCode;
 
-/// How a run ends.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Done,
-    /// The time is over, or it failed.
+    /// Timeout or failure.
     Failed,
-    /// By this signal.
+    /// Terminated by this signal.
     Ended(i32),
 }
 
@@ -35,7 +35,7 @@ impl From<Outcome> for ExitCode {
         match outcome {
             Outcome::Done => ExitCode::SUCCESS,
             Outcome::Failed => ExitCode::from(1),
-            // As shells do: 143 for SIGTERM.
+            // The exit code that shells use: 143 for SIGTERM.
             Outcome::Ended(signal) => ExitCode::from(u8::try_from(128 + signal).unwrap_or(1)),
         }
     }

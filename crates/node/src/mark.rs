@@ -1,4 +1,4 @@
-//! `rollcall-node mark`: a marker that is there while conditions hold.
+//! `rollcall-node mark`: keeps a marker while conditions hold.
 
 use crate::Outcome;
 use crate::arguments::Mark;
@@ -14,7 +14,7 @@ use std::process::{Child, Command};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-/// A command that does not end at SIGTERM is killed after this. A pod has 30 s to end, and we promise less.
+/// A command that does not exit after SIGTERM is killed after this time. A pod has 30 s to terminate by default.
 const GRACE: Duration = Duration::from_secs(2);
 
 pub fn run(options: Mark) -> io::Result<Outcome> {
@@ -22,7 +22,7 @@ pub fn run(options: Mark) -> io::Result<Outcome> {
     let events = Events::new()?;
     let mut talk = Talk::new();
     let mut keeper = Keeper::new(path);
-    // Before anything else: what an earlier life has left must not count.
+    // A marker of an earlier run must not count, so it is removed first.
     clear(&mut keeper, &mut talk);
     let watch = Watch::start(&conditions, interval, &events)?;
     let mut step = Step::new(command);
@@ -38,7 +38,7 @@ pub fn run(options: Mark) -> io::Result<Outcome> {
             };
             clear(&mut keeper, &mut talk);
             talk.say(topic, format!("not ready, no marker: {why}"), now);
-            // Whoever was interrupted has to show again that he is ready.
+            // After an interruption, the command must succeed again.
             step.advance(missing.is_empty(), interval, &events.sender, now);
         }
         talk.catch_up(now);
@@ -46,11 +46,11 @@ pub fn run(options: Mark) -> io::Result<Outcome> {
             Some(Event::Signal(signal)) => {
                 step.stop(&events);
                 let said = match keeper.retire() {
-                    Ok(Change::Removed) => "the marker is taken away".to_owned(),
-                    Ok(Change::None | Change::Written) => "there is no marker of ours".to_owned(),
+                    Ok(Change::Removed) => "the marker has been removed".to_owned(),
+                    Ok(Change::None | Change::Written) => "no marker to remove".to_owned(),
                     Err(trouble) => trouble,
                 };
-                talk.line(&format!("ended by signal {signal}: {said}"));
+                talk.line(&format!("terminated by signal {signal}: {said}"));
                 return Ok(Outcome::Ended(signal));
             }
             Some(Event::Command(ended)) => step.ended(ended, Instant::now()),
@@ -79,16 +79,16 @@ fn clear<W: io::Write>(keeper: &mut Keeper, talk: &mut Talk<W>) {
     }
 }
 
-/// The command that must end with 0 before the marker is written.
+/// The command that must exit with code 0 before the marker is written.
 struct Step {
     command: Vec<OsString>,
     state: State,
-    /// Why it did not end well the last time.
+    /// Why the last run failed.
     failure: Option<String>,
 }
 
 enum State {
-    /// It is to be run at this time.
+    /// To be run; the time is that of the last failed run.
     Due(Option<Instant>),
     Running(Pid),
     Done,
@@ -104,10 +104,11 @@ impl Step {
         matches!(self.state, State::Done)
     }
 
-    /// That it runs is said beside the rest: it must not keep its failure from being said.
+    /// Why the step is not complete. A running command has a topic of its own, so that it does not suppress the message
+    /// about its last failure.
     fn why_not(&self) -> (Topic, String) {
         match &self.failure {
-            Some(failure) => (Topic::State, format!("{failure}; it is tried again")),
+            Some(failure) => (Topic::State, format!("{failure}; retrying")),
             None => (Topic::Remark, format!("{} runs", self.name())),
         }
     }
@@ -116,7 +117,7 @@ impl Step {
         self.command.first().map_or(String::new(), |name| name.to_string_lossy().into_owned())
     }
 
-    /// Runs it when it is its turn; after an interruption it has to run again.
+    /// Starts the command if it is due. After an interruption, the command must run again.
     fn advance(&mut self, wanted: bool, interval: Duration, events: &Sender<Event>, now: Instant) {
         match self.state {
             State::Done if !wanted && !self.command.is_empty() => self.state = State::Due(None),
@@ -137,11 +138,11 @@ impl Step {
         };
     }
 
-    /// Ends it with us.
+    /// Terminates the command.
     fn stop(&self, events: &Events) {
         let State::Running(pid) = self.state else { return };
         let end = Instant::now() + GRACE;
-        // It has a group of its own, so that what it has started goes with it.
+        // The command has a process group of its own, so that its child processes are terminated, too.
         let kill =
             |signal| rustix::process::kill_process_group(pid, signal).or_else(|_| kill_process(pid, signal));
         let _ = kill(Signal::TERM);
@@ -169,7 +170,7 @@ fn awaited(mut child: Child, name: &str) -> Result<(), String> {
     let status = child.wait().map_err(|error| format!("{name}: {}", in_words(&error)))?;
     match (status.code(), status.signal()) {
         (Some(0), _) => Ok(()),
-        (Some(code), _) => Err(format!("{name} ended with {code}")),
-        (None, signal) => Err(format!("{name} was ended by signal {}", signal.unwrap_or_default())),
+        (Some(code), _) => Err(format!("{name} exited with code {code}")),
+        (None, signal) => Err(format!("{name} was terminated by signal {}", signal.unwrap_or_default())),
     }
 }

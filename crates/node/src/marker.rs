@@ -1,4 +1,4 @@
-//! Markers as files: reading them without being fooled, writing them at once or not at all.
+//! Marker files: reads them safely, and writes them atomically.
 
 use crate::condition::in_words;
 use rollcall_core::agent::marker::{Here, MAX_SIZE, Marker, Mount};
@@ -12,23 +12,23 @@ use std::path::{Path, PathBuf};
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// This boot of the machine.
+/// The id of the current boot.
 pub fn boot() -> io::Result<String> {
     Ok(fs::read_to_string(BOOT_ID)?.trim().to_owned())
 }
 
-/// The numbers by which a folder is known in every mount namespace.
+/// The device and inode numbers of a folder, which are the same in every mount namespace.
 pub fn identity(folder: &Path) -> io::Result<Mount> {
     let found = fs::metadata(folder)?;
     Ok(Mount { device: found.dev(), inode: found.ino() })
 }
 
-/// The folder of a file; that of `x` is `.`.
+/// The folder of a file; for `x` it is `.`.
 pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Whether a marker is there and fresh; if not, why.
+/// Checks that a marker exists and is valid; the error is the reason if not.
 pub fn judge(path: &Path) -> Result<(), String> {
     let Some((marker, folder)) = read(path)? else {
         return Err(crate::condition::unseen(path));
@@ -37,7 +37,7 @@ pub fn judge(path: &Path) -> Result<(), String> {
     marker.judge(&Here { boot, folder }).map_err(|stale| stale.to_string())
 }
 
-/// The marker and the folder in which it lies; nothing if there is none.
+/// The marker and the folder that contains it; `None` if there is no marker.
 pub fn read(path: &Path) -> Result<Option<(Marker, Mount)>, String> {
     let folder = folder_of(path);
     let (file, folder) = match open(folder, path).and_then(|file| Ok((file, identity(folder)?))) {
@@ -55,15 +55,15 @@ pub fn read(path: &Path) -> Result<Option<(Marker, Mount)>, String> {
     Ok(Some((marker, folder)))
 }
 
-/// Opens it without waiting for the other end of a FIFO, and without leaving its folder: who may write there may not
-/// make us read, and repeat to the log, what he cannot read himself.
+/// Opens the file without blocking on a FIFO, and without following links out of its folder. Users with write
+/// permission for the folder must not make us read, and print to the log, files that they cannot read.
 fn open(folder: &Path, path: &Path) -> io::Result<File> {
     let name = path.file_name().ok_or_else(|| io::Error::from(Errno::ISDIR))?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let folder = rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let opened = rustix::fs::openat2(&folder, name, flags, Mode::empty(), ResolveFlags::BENEATH);
     let opened: Result<OwnedFd, Errno> = match opened {
-        // Kernels before 5.6, and filters of system calls that do not know it: no links at all.
+        // Kernels before 5.6, and seccomp filters that do not know `openat2`: no links are followed at all.
         Err(Errno::NOSYS | Errno::PERM) => {
             rustix::fs::openat(&folder, name, flags | OFlags::NOFOLLOW, Mode::empty())
         }
@@ -75,21 +75,21 @@ fn open(folder: &Path, path: &Path) -> io::Result<File> {
 fn unopened(error: &io::Error) -> String {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::XDEV | Errno::LOOP) => "is a symbolic link out of its folder".into(),
-        // A socket cannot be opened.
+        // Opening a socket fails with `ENXIO`.
         Some(Errno::NXIO) => "is a socket, not a file".into(),
         _ => in_words(error),
     }
 }
 
-/// A marker that we keep: there while it should be, and not while it should not.
+/// Keeps a marker: writes it while it should exist, and removes it while it should not.
 #[derive(Debug)]
 pub struct Keeper {
     path: PathBuf,
-    /// What we wrote, as long as it should be there.
+    /// The marker that we have written, while it should exist.
     written: Option<Marker>,
 }
 
-/// What a [`Keeper`] has done.
+/// The change that a [`Keeper`] has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     None,
@@ -106,22 +106,22 @@ impl Keeper {
         &self.path
     }
 
-    /// What this program would say of itself now.
+    /// A marker with the identity of this program and the current time.
     pub fn identity(mount: Option<Mount>) -> io::Result<Marker> {
         let of = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        // Two lives of one pod can begin within a second.
+        // The time has milliseconds, because two runs in one pod can start within a second.
         let time = jiff::Timestamp::now().round(jiff::Unit::Millisecond).ok().map(|time| time.to_string());
         Ok(Marker { boot: Some(boot()?), pod: of("POD_UID"), node: of("NODE_NAME"), time, mount })
     }
 
-    /// Sees to it that a fresh marker is there. One that another agent wrote for the same mount stays: during an update
-    /// two of them run side by side.
+    /// Makes sure that a valid marker exists. A valid marker of another agent for the same mount is kept: during an
+    /// update, two agents run at the same time.
     pub fn keep(&mut self, mount: Option<Mount>) -> Result<Change, String> {
         let fresh = match read(&self.path) {
             Ok(Some((marker, _))) => {
                 marker.boot.is_some() && marker.mount == mount && judge(&self.path).is_ok()
             }
-            // Whatever is there is replaced; if it cannot be, that is said below.
+            // Anything else is replaced below; a failure is reported there.
             Ok(None) | Err(_) => false,
         };
         if fresh {
@@ -134,12 +134,12 @@ impl Keeper {
         Ok(Change::Written)
     }
 
-    /// Sees to it that no marker is there.
+    /// Makes sure that no marker exists.
     pub fn clear(&mut self) -> Result<Change, String> {
         self.written = None;
         match fs::remove_file(&self.path) {
             Ok(()) => Ok(Change::Removed),
-            // Where nothing can be removed, nothing may be there either.
+            // On a read-only file system, the removal fails even if there is no marker.
             Err(_) if matches!(fs::symlink_metadata(&self.path), Err(e) if e.kind() == io::ErrorKind::NotFound) => {
                 Ok(Change::None)
             }
@@ -147,7 +147,7 @@ impl Keeper {
         }
     }
 
-    /// Takes away what we wrote, and not what a successor has written since.
+    /// Removes our own marker, but not one that a successor has written since.
     pub fn retire(&mut self) -> Result<Change, String> {
         let Some(ours) = self.written.take() else { return Ok(Change::None) };
         match read(&self.path) {
@@ -159,19 +159,19 @@ impl Keeper {
 
 fn unkept(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::NotFound => "not written: its folder is not there".into(),
+        io::ErrorKind::NotFound => "not written: its folder does not exist".into(),
         _ => format!("not written: {}", in_words(error)),
     }
 }
 
-/// All of it or nothing: a temporary file in the same folder, then a rename.
+/// Writes the marker atomically: a temporary file in the same folder, then a rename.
 fn write(path: &Path, marker: &Marker) -> io::Result<()> {
     let name = path.file_name().ok_or_else(|| io::Error::from(Errno::ISDIR))?;
     let mut temporary = std::ffi::OsString::from(".");
     temporary.push(name);
     temporary.push(".tmp");
     let temporary = folder_of(path).join(temporary);
-    // Of a run that was killed in the middle.
+    // A temporary file that a killed run has left behind.
     match rustix::fs::unlinkat(CWD, &temporary, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => {}
         Err(error) => return Err(error.into()),
@@ -182,7 +182,7 @@ fn write(path: &Path, marker: &Marker) -> io::Result<()> {
         fs::rename(&temporary, path)
     });
     if written.is_err() {
-        // A full disk would keep the empty file.
+        // On a full disk, an empty file would remain.
         let _ = fs::remove_file(&temporary);
     }
     written

@@ -1,24 +1,24 @@
-//! What is said on stderr: a line per event, with the time that has gone by, and none too often.
+//! Messages on stderr: a line per event with the elapsed time, limited in frequency.
 
 use jiff::SignedDuration;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Lines of one topic come no more often: the log of a wait of a day stays below 1 MB.
+/// Minimum time between lines of one topic: the log of a wait of a day stays below 1 MB.
 pub const PAUSE: Duration = Duration::from_secs(10);
 
-/// What a line is about.
+/// The topic of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Topic {
-    /// What is waited for, and what became of it.
+    /// The conditions and their state.
     State,
-    /// Something that could not be done.
+    /// A failure.
     Trouble,
-    /// Something that is odd and can go on.
+    /// An oddity that does not stop the program.
     Remark,
 }
 
-/// Says things to a person, who may come late and reads from the end.
+/// Prints messages, limited in frequency, so that the end of the log shows the current state.
 #[derive(Debug)]
 pub struct Talk<W> {
     out: W,
@@ -30,7 +30,7 @@ pub struct Talk<W> {
 struct Said {
     at: Instant,
     text: String,
-    /// What is to be said when the pause is over.
+    /// The message to print after the pause.
     next: Option<String>,
 }
 
@@ -49,14 +49,14 @@ impl<W: std::io::Write> Talk<W> {
         self.started
     }
 
-    /// Says it now.
+    /// Prints a line immediately.
     pub fn line(&mut self, text: &str) {
-        // A closed stderr is no reason to stop.
+        // A closed stderr must not end the program.
         let _ = writeln!(self.out, "rollcall-node: {text}");
     }
 
-    /// Says it with the time that has gone by: now, or when the topic has been silent for long enough. The last word wins,
-    /// and what has been said already is not said again.
+    /// Prints a message with the elapsed time: now, or when the topic has been silent for long enough. Only the latest
+    /// pending message is printed, and a message is not repeated.
     pub fn say(&mut self, topic: Topic, text: String, now: Instant) {
         match self.topics.get_mut(&topic) {
             Some(said) if said.text == text => said.next = None,
@@ -65,7 +65,7 @@ impl<W: std::io::Write> Talk<W> {
         }
     }
 
-    /// Trouble is over: when it comes back, that is news.
+    /// Forgets the last message of a topic, so that it is printed again if the problem returns.
     pub fn forget(&mut self, topic: Topic) {
         if let Some(said) = self.topics.get_mut(&topic) {
             said.text.clear();
@@ -73,7 +73,7 @@ impl<W: std::io::Write> Talk<W> {
         }
     }
 
-    /// Says what is due.
+    /// Prints pending messages whose pause has ended.
     pub fn catch_up(&mut self, now: Instant) {
         let due = |said: &Said| now.duration_since(said.at) >= PAUSE;
         let topics = self.topics.iter_mut().filter(|(_, said)| due(said));
@@ -84,7 +84,7 @@ impl<W: std::io::Write> Talk<W> {
         }
     }
 
-    /// Repeats what stands, once in a while, so that the end of the log says it.
+    /// Repeats a message from time to time, so that it appears at the end of the log.
     pub fn repeat(&mut self, topic: Topic, text: String, now: Instant) {
         let silent = self.topics.get(&topic).is_none_or(|said| now.duration_since(said.at) >= PAUSE);
         if silent {
@@ -98,7 +98,7 @@ impl<W: std::io::Write> Talk<W> {
     }
 }
 
-/// A duration as a person writes it, as exact as a person wants it: `4ms`, `2s 300ms`, `5m 12s`.
+/// A rounded duration: `4ms`, `2s 300ms`, `5m 12s`.
 pub fn gone_by(duration: Duration) -> String {
     let unit = match duration.as_secs() {
         0 => Duration::from_millis(1),
@@ -136,7 +136,7 @@ mod tests {
         talk.say(Topic::Trouble, "t".into(), at(3));
         talk.catch_up(at(10));
         talk.catch_up(at(11));
-        // Back to what was said last: there is no news.
+        // Back to the last printed message: nothing new to print.
         talk.say(Topic::State, "d".into(), at(12));
         talk.say(Topic::State, "c".into(), at(13));
         talk.catch_up(at(30));

@@ -1,4 +1,4 @@
-//! `rollcall-node wait`: until all conditions hold at the same time.
+//! `rollcall-node wait`: waits until all conditions hold at the same time.
 
 use crate::Outcome;
 use crate::arguments::Wait;
@@ -8,7 +8,7 @@ use crate::watch::{Event, Events, Watch};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// A look that has no answer is noticed so often.
+/// Maximum delay until the main thread notices checks that have no answer.
 const TICK: Duration = Duration::from_secs(1);
 
 pub fn run(options: &Wait) -> io::Result<Outcome> {
@@ -26,7 +26,7 @@ pub fn run(options: &Wait) -> io::Result<Outcome> {
         let missing = watch.missing(now);
         let settled = holding.look(missing.is_empty(), *settle, now);
         if settled == Some(Duration::ZERO) {
-            talk.line(&format!("{}: all there", gone_by(now - started)));
+            talk.line(&format!("{}: all conditions hold", gone_by(now - started)));
             return Ok(Outcome::Done);
         }
         if end.is_some_and(|end| now >= end) {
@@ -44,7 +44,7 @@ pub fn run(options: &Wait) -> io::Result<Outcome> {
             Some(Event::Signal(signal)) => {
                 let missing = watch.missing(Instant::now());
                 let rest = still(&missing, settled, *settle);
-                talk.line(&format!("{}: ended by signal {signal}, {rest}", gone_by(started.elapsed())));
+                talk.line(&format!("{}: terminated by signal {signal}, {rest}", gone_by(started.elapsed())));
                 return Ok(Outcome::Ended(signal));
             }
             Some(Event::Looked | Event::Mounts | Event::Command(_)) | None => {}
@@ -52,13 +52,13 @@ pub fn run(options: &Wait) -> io::Result<Outcome> {
     }
 }
 
-/// Since when everything holds.
+/// The time since when all conditions hold.
 struct Holding {
     since: Option<Instant>,
 }
 
 impl Holding {
-    /// How long it must still hold, if it does.
+    /// How much longer the conditions must hold; `None` if they do not hold.
     fn look(&mut self, holds: bool, settle: Duration, now: Instant) -> Option<Duration> {
         self.since = holds.then(|| self.since.unwrap_or(now));
         self.since.map(|since| settle.saturating_sub(now.saturating_duration_since(since)))
@@ -70,7 +70,7 @@ fn announcement(options: &Wait) -> String {
     let conditions: Vec<String> = conditions.iter().map(ToString::to_string).collect();
     let settle = match settle.is_zero() {
         true => String::new(),
-        false => format!(", all for {} without an interruption", exactly(*settle)),
+        false => format!(", all for {} without interruption", exactly(*settle)),
     };
     let limit = timeout.map_or("without a limit".into(), |timeout| format!("at most {}", exactly(timeout)));
     format!("waiting for {}{settle}; {limit}", conditions.join(", "))
@@ -78,7 +78,7 @@ fn announcement(options: &Wait) -> String {
 
 fn still(missing: &[(&Condition, String)], settled: Option<Duration>, settle: Duration) -> String {
     match settled {
-        Some(left) => format!("all there, and must stay for {} of {}", gone_by(left), exactly(settle)),
+        Some(left) => format!("conditions hold; {} of {} settle time left", gone_by(left), exactly(settle)),
         None => format!("still waiting: {}", listed(missing)),
     }
 }
@@ -88,7 +88,7 @@ fn listed(missing: &[(&Condition, String)]) -> String {
     missing.join("; ")
 }
 
-/// Only what is missing, and where to look.
+/// The final message: only the missing conditions, and a hint.
 fn gave_up(
     waited: Duration,
     missing: &[(&Condition, String)],
@@ -98,10 +98,10 @@ fn gave_up(
     let waited = gone_by(waited);
     let Some((first, _)) = missing.first() else {
         let held = gone_by(settle.saturating_sub(settled.unwrap_or(settle)));
-        return format!("{waited}: gave up: all there, but only for {held} of {}", exactly(settle));
+        return format!("{waited}: gave up: all conditions hold, but only for {held} of {}", exactly(settle));
     };
     let mut text = format!("{waited}: gave up: {}\nhint: {}", listed(missing), first.hint());
-    // A pod's host name is its name, unless it uses the network of its node.
+    // The host name of a pod is its name, unless the pod uses the host network.
     if let Ok(pod) = std::env::var("HOSTNAME") {
         text += &format!("; if this is pod {pod}: rollcall explain pod/{pod}");
     }
@@ -138,17 +138,17 @@ mod tests {
         };
         assert_eq!(
             announcement(&options),
-            "waiting for marker /mnt/dump/.ready, tcp csi:80, all for 2s without an interruption; at most 5m"
+            "waiting for marker /mnt/dump/.ready, tcp csi:80, all for 2s without interruption; at most 5m"
         );
-        let missing = [(&marker, "not there".to_owned()), (&tcp, "connection refused".to_owned())];
+        let missing = [(&marker, "not found".to_owned()), (&tcp, "connection refused".to_owned())];
         assert_eq!(
             still(&missing, None, Duration::ZERO),
-            "still waiting: marker /mnt/dump/.ready: not there; tcp csi:80: connection refused"
+            "still waiting: marker /mnt/dump/.ready: not found; tcp csi:80: connection refused"
         );
         let gave_up = gave_up(Duration::from_secs(300), &missing[1..], None, Duration::ZERO);
         let (first, hint) = gave_up.split_once('\n').expect("two lines");
         assert_eq!(first, "5m: gave up: tcp csi:80: connection refused");
-        assert!(hint.starts_with("hint: see whether what answers there is ready"), "{hint}");
+        assert!(hint.starts_with("hint: check that the server there is ready"), "{hint}");
     }
 
     #[test]
@@ -156,7 +156,7 @@ mod tests {
         let settle = Duration::from_secs(30);
         assert_eq!(
             gave_up(Duration::from_secs(60), &[], Some(Duration::from_secs(18)), settle),
-            "1m: gave up: all there, but only for 12s of 30s"
+            "1m: gave up: all conditions hold, but only for 12s of 30s"
         );
     }
 }

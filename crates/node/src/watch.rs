@@ -1,7 +1,8 @@
-//! Who looks, and who wakes him: a thread for each condition, and one each for what happens to files, mounts and signals.
+//! Checks of conditions, and the events that trigger them: a thread for each condition, and one each for file, mount
+//! and signal events.
 //!
-//! A look can hang: a name server that is silent, a file system whose server is gone, a peer that never answers. So none is
-//! done in the main thread, which has a time limit and a SIGTERM to obey.
+//! A check can hang: because of an unresponsive name server, a network file system without its server, or a peer that
+//! never answers. So no check runs in the main thread, which must obey a timeout and SIGTERM.
 
 use crate::condition::Condition;
 use crate::marker::folder_of;
@@ -21,78 +22,78 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A folder that does not exist cannot be watched, nor can a mount that comes over one: files are looked at so often, whatever
-/// the interval.
+/// Maximum interval between checks of files. inotify cannot report a folder that does not exist yet, nor a mount over a
+/// folder.
 const FILES: Duration = Duration::from_secs(1);
-/// A look that takes longer than this is said to have no answer, and what it found before does not count any more.
+/// A check that takes longer is reported as "no answer", and its previous result does not count any more.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// A folder is watched only after this. Most waits are over by then, and to end a watch takes the kernel 10 ms.
+/// Delay before a folder is watched. Most waits end earlier, and removing an inotify watch takes the kernel 10 ms.
 const BEFORE_WATCH: Duration = Duration::from_millis(50);
-/// Enough for TLS and for the name resolution of glibc. A hundred threads take what they touch, not this.
+/// Stack size: enough for TLS and for the name resolution of glibc. Unused stack takes no memory.
 const STACK: usize = 512 * 1024;
-/// inotify's largest event is 272 bytes.
+/// The largest inotify event has 272 bytes.
 const BUFFER: usize = 4096;
 
-/// What the main thread hears of.
+/// Events for the main thread.
 #[derive(Debug)]
 pub enum Event {
-    /// A condition was looked at.
+    /// A condition has been checked.
     Looked,
-    /// A file was taken away, even if it is back by now.
+    /// A file was removed, even if it exists again.
     Gone,
-    /// Something was mounted or unmounted.
+    /// A file system was mounted or unmounted.
     Mounts,
     Signal(i32),
-    /// A command has ended; why it failed, if it did.
+    /// A command has exited; the error is the reason of its failure.
     Command(Result<(), String>),
 }
 
-/// A queue of [`Event`]s with its signals.
+/// A queue of [`Event`]s, including signals.
 pub struct Events {
     pub sender: Sender<Event>,
     receiver: Receiver<Event>,
 }
 
 impl Events {
-    /// From here on SIGTERM and SIGINT are events.
+    /// Creates the queue. From then on, SIGTERM and SIGINT are events.
     pub fn new() -> io::Result<Events> {
         let (sender, receiver) = channel();
         let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT])?;
         let to = sender.clone();
         spawn("signals", move || {
             for signal in signals.forever() {
-                // Nobody listens any more: the program is about to end.
+                // The send fails only while the program ends.
                 let _ = to.send(Event::Signal(signal));
             }
         })?;
         Ok(Events { sender, receiver })
     }
 
-    /// The next event, or nothing when the time has come.
+    /// The next event; `None` after the given time.
     pub fn next(&self, until: Instant) -> Option<Event> {
         let left = until.saturating_duration_since(Instant::now());
-        // We hold a sender ourselves, so the only error is the time.
+        // We hold a sender, so the only possible error is the timeout.
         self.receiver.recv_timeout(left).ok()
     }
 
-    /// Tells of mounts that come and go in our mount namespace.
+    /// Sends an event whenever a file system is mounted or unmounted in our mount namespace.
     pub fn watch_mounts(&self) -> io::Result<()> {
         let to = self.sender.clone();
         on_mounts(move || to.send(Event::Mounts).is_ok())
     }
 }
 
-/// Conditions under watch.
+/// Conditions that are checked continuously.
 pub struct Watch {
     conditions: Vec<(Condition, Arc<Mutex<Look>>)>,
 }
 
-/// What is known about a condition.
+/// The state of a condition.
 #[derive(Debug, Default)]
 struct Look {
-    /// Since when somebody looks.
+    /// The start of the check that is in progress.
     begun: Option<Instant>,
-    /// What was found last.
+    /// The result of the last check.
     found: Option<Result<(), String>>,
 }
 
@@ -122,14 +123,14 @@ impl Watch {
             spawn("look", move || prober.run())?;
             watch.conditions.push((condition.clone(), look));
         }
-        // A mount over a watched folder. Without /proc the interval is all there is.
+        // Wakes the checks after a mount over a watched folder. Without /proc, only the interval remains.
         if files {
             let _ = on_mounts(move || mounted.iter().all(|wake| wake.send(()).is_ok()));
         }
         Ok(watch)
     }
 
-    /// What does not hold, and why.
+    /// The conditions that do not hold, with the reasons.
     pub fn missing(&self, now: Instant) -> Vec<(&Condition, String)> {
         let missing = self.conditions.iter().filter_map(|(condition, look)| {
             let look = lock(look);
@@ -138,7 +139,7 @@ impl Watch {
                 (Some(taken), _) if taken > PATIENCE => format!("no answer for {}", gone_by(taken)),
                 (_, Some(Ok(()))) => return None,
                 (_, Some(Err(why))) => why.clone(),
-                (_, None) => "not looked at yet".into(),
+                (_, None) => "not checked yet".into(),
             };
             Some((condition, why))
         });
@@ -146,7 +147,7 @@ impl Watch {
     }
 }
 
-/// Looks at one condition, again and again.
+/// Checks one condition repeatedly.
 struct Prober {
     condition: Condition,
     look: Arc<Mutex<Look>>,
@@ -161,7 +162,7 @@ impl Prober {
         let mut first = true;
         loop {
             lock(&self.look).begun = Some(Instant::now());
-            // Before the look: what appears between the two is not missed.
+            // The subscription comes before the check, so that no change between the two is missed.
             if let Some(folder) = self.folder.as_mut().filter(|_| !first) {
                 folder.renew();
             }
@@ -177,21 +178,21 @@ impl Prober {
                 return;
             }
             match self.woken.recv_timeout(pause) {
-                // One look answers all calls so far.
+                // One check answers all pending wake-ups.
                 Ok(()) => while self.woken.try_recv().is_ok() {},
                 Err(RecvTimeoutError::Timeout) => {}
-                // Nobody wakes a condition that has no file.
+                // Conditions without a file are never woken.
                 Err(RecvTimeoutError::Disconnected) => thread::sleep(pause),
             }
         }
     }
 }
 
-/// inotify, shared by all conditions.
+/// An inotify instance that all conditions share.
 #[derive(Clone)]
 struct Folders {
     inotify: Arc<OwnedFd>,
-    /// By watch and subscriber: which name is waited for there, and who waits.
+    /// For each watch and subscriber: the file name to wait for, and the channel to notify.
     subscribers: Arc<Mutex<BTreeMap<(i32, usize), Subscriber>>>,
 }
 
@@ -202,7 +203,7 @@ struct Subscriber {
     events: Sender<Event>,
 }
 
-/// The interest of one condition in one name of one folder.
+/// The subscription of one condition to one file name in one folder.
 struct Subscription {
     folders: Folders,
     folder: std::path::PathBuf,
@@ -236,14 +237,14 @@ impl Folders {
     fn read(&self) {
         let mut buffer = [MaybeUninit::uninit(); BUFFER];
         let mut reader = inotify::Reader::new(&*self.inotify, &mut buffer);
-        // It ends with the program; an error leaves the interval.
+        // The thread ends with the program. After an error, only the interval remains.
         while let Ok(event) = reader.next() {
             let name = event.file_name().map(|name| name.to_bytes().to_owned());
             let gone = event.events().intersects(inotify::ReadFlags::DELETE | inotify::ReadFlags::MOVED_FROM);
             let subscribers = lock(&self.subscribers);
             let of_folder = subscribers.range((event.wd(), 0)..=(event.wd(), usize::MAX));
             for (_, subscriber) in of_folder {
-                // An event without a name is about the folder itself.
+                // An event without a name concerns the folder itself.
                 let about = name.as_ref().is_none_or(|name| *name == subscriber.name.as_encoded_bytes());
                 if about {
                     let _ = subscriber.wake.send(());
@@ -257,12 +258,13 @@ impl Folders {
 }
 
 impl Subscription {
-    /// Watches the folder that is there now: it may have come, or have been mounted over, since the last time.
+    /// Watches the current folder at this path: it may have been created, or mounted over, since the last call.
     fn renew(&mut self) {
         use inotify::WatchFlags as On;
         let on = On::CREATE | On::MOVED_TO | On::CLOSE_WRITE | On::ATTRIB | On::DELETE | On::MOVED_FROM;
         let on = on | On::DELETE_SELF | On::MOVE_SELF | On::ONLYDIR;
-        // The same number as before, if it is the same folder. The limit of watches may be reached: then the interval counts.
+        // inotify returns the same number for the same folder. If the limit of watches is reached, only the interval
+        // remains.
         let watch = inotify::add_watch(&*self.folders.inotify, &self.folder, on).ok();
         if watch == self.watch {
             return;
@@ -271,7 +273,7 @@ impl Subscription {
         if let Some(old) = self.watch.take() {
             subscribers.remove(&(old, self.id));
             if subscribers.range((old, 0)..=(old, usize::MAX)).next().is_none() {
-                // It has gone by itself if the folder was deleted.
+                // The kernel has already removed the watch if the folder was deleted.
                 let _ = inotify::remove_watch(&*self.folders.inotify, old);
             }
         }
@@ -282,12 +284,12 @@ impl Subscription {
     }
 }
 
-/// Calls whenever the table of mounts has changed, until the call says no.
+/// Calls `call` whenever the mount table has changed, until it returns false.
 fn on_mounts(mut call: impl FnMut() -> bool + Send + 'static) -> io::Result<()> {
     let mut table = File::open("/proc/self/mountinfo")?;
     spawn("mounts", move || {
         loop {
-            // The kernel tells of changes since the last reading.
+            // The kernel reports changes since the last read.
             if table.rewind().is_err() || table.read_to_end(&mut Vec::new()).is_err() {
                 return;
             }
@@ -307,7 +309,7 @@ pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()>
     thread::Builder::new().name(name.into()).stack_size(STACK).spawn(work).map(drop)
 }
 
-/// A thread that panicked has left a whole value behind: each is written in one go.
+/// Locks a mutex, even if a thread panicked while holding it: each value is written in one step, so it is consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! The commands of rollcall-node, as processes of their own.
+//! The commands of rollcall-node, run as processes.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! `rollcall-node mark`: the marker is there while it should be, and not otherwise.
+//! `rollcall-node mark`: the marker exists exactly while it should.
 
 use crate::common::*;
 use rustix::mount::{MountFlags, mount};
@@ -19,10 +19,10 @@ fn goes(path: &Path) {
 fn the_marker_follows_the_condition_and_goes_with_the_program() {
     let dir = tempdir().expect("a folder");
     let (marker, condition) = (dir.path().join("x.ready"), dir.path().join("condition"));
-    fs::write(&marker, "ready\n").expect("what an earlier life has left");
+    fs::write(&marker, "ready\n").expect("a marker of an earlier run");
     let arguments = ["mark", text(&marker), "--file", text(&condition)];
     let mut program = Program::start_with(&arguments, &[("POD_UID", "uid-1"), ("NODE_NAME", "node-1")]);
-    program.says(&format!("not ready, no marker: file {}: not there", condition.display()));
+    program.says(&format!("not ready, no marker: file {}: not found", condition.display()));
     assert!(!marker.exists());
     fs::write(&condition, "").expect("the condition");
     let content = appears(&marker);
@@ -30,13 +30,13 @@ fn the_marker_follows_the_condition_and_goes_with_the_program() {
     assert_eq!(lines[..4], ["ready", &format!("boot: {}", boot()), "pod: uid-1", "node: node-1"]);
     assert!(lines.len() == 5 && lines[4].starts_with("time: 20") && lines[4].ends_with('Z'), "{content}");
     assert_eq!(run(&["wait", "--marker", text(&marker)]).0, 0);
-    assert_eq!(fs::read_dir(dir.path()).expect("the folder").count(), 2, "nothing else is left there");
+    assert_eq!(fs::read_dir(dir.path()).expect("the folder").count(), 2, "other files remain");
 
     fs::remove_file(&condition).expect("no condition");
     goes(&marker);
     fs::write(&condition, "").expect("the condition");
     appears(&marker);
-    // Somebody takes it away, or writes something else.
+    // Another program removes or overwrites the marker.
     fs::remove_file(&marker).expect("no marker");
     appears(&marker);
     fs::write(&marker, "ready\nboot: another\n").expect("another marker");
@@ -71,7 +71,7 @@ fn the_command_must_end_with_0_before() {
     let script = format!("test -f {} || exit 3", go.display());
     let arguments = ["mark", text(&marker), "--interval", "100ms", "--", "sh", "-c", &script];
     let mut program = Program::start(&arguments);
-    program.says("not ready, no marker: sh ended with 3; it is tried again");
+    program.says("not ready, no marker: sh exited with code 3; retrying");
     assert!(!marker.exists());
     fs::write(&go, "").expect("a file");
     appears(&marker);
@@ -83,7 +83,7 @@ fn the_command_must_end_with_0_before() {
 fn a_command_that_does_not_end_ends_with_us() {
     let dir = tempdir().expect("a folder");
     let (marker, pid) = (dir.path().join("x.ready"), dir.path().join("pid"));
-    // Deaf to SIGTERM, with a child of its own.
+    // It ignores SIGTERM, and has a child process.
     let script = format!("trap '' TERM; sleep 1000 & echo $! > {}; wait; wait", pid.display());
     let program = Program::start(&["mark", text(&marker), "--", "sh", "-c", &script]);
     let sleeper: i32 =
@@ -103,7 +103,7 @@ fn a_command_that_cannot_be_run_is_said() {
     let dir = tempdir().expect("a folder");
     let marker = dir.path().join("x.ready");
     let mut program = Program::start(&["mark", text(&marker), "--", "/no/such/program"]);
-    program.says("/no/such/program: not there; it is tried again");
+    program.says("/no/such/program: not found; retrying");
 }
 
 #[test]
@@ -111,10 +111,10 @@ fn a_missing_folder_is_said_and_tried_again() {
     let dir = tempdir().expect("a folder");
     let marker = dir.path().join("run/x.ready");
     let mut program = Program::start(&["mark", text(&marker), "--interval", "100ms"]);
-    program.says(&format!("marker {}: not written: its folder is not there", marker.display()));
+    program.says(&format!("marker {}: not written: its folder does not exist", marker.display()));
     fs::create_dir(dir.path().join("run")).expect("the folder");
     appears(&marker);
-    // A folder in its place cannot be replaced.
+    // A non-empty folder in place of the marker cannot be replaced.
     fs::remove_file(&marker).expect("no marker");
     drop(program);
     fs::create_dir_all(marker.join("x")).expect("a folder");
@@ -130,11 +130,11 @@ fn a_full_disk_and_a_read_only_one_are_said_and_tried_again() {
         fs::create_dir(&disk).expect("a folder");
         mount("tmpfs", &disk, "tmpfs", MountFlags::empty(), c"size=64k").expect("a small disk");
         let (marker, ballast) = (disk.join("x.ready"), disk.join("ballast"));
-        // Until it is full.
+        // Fills the disk.
         let _ = fs::write(&ballast, vec![0; 1 << 20]);
         let mut program = Program::start(&["mark", text(&marker), "--interval", "100ms"]);
         program.says(&format!("marker {}: not written: no space left on device", marker.display()));
-        assert_eq!(fs::read_dir(&disk).expect("the disk").count(), 1, "half a marker is left");
+        assert_eq!(fs::read_dir(&disk).expect("the disk").count(), 1, "a partial marker remains");
         fs::remove_file(&ballast).expect("space");
         appears(&marker);
         program.terminate();
@@ -159,6 +159,6 @@ fn flapping_is_not_chatter() {
     }
     program.terminate();
     let (_, said) = program.ends();
-    // At most one at the start, one every 10 s, and the end.
+    // At most one line at the start, one every 10 s, and one at the end.
     assert!(said.lines().count() <= 5, "{said}");
 }

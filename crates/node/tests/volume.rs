@@ -1,4 +1,4 @@
-//! `rollcall-node volume`: mounted, marked, and nothing that is not ours is touched. Each test has mounts of its own.
+//! `rollcall-node volume`: mounts, writes the marker, and touches no foreign objects. Each test has mounts of its own.
 
 use crate::common::*;
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
@@ -32,7 +32,7 @@ impl Scene {
         run(&["volume", "check", "--source", text(&self.source), "--target", text(&self.target)])
     }
 
-    /// How many mounts lie on each other at the target.
+    /// The number of mounts that are stacked at the target.
     fn mounts(&self) -> usize {
         let table = fs::read_to_string("/proc/self/mountinfo").expect("the table");
         table.lines().filter(|line| line.split(' ').nth(4) == Some(text(&self.target))).count()
@@ -66,10 +66,10 @@ fn mounted_marked_and_taken_back() {
         program.says("is mounted at");
         program.says("expected mountPropagation: Bidirectional");
 
-        // Somebody unmounts it; its marker would stay in the source.
+        // Another program unmounts it; the marker remains in the source.
         unmount(&scene.target, UnmountFlags::empty()).expect("unmount");
         scene.ready();
-        // Somebody takes the marker away.
+        // Another program removes the marker.
         fs::remove_file(&scene.marker).expect("no marker");
         scene.ready();
 
@@ -80,8 +80,8 @@ fn mounted_marked_and_taken_back() {
         assert!(begun.elapsed() < Duration::from_secs(5));
         assert_eq!((scene.mounts(), scene.marker.exists()), (0, false));
         let left: Vec<_> = fs::read_dir(&scene.source).expect("the source").flatten().collect();
-        assert_eq!(left.len(), 1, "only the data is left: {left:?}");
-        assert!(said.contains("the marker is taken away"), "{said}");
+        assert_eq!(left.len(), 1, "other files than the data remain: {left:?}");
+        assert!(said.contains("the marker has been removed"), "{said}");
     });
 }
 
@@ -92,8 +92,8 @@ fn a_mount_of_an_earlier_life_is_taken_over() {
         let first = scene.start();
         let old = scene.ready();
         first.kill();
-        assert!(scene.is_mounted() && scene.marker.exists(), "nobody was there to take it back");
-        // So that the second is seen to have written its own.
+        assert!(scene.is_mounted() && scene.marker.exists(), "a killed program cleans up nothing");
+        // Marks the old marker, so that the test can tell that the second program has written its own.
         fs::write(&scene.marker, old.replace("time: ", "time: 1")).expect("the old marker");
         let second = scene.start();
         eventually("a marker of the second", || {
@@ -117,8 +117,9 @@ fn a_stale_marker_in_the_bare_target_does_not_count() {
         fs::write(&scene.marker, fresh).expect("a copy of the marker");
         let (code, said) = run(&["wait", "--marker", text(&scene.marker), "--timeout", "1s"]);
         assert_eq!(code, 1);
-        assert!(said.contains("stale: written for the mount "), "{said}");
-        // The next life takes it away before it mounts, so it is not there when it ends either.
+        assert!(said.contains("stale: written for mount "), "{said}");
+        // The next run removes the marker before it mounts, so the marker does not reappear in the source after the
+        // run.
         let program = scene.start();
         scene.ready();
         program.terminate();
@@ -146,7 +147,7 @@ fn what_others_have_mounted_stays() {
         for file in ["data", ".ready"] {
             assert_eq!(fs::read_to_string(scene.target.join(file)).expect(file), "theirs");
         }
-        // When it is gone, it is our turn.
+        // After the foreign mount is removed, ours is made.
         let mut program = scene.start();
         program.says("something else is mounted there");
         unmount(&scene.target, UnmountFlags::empty()).expect("unmount");
@@ -167,7 +168,7 @@ fn a_busy_target_is_unmounted_all_the_same() {
         assert_eq!(code, 143, "{said}");
         assert!(begun.elapsed() < Duration::from_secs(5));
         assert_eq!(scene.mounts(), 0, "{said}");
-        // Whoever has it open keeps it.
+        // Open files stay usable.
         std::io::Write::write_all(&mut busy, b"the end").expect("writing on");
         assert_eq!(fs::read_to_string(scene.source.join("dump")).expect("the dump"), "the end");
     });
@@ -179,7 +180,7 @@ fn the_source_comes_late_goes_and_comes_back() {
         let scene = Scene::new();
         fs::remove_dir(&scene.source).expect("no source");
         let mut program = scene.start();
-        program.says(&format!("source {}: not there", scene.source.display()));
+        program.says(&format!("source {}: not found", scene.source.display()));
         assert_eq!((scene.mounts(), scene.marker.exists(), scene.check().0), (0, false, 1));
         fs::create_dir(&scene.source).expect("the source");
         scene.ready();
@@ -227,7 +228,7 @@ fn a_marker_elsewhere_names_no_mount() {
         ];
         let program = Program::start(&arguments);
         let content = eventually("the marker", || fs::read_to_string(&elsewhere).ok());
-        // Nobody who reads it there could compare it.
+        // A marker outside of the mount names no mount, because readers there could not compare it.
         assert!(!content.contains("mount:"), "{content}");
         assert_eq!(run(&["wait", "--marker", text(&elsewhere)]).0, 0);
         let check = [&["volume", "check"], &arguments[1..]].concat();

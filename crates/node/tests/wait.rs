@@ -11,13 +11,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::tempdir;
 
-/// Waits a moment for one condition; what it said when it gave up. On a busy machine a moment can be too short for one look.
+/// Waits briefly for one condition, and returns the reason that is printed at the timeout. On a busy machine, longer
+/// timeouts follow.
 fn refused(arguments: &[&str]) -> String {
     for moment in ["300ms", "3s", "20s"] {
         let (code, said) = run(&[&["wait", "--timeout", moment, "--interval", "100ms"], arguments].concat());
         assert_eq!(code, 1, "{said}");
         let line = said.lines().find(|line| line.contains("gave up")).unwrap_or_else(|| panic!("{said}"));
-        if !line.contains("not looked at yet") && !line.contains("no answer for") {
+        if !line.contains("not checked yet") && !line.contains("no answer for") {
             return line.split_once("gave up: ").expect("a cause").1.to_owned();
         }
     }
@@ -33,7 +34,7 @@ fn what_is_there_is_done_at_once() {
     assert_eq!(code, 0, "{said}");
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!(lines[0], format!("rollcall-node: waiting for marker {}; at most 5m", marker.display()));
-    assert!(lines.len() == 2 && lines[1].ends_with(": all there"), "{said}");
+    assert!(lines.len() == 2 && lines[1].ends_with(": all conditions hold"), "{said}");
 }
 
 #[test]
@@ -91,8 +92,8 @@ fn it_says_what_is_missing_every_ten_seconds_and_nothing_else_when_it_gives_up()
     assert!(begun.elapsed() >= Duration::from_secs(11));
     let lines: Vec<&str> = said.lines().collect();
     let missing = missing.display();
-    assert_eq!(lines[1], format!("rollcall-node: 10s: still waiting: file {missing}: not there"), "{said}");
-    assert_eq!(lines[2], format!("rollcall-node: 11s: gave up: file {missing}: not there"));
+    assert_eq!(lines[1], format!("rollcall-node: 10s: still waiting: file {missing}: not found"), "{said}");
+    assert_eq!(lines[2], format!("rollcall-node: 11s: gave up: file {missing}: not found"));
     assert!(lines[3].starts_with("hint: ") && lines.len() == 4, "{said}");
 }
 
@@ -104,11 +105,12 @@ fn sigterm_ends_it_and_not_with_0() {
     program.terminate();
     let (code, said) = program.ends();
     assert_eq!(code, 143, "{said}");
-    // The signal may come before the first look.
+    // The signal may arrive before the first check.
     let last = said.lines().last().unwrap_or_default();
-    let (_, why) = last.split_once(": ended by signal 15, still waiting: file /no/such/file: ").expect(&said);
-    let looked = "not there; neither is the folder /no/such";
-    assert!([looked, "not looked at yet"].contains(&why), "{said}");
+    let (_, why) =
+        last.split_once(": terminated by signal 15, still waiting: file /no/such/file: ").expect(&said);
+    let looked = "not found; the folder /no/such does not exist either";
+    assert!([looked, "not checked yet"].contains(&why), "{said}");
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
 }
 
@@ -116,7 +118,7 @@ fn sigterm_ends_it_and_not_with_0() {
 fn wrong_usage_is_2() {
     let (code, said) = run(&["wait", "--timeout", "soon"]);
     assert_eq!(code, 2);
-    assert!(said.starts_with("rollcall-node: --timeout: \"soon\" is not understood"), "{said}");
+    assert!(said.starts_with("rollcall-node: --timeout: \"soon\" is invalid"), "{said}");
 }
 
 #[test]
@@ -126,10 +128,10 @@ fn all_must_hold_for_as_long_as_settle_says() {
     fs::write(&a, "").expect("a file");
     let arguments = ["wait", "--file", text(&a), "--file", text(&b), "--settle", "2s", "--interval", "1h"];
     let mut program = Program::start(&arguments);
-    program.says("all for 2s without an interruption");
+    program.says("all for 2s without interruption");
     fs::write(&b, "").expect("a file");
     let begun = Instant::now();
-    // Away and back in the middle: too fast for anybody who only looks.
+    // Removed and re-created in between: too fast to be noticed by polling alone.
     let middle = begun + Duration::from_secs(1);
     eventually("the middle of the settle time", || (Instant::now() >= middle).then_some(()));
     assert!(program.is_running());
@@ -148,10 +150,10 @@ fn files_that_are_none() {
     rustix::fs::mkfifoat(rustix::fs::CWD, at("fifo"), rustix::fs::Mode::RUSR).expect("a FIFO");
     assert_eq!(said(&at("fifo")), "is a FIFO, not a file");
     symlink("nowhere", at("link")).expect("a link");
-    assert_eq!(said(&at("link")), "is a link to something that is not there");
+    assert_eq!(said(&at("link")), "is a dangling symbolic link");
     let none = at("none/x");
-    assert_eq!(said(&none), format!("not there; neither is the folder {}", at("none").display()));
-    // What is not a file but stands for one.
+    assert_eq!(said(&none), format!("not found; the folder {} does not exist either", at("none").display()));
+    // A device counts as a file.
     assert_eq!(run(&["wait", "--file", "/dev/null"]).0, 0);
 }
 
@@ -166,7 +168,7 @@ fn unreadable_paths_are_said() {
             fs::set_permissions(path, fs::Permissions::from_mode(0o000)).expect("no rights");
         }
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("rights");
-        // Root may read everything, so somebody else has to try.
+        // Root may read everything, so the program runs as another user.
         let tried = |flag: &str, path: &Path| {
             let output = std::process::Command::new("setpriv")
                 .args(["--reuid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"])
@@ -185,7 +187,7 @@ fn unreadable_paths_are_said() {
     });
 }
 
-/// The program where everybody can run it.
+/// A copy of the program that every user can run.
 fn program_for_all(dir: &Path) -> std::path::PathBuf {
     let copy = dir.join("rollcall-node");
     if !copy.exists() {
@@ -205,8 +207,8 @@ fn sockets_must_be_listened_on() {
     drop(UnixListener::bind(at("left")).expect("a socket"));
     assert_eq!(said(&at("left")), "connection refused");
     let _datagrams = UnixDatagram::bind(at("datagrams")).expect("a socket");
-    assert_eq!(said(&at("datagrams")), "is no stream socket");
-    assert_eq!(said(&at("none")), "not there");
+    assert_eq!(said(&at("datagrams")), "is not a stream socket");
+    assert_eq!(said(&at("none")), "not found");
 
     let socket = at("csi.sock");
     let mut program = Program::start(&["wait", "--socket", text(&socket), "--interval", "1h"]);
@@ -228,9 +230,9 @@ fn markers_of_another_boot_or_mount_do_not_count() {
         "stale: written in an earlier boot (at 2026-11-16T10:00:00Z)"
     );
     let stale = said(&format!("ready\nboot: {}\nmount: 1:2\n", boot()));
-    assert!(stale.starts_with("stale: written for the mount 1:2, and the folder here is "), "{stale}");
-    assert_eq!(said("ready\nboot:\n"), "stale: cannot be understood: \"boot:\"");
-    // Whoever asks for any file gets it.
+    assert!(stale.starts_with("stale: written for mount 1:2, but the folder here is mount "), "{stale}");
+    assert_eq!(said("ready\nboot:\n"), "stale: invalid line \"boot:\"");
+    // With `--plain-marker`, any file counts.
     assert_eq!(run(&["wait", "--marker", text(&marker), "--plain-marker"]).0, 0);
     fs::write(&marker, format!("ready\nboot: {}\n", boot())).expect("a marker");
     assert_eq!(run(&["wait", "--marker", text(&marker)]).0, 0);
@@ -242,7 +244,7 @@ fn odd_markers() {
     let at = |name: &str| dir.path().join(name);
     let said =
         |path: &Path| refused(&["--marker", text(path)]).split_once(": ").expect("a cause").1.to_owned();
-    // Nobody writes into it: opening it must not wait for that.
+    // Opening the FIFO must not block until there is a writer.
     rustix::fs::mkfifoat(rustix::fs::CWD, at("fifo"), rustix::fs::Mode::RUSR).expect("a FIFO");
     assert_eq!(said(&at("fifo")), "is a FIFO, not a file");
     assert_eq!(said(dir.path()), "is a directory, not a file");
@@ -254,12 +256,12 @@ fn odd_markers() {
     assert_eq!(said(&at("up")), "is a symbolic link out of its folder");
     symlink("round", at("round")).expect("a link");
     assert_eq!(said(&at("round")), "is a symbolic link out of its folder");
-    // Within its folder, as the files of a ConfigMap are.
+    // A link within its folder, as in a mounted ConfigMap.
     fs::create_dir(at("..data")).expect("a folder");
     fs::write(at("..data/ready"), "ready\n").expect("a marker");
     symlink("..data/ready", at("ready")).expect("a link");
     assert_eq!(run(&["wait", "--marker", text(&at("ready"))]).0, 0);
-    // Of 10 MB only the beginning is read.
+    // Only the beginning of a 10 MB file is read.
     let mut large = format!("ready\nboot: {}\n", boot()).into_bytes();
     large.resize(10 << 20, b'x');
     fs::write(at("large"), &large).expect("a large file");
@@ -287,7 +289,7 @@ fn ports_of_names_and_numbers() {
     assert!(unknown.starts_with(expected), "{unknown}");
 }
 
-/// Answers every request in the same way, for as long as the test runs.
+/// Answers every request with `answer`, for as long as the test runs.
 fn http(answer: &'static str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("its number").port();
@@ -361,7 +363,7 @@ fn https() -> (u16, String) {
         for stream in listener.incoming().map_while(Result::ok) {
             let connection = rustls::ServerConnection::new(server.clone()).expect("a connection");
             let mut stream = rustls::StreamOwned::new(connection, stream);
-            // Whoever does not trust us hangs up.
+            // A client that does not trust the certificate closes the connection.
             if stream.read(&mut [0; 4096]).is_ok() {
                 let _ = stream.write_all(OK.as_bytes());
                 stream.conn.send_close_notify();
@@ -385,16 +387,16 @@ fn certificates_are_checked() {
     assert_eq!(run(&["wait", "--http", &url, "--insecure"]).0, 0);
     for arguments in [&["--http", &url, "--ca", text(&at("wrong.crt"))][..], &["--http", &url]] {
         let said = refused(arguments);
-        let expected = [": its certificate is not accepted: ", ": this image has no bundle"];
+        let expected = [": its certificate is rejected: ", ": this image has no CA certificates"];
         assert!(expected.iter().any(|words| said.contains(words)), "{said}");
     }
     let said = refused(&["--http", &url, "--ca", text(&at("none.crt"))]);
     assert!(said.ends_with("none.crt: none found; expected PEM"), "{said}");
     let said = refused(&["--http", &url, "--ca", text(&at("missing.crt"))]);
-    assert!(said.ends_with("missing.crt: not there"), "{said}");
-    // The right authority, the wrong name.
+    assert!(said.ends_with("missing.crt: not found"), "{said}");
+    // The right authority, but the wrong name.
     let said = refused(&["--http", &format!("https://127.0.0.1:{port}/"), "--ca", text(&at("right.crt"))]);
-    assert!(said.contains("its certificate is not accepted: "), "{said}");
+    assert!(said.contains("its certificate is rejected: "), "{said}");
 }
 
 #[test]

@@ -1,15 +1,16 @@
-//! Chance from a seed: the same seed, the same run.
+//! Random numbers from a seed. The same seed gives the same run.
 
-/// xorshift64*: small, quick, and the same everywhere.
+/// A xorshift64* generator: small, fast and identical on all platforms.
 #[derive(Clone, Debug)]
 pub struct Chance(u64);
 
-/// The letters and digits of which the API server makes the ends of generated names.
+/// The characters that the API server uses for the suffixes of generated names.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 impl Chance {
     pub fn seeded(seed: u64) -> Chance {
-        // Spread, so that neighbouring seeds do not begin alike; zero is the one state it cannot leave.
+        // The seed is mixed so that neighbouring seeds give different sequences. Zero is excluded because the generator
+        // cannot leave it.
         let spread = seed.wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         Chance((spread ^ (spread >> 31)).max(1))
     }
@@ -21,12 +22,12 @@ impl Chance {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// A number below `bound`; 0 for a bound of 0.
+    /// A number below `bound`, or 0 if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         if bound == 0 { 0 } else { (self.number() >> 11) % bound }
     }
 
-    /// True in `part` of `whole` cases.
+    /// Returns true in one of `whole` cases on average.
     pub fn one_in(&mut self, whole: u64) -> bool {
         self.below(whole) == 0
     }
@@ -44,7 +45,7 @@ impl Chance {
         )
     }
 
-    /// The end of a generated name.
+    /// The suffix of a generated name.
     pub fn suffix(&mut self) -> String {
         (0..5).map(|_| LETTERS[self.below(LETTERS.len() as u64) as usize] as char).collect()
     }

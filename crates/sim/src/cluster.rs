@@ -1,4 +1,4 @@
-//! The state of the embedded cluster: what is stored, what time it is, what chance decides.
+//! The state of the embedded cluster: stored objects, virtual time and random decisions.
 
 use crate::chance::Chance;
 use crate::kinds::Kind;
@@ -12,10 +12,10 @@ use rollcall_controller::clock::Clock;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Namespaces that are there from the start, as in every cluster.
+/// Namespaces that exist in every new cluster.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// Classes that are there from the start.
+/// Priority classes that exist in every new cluster.
 pub const PRIORITY_CLASSES: [(&str, i64); 2] =
     [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
@@ -25,7 +25,7 @@ pub struct Cluster {
     pub chance: Chance,
     /// How the programs in the containers behave.
     pub programs: ProgramBehaviour,
-    /// Whether new pods and nodes are given what our admission gives.
+    /// Rollcall's admission, if it is installed.
     pub admission: Admission,
 }
 
@@ -36,7 +36,7 @@ impl Cluster {
         let mut cluster = Cluster { store, clock, chance, programs, admission };
         for name in NAMESPACES {
             let namespace = json!({ "metadata": { "name": name } });
-            cluster.create(Kind::Namespace, namespace).expect("a namespace is no trouble");
+            cluster.create(Kind::Namespace, namespace).expect("creating a namespace succeeds");
         }
         for (name, value) in PRIORITY_CLASSES {
             let class = json!({ "metadata": { "name": name }, "value": value });
@@ -49,18 +49,18 @@ impl Cluster {
         self.clock.now()
     }
 
-    /// Now, as it is written into objects: whole seconds.
+    /// The current time in whole seconds, as written into objects.
     pub fn stamp(&self) -> String {
         seconds(self.now())
     }
 
-    /// Creates an object as a controller of the cluster does: through the API, with everything that it adds.
+    /// Creates an object through the API, with all defaults and admission, as a controller of the cluster does.
     pub fn create(&mut self, kind: Kind, object: Value) -> Result<Arc<Stored>, Refusal> {
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
         create::create(self, kind, &namespace, object, false)
     }
 
-    /// Changes an object. What `change` leaves as it was is not written.
+    /// Changes an object. An unchanged object is not written.
     pub fn update(&mut self, key: &Key, change: impl FnOnce(&mut Value)) -> Result<Arc<Stored>, Refusal> {
         change::update(self, key, change::Part::Main, false, |object| {
             change(object);
@@ -80,18 +80,18 @@ impl Cluster {
         })
     }
 
-    /// Deletes an object, its dependents after it.
+    /// Deletes an object. Its dependents are deleted afterwards.
     pub fn delete(&mut self, key: &Key) -> Result<(), Refusal> {
         delete::delete(self, key, &delete::DeleteOptions::default()).map(drop)
     }
 
-    /// Deletes an object at once, without a time of grace.
+    /// Deletes an object without a grace period.
     pub fn delete_now(&mut self, key: &Key) -> Result<(), Refusal> {
         delete::delete(self, key, &delete::DeleteOptions { grace: Some(0), ..Default::default() }).map(drop)
     }
 }
 
-/// A time as it is written into objects.
+/// A time in whole seconds, as written into objects.
 pub fn seconds(at: Timestamp) -> String {
     Timestamp::from_second(at.as_second()).unwrap_or(at).to_string()
 }

@@ -1,4 +1,4 @@
-//! The embedded cluster as a whole: the state, the server in front of it, the actors around it.
+//! The complete embedded cluster: its state, the API server and the actors.
 
 use crate::actors::{self, Actor};
 use crate::cluster::Cluster;
@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Turns of the actors at one instant. More means that two of them undo each other's work for ever.
+/// Limit of rounds of the actors at one instant. Exceeding it means that two actors keep undoing each other's work.
 const TURNS: usize = 100_000;
-/// How long a lease of our controller lasts.
+/// Lease duration of the controller.
 pub const LEASE: Duration = Duration::from_secs(15);
 
-/// How our controller is run inside: as in production, but it serves nothing, and nobody else leads.
+/// Configuration of the embedded controller: as in production, but without servers and without leader election.
 pub fn config(identity: &str, seed: u64) -> Config {
     Config {
         namespace: names::OWN_NAMESPACE.into(),
@@ -43,17 +43,17 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// A cluster without nodes that begins now.
+    /// Creates a cluster without nodes.
     pub fn new(clock: Clock, seed: u64) -> Embedded {
         Embedded { shared: Shared::new(Cluster::new(clock, seed)), clock, actors: actors::all() }
     }
 
-    /// The ordinary client of this cluster, for `author`.
+    /// An ordinary client for this cluster. Its commits are attributed to `author`.
     pub fn client(&self, author: Author) -> kube::Client {
         kube::Client::new(Server::new(self.shared.clone(), author), "default")
     }
 
-    /// Lets the actors work, for ever.
+    /// Runs the actors indefinitely.
     pub async fn run(mut self) {
         loop {
             let next = self.settle();
@@ -66,7 +66,7 @@ impl Embedded {
         }
     }
 
-    /// Lets every actor do all it can at this instant; says when there is more to do.
+    /// Lets the actors act until none has more to do at this instant. Returns the time of the next action.
     fn settle(&mut self) -> Option<Timestamp> {
         let shared = self.shared.clone();
         let mut cluster = shared.lock();
@@ -81,7 +81,7 @@ impl Embedded {
                 return next;
             }
         }
-        panic!("the actors of the embedded cluster do not come to rest");
+        panic!("the actors of the embedded cluster do not settle");
     }
 
     fn instant_of(&self, at: Timestamp) -> Instant {

@@ -1,11 +1,11 @@
-//! The kinds that the embedded cluster serves, and where.
+//! The kinds that the embedded cluster serves.
 
 use rollcall_api::definition::Custom;
 use rollcall_api::names;
 use rollcall_api::resource::Resource;
 use rollcall_core::kind::Kind as WatchedKind;
 
-/// A kind of object. The order is the order of start: what others need comes first.
+/// A kind of object. Prerequisites of other kinds come first, so that objects can be created in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     Namespace,
@@ -34,7 +34,7 @@ pub enum Kind {
     Event,
 }
 
-/// How a kind is served.
+/// How the API serves a kind.
 #[derive(Debug)]
 pub struct Info {
     pub kind: Kind,
@@ -44,9 +44,9 @@ pub struct Info {
     pub name: &'static str,
     pub plural: &'static str,
     pub namespaced: bool,
-    /// Whether it has the subresource `status`.
+    /// Whether it has the `status` subresource.
     pub status: bool,
-    /// Whether its metadata counts the generations of its spec.
+    /// Whether `metadata.generation` counts changes of its spec.
     pub generation: bool,
 }
 
@@ -121,7 +121,7 @@ impl Kind {
         &INFOS[self as usize]
     }
 
-    /// Its definition, if it is a custom resource. All others are built in.
+    /// The definition of a custom resource; `None` for built-in kinds.
     pub fn custom(self) -> Option<Custom> {
         match self {
             Kind::PodSequence => Some(Custom::PodSequence),
@@ -131,7 +131,7 @@ impl Kind {
         }
     }
 
-    /// The kind served at a place such as `apps`, `v1`, `deployments`.
+    /// The kind served at an API path such as `apps`, `v1`, `deployments`.
     pub fn served(group: &str, version: &str, plural: &str) -> Option<Kind> {
         let at = |info: &&Info| info.group == group && info.version == version && info.plural == plural;
         INFOS.iter().find(at).map(|info| info.kind)
@@ -143,7 +143,7 @@ impl Kind {
         Kind::named(resource.api_version, resource.kind)
     }
 
-    /// The kind of an object that says `apiVersion` and `kind`.
+    /// The kind with this `apiVersion` and `kind`.
     pub fn named(api_version: &str, name: &str) -> Option<Kind> {
         let named = |info: &&Info| info.name == name && info.api_version() == api_version;
         INFOS.iter().find(named).map(|info| info.kind)
@@ -158,7 +158,7 @@ impl Info {
         }
     }
 
-    /// As the API server names it in its messages: `pods`, `deployments.apps`.
+    /// The name in messages of the API server: `pods`, `deployments.apps`.
     pub fn qualified(&self) -> String {
         match self.group {
             "" => self.plural.to_owned(),
@@ -178,7 +178,7 @@ mod tests {
         }
     }
 
-    /// The API server serves them as their definitions say.
+    /// The table agrees with the definitions of the custom resources.
     #[test]
     fn custom_resources_are_served_as_they_are_defined() {
         for custom in Custom::ALL {

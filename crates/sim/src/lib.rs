@@ -1,11 +1,10 @@
-//! The embedded cluster: an API server in the process, the actors of a cluster around it, virtual time.
+//! An embedded Kubernetes cluster: an in-process API server and simplified cluster components, all in virtual time.
 //!
-//! Our own controller runs inside, unchanged, over the ordinary client. Nothing of `rollcall-core` is written a second
-//! time here.
-//!
-//! - [`store`]: what is committed. [`cluster`]: the state as a whole. [`server`]: requests and their answers.
-//! - [`actors`]: scheduler, kubelets, controllers of workloads.
-//! - [`embedded`]: all of them together. [`report`]: what a run showed.
+//! Rollcall's controller runs inside it unchanged, through an ordinary `kube` client. No logic of `rollcall-core` is
+//! duplicated here.
+//! - [`store`]: committed objects. [`cluster`]: the whole state of the cluster. [`server`]: handles API requests.
+//! - [`actors`]: the scheduler, kubelets and workload controllers.
+//! - [`embedded`]: puts these parts together. [`report`]: the report of a simulation.
 
 pub mod actors;
 pub mod chance;

@@ -1,4 +1,4 @@
-//! What to simulate: the objects, the nodes, and what happens meanwhile.
+//! What to simulate: objects, nodes and user actions.
 
 use crate::kinds::Kind;
 use serde_json::Value;
@@ -8,66 +8,66 @@ use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// In the order in which they were given, lists unpacked.
+    /// The objects in the given order, with lists unpacked.
     pub objects: Vec<Given>,
-    /// Empty: the Nodes among the objects, or [`USUAL_NODES`] if there are none.
+    /// If empty: the Nodes among the objects, or [`USUAL_NODES`] nodes if the objects contain none.
     pub nodes: Vec<NodePool>,
-    /// How long pods take from their start to ready; the last one that fits a pod counts.
+    /// How long pods take from their start until ready. The last rule that matches a pod counts.
     pub ready_after: Vec<ReadyAfter>,
-    /// Which pods fail; the last one that fits a pod counts.
+    /// Pods that fail. The last rule that matches a pod counts.
     pub fail: Vec<Fail>,
-    /// What happens from outside, in the order of time; of the same time, in the order in which it was given.
+    /// User actions in order of time; actions at the same time keep the given order.
     pub at: Vec<At>,
     pub seed: u64,
-    /// What is not over by then is reported as unfinished.
+    /// Time limit. A run that does not end by then is reported as unfinished.
     pub until: Duration,
 }
 
-/// Nodes where nobody says how many: enough for pods that keep apart from each other.
+/// Default number of nodes: enough for usual anti-affinity rules.
 pub const USUAL_NODES: usize = 3;
 
-/// An object, and where it is from.
+/// An object and its source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Given {
     pub value: Value,
     pub origin: Origin,
 }
 
-/// Printed as editors and terminals take it: `shop.yaml:12`.
+/// File and line of an object, printed in the form that editors and terminals recognise: `shop.yaml:12`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// As it was named, or `standard input`.
+    /// The file name as given, or `standard input`.
     pub file: String,
-    /// The line on which the object begins, from 1.
+    /// The first line of the object, counted from 1.
     pub line: usize,
 }
 
-/// Nodes that are alike.
+/// Identical nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodePool {
     pub count: usize,
-    /// Such as `cpu: 4`, `memory: 16Gi`: valid quantities. What is not named is the simulator's choice.
+    /// Valid quantities such as `cpu: 4`, `memory: 16Gi`. The simulator chooses defaults for the others.
     pub capacity: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadyAfter {
     pub pods: Selector,
-    /// Counted from the start of its containers.
+    /// Counted from the start of the pod's containers.
     pub after: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fail {
     pub pods: Selector,
-    /// Counted from the start of its containers; `None`: as soon as they start.
+    /// Counted from the start of the pod's containers; `None` means at their start.
     pub after: Option<Duration>,
 }
 
-/// Which pods are meant.
+/// Selects pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
-    /// `None`: in every namespace.
+    /// `None` selects pods of all namespaces.
     pub namespace: Option<Pattern>,
     pub by: SelectBy,
 }
@@ -78,11 +78,11 @@ pub enum SelectBy {
     Labels(BTreeMap<String, String>),
     /// `pod=web-*`
     Name(Pattern),
-    /// Pods of `deployment/web`, through all owners in between.
+    /// Pods of a workload such as `deployment/web`, including those of its ReplicaSets and Jobs.
     Workload(Kind, Pattern),
 }
 
-/// A name in which `*` stands for any characters, also none.
+/// A name where `*` stands for any number of characters, including none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern(pub String);
 
@@ -107,7 +107,7 @@ pub enum Action {
     Cordon {
         node: String,
     },
-    /// Cordons it and evicts its pods.
+    /// Cordons the node and evicts its pods.
     Drain {
         node: String,
     },
@@ -116,11 +116,11 @@ pub enum Action {
     },
 }
 
-/// One object, as a person names it.
+/// One object, as the user names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     pub kind: Kind,
-    /// `None`: the namespace in which there is one of this name; an error if there are several.
+    /// `None` means the only namespace with an object of this name; several such namespaces are an error.
     pub namespace: Option<String>,
     pub name: String,
 }
@@ -131,7 +131,7 @@ impl Pattern {
         let first = parts.next().unwrap_or_default();
         let Some(mut rest) = name.strip_prefix(first) else { return false };
         let Some(last) = parts.next_back() else { return rest.is_empty() };
-        // Between the first and the last part, the earliest place leaves the most for what follows.
+        // The earliest match of each part leaves the most text for the following parts.
         for part in parts {
             match rest.find(part) {
                 Some(at) => rest = &rest[at + part.len()..],
@@ -148,7 +148,7 @@ impl Selector {
         Selector { namespace: None, by: SelectBy::Name(Pattern(pattern.into())) }
     }
 
-    /// Whether a pod is meant: its labels, and its owners up to the top as kind and name.
+    /// Whether the selector matches a pod, given its labels and all of its direct and indirect owners.
     pub fn matches<'a>(
         &self,
         namespace: &str,
@@ -193,7 +193,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// As it was typed, so that a selector that fits no pod can be named.
+/// Printed as the user typed it, for messages about a selector that matches no pod.
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.by {

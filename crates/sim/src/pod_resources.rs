@@ -1,17 +1,17 @@
-//! Reads the amounts of resources in stored pods.
+//! Parses the resource amounts of stored pods.
 
 use crate::server::defaults::quantity;
 use rollcall_core::resources::{ContainerAmounts, PodAmounts, Resources};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Reads a list of resources. An amount that cannot be read counts as nothing: the server has refused it.
+/// Parses a resource list. Skips invalid amounts, which the API server would have rejected.
 pub fn read(list: &Value) -> Resources {
     let amount = |(name, value): (&String, &Value)| Some((Arc::from(name.as_str()), quantity::of(value)?));
     list.as_object().into_iter().flatten().filter_map(amount).collect()
 }
 
-/// Reads the `requests` or the `limits` of a pod.
+/// Parses the `requests` or the `limits` of a pod.
 pub fn read_pod(spec: &Value, list: &str) -> PodAmounts {
     let container = |container: &Value| ContainerAmounts {
         amounts: read(&container["resources"][list]),

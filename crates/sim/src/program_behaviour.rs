@@ -1,4 +1,4 @@
-//! How the programs in the containers behave: what no object in a cluster says.
+//! How the programs in the containers behave. No Kubernetes object contains this.
 //!
 //! Annotations of a pod override this; see [`crate::actors::kubelet`].
 
@@ -11,26 +11,26 @@ const SECOND: SignedDuration = SignedDuration::from_secs(1);
 
 #[derive(Clone, Debug)]
 pub struct ProgramBehaviour {
-    /// From its turn until a container runs.
+    /// Time to start a container, counted from the moment when its turn comes.
     pub start: SignedDuration,
-    /// How long an init container runs.
+    /// Run time of an init container.
     pub init: SignedDuration,
-    /// How long after its pod is ready the work of a Job is done.
+    /// Time from the readiness of a Job's pod to the end of its work.
     pub job: SignedDuration,
-    /// Whether pods without restarts and without readiness probes end like those of Jobs. People write such pods for work that
-    /// is done once; kwok lets them run for ever.
+    /// Whether pods without restarts and without readiness probes end like pods of Jobs. Users write such pods for one-off
+    /// work; kwok lets them run forever.
     pub unprobed_pods_end: bool,
-    /// How long a container takes to end when it is asked to.
+    /// Time that a container takes to terminate.
     pub stop: SignedDuration,
-    /// From an agent that is ready until its node shows what it brings: a driver, devices, a condition.
+    /// Time from the readiness of an agent until its node shows the effect: a driver, devices, a condition.
     pub register: SignedDuration,
-    /// Whether agents bring what sequences wait for beyond their pods (`nodeReady`), as people who write that expect.
+    /// Whether agents provide whatever `nodeReady` of a sequence asks for, as its author expects.
     pub agents_show_what_is_asked: bool,
-    /// From the end of an owner until what it owned is deleted.
+    /// Time from the deletion of an owner until its dependents are deleted.
     pub garbage: SignedDuration,
-    /// Whether nodes renew their leases. A write per node in ten seconds, for nothing that most want to see.
+    /// Whether nodes renew their leases. This costs a write per node every ten seconds, which few tests need.
     pub heartbeats: bool,
-    /// Exceptions for some pods. Of several rules that set the same value, the first one counts.
+    /// Exceptions for some pods. If several rules set the same value, the first one counts.
     pub rules: Vec<BehaviourRule>,
 }
 
@@ -51,25 +51,25 @@ impl Default for ProgramBehaviour {
     }
 }
 
-/// How some pods behave.
+/// Behaviour of some pods.
 #[derive(Clone, Debug, Default)]
 pub struct BehaviourRule {
     pub pods: PodFilter,
-    /// From the binding until the containers run.
+    /// Time from the binding until the containers run.
     pub start_after: Option<SignedDuration>,
-    /// From then until the application can answer.
+    /// Time from the start of the containers until the application can answer.
     pub ready_after: Option<SignedDuration>,
-    /// Runs, and is never ready.
+    /// The pod runs but never becomes ready.
     pub never_ready: bool,
-    /// The containers exit with 0 this long after their start; what follows is up to the restart policy.
+    /// The containers exit with code 0 this long after their start. The restart policy decides about the rest.
     pub complete_after: Option<SignedDuration>,
-    /// The containers exit with 1 this long after their start; what follows is up to the restart policy.
+    /// The containers exit with code 1 this long after their start. The restart policy decides about the rest.
     pub fail_after: Option<SignedDuration>,
-    /// How often they exit in this way before they run on; every time, if it is not said.
+    /// How many times they exit in this way before they keep running; `None` means every time.
     pub times: Option<u32>,
 }
 
-/// Which pods a rule is about.
+/// Selects the pods of a rule.
 #[derive(Clone, Debug, Default)]
 pub enum PodFilter {
     #[default]
@@ -94,8 +94,8 @@ impl PodFilter {
     }
 }
 
-/// Who owns a pod, and who owns that: a ReplicaSet and a Job are named after the Deployment and the CronJob that made
-/// them, with an end of their own.
+/// The direct and indirect owners of a pod. The names of a ReplicaSet and a Job consist of the name of their Deployment or
+/// CronJob and a suffix.
 fn owners(metadata: &Value) -> Vec<(Kind, String)> {
     let mut all = Vec::new();
     for reference in metadata["ownerReferences"].as_array().into_iter().flatten() {

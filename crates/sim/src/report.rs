@@ -1,4 +1,4 @@
-//! What a simulated run showed, for people and for programs. Times are milliseconds since the run began.
+//! The report of a simulated run, for people and programs. Times are milliseconds since the beginning of the run.
 
 use serde::Serialize;
 
@@ -7,26 +7,26 @@ use serde::Serialize;
 pub struct Report {
     pub seed: u64,
     pub nodes: usize,
-    /// When everything had arrived, or when nothing could happen any more.
+    /// When everything had arrived, or when nothing could happen any more; the time limit of an unfinished run.
     pub ended: u64,
-    /// When the last of what was to happen meanwhile (`--at`) did; 0 if nothing was.
+    /// Time of the last user action (`--at`); 0 if there was none.
     pub last_action: u64,
     pub outcome: Outcome,
     pub sequences: Vec<SequenceReport>,
-    /// Every pod there was, in the order in which they were created.
+    /// Every pod that existed, in order of creation.
     pub pods: Vec<PodReport>,
-    /// Every volume claim there was, in the order in which they were created.
+    /// Every volume claim that existed, in order of creation.
     pub claims: Vec<ClaimReport>,
-    /// Orders, and every ticket there was, in the order in which they were created.
+    /// All Orders.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub orders: Vec<OrderReport>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tickets: Vec<TicketReport>,
-    /// The chain of pods that the end had to wait for, first one first.
+    /// The chain of pods that determined the end of the run, from first to last.
     pub critical: Vec<CriticalStep>,
-    /// What can never start.
+    /// Pods, groups and workloads that can never start.
     pub never: Vec<Never>,
-    /// What the simulation did not look at, and other things worth knowing.
+    /// Limits of the simulation and other remarks.
     pub notes: Vec<String>,
 }
 
@@ -34,9 +34,9 @@ pub struct Report {
 pub enum Outcome {
     /// Every sequence is complete, every pod has arrived.
     Complete,
-    /// Something can never start.
+    /// A pod, group or workload can never start.
     Stuck,
-    /// Not over within the time that was given.
+    /// The time limit was reached first.
     Unfinished,
 }
 
@@ -45,7 +45,7 @@ pub enum Outcome {
 pub struct SequenceReport {
     pub namespace: String,
     pub name: String,
-    /// Each node goes through the groups on its own.
+    /// Whether each node passes through the groups independently (Node scope).
     pub by_node: bool,
     pub phase: String,
     pub message: String,
@@ -56,7 +56,7 @@ pub struct SequenceReport {
 #[serde(rename_all = "camelCase")]
 pub struct GroupReport {
     pub name: String,
-    /// The groups it waits for, by their place in the list.
+    /// The groups that this group waits for, by their place in the list.
     pub waits_for: Vec<usize>,
     /// `Waiting`, `Open`, `Complete`, `TimedOut`.
     pub state: String,
@@ -78,27 +78,28 @@ pub struct PodReport {
     /// Such as `Deployment/web`.
     pub workload: Option<String>,
     pub node: Option<String>,
-    /// The names by which it alone is found, while a headless Service selects it.
+    /// DNS names of this single pod. It has them while a headless Service selects it.
     pub dns: Vec<String>,
-    /// What it was when; each lasts until the next begins, the last one to the end unless the pod was deleted.
+    /// States of the pod over time. Each lasts until the next begins, the last one until the end of the run or the pod's
+    /// deletion.
     pub spans: Vec<Span>,
     pub deleted: Option<u64>,
-    /// When it first arrived: became ready, or ended well.
+    /// When the pod first arrived: became ready, or succeeded.
     pub arrived: Option<u64>,
     /// Why it has not arrived.
     pub reason: Option<Why>,
-    /// How its containers started, if they have an order: the highest priority first.
+    /// Progress of its containers if they have a launch order, highest priority first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ranks: Vec<RankReport>,
 }
 
-/// The containers of a pod that have the same priority, and start together.
+/// Containers of a pod with the same priority, which start together.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RankReport {
     pub priority: i32,
     pub containers: Vec<String>,
-    /// What the rank was when, as for a pod. It is held until the ranks above are ready.
+    /// States of the rank over time, as for a pod. A rank is held until the ranks above it are ready.
     pub spans: Vec<Span>,
 }
 
@@ -116,7 +117,7 @@ pub struct ClaimReport {
 pub struct OrderReport {
     pub namespace: String,
     pub name: String,
-    /// Whether all room that it wants is kept.
+    /// Whether the Order has all of its tickets.
     pub ready: bool,
     pub message: String,
 }
@@ -126,11 +127,12 @@ pub struct OrderReport {
 pub struct TicketReport {
     pub namespace: String,
     pub name: String,
-    /// The Order that made it.
+    /// The Order that created the ticket.
     pub order: Option<String>,
-    /// Where its room is.
+    /// The node with the reserved capacity.
     pub node: Option<String>,
-    /// What it was when; each lasts until the next begins, the last one to the end unless the ticket was deleted.
+    /// States of the ticket over time. Each lasts until the next begins, the last one until the end of the run or the
+    /// ticket's deletion.
     pub spans: Vec<TicketSpan>,
     pub deleted: Option<u64>,
 }
@@ -140,10 +142,10 @@ pub struct TicketReport {
 pub struct TicketSpan {
     pub from: u64,
     pub state: TicketState,
-    /// The pod that has its room.
+    /// The pod that claimed the ticket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claimed_by: Option<String>,
-    /// Why it is not reserved, if nothing is about to change that.
+    /// Why the ticket is not reserved, if that is not expected to change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -151,7 +153,7 @@ pub struct TicketSpan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum TicketState {
     Pending,
-    /// Pending, and there is no room for it.
+    /// Pending, because no eligible node has enough capacity.
     NoRoom,
     Reserved,
     Claimed,
@@ -163,28 +165,28 @@ pub enum TicketState {
 pub struct Span {
     pub from: u64,
     pub state: PodState,
-    /// Why it was in this state, in a few words, where there is more to say than the state.
+    /// The cause, in a few words, where the state alone does not explain it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum PodState {
-    /// By a scheduling gate, or because the nodes that fit are not open for it yet.
+    /// Held by a scheduling gate, or because all nodes that fit are still blocked.
     Held,
-    /// No node has room, or none fits.
+    /// No node fits, or none has enough free capacity.
     Unschedulable,
     /// Bound, not ready.
     Starting,
     Ready,
-    /// Was ready, or runs, and is not ready.
+    /// Runs, but is no longer ready.
     NotReady,
     Succeeded,
     Failed,
     Terminating,
 }
 
-/// A reason as `explain` gives it.
+/// A reason as `rollcall explain` gives it.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Why {
@@ -194,7 +196,7 @@ pub struct Why {
     pub hint: Option<String>,
 }
 
-/// A pod on the critical chain, from when it was let go until it arrived.
+/// A pod on the critical chain, from its release to its arrival.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CriticalStep {
@@ -209,7 +211,7 @@ pub struct CriticalStep {
 pub struct Never {
     /// Such as `pod/web`, `3 pods of Deployment/web` or `podseq/shop group "Frontend Layer"`.
     pub what: String,
-    /// By their places in [`Report::pods`].
+    /// The pods, by their places in [`Report::pods`].
     pub pods: Vec<usize>,
     pub why: Why,
 }

@@ -1,7 +1,7 @@
-//! The objects as they are committed, one version after the other.
+//! The committed objects, with one version number per commit.
 //!
-//! Everything that happens in the embedded cluster happens here, whoever does it: a commit gets the next
-//! resourceVersion, is shown to every observer, queued for every watch and handed to the actors.
+//! Every change of the embedded cluster is committed here. A commit gets the next resourceVersion and is passed to all
+//! observers, watches and actors.
 
 use crate::kinds::Kind;
 use bytes::Bytes;
@@ -10,10 +10,10 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock};
 
-/// Changes kept per kind, from which a watch can be resumed; older versions are "too old".
+/// Number of changes kept per kind. A watch can resume from these; older versions are "too old".
 const WINDOW: usize = 4096;
 
-/// Which object.
+/// Identifies an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     pub kind: Kind,
@@ -27,7 +27,7 @@ impl Key {
         Key { kind, namespace: namespace.into(), name: name.into() }
     }
 
-    /// Where an object of this kind is.
+    /// The key of an object.
     pub fn of(kind: Kind, object: &Value) -> Key {
         let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
         Key::new(kind, text("namespace"), text("name"))
@@ -43,12 +43,12 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// As it goes over the wire; made once, however many watch it.
+    /// The JSON that watches send, serialised only once.
     pub fn json(&self) -> &Bytes {
         self.json.get_or_init(|| serde_json::to_vec(&self.value).unwrap_or_default().into())
     }
 
-    /// What would be stored, without storing it.
+    /// An object that is not stored, such as the result of a dry run.
     pub fn draft(value: Value) -> Stored {
         let version = value["metadata"]["resourceVersion"].as_str().and_then(|version| version.parse().ok());
         Stored { value, version: version.unwrap_or_default(), json: OnceLock::new() }
@@ -70,15 +70,15 @@ impl std::ops::Deref for Stored {
     }
 }
 
-/// Who commits.
+/// The author of a commit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Author {
-    /// The actors of the cluster itself.
+    /// The components of the cluster itself.
     #[default]
     Cluster,
-    /// Whoever uses it: people, their tools, other controllers.
+    /// Users of the cluster: people, their tools, other controllers.
     User,
-    /// Our own controller, by the number of its process.
+    /// Rollcall's controller, by the number of its process.
     Controller(usize),
 }
 
@@ -89,13 +89,13 @@ pub struct Change {
     pub at: Timestamp,
     pub author: Author,
     pub before: Option<Arc<Stored>>,
-    /// The object as committed; of a deletion, its last state under the version of the deletion.
+    /// The committed object; for a deletion, its last state with the version of the deletion.
     pub object: Arc<Stored>,
     pub deleted: bool,
 }
 
 impl Change {
-    /// The object after the change, if there is one.
+    /// The object after the change; `None` after a deletion.
     pub fn after(&self) -> Option<&Arc<Stored>> {
         (!self.deleted).then_some(&self.object)
     }
@@ -106,19 +106,19 @@ pub trait Observer: Send {
     fn committed(&mut self, change: &Change);
 }
 
-/// A watch that wants to hear of commits. `false` ends it.
+/// A callback of a watch, called for each commit. Returning `false` ends the watch.
 pub type Listener = Box<dyn FnMut(&Change) -> bool + Send>;
 
 #[derive(Default)]
 pub struct Store {
-    /// Who commits from here on.
+    /// The author of the following commits.
     pub author: Author,
     objects: BTreeMap<Key, Arc<Stored>>,
     version: u64,
-    /// The objects that name a uid among their owners.
+    /// The objects that have a given uid among their owners.
     owned: BTreeMap<String, BTreeSet<Key>>,
     window: BTreeMap<Kind, VecDeque<Arc<Change>>>,
-    /// The newest version that fell out of the window, per kind.
+    /// Per kind, the newest version that fell out of the window.
     forgotten: BTreeMap<Kind, u64>,
     listeners: BTreeMap<Kind, Vec<Listener>>,
     observers: Vec<Box<dyn Observer>>,
@@ -138,7 +138,7 @@ impl Store {
         self.objects.get(&Key::new(kind, namespace, name))
     }
 
-    /// The objects of a kind by namespace and name; of one namespace, if it is named.
+    /// The objects of a kind by namespace and name, optionally of one namespace only.
     pub fn list<'a>(
         &'a self,
         kind: Kind,
@@ -174,7 +174,7 @@ impl Store {
         self.listeners.entry(kind).or_default().push(listener);
     }
 
-    /// The changes of a kind after `version`, or `None` if some of them are forgotten.
+    /// The changes of a kind after `version`; `None` if some of them are no longer kept.
     pub fn since(&self, kind: Kind, version: u64) -> Option<Vec<Arc<Change>>> {
         if self.forgotten.get(&kind).is_some_and(|forgotten| *forgotten > version) {
             return None;
@@ -184,7 +184,7 @@ impl Store {
         Some(window.range(first..).cloned().collect())
     }
 
-    /// Forgets all changes, as a compaction does: who wants to resume has to list anew.
+    /// Forgets all changes, as a compaction does. A watch that wants to resume must list again.
     pub fn compact(&mut self) {
         for (kind, window) in &mut self.window {
             if let Some(last) = window.back() {
@@ -194,7 +194,7 @@ impl Store {
         }
     }
 
-    /// Commits an object, new or over the one that is there.
+    /// Commits an object, new or changed.
     pub fn put(&mut self, key: Key, mut value: Value, at: Timestamp) -> Arc<Stored> {
         self.version += 1;
         value["metadata"]["resourceVersion"] = self.version.to_string().into();
@@ -210,7 +210,7 @@ impl Store {
         object
     }
 
-    /// Removes an object for good.
+    /// Removes an object and commits the deletion.
     pub fn remove(&mut self, key: &Key, at: Timestamp) -> Option<Arc<Stored>> {
         let before = self.objects.remove(key)?;
         self.disown(key, &before);
@@ -229,7 +229,7 @@ impl Store {
         Some(object)
     }
 
-    /// What was committed since it was last asked, for the actors.
+    /// The next commit that the actors have not processed yet.
     pub fn next_news(&mut self) -> Option<Arc<Change>> {
         self.news.pop_front()
     }
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(store.owned("o", Kind::Pod).count(), 2);
         store.remove(&one, now);
         assert_eq!((store.version(), store.owned("o", Kind::Pod).count()), (3, 1));
-        let since = store.since(Kind::Pod, 1).expect("nothing is forgotten");
+        let since = store.since(Kind::Pod, 1).expect("no change was dropped");
         let seen: Vec<_> = since.iter().map(|change| (change.object.version, change.deleted)).collect();
         assert_eq!(seen, [(2, false), (3, true)]);
         store.compact();

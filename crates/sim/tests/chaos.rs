@@ -1,10 +1,10 @@
-//! The controller through faults, in virtual time.
+//! Fault runs of the controller in virtual time.
 
 mod fault_runs;
 #[cfg(debug_assertions)]
 mod planted;
 mod reliability;
 
-/// A sixth faster than the usual one for all these small objects.
+/// This allocator is a sixth faster than the default one for these many small objects.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

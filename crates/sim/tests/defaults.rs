@@ -1,4 +1,4 @@
-//! The answers of a real API server, recorded by `examples/record-defaults.rs`, against ours.
+//! Compares the embedded server with recorded answers of a real API server, see `examples/record-defaults.rs`.
 
 use rollcall_sim::kinds::Kind;
 use rollcall_sim::server::defaults::{self, PodAdmissionContext};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// What the recorder writes in place of what is different every time.
+/// Placeholders of the recorder for values that differ in every run.
 const UID: &str = "UID";
 const SUFFIX: &str = "abcde";
 const TIME: &str = "2026-01-01T00:00:00Z";
@@ -22,7 +22,7 @@ fn yaml<T: serde::de::DeserializeOwned>(path: &Path) -> T {
     serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Every case of a folder with its recorded answer: where it stands, what was sent, what came back.
+/// All cases of a directory: name, sent object and recorded answer.
 fn cases(of: &str) -> Vec<(String, Value, Value)> {
     let mut cases = Vec::new();
     let mut files: Vec<PathBuf> =
@@ -46,14 +46,14 @@ fn answers(path: &Path) -> Map<String, Value> {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// The samples that we ship.
+/// The samples in `config/samples`.
 fn samples() -> Vec<(String, Value, Value)> {
     let recorded = answers(&folder().join("good/samples.json"));
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/samples");
     let mut cases = Vec::new();
     for entry in std::fs::read_dir(samples).unwrap() {
         let file = entry.unwrap().path();
-        // The folders of features have the same kinds as the samples beside them.
+        // The directories of features contain the same kinds as the samples beside them.
         if file.is_dir() {
             continue;
         }
@@ -76,7 +76,7 @@ fn kind_of(object: &Value) -> Kind {
     Kind::named(text("apiVersion"), text("kind")).unwrap()
 }
 
-/// What a server does on creation, with what is random set to what the recorder writes.
+/// Performs the server's steps of a creation, with the recorder's placeholders as random values.
 fn create(kind: Kind, sent: &Value) -> Result<Value, Refusal> {
     let account =
         |name: &str, namespace: &str| json!({ "metadata": { "name": name, "namespace": namespace } });
@@ -112,7 +112,7 @@ fn create(kind: Kind, sent: &Value) -> Result<Value, Refusal> {
     Ok(object)
 }
 
-/// As the recorder leaves an answer.
+/// Removes the same fields as the recorder.
 fn tidy(mut object: Value) -> Value {
     let metadata = object["metadata"].as_object_mut().unwrap();
     for field in ["uid", "resourceVersion", "creationTimestamp"] {
@@ -121,7 +121,7 @@ fn tidy(mut object: Value) -> Value {
     object
 }
 
-/// Where two values differ, one line each.
+/// The differences between two values, one line each.
 fn differences(path: &str, ours: &Value, theirs: &Value, lines: &mut Vec<String>) {
     match (ours, theirs) {
         (Value::Object(left), Value::Object(right)) => {
@@ -175,7 +175,7 @@ fn good_objects_become_what_they_become_on_a_real_server() {
     verdict(&report);
 }
 
-/// The form in which a real server answers is the form in which we leave it.
+/// Answers of a real server are already in canonical form.
 #[test]
 fn filling_in_twice_changes_nothing() {
     for (name, sent, theirs) in cases("good").into_iter().chain(samples()) {
@@ -187,7 +187,7 @@ fn filling_in_twice_changes_nothing() {
     }
 }
 
-/// Calls `visit` with the object in which one part, each in turn, is replaced.
+/// Calls `visit` with copies of the object, each with another part replaced.
 fn replace_each(object: &Value, visit: &mut impl FnMut(Value)) {
     let mut places = vec![String::new()];
     while let Some(place) = places.pop() {
@@ -208,10 +208,10 @@ fn replace_each(object: &Value, visit: &mut impl FnMut(Value)) {
     }
 }
 
-/// Nothing that a client sends makes the server stumble.
+/// No input makes the server panic.
 #[test]
 fn mangled_objects_do_no_harm() {
-    // The cost is that of the size squared.
+    // The cost grows with the square of the size.
     for (_, sent, _) in cases("good").into_iter().filter(|(_, sent, _)| sent.to_string().len() < 1000) {
         let kind = kind_of(&sent);
         replace_each(&sent, &mut |mangled| {
@@ -227,12 +227,12 @@ fn mangled_objects_do_no_harm() {
     }
 }
 
-/// Answers that we know to be others, each with its reason.
+/// Known deviations, each with its reason.
 fn exceptions() -> Map<String, Value> {
     yaml(&folder().join("exceptions.yaml"))
 }
 
-/// Whether a refusal is the recorded one. What the API server prints of its own types is not compared.
+/// Compares a rejection with the recorded one, except for values of the API server's own types.
 fn compare_refusal(name: &str, ours: &Refusal, theirs: &Value, report: &mut Vec<String>) {
     let mut message = theirs["message"].as_str().unwrap_or_default().to_owned();
     let has_difference = message.contains("\n@@ ");

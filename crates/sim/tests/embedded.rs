@@ -1,4 +1,4 @@
-//! The embedded cluster, and the production controller in it, under virtual time.
+//! Runs the production controller in the embedded cluster in virtual time.
 
 mod defaults;
 mod first;

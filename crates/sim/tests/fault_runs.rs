@@ -1,4 +1,4 @@
-//! Faults, each at every write, and many at random. `make chaos RUNS=100000` looks further.
+//! Fault runs: each fault at each write, and random faults. `make chaos RUNS=100000` runs more of them.
 
 use rollcall_sim::chaos::batch::{BatchReport, Calm, batch, cores};
 use rollcall_sim::chaos::fault::{Fault, Place, Planned};
@@ -7,16 +7,16 @@ use rollcall_sim::chaos::run::run;
 use std::process::Command;
 use std::sync::LazyLock;
 
-/// Random runs of either sort: with the same seeds each time, and with seeds that `CHAOS_SEED` names.
+/// Number of random runs with fixed seeds, and again with seeds from `CHAOS_SEED`.
 const RANDOM_RUNS: u64 = 2000;
-/// Where the seeds of `CHAOS_SEED` begin: far beyond the fixed ones.
+/// First seed for `CHAOS_SEED`, far beyond the fixed seeds.
 const OTHER_SEEDS: u64 = 1_000_000;
 /// A seed of the world in which containers start in order.
 const LAUNCH: u64 = 5;
-/// A seed of the world in which room is kept, and more steps than its hand-overs have.
+/// A seed of the world with reservations, and a number larger than its hand-over steps.
 const RESERVATIONS: u64 = 13;
 const STEPS: u64 = 40;
-/// Seeds of the worlds in which a sequence can be stopped and started once more, two of each.
+/// Seeds of the worlds in which a sequence can be stopped and started again, two of each.
 const STARTED_TWICE: [u64; 8] = [1, 3, 2, 12, 4, 14, 6, 16];
 
 fn must_be_clean(report: &BatchReport) {
@@ -26,7 +26,7 @@ fn must_be_clean(report: &BatchReport) {
 #[test]
 fn without_faults_nothing_goes_wrong() {
     assert_eq!(Calm::new().violations().collect::<Vec<_>>(), Vec::<&_>::new());
-    assert_ne!(run(&Plan::calm(1)).hash, run(&Plan::calm(3)).hash, "another seed, other names");
+    assert_ne!(run(&Plan::calm(1)).hash, run(&Plan::calm(3)).hash, "different seeds give different names");
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn every_mischief_at_every_step_of_a_hand_over() {
     assert!(faults.iter().all(|fault| report.counts.contains_key(fault)), "{report}");
 }
 
-/// Order holds in a second start as in the first, whatever goes wrong just then.
+/// A restarted sequence keeps its order whatever fault occurs at that time.
 #[test]
 fn a_second_start_beside_every_other_fault() {
     let allowed = |seed: u64, fault: Fault| Plan::calm(seed).world().allows(fault);
@@ -72,7 +72,7 @@ fn a_second_start_beside_every_other_fault() {
     assert!(report.counts[&Fault::BegunAgain] >= plans.len() as u64, "{report}");
 }
 
-/// The runs with fixed seeds. Two tests look at them.
+/// The runs with fixed seeds, which two tests use.
 static FIXED: LazyLock<BatchReport> =
     LazyLock::new(|| batch(1..1 + RANDOM_RUNS, cores(), Plan::random, |_| {}));
 
@@ -83,7 +83,7 @@ fn many_faults_at_random() {
     assert_eq!(FIXED.missing(), [], "faults that never struck prove nothing");
 }
 
-/// `scripts/test.sh` sets `CHAOS_SEED` to the commit, so that every commit tries other plans.
+/// `scripts/test.sh` sets `CHAOS_SEED` to the commit, so that every commit runs other plans.
 #[test]
 fn many_faults_at_random_with_other_seeds() {
     let named = std::env::var("CHAOS_SEED").unwrap_or_default();
@@ -111,6 +111,6 @@ fn the_same_seed_gives_the_same_history_alone_in_a_batch_and_in_another_process(
     let printed = String::from_utf8_lossy(&elsewhere.stdout);
     assert!(
         printed.contains(&format!("history  {alone:016x}")),
-        "{alone:016x} alone, and elsewhere\n{printed}"
+        "{alone:016x} alone, but in another process:\n{printed}"
     );
 }

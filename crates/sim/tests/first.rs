@@ -1,4 +1,4 @@
-//! The production controller in the embedded cluster, under virtual time.
+//! Runs the production controller in the embedded cluster in virtual time.
 
 use jiff::Timestamp;
 use rollcall_controller::clock::Clock;
@@ -58,7 +58,7 @@ async fn three_pods_one_after_the_other() {
             let phase = {
                 let cluster = shared.lock();
                 let sequence =
-                    cluster.store.find(Kind::PodSequence, "default", "s").expect("it is there").clone();
+                    cluster.store.find(Kind::PodSequence, "default", "s").expect("the object exists").clone();
                 sequence["status"]["phase"].clone()
             };
             if phase == "Completed" {
@@ -69,7 +69,7 @@ async fn three_pods_one_after_the_other() {
     tokio::select! {
         biased;
         () = finished => {}
-        () = embedded.run() => unreachable!("it runs for ever"),
+        () = embedded.run() => unreachable!("the cluster never ends"),
         ended = controller => panic!("the controller ended: {ended:?}"),
         () = tokio::time::sleep(Duration::from_secs(600)) => panic!("not complete after ten minutes"),
     }

@@ -57,7 +57,7 @@ fn who_has_no_order_has_no_ranks() {
     assert_eq!(json["pods"][0].get("ranks"), None);
 }
 
-/// The same words as in a cluster, wherever the pod comes from.
+/// Messages are the same as in a real cluster, both for bare pods and for pods of workloads.
 #[test]
 fn what_admission_refuses_is_refused_here() {
     let wrong = spec(&[("main", None), ("log", Some("1.5"))]);

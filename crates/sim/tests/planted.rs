@@ -1,8 +1,7 @@
-//! Bugs on purpose: every one is found by some plan, by the invariant that it breaks, and without it the same plan finds
-//! nothing.
+//! Planted bugs: for each bug, some plan makes a run break an invariant, and the same plan without the bug breaks none.
 //!
-//! `planted.txt` has a plan for each bug (or, after `?`, the faults that bring it to light), so that they need not be looked
-//! for each time. A bug whose plan does not find it any more is looked for, and the test says what to write down.
+//! `planted.txt` contains a plan for each bug (or, after `?`, the faults that reveal it), so that the search is quick. If
+//! the plan no longer reveals the bug, the test searches for another one and prints the line to write down.
 
 use rollcall_core::planted::{Bug, plant};
 use rollcall_sim::chaos::batch::{Calm, cores};
@@ -12,10 +11,10 @@ use rollcall_sim::chaos::run::run;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Runs in which a bug has to be found: with the faults that are known to help, and with any.
+/// Limit of runs that search for a bug: with the known faults, then with random ones.
 const RUNS: u64 = 1000;
 
-/// What is written down about a bug.
+/// The entry of a bug in `planted.txt`.
 #[derive(Default)]
 struct Known {
     plan: Option<Plan>,
@@ -35,7 +34,7 @@ impl Known {
         Known { plan, faults: faults.split(',').filter_map(named).collect() }
     }
 
-    /// What may bring the bug to light, the likeliest first.
+    /// Plans that may reveal the bug, the likeliest first.
     fn plans(&self) -> impl Iterator<Item = Plan> {
         let runs = if self.faults.is_empty() { 0 } else { RUNS };
         let similar = (1..=runs).map(|seed| Plan::of(seed, &self.faults));
@@ -43,7 +42,7 @@ impl Known {
     }
 }
 
-/// Which invariants a run breaks that has this bug, and how the first of them.
+/// The invariants that a run with this bug breaks, with the detail of the first violation.
 fn broken(bug: Bug, plan: &Plan, calm: &Calm) -> Option<String> {
     plant(Some(bug));
     let outcome = run(plan);
@@ -55,7 +54,7 @@ fn broken(bug: Bug, plan: &Plan, calm: &Calm) -> Option<String> {
     Some(format!("{:<10} {detail}", invariants.join(" ")))
 }
 
-/// What is wrong with how a bug is found; nothing, if all is well.
+/// Searches for a bug. Returns a message if the search fails, or if the plan also fails without the bug.
 fn look_for(bug: Bug, calm: &Calm) -> Option<String> {
     let (name, known) = (bug.name(), Known::of(bug));
     let found = |plan: Plan| broken(bug, &plan, calm).map(|how| (plan, how));
@@ -64,7 +63,7 @@ fn look_for(bug: Bug, calm: &Calm) -> Option<String> {
     };
     let faults: Vec<String> = plan.faults.iter().map(Planned::to_string).collect();
     let as_known = known.plan.is_some_and(|known| known.seed == plan.seed && known.faults == plan.faults);
-    let remark = if as_known { "" } else { "  <- to be written down in planted.txt" };
+    let remark = if as_known { "" } else { "  <- write this down in planted.txt" };
     println!("{name:<20} {} {:<40} {how}{remark}", plan.seed, faults.join(","));
     let without = calm.broken(&plan, &run(&plan));
     (!without.is_empty()).then(|| format!("without {name}: {} breaks {without:?}", plan.command()))
@@ -78,10 +77,10 @@ fn every_planted_bug_is_found_and_without_it_there_is_nothing_to_find() {
     let work = || {
         while let Some(bug) = Bug::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
             let found = look_for(*bug, &calm);
-            wrong.lock().expect("nobody panics here").extend(found);
+            wrong.lock().expect("no thread has panicked").extend(found);
         }
     };
     std::thread::scope(|scope| (0..cores()).for_each(|_| drop(scope.spawn(work))));
-    let wrong = wrong.into_inner().expect("nobody panics here");
+    let wrong = wrong.into_inner().expect("no thread has panicked");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

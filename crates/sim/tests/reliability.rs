@@ -1,5 +1,5 @@
-//! What no random run asks for: watches that die, writers that never rest, a cluster that goes and comes back, an end
-//! without a controller.
+//! Cases that random runs do not cover: dead watches, foreign actors that never stop writing, a power failure of the
+//! cluster, and deletions without a controller.
 
 use rollcall_api::names;
 use rollcall_sim::chaos::batch::Calm;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Seeds of worlds whose sequences go by nodes.
+/// Seeds of worlds with sequences in Node scope.
 const BY_LABELS: u64 = 8;
 const BY_TAINTS: u64 = 9;
 /// A seed of the world in which containers start in order.
@@ -24,7 +24,7 @@ fn plan(seed: u64, fault: Fault, when: impl IntoIterator<Item = u64>) -> Plan {
     Plan { seed, faults: when.into_iter().map(|when| Planned { fault, when }).collect() }
 }
 
-/// Runs a story in the world of a seed, under virtual time, with the cluster around it.
+/// Runs a story in the world of a seed, in virtual time, with the embedded cluster.
 fn in_world(seed: u64, story: impl AsyncFnOnce(&Lab)) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime without sockets needs nothing").block_on(async {
@@ -32,24 +32,24 @@ fn in_world(seed: u64, story: impl AsyncFnOnce(&Lab)) {
         tokio::select! {
             biased;
             () = story(&lab) => {}
-            () = embedded.run() => unreachable!("the cluster runs for ever"),
+            () = embedded.run() => unreachable!("the cluster never ends"),
         }
         assert_eq!(lab.history.state().violations, []);
     });
 }
 
-/// Lets a controller work for so long, and then be gone.
+/// Runs a controller for some time, then ends it.
 async fn work(lab: &Lab, time: Duration) {
     let ended = timeout(time, lab.process(0, false).run_for_ever()).await;
-    assert!(ended.is_err(), "it is started again for ever");
+    assert!(ended.is_err(), "the process is always restarted");
 }
 
-/// S11: whichever watch dies, `/livez` says so, and who starts us anew then helps.
+/// S11: if any watch dies, `/livez` fails, and the restart by the kubelet helps.
 #[test]
 fn no_watch_dies_silently() {
     let calm = Calm::new();
     let lite = (1..=9).map(|number| (0, number));
-    // In Full mode two more: nodes and what is registered on them.
+    // Full mode has two more: nodes and CSINodes.
     let full = (1..=11).map(|number| (BY_LABELS, number));
     for (seed, number) in lite.chain(full) {
         let plan = plan(seed, Fault::Hang, [number]);
@@ -59,8 +59,8 @@ fn no_watch_dies_silently() {
     }
 }
 
-/// L3: what the order of containers costs where nothing goes wrong. One more than two for each rank is written only for a pod that
-/// finds the ConfigMap of a namesake.
+/// L3: the number of writes for launch order without faults is two per rank. One more write is needed only if the pod finds
+/// the ConfigMap of an earlier pod with its name.
 #[test]
 fn a_pod_of_three_ranks_costs_six_writes() {
     let mut ordered = run(&Plan::calm(LAUNCH)).ordered;
@@ -72,7 +72,7 @@ fn a_pod_of_three_ranks_costs_six_writes() {
     assert!(ordered.iter().all(|pod| pod.written <= pod.most_written()));
 }
 
-/// L5: somebody else writes between our decision and our write, every time.
+/// L5: a foreign actor writes between each decision and its write.
 #[test]
 fn a_foreign_writer_does_not_stop_us() {
     let calm = Calm::new();
@@ -84,7 +84,7 @@ fn a_foreign_writer_does_not_stop_us() {
     }
 }
 
-/// L6: nodes, pods, our namespace and we ourselves are gone at once, and come back at once.
+/// L6: nodes, pods, our namespace and the controller disappear and reappear at the same time.
 #[test]
 fn a_cold_start_needs_no_hand() {
     for seed in [0, 2, LAUNCH, BY_LABELS, BY_TAINTS] {
@@ -106,23 +106,23 @@ fn a_cold_start_needs_no_hand() {
     }
 }
 
-/// Says which pods nobody will make again.
+/// Deletes all nodes, pods and our namespace. Returns the pods that no workload will re-create.
 fn power_cut(lab: &Lab) -> Vec<serde_json::Value> {
     let mut cluster = lab.shared.lock();
     let pods: Vec<Key> = cluster.store.list(Kind::Pod, None).map(|(key, _)| key.clone()).collect();
     let bare = cluster.store.list(Kind::Pod, None).map(|(_, pod)| pod.value.clone());
     let bare: Vec<_> = bare.filter(|pod| pod["metadata"]["ownerReferences"].is_null()).collect();
     for node in world::NODES {
-        cluster.delete(&Key::new(Kind::Node, "", node)).expect("it is there");
+        cluster.delete(&Key::new(Kind::Node, "", node)).expect("the object exists");
     }
     pods.iter().for_each(|pod| drop(cluster.delete_now(pod)));
-    cluster.delete(&Key::new(Kind::Namespace, "", names::OWN_NAMESPACE)).expect("it is there");
+    cluster.delete(&Key::new(Kind::Namespace, "", names::OWN_NAMESPACE)).expect("the object exists");
     drop(cluster);
     lab.shared.notify();
     bare
 }
 
-/// L4: whatever we have touched can be deleted with us absent, in the middle of the work and after it.
+/// L4: everything that the controller has written to can be deleted while it is down, both during a start and afterwards.
 #[test]
 fn everything_can_be_deleted_while_we_are_absent() {
     let kinds = [
@@ -146,7 +146,7 @@ fn everything_can_be_deleted_while_we_are_absent() {
                 assert!(all.len() > 4, "there is little to delete");
                 all.iter().for_each(|key| drop(cluster.delete(key)));
                 let own = Key::new(Kind::Namespace, "", names::OWN_NAMESPACE);
-                cluster.delete(&own).expect("it is there");
+                cluster.delete(&own).expect("the object exists");
             }
             lab.shared.notify();
             sleep(60 * SECOND).await;
@@ -161,21 +161,22 @@ fn everything_can_be_deleted_while_we_are_absent() {
     }
 }
 
-/// A sequence goes while the answer to the writing of its note is still under way.
+/// A sequence is deleted while the answer to the creation of its note is delayed.
 #[test]
 fn a_note_that_is_being_written_when_its_sequence_goes_is_removed() {
     let plan = Plan::given(1, "sequence-recreated@2621,slow-answer@1").expect("a plan");
     assert_eq!(Calm::new().broken(&plan, &run(&plan)), [], "{}", plan.command());
 }
 
-/// S8: a write has been handed to the client and not gone out when the process is paused; when it goes on, another one leads.
+/// S8: a write is queued in the client when the process is paused. When the process continues, another one leads.
 #[test]
 fn nothing_goes_out_after_a_pause_in_which_the_lease_was_lost() {
     let plan = Plan::given(6, "pause@5429,evicted@729").expect("a plan");
     assert_eq!(Calm::new().broken(&plan, &run(&plan)), [], "{}", plan.command());
 }
 
-/// S6: a leader whose news of pods are late must not take the ConfigMap of the newest pod of a name for that of an older one.
+/// S6: a leader with delayed news of pods must not mistake the ConfigMap of the newest pod with a name for that of an older
+/// pod.
 #[test]
 fn who_sees_an_old_pod_does_not_delete_the_config_map_of_the_new_one() {
     let calm = Calm::new();
@@ -188,7 +189,7 @@ fn who_sees_an_old_pod_does_not_delete_the_config_map_of_the_new_one() {
     }
 }
 
-/// A word about a rank is still under way when its pod is ready. That does not keep the next group.
+/// An annotation about a rank is still being written when its pod is ready. This must not delay the next group.
 #[test]
 fn a_write_for_the_order_of_containers_does_not_keep_the_next_group() {
     let plan = Plan::given(4365, "list-500@6,slow-answer@22").expect("a plan");

@@ -1,6 +1,6 @@
-//! Labels are read by need: a selector that names a key which none named before has its namespace read once more, and until that is
-//! done nothing is decided there. The production controller in the embedded cluster, under virtual time, with slow lists of a namespace:
-//! only a namespace that is read again is listed by itself.
+//! Labels are read on demand. If a selector uses a new key, the controller lists the pods of its namespace again, and
+//! decides nothing there until this is done. The tests run the production controller in virtual time and delay lists of a
+//! single namespace, which only occur when a namespace is read again.
 
 use http::{Method, Request};
 use jiff::{SignedDuration, Timestamp};
@@ -20,28 +20,28 @@ use tokio_util::sync::CancellationToken;
 use tower::Service;
 
 const NAMESPACE: &str = "default";
-/// How long a list of one namespace takes: longer than the grace in which a group without members is waited for.
+/// Duration of a list of one namespace: longer than the grace period of a group without members.
 const SLOW: Duration = Duration::from_secs(5);
-/// How long pods of [`slow_pod`] take until they are ready: longer than several lists.
+/// How long pods of [`slow_pod`] take until ready: longer than several lists.
 const READY_AFTER: &str = "60s";
 const POLL: Duration = Duration::from_millis(100);
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// The cluster, and the paths of the lists of one namespace.
+/// The cluster, and the paths of all lists of one namespace.
 struct World {
     shared: Arc<Shared>,
     read: Arc<Mutex<Vec<String>>>,
 }
 
-/// What comes of the watch of pods.
+/// The behaviour of the pod watch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PodNews {
     Comes,
-    /// Nothing but the first list.
+    /// Only the first list is answered; the watch delivers nothing.
     Stays,
 }
 
-/// Runs a story beside a controller that has seen everything in `before`.
+/// Runs a story with a controller that has seen all objects in `before`.
 async fn play<F: Future<Output = ()>>(before: Vec<(Kind, Value)>, story: impl FnOnce(World) -> F) {
     play_with(PodNews::Comes, before, story).await;
 }
@@ -68,7 +68,7 @@ async fn play_with<F: Future<Output = ()>>(
             let (path, query) = (request.uri().path().to_owned(), request.uri().query().unwrap_or_default());
             let of_namespace = path.contains("/namespaces/") && query.contains("limit=");
             if request.method() == Method::GET && of_namespace && !path.contains(OWN_NAMESPACE) {
-                read.lock().expect("nobody panics").push(path.clone());
+                read.lock().expect("no thread has panicked").push(path.clone());
                 sleep(SLOW).await;
             }
             if path == "/api/v1/pods" && query.contains("watch=true") && news == PodNews::Stays {
@@ -79,19 +79,19 @@ async fn play_with<F: Future<Output = ()>>(
     });
     let client = kube::Client::new(way, NAMESPACE);
     let controller = async {
-        // Whoever is not held runs by then.
+        // Pods without a gate run by then.
         sleep(Duration::from_secs(5)).await;
         rollcall_controller::run(client, config("test", 1), clock, CancellationToken::new()).await
     };
     let story = async {
-        // Everything there is has been listed.
+        // All existing objects have been listed by then.
         sleep(Duration::from_secs(10)).await;
         story(world).await;
     };
     tokio::select! {
         biased;
         () = story => {}
-        () = embedded.run() => unreachable!("it runs for ever"),
+        () = embedded.run() => unreachable!("the cluster never ends"),
         ended = controller => panic!("the controller ended: {ended:?}"),
         () = sleep(LIMIT) => panic!("not there after {LIMIT:?}"),
     }
@@ -104,7 +104,7 @@ impl World {
         });
     }
 
-    /// Does something as a user of the cluster.
+    /// Performs an action as a user of the cluster.
     fn change(&self, change: impl FnOnce(&mut Cluster)) {
         change(&mut self.shared.lock());
         self.shared.notify();
@@ -112,7 +112,7 @@ impl World {
 
     fn get(&self, kind: Kind, name: &str) -> Value {
         let cluster = self.shared.lock();
-        let found = cluster.store.find(kind, NAMESPACE, name).expect("it is there");
+        let found = cluster.store.find(kind, NAMESPACE, name).expect("the object exists");
         serde_json::from_slice(found.json()).expect("JSON")
     }
 
@@ -136,14 +136,14 @@ impl World {
         self.get(Kind::PodSequence, sequence)["status"]["phase"] == "Completed"
     }
 
-    /// How often the pods of a namespace were read once more.
+    /// How often the pods of a namespace were read again.
     fn rereads(&self, namespace: &str) -> usize {
         let path = format!("/api/v1/namespaces/{namespace}/pods");
-        self.read.lock().expect("nobody panics").iter().filter(|read| **read == path).count()
+        self.read.lock().expect("no thread has panicked").iter().filter(|read| **read == path).count()
     }
 }
 
-/// A pod that our gate holds.
+/// A pod with the sequence gate.
 fn pod(name: &str, labels: Value) -> (Kind, Value) {
     let spec = json!({
         "schedulingGates": [{ "name": SEQUENCE_GATE }], "containers": [{ "name": "main", "image": "main" }],
@@ -154,7 +154,7 @@ fn pod(name: &str, labels: Value) -> (Kind, Value) {
     )
 }
 
-/// One that takes its time until it is ready.
+/// A pod that takes a while until ready.
 fn slow_pod(name: &str, labels: Value) -> (Kind, Value) {
     let (kind, mut pod) = pod(name, labels);
     pod["metadata"]["annotations"] = json!({ "testbed.rollcall.dev/ready-after": READY_AFTER });
@@ -165,7 +165,7 @@ fn sequence(name: &str, groups: Value) -> Value {
     json!({ "metadata": { "name": name, "namespace": NAMESPACE }, "spec": { "podGroups": groups } })
 }
 
-/// Pods that were read before anybody asked for their label are found by it.
+/// A selector with a new key finds pods that were read before without their labels.
 #[tokio::test(start_paused = true)]
 async fn a_new_key_finds_pods_that_were_there_before() {
     let before = vec![pod("a", json!({ "team": "a" })), pod("b", json!({ "team": "b" }))];
@@ -174,7 +174,7 @@ async fn a_new_key_finds_pods_that_were_there_before() {
         world.create(Kind::PodSequence, sequence("shop", json!([by("a"), by("b")])));
         world.until(|world| world.is_complete("shop")).await;
         assert_eq!((world.rereads(NAMESPACE), world.rereads("elsewhere")), (1, 0));
-        // The same key once more is nothing new.
+        // The same key in another sequence needs no further reading.
         world.create(Kind::PodSequence, sequence("other", json!([by("a")])));
         world.until(|world| world.is_complete("other")).await;
         assert_eq!(world.rereads(NAMESPACE), 1);
@@ -182,7 +182,7 @@ async fn a_new_key_finds_pods_that_were_there_before() {
     .await;
 }
 
-/// A group without members would be passed, if nobody waited until it is known whether it has any.
+/// Without the wait for the reading, the group would seem empty and be passed over.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_decided_before_the_namespace_is_read() {
     let before = vec![slow_pod("first", json!({ "team": "a" })), pod("second", json!({}))];
@@ -199,7 +199,7 @@ async fn nothing_is_decided_before_the_namespace_is_read() {
     .await;
 }
 
-/// A key that comes while the namespace is read for another one: what is read lacks it.
+/// A key is requested while the namespace is read for another key. That read lacks the new key.
 #[tokio::test(start_paused = true)]
 async fn a_key_that_comes_meanwhile_is_read_afterwards() {
     let before = vec![slow_pod("first", json!({ "team": "a", "zone": "a" })), pod("second", json!({}))];
@@ -215,7 +215,7 @@ async fn a_key_that_comes_meanwhile_is_read_afterwards() {
     .await;
 }
 
-/// Whoever was deleted before the second start does not count in it, also where the watch of pods has not told of it.
+/// Pods deleted before a restart of the sequence do not count in it, even if the pod watch has not reported their deletion.
 #[tokio::test(start_paused = true)]
 async fn who_is_gone_does_not_count_in_a_second_start() {
     let (kind, mut first) = pod("first", json!({}));
@@ -227,10 +227,10 @@ async fn who_is_gone_does_not_count_in_a_second_start() {
             |world: &World| world.get(Kind::PodSequence, "shop")["status"]["groups"][0]["state"].clone();
         world.until(|world| state(world) == "Complete").await;
         world.change(|cluster| {
-            cluster.delete_now(&Key::new(Kind::Pod, NAMESPACE, "first")).expect("it is there");
+            cluster.delete_now(&Key::new(Kind::Pod, NAMESPACE, "first")).expect("the object exists");
             let shop = Key::new(Kind::PodSequence, NAMESPACE, "shop");
             let again = |shop: &mut Value| shop["metadata"]["annotations"][BEGIN_AGAIN] = "once more".into();
-            cluster.update(&shop, again).expect("it is there");
+            cluster.update(&shop, again).expect("the object exists");
         });
         let begun =
             |world: &World| world.get(Kind::PodSequence, "shop")["status"]["begunAgain"] == "once more";

@@ -1,5 +1,5 @@
-//! What a simulated pod costs does not depend on how many there are. Counted, not timed: allocations are the same in every
-//! run and on every machine.
+//! The cost of a simulated pod does not depend on the number of pods. The tests count allocations instead of measuring
+//! time, because the count is the same in every run and on every machine.
 #![allow(unsafe_code, reason = "an allocator that counts")]
 
 use rollcall_sim::plan::{Given, NodePool, Origin, Plan};
@@ -15,7 +15,7 @@ static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: everything is left to the system's allocator.
+// SAFETY: all calls are forwarded to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
@@ -32,7 +32,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A sequence of so many groups, each a Deployment of so many pods.
+/// A sequence with this number of groups, each a Deployment with this number of pods.
 fn plan(groups: usize, pods: usize) -> Plan {
     let group = |number: usize| json!({ "podSelector": { "matchLabels": { "tier": format!("t{number}") } } });
     let sequence = json!({
@@ -71,7 +71,7 @@ struct Cost {
     bytes: usize,
 }
 
-/// Of a whole run.
+/// The cost of a whole run.
 fn cost(groups: usize, pods: usize) -> Cost {
     let plan = plan(groups, pods);
     let (allocations, live) = (ALLOCATIONS.load(Ordering::Relaxed), LIVE.load(Ordering::Relaxed));
@@ -84,12 +84,12 @@ fn cost(groups: usize, pods: usize) -> Cost {
     }
 }
 
-/// So much more than four times is allowed for what grows with the logarithm, and for tables that double.
+/// Tolerance for logarithmic growth and for tables that double their size.
 const SLACK: f64 = 1.25;
 
 #[test]
 fn four_times_the_pods_cost_four_times_the_work() {
-    // What is made once per process.
+    // The first run pays for everything that is created once per process.
     cost(1, 1);
     let small = cost(10, 25);
     for (groups, pods) in [(10, 100), (40, 25)] {

@@ -1,15 +1,15 @@
-//! JSON of which only what matters is kept. Whatever else is there is passed over and not stored, so that a review takes no more
-//! memory than its own text, whatever is in it.
+//! A JSON reader that keeps only the fields that matter. It skips everything else without storing it, so a review takes
+//! no more memory than its own text.
 //!
-//! As Kubernetes understands it, null is absent. Of two fields with the same name the last one counts. Only what is no JSON is
-//! an error here. A field that is not what it must be is [`Malformed`] for whoever asks for it.
+//! As in Kubernetes, null means absent, and the last of several fields with the same name counts. Only invalid JSON is
+//! an error here. A field of the wrong type is [`Malformed`] for the code that uses the field.
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// A field that is not what it must be.
+/// A field of the wrong type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} is not {expected}")]
 pub struct Malformed {
@@ -17,13 +17,13 @@ pub struct Malformed {
     pub expected: &'static str,
 }
 
-/// What was found where something was expected; `None` if it is absent.
+/// The value of a field; `None` if it is absent.
 pub type Found<T> = Option<Result<T, Malformed>>;
 
-/// A piece of the review itself, or a copy if there are escapes in it.
+/// A slice of the review, or a copy if the JSON string contains escapes.
 pub type Text<'a> = Cow<'a, str>;
 
-/// A review, as text or as a value. It is read as often as is needed.
+/// A review, as bytes or as a value. It can be read several times.
 pub trait Source {
     fn read<'a, S: DeserializeSeed<'a>>(&'a self, seed: S) -> serde_json::Result<S::Value>;
 }
@@ -43,7 +43,7 @@ impl Source for serde_json::Value {
     }
 }
 
-/// A kind of value that is expected somewhere, at `field`. What it does not take is passed over and malformed.
+/// The type that a field must have. A value of another type is skipped, and the field is [`Malformed`].
 pub trait Expected<'a>: Sized {
     const IN_WORDS: &'static str;
     type Value;
@@ -52,7 +52,7 @@ pub trait Expected<'a>: Sized {
         None
     }
 
-    /// The same, with a text that is there for as long as the review is.
+    /// Like [`Expected::text`], for a string that lives as long as the review.
     fn own_text(self, text: &'a str) -> Option<Self::Value> {
         self.text(text)
     }
@@ -80,11 +80,11 @@ pub trait Expected<'a>: Sized {
     }
 }
 
-/// Reads what stands at a field.
+/// A seed that reads the value of the field with this name.
 pub struct At<E>(pub &'static str, pub E);
 
 impl<'a, E: Expected<'a>> At<E> {
-    /// What was made of a value that is no list and no object.
+    /// The result for a value that is neither a list nor an object.
     fn found(field: &'static str, value: Option<E::Value>) -> Found<E::Value> {
         Some(value.ok_or(Malformed { field, expected: E::IN_WORDS }))
     }
@@ -142,12 +142,12 @@ impl<'a, E: Expected<'a>> Visitor<'a> for At<E> {
     }
 }
 
-/// What must be there.
+/// The value of a required field.
 pub fn required<T>(found: Found<T>, field: &'static str) -> Result<T, Malformed> {
     found.unwrap_or(Err(Malformed { field, expected: "an object" }))
 }
 
-/// A text that was looked for; empty if it is absent, which Kubernetes does not tell apart.
+/// The value of a string field; empty if it is absent, because Kubernetes does not distinguish the two.
 pub fn text<'t>(found: &'t Found<Text<'_>>) -> Result<&'t str, Malformed> {
     match found {
         None => Ok(""),
@@ -159,7 +159,7 @@ pub fn text<'t>(found: &'t Found<Text<'_>>) -> Result<&'t str, Malformed> {
 pub struct AText;
 
 impl<'a> Expected<'a> for AText {
-    const IN_WORDS: &'static str = "a text";
+    const IN_WORDS: &'static str = "a string";
     type Value = Text<'a>;
 
     fn text(self, text: &str) -> Option<Text<'a>> {
@@ -171,7 +171,7 @@ impl<'a> Expected<'a> for AText {
     }
 }
 
-/// A text that nobody wants.
+/// A string that is not needed.
 struct AnyText;
 
 impl<'a> Expected<'a> for AnyText {
@@ -194,13 +194,13 @@ impl<'a> Expected<'a> for ABoolean {
     }
 }
 
-/// An object, of which some fields are kept.
+/// An object; only some of its fields are kept.
 pub trait Object<'a>: Sized {
-    /// Reads the value of a field, or passes over it.
+    /// Reads or skips the value of a field.
     fn field<A: MapAccess<'a>>(&mut self, name: &str, value: &mut A) -> Result<(), A::Error>;
 }
 
-/// Says which fields of an object are kept: the name in JSON, where it is kept, and what is expected there.
+/// Implements [`Object`]: for each field its name in JSON, the struct field that keeps it, and the expected type.
 macro_rules! object {
     ($type:ty, $path:literal, |$this:ident| $($name:literal => $field:ident: $expected:expr,)*) => {
         impl<'a> crate::json::Object<'a> for $type {
@@ -208,7 +208,7 @@ macro_rules! object {
                 match name {
                     $($name => {
                         let $this = &*self;
-                        // Most fields need nothing of the object.
+                        // Not every `$expected` uses the object.
                         let _ = $this;
                         let expected = crate::json::At(concat!($path, ".", $name), $expected);
                         self.$field = value.next_value_seed(expected)?;
@@ -222,12 +222,12 @@ macro_rules! object {
 }
 pub(crate) use object;
 
-/// Passes over the value of a field that does not matter.
+/// Skips the value of a field.
 pub fn pass<'a, A: MapAccess<'a>>(value: &mut A) -> Result<(), A::Error> {
     value.next_value::<IgnoredAny>().map(drop)
 }
 
-/// An object that begins like this.
+/// An object, read into this initial value.
 pub struct AnObject<T>(pub T);
 
 impl<'a, T: Object<'a>> Expected<'a> for AnObject<T> {
@@ -245,16 +245,16 @@ impl<'a, T: Object<'a>> Expected<'a> for AnObject<T> {
     }
 }
 
-/// A list of objects, each of which is put in, or what was there in its place.
+/// A list of objects. [`List::put`] receives each item, or an error if the item is not an object.
 pub trait List<'a>: Sized {
-    /// Where an item stands.
+    /// The path of an item, for error messages.
     const ITEM: &'static str;
     type Item: Object<'a> + Default;
 
     fn put(&mut self, item: Result<Self::Item, Malformed>) -> Result<(), Malformed>;
 }
 
-/// A list that begins like this.
+/// A list, read into this initial value.
 pub struct AList<L>(pub L);
 
 impl<'a, L: List<'a>> Expected<'a> for AList<L> {
@@ -272,11 +272,11 @@ impl<'a, L: List<'a>> Expected<'a> for AList<L> {
     }
 }
 
-/// Labels or annotations: a map of texts. Those are kept whose keys somebody wants.
+/// Labels or annotations: a map of strings. Only the wanted keys are kept.
 pub struct Texts<'w>(pub &'w BTreeSet<&'w str>);
 
 impl<'a, 'w> Expected<'a> for Texts<'w> {
-    const IN_WORDS: &'static str = "a map of texts";
+    const IN_WORDS: &'static str = "a map of strings";
     type Value = BTreeMap<&'w str, Text<'a>>;
 
     fn object<A: MapAccess<'a>>(

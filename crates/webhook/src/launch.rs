@@ -1,5 +1,7 @@
-//! What a new pod gets whose containers start in order: a variable on each of them that holds it up until its key is there, the gate
-//! of launch order, and a name, by which its ConfigMap is called. What it asks for is judged in [`rollcall_core::launch::ranks`].
+//! Launch order at admission: the changes of a new pod whose containers start in order. Each container gets an
+//! environment variable that refers to a missing ConfigMap key, and so cannot start before the key exists. The pod gets
+//! the launch gate, and a name, because the name of its ConfigMap depends on it. [`rollcall_core::launch::ranks`]
+//! interprets the requested order.
 
 use crate::json::{
     ABoolean, AList, AText, AnObject, Found, List, Malformed, Text, Texts, object, required, text,
@@ -17,17 +19,17 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-/// The pod of a kubelet's own manifest, as the API server shows it: it runs already, and nothing of it can be changed.
+/// Marks the mirror pod of a static pod: its containers already run, and its spec cannot be changed.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
 static LABELS: LazyLock<BTreeSet<&str>> = LazyLock::new(|| [ORDERED_KEY].into());
 static ANNOTATIONS: LazyLock<BTreeSet<&str>> =
     LazyLock::new(|| [ORDERED_KEY, RESTART_DEPENDENTS, MIRROR].into());
 
-/// Variables kept of one container: one that has more of ours is refused.
+/// Maximum number of our variables that are kept for one container; a container with more of them is rejected.
 const MOST_VARIABLES: usize = 8;
 
-/// As Kubernetes makes up names: so much of the base, and five of these.
+/// The format of names that Kubernetes generates: at most 58 characters of the prefix, and a suffix of 5 characters.
 const LONGEST_BASE: usize = 58;
 const SUFFIX: usize = 5;
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -55,7 +57,7 @@ struct Spec<'a> {
 }
 
 impl Pod<'_> {
-    /// `seed` is different for each request: a name is made up from it.
+    /// Returns the changes of the pod. `seed` differs for each request; a generated name depends on it.
     pub fn ordered(self, seed: &str) -> Result<Verdict, Malformed> {
         let (metadata, spec) =
             (required(self.metadata, "object.metadata")?, required(self.spec, "object.spec")?);
@@ -93,17 +95,17 @@ impl Pod<'_> {
         let mut warnings = reading.warnings;
         if annotations.get(RESTART_DEPENDENTS).is_some_and(|value| value == "true") {
             warnings.push(format!(
-                "{RESTART_DEPENDENTS} has no effect: only the first start of containers is ordered"
+                "{RESTART_DEPENDENTS} has no effect: Rollcall orders only the first start of containers"
             ));
         }
         let Some(order) = reading.order else { return Ok(Verdict { warnings, ..Verdict::default() }) };
-        // Without either the API server refuses it.
+        // A pod without a name and a `generateName` is rejected by the API server.
         let generated = (name.is_empty() && !base.is_empty()).then(|| generated(base, seed));
         let config_map = barrier_name(generated.as_deref().unwrap_or(name));
         let mut patch: Operations =
             generated.iter().map(|name| add("/metadata/name", name.as_str())).collect();
         patch.extend(variables(&containers, &written, &order, &config_map)?);
-        // Kubernetes refuses a gate on a pod that passes by the scheduler.
+        // Kubernetes rejects a gate on a pod with a `nodeName`.
         if !gated && !bound {
             patch.extend(append(
                 "/spec/schedulingGates",
@@ -115,7 +117,7 @@ impl Pod<'_> {
     }
 }
 
-/// The variable of each container that lacks it, or has an outdated one.
+/// The patch operations for containers whose variable is missing or outdated.
 fn variables(
     containers: &Containers<'_>,
     written: &WrittenPod<'_>,
@@ -143,7 +145,7 @@ fn variables(
     Ok(patch)
 }
 
-/// A name as the API server would make it up.
+/// Generates a name in the same way as the API server.
 fn generated(base: &str, seed: &str) -> String {
     let mut name: String = base.chars().take(LONGEST_BASE).collect();
     let mut chance = fnv1a64(seed.as_bytes());
@@ -173,7 +175,7 @@ object! { Spec<'a>, "object.spec", |this|
     "initContainers" => init_containers: AList(Containers::default()),
 }
 
-/// Whether our gate is among them.
+/// Whether the pod has the launch gate.
 #[derive(Default)]
 struct Gates {
     ours: bool,
@@ -198,7 +200,8 @@ object! { Gate<'a>, "object.spec.schedulingGates[]", |this|
     "name" => name: AText,
 }
 
-/// As many containers as can be ordered and one more, and as many again if they have variables of ours; the others are counted.
+/// The containers of a pod. Kept are one more container than can be ordered, and as many again that have our variables;
+/// the others are only counted.
 #[derive(Default)]
 struct Containers<'a> {
     kept: Vec<Container<'a>>,
@@ -242,7 +245,7 @@ object! { Container<'a>, "object.spec.containers[]", |this|
     "env" => env: AList(Env::default()),
 }
 
-/// The variables that concern the order, and the place of the one that holds the container up.
+/// The variables that concern launch order, and the position of the variable that holds the container.
 #[derive(Clone, Default)]
 struct Env<'a> {
     kept: Vec<EnvVariable<'a>>,

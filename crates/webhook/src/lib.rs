@@ -1,22 +1,23 @@
-//! Admission: what is done to a pod or a node on its way into the cluster.
+//! Admission: changes of pods and nodes when they are created.
 //!
 //! ```text
-//!  AdmissionReview ──TLS──▶ server ──▶ review ──▶ AdmissionReview with a JSON patch, without one, or with a refusal
+//!  AdmissionReview ──TLS──▶ server ──▶ review ──▶ AdmissionReview with a JSON patch, or without changes, or denied
 //!                                        ▲
 //!                           the roster that the controller keeps
 //! ```
 //!
-//! Where the cluster's own policies can do it (`config/admission`), they give the same result; the cases in `tests/cases`
-//! are run through both.
+//! The policies in `config/admission` give the same results, where the cluster uses them instead; the cases in
+//! `tests/cases` are run through both.
 //!
-//! - [`review`]: one request, one answer. Nothing is asked of the API server while one is answered. What it is asked for
-//!   ([`Asked`]) says what becomes of a pod that it cannot read. For sequences it is let through with a warning; nothing is
-//!   ever refused. For the order of containers it is refused; only pods that ask for an order are sent.
-//! - `pod`: gates and tolerations from the sequences that claim a pod. `node`: the label of a node that nobody has seen yet.
-//!   `launch`: the variables, the gate and the name of a pod whose containers start in order.
-//! - `json`: the few fields that matter, read from JSON as it came; the rest is not kept, so that no review needs more memory
-//!   than its text. A pod is never read into a type and written again: that would drop the fields that are newer than the type.
-//! - [`server`]: TLS, in front of the bounded server of the controller. [`certificates`]: where its certificates come from.
+//! - [`review`]: one request, one answer, without calls to the API server. [`Asked`] is the kind of request; it decides
+//!   what happens to a pod that cannot be read. For sequences, the pod is admitted with a warning; sequences never deny
+//!   a pod. For launch order, the pod is denied; only pods that ask for an order are sent.
+//! - `pod`: gates and tolerations from the sequences that a pod belongs to. `node`: the label of a node that no
+//!   controller has seen yet. `launch`: the variables, the gate and the name of a pod whose containers start in order.
+//! - `json`: reads the few fields that matter from the JSON text, so that no review needs more memory than its text. A
+//!   pod is never converted to a type and back, because that would drop fields that are newer than the type.
+//! - [`server`]: TLS, in front of the bounded server of the controller. [`certificates`]: makes and renews its
+//!   certificates.
 
 pub mod certificates;
 mod json;
@@ -42,28 +43,28 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// After a stop the webhook goes on for so long: until every API server has heard that this replica is not to be called any more.
+/// How long the webhook keeps serving after a stop: until every API server knows that this replica no longer serves.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// Between attempts to listen on an address that is taken.
+/// Delays between attempts to listen on an address that is in use.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// How the webhook runs.
+/// The settings of the webhook.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Our own namespace, with the Service and the Secret.
+    /// The controller's namespace, which contains the Service and the Secret.
     pub namespace: String,
     pub address: SocketAddr,
-    /// How long a certificate of ours is good.
+    /// Lifetime of the certificates that we make.
     pub lifetime: Duration,
-    /// Write nothing; serve with the certificates there are.
+    /// Write nothing; serve with the existing certificates.
     pub dry_run: bool,
     pub seed: u64,
 }
 
-/// Serves until `stop` is cancelled. Nobody listens before there is a configuration that sends reviews here: where the cluster's
-/// own policies do the work, no port is open.
+/// Serves until `stop` is cancelled. The port is opened only once a webhook configuration exists, so a cluster that
+/// uses the policies has no open port.
 pub async fn run(
     client: kube::Client,
     settings: Settings,
@@ -94,7 +95,7 @@ pub async fn run(
     };
     let linger = async {
         stop.cancelled().await;
-        // Nobody calls what is not configured.
+        // Without a webhook configuration, there are no callers to wait for.
         if !*configured.borrow() {
             return;
         }
@@ -105,32 +106,33 @@ pub async fn run(
     tokio::select! {
         biased;
         ended = server => ended,
-        () = keeper.run() => anyhow::bail!("nobody looks after the webhook's certificates any more"),
+        () = keeper.run() => anyhow::bail!("the task that renews the webhook's certificates has ended"),
         () = linger => Ok(()),
     }
 }
 
-/// Listens as soon as somebody is to call. An address that is taken is tried again: without a webhook new pods are not given
-/// their gates, or, if they ask for an order, not created; without a controller none would ever be released.
+/// Listens as soon as a webhook configuration exists. If the address is in use, it retries instead of ending the
+/// process. Without the webhook, new pods get no gates, or are rejected if they ask for a launch order; without the
+/// controller, no pod would be released.
 async fn listen(
     mut configured: watch::Receiver<bool>,
     address: SocketAddr,
     mut jitter: Jitter,
 ) -> TcpListener {
-    // Its sender lives as long as the keeper, which lives as long as this.
+    // The sender lives as long as the keeper, which lives longer than this future.
     let _ = configured.wait_for(|configured| *configured).await;
     for attempt in 0.. {
         match TcpListener::bind(address).await {
             Ok(listener) => return listener,
-            Err(error) => tracing::error!(%address, %error, "cannot listen for the webhook, trying again"),
+            Err(error) => tracing::error!(%address, %error, "cannot listen for webhook requests; retrying"),
         }
         tokio::time::sleep(jitter.wait(attempt, FIRST_WAIT, LONGEST_WAIT)).await;
     }
     unreachable!("numbers do not end")
 }
 
-/// By which names API servers call us: through the Service, or, where the controller runs outside of the cluster, by an address
-/// of the same machine.
+/// The host names that API servers use to call the webhook: those of the Service, or, where the controller runs outside
+/// of the cluster, an address of the same machine.
 pub fn hosts(namespace: &str) -> Vec<String> {
     let service = names::WEBHOOK_SERVICE;
     let hosts = [format!("{service}.{namespace}.svc"), format!("{service}.{namespace}.svc.cluster.local")];

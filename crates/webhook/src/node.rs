@@ -1,5 +1,5 @@
-//! The label of a node that registers, by which members of Node-scoped sequences stay away until the controller has seen
-//! the node.
+//! The label of a node that registers. It keeps members of Node-scoped sequences off the node until the controller has
+//! seen the node.
 
 use crate::json::{AnObject, Found, Malformed, Text, Texts, object, required};
 use rollcall_api::names::UNSEEN_LABEL;

@@ -1,5 +1,6 @@
-//! What a new pod gets from each sequence that claims it, by name, by labels or by the pod's own annotations: the gate, and
-//! tolerations for the taints that keep nodes closed only for later groups. One that wants a ticket gets the gate of tickets.
+//! The changes of a new pod for each sequence that it belongs to, by name, labels, owner or the pod's own annotations:
+//! the sequence's gate, and tolerations for taints that block nodes only for later groups. A pod that wants a ticket
+//! gets the ticket gate.
 
 use crate::json::{
     ABoolean, AList, AText, AnObject, Found, List, Malformed, Text, Texts, object, required, text,
@@ -15,13 +16,13 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-/// By which a pod says itself where it belongs, or which ticket it wants.
+/// The annotations that declare the membership of a pod, or the ticket that it wants.
 static ANNOTATIONS: LazyLock<BTreeSet<&str>> = LazyLock::new(|| {
     let of_sequences = [POD_SEQUENCE_NAME, POD_SEQUENCE_GROUP];
     of_sequences.into_iter().chain(reservation::wanted::ANNOTATIONS).collect()
 });
 
-/// As much of a new pod as is looked at.
+/// The fields of a new pod that are read.
 pub struct Pod<'a, 'w> {
     wanted: &'w Wanted<'w>,
     metadata: Found<Metadata<'a, 'w>>,
@@ -48,16 +49,16 @@ impl<'a, 'w> Pod<'a, 'w> {
         Pod { wanted, metadata: None, spec: None }
     }
 
-    /// What it gets in this namespace.
+    /// The changes of the pod in this namespace.
     pub fn claimed(self, roster: &Roster, namespace: &str) -> Result<Operations, Malformed> {
         let spec = required(self.spec, "object.spec")?;
-        // It passes by the scheduler, and Kubernetes refuses it together with a gate.
+        // A pod with a `nodeName` bypasses the scheduler, and Kubernetes rejects a gate on it.
         if !text(&spec.node_name)?.is_empty() {
             return Ok(Operations::new());
         }
         let (present, tolerations) = (spec.gates.transpose()?, spec.tolerations.transpose()?);
         let metadata = required(self.metadata, "object.metadata")?;
-        // Empty while it is to be generated.
+        // The name is empty if the API server will generate it.
         let (name, labels, ticket) = (text(&metadata.name)?, metadata.all_labels()?, metadata.ticket()?);
         let owner = metadata.owners.transpose()?.and_then(|owners| owners.controlling);
         let owner = owner.as_ref().map(Owner::pod_owner).transpose()?;
@@ -87,13 +88,13 @@ impl Metadata<'_, '_> {
         self.annotations.as_ref().map(Result::as_ref).transpose().map_err(|error| *error)
     }
 
-    /// The ticket that it asks for.
+    /// The ticket that the pod asks for.
     fn ticket(&self) -> Result<reservation::Wanted, Malformed> {
         let annotations = self.annotations()?;
         Ok(reservation::wanted::wanted(|key| annotations.and_then(|all| all.get(key)).map(|text| &**text)))
     }
 
-    /// The labels, and where the pod says itself that it belongs.
+    /// The labels, and the membership that the pod's annotations declare.
     fn all_labels(&self) -> Result<Labels, Malformed> {
         let annotations = self.annotations()?;
         let annotation = |key: &str| annotations.and_then(|all| all.get(key)).map(|text| &**text);
@@ -123,7 +124,7 @@ object! { Spec<'a, '_>, "object.spec", |this|
     "tolerations" => tolerations: AList(Tolerations { wanted: this.wanted, keys: BTreeSet::new(), all: false }),
 }
 
-/// Of the gates that somebody might add, those that it has.
+/// The gates of the pod, of those that we might add.
 struct Gates<'w> {
     wanted: &'w Wanted<'w>,
     present: BTreeSet<&'w str>,
@@ -148,11 +149,11 @@ object! { Gate<'a>, "object.spec.schedulingGates[]", |this|
     "name" => name: AText,
 }
 
-/// Of the keys that somebody might want tolerated, those that are, whatever their value.
+/// The keys that the pod tolerates regardless of their value, of those that we might add.
 struct Tolerations<'w> {
     wanted: &'w Wanted<'w>,
     keys: BTreeSet<&'w str>,
-    /// Every key is.
+    /// Whether the pod tolerates every key.
     all: bool,
 }
 
@@ -191,7 +192,7 @@ object! { Toleration<'a>, "object.spec.tolerations[]", |this|
     "effect" => effect: AText,
 }
 
-/// The owner that controls it, if any.
+/// The owner with `controller: true`, if any.
 #[derive(Default)]
 struct Owners<'a> {
     controlling: Option<Owner<'a>>,
@@ -218,7 +219,7 @@ impl<'a> List<'a> for Owners<'a> {
     type Item = Owner<'a>;
 
     fn put(&mut self, owner: Result<Owner<'a>, Malformed>) -> Result<(), Malformed> {
-        // There is only one; what comes after it does not matter.
+        // At most one owner has `controller: true`.
         if self.controlling.is_none() {
             self.controlling = Some(owner?).filter(|owner| owner.controller == Some(Ok(true)));
         }

@@ -1,4 +1,4 @@
-//! One `AdmissionReview` in, one out.
+//! Answers an `AdmissionReview`.
 
 use crate::json::{
     AText, AnObject, At, Found, Malformed, Object, Source, Text, object, pass, required, text,
@@ -16,51 +16,53 @@ use serde_json::{Map, Value, json};
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
 
-/// Namespaces whose pods are never touched, whatever labels they have: the controller must not wait for itself, nor the
-/// cluster for us. The configuration of the webhook keeps them away already.
+/// Namespaces whose pods are never changed, even with the label: the controller must not wait for itself, and the
+/// cluster must not wait for Rollcall. The webhook configuration already excludes them.
 const UNTOUCHED: [&str; 4] = [OWN_NAMESPACE, "kube-system", "kube-public", "kube-node-lease"];
 
-/// The same for the order of containers, which needs no label of the namespace.
+/// Namespaces whose containers are never ordered. Launch order does not depend on a label of the namespace.
 const NEVER_ORDERED: [&str; 2] = [OWN_NAMESPACE, "kube-system"];
 
-/// A warning is printed for the person who sent the request; the API server cuts longer ones, and many.
+/// Limits of warnings, which clients print; the API server cuts off longer ones and drops further ones.
 const WARNING_LIMIT: usize = 200;
 const MOST_WARNINGS: usize = 10;
-/// What is refused is told in a condition or an event of the pod's owner, too, which has room for 1,024.
+/// Limit of the reason for a denial. It also appears in a condition or an event of the pod's owner, which holds 1,024
+/// bytes.
 const DENIAL_LIMIT: usize = 600;
 
-/// What is asked of us. Each has a path of its own, and a configuration that says what is sent there.
+/// The kind of a request. Each kind has a path of its own, and a webhook configuration that selects what is sent there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// Gates and tolerations from sequences, and the label of new nodes. Whatever comes in, it is allowed: a pod that starts too early
-    /// is better than one that cannot be created. What cannot be read stays as it is, and a warning says so.
+    /// Gates and tolerations from sequences, and the label of new nodes. Every request is allowed, because a pod that
+    /// starts too early is better than one that cannot be created. An object that cannot be read is admitted unchanged,
+    /// with a warning.
     Sequences,
-    /// The order of containers. Only pods that ask for one are sent; a pod whose order cannot be understood is refused.
+    /// Launch order. Only pods that ask for an order are sent; a pod whose order is invalid is denied.
     Launch,
 }
 
-/// What a feature has to say about a new object.
+/// The decision of a feature about a new object.
 #[derive(Default)]
 pub struct Verdict {
     pub patch: Operations,
-    /// For the person who sent it.
+    /// Warnings for the client.
     pub warnings: Vec<String>,
-    /// Why it is refused.
+    /// The reason, if the object is denied.
     pub denied: Option<String>,
 }
 
-/// Answers a request about a pod or a node, as it was sent. An error if it is no JSON.
+/// Answers a request about a pod or a node. Fails if the text is not valid JSON.
 pub fn review_text(asked: Asked, review: &[u8], roster: &Roster) -> serde_json::Result<Value> {
     answer(asked, review, roster)
 }
 
-/// The same, for what is JSON already.
+/// Like [`review_text`], for an already parsed review.
 pub fn review(asked: Asked, review: &Value, roster: &Roster) -> Value {
     answer(asked, review, roster).expect("a value can be read as one")
 }
 
-/// It is read twice. First what it is about, which says who could claim a pod; then the object, of which only that is kept which
-/// they look at.
+/// Reads the review twice: first its namespace and resource, which determine the sequences that may select the pod;
+/// then the object, with only the fields that those sequences need.
 fn answer<S: Source + ?Sized>(asked: Asked, review: &S, roster: &Roster) -> serde_json::Result<Value> {
     let head = review.read(At("the review", AnObject(Head::default())))?;
     let uid = match &head {
@@ -73,7 +75,7 @@ fn answer<S: Source + ?Sized>(asked: Asked, review: &S, roster: &Roster) -> serd
     };
     let verdict = verdict.unwrap_or_else(|malformed| match asked {
         Asked::Sequences => {
-            let warning = format!("rollcall left this as it is: {malformed}");
+            let warning = format!("rollcall did not change this object: {malformed}");
             Verdict { warnings: vec![warning], ..Verdict::default() }
         }
         Asked::Launch => Verdict { denied: Some(malformed.to_string()), ..Verdict::default() },
@@ -103,7 +105,7 @@ impl Verdict {
     }
 }
 
-/// What a review is about.
+/// The subject of a review.
 enum About {
     APod { namespace: String },
     AnOrderedPod,
@@ -133,7 +135,7 @@ impl About {
         })
     }
 
-    /// What is to be said about the object of the review.
+    /// Decides about the object of the review.
     fn judge<S: Source + ?Sized>(
         self,
         review: &S,
@@ -198,7 +200,7 @@ object! { Resource<'a>, "request.resource", |this|
     "resource" => resource: AText,
 }
 
-/// Reads the object of a review, which begins as `blank` says.
+/// Reads the object of a review into the initial value `blank`.
 fn object_of<'a, S: Source + ?Sized, T: Object<'a>>(
     review: &'a S,
     blank: impl Fn() -> T + Copy,
@@ -208,13 +210,13 @@ fn object_of<'a, S: Source + ?Sized, T: Object<'a>>(
     Ok(required(object, "request.object"))
 }
 
-/// A review of which nothing but the object counts.
+/// A review; only its object is read.
 struct ReviewOf<F, T> {
     blank: F,
     object: Found<T>,
 }
 
-/// The request in it.
+/// The request of such a review.
 struct RequestOf<F, T> {
     blank: F,
     object: Found<T>,

@@ -1,4 +1,5 @@
-//! The server that API servers call: TLS, one path. What it allows whom is in [`rollcall_controller::server::limits`].
+//! The server that API servers call: TLS, with one path for each kind of request.
+//! [`rollcall_controller::server::limits`] has its limits.
 
 use crate::certificates::Served;
 use crate::review::{Asked, review_text};
@@ -16,14 +17,14 @@ use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-/// Where reviews are sent, as `config/webhook/webhook.yaml` and `launch.yaml` say.
+/// The paths that `config/webhook/webhook.yaml` and `launch.yaml` send reviews to.
 pub const PATH: &str = "/mutate";
 pub const LAUNCH_PATH: &str = "/launch";
-/// Reviews that are read at a time. One takes microseconds, and the largest that is sent to do harm some ten milliseconds; the
-/// other threads are left for those who connect meanwhile.
+/// Number of reviews that are read at the same time. A review takes microseconds, the largest malicious one about ten
+/// milliseconds. The other threads stay free for new connections.
 const AT_A_TIME: usize = 1;
 
-/// Serves until `stop`.
+/// Serves until `stop` is cancelled.
 pub async fn serve(
     listener: TcpListener,
     served: Arc<Served>,
@@ -33,7 +34,7 @@ pub async fn serve(
     serve_within(Limits::WEBHOOK, listener, served, shared, stop).await
 }
 
-/// The same, with other limits.
+/// Like [`serve`], with other limits.
 pub async fn serve_within(
     limits: Limits,
     listener: TcpListener,
@@ -57,11 +58,11 @@ async fn answer(request: Request<Body>, shared: Arc<Shared>, reading: Arc<Semaph
     let asked = match request.uri().path() {
         PATH => Asked::Sequences,
         LAUNCH_PATH => Asked::Launch,
-        _ => return text(StatusCode::NOT_FOUND, "reviews are sent to /mutate and /launch\n"),
+        _ => return text(StatusCode::NOT_FOUND, "not found: send reviews to /mutate or /launch\n"),
     };
     match *request.method() {
         Method::POST => reviewed(asked, request.into_body(), &shared, &reading).await,
-        _ => text(StatusCode::METHOD_NOT_ALLOWED, "reviews are sent with POST\n"),
+        _ => text(StatusCode::METHOD_NOT_ALLOWED, "method not allowed: send reviews with POST\n"),
     }
 }
 
@@ -78,14 +79,14 @@ async fn reviewed(asked: Asked, body: Body, shared: &Shared, reading: &Semaphore
     let begun = Instant::now();
     let answer = {
         let roster = shared.roster();
-        // The order of containers stands in the pod itself.
+        // Launch order depends only on the pod itself.
         let ready = asked == Asked::Launch || roster.is_complete();
         ready.then(|| review_text(asked, &body, &roster))
     };
     let answer = match answer {
-        // Who does not know the sequences cannot say that none of them claims the pod.
+        // Before all sequences are known, a missing match does not mean that the pod belongs to none.
         None => {
-            let words = "not every kind has been listed yet\n";
+            let words = "not ready: the controller has not listed all kinds yet\n";
             return counted("unready", text(StatusCode::SERVICE_UNAVAILABLE, words));
         }
         Some(Err(error)) => {

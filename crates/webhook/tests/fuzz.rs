@@ -1,5 +1,5 @@
-//! Whatever bytes come, the webhook does not panic and refuses no pod, and it decides what it would decide if it read the whole
-//! review first.
+//! For any bytes, the webhook does not panic and denies no pod, and it decides the same as a simple implementation that
+//! first parses the whole review.
 
 use crate::cases;
 use crate::plain;
@@ -16,10 +16,10 @@ use std::sync::LazyLock;
 
 const NAMESPACE: &str = "shop";
 
-/// Short enough for every run; `PROPTEST_CASES` for more.
+/// The default is small enough for every test run; `PROPTEST_CASES` overrides it.
 const CASES: u32 = 3000;
 
-/// Sequences of every sort, so that every part of a pod matters to one of them.
+/// Sequences of every kind, so that every field of a pod matters to one of them.
 static ROSTER: LazyLock<Roster> = LazyLock::new(|| {
     let by = |key: &str, operator: &str| json!({ "podSelector": { "matchExpressions": [{ "key": key, "operator": operator }] } });
     let workload =
@@ -39,7 +39,7 @@ static ROSTER: LazyLock<Roster> = LazyLock::new(|| {
     roster(&facts)
 });
 
-/// Reviews as API servers send them.
+/// Reviews as the API server sends them.
 static REAL: LazyLock<Vec<String>> = LazyLock::new(|| {
     let pods = cases::pods().into_iter().map(|case| request("pods", NAMESPACE, case.pod()));
     let nodes = cases::nodes().into_iter().map(|case| request("nodes", "", case.node("a")));
@@ -61,7 +61,7 @@ static REAL: LazyLock<Vec<String>> = LazyLock::new(|| {
     reviews.map(|review| review.to_string()).filter(|review| review.len() < 10_000).collect()
 });
 
-/// What reviews are made of.
+/// Fragments that are inserted into reviews.
 const WORDS: [&str; 22] = [
     "{",
     "}",
@@ -87,7 +87,7 @@ const WORDS: [&str; 22] = [
     "\"spec\":",
 ];
 
-/// One way to change bytes, at places given as shares of the whole.
+/// A change of the bytes, at positions given as fractions of the length.
 #[derive(Clone, Debug)]
 enum Change {
     Replace(f64, u8),
@@ -129,7 +129,7 @@ fn changed(mut bytes: Vec<u8>, changes: &[Change]) -> Vec<u8> {
     bytes
 }
 
-/// A good review with one value of it replaced.
+/// A valid review with one value replaced.
 fn replaced() -> impl Strategy<Value = Vec<u8>> {
     let value = prop::sample::select(vec![
         json!(null),
@@ -181,7 +181,8 @@ fn sent() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![1 => prop::collection::vec(any::<u8>(), 0..200), 4 => mutated, 4 => replaced()]
 }
 
-/// JSON in which no object has two fields with the same name. What is passed over unread cannot be known to be there twice.
+/// JSON without duplicate field names. Only such JSON is compared, because our reader does not notice duplicates in
+/// fields that it skips.
 struct Unambiguous;
 
 impl<'de> Deserialize<'de> for Unambiguous {
@@ -238,7 +239,7 @@ impl<'de> Visitor<'de> for Unambiguous {
     }
 }
 
-/// The same bytes, asked about the order of containers: it is answered, and refused only with words.
+/// Sends the bytes as a launch-order review: it must be answered, and a denial must have a message.
 fn order_review(sent: &[u8]) {
     let Ok(answer) = review_text(Asked::Launch, sent, &ROSTER) else { return };
     let (response, status) = (&answer["response"], &answer["response"]["status"]);
@@ -246,7 +247,7 @@ fn order_review(sent: &[u8]) {
     assert!(response["allowed"] == true || response.get("patch").is_none());
 }
 
-/// The target.
+/// The fuzz target.
 fn admission_review(sent: &[u8]) {
     order_review(sent);
     let answer = review_text(Asked::Sequences, sent, &ROSTER);
@@ -258,7 +259,7 @@ fn admission_review(sent: &[u8]) {
         );
     }
     let Ok(whole) = serde_json::from_slice::<Value>(sent) else { return };
-    let answer = answer.expect("JSON is answered");
+    let answer = answer.expect("valid JSON is answered");
     let expected = plain::decide(&whole, &ROSTER);
     assert_eq!(plain::decided(&review(Asked::Sequences, &whole, &ROSTER)), expected);
     let uid = whole["request"]["uid"].as_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The order of containers at admission: what a pod gets, what is refused, and that a second look changes nothing.
+//! Launch order at admission: the changes of a pod, denials, and idempotence.
 
 use crate::common::{after, request};
 use proptest::prelude::*;
@@ -64,7 +64,7 @@ fn a_name_is_made_up_as_the_api_server_would() {
     );
 }
 
-/// Another webhook puts a container before the others, and the API server asks again.
+/// Another webhook inserts a container before the others, and the API server calls us again.
 #[test]
 fn containers_that_come_later_have_a_rank_too() {
     let mut asked = pod(json!([{ "name": "a" }, { "name": "b" }]));
@@ -104,16 +104,16 @@ fn what_has_no_effect_is_said() {
         json!([{ "name": "setup", "env": [{ "name": PROPOSED, "value": "9" }] }]);
     let said = asked(&both)["warnings"].to_string();
     for words in [
-        "Ordered counts, and the values of KRUISE_CONTAINER_LAUNCH_PRIORITY do not",
+        "Ordered takes precedence; the values of KRUISE_CONTAINER_LAUNCH_PRIORITY are ignored",
         "the priority of an init container has no effect",
         "restart-dependents has no effect",
     ] {
         assert!(said.contains(words), "{said}");
     }
-    // What cannot be read is no pod that may start in any order.
+    // A pod that cannot be read may need an order, so it is denied.
     let answer = asked(&json!({ "metadata": { "name": 1 }, "spec": {} }));
     assert_eq!(answer["allowed"], false);
-    assert_eq!(answer["status"]["message"], "rollcall: object.metadata.name is not a text");
+    assert_eq!(answer["status"]["message"], "rollcall: object.metadata.name is not a string");
 }
 
 fn variable() -> impl Strategy<Value = Value> {
@@ -168,7 +168,7 @@ fn any_pod() -> impl Strategy<Value = Value> {
         })
 }
 
-/// The pod without what we add.
+/// The pod without our changes.
 fn without_ours(mut pod: Value, before: &Value) -> Value {
     if before["metadata"]["name"].is_null() {
         pod["metadata"].as_object_mut().expect("an object").remove("name");
@@ -179,7 +179,7 @@ fn without_ours(mut pod: Value, before: &Value) -> Value {
         let Some(env) = container.get_mut("env").and_then(Value::as_array_mut) else { continue };
         assert!(env.len() <= known.map_or(0, Vec::len) + 1, "more than one variable is added");
         env.truncate(known.map_or(0, Vec::len));
-        // A reference to the pod's own ConfigMap is ours, too: another order corrects its key.
+        // A reference to the pod's own ConfigMap is also ours: its key is corrected if the order has changed.
         for (now, before) in env.iter_mut().zip(known.into_iter().flatten()) {
             let reference = &before["valueFrom"]["configMapKeyRef"];
             let is_barrier = now["name"].as_str().is_some_and(|name| name.ends_with("_BARRIER"));
@@ -204,7 +204,7 @@ proptest! {
     #[test]
     fn a_second_look_changes_nothing_and_only_ours_is_added(pod in any_pod()) {
         let answer = asked(&pod);
-        // The same rule, on JSON that was read in another way.
+        // The expected order, from JSON that was parsed in another way.
         match read(&written_pod(&pod)) {
             Err(problem) => {
                 prop_assert_eq!(&answer["allowed"], &json!(false));

@@ -1,4 +1,4 @@
-//! How much memory a review can be made to take. One test: the allocator counts for the whole process.
+//! The memory that a review can use. All cases are in one test, because the allocator counts for the whole process.
 
 mod cases;
 mod common;
@@ -20,14 +20,14 @@ use tokio::task::JoinSet;
 const NAMESPACE: &str = dial::NAMESPACE;
 const MIB: usize = 1 << 20;
 
-/// Counts what is in use, and how much was at most.
+/// An allocator that counts the memory in use and its peak.
 struct Counting;
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
-#[allow(unsafe_code, reason = "an allocator is unsafe by nature; it hands everything on to the system's")]
-// SAFETY: every call goes to the system's allocator unchanged.
+#[allow(unsafe_code, reason = "an allocator is unsafe; this one passes every call on to the system's")]
+// SAFETY: every call is passed on to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
@@ -44,7 +44,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// What is used from here on, at most and beyond what is used already.
+/// Starts a measurement: resets the peak, and returns the memory that is already in use.
 fn begin() -> usize {
     let now = NOW.load(Ordering::Relaxed);
     MOST.store(now, Ordering::Relaxed);
@@ -55,7 +55,7 @@ fn most_since(before: usize) -> usize {
     MOST.load(Ordering::Relaxed).saturating_sub(before)
 }
 
-/// A list or a map of so many items that it has about `size` bytes.
+/// A list or a map that has about `size` bytes.
 fn many(size: usize, open: char, item: impl Fn(usize) -> String, close: char) -> String {
     let mut text = String::from(open);
     for number in 0.. {
@@ -68,7 +68,7 @@ fn many(size: usize, open: char, item: impl Fn(usize) -> String, close: char) ->
     text + &close.to_string()
 }
 
-/// A review of a claimed pod in which a field of its metadata or its spec is this text.
+/// A review of a member pod, with `text` as a field of its metadata or its spec.
 fn review_with(part: &str, field: &str, text: &str) -> Vec<u8> {
     let mut pod = cases::pod(&json!({ "metadata": { "name": "held" } }));
     pod[part][field] = "BOMB".into();
@@ -98,16 +98,16 @@ fn a_bomb_takes_no_more_than_itself() -> Result<()> {
         ("gates", "spec", "schedulingGates", numbered(r##"{"name":"g#"}"##), little),
         ("tolerations", "spec", "tolerations", numbered(r##"{"operator":"Exists","key":"k#"}"##), little),
         ("owners", "metadata", "ownerReferences", numbered(r##"{"uid":"u#"}"##), little),
-        // A byte for each step down, in a buffer that grows by doubling.
+        // One byte per nesting level, in a buffer that grows by doubling.
         ("a deep list", "spec", "unknown", deep, 2 * size),
-        // A copy without its escapes.
+        // A copy of the string without its escapes.
         ("a name with escapes", "metadata", "name", format!("\"{}\"", "\\u003c".repeat(size / 6)), size),
     ] {
         let review = review_with(part, field, &text);
         let before = begin();
         let answer = review_text(Asked::Sequences, &review, &roster);
         let took = most_since(before);
-        assert!(took <= most, "{what}: {took} bytes, and {most} are allowed");
+        assert!(took <= most, "{what}: {took} bytes, but only {most} are allowed");
         assert_eq!(answer?["response"]["allowed"], true, "{what}");
     }
     for (what, field, text, most) in [
@@ -136,23 +136,24 @@ fn a_bomb_takes_no_more_than_itself() -> Result<()> {
         let before = begin();
         let answer = review_text(Asked::Launch, &review, &roster);
         let took = most_since(before);
-        assert!(took <= most, "{what}: {took} bytes, and {most} are allowed");
+        assert!(took <= most, "{what}: {took} bytes, but only {most} are allowed");
         assert!(answer.is_ok(), "{what}");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build()?;
     runtime.block_on(together())
 }
 
-/// Over the wire, many at once: all of them together take what the server allows, and a review gets through.
+/// Many large reviews at once over TLS: together they use at most what the server's limits allow, and a valid review is
+/// still answered.
 async fn together() -> Result<()> {
     let made = certificate();
-    // Nothing is too slow, however slow this machine is.
+    // The timeouts are so long that no test machine is too slow.
     let long = Duration::from_secs(60);
     let limits = Limits { handshake: long, request: long, answer: long, ..Limits::WEBHOOK };
     let server = Server::start(&made, limits).await?;
     server.knows();
     let numbers = Arc::new(review_with("spec", "unknown", &many(8 * MIB, '[', |_| "0".into(), ']')));
-    // Half as much again while a body that has grown is copied, and something for the connections themselves, on both sides.
+    // Half as much again for the copy while a body grows, and some memory for the connections, on both sides.
     let most = limits.bodies * 3 / 2 + 12 * MIB;
 
     let before = begin();
@@ -163,15 +164,15 @@ async fn together() -> Result<()> {
     }
     let mut answered = 0;
     while let Some(answer) = senders.join_next().await {
-        // Those for which there was no room are told so, unless they still write when the connection ends.
+        // Senders beyond the limit get a 503, unless they are still writing when the server closes the connection.
         if let Ok((status, _)) = answer? {
             assert!(matches!(status, 200 | 503), "{status}");
             answered += u32::from(status == 200);
         }
     }
-    assert!(answered > 0, "none of sixteen");
+    assert!(answered > 0, "none of sixteen was answered");
     let took = most_since(before);
-    assert!(took <= most, "bombs: {took} bytes, and {most} are allowed");
+    assert!(took <= most, "bombs: {took} bytes, but only {most} are allowed");
 
     let before = begin();
     let mut unfinished = Vec::new();
@@ -179,7 +180,7 @@ async fn together() -> Result<()> {
         let mut stream = server.connect(&made.authority).await?;
         let head = format!("POST /mutate HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n", numbers.len());
         stream.write_all(head.as_bytes()).await?;
-        // It may have to go while it is written.
+        // The server may close the connection during the write, to make room for others.
         let _ = stream.write_all(&numbers[..numbers.len() - 1]).await;
         unfinished.push(stream);
         let mut stream = server.connect(&made.authority).await?;
@@ -187,6 +188,9 @@ async fn together() -> Result<()> {
         assert_eq!(status, 200, "{said}");
     }
     let took = most_since(before);
-    assert!(took > limits.bodies / 2 && took <= most, "unfinished: {took} bytes, and {most} are allowed");
+    assert!(
+        took > limits.bodies / 2 && took <= most,
+        "unfinished: {took} bytes, but only {most} are allowed"
+    );
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Whatever comes, the webhook answers once and for all: its answer to what it has changed is to change nothing.
+//! The webhook is idempotent: reviewing a pod that it has already changed changes nothing.
 
 use crate::common::{after, facts, request, roster};
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const GATES: [&str; 3] =
     ["podsequence.example.com/sequence-gate", "a.example.com/gate", "z.example.com/gate"];
 
-/// One of a few, so that sequences and pods meet.
+/// One of a few words, so that sequences often select pods.
 fn word() -> impl Strategy<Value = String> {
     prop::sample::select(vec!["a", "b", "c"]).prop_map(str::to_owned)
 }
@@ -33,7 +33,7 @@ fn sequence() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A field that is there, empty, null or absent.
+/// A field that is set, null or absent.
 fn field(value: impl Strategy<Value = Value> + 'static) -> impl Strategy<Value = Option<Value>> {
     prop_oneof![3 => value.prop_map(Some), 1 => Just(Some(Value::Null)), 1 => Just(None)]
 }
@@ -61,7 +61,7 @@ fn pod() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Any JSON, with the field names that matter in it.
+/// Arbitrary JSON that contains the relevant field names.
 fn anything() -> impl Strategy<Value = Value> {
     let names =
         ["apiVersion", "kind", "request", "uid", "operation", "resource", "group", "namespace", "object"];
@@ -92,7 +92,7 @@ fn anything() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A good request with one value of it replaced by anything.
+/// A valid request with one value replaced.
 fn almost_good() -> impl Strategy<Value = Value> {
     let pointers =
         ["", "/apiVersion", "/request", "/request/resource", "/request/object", "/request/object/metadata"];
@@ -119,7 +119,7 @@ proptest! {
         prop_assert_eq!(answer["response"].get("patch"), None);
         prop_assert_eq!(after(&first, &answer), first.clone());
 
-        // Gates are added at the end, and nothing else is changed.
+        // Gates are appended, and nothing else changes.
         let gates = |pod: &Value| pod["spec"]["schedulingGates"].as_array().cloned().unwrap_or_default();
         prop_assert!(gates(&first).starts_with(&gates(&pod)));
         let mut rest = first.clone();

@@ -1,4 +1,4 @@
-//! The webhook gives the same results as the policies, and lets through what it cannot read.
+//! The webhook gives the same results as the policies, and admits objects that it cannot read.
 
 use crate::cases;
 
@@ -22,7 +22,7 @@ fn pods_get_their_gates() {
     for case in cases::pods() {
         let name = &case.case;
         let sequences = facts(&case.sequences(NAMESPACE));
-        // A group of a workload makes this version give up on the whole sequence.
+        // This version rejects a whole sequence because of a group with a workload.
         let readable = sequences.iter().all(|sequence| sequence.spec.is_ok());
         assert!(readable || name.starts_with("a workload"), "{name}");
         let sent = case.pod();
@@ -31,9 +31,9 @@ fn pods_get_their_gates() {
         let gates = pod["spec"]["schedulingGates"].as_array().cloned().unwrap_or_default();
         let gates: Vec<&str> = gates.iter().filter_map(|gate| gate["name"].as_str()).collect();
         assert_eq!(gates, case.gates, "{name}");
-        assert_eq!(without_gates(&pod), without_gates(&sent), "{name}: the rest");
+        assert_eq!(without_gates(&pod), without_gates(&sent), "{name}: other fields");
         let untouched = gates.len() == case.gates_sent();
-        assert_eq!(answer["response"].get("patch").is_none(), untouched, "{name}: no patch without need");
+        assert_eq!(answer["response"].get("patch").is_none(), untouched, "{name}: an unnecessary patch");
         assert_eq!(answer["response"].get("warnings"), None, "{name}");
     }
 }
@@ -73,20 +73,20 @@ fn pods_wait_for_tickets() {
         let gates = |roster: &Roster| {
             let answer = review(Asked::Sequences, &request("pods", NAMESPACE, sent.clone()), roster);
             let pod = after(&sent, &answer);
-            assert_eq!(without_gates(&pod), without_gates(&sent), "{name}: the rest");
+            assert_eq!(without_gates(&pod), without_gates(&sent), "{name}: other fields");
             let gates = pod["spec"]["schedulingGates"].as_array().cloned().unwrap_or_default();
             gates.iter().filter_map(|gate| gate["name"].as_str()).map(str::to_owned).collect::<Vec<_>>()
         };
         roster.reservers.set_served(true);
         assert_eq!(gates(&roster), case.gates(), "{name}");
-        // Where nobody hands tickets out, nobody waits for one.
+        // If no controller serves tickets, no pod waits for one.
         roster.reservers.set_served(false);
         let sent = sent["spec"]["schedulingGates"].as_array().map_or(0, Vec::len);
         assert_eq!(gates(&roster).len(), sent, "{name}: not served");
     }
 }
 
-/// What an Order selects, as the controller would know it.
+/// The selector of an Order, as the controller would register it.
 fn selector(order: &Value) -> Option<(Arc<str>, Selector)> {
     let order: OrderObject = serde_json::from_value(order.clone()).expect("an Order");
     let order = order.facts();
@@ -122,23 +122,23 @@ fn what_cannot_be_read_is_let_through_with_a_warning() {
         (json!("review"), "the review is not an object"),
         (json!({}), "the review is not an AdmissionReview of admission.k8s.io/v1"),
         (review_of(Value::Null), "the review.request is not an object"),
-        (review_of(json!({ "operation": 1 })), "request.operation is not a text"),
+        (review_of(json!({ "operation": 1 })), "request.operation is not a string"),
         (review_of(json!({ "operation": "CREATE" })), "request.resource is not an object"),
         (request("pods", NAMESPACE, Value::Null), "request.object is not an object"),
         (request("pods", NAMESPACE, json!([1])), "request.object is not an object"),
         (request("pods", NAMESPACE, json!({})), "object.spec is not an object"),
         (request("pods", NAMESPACE, json!({ "spec": {} })), "object.metadata is not an object"),
-        (pod(json!({ "metadata": { "name": 7 } })), "object.metadata.name is not a text"),
-        (named(json!({ "metadata": { "labels": ["a"] } })), "object.metadata.labels is not a map of texts"),
+        (pod(json!({ "metadata": { "name": 7 } })), "object.metadata.name is not a string"),
+        (named(json!({ "metadata": { "labels": ["a"] } })), "object.metadata.labels is not a map of strings"),
         (
             named(json!({ "metadata": { "labels": { "a": 1 } } })),
-            "object.metadata.labels is not a map of texts",
+            "object.metadata.labels is not a map of strings",
         ),
         (
             named(json!({ "metadata": { "annotations": "x" } })),
-            "object.metadata.annotations is not a map of texts",
+            "object.metadata.annotations is not a map of strings",
         ),
-        (named(json!({ "spec": { "nodeName": {} } })), "object.spec.nodeName is not a text"),
+        (named(json!({ "spec": { "nodeName": {} } })), "object.spec.nodeName is not a string"),
         (named(json!({ "spec": { "schedulingGates": "x" } })), "object.spec.schedulingGates is not a list"),
         (
             named(json!({ "spec": { "schedulingGates": [1] } })),
@@ -146,12 +146,12 @@ fn what_cannot_be_read_is_let_through_with_a_warning() {
         ),
         (
             named(json!({ "spec": { "schedulingGates": [{ "name": [] }] } })),
-            "schedulingGates[].name is not a text",
+            "schedulingGates[].name is not a string",
         ),
         (named(json!({ "spec": { "tolerations": [1] } })), "object.spec.tolerations[] is not an object"),
         (
             request("nodes", "", json!({ "metadata": { "labels": 1 } })),
-            "object.metadata.labels is not a map of texts",
+            "object.metadata.labels is not a map of strings",
         ),
     ] {
         let answer = review(Asked::Sequences, &malformed, &roster(&sequences));
@@ -193,7 +193,7 @@ fn what_is_not_ours_is_let_through_silently() {
     }
 }
 
-/// It cannot be acted on, so its pods must not wait for it.
+/// An invalid sequence has no effect, so pods must not wait for it.
 #[test]
 fn a_sequence_that_cannot_be_understood_holds_nobody() {
     let sequences = facts(&[cases::sequence(NAMESPACE, "s", json!({ "podGroups": "none" }))]);

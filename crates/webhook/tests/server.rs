@@ -1,4 +1,4 @@
-//! The server, as an API server and as somebody worse meets it: real sockets, real TLS.
+//! The server, as the API server and malicious clients use it: real sockets, real TLS.
 
 use crate::common::{request, review_of};
 use crate::dial::{NAMESPACE, Server, certificate, held, send};
@@ -16,7 +16,7 @@ async fn reviews_are_answered_as_soon_as_all_sequences_are_known() -> Result<()>
     let server = Server::start(&made, Limits::WEBHOOK).await?;
     let mut stream = server.connect(&made.authority).await?;
     let (status, said) = send(&mut stream, "POST /mutate", &held()).await?;
-    assert_eq!(status, 503, "who does not know cannot say that nobody claims it: {said}");
+    assert_eq!(status, 503, "must not answer before the sequences are known: {said}");
     server.knows();
     let (status, answer) = send(&mut stream, "POST /mutate?timeout=2s", &held()).await?;
     let answer: Value = serde_json::from_str(&answer)?;
@@ -57,7 +57,8 @@ async fn what_is_no_review_gets_an_answer_all_the_same() -> Result<()> {
             assert_eq!(answer["response"]["allowed"], true, "{body}");
         }
     }
-    // Larger than any review: it is told so, unless it still writes when the connection ends.
+    // A body larger than any review: the client gets a 413, unless it is still writing when the server closes the
+    // connection.
     let mut stream = server.connect(&made.authority).await?;
     let answer = send(&mut stream, "POST /mutate", &vec![b' '; 11 << 20]).await;
     assert!(answer.is_err() || answer.is_ok_and(|(status, _)| status == 413));
@@ -71,7 +72,7 @@ async fn callers_that_say_nothing_or_nonsense_hold_up_nobody() -> Result<()> {
     let made = certificate();
     let server = Server::start(&made, Limits::WEBHOOK).await?;
     server.knows();
-    // No handshake, half of one, another protocol, a request that does not end.
+    // No handshake, half a handshake, another protocol, a request that never ends.
     let _silent = TcpStream::connect(server.address).await?;
     let mut half = TcpStream::connect(server.address).await?;
     half.write_all(&[22, 3, 1, 2]).await?;
@@ -85,7 +86,7 @@ async fn callers_that_say_nothing_or_nonsense_hold_up_nobody() -> Result<()> {
     let mut stream = server.connect(&made.authority).await?;
     assert_eq!(send(&mut stream, "POST /mutate", &held()).await?.0, 200);
     let mut answer = Vec::new();
-    // It is told off, by an alert, or the connection ends.
+    // The server sends a TLS alert, or closes the connection.
     let _ = plain.read_to_end(&mut answer).await;
     assert!(!answer.starts_with(b"HTTP"));
     Ok(())
@@ -98,7 +99,7 @@ async fn a_new_certificate_is_for_new_connections() -> Result<()> {
     server.knows();
     let mut kept = server.connect(&old.authority).await?;
     server.served.serve(new.pair.certified()?);
-    assert_eq!(send(&mut kept, "POST /mutate", &held()).await?.0, 200, "one that is open stays so");
+    assert_eq!(send(&mut kept, "POST /mutate", &held()).await?.0, 200, "an open connection stays open");
     assert!(server.connect(&old.authority).await.is_err());
     let mut fresh = server.connect(&new.authority).await?;
     assert_eq!(send(&mut fresh, "POST /mutate", &held()).await?.0, 200);
@@ -122,7 +123,7 @@ async fn it_ends_in_order() -> Result<()> {
 #[tokio::test]
 async fn a_review_gets_through_a_crowd_that_says_nothing() -> Result<()> {
     let made = certificate();
-    // The crowd may stay as long as it likes, so that it is there however slow this machine is.
+    // The crowd has no time limit, so that it stays connected even on a slow machine.
     let limits = Limits { request: Duration::from_secs(600), ..Limits::WEBHOOK };
     let server = Server::start(&made, limits).await?;
     server.knows();
@@ -139,20 +140,20 @@ async fn a_review_gets_through_a_crowd_that_says_nothing() -> Result<()> {
         let key = TurnedAway { server: "webhook", reason };
         server.shared.metrics.turned_away.get_or_create(&key).get()
     };
-    // The last one of them has taken the place of the one that had been idle for longest.
+    // The last connection of the crowd has replaced the one that was idle for longest.
     assert_eq!((open(), turned_away("full")), (limits.connections, 1));
     assert!(send(&mut kept, "POST /mutate", &held()).await.is_err());
     let mut caller = server.connect(&made.authority).await?;
     assert_eq!(send(&mut caller, "POST /mutate", &held()).await?.0, 200);
     assert_eq!((open(), turned_away("full")), (limits.connections, 2));
-    // The same from an address that has its share.
+    // An address that has used up its share of connections loses one of its own connections instead.
     let mut caller = server.connect_from(9, &made.authority).await?;
     assert_eq!(send(&mut caller, "POST /mutate", &held()).await?.0, 200);
     assert_eq!((open(), turned_away("address")), (limits.connections, 1));
     Ok(())
 }
 
-/// With the limits as they are.
+/// Uses the real limits.
 #[tokio::test]
 async fn who_says_nothing_is_gone_soon() -> Result<()> {
     let made = certificate();
@@ -164,6 +165,6 @@ async fn who_says_nothing_is_gone_soon() -> Result<()> {
     let both = async { (without_tls.read_to_end(&mut rest).await, with_tls.read_u8().await) };
     let (_, with_tls) = tokio::time::timeout(Duration::from_secs(60), both).await?;
     assert!(with_tls.is_err());
-    assert!(begun.elapsed() >= Duration::from_secs(1), "not before it could have asked");
+    assert!(begun.elapsed() >= Duration::from_secs(1), "closed before the client could send a request");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Serving and forwarding requests.
+//! Serves and forwards requests.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub async fn serve(listener: TcpListener, shared: Arc<Shared>, client: Client) -
         let (shared, client) = (shared.clone(), client.clone());
         tokio::spawn(async move {
             let service = service_fn(move |request| handle(request, shared.clone(), client.clone()));
-            // An error is a fault of ours or a client that went away; hyper closes the connection.
+            // An error is an injected fault or a disconnected client; hyper closes the connection.
             let _ = hyper::server::conn::http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), service)
                 .await;
@@ -46,7 +46,7 @@ pub async fn serve(listener: TcpListener, shared: Arc<Shared>, client: Client) -
     }
 }
 
-/// An error closes the connection without an answer.
+/// Handles a request. An error closes the connection without a response.
 async fn handle(request: Request<Incoming>, shared: Arc<Shared>, client: Client) -> Result<Response<Body>> {
     let (parts, body) = request.into_parts();
     let body = body.collect().await?.to_bytes();
@@ -116,7 +116,7 @@ fn is_watch(parts: &request::Parts) -> bool {
     parts.method == Method::GET && query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"))
 }
 
-/// Counts the request and asks the test's hook, if there is one.
+/// Counts the request, and calls the test's hook if there is one.
 fn ask<F: Default>(
     hook: &std::sync::Mutex<Option<Hook<F>>>,
     count: &AtomicU64,
@@ -130,12 +130,12 @@ fn ask<F: Default>(
         query: parts.uri.query().unwrap_or_default().to_owned(),
         body: body.clone(),
     };
-    // Called without the lock, so that a hook may replace itself.
+    // The hook is called without the lock, so that it can replace itself.
     let hook = lock(hook).clone();
     hook.map_or_else(F::default, |hook| hook(&info))
 }
 
-/// Sends the request on. The proxy must be able to read what comes back, so it asks for no compression.
+/// Forwards the request without `Accept-Encoding`, because the proxy must be able to read the response.
 async fn forward(
     client: &Client,
     shared: &Shared,
@@ -172,13 +172,13 @@ fn whole(body: Bytes) -> Body {
     Full::new(body).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// Half of the body, then a broken connection. The answer's content-length still promises all of it.
+/// Half of the body, then a broken connection. The content-length header still announces the whole body.
 fn cut(body: Bytes) -> Body {
     let half = body.slice(..body.len() / 2);
     let frames = futures::stream::unfold(Some(half), async |half| match half {
         Some(half) => Some((Ok(Frame::data(half)), None)),
         None => {
-            // hyper writes out what it has only when the body makes it wait.
+            // hyper flushes its buffer only when the body is pending.
             tokio::task::yield_now().await;
             Some((Err(anyhow!("answer cut")), None))
         }
@@ -186,7 +186,7 @@ fn cut(body: Bytes) -> Body {
     BodyExt::boxed_unsync(StreamBody::new(frames))
 }
 
-/// An answer as the API server itself would give it.
+/// An error response as the API server would send it.
 fn status(code: StatusCode) -> Result<Response<Body>> {
     let mut answer = Response::builder().status(code).header(CONTENT_TYPE, "application/json");
     if matches!(code, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {

@@ -1,7 +1,7 @@
-//! Faults between a client and the API server.
+//! Injects faults between a client and the API server.
 //!
-//! A plain-HTTP/1.1 reverse proxy on the loopback address. It forwards the client's token, streams watches and asks
-//! the test's hooks what to do with each request. Upgrades (`kubectl exec`) do not go through it.
+//! The proxy is a plain HTTP/1.1 reverse proxy on the loopback address. It forwards the client's token, streams
+//! watches, and asks the test's hooks what to do with each request. It does not support upgrades (`kubectl exec`).
 
 mod forward;
 mod watch;
@@ -20,10 +20,10 @@ use tokio::sync::{oneshot, watch as channel};
 
 use crate::cluster::Cluster;
 
-/// A request as a hook sees it.
+/// A request, as passed to a hook.
 #[derive(Debug, Clone)]
 pub struct RequestInfo {
-    /// The how-manieth of its sort (write, read, watch), from 1.
+    /// The number of the request among those of its sort (write, read, watch), counted from 1.
     pub n: u64,
     pub method: Method,
     pub path: String,
@@ -31,71 +31,71 @@ pub struct RequestInfo {
     pub body: Bytes,
 }
 
-/// What happens to a write or a plain read.
+/// A fault of a write or of a read that is not a watch.
 #[derive(Debug, Default)]
 pub enum Fault {
-    /// Nothing.
+    /// No fault.
     #[default]
     Pass,
-    /// The connection closes and the server never hears of the request.
+    /// Closes the connection without forwarding the request.
     Drop,
-    /// The server carries the request out; the client sees the connection close.
+    /// Forwards the request, but closes the connection instead of sending the response.
     LoseAnswer,
-    /// The server carries the request out; the client gets half of the answer's body.
+    /// Forwards the request, but sends only half of the response's body.
     CutAnswer,
-    /// The request is late.
+    /// Delays the request.
     Delay(Duration),
-    /// The answer is late.
+    /// Delays the response.
     DelayAnswer(Duration),
-    /// This status with a Kubernetes `Status` as body, instead of asking the server.
+    /// Responds with this status and a Kubernetes `Status`, without forwarding the request.
     Status(StatusCode),
-    /// This status and body, instead of asking the server.
+    /// Responds with this status and body, without forwarding the request.
     Raw(StatusCode, Bytes),
-    /// Stand still before the server hears of it, until the test says how to go on.
+    /// Holds the request before it is forwarded, until the test decides how to continue.
     HoldBefore(Hold),
-    /// Stand still after the server has carried it out and before the client hears of it.
+    /// Holds the response after the server has executed the request, until the test decides how to continue.
     HoldAfter(Hold),
 }
 
-/// What happens to a watch. Events are counted per request, bookmarks included.
+/// A fault of a watch. Events are counted per request, including bookmarks.
 #[derive(Default)]
 pub enum WatchFault {
     #[default]
     Pass,
-    /// The connection closes and the server never hears of the request.
+    /// Closes the connection without forwarding the request.
     Drop,
-    /// This status instead of a watch: `410 Gone` for an expired resourceVersion.
+    /// Responds with this status instead of a watch: `410 Gone` for an expired resourceVersion.
     Status(StatusCode),
-    /// The stream breaks after so many events.
+    /// Breaks the connection after this many events.
     CutAfter(u64),
-    /// The stream ends properly after so many events.
+    /// Ends the stream properly after this many events.
     EndAfter(u64),
-    /// The stream stays open after so many events and says nothing more.
+    /// Keeps the stream open without further events after this many events.
     SilentAfter(u64),
-    /// After so many events comes an ERROR event with code 410, and the end.
+    /// Sends an ERROR event with code 410 after this many events, and ends the stream.
     GoneAfter(u64),
-    /// Every event is replaced by what this makes of it: nothing, itself twice, an older one.
+    /// Replaces every event with the events that this function returns: none, the event twice, an older event.
     Rewrite(Rewrite),
 }
 
-/// Makes events out of one event.
+/// Returns the events that replace an event.
 pub type Rewrite = Box<dyn FnMut(Value) -> Vec<Value> + Send>;
 
-/// The proxy's half of a point where a request stands still; see [`Hold::new`].
+/// The proxy's half of a hold point; see [`Hold::new`].
 #[derive(Debug)]
 pub struct Hold {
     reached: oneshot::Sender<()>,
     go: oneshot::Receiver<Go>,
 }
 
-/// The test's half.
+/// The test's half of a hold point.
 #[derive(Debug)]
 pub struct Held {
     reached: Option<oneshot::Receiver<()>>,
     go: oneshot::Sender<Go>,
 }
 
-/// How a held request goes on. When the [`Held`] is dropped, the connection closes.
+/// How a held request continues. If the [`Held`] is dropped, the connection closes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Go {
     On,
@@ -115,7 +115,7 @@ impl Hold {
 }
 
 impl Held {
-    /// Waits until the request is at its point.
+    /// Waits until the request is held.
     pub async fn reached(&mut self) -> Result<()> {
         match self.reached.take() {
             Some(reached) => reached.await.context("the request was never held"),
@@ -124,29 +124,29 @@ impl Held {
     }
 
     pub fn go(self, go: Go) {
-        // The client may be gone by now, which is what tests do to it.
+        // The client may have disconnected, which tests do on purpose.
         let _ = self.go.send(go);
     }
 }
 
-/// The state of the line between client and server, for everything at once.
+/// The state of the connection between client and server, for all requests together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Line {
     Open,
-    /// Open watches, new requests: nothing is answered, nothing is closed.
+    /// No data passes, neither for open watches nor for new requests; nothing is closed.
     Silent,
-    /// Open watches break, new requests meet a closed connection.
+    /// Open watches break, and connections of new requests are closed.
     Cut,
 }
 
 type Hook<F> = Arc<dyn Fn(&RequestInfo) -> F + Send + Sync>;
 
-/// What the serving tasks share with the test.
+/// The state that the serving tasks share with the test.
 struct Shared {
     upstream: String,
     ca: Vec<u8>,
     line: channel::Sender<Line>,
-    /// Counts up to break the watches that run.
+    /// A counter; a change breaks all open watches.
     cuts: channel::Sender<u64>,
     writes: AtomicU64,
     reads: AtomicU64,
@@ -205,27 +205,27 @@ impl FaultProxy {
         Ok(FaultProxy { address, shared, stop: Some(stop) })
     }
 
-    /// For [`Cluster::service_account_kubeconfig_at`] and [`Cluster::kubeconfig_at`].
+    /// The URL for [`Cluster::service_account_kubeconfig_at`] and [`Cluster::kubeconfig_at`].
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Asks this for every POST, PUT, PATCH and DELETE from now on.
+    /// Sets the hook for every POST, PUT, PATCH and DELETE.
     pub fn on_write(&self, hook: impl Fn(&RequestInfo) -> Fault + Send + Sync + 'static) {
         *lock(&self.shared.on_write) = Some(Arc::new(hook));
     }
 
-    /// Asks this for every GET that is not a watch.
+    /// Sets the hook for every GET that is not a watch.
     pub fn on_read(&self, hook: impl Fn(&RequestInfo) -> Fault + Send + Sync + 'static) {
         *lock(&self.shared.on_read) = Some(Arc::new(hook));
     }
 
-    /// Asks this for every new watch; those that run are not touched (see [`FaultProxy::line`]).
+    /// Sets the hook for every new watch. Open watches are not affected (see [`FaultProxy::line`]).
     pub fn on_watch(&self, hook: impl Fn(&RequestInfo) -> WatchFault + Send + Sync + 'static) {
         *lock(&self.shared.on_watch) = Some(Arc::new(hook));
     }
 
-    /// No more faults: hooks go, the line is open.
+    /// Removes all hooks and opens the line.
     pub fn clear(&self) {
         *lock(&self.shared.on_write) = None;
         *lock(&self.shared.on_read) = None;
@@ -233,27 +233,27 @@ impl FaultProxy {
         self.line(Line::Open);
     }
 
-    /// Cuts, silences or opens the line, for watches that run as well.
+    /// Cuts, silences or opens the line, also for open watches.
     pub fn line(&self, line: Line) {
         self.shared.line.send_replace(line);
     }
 
-    /// Breaks every watch that runs; new ones go through.
+    /// Breaks every open watch; new ones succeed.
     pub fn cut_watches(&self) {
         self.shared.cuts.send_modify(|count| *count += 1);
     }
 
-    /// How many writes came by.
+    /// The number of writes so far.
     pub fn writes(&self) -> u64 {
         self.shared.writes.load(Ordering::SeqCst)
     }
 
-    /// How many reads came by, watches not counted.
+    /// The number of reads so far, without watches.
     pub fn reads(&self) -> u64 {
         self.shared.reads.load(Ordering::SeqCst)
     }
 
-    /// How many watches were opened.
+    /// The number of watches opened so far.
     pub fn watches(&self) -> u64 {
         self.shared.watches.load(Ordering::SeqCst)
     }

@@ -1,4 +1,4 @@
-//! The events of a watch, one by one, with faults between them.
+//! Forwards the events of a watch one by one, with faults between them.
 
 use anyhow::{Error, Result, anyhow};
 use futures::stream;
@@ -11,20 +11,20 @@ use tokio::sync::watch as channel;
 use super::forward::{Body, status_object};
 use super::{Line, Shared, WatchFault};
 
-/// One watch that runs.
+/// An open watch.
 struct Watch {
     body: Incoming,
     fault: WatchFault,
-    /// Bytes of the server that are not yet a whole event.
+    /// Bytes from the server that do not form a whole event yet.
     buffer: Vec<u8>,
-    /// Events passed on so far.
+    /// Number of forwarded events.
     seen: u64,
     ended: bool,
     line: channel::Receiver<Line>,
     cuts: channel::Receiver<u64>,
 }
 
-/// What to do before the next event.
+/// The step before the next event.
 enum Step {
     Read,
     Cut,
@@ -44,7 +44,7 @@ pub fn stream(body: Incoming, fault: WatchFault, shared: &Shared) -> Body {
 }
 
 impl Watch {
-    /// The next bytes for the client; none at the end; an error breaks the connection.
+    /// The next bytes for the client; `None` at the end. An error breaks the connection.
     async fn next(&mut self) -> Result<Option<Bytes>> {
         let (mut line, mut cuts) = (self.line.clone(), self.cuts.clone());
         let result = tokio::select! {
@@ -54,13 +54,13 @@ impl Watch {
             next = self.advance() => next,
         };
         if result.is_err() {
-            // hyper writes out the events before this only when the body makes it wait.
+            // hyper flushes the previous events only when the body is pending.
             tokio::task::yield_now().await;
         }
         result
     }
 
-    /// Keeps what it has read when it is dropped half-way.
+    /// Cancel-safe: keeps the bytes that it has read when it is dropped.
     async fn advance(&mut self) -> Result<Option<Bytes>> {
         loop {
             if self.ended {
@@ -82,7 +82,7 @@ impl Watch {
                 self.seen += 1;
                 return Ok(Some(self.rewrite(event)?));
             }
-            // A line that falls silent keeps back what comes meanwhile.
+            // A silent line holds back events that arrive in the meantime.
             tokio::select! {
                 biased;
                 _ = self.line.changed() => {}

@@ -1,4 +1,4 @@
-//! Taking a real node back from the machine. Runs in the supervisor, when the test is gone.
+//! Removes everything of a real node from the machine. Runs in the supervisor, after the test has ended.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 const CNI_RESULTS: &str = "/var/lib/cni/results";
 const CONTAINER_LOGS: &str = "/var/log/containers";
 const DEVICE_PLUGINS: &str = "/var/lib/kubelet/device-plugins";
-/// Paths that are compiled into others' programs, parents after children.
+/// Paths that are compiled into foreign programs; children come before their parents.
 pub const FOREIGN_DIRS: [&str; 7] = [
     CNI_RESULTS,
     "/var/lib/cni",
@@ -35,13 +35,14 @@ pub fn node_dir(cluster_dir: &Path) -> PathBuf {
     cluster_dir.join("node")
 }
 
-/// Takes back whatever there is of the cluster's node. Every step is tried; the first error is returned.
+/// Removes the remains of the cluster's node. All steps are tried; the first error is returned.
 pub fn clean_up(cluster_dir: &Path, deadline: Instant) -> Result<()> {
     let dir = node_dir(cluster_dir);
     let Ok(claims) = fs::read(dir.join(CLAIMS)) else { return Ok(()) };
     let claims: Claims = serde_json::from_slice(&claims).context("read the node's claims")?;
     let steps = [
-        // The kubelet first, or it starts containers again; then what runs in them; then who watches them.
+        // The kubelet ends first, because it would restart containers. Then the processes in containers end, then their
+        // shims.
         repeat(deadline, || kill_marked(cluster_dir, |program| program.ends_with("kubelet"))),
         repeat(deadline, || kill_containers(&claims.cgroup)),
         repeat(deadline, || kill_marked(cluster_dir, is_containerd)),
@@ -53,27 +54,27 @@ pub fn clean_up(cluster_dir: &Path, deadline: Instant) -> Result<()> {
     steps.into_iter().collect()
 }
 
-/// Ends what runs in the containers of the node, and who watches them; the kubelet is gone already.
+/// Ends the processes in the node's containers and their shims. The kubelet has already ended.
 pub fn end_containers(cluster_dir: &Path, node_dir: &Path, deadline: Instant) -> Result<()> {
     let claims: Claims = serde_json::from_slice(&fs::read(node_dir.join(CLAIMS))?)?;
     repeat(deadline, || kill_containers(&claims.cgroup))?;
     repeat(deadline, || kill_marked(cluster_dir, is_containerd))
 }
 
-/// containerd itself and its shims.
+/// Whether the program is containerd or a shim.
 fn is_containerd(program: &Path) -> bool {
     program.file_name().is_some_and(|name| name.to_string_lossy().starts_with("containerd"))
 }
 
 fn repeat(deadline: Instant, mut step: impl FnMut() -> Result<usize>) -> Result<()> {
     while step()? > 0 {
-        ensure!(Instant::now() < deadline, "processes of the node do not end");
+        ensure!(Instant::now() < deadline, "processes of the node are still running");
         sleep(Duration::from_millis(10));
     }
     Ok(())
 }
 
-/// Our control group in every hierarchy; one hierarchy when it is cgroup v2.
+/// Our control group in every hierarchy; with cgroup v2, there is only one hierarchy.
 pub fn cgroup_dirs(name: &str) -> Result<Vec<PathBuf>> {
     if Path::new(CGROUP_ROOT).join("cgroup.controllers").exists() {
         return Ok(vec![Path::new(CGROUP_ROOT).join(name)]);
@@ -81,7 +82,7 @@ pub fn cgroup_dirs(name: &str) -> Result<Vec<PathBuf>> {
     let mut dirs = Vec::new();
     for entry in fs::read_dir(CGROUP_ROOT)? {
         let path = entry?.path();
-        // `cpu,cpuacct` has `cpu` as a link to it.
+        // The hierarchy `cpu,cpuacct` also has a link named `cpu`.
         if path.is_dir() && !path.is_symlink() {
             dirs.push(path.join(name));
         }
@@ -89,14 +90,14 @@ pub fn cgroup_dirs(name: &str) -> Result<Vec<PathBuf>> {
     Ok(dirs)
 }
 
-/// Kills what runs in the containers of the node.
+/// Kills the processes in the node's containers.
 fn kill_containers(cgroup: &str) -> Result<usize> {
     let mut killed = 0;
     for root in cgroup_dirs(cgroup)? {
         for dir in below(&root) {
             let Ok(list) = fs::read_to_string(dir.join("cgroup.procs")) else { continue };
             for pid in list.lines().filter_map(|line| line.parse().ok()).filter_map(Pid::from_raw) {
-                // A process that cannot be killed any more is one that has ended.
+                // The kill fails only for a process that has already ended.
                 killed += usize::from(rustix::process::kill_process(pid, Signal::KILL).is_ok());
             }
         }
@@ -104,7 +105,7 @@ fn kill_containers(cgroup: &str) -> Result<usize> {
     Ok(killed)
 }
 
-/// A directory and all below it, the deepest first.
+/// A directory and its subdirectories, deepest first.
 fn below(root: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(root).into_iter().flatten().flatten();
     let dirs = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -115,13 +116,14 @@ fn below(root: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// Mounts of containers, of their volumes and of their network namespaces. With the last of those go the veth pairs.
+/// Unmounts the mounts of containers, of their volumes and of their network namespaces. The kernel then removes the
+/// veth pairs, too.
 pub fn unmount_below(dir: &Path) -> Result<()> {
     let table = fs::read_to_string("/proc/self/mountinfo")?;
-    // Octal escapes stand for spaces, which our paths do not have.
+    // Our paths contain no spaces, which the table escapes in octal.
     let points = table.lines().filter_map(|line| line.split(' ').nth(4));
     let mut points: Vec<&Path> = points.map(Path::new).filter(|point| point.starts_with(dir)).collect();
-    // Later mounts lie on earlier ones.
+    // Later mounts may cover earlier ones.
     points.reverse();
     for point in points {
         rustix::mount::unmount(point, UnmountFlags::DETACH)
@@ -131,7 +133,7 @@ pub fn unmount_below(dir: &Path) -> Result<()> {
 }
 
 fn remove_network(claims: &Claims) -> Result<()> {
-    // Whatever was not taken yet cannot be given back: an error here says only that.
+    // An error means that the address or route was never added.
     for cidr in [&claims.service_cidr, &claims.pod_cidr] {
         let _ = ip(&["route", "delete", "unreachable", cidr]);
     }
@@ -144,11 +146,12 @@ fn remove_network(claims: &Claims) -> Result<()> {
 pub fn ip(args: &[&str]) -> Result<()> {
     let output = Command::new("ip").args(args).output().context("run ip")?;
     let stderr = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "ip {} ended with {}: {stderr}", args.join(" "), output.status);
+    ensure!(output.status.success(), "ip {} exited with {}: {stderr}", args.join(" "), output.status);
     Ok(())
 }
 
-/// A group can go when its last process is reaped, which takes a moment.
+/// Removes the control groups. A group can be removed only after its last process has been reaped, which takes a
+/// moment.
 fn remove_cgroups(cgroup: &str, deadline: Instant) -> Result<()> {
     for root in cgroup_dirs(cgroup)? {
         while root.exists() {
@@ -156,7 +159,7 @@ fn remove_cgroups(cgroup: &str, deadline: Instant) -> Result<()> {
                 let _ = fs::remove_dir(dir);
             }
             if root.exists() {
-                ensure!(Instant::now() < deadline, "{} does not go", root.display());
+                ensure!(Instant::now() < deadline, "cannot remove {} in time", root.display());
                 sleep(Duration::from_millis(20));
             }
         }
@@ -164,7 +167,7 @@ fn remove_cgroups(cgroup: &str, deadline: Instant) -> Result<()> {
     Ok(())
 }
 
-/// Files outside of our directory that others wrote for us.
+/// Removes files outside of our directory that other programs have written for our node.
 fn remove_traces(claims: &Claims, dir: &Path) -> Result<()> {
     for path in entries(Path::new(CONTAINER_LOGS)) {
         if fs::read_link(&path).is_ok_and(|target| target.starts_with(dir)) {
@@ -177,7 +180,7 @@ fn remove_traces(claims: &Claims, dir: &Path) -> Result<()> {
         for result in results.iter().filter(|result| result.to_string_lossy().contains(&*id)) {
             fs::remove_file(result)?;
         }
-        // Every container's directory says where its shim listened; containers of a pod share one.
+        // The directory of each container names the socket of its shim; the containers of a pod share one.
         let address = fs::read_to_string(path.join("address")).unwrap_or_default();
         if let Some(socket) = address.trim().strip_prefix("unix://") {
             let _ = fs::remove_file(socket);
@@ -189,7 +192,7 @@ fn remove_traces(claims: &Claims, dir: &Path) -> Result<()> {
         }
     }
     for made in &claims.made {
-        // Only when it is empty: somebody else may have moved in.
+        // The directory is removed only if it is empty, because another program may use it.
         let _ = fs::remove_dir(made);
     }
     Ok(())

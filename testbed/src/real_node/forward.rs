@@ -1,4 +1,4 @@
-//! The `kubernetes` Service's address, port 443: there is no kube-proxy, so this carries the bytes.
+//! Forwards port 443 of the `kubernetes` Service's address to the API server, because there is no kube-proxy.
 
 use std::net::{Ipv4Addr, TcpListener};
 
@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 /// A thread that forwards connections until it is dropped.
 #[derive(Debug)]
 pub struct Forward {
-    // Its drop is the signal.
+    // Dropping the sender stops the thread.
     _stop: oneshot::Sender<()>,
 }
 
@@ -26,7 +26,7 @@ impl Forward {
                 tokio::select! {
                     result = serve(listener, api_port) => {
                         if let Err(error) = result {
-                            eprintln!("testbed: the service address ended: {error:#}");
+                            eprintln!("testbed: the service address failed: {error:#}");
                         }
                     }
                     _ = stopped => {}
@@ -42,7 +42,7 @@ async fn serve(listener: TcpListener, api_port: u16) -> Result<()> {
     loop {
         let (mut pod, _) = listener.accept().await?;
         tokio::spawn(async move {
-            // A server that is down is what the pod sees, too: its connection closes.
+            // If the server is down, the pod's connection is closed.
             if let Ok(mut server) = TcpStream::connect((Ipv4Addr::LOCALHOST, api_port)).await {
                 let _ = copy_bidirectional(&mut pod, &mut server).await;
             }

@@ -1,7 +1,7 @@
-//! One real node: containerd and a kubelet on this machine, which needs root and Debian's packages.
+//! A real node: containerd and a kubelet on this machine. It needs root and Debian packages.
 //!
-//! Everything is in the cluster's directory except what the kernel holds: two addresses on the loopback device, two
-//! routes, a control group, mounts and network namespaces. [`cleanup`] takes all of it back.
+//! Everything is in the cluster's directory, except for the kernel's objects: two addresses on the loopback device, two
+//! routes, a control group, mounts and network namespaces. [`cleanup`] removes all of them.
 
 pub(crate) mod cleanup;
 mod forward;
@@ -31,31 +31,31 @@ use crate::{nodes, wait};
 const CONTAINERD_CONFIG: &str = include_str!("../../assets/containerd.toml");
 const KUBELET_CONFIG: &str = include_str!("../../assets/kubelet.yaml");
 
-/// A node is ready after about 12 s.
+/// Time limit for the start of a node, which takes about 12 s.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// After this, a wait for the machine's one node is worth a word.
+/// After this time, the user is told that the test waits for another real node.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What the node takes from the machine. Written down before it is taken, so that the clean-up, which is another
-/// process's work, knows it.
+/// The objects that the node creates on the machine. They are recorded in a file before they are created, because the
+/// supervisor process removes them.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Claims {
-    /// `10.A.B.1`, where pods find the API server.
+    /// `10.A.B.1`, the address of the API server for pods.
     service_ip: Ipv4Addr,
-    /// `10.A.B.2`, the node's own.
+    /// `10.A.B.2`, the address of the node.
     node_ip: Ipv4Addr,
-    /// `10.A.B.10`, where a cluster has its DNS; here it only stands in the pods' settings.
+    /// `10.A.B.10`, the usual address of the cluster DNS. Here it appears only in the pods' settings.
     dns_ip: Ipv4Addr,
     service_cidr: String,
     pod_cidr: String,
-    /// The control group below the root of each hierarchy.
+    /// The name of the control group below the root of each hierarchy.
     cgroup: String,
     /// The name of the pod network.
     network: String,
-    /// `net.ipv4.ip_forward` as it was; the network plugin sets it.
+    /// The previous value of `net.ipv4.ip_forward`, which the network plugin sets.
     ip_forward: String,
-    /// Directories that containerd, the CNI library and the kubelet make outside of ours, and that were not there.
+    /// Directories outside of ours that did not exist, and that containerd, the CNI library and the kubelet create.
     made: Vec<PathBuf>,
 }
 
@@ -89,11 +89,11 @@ pub struct RealNode {
 }
 
 impl Cluster {
-    /// Starts the machine's one real node and waits until it takes pods. Waits for other processes' real nodes
-    /// to end first. Installs Debian packages that are missing.
+    /// Starts a real node and waits until it accepts pods. A machine can have only one real node, so the call first
+    /// waits for those of other processes to end. Installs missing Debian packages.
     ///
-    /// Its images are `localhost/busybox:test` and what [`RealNode::import_image`] adds; pods say
-    /// `imagePullPolicy: Never`. Its label is `testbed.rollcall.dev/node: real`.
+    /// The node has the image `localhost/busybox:test` and those added by [`RealNode::import_image`]; pods must set
+    /// `imagePullPolicy: Never`. The node's label is `testbed.rollcall.dev/node: real`.
     pub async fn start_real_node(&self, name: &str) -> Result<RealNode> {
         let supervisor = self.supervisor.clone();
         let mut ready = tokio::task::spawn_blocking(move || {
@@ -124,7 +124,7 @@ impl Cluster {
         Ok(node)
     }
 
-    /// Files and command lines.
+    /// The command lines of containerd and the kubelet, and their files.
     fn node_processes(&self, name: &str, dir: &Path, claims: &Claims) -> Result<(Spec, Spec)> {
         let at = dir.display().to_string();
         fs::create_dir(dir.join("cni"))?;
@@ -191,14 +191,15 @@ impl RealNode {
         self.import_image(&archive)
     }
 
-    /// Imports a docker-archive or OCI archive: one of [`Image`], or `buildah push IMAGE docker-archive:FILE:NAME`.
+    /// Imports a docker-archive or OCI archive: that of an [`Image`], or of `buildah push IMAGE
+    /// docker-archive:FILE:NAME`.
     pub fn import_image(&self, archive: &Path) -> Result<()> {
         let archive = archive.to_str().context("the archive's path is not UTF-8")?;
         self.ctr(&["images", "import", archive])?;
         Ok(())
     }
 
-    /// containerd's own client, in the kubelet's namespace.
+    /// Runs containerd's client in the kubelet's namespace.
     fn ctr(&self, args: &[&str]) -> Result<String> {
         let output = Command::new("ctr")
             .arg("--address")
@@ -208,12 +209,12 @@ impl RealNode {
             .output()
             .context("run ctr")?;
         let stderr = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "ctr {args:?} ended with {}: {stderr}", output.status);
+        ensure!(output.status.success(), "ctr {args:?} exited with {}: {stderr}", output.status);
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// A folder of the node below which mounts propagate, as they do everywhere on an ordinary machine. Volumes with
-    /// `mountPropagation` must lie in it.
+    /// A folder of the node with shared mount propagation, as everywhere on an ordinary machine. Volumes with
+    /// `mountPropagation` must be in it.
     pub fn shared_folder(&self) -> Result<PathBuf> {
         let folder = self.dir.join("shared");
         if !folder.exists() {
@@ -223,8 +224,8 @@ impl RealNode {
         Ok(folder)
     }
 
-    /// Everything that runs on the node ends at once, and what a machine forgets when it is switched off is gone: mounts, and
-    /// the state of containerd.
+    /// Simulates a power failure: ends all processes of the node at once, and removes the state that a machine loses:
+    /// mounts, and the state of containerd.
     pub async fn power_cut(&self) -> Result<()> {
         let cluster_dir = self.dir.parent().context("the node's directory has no parent")?;
         self.kubelet.lock().await.kill()?;
@@ -236,12 +237,12 @@ impl RealNode {
         if folder.exists() { share(&folder) } else { Ok(()) }
     }
 
-    /// Starts the node again. Its pods come back in whatever order the kubelet takes.
+    /// Restarts the node after [`RealNode::power_cut`]. The kubelet restarts its pods in an arbitrary order.
     pub async fn power_on(&self, cluster: &Cluster) -> Result<()> {
         self.boot(cluster).await
     }
 
-    /// Stops the kubelet; the containers go on.
+    /// Stops the kubelet; containers keep running.
     pub async fn stop_kubelet(&self) -> Result<()> {
         self.kubelet.lock().await.stop().await
     }
@@ -250,7 +251,7 @@ impl RealNode {
         self.kubelet.lock().await.start()
     }
 
-    /// SIGSTOP and SIGCONT: a node that falls silent and comes back.
+    /// Sends SIGSTOP: the node becomes unresponsive until it is resumed.
     pub async fn pause_kubelet(&self) -> Result<()> {
         self.kubelet.lock().await.signal(Signal::STOP)
     }
@@ -260,7 +261,7 @@ impl RealNode {
     }
 }
 
-/// Pods get a point-to-point link each; what is not on this machine they cannot reach.
+/// The pod network: point-to-point links. Pods can reach only this machine.
 fn network(dir: &Path, claims: &Claims) -> serde_json::Value {
     json!({
         "cniVersion": "0.4.0",
@@ -278,19 +279,19 @@ fn network(dir: &Path, claims: &Claims) -> serde_json::Value {
     })
 }
 
-/// Makes a folder a mount of its own, so that it can be shared whatever the machine's root is.
+/// Makes a folder a mount of its own, so that it can be shared even if the root mount of the machine is not.
 fn share(folder: &Path) -> Result<()> {
     use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
     mount_bind(folder, folder).with_context(|| format!("mount {}", folder.display()))?;
     mount_change(folder, MountPropagationFlags::SHARED).with_context(|| format!("share {}", folder.display()))
 }
 
-/// Takes addresses, routes and control groups.
+/// Creates addresses, routes and control groups.
 fn take(claims: &Claims) -> Result<()> {
     for address in [claims.service_ip, claims.node_ip] {
         cleanup::ip(&["address", "add", &format!("{address}/32"), "dev", "lo"])?;
     }
-    // A Service without pods, a pod that is gone: packets for them must not leave the machine.
+    // Packets for a Service without pods, or for a deleted pod, must not leave the machine.
     for cidr in [&claims.service_cidr, &claims.pod_cidr] {
         cleanup::ip(&["route", "add", "unreachable", cidr])?;
     }

@@ -1,11 +1,11 @@
-//! The Debian packages a real node is made of.
+//! The Debian packages of a real node.
 
 use anyhow::Result;
 
 pub const CONTAINERD: &str = "/usr/bin/containerd";
 pub const BUSYBOX: &str = "/bin/busybox";
 
-/// Installs what is missing.
+/// Installs missing packages.
 pub fn install() -> Result<()> {
     crate::packages::install(&[
         ("containerd", CONTAINERD),

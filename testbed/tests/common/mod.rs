@@ -1,6 +1,6 @@
-//! What the tests of the testbed share.
+//! Helpers that the tests of the testbed share.
 
-// Every test file is a crate of its own and uses its part of this one.
+// Each test file is a crate of its own and uses only a part of this module.
 #![allow(dead_code)]
 
 use std::time::Duration;
@@ -8,10 +8,10 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use serde_json::{Value, json};
 
-/// Far more than anything here takes, so that a slow machine does not fail a test.
+/// A generous time limit, so that tests pass on slow machines.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// A pod of one container with these annotations (without their prefix).
+/// A pod with one container and these annotations (without their prefix).
 pub fn pod(name: &str, annotations: &[(&str, &str)]) -> Pod {
     let annotations: serde_json::Map<String, Value> = annotations
         .iter()
@@ -32,7 +32,7 @@ pub fn phase(pod: &Pod) -> String {
     status(pod).phase.unwrap_or_default()
 }
 
-/// The status of a condition, empty when it is absent.
+/// The status of a condition; empty if it is absent.
 pub fn condition(pod: &Pod, kind: &str) -> String {
     let conditions = status(pod).conditions.unwrap_or_default();
     conditions.into_iter().find(|c| c.type_ == kind).map(|c| c.status).unwrap_or_default()

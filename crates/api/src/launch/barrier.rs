@@ -1,4 +1,4 @@
-//! The ConfigMap for whose keys the containers of a pod wait.
+//! The barrier of a pod: a ConfigMap whose keys let the containers of the pod start, rank by rank.
 
 use crate::patch::json::{Operations, add, escape, test};
 use crate::patch::{Body, Style};
@@ -13,10 +13,10 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// What every key says.
+/// The value of every key.
 const OPEN: &str = "true";
 
-/// A ConfigMap that may be the one of a pod.
+/// A ConfigMap with the name of a pod's barrier.
 #[derive(Clone, Debug, Deserialize)]
 pub struct BarrierObject {
     metadata: Metadata,
@@ -43,14 +43,14 @@ struct Owner {
 }
 
 impl Owner {
-    /// Whether it is a pod that has, or had, the name that belongs to this ConfigMap.
+    /// Whether the owner is a pod, existing or deleted, whose barrier has the name `config_map`.
     fn is_pod_of(&self, config_map: &str) -> bool {
         self.kind == "Pod" && self.api_version == "v1" && barrier_name(&self.name) == config_map
     }
 }
 
 impl BarrierObject {
-    /// As it is for a pod.
+    /// Returns the facts about this ConfigMap as the barrier of a pod.
     pub fn facts(&self, pod: Uid) -> SeenBarrier {
         let Metadata { name, uid, resource_version, owner_references } = &self.metadata;
         let owner = match owner_references.as_slice() {
@@ -69,7 +69,7 @@ impl BarrierObject {
     }
 }
 
-/// A new one.
+/// Builds the barrier of a pod with the given keys.
 pub fn config_map(write: &BarrierWrite, keys: &[String]) -> Value {
     let data: Map<String, Value> = keys.iter().map(|key| (key.clone(), OPEN.into())).collect();
     let owner = json!({
@@ -84,12 +84,12 @@ pub fn config_map(write: &BarrierWrite, keys: &[String]) -> Value {
     })
 }
 
-/// More keys, if the ConfigMap still belongs to the pod.
+/// Builds the patch that adds keys to a barrier. The API server rejects it if the ConfigMap no longer belongs to the pod.
 pub fn add_keys(write: &BarrierWrite, keys: &[String], first: bool) -> Body {
     let owned = test("/metadata/ownerReferences/0/uid", write.pod.to_string());
     let mut operations: Operations =
         Some(owned).filter(|_| !planted(Bug::KeyForAnybody)).into_iter().collect();
-    // A key can only be added to what is there.
+    // JSON Patch adds a key only to an existing map.
     operations.extend(first.then(|| add("/data", json!({}))));
     operations.extend(keys.iter().map(|key| add(&format!("/data/{}", escape(key)), OPEN)));
     Body { style: Style::Json, value: operations.into() }
@@ -106,8 +106,8 @@ mod tests {
         object.facts(Uid::new("a")).owner
     }
 
-    /// Only what a pod of this name has left can be in the way of the next one. What another pod owns is not touched, also if we
-    /// do not know that pod yet.
+    /// Only the leftover of an earlier pod of the same name may be deleted. A ConfigMap that a pod of another name owns is never
+    /// touched, even if that pod is not known yet.
     #[test]
     fn a_config_map_belongs_to_the_pod_by_whose_name_it_is_called() {
         let owner =

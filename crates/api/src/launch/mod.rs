@@ -1,4 +1,4 @@
-//! Container launch order: what is read from pods, and the ConfigMap that their containers wait for.
+//! Container launch order: reads pods, and builds the ConfigMap for whose keys their containers wait.
 
 mod barrier;
 mod pod;

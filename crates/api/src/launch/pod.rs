@@ -1,4 +1,4 @@
-//! From the variables, annotations and statuses of a pod to what is known of the order of its containers.
+//! Reads the launch order of a pod's containers from its environment variables, annotations and container statuses.
 
 use crate::watch::{ContainerStatus, Meta};
 use rollcall_core::launch::facts::{Container, Launch};
@@ -9,10 +9,10 @@ use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
 use std::fmt;
 
-/// The kubelet's word for a container whose key it has not found.
+/// The waiting reason of a container whose key the kubelet has not found.
 const KEY_MISSING: &str = "CreateContainerConfigError";
 
-/// The variable of a container that holds it up, if there is one. The others are not kept: they can be long and many.
+/// The barrier variable of a container, if it has one. Other variables are not kept, because there may be many long ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Barrier(Option<Box<Reference>>);
 
@@ -56,7 +56,7 @@ impl<'de> Deserialize<'de> for Barrier {
             type Value = Barrier;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("variables")
+                f.write_str("a list of environment variables")
             }
 
             fn visit_unit<E>(self) -> Result<Barrier, E> {
@@ -67,7 +67,7 @@ impl<'de> Deserialize<'de> for Barrier {
                 let mut found = None;
                 while let Some(variable) = variables.next_element::<Variable<'_>>()? {
                     if let Some(spelling) = Spelling::of_barrier(&variable.name) {
-                        // Of two with the same name the last one counts, as in the container.
+                        // If two variables have the same name, the last one counts, as in the container.
                         found = variable.reference(spelling);
                     }
                 }
@@ -86,7 +86,7 @@ impl Variable<'_> {
     }
 }
 
-/// The order of a pod's containers, given their names and the variables that hold them up.
+/// Returns the launch order of a pod's containers, given their names and barrier variables.
 pub(crate) fn launch<'a>(
     metadata: &Meta,
     containers: impl Iterator<Item = (&'a str, &'a Barrier)>,
@@ -98,7 +98,7 @@ pub(crate) fn launch<'a>(
     let ordered = containers.filter_map(|(name, barrier)| {
         let Reference { spelling, config_map: of, key } = barrier.0.as_deref()?;
         let priority = spelling.priority_of_key(key)?;
-        // A container may wait for a ConfigMap of any name; this one is ours to write.
+        // A container may refer to any ConfigMap. Only the barrier of this pod is managed by the controller.
         if of != config_map.get_or_insert_with(|| barrier_name(&metadata.name)) {
             return None;
         }
@@ -113,7 +113,7 @@ pub(crate) fn launch<'a>(
             since: status.and_then(ContainerStatus::runs_since),
         })
     });
-    // Nobody whom admission has seen has more.
+    // The webhook rejects pods that order more containers. A pod with more has not passed the webhook, and is not ordered.
     let ordered: Box<[Container]> = ordered.take(MOST_CONTAINERS + 1).collect();
     Launch {
         containers: if ordered.len() > MOST_CONTAINERS { Box::default() } else { ordered },

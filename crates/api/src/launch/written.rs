@@ -1,4 +1,4 @@
-//! A pod or a template as JSON → what it asks for.
+//! Reads the launch order that a pod or a pod template requests, from its JSON.
 
 use rollcall_core::gates;
 use rollcall_core::launch::ranks::{
@@ -6,7 +6,7 @@ use rollcall_core::launch::ranks::{
 };
 use serde_json::Value;
 
-/// Whether a pod asks for an order, as the `matchConditions` of `config/webhook/launch.yaml` have it.
+/// Whether a pod requests a launch order. Equivalent to the `matchConditions` of `config/webhook/launch.yaml`.
 pub fn asks_for_order(pod: &Value) -> bool {
     let written = written_pod(pod);
     let mut variables =
@@ -15,7 +15,7 @@ pub fn asks_for_order(pod: &Value) -> bool {
     !written.ordered.is_empty() || variables.any(|variable| is_priority(variable.name))
 }
 
-/// What the author of a pod or of a template has written about the order of its containers.
+/// Returns the settings of a pod or template that concern the launch order of its containers.
 pub fn written_pod(pod: &Value) -> WrittenPod<'_> {
     let (metadata, spec) = (&pod["metadata"], &pod["spec"]);
     let ordered = ["labels", "annotations"].iter().filter_map(|map| metadata[map][ORDERED_KEY].as_str());

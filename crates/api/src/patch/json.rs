@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// None if there is nothing to do.
+/// The operations of one patch; empty if there is nothing to change.
 pub type Operations = Vec<Value>;
 
 pub fn test(path: &str, value: impl Into<Value>) -> Value {
@@ -21,7 +21,7 @@ pub fn remove(path: &str) -> Value {
     json!({ "op": "remove", "path": path })
 }
 
-/// Adds to the end of a list, or makes it where there is none.
+/// Appends to a list, or creates the list if it does not exist.
 pub fn append(list: &str, exists: bool, items: Vec<Value>) -> Operations {
     match exists {
         _ if items.is_empty() => Operations::new(),
@@ -30,7 +30,7 @@ pub fn append(list: &str, exists: bool, items: Vec<Value>) -> Operations {
     }
 }
 
-/// A key as a part of a path.
+/// Escapes a key as a part of a path.
 pub fn escape(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }

@@ -1,4 +1,4 @@
-//! What is sent for a decision: pure, from the action to the body of the request.
+//! The request bodies for the actions of a decision. Pure functions.
 
 pub mod json;
 mod node;
@@ -20,7 +20,7 @@ pub struct Body {
     pub value: Value,
 }
 
-/// The body of a DELETE of the object of this uid; `at_once`: without a time of grace.
+/// The body of a DELETE of the object with this uid; `at_once` sets the grace period to 0.
 pub fn delete_options(uid: Option<Uid>, at_once: bool) -> Value {
     let mut options = json!({ "apiVersion": "v1", "kind": "DeleteOptions" });
     if let Some(uid) = uid.filter(|_| !planted(Bug::NoUidInDeletion)) {
@@ -32,7 +32,7 @@ pub fn delete_options(uid: Option<Uid>, at_once: bool) -> Value {
     options
 }
 
-/// How the API server is to read it.
+/// The patch format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     StrategicMerge,

@@ -1,4 +1,4 @@
-//! What a sequence writes on a node: labels or taints that keep it closed, and the journal.
+//! The changes that a sequence makes on a node: labels or taints that block it, and the journal.
 
 use super::json::{add, append, escape, remove, test};
 use super::{Body, Style};
@@ -8,8 +8,9 @@ use rollcall_core::planted::{Bug, planted};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Labels and annotations merge by their keys. The uid makes the API server refuse the patch for another node of that name, and
-/// the version makes it refuse what was decided before somebody else wrote to the node.
+/// Builds the patch of a node. Labels and annotations merge by their keys. With the uid, the API server rejects the
+/// patch for another node of the same name. With the resourceVersion, it rejects a decision that is based on an
+/// outdated node.
 pub fn node(patch: &NodePatch) -> Body {
     let NodePatch { node, version, name: _, parts } = patch;
     if parts.iter().any(|part| !part.marks.taints.is_nothing()) {
@@ -25,7 +26,7 @@ pub fn node(patch: &NodePatch) -> Body {
     Body { style: Style::Merge, value: json!({ "metadata": metadata }) }
 }
 
-/// The annotations that are set, or removed.
+/// The journal annotations to set (`Some`) or to remove (`None`).
 fn journals(parts: &[NodeMarks]) -> impl Iterator<Item = (String, Option<String>)> {
     parts.iter().filter_map(|NodeMarks { sequence, marks }| {
         let journal = marks.journal.as_ref()?;
@@ -33,7 +34,8 @@ fn journals(parts: &[NodeMarks]) -> impl Iterator<Item = (String, Option<String>
     })
 }
 
-/// The taints of a node are one list, of which what is not ours is not touched. What is written down goes into the same patch.
+/// Builds a JSON patch that changes taints. The taints of a node are one list; taints of other owners are not changed.
+/// The journals are part of the same patch.
 fn with_taints(patch: &NodePatch) -> Value {
     let NodePatch { node, version, name: _, parts } = patch;
     let each = || parts.iter().map(|part| &part.marks.taints);

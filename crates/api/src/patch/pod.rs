@@ -1,4 +1,4 @@
-//! Changes of a pod: a gate that goes, and in the same patch what keeps the pod off nodes that are closed.
+//! Changes of a pod: removes a gate and, in the same patch, adds affinity that keeps the pod off blocked nodes.
 
 use super::json::{add, append, remove, test};
 use super::{Body, Style};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 pub fn pod(patch: &PodPatch) -> Body {
-    // A list that does not merge can only be added to.
+    // These lists do not merge, so a JSON patch must append to them.
     let lists = !patch.avoid.is_empty() && !patch.constraints.terms.is_empty() || !patch.tolerate.is_empty();
     match &patch.drop_gate {
         Some(DropGate { name, place: Some(place) }) if lists => {
@@ -19,13 +19,13 @@ pub fn pod(patch: &PodPatch) -> Body {
     }
 }
 
-/// The toleration of a taint by which we keep nodes closed.
+/// The toleration of a taint that blocks a node.
 pub fn toleration(key: &str) -> Value {
     json!({ "key": key, "operator": "Exists", "effect": "NoSchedule" })
 }
 
-/// Needs no resourceVersion: gates merge by name, and the uid in the patch makes the API server refuse it for a namesake. Where
-/// there is no node affinity, one may be set while the pod is gated.
+/// Builds a strategic merge patch. It needs no resourceVersion: gates merge by name, and with the uid the API server
+/// rejects the patch for another pod of the same name. If a gated pod has no node affinity, one may be set.
 fn merged(patch: &PodPatch) -> Value {
     let PodPatch { uid, drop_gate, avoid, annotations, .. } = patch;
     let mut body = json!({ "metadata": { "uid": uid.to_string() }, "spec": {} });
@@ -49,7 +49,8 @@ fn merged(patch: &PodPatch) -> Value {
     body
 }
 
-/// Where there is a node affinity, each of its terms may only get more requirements, at its end.
+/// Builds JSON patch operations. If a gated pod has a node affinity, requirements may only be appended to each of its
+/// terms.
 fn operations(patch: &PodPatch, gate: &Arc<str>, place: usize) -> Value {
     let PodPatch { uid, avoid, tolerate, constraints, .. } = patch;
     let required =
@@ -62,7 +63,7 @@ fn operations(patch: &PodPatch, gate: &Arc<str>, place: usize) -> Value {
         match term {
             TermShape::Expressions => operations.extend(append(&list, true, absent(avoid))),
             TermShape::FieldsOnly => operations.push(add(&list, absent(avoid))),
-            // It holds nowhere, and must stay as it is.
+            // An empty term matches no node and must stay unchanged.
             TermShape::Empty => {}
         }
     }
@@ -75,7 +76,7 @@ fn operations(patch: &PodPatch, gate: &Arc<str>, place: usize) -> Value {
     operations.into()
 }
 
-/// A JSON patch replaces what it adds over, so it adds at the first level that is missing.
+/// Adds node affinity at the first level that is missing, because a JSON patch replaces an existing value at its path.
 fn new_affinity(constraints: &NodeConstraints, avoid: &[Arc<str>]) -> Value {
     const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
     let terms = json!({ "nodeSelectorTerms": [{ "matchExpressions": absent(avoid) }] });
@@ -109,7 +110,7 @@ mod tests {
         }
     }
 
-    /// A pod with its gates and what it asks of its node, after the patch.
+    /// The pod's gates and node constraints after the patch.
     fn released(mut spec: Value, constraints: NodeConstraints) -> Value {
         spec["schedulingGates"] = json!([{ "name": "other" }, { "name": "g" }]);
         let mut before = json!({ "metadata": { "uid": Uid::digest("p").to_string() }, "spec": spec });
@@ -140,7 +141,7 @@ mod tests {
         assert_eq!(after["affinity"]["nodeAffinity"], new["nodeAffinity"]);
         assert_eq!(after["tolerations"], json!([{ "key": "own" }, toleration]));
 
-        // The webhook was first.
+        // The webhook has already added the toleration.
         let tolerated = NodeConstraints { tolerated: ["taint".into()].into(), ..NodeConstraints::default() };
         let after = released(json!({ "tolerations": [toleration] }), tolerated);
         assert_eq!(after["tolerations"], json!([toleration]));

@@ -1,4 +1,5 @@
-//! A status: written to this uid, and only if the object is still as it was when the status was decided.
+//! The patch of a status. It applies only to the object with this uid, and only if the object has not changed since the
+//! decision.
 
 use super::json::{add, test};
 use super::{Body, Style};

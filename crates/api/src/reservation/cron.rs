@@ -1,9 +1,9 @@
-//! The form of a schedule, as far as a pattern can say it: five fields with what each may hold. That a range goes upwards and
-//! that the day comes at all is for [`super::validate`].
+//! Schema validation of a cron schedule: five fields, each with its permitted values. [`super::validate`] checks what a pattern
+//! cannot express: that ranges ascend, and that the schedule has a next time at all.
 
-/// One field: what a number may be, and the names for it.
+/// One field of a schedule: its permitted numbers and names.
 struct Field {
-    /// Of one or two digits.
+    /// Numbers of one or two digits, as a regular expression.
     pattern: &'static str,
     first: u8,
     last: u8,
@@ -19,17 +19,17 @@ const FIELDS: [Field; 5] = [
     Field { pattern: "[01]?[0-9]|2[0-3]", first: 0, last: 23, names: &[] },
     Field { pattern: "0?[1-9]|[12][0-9]|3[01]", first: 1, last: 31, names: &[] },
     Field { pattern: "0?[1-9]|1[0-2]", first: 1, last: 12, names: &MONTHS },
-    // Sunday has two numbers.
+    // Sunday is 0 or 7.
     Field { pattern: "0?[0-7]", first: 0, last: 7, names: &WEEKDAYS },
 ];
 
-/// `@every` is not one of them: it counts from when somebody began to count, which nobody remembers.
+/// Supported descriptors. `@every` is excluded: its times depend on a starting point, and no object stores one.
 const DESCRIPTORS: [&str; 7] = ["yearly", "annually", "monthly", "weekly", "daily", "midnight", "hourly"];
 
-pub const MESSAGE: &str = "must be a schedule of five fields (minute, hour, day of the month, month, day of the week) such as \
+pub const MESSAGE: &str = "must be a schedule with five fields (minute, hour, day of the month, month, day of the week) such as \
     0 */6 * * *, or one of @yearly, @monthly, @weekly, @daily and @hourly";
 
-/// The form, in the syntax of RE2.
+/// Returns the regular expression of a valid schedule, in RE2 syntax.
 pub fn pattern() -> String {
     let fields = FIELDS.iter().map(|Field { pattern, names, .. }| {
         let value = match names {
@@ -42,7 +42,7 @@ pub fn pattern() -> String {
     format!("^(@({})|{})$", DESCRIPTORS.join("|"), fields.collect::<Vec<_>>().join(" +"))
 }
 
-/// Whether a text has this form.
+/// Whether a text matches [`pattern`].
 pub fn fits(text: &str) -> bool {
     if let Some(name) = text.strip_prefix('@') {
         return DESCRIPTORS.contains(&name);

@@ -1,4 +1,4 @@
-//! From an `Order`, a `Ticket` and a `PriorityClass` to what decisions rest on.
+//! Converts `Order`, `Ticket` and `PriorityClass` objects into the facts that decisions use.
 
 use super::spec::{self, OrderSpec, TicketSpec};
 use super::status::{OrderStatus, TicketStatus};
@@ -20,7 +20,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Labels of one ticket that are kept: pods may ask for a ticket by its labels.
+/// Maximum number of labels kept per ticket. Pods can request a ticket by its labels.
 const MOST_LABELS: usize = 64;
 
 #[derive(Clone, Debug, Deserialize)]
@@ -92,13 +92,13 @@ fn strategy(strategy: &spec::Strategy) -> Result<facts::Strategy, String> {
 }
 
 fn ticket(spec: &TicketSpec) -> Result<facts::TicketSpec, String> {
-    // Where it is to be is no part of what it is.
+    // The node name differs between the tickets of one Order, so it is not part of the template hash.
     let elsewhere = TicketSpec { node_name: None, ..spec.clone() };
     let value = serde_json::to_value(&elsewhere).map_err(|error| error.to_string())?;
     let resources = &spec.resources;
     let mut requests: facts::Resources =
         resources.requests.iter().map(|(name, amount)| (Arc::from(name.as_str()), amount.0)).collect();
-    // As for every pod: what has a limit and no request is requested.
+    // As for pods: a limit without a request is also the request.
     for (name, amount) in &resources.limits {
         requests.entry(name.as_str().into()).or_insert(amount.0);
     }
@@ -153,7 +153,7 @@ impl TicketObject {
         }
     }
 
-    /// The Order that made it.
+    /// The Order that controls the ticket.
     pub fn order(&self) -> Option<Uid> {
         let owners = self.metadata.owner_references.as_deref().unwrap_or_default();
         let ours = owners.iter().find(|owner| {

@@ -1,44 +1,46 @@
-//! Bounds of the fields of an `Order` and a `Ticket`. What a template has is in each of its tickets, so a bound here is one on
-//! the memory of everybody; and the API server prices a rule by the largest object that the schema admits.
+//! Bounds of the fields of an `Order` and a `Ticket`. Each ticket contains a copy of its template, so these bounds limit the
+//! memory that the API server and all its clients need. The API server also estimates the cost of a CEL rule from the largest
+//! object that the schema admits.
 
-/// Bytes of the spec of a ticket, as JSON. An order with a thousand tickets has a thousand copies of it in etcd; the bounds below alone
-/// would allow more than etcd has room for. No schema can count bytes, so the controller does.
+/// Maximum size of a ticket's spec as JSON, in bytes. An Order with 1,000 tickets has 1,000 copies of it in etcd, and the bounds
+/// below alone would admit more than etcd can store. A schema cannot count bytes, so the controller checks this limit.
 pub const TICKET_BYTES: usize = 16 * 1024;
 
-/// Tickets of one order that counts by number.
+/// Maximum `replicas` of one Order.
 pub const REPLICAS: u32 = 1_000;
-/// A day: room that must be there for longer before it counts is a mistyped number.
+/// Maximum `minReadySeconds`: one day. A larger value is most likely a typing error.
 pub const MIN_READY_SECONDS: u32 = 86_400;
-/// A year, as of every duration.
+/// Maximum number of seconds in any other field: one year, as for every duration.
 pub const SECONDS: u32 = 31_536_000;
 
-/// Characters of a schedule: all sixty minutes as a list have 169.
+/// Maximum length of a schedule. A list of all 60 minutes has 169 characters.
 pub const SCHEDULE: usize = 256;
-/// Characters of the name of a time zone; the longest has 32.
+/// Maximum length of a time zone name. The longest existing name has 32 characters.
 pub const TIME_ZONE: usize = 64;
-/// Characters of a time: with nanoseconds and an offset it has 35.
+/// Maximum length of a time. With nanoseconds and an offset it has 35 characters.
 pub const TIME: usize = 64;
 
-/// Annotations of a template, and characters of each.
+/// Maximum number of annotations of a template, and maximum length of each.
 pub const ANNOTATIONS: usize = 16;
 pub const ANNOTATION: usize = 1_024;
 
-/// Resources in `requests` or `limits`.
+/// Maximum number of resources in `requests` or `limits`.
 pub const RESOURCES: usize = 16;
-/// Characters of a quantity.
+/// Maximum length of a quantity.
 pub const QUANTITY: usize = 32;
 
 pub const TOLERATIONS: usize = 32;
 pub const SPREADS: usize = 8;
-/// Uneven by more than this is not spread at all.
+/// Maximum `maxSkew` and `minDomains`. A larger skew would have no effect, since an Order has at most 1,000 replicas.
 pub const SKEW: u32 = 1_000;
-/// Terms of a node affinity, required or preferred.
+/// Maximum number of terms of a node affinity, required or preferred.
 pub const NODE_TERMS: usize = 16;
-/// Conditions of one term.
+/// Maximum number of requirements of one node selector term.
 pub const NODE_REQUIREMENTS: usize = 16;
-/// Values of one condition.
+/// Maximum number of values of one requirement.
 pub const NODE_VALUES: usize = 50;
-/// Terms of a pod affinity, required or preferred. The scheduler compares each with every pod of every node.
+/// Maximum number of terms of a pod affinity, required or preferred. The scheduler compares each term with every pod on every
+/// node.
 pub const POD_TERMS: usize = 8;
-/// Namespaces of one such term.
+/// Maximum number of namespaces of one pod affinity term.
 pub const NAMESPACES: usize = 16;

@@ -1,19 +1,19 @@
-//! `Order` and `Ticket`: room on nodes that is kept for pods which come later.
+//! `Order` and `Ticket`: capacity on nodes that is reserved for future pods.
 //!
 //! ```text
-//!  spec.rs       what a person writes, as types with their descriptions
-//!  placement.rs  the part of it that says where: affinity, tolerations, spreading
-//!  resources.rs  the part of it that says how much
-//!  words.rs      the fields that take one of a few words
-//!  limits.rs     how much of it: every bound with its reason
-//!  rules.rs      what the schema cannot say: the CEL rules and their words
-//!  cron.rs       the form of a schedule
-//!  status.rs     what the controller answers
-//!  facts.rs      what decisions rest on
-//!  request.rs    what a pod wants of a ticket
-//!  report.rs     a status of what was decided
-//!  objects.rs    what is made: tickets, guardians, classes
-//!  validate.rs   reads a spec of which nothing is known, and checks what no schema can
+//!  spec.rs       the specs, with the field descriptions of the CRDs
+//!  placement.rs  the part of a spec that selects nodes: affinity, tolerations, topology spread
+//!  resources.rs  the part of a spec that says how much capacity is reserved
+//!  words.rs      the enums of the specs and statuses
+//!  limits.rs     the bounds of all fields, each with its reason
+//!  rules.rs      the CEL rules, with their messages
+//!  cron.rs       the pattern of a schedule
+//!  status.rs     the statuses, written by the controller
+//!  facts.rs      converts objects into the facts that decisions use
+//!  request.rs    the ticket that a pod requests, and its resource requests
+//!  report.rs     converts decisions into statuses
+//!  objects.rs    builds the objects that the controller creates: tickets, guardians, PriorityClasses
+//!  validate.rs   parses unvalidated specs and checks what no schema can express
 //! ```
 
 mod cron;

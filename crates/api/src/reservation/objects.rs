@@ -1,4 +1,4 @@
-//! The objects that are made for reservations, and the changes of pods that get a room.
+//! The objects that the controller creates for reservations, and its patches of claiming pods and of ticket statuses.
 
 use crate::names as known;
 use crate::patch::{self, Body, Style};
@@ -9,14 +9,14 @@ use rollcall_core::planted::{Bug, planted};
 use rollcall_core::reservation::names;
 use serde_json::{Map, Value, json};
 
-/// The only program in a guardian waits until it is killed.
+/// The name of the only container of a guardian. Its process waits until it is killed.
 const CONTAINER: &str = "guardian";
 
-/// How guardians are made, besides what their tickets say.
+/// Settings of guardians that do not come from their tickets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuardianOptions {
     pub image: String,
-    /// The Node of a guardian is its second owner.
+    /// Whether the Node becomes the second owner of a guardian.
     pub node_owner: bool,
 }
 
@@ -24,7 +24,8 @@ fn owner(api_version: &str, kind: &str, name: &str, uid: &str) -> Value {
     json!([{ "apiVersion": api_version, "kind": kind, "name": name, "uid": uid, "controller": true }])
 }
 
-/// The ticket; and the Node, if that is asked for and known. Karpenter does not count pods that a Node owns when it removes nodes.
+/// The owner references of a guardian: its ticket and, with `node_owner`, its Node if that is known. Karpenter ignores pods that
+/// a Node owns when it decides which nodes to remove.
 fn owners(new: &NewGuardian, options: &GuardianOptions) -> Value {
     let ticket =
         owner(known::KORDER_API_VERSION, known::TICKET_KIND, &new.ticket_name, &new.ticket.to_string());
@@ -39,7 +40,7 @@ fn object(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| json!({}))
 }
 
-/// A ticket of an Order.
+/// Builds a ticket of an Order.
 pub fn ticket(new: &NewTicket) -> Value {
     let mut spec = object(&new.template.spec.text);
     if let Some(node) = &new.node {
@@ -61,7 +62,7 @@ pub fn ticket(new: &NewTicket) -> Value {
     json!({ "apiVersion": known::KORDER_API_VERSION, "kind": known::TICKET_KIND, "metadata": metadata, "spec": spec })
 }
 
-/// The pod that sits in the room of a ticket. It evicts nobody and does nothing.
+/// Builds the guardian of a ticket: a pause pod that occupies the reserved capacity and never preempts other pods.
 pub fn guardian(new: &NewGuardian, options: &GuardianOptions) -> Value {
     let ticket = object(&new.spec.text);
     let mut labels = json!({ names::GUARDIAN: "true" });
@@ -115,7 +116,7 @@ pub fn guardian(new: &NewGuardian, options: &GuardianOptions) -> Value {
     })
 }
 
-/// As the ticket has them. What cannot be shared (devices, huge pages) must have a limit, and the same one.
+/// The resources of a guardian: those of its ticket. Extended resources and huge pages also need a limit that equals the request.
 fn resources(of_ticket: &Value) -> Value {
     let mut resources = of_ticket.clone();
     let requests = of_ticket["requests"].as_object().into_iter().flatten();
@@ -125,7 +126,7 @@ fn resources(of_ticket: &Value) -> Value {
     resources
 }
 
-/// To one node, as the DaemonSet controller does it: every alternative that there is has to be on it.
+/// Restricts a pod to one node, as the DaemonSet controller does: adds the node name to every node selector term.
 fn pin(spec: &mut Value, node: &str) {
     let field = json!({ "key": "metadata.name", "operator": "In", "values": [node] });
     let required = &mut spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
@@ -138,7 +139,8 @@ fn pin(spec: &mut Value, node: &str) {
     }
 }
 
-/// A constraint that names no pods means the guardians of the same Order.
+/// Copies the topology spread constraints of the ticket. A constraint without `labelSelector` selects the guardians of the same
+/// Order.
 fn spread(spec: &mut Value, ticket: &Value, order: Option<Uid>) {
     let Some(constraints) = ticket["topologySpreadConstraints"].as_array() else { return };
     let mut constraints = constraints.clone();
@@ -154,7 +156,7 @@ fn spread(spec: &mut Value, ticket: &Value, order: Option<Uid>) {
     spec["topologySpreadConstraints"] = constraints.into();
 }
 
-/// The class of guardians of this priority. It goes with the definition of tickets.
+/// Builds the PriorityClass of guardians with this priority. It is owned by the CRD of tickets, and deleted with it.
 pub fn priority_class(name: &str, priority: i32, definition: Option<&str>) -> Value {
     let mut metadata = json!({ "name": name });
     if let Some(uid) = definition {
@@ -169,17 +171,18 @@ pub fn priority_class(name: &str, priority: i32, definition: Option<&str>) -> Va
         "metadata": metadata,
         "value": priority,
         "preemptionPolicy": policy,
-        "description": "Of pods that keep room for others of this priority. They evict nobody.",
+        "description": "For guardians: pods that reserve capacity for other pods of this priority. They never preempt other pods.",
     })
 }
 
-/// The status of a ticket, if the ticket is as it was.
+/// Builds the status update of a ticket. The API server rejects it if the ticket has changed since it was read.
 pub fn ticket_record(write: &TicketWrite) -> Body {
     let status = ticket_status(&write.record, &write.target.namespace);
     patch::status(write.target.uid, &write.version.to_string(), &status)
 }
 
-/// The node whose room the scheduler keeps for a pod. The uid makes the API server refuse it for a namesake.
+/// Builds the patch that sets or clears the nominated node of a pod. The scheduler then reserves capacity there for the
+/// pod. The patch contains the uid, so the API server rejects it for another pod of the same name.
 pub fn nomination(nominate: &Nominate) -> Body {
     let mut metadata = json!({ "uid": nominate.target.uid.map(|uid| uid.to_string()) });
     if !nominate.forget.is_empty() {
@@ -235,10 +238,10 @@ mod tests {
         let ticket = json!({
             "apiVersion": "core.korder.dev/v1alpha1", "kind": "Ticket", "name": "t", "uid": Uid::digest("t").to_string(), "controller": true,
         });
-        // Neither controller nor blockOwnerDeletion.
+        // The reference to the Node sets neither `controller` nor `blockOwnerDeletion`.
         let second = json!({ "apiVersion": "v1", "kind": "Node", "name": "n1", "uid": node.to_string() });
         assert_eq!(owners(false, Some(("n1", node))), json!([ticket]));
         assert_eq!(owners(true, Some(("n1", node))), json!([ticket, second]));
-        assert_eq!(owners(true, None), json!([ticket]), "it may be on any node");
+        assert_eq!(owners(true, None), json!([ticket]), "the ticket is not bound to a node");
     }
 }

@@ -1,7 +1,7 @@
-//! Where the room of a ticket may be. The shapes are those of a pod, with bounds: all of it goes into the guardian as it stands.
+//! Placement of a ticket. The fields are those of a pod, with bounds, and are copied to the guardian unchanged.
 //!
-//! What compares the labels of the pod itself (`matchLabelKeys`) is left out: a guardian has labels of its own and none of the
-//! pods that it keeps the room for.
+//! Fields that refer to the labels of the pod itself (`matchLabelKeys`) are not supported. A guardian does not have the labels of
+//! the pods that will claim the ticket.
 
 use super::limits;
 use super::rules;
@@ -13,80 +13,80 @@ use crate::{forms, shared_rules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Near what, and far from what.
+/// Node and pod affinity of a ticket, with the same meaning as for a pod.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Affinity {
-    /// On which nodes, by their labels and names.
+    /// Node affinity: rules on the labels and names of nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_affinity: Option<NodeAffinity>,
 
-    /// Near which pods.
+    /// Pod affinity: pods near which the capacity is reserved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_affinity: Option<PodAffinity>,
 
-    /// Far from which pods.
+    /// Pod anti-affinity: pods near which the capacity is not reserved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_anti_affinity: Option<PodAffinity>,
 }
 
-/// On which nodes.
+/// Node affinity: required and preferred rules.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeAffinity {
-    /// What a node must have. In daemonSet mode this also says which nodes get a ticket.
+    /// Rules that a node must satisfy. With daemonSet, they also determine which nodes get a ticket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub required_during_scheduling_ignored_during_execution: Option<NodeTerms>,
 
-    /// What a node should have.
+    /// Rules that a node should satisfy. The scheduler prefers the nodes with the highest sum of weights.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = limits::NODE_TERMS), extend("x-kubernetes-list-type" = "atomic"))]
     pub preferred_during_scheduling_ignored_during_execution: Vec<Preference>,
 }
 
-/// Terms of which one must hold.
+/// A list of node selector terms. At least one of them must match.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct NodeTerms {
-    /// The terms. One of them must hold.
+    /// Node selector terms. A node matches if at least one term matches.
     #[schemars(length(min = 1, max = limits::NODE_TERMS), extend("x-kubernetes-list-type" = "atomic"))]
     pub node_selector_terms: Vec<NodeTerm>,
 }
 
-/// Conditions that must all hold. A term without any matches no node.
+/// Requirements that must all be satisfied. An empty term matches no node.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeTerm {
-    /// Conditions on the labels of the node.
+    /// Requirements on the labels of the node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = limits::NODE_REQUIREMENTS), extend("x-kubernetes-list-type" = "atomic"))]
     pub match_expressions: Vec<NodeRequirement>,
 
-    /// Conditions on the name of the node.
+    /// Requirements on the name of the node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = limits::NODE_REQUIREMENTS), extend("x-kubernetes-list-type" = "atomic"))]
     pub match_fields: Vec<FieldRequirement>,
 }
 
-/// A term that should hold.
+/// A preferred node selector term with its weight.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Preference {
-    /// How much it counts, 1 to 100.
+    /// Weight of the term, from 1 to 100.
     #[schemars(range(min = 1, max = 100))]
     pub weight: u32,
 
-    /// What the node should have.
+    /// Node selector term that a node should match.
     pub preference: NodeTerm,
 }
 
-/// One condition on a label of a node.
+/// A requirement on a label of a node.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::node_requirement()))]
 pub struct NodeRequirement {
-    /// The key of the label.
+    /// Key of the label.
     #[schemars(
         length(max = forms::QUALIFIED_NAME),
         regex(pattern = forms::QUALIFIED_NAME_PATTERN),
@@ -94,10 +94,10 @@ pub struct NodeRequirement {
     )]
     pub key: String,
 
-    /// In, NotIn, Exists and DoesNotExist as for other labels. Gt, Lt: the label is a number above or below the value.
+    /// Operator: In, NotIn, Exists, DoesNotExist, Gt or Lt. Gt and Lt compare the label as an integer with the value.
     pub operator: NodeOperator,
 
-    /// At least one for In and NotIn, one number for Gt and Lt, none for Exists and DoesNotExist.
+    /// Values to compare with: at least one for In and NotIn, one integer for Gt and Lt, none for Exists and DoesNotExist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = limits::NODE_VALUES),
@@ -107,17 +107,17 @@ pub struct NodeRequirement {
     pub values: Vec<String>,
 }
 
-/// One condition on the name of a node.
+/// A requirement on the name of a node.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct FieldRequirement {
-    /// Always metadata.name; there is no other field.
+    /// Field of the node. Always metadata.name.
     pub key: NodeField,
 
-    /// In: it is this node. NotIn: it is another one.
+    /// In: the node has this name. NotIn: the node has another name.
     pub operator: FieldOperator,
 
-    /// The name of one node.
+    /// Name of one node.
     #[schemars(
         length(min = 1, max = 1),
         inner(length(max = forms::SUBDOMAIN), regex(pattern = forms::SUBDOMAIN_PATTERN)),
@@ -126,26 +126,26 @@ pub struct FieldRequirement {
     pub values: Vec<String>,
 }
 
-/// Near which pods, or far from which.
+/// Pod affinity or anti-affinity: required and preferred terms.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct PodAffinity {
-    /// What must hold.
+    /// Terms that must be satisfied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = limits::POD_TERMS), extend("x-kubernetes-list-type" = "atomic"))]
     pub required_during_scheduling_ignored_during_execution: Vec<PodTerm>,
 
-    /// What should hold.
+    /// Terms that should be satisfied. The scheduler prefers the nodes with the highest sum of weights.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = limits::POD_TERMS), extend("x-kubernetes-list-type" = "atomic"))]
     pub preferred_during_scheduling_ignored_during_execution: Vec<WeightedPodTerm>,
 }
 
-/// Pods, and what being near them means.
+/// A set of pods, and the topology that defines what is near them.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct PodTerm {
-    /// The label of nodes that says what is near: nodes with the same value are.
+    /// Label key of nodes. Nodes with the same value of this label belong to the same topology domain.
     #[schemars(
         length(max = forms::QUALIFIED_NAME),
         regex(pattern = forms::QUALIFIED_NAME_PATTERN),
@@ -153,11 +153,11 @@ pub struct PodTerm {
     )]
     pub topology_key: String,
 
-    /// The labels of the pods. No pods if it is left out, all if it is empty.
+    /// Selector of pods by label. If omitted, it selects no pods; if empty, all pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<LabelSelector>,
 
-    /// The namespaces of the pods. That of the ticket if this and namespaceSelector are left out.
+    /// Namespaces of the pods. If namespaces and namespaceSelector are both omitted, the namespace of the ticket.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = limits::NAMESPACES),
@@ -166,29 +166,29 @@ pub struct PodTerm {
     )]
     pub namespaces: Vec<String>,
 
-    /// The labels of the namespaces of the pods. All namespaces if it is empty.
+    /// Selector of namespaces by label. If empty, it selects all namespaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<LabelSelector>,
 }
 
-/// A term that should hold.
+/// A preferred pod affinity term with its weight.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct WeightedPodTerm {
-    /// How much it counts, 1 to 100.
+    /// Weight of the term, from 1 to 100.
     #[schemars(range(min = 1, max = 100))]
     pub weight: u32,
 
-    /// What should hold.
+    /// Pod affinity term that should be satisfied.
     pub pod_affinity_term: PodTerm,
 }
 
-/// Taints that do not matter.
+/// A toleration: taints of a node that the ticket tolerates.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::toleration()))]
 pub struct Toleration {
-    /// The key of the taint. All keys if it is left out; then operator must be Exists.
+    /// Key of the taint. If omitted, all keys match, and the operator must be Exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(max = forms::QUALIFIED_NAME),
@@ -197,39 +197,39 @@ pub struct Toleration {
     )]
     pub key: Option<String>,
 
-    /// Equal: the taint has this value. Exists: whatever its value is. Equal if it is left out.
+    /// Equal: the taint must have the value of this toleration. Exists: any value matches. Defaults to Equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "TolerationOperator")]
     pub operator: Option<TolerationOperator>,
 
-    /// The value of the taint; none for Exists.
+    /// Value of the taint. Must be empty if the operator is Exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = forms::LABEL), regex(pattern = forms::LABEL_VALUE_PATTERN))]
     pub value: Option<String>,
 
-    /// The effect of the taint. All effects if it is left out.
+    /// Effect of the taint. If omitted, all effects match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "TaintEffect")]
     pub effect: Option<TaintEffect>,
 
-    /// With effect NoExecute: how long the taint does not matter. For ever if it is left out. With the keys
-    /// node.kubernetes.io/not-ready and node.kubernetes.io/unreachable it says how long the ticket of a node that is not Ready
-    /// stays. At most a year.
+    /// Number of seconds that the taint is tolerated, from 0 to 31536000 (a year). Requires the effect NoExecute. If
+    /// omitted, the taint is tolerated indefinitely. With the key node.kubernetes.io/not-ready or node.kubernetes.io/unreachable,
+    /// this is how long the ticket of a node that is not Ready is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = limits::SECONDS))]
     pub toleration_seconds: Option<i64>,
 }
 
-/// How evenly tickets are spread.
+/// A topology spread constraint: how evenly tickets are spread over topology domains.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::spread()))]
 pub struct Spread {
-    /// By how many the fullest part may exceed the emptiest. 1 to 1000.
+    /// Maximum permitted difference between the numbers of pods in any two topology domains. From 1 to 1000.
     #[schemars(range(min = 1, max = limits::SKEW))]
     pub max_skew: u32,
 
-    /// The label of nodes that says what a part is: nodes with the same value are one.
+    /// Label key of nodes. Nodes with the same value of this label form one topology domain.
     #[schemars(
         length(max = forms::QUALIFIED_NAME),
         regex(pattern = forms::QUALIFIED_NAME_PATTERN),
@@ -237,24 +237,27 @@ pub struct Spread {
     )]
     pub topology_key: String,
 
-    /// What happens if it cannot be even. DoNotSchedule: the ticket waits. ScheduleAnyway: it is reserved where it is least uneven.
+    /// Handling of a ticket that would violate the constraint. DoNotSchedule: the ticket stays Pending. ScheduleAnyway: the
+    /// capacity is reserved where the skew is smallest.
     pub when_unsatisfiable: WhenUnsatisfiable,
 
-    /// The pods that are counted. The guardians of the same order if it is left out.
+    /// Selector of the pods that are counted. If omitted, the guardians of the same Order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<LabelSelector>,
 
-    /// With DoNotSchedule: at least so many parts are counted, whether there are nodes in them or not. 1 to 1000.
+    /// Minimum number of eligible topology domains, from 1 to 1000. Requires DoNotSchedule. If fewer domains have eligible nodes,
+    /// the missing domains count as domains without pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = limits::SKEW))]
     pub min_domains: Option<u32>,
 
-    /// Whether nodes that nodeSelector and affinity exclude are left out of the count. Honor if it is left out.
+    /// Honor: nodes that nodeSelector or the node affinity exclude are not counted. Ignore: all nodes are counted. Defaults to
+    /// Honor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "NodePolicy")]
     pub node_affinity_policy: Option<NodePolicy>,
 
-    /// Whether nodes with taints that are not tolerated are left out of the count. Ignore if it is left out.
+    /// Honor: nodes with taints that are not tolerated are not counted. Ignore: all nodes are counted. Defaults to Ignore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "NodePolicy")]
     pub node_taints_policy: Option<NodePolicy>,

@@ -1,4 +1,4 @@
-//! From what was decided to the statuses that people read.
+//! Converts decisions into the statuses of Orders and Tickets.
 
 use super::status::{OrderStatus, TicketStatus};
 use super::words::{Mode, Phase as Word};
@@ -9,7 +9,7 @@ use rollcall_core::reservation::reason::Reason;
 use rollcall_core::reservation::spec::{self, Phase, Record};
 use rollcall_core::reservation::status::{self, Cause};
 
-/// The status of a ticket, as it is written.
+/// Returns the status of a ticket, as it is written to the API server.
 pub fn ticket_status(record: &Record, namespace: &str) -> TicketStatus {
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let time = |time: Option<Timestamp>| time.map(MilliTime::new);
@@ -70,7 +70,7 @@ fn word(holds: bool) -> String {
     if holds { "True" } else { "False" }.to_owned()
 }
 
-/// The status of an Order. Conditions that are as they were keep their time.
+/// Returns the status of an Order. A condition whose status does not change keeps its `lastTransitionTime`.
 pub fn order_status(
     wanted: &status::OrderStatus,
     written: Option<&OrderStatus>,
@@ -121,7 +121,7 @@ pub fn order_status(
         current_number_scheduled: nodes.map(|nodes| nodes.current),
         number_ready: nodes.map(|nodes| nodes.ready),
         number_misscheduled: nodes.map(|nodes| nodes.misscheduled),
-        // Between two windows the last one stays.
+        // Outside a reservation window, the time of the last one is kept.
         last_schedule_time: time(wanted.last_schedule)
             .or_else(|| written.and_then(|written| written.last_schedule_time.clone())),
         next_schedule_time: time(wanted.next_schedule),

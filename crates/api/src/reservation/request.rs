@@ -1,4 +1,4 @@
-//! What a pod wants of a ticket, and how much room it takes.
+//! The ticket that a pod requests, and the resource requests of the pod.
 
 use crate::watch::Meta;
 use rollcall_core::quantity::Quantity;
@@ -11,10 +11,10 @@ use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
 
-/// Resources of one container that are looked at. Whoever may create pods may name thousands.
+/// Maximum number of resources read per container. A pod may list thousands.
 const MOST_RESOURCES: usize = 32;
 
-/// Amounts as they are written.
+/// Unparsed amounts by resource name.
 #[derive(Clone, Debug, Default)]
 pub struct Amounts(Vec<(String, Value)>);
 
@@ -49,19 +49,19 @@ pub struct ContainerResources {
     requests: Option<Amounts>,
 }
 
-/// A container, as far as it takes room.
+/// The resource requirements of a container.
 pub trait PodResources {
     fn resources(&self) -> &ContainerResources;
-    /// An init container that runs beside the others from then on.
+    /// Whether this is a sidecar: an init container that keeps running beside the containers.
     fn keeps_running(&self) -> bool;
 }
 
-/// What a pod asks for by its annotations.
+/// Returns the ticket that the annotations of a pod request.
 pub fn wanted(metadata: &Meta) -> Wanted {
     wanted_by(|key| metadata.annotation(key))
 }
 
-/// The requests of a pod, as the scheduler counts them.
+/// Returns the resource requests of a pod, as the scheduler computes them.
 pub fn requested<C: PodResources>(
     containers: &[C],
     init: &[C],
@@ -81,7 +81,8 @@ pub fn requested<C: PodResources>(
     pod.requests()
 }
 
-/// An amount that cannot be read counts as nothing: the API server has accepted it, so it knows a form that we do not.
+/// Parses amounts. An amount that cannot be parsed is skipped: the API server has accepted it, so it supports a format that we do
+/// not.
 fn read(amounts: Option<&Amounts>) -> Resources {
     let amount = |(name, amount): &(String, Value)| {
         let text = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned);

@@ -1,4 +1,4 @@
-//! How much room a ticket keeps.
+//! The capacity that a ticket reserves.
 
 use super::limits;
 use super::rules;
@@ -10,18 +10,18 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The room: what a pod that takes it can ask for.
+/// Capacity of a ticket: the most that a claiming pod can request.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::resources()))]
 pub struct Resources {
-    /// What is kept of each resource: cpu, memory, ephemeral-storage, hugepages-SIZE, or an extended resource such as
-    /// nvidia.com/gpu. At least one.
+    /// Reserved amount of each resource: cpu, memory, ephemeral-storage, hugepages-SIZE, or an extended resource such as
+    /// nvidia.com/gpu. At least one resource is required.
     #[schemars(schema_with = "requests")]
     pub requests: BTreeMap<String, Amount>,
 
-    /// What the guardian is limited to; not less than what it requests. It uses next to nothing, so this matters only where a
-    /// quota of the namespace counts limits. What has a limit and no request is requested as well, as for every pod.
+    /// Limits of the guardian; not lower than its requests. A guardian uses almost no resources, so limits matter only if a
+    /// ResourceQuota of the namespace counts limits. As for pods, a limit without a request is also the request.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "amounts")]
     pub limits: BTreeMap<String, Amount>,
@@ -37,7 +37,7 @@ fn amounts(generator: &mut SchemaGenerator) -> Schema {
     map_of(limits::RESOURCES, Amount::json_schema(generator), rules::resource_names())
 }
 
-/// An amount of a resource: `500m`, `2`, `1.5Gi`. Written in the form that Kubernetes gives it.
+/// An amount of a resource, such as `500m`, `2` or `1.5Gi`. Serialised in the canonical form of Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amount(pub Quantity);
 

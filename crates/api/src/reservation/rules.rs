@@ -1,4 +1,4 @@
-//! What the schema cannot say: the CEL rules of an `Order` and a `Ticket`, each with the same condition in Rust beside it.
+//! CEL rules of an `Order` and a `Ticket`, for constraints that the schema cannot express. Each rule has the same check in Rust.
 
 use super::cron;
 use crate::duration;
@@ -8,7 +8,7 @@ use rollcall_core::quantity::Quantity;
 use serde_json::Value;
 use std::time::Duration;
 
-/// Every rule of their own.
+/// Returns all rules that are specific to `Order` and `Ticket`.
 pub fn all() -> Vec<Rule> {
     let rules = [
         order(),
@@ -26,7 +26,7 @@ pub fn all() -> Vec<Rule> {
     rules.into_iter().flatten().collect()
 }
 
-/// On the `spec` of an order.
+/// Rules on the `spec` of an Order.
 pub fn order() -> Vec<Rule> {
     vec![
         Rule::new("!self.daemonSet || !has(self.template.spec.nodeName)", NAME_IN_DAEMON_SET_MODE, |order| {
@@ -38,21 +38,17 @@ pub fn order() -> Vec<Rule> {
     ]
 }
 
-const NAME_IN_DAEMON_SET_MODE: &str = "an order with daemonSet: true finds its nodes itself; say which with nodeSelector, affinity and tolerations";
+const NAME_IN_DAEMON_SET_MODE: &str = "an Order with daemonSet: true selects its nodes by nodeSelector, affinity and tolerations; remove nodeName";
 
-/// On `spec.strategy`.
+/// Rules on `spec.strategy`.
 pub fn strategy() -> Vec<Rule> {
     vec![
-        Rule::new(
-            "self.type == 'OneTime' || has(self.schedule)",
-            "must be given for this type",
-            |strategy| {
-                ensure(strategy["type"] == "OneTime" || has(strategy, "schedule"), || {
-                    format!("must be given for type {}", word(strategy, "type"))
-                })
-            },
-        )
-        .expression("'must be given for type ' + self.type")
+        Rule::new("self.type == 'OneTime' || has(self.schedule)", "must be set for this type", |strategy| {
+            ensure(strategy["type"] == "OneTime" || has(strategy, "schedule"), || {
+                format!("must be set for type {}", word(strategy, "type"))
+            })
+        })
+        .expression("'must be set for type ' + self.type")
         .at(".schedule")
         .reason("FieldValueRequired"),
         Rule::new("self.type != 'OneTime' || !has(self.schedule)", SCHEDULE_OF_ONE_TIME, |strategy| {
@@ -66,29 +62,29 @@ pub fn strategy() -> Vec<Rule> {
 }
 
 const SCHEDULE_OF_ONE_TIME: &str =
-    "type OneTime has no schedule; choose Scheduled or Recurring, or leave schedule out";
+    "must not be set for type OneTime; remove schedule, or set type to Scheduled or Recurring";
 
-/// On `spec.strategy.type`.
+/// Rules on `spec.strategy.type`.
 pub fn strategy_type() -> Vec<Rule> {
     vec![
-        Rule::on_change("self == oldSelf", "cannot be changed; make another order", |old, new| {
+        Rule::on_change("self == oldSelf", "cannot be changed; create another Order", |old, new| {
             ensure(old == new, || {
                 let (old, new) = (old.as_str().unwrap_or_default(), new.as_str().unwrap_or_default());
-                format!("cannot be changed from {old} to {new}; make another order")
+                format!("cannot be changed from {old} to {new}; create another Order")
             })
         })
-        .expression("'cannot be changed from %s to %s; make another order'.format([oldSelf, self])"),
+        .expression("'cannot be changed from %s to %s; create another Order'.format([oldSelf, self])"),
     ]
 }
 
-/// On `spec.strategy.schedule`.
+/// Rules on `spec.strategy.schedule`.
 pub fn schedule() -> Vec<Rule> {
     vec![Rule::new(format!("self.matches(r'{}')", cron::pattern()), cron::MESSAGE, |schedule| {
         ensure(schedule.as_str().is_some_and(cron::fits), || cron::MESSAGE.into())
     })]
 }
 
-/// On `duration`.
+/// Rules on `duration`.
 pub fn duration() -> Vec<Rule> {
     let mut rules = shared_rules::duration();
     rules.push(Rule::new(
@@ -102,11 +98,11 @@ pub fn duration() -> Vec<Rule> {
     rules
 }
 
-const NO_TIME: &str = "must be longer than 0s; leave duration out for 24h";
+const NO_TIME: &str = "must be longer than 0s; omit duration for 24h";
 
-/// On `resources`.
+/// Rules on `resources`.
 pub fn resources() -> Vec<Rule> {
-    // What is no quantity is refused by the rule on it, and must not make this one fail.
+    // The rule on amounts rejects invalid quantities. `isQuantity` prevents an evaluation error of this rule in that case.
     let amount = |of: &str| format!("string(self.{of}[k])");
     let (requested, limit) = (amount("requests"), amount("limits"));
     let more = format!(
@@ -116,11 +112,11 @@ pub fn resources() -> Vec<Rule> {
     vec![
         Rule::new(
             format!("!has(self.limits) || !self.requests.exists(k, {more})"),
-            "what is requested must not be more than its limit",
+            "a request must not exceed its limit",
             requests_are_within_limits,
         )
         .expression(format!(
-            "[self.requests.filter(k, {more})[0]].map(k, 'the request of %s, %s, must not be more than its limit, \
+            "[self.requests.filter(k, {more})[0]].map(k, 'the request of %s, %s, must not exceed its limit, \
              %s'.format([k, {requested}, {limit}]))[0]"
         ))
         .at(".requests"),
@@ -133,13 +129,13 @@ fn requests_are_within_limits(resources: &Value) -> Result<(), String> {
         let more = matches!((quantity(requested), quantity(limit)), (Some(requested), Some(limit)) if requested > limit);
         ensure(!more, || {
             let (requested, limit) = (plain(requested), plain(limit));
-            format!("the request of {name}, {requested}, must not be more than its limit, {limit}")
+            format!("the request of {name}, {requested}, must not exceed its limit, {limit}")
         })?;
     }
     Ok(())
 }
 
-/// On `requests` and `limits`.
+/// Rules on `requests` and `limits`.
 pub fn resource_names() -> Vec<Rule> {
     let standard = STANDARD.map(|name| format!("'{name}'")).join(", ");
     let good = format!(
@@ -172,7 +168,7 @@ fn is_resource(name: &str) -> bool {
     known && shared_rules::fits_qualified(name)
 }
 
-/// On each amount of a resource.
+/// Rules on each amount of a resource.
 pub fn amount() -> Vec<Rule> {
     vec![Rule::new(
         format!(
@@ -188,20 +184,21 @@ pub fn amount() -> Vec<Rule> {
     )]
 }
 
-/// A billion of gigabytes: beyond it somebody has mistyped a unit, and a sum over all tickets stays exact.
+/// The largest permitted amount: a billion gigabytes. A larger amount is most likely a mistyped unit. The bound also keeps the
+/// sum over all tickets exact.
 const MOST: &str = "1E";
-const AMOUNT: &str = "must be a quantity such as 500m, 2 or 1.5Gi, not negative and at most 1E";
+const AMOUNT: &str = "must be a quantity from 0 to 1E, such as 500m, 2 or 1.5Gi";
 
 fn quantity(value: &Value) -> Option<Quantity> {
     plain(value).parse().ok()
 }
 
-/// As `string(…)` of CEL has it.
+/// Formats a value like `string(…)` in CEL.
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// On each condition on the labels of nodes.
+/// Rules on each requirement on the labels of nodes.
 pub fn node_requirement() -> Vec<Rule> {
     let mut rules = shared_rules::requirement();
     rules.push(
@@ -220,7 +217,7 @@ pub fn node_requirement() -> Vec<Rule> {
     rules
 }
 
-const ONE_NUMBER: &str = "Gt and Lt need one value, a whole number";
+const ONE_NUMBER: &str = "must be exactly one non-negative integer for Gt and Lt";
 
 fn is_number(value: &Value) -> bool {
     let digits =
@@ -228,7 +225,7 @@ fn is_number(value: &Value) -> bool {
     value.as_str().is_some_and(digits)
 }
 
-/// On each toleration.
+/// Rules on each toleration.
 pub fn toleration() -> Vec<Rule> {
     let exists = "has(self.operator) && self.operator == 'Exists'";
     vec![
@@ -238,11 +235,11 @@ pub fn toleration() -> Vec<Rule> {
         .at(".operator"),
         Rule::new(
             format!("!({exists}) || !has(self.value) || self.value == ''"),
-            "operator Exists takes no value",
+            "must be empty when operator is Exists",
             |toleration| {
                 let value = toleration["value"].as_str().unwrap_or_default();
                 ensure(toleration["operator"] != "Exists" || value.is_empty(), || {
-                    "operator Exists takes no value".into()
+                    "must be empty when operator is Exists".into()
                 })
             },
         )
@@ -250,11 +247,11 @@ pub fn toleration() -> Vec<Rule> {
         .reason("FieldValueForbidden"),
         Rule::new(
             "!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
-            "tolerationSeconds needs effect: NoExecute",
+            "must be NoExecute when tolerationSeconds is set",
             |toleration| {
                 let seconds = has(toleration, "tolerationSeconds");
                 ensure(!seconds || toleration["effect"] == "NoExecute", || {
-                    "tolerationSeconds needs effect: NoExecute".into()
+                    "must be NoExecute when tolerationSeconds is set".into()
                 })
             },
         )
@@ -262,17 +259,17 @@ pub fn toleration() -> Vec<Rule> {
     ]
 }
 
-const NO_KEY: &str = "must be Exists in a toleration without key";
+const NO_KEY: &str = "must be Exists when key is missing";
 
-/// On each spread.
+/// Rules on each topology spread constraint.
 pub fn spread() -> Vec<Rule> {
     vec![
         Rule::new(
             "!has(self.minDomains) || self.whenUnsatisfiable == 'DoNotSchedule'",
-            "minDomains needs whenUnsatisfiable: DoNotSchedule",
+            "must not be set unless whenUnsatisfiable is DoNotSchedule",
             |spread| {
                 ensure(!has(spread, "minDomains") || spread["whenUnsatisfiable"] == "DoNotSchedule", || {
-                    "minDomains needs whenUnsatisfiable: DoNotSchedule".into()
+                    "must not be set unless whenUnsatisfiable is DoNotSchedule".into()
                 })
             },
         )

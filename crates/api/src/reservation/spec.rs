@@ -1,4 +1,4 @@
-//! The specs of an `Order` and a `Ticket`. The comments on the fields are what `kubectl explain order.spec…` prints.
+//! The specs of an `Order` and a `Ticket`. `kubectl explain order.spec…` prints the comments on the fields.
 
 use super::limits;
 use super::placement::{Affinity, Spread, Toleration};
@@ -16,7 +16,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How many tickets there are to be, when, and what is in each of them.
+/// Desired state of an Order: the number of tickets, when they reserve capacity, and their template.
 #[allow(clippy::duplicated_attributes)] // Each printcolumn has a type_ of its own.
 #[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[kube(
@@ -28,36 +28,36 @@ use std::collections::BTreeMap;
     namespaced,
     status = "OrderStatus",
     derive = "PartialEq",
-    doc = "Order keeps room on nodes for pods that come later: it makes tickets, a number of them or one for each node, and replaces those that are taken.",
+    doc = "Order reserves capacity on nodes for future pods. It creates a number of tickets, or one ticket for each eligible node, and replaces tickets that pods claim.",
     printcolumn(
         name = "Mode",
         type_ = "string",
         json_path = ".status.mode",
-        description = "Replica: a number of tickets. DaemonSet: one for each node"
+        description = "Replica: a number of tickets. DaemonSet: one ticket for each eligible node"
     ),
     printcolumn(
         name = "Desired",
         type_ = "integer",
         json_path = ".status.desiredReplicas",
-        description = "How many tickets are to be there for somebody to take"
+        description = "Desired number of unclaimed tickets"
     ),
     printcolumn(
         name = "Ready",
         type_ = "integer",
         json_path = ".status.availableReplicas",
-        description = "How many of them keep their room"
+        description = "Number of available tickets: Reserved for at least minReadySeconds"
     ),
     printcolumn(
         name = "Claimed",
         type_ = "integer",
         json_path = ".status.claimedReplicas",
-        description = "How many others a pod has taken"
+        description = "Number of claimed tickets"
     ),
     printcolumn(
         name = "Next",
         type_ = "string",
         json_path = ".status.nextScheduleTime",
-        description = "When it reserves next, by its schedule"
+        description = "Next scheduled reservation"
     ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "Message", type_ = "string", json_path = ".status.message", priority = 1)
@@ -65,37 +65,38 @@ use std::collections::BTreeMap;
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::order()))]
 pub struct OrderSpec {
-    /// While true, no ticket is made, replaced or renewed. Those that are there stay, can be taken, and expire.
+    /// While true, the controller does not create, replace or remove tickets of the Order. Existing tickets can still be claimed.
     #[serde(default)]
     pub paused: bool,
 
-    /// How many tickets are kept for pods to take; claimed ones come on top. Ignored with daemonSet. 0 to 1000.
+    /// Desired number of unclaimed tickets, from 0 to 1000. Claimed tickets do not count. Ignored with daemonSet.
     #[serde(default = "one")]
     #[schemars(range(min = 0, max = limits::REPLICAS))]
     pub replicas: u32,
 
-    /// Whether each eligible node gets one ticket, instead of a number of tickets anywhere. Eligible are nodes that are Ready and
-    /// schedulable, that the nodeSelector and the required node affinity of the template match, and whose NoSchedule and NoExecute
-    /// taints its tolerations tolerate. Tickets come and go with the nodes.
+    /// Whether the Order has one ticket for each eligible node, instead of a fixed number of tickets on any nodes. An eligible
+    /// node is Ready and schedulable, and matches the nodeSelector and the required node affinity of the template. The template
+    /// must tolerate all NoSchedule and NoExecute taints of the node. The controller creates and deletes tickets as nodes become
+    /// eligible or ineligible.
     #[serde(default)]
     pub daemon_set: bool,
 
-    /// When room is reserved, and when a ticket is replaced.
+    /// When capacity is reserved, and when tickets are replaced.
     #[serde(default)]
     pub strategy: Strategy,
 
-    /// With daemonSet: pods with these labels, in the namespace of the order, take tickets without asking for them by an
-    /// annotation. An empty selector is refused, because it would take every pod of the namespace.
+    /// Selector of pods that claim tickets without an annotation. Used only with daemonSet; selects pods in the namespace of the
+    /// Order. An empty selector is rejected, because it would select every pod of the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = shared_rules::selector()))]
     pub selector: Option<LabelSelector>,
 
-    /// How long a ticket must keep its room before it counts as available. 0 to 86400.
+    /// Minimum number of seconds that a ticket must be Reserved before it counts as available. From 0 to 86400.
     #[serde(default)]
     #[schemars(range(min = 0, max = limits::MIN_READY_SECONDS))]
     pub min_ready_seconds: u32,
 
-    /// What the tickets are made of. After a change, tickets that nobody has taken are replaced one at a time.
+    /// Template of the tickets. After a change, unclaimed tickets are replaced one at a time.
     pub template: TicketTemplate,
 }
 
@@ -103,31 +104,31 @@ fn one() -> u32 {
     1
 }
 
-/// When room is reserved.
+/// When an Order reserves capacity, and when it replaces tickets.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::strategy()))]
 pub struct Strategy {
-    /// OneTime: at once, and once for each node or replica. Scheduled: at the next time of the schedule. Recurring: at each time of the
-    /// schedule. It cannot be changed.
+    /// OneTime: capacity is reserved immediately. Scheduled: at the next scheduled time, once. Recurring: at every scheduled
+    /// time. Immutable.
     #[serde(default, rename = "type")]
     #[schemars(extend("x-kubernetes-validations" = rules::strategy_type()))]
     pub type_: StrategyType,
 
-    /// When, for Scheduled and Recurring, in the syntax of cron: minute, hour, day of the month, month and day of the week, each with
-    /// lists, ranges, steps and names, such as 0 */6 * * * or 30 8 * * mon-fri; or @hourly, @daily, @weekly, @monthly, @yearly.
-    /// Sunday is 0 or 7.
+    /// Schedule in cron syntax, such as 0 */6 * * * or 30 8 * * mon-fri. Required for Scheduled and Recurring. The fields are
+    /// minute, hour, day of the month, month and day of the week (Sunday is 0 or 7). They accept lists, ranges, steps and names.
+    /// The descriptors @hourly, @daily, @weekly, @monthly and @yearly are also accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::SCHEDULE), extend("x-kubernetes-validations" = rules::schedule()))]
     pub schedule: Option<String>,
 
-    /// The time zone of the schedule, such as Europe/Berlin.
+    /// Time zone of the schedule, such as Europe/Berlin.
     #[serde(default = "utc")]
     #[schemars(length(max = limits::TIME_ZONE), regex(pattern = forms::TIME_ZONE_PATTERN))]
     pub time_zone: String,
 
-    /// When a ticket is replaced. OnClaim: when a pod has taken it. Always: also at each time of the schedule and when it
-    /// expires; its room is kept meanwhile. Never: not at all, so that room once given away is not reserved again.
+    /// When a ticket is replaced or renewed. OnClaim: it is replaced after a pod has claimed it. Always: like OnClaim, and an
+    /// unclaimed ticket is renewed instead of expiring. Never: a claimed ticket is not replaced.
     #[serde(default)]
     pub refresh_policy: RefreshPolicy,
 }
@@ -147,7 +148,7 @@ fn utc() -> String {
     "UTC".to_owned()
 }
 
-/// What tickets are made of.
+/// Template of the tickets of an Order.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct TicketTemplate {
@@ -155,7 +156,7 @@ pub struct TicketTemplate {
     #[serde(default, skip_serializing_if = "TemplateMetadata::is_empty")]
     pub metadata: TemplateMetadata,
 
-    /// The spec of the tickets.
+    /// Spec of the tickets.
     pub spec: TicketSpec,
 }
 
@@ -163,12 +164,12 @@ pub struct TicketTemplate {
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct TemplateMetadata {
-    /// Labels, by which pods can ask for a ticket.
+    /// Labels of the tickets. Pods can request a ticket by its labels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "selector::labels")]
     pub labels: BTreeMap<String, String>,
 
-    /// Annotations; at most 16, of 1024 characters each.
+    /// Annotations of the tickets: at most 16, of at most 1024 characters each.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "annotations")]
     pub annotations: BTreeMap<String, String>,
@@ -185,7 +186,7 @@ fn annotations(_: &mut SchemaGenerator) -> Schema {
     map_of(limits::ANNOTATIONS, value, shared_rules::label_keys())
 }
 
-/// Room for one pod.
+/// Desired state of a Ticket: capacity for one pod.
 #[allow(clippy::duplicated_attributes)] // Each printcolumn has a type_ of its own.
 #[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[kube(
@@ -197,7 +198,7 @@ fn annotations(_: &mut SchemaGenerator) -> Schema {
     namespaced,
     status = "TicketStatus",
     derive = "PartialEq",
-    doc = "Ticket keeps room for one pod on one node, by a small pod, its guardian, that gives way when the pod comes. Orders make tickets; one made by hand is served like any other.",
+    doc = "Ticket reserves capacity for one pod on one node. Its guardian, a pause pod, occupies the capacity until a pod claims the ticket. Orders create tickets; tickets that users create work in the same way.",
     printcolumn(
         name = "Phase",
         type_ = "string",
@@ -208,75 +209,78 @@ fn annotations(_: &mut SchemaGenerator) -> Schema {
         name = "Node",
         type_ = "string",
         json_path = ".status.nodeName",
-        description = "Where its room is"
+        description = "Node where the capacity is reserved"
     ),
     printcolumn(
         name = "Claimed-By",
         type_ = "string",
         json_path = ".status.podName",
-        description = "The pod that has taken it"
+        description = "Pod that has claimed the ticket"
     ),
     printcolumn(
         name = "Expires",
         type_ = "string",
         json_path = ".status.expires",
-        description = "When its room is given up, or never"
+        description = "Time when the reservation ends if no pod claims it, or never"
     ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "Message", type_ = "string", json_path = ".status.message", priority = 1)
 )]
 #[serde(rename_all = "camelCase")]
 pub struct TicketSpec {
-    /// What becomes of the ticket when it has ended.
+    /// Retention of the ticket after it has expired.
     #[serde(default)]
     pub lifecycle: Lifecycle,
 
-    /// When the room is to be reserved. At once if it is left out or in the past.
+    /// Time when the capacity is reserved. If omitted or in the past, it is reserved immediately.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::TIME))]
     pub start_time: Option<MilliTime>,
 
-    /// How long the room is kept for somebody to take it, as a duration such as 90s, 5m or 24h. If it is left out, 24h; without end for a
-    /// ticket of an order with refreshPolicy Never. A pod that has taken it runs as long as it likes.
+    /// How long the capacity is reserved if no pod claims it, as a duration such as 90s, 5m or 24h. Defaults to 24h. If omitted
+    /// for a ticket of an Order with refreshPolicy Never, the reservation does not expire. The duration does not limit how long a
+    /// claiming pod runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = rules::duration()))]
     pub duration: Option<GoDuration>,
 
-    /// The scheduler that finds the room. The default one if it is left out.
+    /// Scheduler of the guardian. Defaults to the default scheduler.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = forms::SUBDOMAIN), regex(pattern = forms::SUBDOMAIN_PATTERN))]
     pub scheduler_name: Option<String>,
 
-    /// The priority class of the pods for which the room is kept: pods of this priority and below cannot take it from the ticket. The
-    /// default class of the cluster if it is left out. A pod of lower priority cannot take the ticket.
+    /// PriorityClass of the pods that may claim the ticket. Defaults to the default PriorityClass of the cluster. The
+    /// guardian has this priority, so pods of this priority or lower cannot preempt it. A pod of lower priority cannot claim the
+    /// ticket.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = forms::SUBDOMAIN), regex(pattern = forms::SUBDOMAIN_PATTERN))]
     pub priority_class_name: Option<String>,
 
-    /// How much room.
+    /// Reserved capacity.
     pub resources: Resources,
 
-    /// The one node on which the room is to be. Not in an order with daemonSet.
+    /// Name of the node where the capacity is reserved. If omitted, the scheduler selects the node. Must not be set in the
+    /// template of an Order with daemonSet.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = forms::SUBDOMAIN), regex(pattern = forms::SUBDOMAIN_PATTERN))]
     pub node_name: Option<String>,
 
-    /// The labels that the node must have.
+    /// Labels that the node must have.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "selector::labels")]
     pub node_selector: BTreeMap<String, String>,
 
-    /// Near which nodes and pods, or far from which, as for a pod.
+    /// Node and pod affinity of the guardian, as for a pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Affinity>,
 
-    /// Taints of the node that do not matter, as for a pod.
+    /// Tolerations of the guardian, as for a pod.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = limits::TOLERATIONS), extend("x-kubernetes-list-type" = "atomic"))]
     pub tolerations: Vec<Toleration>,
 
-    /// How evenly the room is spread over nodes or zones, as for a pod. A constraint without labelSelector counts the guardians of the same
-    /// order.
+    /// Topology spread constraints of the guardian, as for a pod. A constraint without labelSelector counts the guardians of the
+    /// same Order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = limits::SPREADS),
@@ -285,16 +289,17 @@ pub struct TicketSpec {
     pub topology_spread_constraints: Vec<Spread>,
 }
 
-/// What becomes of a ticket that has ended.
+/// Retention of a ticket after it has expired.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Lifecycle {
-    /// How long it stays after its end. 0 to 31536000, a year.
+    /// Number of seconds that an expired ticket is kept, from 0 to 31536000 (a year).
     #[serde(default = "an_hour")]
     #[schemars(range(min = 0, max = limits::SECONDS))]
     pub ttl_seconds_after_finished: u32,
 
-    /// Delete: it is deleted after that time. Retain: it stays until somebody deletes it, or its order.
+    /// Delete: the controller deletes an expired ticket after ttlSecondsAfterFinished. Retain: the ticket is kept until a user
+    /// deletes it or its Order.
     #[serde(default)]
     pub cleanup_policy: CleanupPolicy,
 }

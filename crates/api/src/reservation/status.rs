@@ -1,5 +1,5 @@
-//! The statuses of an `Order` and a `Ticket`. Written by the controller; for people, but for the times of a ticket, which it
-//! reads back.
+//! The statuses of an `Order` and a `Ticket`, written by the controller. The controller reads back what it must remember across
+//! restarts: the whole status of a ticket, and `lastScheduleTime` of an Order.
 
 use super::words::{Mode, Phase};
 use crate::time::MilliTime;
@@ -7,151 +7,155 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How many tickets there are, and how they stand.
+/// Observed state of an Order.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct OrderStatus {
-    /// The generation of the spec that this status is about.
+    /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// What the order counts by. Replica: a number of tickets. DaemonSet: one for each node.
+    /// Mode of the Order. Replica: a number of tickets. DaemonSet: one ticket for each eligible node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Mode")] // The description of an optional enum would be that of its type.
     pub mode: Option<Mode>,
 
-    /// How many tickets are to be there for somebody to take.
+    /// Desired number of unclaimed tickets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub desired_replicas: Option<u32>,
 
-    /// How many tickets are there that nobody has taken and that have not ended.
+    /// Number of tickets that have not expired, including claimed ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<u32>,
 
-    /// How many of them have kept their room for minReadySeconds.
+    /// Number of available tickets: unclaimed, and Reserved for at least minReadySeconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub available_replicas: Option<u32>,
 
-    /// How many of those that are to be there are not available.
+    /// Number of unclaimed tickets that are not available.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unavailable_replicas: Option<u32>,
 
-    /// How many of them are made of the present template.
+    /// Number of unclaimed tickets that match the current template.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub updated_replicas: Option<u32>,
 
-    /// How many tickets a pod has taken.
+    /// Number of claimed tickets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claimed_replicas: Option<u32>,
 
-    /// How many tickets have ended and are still there.
+    /// Number of tickets that have expired and have not been deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminal_replicas: Option<u32>,
 
-    /// With daemonSet: how many nodes are to have a ticket.
+    /// Number of nodes that should have a ticket. Set only with daemonSet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub desired_number_scheduled: Option<u32>,
 
-    /// With daemonSet: how many of them have one.
+    /// Number of nodes that should have a ticket and have an unclaimed one. Set only with daemonSet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_number_scheduled: Option<u32>,
 
-    /// With daemonSet: on how many of them the room is kept.
+    /// Number of nodes that should have a ticket and have a Reserved one. Set only with daemonSet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub number_ready: Option<u32>,
 
-    /// With daemonSet: how many nodes have a ticket and are not eligible.
+    /// Number of nodes that have an unclaimed ticket but should not have one. Set only with daemonSet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub number_misscheduled: Option<u32>,
 
-    /// The last time of the schedule for which the Order reserved.
+    /// Last scheduled time when the Order reserved capacity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "MilliTime")] // A time of Kubernetes brings a description of its own.
+    #[schemars(with = "MilliTime")]
+    // The `Time` type of Kubernetes would replace this description by its own.
     pub last_schedule_time: Option<Time>,
 
-    /// The next time of the schedule at which the Order reserves. Absent once a Scheduled Order has reserved.
+    /// Next scheduled time when the Order reserves capacity. Absent once an Order of type Scheduled has done so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "MilliTime")]
     pub next_schedule_time: Option<Time>,
 
-    /// How often the name of a ticket was taken by something else, so that another one was chosen.
+    /// Reserved for the number of name collisions. The controller does not set it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collision_count: Option<u32>,
 
-    /// What is going on, and what to do next, in a sentence.
+    /// Human-readable description of the current state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 
-    /// Ready, Reconciling and Stalled as kstatus understands them; Progressing: tickets are being made or replaced; Failure: a
-    /// ticket could not be made or has no room.
+    /// Conditions. Ready, Reconciling and Stalled follow kstatus. Progressing: tickets are being created or replaced. Failure: a
+    /// ticket could not be created, or no eligible node has enough free capacity for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 }
 
-/// Where the room is, and who has taken it.
+/// Observed state of a Ticket.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct TicketStatus {
-    /// Pending: its room is not kept yet. Reserved: it is. Claimed: a pod has taken it. Expired: it has ended.
+    /// Phase of the ticket. Pending: the capacity is not reserved yet. Reserved: the guardian occupies the capacity. Claimed: a
+    /// pod has claimed the ticket. Expired: the reservation has ended, or the claiming pod has terminated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Phase")] // The description of an optional enum would be that of its type.
     pub phase: Option<Phase>,
 
-    /// The generation of the spec that this status is about.
+    /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// When the ticket first became Reserved.
+    /// Time when the ticket first became Reserved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activation_time: Option<MilliTime>,
 
-    /// When the reservation ends, if no pod claims it. Counted from the time of the schedule, else from activationTime. Absent
-    /// without an end.
+    /// Time when the reservation ends if no pod claims it: the duration counted from the scheduled time, or from
+    /// activationTime if there is no schedule. Absent if the reservation does not expire.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expiration_time: Option<MilliTime>,
 
-    /// The same for people: a time in UTC without milliseconds, or "never". Absent when it no longer counts.
+    /// Human-readable form of expirationTime: a UTC time without milliseconds, or "never". Absent once the ticket is Claimed or
+    /// Expired.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<String>,
 
-    /// When a pod took it.
+    /// Time when a pod claimed the ticket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claimed_time: Option<MilliTime>,
 
-    /// The node on which the room is.
+    /// Node where the capacity is reserved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
 
-    /// The pod that has taken it.
+    /// Name of the pod that has claimed the ticket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_name: Option<String>,
 
-    /// The namespace of that pod.
+    /// Namespace of the pod that has claimed the ticket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_namespace: Option<String>,
 
-    /// The uid of that pod.
+    /// UID of the pod that has claimed the ticket.
     #[serde(rename = "podUID", skip_serializing_if = "Option::is_none")]
     pub pod_uid: Option<String>,
 
-    /// The pod that keeps the room.
+    /// Name of the guardian: the pod that occupies the capacity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guardian_pod: Option<String>,
 
-    /// What the pod that has taken it requests, in percent of what the ticket has; of the resource of which it is most.
+    /// Requests of the claiming pod in percent of the reserved capacity: the highest percentage of any resource.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub utilization_rate: Option<u32>,
 
-    /// Why it is so, as one word that the documentation explains.
+    /// Machine-readable reason of the current state, in CamelCase. The reference documentation explains each reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 
-    /// What is going on, and what to do next, in a sentence.
+    /// Human-readable description of the current state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 
-    /// Ready: the room is kept, or a pod has taken it. GuardianReady: the guardian runs. Expiring: the room is soon given up.
+    /// Conditions. Ready: the capacity is reserved, or the claiming pod runs in it. GuardianReady: the guardian runs. Expiring:
+    /// the reservation ends soon.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

@@ -1,5 +1,5 @@
-//! The judgement of the API server on an `Order` and a `Ticket`, and what only we can judge: schedules and time zones need more
-//! than a pattern, and no schema counts bytes.
+//! Validation of an `Order` and a `Ticket`: the checks of the API server, and those that only the controller can make. Schedules
+//! and time zones need more than a pattern, and a schema cannot count bytes.
 
 use super::limits;
 use super::spec::{self, OrderSpec, TicketSpec};
@@ -11,7 +11,7 @@ use rollcall_core::schedule::Schedule;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Reads the `spec` of an `Order`, whatever is in it.
+/// Parses and validates the `spec` of an `Order`. Accepts any JSON value, and returns the first error that it finds.
 pub fn parse_order(spec: &Value) -> Result<OrderSpec, InvalidSpec> {
     let order: OrderSpec = validate::parse(Custom::Order, spec)?;
     check_size("spec.template", &order.template)?;
@@ -19,7 +19,7 @@ pub fn parse_order(spec: &Value) -> Result<OrderSpec, InvalidSpec> {
     Ok(order)
 }
 
-/// Reads the `spec` of a `Ticket`, whatever is in it.
+/// Parses and validates the `spec` of a `Ticket`, like [`parse_order`].
 pub fn parse_ticket(spec: &Value) -> Result<TicketSpec, InvalidSpec> {
     let ticket = validate::parse(Custom::Ticket, spec)?;
     check_size("spec", &ticket)?;
@@ -54,12 +54,13 @@ fn check_schedule(strategy: &spec::Strategy) -> Result<(), InvalidSpec> {
     match schedule.next(SOME_TIME, &zone) {
         Some(_) => Ok(()),
         None => {
-            Err(wrong("schedule", text, "must be a schedule with a day that comes: this one has none".into()))
+            Err(wrong("schedule", text, "must be a schedule that occurs at least once; it never does".into()))
         }
     }
 }
 
-/// Every day of a calendar comes in the years from here on that a schedule is searched for; a 29th of February, too.
+/// The start of the search for the next time of a schedule. The years that are searched contain every date, also 29
+/// February.
 const SOME_TIME: Timestamp = Timestamp::UNIX_EPOCH;
 
 #[cfg(test)]
@@ -77,11 +78,11 @@ mod tests {
         for (strategy, said) in [
             (
                 json!({ "type": "Recurring", "schedule": "0 20-8 * * *" }),
-                r#"spec.strategy.schedule: "0 20-8 * * *" must be a schedule such as 0 */6 * * *: "20-8" is not between 0 and 23"#,
+                r#"spec.strategy.schedule: "0 20-8 * * *" must be a schedule such as 0 */6 * * *: "20-8" is not a value or ascending range from 0 to 23"#,
             ),
             (
                 json!({ "type": "Scheduled", "schedule": "0 0 31 2 *" }),
-                r#"spec.strategy.schedule: "0 0 31 2 *" must be a schedule with a day that comes: this one has none"#,
+                r#"spec.strategy.schedule: "0 0 31 2 *" must be a schedule that occurs at least once; it never does"#,
             ),
             (
                 json!({ "timeZone": "Mars/Olympus" }),

@@ -1,64 +1,64 @@
-//! The fields that take one of a few words.
+//! Enums of the specs and statuses of Orders and Tickets.
 
 use crate::words::words;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 words! {
-    /// When an order reserves.
+    /// When an Order reserves capacity.
     #[derive(Default)]
     StrategyType { #[default] OneTime, Scheduled, Recurring }
 }
 
 words! {
-    /// When a ticket is replaced.
+    /// When a ticket is replaced or renewed.
     #[derive(Default)]
     RefreshPolicy { Always, #[default] OnClaim, Never }
 }
 
 words! {
-    /// What becomes of a ticket that has ended.
+    /// Retention of an expired ticket.
     #[derive(Default)]
     CleanupPolicy { #[default] Delete, Retain }
 }
 
 words! {
-    /// What an order counts by.
+    /// Mode of an Order.
     Mode {
         /// A number of tickets.
         Replica,
-        /// A ticket for each node.
+        /// One ticket for each eligible node.
         DaemonSet,
     }
 }
 
 words! {
-    /// How far a ticket has come.
+    /// Phase of a ticket.
     #[derive(Default)]
     Phase {
-        /// Its room is not kept yet.
+        /// The capacity is not reserved yet.
         #[default]
         Pending,
-        /// Its guardian runs.
+        /// The guardian runs.
         Reserved,
-        /// A pod has taken its room.
+        /// A pod has claimed the ticket.
         Claimed,
-        /// It has ended: its time is over, or its pod is gone.
+        /// The reservation has ended, or the claiming pod has terminated.
         Expired,
     }
 }
 
 words! {
-    /// How a label of a node is compared.
+    /// Operator of a requirement on a node label.
     NodeOperator { In, NotIn, Exists, DoesNotExist, Gt, Lt }
 }
 
 words! {
-    /// How a field of a node is compared.
+    /// Operator of a requirement on a node field.
     FieldOperator { In, NotIn }
 }
 
-/// The fields by which a node can be asked for.
+/// Node fields that a requirement can refer to.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeField {
     #[serde(rename = "metadata.name")]
@@ -66,21 +66,21 @@ pub enum NodeField {
 }
 
 words! {
-    /// How a toleration compares the value of a taint.
+    /// Operator of a toleration.
     TolerationOperator { Exists, Equal }
 }
 
 words! {
-    /// What a taint does.
+    /// Effect of a taint.
     TaintEffect { NoSchedule, PreferNoSchedule, NoExecute }
 }
 
 words! {
-    /// What happens to a pod that would make a spread uneven.
+    /// Handling of a pod that would violate a topology spread constraint.
     WhenUnsatisfiable { DoNotSchedule, ScheduleAnyway }
 }
 
 words! {
-    /// Whether a spread looks at something.
+    /// Whether a topology spread constraint honours or ignores affinity or taints of nodes.
     NodePolicy { Honor, Ignore }
 }

@@ -15,8 +15,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A `PodSequence` as it comes: whatever is in its spec, it can be read, so that one bad object does not keep the
-/// others from being seen.
+/// A `PodSequence` as received. Any spec can be decoded, so that one invalid object does not hide the others.
 #[derive(Clone, Debug, Deserialize)]
 pub struct SequenceObject {
     pub metadata: Meta,
@@ -44,8 +43,8 @@ impl SequenceObject {
         self.facts_knowing(None)
     }
 
-    /// Its facts, given what it was before: a spec of the same generation is the same, and is not read again. Most
-    /// news of a sequence are of its status.
+    /// The facts, given the spec that is already known: a spec of the same generation has not changed and is not parsed
+    /// again. Most updates of a sequence change only its status.
     pub fn facts_knowing(&self, known: Option<&KnownSpec>) -> Sequence {
         let meta = &self.metadata;
         let namespace: Arc<str> = meta.namespace.as_str().into();
@@ -65,21 +64,21 @@ impl SequenceObject {
         }
     }
 
-    /// Its status, if it is one of ours.
+    /// The status, if it has the expected form.
     pub fn status(&self) -> Option<PodSequenceStatus> {
         PodSequenceStatus::deserialize(&self.status).ok()
     }
 }
 
-/// The groups opened by hand: names separated by commas, or a JSON list for names with commas in them.
+/// The groups opened by hand: names separated by commas, or a JSON list for names that contain commas.
 fn open_groups(annotation: &str) -> BTreeSet<Arc<str>> {
     let list = serde_json::from_str::<Vec<String>>(annotation)
         .unwrap_or_else(|_| annotation.split(',').map(|name| name.trim().to_owned()).collect());
     list.iter().filter(|name| !name.is_empty()).map(|name| name.as_str().into()).collect()
 }
 
-/// What is kept of the annotation `begin-again`: it is copied into the status, and onto each node in Node scope. Whoever writes a
-/// time needs 30 characters.
+/// Maximum length of the annotation `begin-again`, in characters. Its value is copied into the status, and onto each
+/// node in Node scope. A timestamp needs 30 characters.
 const START_LENGTH: usize = 64;
 
 fn start(annotation: &str) -> Arc<str> {
@@ -89,7 +88,7 @@ fn start(annotation: &str) -> Arc<str> {
 fn invalid(error: InvalidSpec) -> Invalid {
     let field = error.field.clone();
     let text = error.to_string();
-    // `Invalid` prints its field itself.
+    // `Invalid` prints its field by itself.
     let problem = text.strip_prefix(&format!("{field}: ")).map(str::to_owned);
     match problem {
         Some(problem) => Invalid { field, problem },
@@ -100,7 +99,7 @@ fn invalid(error: InvalidSpec) -> Invalid {
     }
 }
 
-/// The spec with everything resolved that the core needs not know how to resolve.
+/// Converts a spec, resolving defaults and references between groups.
 pub fn spec_facts(spec: &PodSequenceSpec, namespace: &str) -> Result<core::Spec, Invalid> {
     let PodSequenceSpec {
         pod_groups,
@@ -208,7 +207,7 @@ fn group_facts(
     })
 }
 
-/// Exactly one of the fields is given; the definition makes sure of that.
+/// The property that a node must have. The definition makes sure that exactly one field is set.
 fn node_ready(wanted: &NodeReady) -> Option<core::NodeReady> {
     let driver = wanted.csi_driver.as_deref().map(|driver| core::NodeReady::CsiDriver(driver.into()));
     let resource = wanted.allocatable.as_deref().map(|name| core::NodeReady::Allocatable(name.into()));
@@ -216,7 +215,7 @@ fn node_ready(wanted: &NodeReady) -> Option<core::NodeReady> {
     driver.or(resource).or(condition)
 }
 
-/// `id`: what the group is recognised by if it has no name.
+/// The id of a group: its name, or else `id`, made unique among the earlier groups.
 fn group_id(group: &PodGroup, id: GroupId, earlier: &[core::Group]) -> GroupId {
     match &group.name {
         Some(name) => GroupId::named(name),
@@ -227,7 +226,7 @@ fn group_id(group: &PodGroup, id: GroupId, earlier: &[core::Group]) -> GroupId {
     }
 }
 
-/// What a status has recorded.
+/// The times and conditions that the status has recorded.
 fn recorded(status: &PodSequenceStatus) -> Recorded {
     let condition = |kind: &str| {
         status.conditions.iter().find(|condition| condition.type_ == kind && condition.status == "True")

@@ -31,7 +31,7 @@ impl fmt::Display for MinReady {
     }
 }
 
-/// A text is a percentage; a number in quotes is refused, as Kubernetes does it for `maxUnavailable`.
+/// A text must be a percentage. A number in quotes is rejected, as Kubernetes does for `maxUnavailable`.
 impl FromStr for MinReady {
     type Err = &'static str;
 

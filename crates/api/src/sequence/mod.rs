@@ -1,14 +1,14 @@
 //! `PodSequence`: groups of pods that start one after the other.
 //!
 //! ```text
-//!  spec.rs, min_ready.rs                what a person writes, as types with their descriptions
-//!  words.rs                             the fields that take one of a few words
-//!  limits.rs                            how much of it: every bound with its reason
-//!  rules.rs                             what the schema cannot say: the CEL rules and their words
-//!  status.rs                            what the controller answers
+//!  spec.rs, min_ready.rs                the spec that a user writes: types with their descriptions
+//!  words.rs                             the enum fields
+//!  limits.rs                            the bounds of the fields, with their reasons
+//!  rules.rs                             CEL rules: constraints that the schema cannot express
+//!  status.rs                            the status that the controller writes
 //!  facts.rs, report.rs                  objects → core facts, and the core's status → object
-//!  note.rs                              what a sequence leaves for the case of its deletion, as a ConfigMap
-//!  validate.rs                          reads a spec of which nothing is known
+//!  note.rs                              a ConfigMap that tells what to do if the sequence is deleted
+//!  validate.rs                          parses and validates an unchecked spec
 //! ```
 
 mod facts;

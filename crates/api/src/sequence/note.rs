@@ -1,6 +1,6 @@
-//! Notes: what must still be done if a sequence is deleted while no controller watches. One ConfigMap per sequence,
-//! in the controller's own namespace; it takes the place of a finalizer, which would keep objects from being deleted
-//! once the controller is uninstalled.
+//! Notes: what the controller must still do if a sequence is deleted while the controller is down. Each sequence has
+//! one ConfigMap in the controller's namespace. A finalizer would do the same, but would block deletions once the
+//! controller is uninstalled.
 
 use crate::selector::{LabelSelector, selector_facts};
 use crate::{names, watch::Meta};
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A ConfigMap holds at most 1 MiB. A note that would be larger is not written.
+/// Maximum size of a note. A ConfigMap holds at most 1 MiB; a larger note is not written.
 pub const MAX_BYTES: usize = 900 * 1024;
 
 /// The key in the ConfigMap's data.
@@ -53,8 +53,8 @@ pub struct NoteObject {
 }
 
 impl NoteObject {
-    /// What it says; `None` if it cannot be read, or does not bear the name of the sequence it speaks of: a note has the rights of
-    /// its sequence, so there is one of each, and it is ours.
+    /// The note; `None` if it cannot be parsed, or if the ConfigMap does not have the name that belongs to the sequence
+    /// in the note. A note acts with the permissions of its sequence, so a ConfigMap of any other name does not count.
     pub fn facts(&self) -> Option<Note> {
         let content: Content = serde_json::from_str(self.data.get(KEY)?).ok()?;
         let sequence = Uid::new(&content.uid);
@@ -62,7 +62,7 @@ impl NoteObject {
             return None;
         }
         let members = content.members.iter().map(|member| match member {
-            // As a group without members is written: its place counts, for pods name their group by it.
+            // The encoding of a group without members. It is kept, because pods refer to their group by its index.
             Member::Pods(names) if names.is_empty() => Some(Members::None),
             Member::Pods(names) => {
                 Some(Members::Names(names.iter().map(|name| name.as_str().into()).collect()))
@@ -86,7 +86,7 @@ impl NoteObject {
     }
 }
 
-/// A spec that only says whom it holds: all that a ghost needs.
+/// A spec that contains only the members: all that is needed for a deleted sequence.
 fn bare_spec(target: &str, gate: &str, members: Vec<Members>) -> Spec {
     let group = |(position, members): (usize, Members)| core::Group {
         id: core::unnamed_id(&members, None),

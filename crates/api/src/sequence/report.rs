@@ -10,8 +10,8 @@ use rollcall_core::planted::{Bug, planted};
 use rollcall_core::sequence::status::{self as core, Status};
 use std::sync::Arc;
 
-/// What is to be written. The times of conditions that did not change are taken over from `written`, what the
-/// object has now, so that an unchanged status compares equal.
+/// The status to write. Conditions that did not change keep their times from `written`, the status that the object has
+/// now, so that an unchanged status compares equal.
 pub fn report(status: &Status, written: Option<&PodSequenceStatus>, now: Timestamp) -> PodSequenceStatus {
     let Status {
         observed_generation,
@@ -146,7 +146,7 @@ fn condition(new: &core::Condition, known: &[Condition], generation: i64, now: T
     let core::Condition { kind, holds, reason, message } = new;
     let status = if *holds { "True" } else { "False" };
     let before = known.iter().find(|before| before.type_ == kind.as_str() && before.status == status);
-    // Kubernetes' own times have whole seconds; what is finer would not be read back.
+    // Kubernetes' own times have whole seconds; a finer time would not compare equal when it is read back.
     let whole = Timestamp::from_second(now.as_second()).unwrap_or(now);
     Condition {
         type_: kind.as_str().into(),
@@ -195,7 +195,7 @@ mod tests {
     fn every_node_is_ready_or_says_why_not_and_since_when() {
         let at = |seconds| Timestamp::from_second(seconds).expect("a time");
         let waits =
-            report(&of(core::Phase::InProgress, "InProgress", "\"db\" has 0 of 1 arrived"), None, at(1));
+            report(&of(core::Phase::InProgress, "InProgress", "\"db\": 0 of 1 pods arrived"), None, at(1));
         let ready = |status: &PodSequenceStatus| match &status.node_status[0].conditions[..] {
             [one] => (one.type_.clone(), one.status.clone(), one.reason.clone(), one.last_transition_time.0),
             other => panic!("{other:?}"),

@@ -1,8 +1,9 @@
-//! What the schema cannot say: the CEL rules of a `PodSequence`, each with the same condition in Rust beside it.
+//! The CEL rules of a `PodSequence`: constraints that the schema cannot express. Each has the same condition in Rust
+//! beside it.
 //!
-//! The API server prices every rule for the largest object that the schema admits, so nothing here compares all groups
-//! with all others. Kubernetes 1.33 is the floor: comprehensions with two variables exist, the newer list functions
-//! (`distinct`, `sort`, `slice`) do not.
+//! The API server estimates the cost of every rule from the largest object that the schema admits, so no rule compares
+//! all groups with all others. The oldest supported Kubernetes is 1.33: comprehensions with two variables exist, but
+//! the newer list functions (`distinct`, `sort`, `slice`) do not.
 
 use super::limits;
 use crate::duration::{self, GoDuration};
@@ -12,16 +13,16 @@ use crate::shared_rules::{self, parse_duration};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// How many names a message lists.
+/// Maximum number of names in a message.
 const SHOWN: usize = 10;
 
-/// What `minReady` must be.
+/// The message for an invalid `minReady`.
 pub const MIN_READY_MESSAGE: &str = "must be a number from 0 to 1000000 or a percentage from 0% to 100%";
 
-/// The fields by which a group says who its members are.
+/// The fields that select the members of a group.
 const MEMBERS: [&str; 3] = ["pods", "podSelector", "workloadRef"];
 
-/// Every rule of its own.
+/// All rules of `PodSequence`.
 pub fn all() -> Vec<Rule> {
     [spec(), groups(), group(), gate(), min_ready(), timeout(), workload_ref(), node_ready()]
         .into_iter()
@@ -29,7 +30,7 @@ pub fn all() -> Vec<Rule> {
         .collect()
 }
 
-/// On `spec`.
+/// Rules for `spec`.
 pub fn spec() -> Vec<Rule> {
     let node_only = "(has(g.nodeReady) || (has(g.nodeSelector) && size(g.nodeSelector) > 0))";
     let max = limits::NODE_GROUPS;
@@ -93,11 +94,11 @@ fn taints_need_node_scope(spec: &Value) -> Result<(), String> {
     ensure(is_node_scope(spec) || spec["nodeGuard"] != "Taints", || "Taints needs scope: Node".into())
 }
 
-/// On `spec.podGroups`: names are unique, and `dependsOn` names earlier groups.
+/// Rules for `spec.podGroups`: names are unique, and `dependsOn` names earlier groups.
 ///
-/// One rule for both, because both need the map from name to index, and making it fails on a name that occurs twice: then
-/// the API server says `insert failed: key NAME already exists evaluating rule:` and `message`; in every other case
-/// it says `messageExpression`.
+/// It is one rule, because both conditions need the map from name to index. Building that map fails if a name occurs
+/// twice; the API server then answers `insert failed: key NAME already exists evaluating rule:` and `message`. In every
+/// other case it answers with `messageExpression`.
 pub fn groups() -> Vec<Rule> {
     let names = "self.transformMapEntry(i, g, has(g.name), {g.name: i})";
     let earlier = format!(
@@ -157,7 +158,7 @@ fn earlier_names(groups: &[Value]) -> String {
     }
 }
 
-/// On each group.
+/// Rules for each group.
 pub fn group() -> Vec<Rule> {
     let given = "['pods', 'podSelector', 'workloadRef'].filter(f, f == 'pods' ? has(self.pods) : f == 'podSelector' ? \
                  has(self.podSelector) : has(self.workloadRef))";
@@ -195,10 +196,10 @@ pub fn group() -> Vec<Rule> {
     rules
 }
 
-/// Whether a group says who its members are.
+/// Whether a group selects members.
 const HAS_MEMBERS: &str = "has(self.pods) || has(self.podSelector) || has(self.workloadRef)";
 
-/// What a group of `nodeReady` alone must leave out. `until` has a default, so it is always there.
+/// The fields that a group of `nodeReady` alone must not have. `until` has a default, so it is always set.
 fn fields_about_members() -> [Rule; 5] {
     let rule = |given: &str, path: &'static str, check: fn(&Value) -> Result<(), String>| {
         let rule = format!("!has(self.nodeReady) || {HAS_MEMBERS} || !({given})");
@@ -251,7 +252,7 @@ fn expected_is_the_number_of_names(group: &Value) -> Result<(), String> {
     })
 }
 
-/// On `spec.schedulingGateName`.
+/// Rules for `spec.schedulingGateName`.
 pub fn gate() -> Vec<Rule> {
     let mut rules = shared_rules::qualified_name();
     rules.push(Rule::new(
@@ -268,7 +269,7 @@ fn gate_is_not_another_of_ours(gate: &Value) -> Result<(), String> {
     })
 }
 
-/// On `minReady`.
+/// Rules for `minReady`.
 pub fn min_ready() -> Vec<Rule> {
     vec![Rule::new(
         format!(
@@ -284,7 +285,7 @@ pub fn min_ready() -> Vec<Rule> {
     )]
 }
 
-/// On `timeout`.
+/// Rules for `timeout`.
 pub fn timeout() -> Vec<Rule> {
     let message = "must be longer than 0s; leave timeout out to wait without limit";
     let mut rules = shared_rules::duration();
@@ -301,7 +302,7 @@ pub fn timeout() -> Vec<Rule> {
     rules
 }
 
-/// On `workloadRef`.
+/// Rules for `workloadRef`.
 pub fn workload_ref() -> Vec<Rule> {
     vec![
         Rule::new(
@@ -323,7 +324,7 @@ pub fn workload_ref() -> Vec<Rule> {
     ]
 }
 
-/// On `nodeReady`.
+/// Rules for `nodeReady`.
 pub fn node_ready() -> Vec<Rule> {
     vec![Rule::new(
         "[has(self.csiDriver), has(self.allocatable), has(self.condition)].exists_one(given, given)",

@@ -1,5 +1,5 @@
-//! The status of a `PodSequence`. Written by the controller; for people, but for the journaled times, which it
-//! reads back. Lists of names are cut at 100; the counts beside them are exact.
+//! The status of a `PodSequence`. The controller writes it for people; it reads back only the recorded times. Lists of
+//! names are cut off at 100 entries; the counts beside them are exact.
 
 use super::words::{GroupState, Phase};
 use crate::time::MilliTime;
@@ -7,44 +7,44 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How far the sequence has come, and what it waits for.
+/// Progress of the sequence, and its obstacles.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct PodSequenceStatus {
-    /// Pending: nothing has been released. InProgress: on the way. Completed: every group is complete. Failed: it
-    /// cannot go on; the condition Stalled says why.
+    /// Pending: nothing has been released. InProgress: some groups are open or complete. Completed: every group is
+    /// complete. Failed: the sequence cannot continue; the condition Stalled has the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Phase")] // The description of an optional enum would be that of its type.
+    #[schemars(with = "Phase")] // `Option<Phase>` would take its description from `Phase`.
     pub phase: Option<Phase>,
 
-    /// The generation of the spec that this status is about.
+    /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// The index, counted from 0, of the first group that is not complete; with scope Node, the least over all
-    /// nodes. The number of groups when all are complete.
+    /// The index, counted from 0, of the first group that is not complete; with scope Node, the lowest index over all
+    /// nodes. The number of groups if all are complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_index: Option<u32>,
 
-    /// The names of the pods in that group; the first 100.
+    /// The names of the pods in the current group; at most 100.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub current_group_pods: Vec<String>,
 
-    /// How many pods of that group have arrived.
+    /// The number of pods in the current group that have arrived.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready_pods_in_current_group: Option<u32>,
 
-    /// The names of the pods that have arrived in complete groups; the first 100.
+    /// The names of the pods that have arrived in complete groups; at most 100.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub processed_pods: Vec<String>,
 
-    /// What is going on, and what to do next, in a sentence.
+    /// The current state and the next step, in a sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 
-    /// What the columns of kubectl get show.
+    /// The values of the columns of kubectl get.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
 
@@ -53,157 +53,158 @@ pub struct PodSequenceStatus {
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub groups: Vec<GroupStatus>,
 
-    /// What the sequence waits for; the first few.
+    /// The reasons why groups are not complete; only the first few.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub blocked_by: Vec<BlockedBy>,
 
-    /// With scope Node: how many nodes take part.
+    /// With scope Node: the number of nodes that the sequence applies to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<NodeCounts>,
 
-    /// With scope Node: the nodes, those that are not complete first; the first 100.
+    /// With scope Node: the nodes, incomplete ones first; at most 100.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["nodeName"]))]
     pub node_status: Vec<NodeSequenceStatus>,
 
-    /// When suspend was last set back to false; timeouts count from then.
+    /// The time when suspend was last set back to false; timeouts count from then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resumed_at: Option<MilliTime>,
 
-    /// The start that the times of the groups are of: what the annotation podsequence.example.com/begin-again said when they
-    /// were last forgotten.
+    /// The value of the annotation podsequence.example.com/begin-again when the times of the groups were last reset.
+    /// The times in this status belong to that start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub begun_again: Option<String>,
 
-    /// Ready, Reconciling and Stalled as kstatus understands them; OutOfOrder: a pod runs before its group opened;
-    /// Suspended.
+    /// Ready, Reconciling and Stalled, as kstatus defines them. OutOfOrder: a pod runs although its group is not open.
+    /// Suspended: the sequence releases no pods because of spec.suspend.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 }
 
-/// One line about the first group that is not complete.
+/// A summary of the first group that is not complete.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
-    /// Its place and name, such as "2/3 Application Layer".
+    /// The position and name of the group, such as "2/3 Application Layer".
     pub group: String,
 
-    /// How many of its members have arrived, of those expected, such as "1/2".
+    /// The number of members that have arrived, out of those expected, such as "1/2".
     pub ready: String,
 }
 
-/// How far a group has come.
+/// Progress of a group.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupStatus {
-    /// Its name, or "Group N".
+    /// The name of the group, or "Group N".
     pub name: String,
 
-    /// What a group without a name is recognised by when the list around it is edited: a hash of what it selects.
+    /// A hash of what the group selects. It identifies a group without a name when the list of groups is edited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 
-    /// Waiting: its members are held. Open: they are released. Complete: enough have arrived. TimedOut: it took
-    /// longer than its timeout.
+    /// Waiting: the members are held. Open: they are released. Complete: enough of them have arrived. TimedOut: the
+    /// group exceeded its timeout.
     pub state: GroupState,
 
-    /// How many members there must be; absent while that is not known.
+    /// The number of expected members; absent while it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<u32>,
 
-    /// How many members there are.
+    /// The number of existing members.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub present: Option<u32>,
 
-    /// How many of them are out of their gate.
+    /// The number of members whose gate has been removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub released: Option<u32>,
 
-    /// How many of them have arrived.
+    /// The number of members that have arrived.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrived: Option<u32>,
 
-    /// True if it was opened by hand.
+    /// True if a user opened the group by hand.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub opened_by_hand: bool,
 
-    /// True if it was complete by Jobs that are over. That holds when they are deleted, and at the next start.
+    /// True if Jobs that have finished completed the group. It stays complete when they are deleted, and at the next
+    /// start.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub finished: bool,
 
-    /// When it opened.
+    /// The time when the group opened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub opened_at: Option<MilliTime>,
 
-    /// When it was first complete.
+    /// The time when the group was first complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<MilliTime>,
 }
 
-/// Something that keeps a group from being complete.
+/// A reason why a group is not complete.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockedBy {
     /// The name of the group, or "Group N".
     pub group: String,
 
-    /// The pod, if it is one.
+    /// The name of the pod, if the reason concerns a pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
 
-    /// Why, as one word that the documentation explains.
+    /// The reason, as a code that the documentation explains.
     pub reason: String,
 
-    /// What the API server said, if it is the one that refuses.
+    /// The message of the API server, if it rejected a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 
-    /// Since when.
+    /// The time since when the reason applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<MilliTime>,
 }
 
-/// How many nodes take part, and how far they are.
+/// The number of nodes that the sequence applies to, by progress.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeCounts {
-    /// All of them.
+    /// The number of all nodes.
     pub total: u32,
 
-    /// Those on which every group is complete.
+    /// The number of nodes that have completed every group.
     pub complete: u32,
 
-    /// The others.
+    /// The number of nodes that have not completed every group.
     pub waiting: u32,
 }
 
-/// How far one node has come.
+/// Progress of one node.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSequenceStatus {
     /// The name of the node.
     pub node_name: String,
 
-    /// The index, counted from 0, of the first group that is not complete there.
+    /// The index, counted from 0, of the first group that is not complete on the node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_index: Option<u32>,
 
-    /// How many pods of that group have arrived there.
+    /// The number of pods in that group that have arrived on the node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready_pods_in_current_group: Option<u32>,
 
-    /// How far the node has come.
+    /// The phase of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Phase")] // The description of an optional enum would be that of its type.
+    #[schemars(with = "Phase")] // `Option<Phase>` would take its description from `Phase`.
     pub phase: Option<Phase>,
 
-    /// What it waits for.
+    /// A sentence about what the node waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 
-    /// Ready: every group is complete there. Its reason is the phase, or what keeps the node from it.
+    /// Ready: every group is complete on the node. Its reason is the phase, or the obstacle.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

@@ -1,11 +1,11 @@
-//! The judgement of the API server on a `PodSequence`.
+//! Validation of a `PodSequence`, equivalent to that of the API server.
 
 use super::spec::PodSequenceSpec;
 use crate::definition::Custom;
 use crate::validate::{self, InvalidSpec};
 use serde_json::Value;
 
-/// Reads the `spec` of a `PodSequence`, whatever is in it.
+/// Parses and validates the `spec` of a `PodSequence`, which may be any JSON value.
 pub fn parse_spec(spec: &Value) -> Result<PodSequenceSpec, InvalidSpec> {
     validate::parse(Custom::PodSequence, spec)
 }

@@ -1,4 +1,4 @@
-//! The fields that take one of a few words.
+//! The enum fields of a `PodSequence`.
 
 use crate::words::words;
 use rollcall_core::facts::OwnerKind;
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 words! {
-    /// Whether the groups follow each other in the cluster or on each node by itself.
+    /// Whether the groups follow each other in the whole cluster or on each node independently.
     #[derive(Default)]
     Scope { #[default] Cluster, Node }
 }
 
 words! {
-    /// When a member of a group has arrived.
+    /// The state that a member must reach to count as arrived.
     #[derive(Default)]
     Until { #[default] Auto, Ready, Started, Succeeded }
 }
@@ -31,25 +31,25 @@ words! {
 }
 
 words! {
-    /// Whether the order is for coming up, or holds at every moment.
+    /// Whether the start order applies only to the first start, or at every moment.
     #[derive(Default)]
     Enforcement { #[default] Bootstrap, Continuous }
 }
 
 words! {
-    /// How nodes are kept closed.
+    /// How nodes are blocked.
     #[derive(Default)]
     NodeGuard { #[default] Labels, Taints }
 }
 
 words! {
-    /// What becomes of held pods when their sequence is deleted.
+    /// What happens to held pods when their sequence is deleted.
     #[derive(Default)]
     DeletionPolicy { #[default] Release, Hold }
 }
 
 words! {
-    /// The kinds of workload that can be members.
+    /// The kinds of workload whose pods can be members.
     WorkloadKind { Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob }
 }
 
@@ -65,7 +65,7 @@ impl WorkloadKind {
         }
     }
 
-    /// The one `apiVersion` in which there is this kind.
+    /// The `apiVersion` of this kind.
     pub fn api_version(self) -> WorkloadApiVersion {
         match self {
             WorkloadKind::Deployment
@@ -102,23 +102,23 @@ impl fmt::Display for WorkloadApiVersion {
 }
 
 words! {
-    /// How far a sequence, or a node in it, has come.
+    /// Progress of a sequence, or of a node in it.
     #[derive(Default)]
     Phase {
         /// Nothing has been released.
         #[default]
         Pending,
-        /// Some groups are complete or open, not all complete.
+        /// Some groups are open or complete, but not all are complete.
         InProgress,
-        /// Every group is complete. Not an end: later pods are still looked after.
+        /// Every group is complete. The controller still handles pods that are created later.
         Completed,
-        /// It cannot go on; the condition `Stalled` has the reason.
+        /// The sequence cannot continue; the condition `Stalled` has the reason.
         Failed,
     }
 }
 
 words! {
-    /// How far a group has come.
+    /// Progress of a group.
     #[derive(Default)]
     GroupState {
         /// Its members are held.
@@ -128,7 +128,7 @@ words! {
         Open,
         /// Enough of its members have arrived.
         Complete,
-        /// It took longer than its timeout.
+        /// It exceeded its timeout.
         TimedOut,
     }
 }

@@ -1,4 +1,4 @@
-//! On which nodes pods want to run: selectors, required affinity, tolerations.
+//! Constraints of a pod on its node: node selector, required node affinity, tolerations.
 
 use super::node::effect;
 use rollcall_core::facts::{NodeConstraints, Pin, TermShape};
@@ -10,11 +10,11 @@ use serde::Deserialize;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-/// Entries of all the lists of one object that are looked at. Whoever may create a workload may write lists of a megabyte, and
-/// what is looked at is kept.
+/// Maximum number of list entries that are read from one object. Any user with permission to create a workload may
+/// write lists of a megabyte, and the controller keeps in memory what it reads.
 const MOST_ENTRIES: usize = 1024;
 
-/// As many of the items as there is room left for.
+/// Yields items until the shared budget `room` is used up.
 fn within<T>(room: &Cell<usize>, items: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
     items.take_while(|_| {
         let left = room.get();
@@ -23,7 +23,7 @@ fn within<T>(room: &Cell<usize>, items: impl Iterator<Item = T>) -> impl Iterato
     })
 }
 
-/// The only field of a node that an affinity can ask for.
+/// The only node field that an affinity may refer to.
 const NAME: &str = "metadata.name";
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -86,7 +86,7 @@ impl AffinityObject {
         self.terms().unwrap_or_default().iter().map(shape).collect()
     }
 
-    /// The one node that every term asks for.
+    /// The node name that every term requires, if it is the same in all terms.
     fn name(&self) -> Option<&str> {
         let named = |term: &'_ TermObject| {
             let mut fields = term.match_fields.iter().flatten();
@@ -105,7 +105,7 @@ impl AffinityObject {
         value.filter(|_| same).map(String::as_str)
     }
 
-    /// The one host that a term asks for, if it is the only one.
+    /// The hostname that the only term requires.
     fn host(&self) -> Option<&str> {
         let [term] = self.terms()? else { return None };
         let mut labels = term.match_expressions.iter().flatten();
@@ -117,7 +117,7 @@ impl AffinityObject {
     }
 }
 
-/// What a pod says about its node.
+/// The constraints of a pod on its node.
 pub(super) fn constraints(
     selector: Option<&BTreeMap<String, String>>,
     affinity: Option<&AffinityObject>,
@@ -186,7 +186,7 @@ impl RequirementObject {
 }
 
 impl TolerationObject {
-    /// As the webhook and a release add them.
+    /// Whether the toleration has the form that the webhook and a release add.
     fn is_of_ours(&self) -> bool {
         keys::is_key(&self.key) && self.operator == "Exists" && matches!(&*self.effect, "" | "NoSchedule")
     }
@@ -220,7 +220,7 @@ mod tests {
             |name: &str| json!({ "matchFields": [{ "key": NAME, "operator": "In", "values": [name] }] });
         let host = json!({ "matchExpressions": [{ "key": HOSTNAME, "operator": "In", "values": ["h"] }] });
         let of = |terms| pin(None, Some(&affinity(terms)));
-        assert_eq!(of(json!([field("a")])), Some(Pin::Name("a".into())), "as a DaemonSet's");
+        assert_eq!(of(json!([field("a")])), Some(Pin::Name("a".into())), "as in a pod of a DaemonSet");
         assert_eq!(of(json!([field("a"), field("a")])), Some(Pin::Name("a".into())));
         assert_eq!(of(json!([field("a"), field("b")])), None);
         assert_eq!(of(json!([host])), Some(Pin::Hostname("h".into())));
@@ -246,7 +246,7 @@ mod tests {
         let kept: usize =
             placement.terms.iter().flatten().filter(|term| !term.labels.is_empty()).map(kept).sum();
         assert!((MOST_ENTRIES / 2..MOST_ENTRIES).contains(&kept), "{kept}");
-        assert_eq!(placement.tolerations.len(), 0, "there was no room left");
+        assert_eq!(placement.tolerations.len(), 0, "the budget is used up");
     }
 
     #[test]

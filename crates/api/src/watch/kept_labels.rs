@@ -1,5 +1,6 @@
-//! Labels by need. Whoever may create pods may give each of them tens of thousands of labels; to keep them all would be to let
-//! him fill our memory. So of pods and workloads only the labels are kept whose key some selector names in that namespace.
+//! Labels that the controller keeps. Any user with permission to create pods may give each of them tens of thousands of
+//! labels; keeping all of them would let that user exhaust the controller's memory. So for pods and workloads, only
+//! labels are kept whose key some selector names in that namespace.
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -7,27 +8,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Labels of one object that are kept at most. A selector rarely names more than two keys.
+/// Maximum number of labels kept for one object. A selector rarely names more than two keys.
 pub const MOST_LABELS: usize = 64;
 
-/// Which labels are kept. Clones share.
+/// The label keys that are kept, by namespace. Clones share the same set.
 #[derive(Clone, Debug, Default)]
 pub struct KeptLabels(Option<Arc<RwLock<ByNamespace>>>);
 
 type ByNamespace = BTreeMap<Arc<str>, BTreeSet<Arc<str>>>;
 
 impl KeptLabels {
-    /// Every label: for who looks at a cluster once.
+    /// Keeps every label: for programs that read a cluster once.
     pub fn all() -> KeptLabels {
         KeptLabels(None)
     }
 
-    /// None, until keys are named.
+    /// Keeps no labels until [`KeptLabels::set`] names keys.
     pub fn by_need() -> KeptLabels {
         KeptLabels(Some(Arc::default()))
     }
 
-    /// These keys are wanted in a namespace from now on, and no others.
+    /// Replaces the set of keys that are kept for a namespace.
     pub fn set(&self, namespace: &Arc<str>, keys: BTreeSet<Arc<str>>) {
         let Some(shared) = &self.0 else { return };
         let mut namespaces = shared.write().unwrap_or_else(PoisonError::into_inner);
@@ -37,7 +38,7 @@ impl KeptLabels {
         }
     }
 
-    /// Those of an object that are kept.
+    /// Passes the labels of an object that are kept to `take`.
     pub(super) fn pick<'a, T>(
         &self,
         namespace: &str,
@@ -54,11 +55,11 @@ impl KeptLabels {
     }
 }
 
-/// The labels of an object as they were read: one text, which takes no more room than they took in the answer.
+/// The labels of an object, all in one string, which takes no more memory than the API server's answer did.
 #[derive(Clone, Debug, Default)]
 pub struct LabelText {
     text: String,
-    /// Where each key and each value ends.
+    /// The end of each key and each value in `text`.
     ends: Vec<u32>,
 }
 
@@ -101,7 +102,7 @@ impl<'de> Deserialize<'de> for LabelText {
     }
 }
 
-/// Reads a key or a value to the end of the text.
+/// Appends a key or a value to the text.
 struct Part<'a>(&'a mut LabelText);
 
 impl<'de> serde::de::DeserializeSeed<'de> for Part<'_> {

@@ -1,4 +1,4 @@
-//! `metadata`, as much of it as is used.
+//! `metadata`: the fields that are used.
 
 use super::{KeptLabels, LabelText};
 use crate::names;
@@ -43,10 +43,10 @@ pub struct OwnerReference {
 /// Set by the Deployment controller on a Deployment and on its newest ReplicaSet.
 pub(super) const REVISION: &str = "deployment.kubernetes.io/revision";
 
-/// Annotations that mean something to us, besides those with our prefix.
+/// Annotations without our prefix that are kept nevertheless.
 const KEPT: [&str; 3] = [REVISION, names::LAUNCHED, names::BEFORE_STOP];
 
-/// The annotations that mean something to us; the others can be very long (`last-applied-configuration`).
+/// The annotations that are kept. Others are dropped, because they can be very long (`last-applied-configuration`).
 #[derive(Clone, Debug, Default)]
 pub struct Annotations(BTreeMap<String, String>);
 
@@ -98,14 +98,14 @@ impl Meta {
         self.annotations.as_ref()?.get(key)
     }
 
-    /// Those of its labels that are kept, and where it says itself that it belongs.
+    /// The labels that are kept, and the membership that the object's annotations declare.
     pub fn labels(&self, kept: &KeptLabels) -> Labels {
         let name = self.annotation(names::POD_SEQUENCE_NAME);
         let group = self.annotation(names::POD_SEQUENCE_GROUP);
         kept.pick(&self.namespace, self.labels.as_ref(), |pairs| labels(pairs, name, group))
     }
 
-    /// Those that mean something to us.
+    /// The annotations that are kept.
     pub fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
         let all = self.annotations.iter().flat_map(|annotations| &annotations.0);
         all.map(|(key, value)| (key.as_str(), value.as_str()))
@@ -115,7 +115,7 @@ impl Meta {
         self.creation_timestamp.unwrap_or_default()
     }
 
-    /// The owner that controls it: the one whose number of replicas it counts towards.
+    /// The owner with `controller: true`, whose replica count the object counts towards.
     pub fn controller(&self) -> Option<OwnerRef> {
         let owners = self.owner_references.as_deref().unwrap_or_default();
         let owner = owners.iter().find(|owner| owner.controller == Some(true))?;
@@ -130,8 +130,8 @@ impl Meta {
     }
 }
 
-/// Labels, and where a pod or a template says that it belongs: the name of a sequence, and the index of a group as it is written
-/// in one way only (`0`, `1`, `2` …).
+/// Labels, and the membership that the annotations of a pod or a template declare: the name of a sequence and the index
+/// of a group. The index must be in canonical form (`0`, `1`, `2` …).
 pub fn labels<'a>(
     labels: impl IntoIterator<Item = (&'a str, &'a str)>,
     sequence: Option<&str>,
@@ -139,7 +139,7 @@ pub fn labels<'a>(
 ) -> Labels {
     let index = group.and_then(|text| text.parse().ok().filter(|index: &usize| index.to_string() == text));
     let word = sequence.zip(index).map(|(sequence, index)| membership_value(sequence, index));
-    // Not chained as they are: what is made here does not live as long as what is given.
+    // Not chained directly: `word` does not live as long as the given labels.
     let labels = labels.into_iter().map(|(key, value)| (key, Cow::Borrowed(value)));
     labels.chain(word.iter().map(|word| (MEMBERSHIP_KEY, Cow::Owned(word.to_string())))).collect()
 }
@@ -150,7 +150,7 @@ impl OwnerReference {
     }
 }
 
-/// The kind of an owner, as a reference to it says.
+/// The kind of an owner, from the fields of an owner reference.
 pub fn owner_kind(api_version: &str, kind: &str) -> OwnerKind {
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     match (group, kind) {

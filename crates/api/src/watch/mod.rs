@@ -1,5 +1,5 @@
-//! What is read of the objects of Kubernetes: only the fields that become facts. Everything else, `managedFields`
-//! above all, is skipped while the text is read and never takes up memory.
+//! Deserialised Kubernetes objects: only the fields that become facts. All other fields, above all `managedFields`, are
+//! skipped during parsing and take no memory.
 
 mod affinity;
 mod kept_labels;
@@ -24,7 +24,7 @@ use serde::Deserialize;
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]
 pub struct ListOf<T> {
     pub metadata: ListMeta,
-    // `null` where an API server lists nothing.
+    // Some API servers write an empty list as `null`.
     #[serde(default = "Vec::new", deserialize_with = "null_is_empty")]
     pub items: Vec<T>,
 }
@@ -46,7 +46,7 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// A resourceVersion as a number; 0 for what is none.
+/// A resourceVersion as a number; 0 if it is not a number.
 pub fn version(text: &str) -> u64 {
     text.parse().unwrap_or_default()
 }

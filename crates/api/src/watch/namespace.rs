@@ -3,7 +3,7 @@ use crate::names;
 use rollcall_core::facts::Namespace;
 use serde::Deserialize;
 
-/// A Namespace, for the permission it gives.
+/// A Namespace, for the permissions that its annotations grant.
 #[derive(Clone, Debug, Deserialize)]
 pub struct NamespaceObject {
     pub metadata: Meta,

@@ -1,4 +1,4 @@
-//! Nodes and their CSINodes: what a sequence that goes by nodes has to know of them, and what it wrote down there.
+//! Nodes and their CSINodes: the facts that Node-scoped sequences need, and the journals that sequences write on nodes.
 
 use super::pod::{Condition, condition};
 use super::{LabelText, Meta};
@@ -70,7 +70,7 @@ impl NodeObject {
 }
 
 impl NodeObject {
-    /// How much it offers of each resource.
+    /// The allocatable amount of each resource.
     pub fn allocatable(&self) -> Resources {
         let amount = |(name, amount): (&String, &Value)| Some((name.as_str().into(), quantity(amount)?));
         self.status.allocatable.iter().flatten().filter_map(amount).collect()
@@ -105,7 +105,7 @@ fn quantity(amount: &Value) -> Option<Quantity> {
     text.parse().ok()
 }
 
-/// What is written down on a node, by group: milliseconds since 1970.
+/// The journal of a sequence on a node: for each group, times in milliseconds since 1970.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Content {
@@ -125,12 +125,12 @@ struct Times {
     finished: bool,
 }
 
-/// The annotation in which a sequence writes down what it knows about a node.
+/// The annotation that holds the journal of a sequence on a node.
 pub fn journal_key(sequence: Uid) -> String {
     format!("{}{sequence}", names::JOURNAL_PREFIX)
 }
 
-/// What is written there.
+/// The value of that annotation.
 pub fn journal_text(journal: &Journal) -> String {
     let millis = |time: Option<Timestamp>| time.map(Timestamp::as_millisecond);
     let times = |times: &RecordedGroup| Times {
@@ -143,7 +143,7 @@ pub fn journal_text(journal: &Journal) -> String {
     serde_json::to_string(&Content { groups, begun_again }).expect("plain data is always JSON")
 }
 
-/// A journal that cannot be read is none: the node is closed until it has been looked at.
+/// A journal that cannot be parsed is ignored: the node stays blocked until the sequence has decided about it again.
 fn journal(key: &str, text: &str) -> Option<(Uid, Journal)> {
     let sequence = Uid::new(key.strip_prefix(names::JOURNAL_PREFIX)?);
     let content: Content = serde_json::from_str(text).ok()?;

@@ -1,4 +1,4 @@
-//! The workload kinds, read by one struct: they differ in few fields.
+//! The workload kinds, read into one struct, because they differ in few fields.
 
 use super::meta::{self, Annotations, REVISION};
 use super::{KeptLabels, LabelText, Meta, pod};
@@ -58,7 +58,8 @@ struct OwnerStatus {
 }
 
 impl OwnerObject {
-    /// With all labels of its template. Items of a list do not say their kind, so the one who asked for the list does.
+    /// The facts about a workload, with all labels of its template. The items of a list do not contain their kind, so
+    /// the caller passes it.
     pub fn facts(&self, kind: OwnerKind) -> Owner {
         self.facts_keeping(kind, &KeptLabels::all())
     }
@@ -98,12 +99,12 @@ impl OwnerObject {
                 current.then(|| self.spec.replicas.unwrap_or(1))
             }
             OwnerKind::DaemonSet => current.then(|| self.status.desired_number_scheduled.unwrap_or_default()),
-            // A Job does not say which generation its controller has seen.
+            // The status of a Job has no `observedGeneration`.
             OwnerKind::Job => {
                 let parallelism = self.spec.parallelism.unwrap_or(1);
                 Some(self.spec.completions.map_or(parallelism, |completions| parallelism.min(completions)))
             }
-            // Its runs count for it.
+            // A CronJob has no pods of its own; its Jobs have.
             OwnerKind::CronJob | OwnerKind::Other => None,
         }
     }

@@ -1,4 +1,4 @@
-//! Pods: the fields from which it is known whether one is held, starting, ready, finished, and what is wrong.
+//! Pods: the fields that tell whether a pod is held, starting, ready or finished, and its problems.
 
 use super::affinity::{self, AffinityObject, TolerationObject};
 use super::{KeptLabels, LabelText, MOST_LABELS, Meta};
@@ -17,7 +17,7 @@ use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Gates of one pod that are looked at: what stands behind so many others is not ours to open.
+/// Maximum number of gates of one pod that are read. A gate of ours behind so many others is ignored.
 const MOST_GATES: usize = 64;
 
 #[derive(Clone, Debug, Deserialize)]
@@ -34,7 +34,7 @@ pub struct PodObject {
 struct PodSpec {
     node_name: Option<String>,
     scheduling_gates: Option<Vec<Gate>>,
-    // Written out, not flattened: serde would keep a copy of the whole spec to do so.
+    // Repeated in `TemplateSpec` instead of flattened: for `#[serde(flatten)]`, serde would buffer the whole spec.
     restart_policy: Option<String>,
     containers: Vec<PodContainer>,
     init_containers: Vec<PodContainer>,
@@ -42,7 +42,7 @@ struct PodSpec {
     affinity: Option<AffinityObject>,
     tolerations: Option<Vec<TolerationObject>>,
     priority: Option<i32>,
-    /// Of the pod as a whole.
+    /// The resources of the pod as a whole.
     resources: ContainerResources,
     overhead: Option<Amounts>,
 }
@@ -72,7 +72,7 @@ impl PodResources for PodContainer {
     }
 }
 
-/// What tells whether the pods of a template run to completion, and where they want to run.
+/// The fields that tell whether the pods of a template run to completion, and where they can run.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct TemplateSpec {
@@ -101,12 +101,12 @@ impl TemplateSpec {
     }
 }
 
-/// Where a spec of JSON wants to be, whatever else is in it.
+/// The placement that a pod spec in JSON asks for; all other fields are ignored.
 pub fn placement_of(spec: &serde_json::Value) -> Placement {
     TemplateSpec::deserialize(spec).map(|spec| spec.placement()).unwrap_or_default()
 }
 
-/// Whether containers that have finished with 0 stay so.
+/// Whether containers that have exited with code 0 are not restarted.
 fn is_not_restarted(restart_policy: Option<&str>) -> bool {
     matches!(restart_policy, Some("Never" | "OnFailure"))
 }
@@ -165,7 +165,7 @@ struct State {
     terminated: Option<Terminated>,
 }
 
-/// When, as it is written: hardly anybody asks.
+/// A start time, parsed only when it is needed, which is rare.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Running {
@@ -185,13 +185,13 @@ struct Terminated {
     reason: Option<String>,
 }
 
-/// The name of a node, if one is named.
+/// The name of a node, if it is set and not empty.
 fn named(node: Option<&str>) -> Option<Arc<str>> {
     node.filter(|node| !node.is_empty()).map(Into::into)
 }
 
 impl PodObject {
-    /// With all its labels.
+    /// The facts about the pod, with all its labels.
     pub fn facts(&self) -> Pod {
         self.facts_keeping(&KeptLabels::all())
     }
@@ -238,7 +238,7 @@ impl PodObject {
         launch(&self.metadata, containers, statuses, not_restarted, gated)
     }
 
-    /// What it wants of a ticket, if it carries the gate or has got a room.
+    /// The ticket that the pod asks for, if it carries the ticket gate or has already claimed a ticket.
     fn request(&self) -> Option<Box<Request>> {
         let PodObject { metadata, spec, .. } = self;
         let gated = spec.scheduling_gates.iter().flatten().any(|gate| gate.name == names::TICKET_GATE);
@@ -255,7 +255,7 @@ impl PodObject {
         }))
     }
 
-    /// How much room it takes, as the scheduler counts.
+    /// The resources that the pod requests, as the scheduler counts them.
     pub fn requests(&self) -> Resources {
         let spec = &self.spec;
         requested(&spec.containers, &spec.init_containers, &spec.resources, spec.overhead.as_ref())
@@ -283,14 +283,14 @@ impl PodObject {
 
     fn started(&self) -> bool {
         let statuses = self.status.container_statuses.as_deref().unwrap_or_default();
-        // A container that has run and exited has started, though Kubernetes sets `started` back then.
+        // A container that has run and exited has started, although Kubernetes then sets `started` back to false.
         let started =
             |status: &ContainerStatus| status.started == Some(true) || status.state.terminated.is_some();
         let all = statuses.len() >= self.spec.containers.len() && !statuses.is_empty();
         self.phase() == PodPhase::Running && all && statuses.iter().all(started)
     }
 
-    /// The first thing wrong, in the order in which things have to go right.
+    /// The first problem, in the order of the steps of a pod start.
     fn trouble(&self, conditions: &[Condition]) -> Option<Trouble> {
         let about_pod = |what: &str| Trouble { container: None, what: what.into() };
         if self.phase() == PodPhase::Succeeded {
@@ -327,7 +327,7 @@ impl ContainerStatus {
     pub(crate) fn trouble(&self) -> Option<Trouble> {
         let what = match &self.state {
             State { waiting: Some(waiting), .. } => {
-                // Waiting for an init container before it is no trouble of its own.
+                // A container that waits for an earlier init container has no problem of its own.
                 waiting.reason.clone().filter(|reason| reason != "PodInitializing")?
             }
             State { terminated: Some(terminated), .. } => match (terminated.exit_code, &terminated.reason) {
@@ -335,7 +335,7 @@ impl ContainerStatus {
                 (code, Some(reason)) => format!("{reason} (exit code {code})"),
                 (code, None) => format!("exit code {code}"),
             },
-            State { running: Some(_), .. } => "runs, and is not ready".into(),
+            State { running: Some(_), .. } => "running but not ready".into(),
             State { .. } => return None,
         };
         Some(Trouble { container: Some(self.name.as_str().into()), what: what.into() })

@@ -1,4 +1,4 @@
-//! Runs the controller until a signal comes.
+//! Runs the controller until it receives a signal.
 
 use crate::cli::Access;
 use crate::commands::install::Mode;
@@ -20,65 +20,65 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
-/// The loop is one task and waits most of the time; more threads than this would only be idle on large machines.
+/// Maximum number of runtime threads. The main loop is a single task that mostly waits, so more threads would stay idle.
 const THREADS: usize = 4;
-/// Whole seconds are what a lease can record, and a renewal must fit several times into it.
+/// Shortest allowed lease. A lease records whole seconds, and several renewals must fit into its duration.
 const SHORTEST_LEASE: Duration = Duration::from_secs(3);
 
-/// Renewal goes in steps with time between them, a twentieth of its life each.
+/// Shortest allowed certificate lifetime. Renewal runs in steps that are a twentieth of the lifetime apart.
 const SHORTEST_CERTIFICATE: Duration = Duration::from_secs(10);
 
 /// Run the controller
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Exit codes:
-  0  SIGTERM or SIGINT has ended it in order, the lease given back (a second signal ends it at once)
-  1  going on would be wrong: the lease is lost, a part of it has died
-  2  a mode or flag that it cannot work with, or no cluster is configured")]
+  0  stopped by SIGTERM or SIGINT after releasing the lease (a second signal exits at once, with code 1)
+  1  the controller cannot continue: it lost the lease, or one of its tasks failed
+  2  a mode or flag is invalid, or no cluster is configured")]
 pub struct Arguments {
-    /// How much it does
+    /// Which features to run
     #[arg(long, value_enum, default_value_t)]
     mode: Mode,
-    /// What the taints of `nodeGuard: Taints` begin with, for a cluster autoscaler that knows them by that
+    /// Prefix of taint keys (`nodeGuard: Taints`); choose one that your cluster autoscaler recognises as a startup taint
     #[arg(long, value_name = "PREFIX", default_value = PREFIX, value_parser = PossibleValuesParser::new(TAINT_PREFIXES))]
     taint_prefix: String,
-    /// Where to serve /metrics; "0" for nowhere
+    /// Address for /metrics; "0" disables it
     #[arg(long, value_name = "ADDRESS", default_value = ":8080", value_parser = address)]
     metrics_bind_address: Listen,
-    /// Where to serve /livez, /readyz and /startupz; "0" for nowhere
+    /// Address for /livez, /readyz and /startupz; "0" disables them
     #[arg(long, value_name = "ADDRESS", default_value = ":8081", value_parser = address)]
     health_probe_bind_address: Listen,
-    /// Where to serve the admission webhook in Full mode; "0" for nowhere
+    /// Address for the admission webhook in Full mode; "0" disables it
     #[arg(long, value_name = "ADDRESS", default_value = ":9443", value_parser = address)]
     webhook_bind_address: Listen,
-    /// How long a certificate is good that the webhook makes for itself; it is renewed after two thirds of that
+    /// Lifetime of the certificates that the webhook issues for itself; they are renewed after two thirds of it
     #[arg(long, value_name = "DURATION", default_value = "2160h", value_parser = certificate_lifetime)]
     webhook_certificate_lifetime: Duration,
-    /// Work only while holding the lease, so that several replicas can run
+    /// Work only while holding the lease; required for running several replicas
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     leader_elect: bool,
-    /// How long a lease is good that is not renewed
+    /// Time after which a lease that is not renewed expires
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = lease_duration)]
     lease_duration: Duration,
-    /// Writes to the API server under way at a time
+    /// Maximum number of concurrent writes to the API server
     #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024))]
     max_in_flight: u16,
-    /// Image of the pods that keep room for reservations; it must run as any user, and wait until it is killed
+    /// Image of the guardian pods that reserve capacity; it must run as any user, and wait until it is killed
     #[arg(long, default_value = rollcall_controller::GUARDIAN_IMAGE)]
     guardian_image: String,
-    /// Make the Node the second owner of guardians that are pinned to a node, so that Karpenter may remove the node
+    /// Make the Node a second owner of guardians that are pinned to it, so that Karpenter can remove the node
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     guardian_node_owner: bool,
-    /// How to write the log
+    /// Format of the log
     #[arg(long, value_enum, default_value_t)]
     log_format: LogFormat,
     /// What to log (error, warn, info, debug, trace, or a filter as in RUST_LOG)
     #[arg(long, value_name = "LEVEL", env = "RUST_LOG", hide_env_values = true, default_value = "info")]
     log_level: String,
-    /// Decide and report, write nothing
+    /// Make decisions and report them, but write nothing
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     dry_run: bool,
-    /// Its own namespace, for the lease and for notes
+    /// Namespace of the controller, for its lease and its notes
     #[arg(long, value_name = "NAME", default_value = names::OWN_NAMESPACE)]
     namespace: String,
 }
@@ -90,11 +90,11 @@ enum LogFormat {
     Json,
 }
 
-/// An address as Go programs take it.
+/// A listen address in the syntax of Go programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Listen {
     Nowhere,
-    /// `:8080`: on every interface.
+    /// A port on every interface: `:8080`.
     Everywhere(u16),
     At(SocketAddr),
 }
@@ -106,7 +106,7 @@ pub fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
     let result = runtime.block_on(async {
         let client =
-            kube::Client::try_from(connect::config(&access).await?).context("cannot make a client")?;
+            kube::Client::try_from(connect::config(&access).await?).context("cannot create a client")?;
         let stop = CancellationToken::new();
         tokio::spawn(cancel_on_signal(stop.clone())?);
         let clock = Clock::starting_at(jiff::Timestamp::now());
@@ -123,7 +123,7 @@ pub fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     }
 }
 
-/// The controller and, beside it, the webhook. If one of them fails, both end.
+/// Runs the controller and the webhook side by side. If one of them fails, both end.
 async fn together(
     client: kube::Client,
     config: Config,
@@ -135,7 +135,7 @@ async fn together(
     let controller =
         rollcall_controller::run_with(client.clone(), config, clock, shared.clone(), stop.clone());
     let Some(webhook) = webhook else { return controller.await };
-    // A task of its own: a decision about ten thousand pods must not hold up an answer.
+    // The webhook gets a task of its own, so that a decision about ten thousand pods does not delay its answers.
     let webhook = rollcall_webhook::run(client, webhook, clock, shared, stop);
     let mut task = JoinSet::new();
     task.spawn(webhook);
@@ -144,7 +144,7 @@ async fn together(
 }
 
 impl Arguments {
-    /// The webhook, where it is to be served.
+    /// Settings of the webhook, or `None` if it is not served.
     fn webhook(&self) -> Option<rollcall_webhook::Settings> {
         let address = self.webhook_bind_address.socket().filter(|_| self.mode == Mode::Full)?;
         Some(rollcall_webhook::Settings {
@@ -193,7 +193,7 @@ fn colours() -> bool {
     anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never
 }
 
-/// Cancels at the first signal; the second one does not wait for anything.
+/// Cancels `stop` at the first signal; the second signal exits the process at once.
 fn cancel_on_signal(stop: CancellationToken) -> Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
@@ -214,13 +214,13 @@ fn cancel_on_signal(stop: CancellationToken) -> Result<impl Future<Output = ()>>
     })
 }
 
-/// A name that no other replica has, and that tells a person which one it is. The suffix makes a restarted
-/// container another one: what it was told before its restart it does not know.
+/// Returns a name that identifies this replica to people and that no other replica has. The random suffix gives a restarted
+/// container a new identity, because it no longer knows the answers to its earlier writes.
 fn identity() -> String {
     let kernel = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let host = std::env::var("POD_NAME").ok().or_else(|| std::env::var("HOSTNAME").ok()).or_else(kernel);
     let host = host.map(|host| host.trim().to_owned()).filter(|host| !host.is_empty());
-    // The keys of a RandomState come from the operating system's random numbers.
+    // The operating system's random number generator seeds the keys of a `RandomState`.
     let suffix = RandomState::new().hash_one(std::process::id()) as u32;
     format!("{}_{suffix:08x}", host.unwrap_or_else(|| "rollcall".into()))
 }
@@ -230,7 +230,7 @@ impl Listen {
         match self {
             Listen::Nowhere => None,
             Listen::At(address) => Some(address),
-            // `::` takes IPv4 too, but not where the kernel has no IPv6.
+            // `::` accepts IPv4 as well, but fails on kernels without IPv6.
             Listen::Everywhere(port) => {
                 let six = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
                 let any = if UdpSocket::bind((six, 0)).is_ok() { six } else { Ipv4Addr::UNSPECIFIED.into() };
@@ -248,7 +248,9 @@ fn address(text: &str) -> Result<Listen, String> {
         return Ok(Listen::Everywhere(port));
     }
     let found = text.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
-    found.map(Listen::At).ok_or_else(|| "expected HOST:PORT, :PORT for every interface, or 0 for none".into())
+    found
+        .map(Listen::At)
+        .ok_or_else(|| "expected HOST:PORT, :PORT for every interface, or 0 to disable it".into())
 }
 
 fn lease_duration(text: &str) -> Result<Duration, String> {

@@ -1,4 +1,4 @@
-//! The manifests of `config/`, as they were when this program was built.
+//! The manifests of `config/`, embedded when this program is built.
 
 use crate::outcome::Outcome;
 use crate::output;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-/// A test of the api crate keeps them equal to the types.
+/// A test of the api crate keeps these definitions equal to the Rust types.
 const CRD: &str = include_str!("../../../../config/crd/podsequence-crd.yaml");
 const CRD_RESERVATION: &str = include_str!("../../../../config/crd/korder-crd.yaml");
 const RBAC_LITE: &str = include_str!("../../../../config/rbac/rbac-lite.yaml");
@@ -23,13 +23,13 @@ const POLICIES: [&str; 3] = [
 const WEBHOOK: [&str; 1] = [include_str!("../../../../config/webhook/webhook.yaml")];
 const LAUNCH: &str = include_str!("../../../../config/webhook/launch.yaml");
 
-/// The image that the manifests name; `make docker-build` makes it.
+/// The image that the manifests name; `make docker-build` builds it.
 pub const IMAGE: &str = "pod-sequence-controller:latest";
 
-/// Between two documents.
+/// Separator of YAML documents.
 const BETWEEN: &str = "\n---\n";
 
-/// The longest name of a namespace (a DNS label).
+/// Maximum length of a namespace name (a DNS label).
 const NAMESPACE_LENGTH: usize = 63;
 
 /// Print the manifests that install the controller
@@ -43,21 +43,21 @@ pub struct Arguments {
     /// Which parts to install
     #[arg(long, value_enum, default_value_t)]
     mode: Mode,
-    /// In Full mode: who gives pods their gates when they are created, if their templates have none
+    /// In Full mode: how pods get their gates at creation, if their templates have none
     #[arg(long, value_enum)]
     admission: Option<Admission>,
-    /// The controller's image
+    /// Image of the controller
     #[arg(long, value_name = "IMAGE", default_value = IMAGE)]
     image: String,
-    /// The controller's own namespace
+    /// Namespace of the controller
     #[arg(long, value_name = "NAME", default_value = names::OWN_NAMESPACE, value_parser = namespace)]
     namespace: String,
-    /// Of these manifests only this object, or all of this kind; can be given more than once
+    /// Print only this object, or all objects of this kind; repeatable
     #[arg(long, value_name = "KIND[/NAME]")]
     only: Vec<String>,
 }
 
-/// How much the controller does, and so how much it must be allowed to do.
+/// The features of the controller, which determine the permissions that it needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Mode {
     /// Cluster scope only: no admission, no certificates, no permission on nodes
@@ -67,12 +67,12 @@ pub enum Mode {
     Full,
 }
 
-/// Who acts when pods and nodes are created.
+/// The component that mutates pods and nodes when they are created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Admission {
     /// The API server itself: Kubernetes 1.36 and later
     Policies,
-    /// The controller, called by the API server: any version
+    /// A webhook that the controller serves: any version
     Webhook,
 }
 
@@ -86,7 +86,7 @@ impl Admission {
 }
 
 impl Mode {
-    /// The kinds that it serves, and what it may do.
+    /// Files with the custom resource definitions of this mode and the permissions of the controller.
     fn files(self) -> &'static [&'static str] {
         match self {
             Mode::Lite => &[CRD, RBAC_LITE],
@@ -98,14 +98,14 @@ impl Mode {
 pub fn run(arguments: &Arguments) -> Result<Outcome> {
     let Arguments { mode, admission, image, namespace, only } = arguments;
     if let (Mode::Lite, Some(_)) = (mode, admission) {
-        bail!("--admission: Lite mode has none; add --mode full");
+        bail!("--admission: Lite mode has no admission; add --mode full");
     }
     let all = manifests(*mode, *admission, image, namespace);
     output::document(&if only.is_empty() { all } else { chosen(&all, only)? })?;
     Ok(Outcome::Done)
 }
 
-/// Of these documents those that were named, in the order in which they are.
+/// Selects the documents that `only` names, in their original order.
 fn chosen(all: &str, only: &[String]) -> Result<String> {
     let documents: Vec<&str> = all.split(BETWEEN).collect();
     let ids: Vec<String> = documents.iter().map(|text| id(&read(text))).collect();
@@ -121,13 +121,13 @@ fn chosen(all: &str, only: &[String]) -> Result<String> {
     Ok(kept.collect::<Vec<&str>>().join(BETWEEN).trim_end().to_owned() + "\n")
 }
 
-/// By what an object is called: `KIND/NAME`.
+/// Returns the identity of an object as `KIND/NAME`.
 pub fn id(object: &Value) -> String {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     format!("{}/{}", text("/kind"), text("/metadata/name"))
 }
 
-/// Keeps what was made for a key: to read our manifests takes 50 ms, and `doctor` asks for them a dozen times.
+/// A cache of parsed manifests: parsing takes 50 ms, and `doctor` needs the objects a dozen times.
 struct Kept<K, V>(Mutex<BTreeMap<K, V>>);
 
 impl<K: Ord, V: Clone> Kept<K, V> {
@@ -142,7 +142,7 @@ impl<K: Ord, V: Clone> Kept<K, V> {
     }
 }
 
-/// The objects that are installed.
+/// Returns the objects that `rollcall install` prints.
 pub fn objects(mode: Mode, admission: Option<Admission>, namespace: &str) -> Vec<Value> {
     static OBJECTS: Kept<(Mode, Option<Admission>, String), Vec<Value>> = Kept(Mutex::new(BTreeMap::new()));
     OBJECTS.get((mode, admission, namespace.to_owned()), |(mode, admission, namespace)| {
@@ -150,14 +150,14 @@ pub fn objects(mode: Mode, admission: Option<Admission>, namespace: &str) -> Vec
     })
 }
 
-/// The objects that one kind of admission has besides those of Full mode.
+/// Returns the objects that one kind of admission adds to those of Full mode.
 pub fn objects_of(admission: Admission, namespace: &str) -> Vec<Value> {
     let without: BTreeSet<String> = objects(Mode::Full, None, namespace).iter().map(id).collect();
     let with = objects(Mode::Full, Some(admission), namespace).into_iter();
     with.filter(|object| !without.contains(&id(object))).collect()
 }
 
-/// The ids of the objects that are there for launch order alone.
+/// Returns the ids of the objects that only launch order needs.
 pub fn of_launch_alone(admission: Option<Admission>) -> Vec<String> {
     static IDS: Kept<Option<Admission>, Vec<String>> = Kept(Mutex::new(BTreeMap::new()));
     let ids = |file: &str| -> BTreeSet<String> { file.split(BETWEEN).map(|text| id(&read(text))).collect() };
@@ -179,7 +179,7 @@ fn manifests(mode: Mode, admission: Option<Admission>, image: &str, namespace: &
     };
     let admission = admission.iter().flat_map(|chosen| chosen.files()).copied();
     let files = mode.files().iter().copied().chain(admission).chain(launch);
-    // Both are names that no other text in the manifests contains; a test holds that.
+    // No other text in the manifests contains these two names; a test checks that.
     let files = files.map(|file| {
         file.replace(&format!("image: {IMAGE}"), &format!("image: {}", quoted(image)))
             .replace(names::OWN_NAMESPACE, namespace)
@@ -187,14 +187,14 @@ fn manifests(mode: Mode, admission: Option<Admission>, image: &str, namespace: &
     once_each(&files.collect::<Vec<String>>().join("---\n"))
 }
 
-/// Both webhooks need the same Service and the same Secret; each file has them.
+/// Removes duplicates: the files of both webhooks contain the Service and the Secret that the webhooks share.
 fn once_each(documents: &str) -> String {
     let mut known = BTreeSet::new();
     let is_new = |document: &&str| known.insert(id(&read(document)));
     documents.trim_end().split(BETWEEN).filter(is_new).collect::<Vec<&str>>().join(BETWEEN) + "\n"
 }
 
-/// An image as YAML text: what is between the quotes cannot end them.
+/// Quotes an image as a YAML string, so that no character of it can end the string.
 fn quoted(image: &str) -> String {
     if image == IMAGE { image.to_owned() } else { serde_json::Value::from(image).to_string() }
 }
@@ -203,7 +203,9 @@ pub fn namespace(text: &str) -> Result<String, String> {
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let edges = !text.starts_with('-') && !text.ends_with('-');
     if text.is_empty() || text.len() > NAMESPACE_LENGTH || !edges || !text.bytes().all(allowed) {
-        return Err(format!("a namespace has 1 to {NAMESPACE_LENGTH} of a-z, 0-9 and - (not at its ends)"));
+        return Err(format!(
+            "a namespace consists of 1 to {NAMESPACE_LENGTH} characters a-z, 0-9 and -, and does not begin or end with -"
+        ));
     }
     Ok(text.to_owned())
 }
@@ -226,7 +228,7 @@ mod tests {
             let expected = files.join("---\n");
             assert_eq!(manifests(mode, admission, IMAGE, names::OWN_NAMESPACE), expected);
         }
-        // What is in both files is the same in both, and there once.
+        // Objects that both files contain are equal in both, and are printed once.
         let both = manifests(Mode::Full, Some(Admission::Webhook), IMAGE, names::OWN_NAMESPACE);
         let both: Vec<Value> = both.split(BETWEEN).map(read).collect();
         for file in [WEBHOOK[0], LAUNCH] {
@@ -237,7 +239,7 @@ mod tests {
         }
     }
 
-    /// `make manifests` copies them.
+    /// `make manifests` copies the limits into both files.
     #[test]
     fn the_limits_are_a_part_of_every_mode() {
         const LIMITS: &str = include_str!("../../../../config/rbac/limits.yaml");
@@ -248,7 +250,7 @@ mod tests {
         }
     }
 
-    /// Each policy has its binding, and the policies speak of the account in the namespace that was asked for.
+    /// Each policy has a binding, and its condition names the service account in the requested namespace.
     #[test]
     fn the_limits_bind_the_account_that_is_installed() {
         for mode in [Mode::Lite, Mode::Full] {
@@ -267,7 +269,7 @@ mod tests {
             let account =
                 "request.userInfo.username == 'system:serviceaccount:elsewhere:pod-sequence-controller'";
             assert!(conditions.iter().all(|condition| condition["expression"] == account), "{conditions:?}");
-            // The policy about Namespaces binds everybody.
+            // The policy about Namespaces has no such condition, because it applies to all users.
             assert_eq!(conditions.len(), policies.len() - 1);
         }
     }
@@ -296,7 +298,7 @@ mod tests {
             let text = chosen(&all, &names).map_err(|error| error.to_string())?;
             Ok::<Vec<String>, String>(text.split(BETWEEN).map(|text| id(&read(text))).collect())
         };
-        // In their own order, and a Role is no ClusterRole.
+        // The order is that of the manifests, not of the arguments, and a Role does not match a ClusterRole.
         let (role, policy) =
             ("Role/pod-sequence-controller", "MutatingAdmissionPolicy/podsequence-pod-gates");
         assert_eq!(named(&[policy, role]), Ok(vec![role.to_owned(), policy.to_owned()]));
@@ -314,7 +316,7 @@ mod tests {
         let policies = ids(&objects_of(Admission::Policies, "elsewhere"));
         assert_eq!(policies.len(), 8);
         assert!(policies.iter().all(|id| id.starts_with("MutatingAdmissionPolicy")), "{policies:?}");
-        // The Service and what is about the Secret are used by both webhooks.
+        // Both webhooks use the Service and the objects for the Secret.
         let webhook = ids(&objects_of(Admission::Webhook, "elsewhere"));
         assert!(webhook.contains(&"MutatingWebhookConfiguration/podsequence-mutating-webhook".to_owned()));
         let service = "Service/pod-sequence-webhook".to_owned();

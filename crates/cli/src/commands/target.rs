@@ -1,4 +1,4 @@
-//! What a command is about: `pod/web`, `podseq/shop`, `ticket/a`, a group of a sequence.
+//! The object that a command is about: `pod/web`, `podseq/shop`, `order/agents` or `ticket/a`; and the groups of a sequence.
 
 use anyhow::{Result, bail};
 use rollcall_api::names;
@@ -13,20 +13,20 @@ pub enum Target {
 }
 
 impl Target {
-    /// Reads `KIND/NAME`, or `KIND` and `NAME`, as kubectl takes them.
+    /// Parses `KIND/NAME`, or `KIND` and `NAME`, in the forms that kubectl accepts.
     pub fn parse(words: &[String]) -> std::result::Result<Target, String> {
         let (kind, name) = match words {
-            [one] => one
-                .split_once('/')
-                .ok_or_else(|| format!("say what \"{one}\" is: pod/{one} or podseq/{one}"))?,
+            [one] => one.split_once('/').ok_or_else(|| {
+                format!("\"{one}\" has no kind; expected for example pod/{one} or podseq/{one}")
+            })?,
             [kind, name] if !kind.contains('/') && !name.contains('/') => (kind.as_str(), name.as_str()),
             _ => return Err(format!("expected KIND/NAME or KIND NAME, not \"{}\"", words.join(" "))),
         };
         if name.is_empty() || name.contains('/') {
-            return Err(format!("\"{name}\" is no name of an object; expected KIND/NAME"));
+            return Err(format!("\"{name}\" is not an object name; expected KIND/NAME"));
         }
         let kind = kind.to_ascii_lowercase();
-        // Its API group may stand behind a kind of ours.
+        // The API group may follow the kind, as in `order.core.korder.dev`.
         let (word, group) = kind.split_once('.').map_or((&*kind, None), |(word, group)| (word, Some(group)));
         let of = |ours: &str| group.is_none_or(|group| group == ours);
         match word {
@@ -36,14 +36,12 @@ impl Target {
             }
             "order" | "orders" if of(names::KORDER_GROUP) => Ok(Target::Order(name.into())),
             "ticket" | "tickets" if of(names::KORDER_GROUP) => Ok(Target::Ticket(name.into())),
-            _ => Err(format!(
-                "\"{kind}\" is not a kind that is known here; expected pod, podseq, order or ticket"
-            )),
+            _ => Err(format!("unknown kind \"{kind}\"; expected pod, podseq, order or ticket")),
         }
     }
 }
 
-/// The position of a group that an option names, by its title or as `Group N`.
+/// Returns the position of the group that a flag names, by its title or as `Group N`.
 pub fn group(spec: &Spec, sequence: &str, option: &str, name: &str) -> Result<usize> {
     let by_title = spec.groups.iter().position(|group| *group.title == *name);
     let number = name.strip_prefix("Group ").and_then(|number| number.parse::<usize>().ok());
@@ -54,7 +52,7 @@ pub fn group(spec: &Spec, sequence: &str, option: &str, name: &str) -> Result<us
     }
 }
 
-/// The groups of a sequence, for messages.
+/// Lists the groups of a sequence for messages.
 pub fn titles(spec: &Spec) -> String {
     spec.groups.iter().map(|group| format!("\"{}\"", group.title)).collect::<Vec<_>>().join(", ")
 }

@@ -4,10 +4,10 @@ use crate::shown;
 use rollcall_api::names;
 use serde_json::json;
 
-/// Print the version of this program and of the API it speaks
+/// Print the version of this program and of the API that it supports
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Format,
 }

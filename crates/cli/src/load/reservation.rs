@@ -1,4 +1,4 @@
-//! Orders, tickets and what they rest on: nodes, classes, guardians, and who else is on a node.
+//! Loads Orders and tickets with related objects: nodes, priority classes, guardians, and other pods on the nodes.
 
 use super::{Loaded, has_code, list};
 use crate::connect::Connection;
@@ -20,14 +20,14 @@ use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The Orders of a namespace, or of all.
+/// Lists the Orders of one namespace, or of all namespaces.
 pub async fn orders(connection: &Connection, namespace: Option<&str>) -> Result<Vec<OrderObject>> {
     listed(connection, Kind::Order, namespace)
         .await
         .map_err(|error| unlisted(connection, error, Kind::Order, namespace))
 }
 
-/// The tickets of a namespace, or of all.
+/// Lists the tickets of one namespace, or of all namespaces.
 pub async fn tickets(connection: &Connection, namespace: Option<&str>) -> Result<Vec<TicketObject>> {
     let found = listed(connection, Kind::Ticket, namespace).await;
     found.map_err(|error| unlisted(connection, error, Kind::Ticket, namespace))
@@ -49,24 +49,27 @@ fn unlisted(
 ) -> anyhow::Error {
     if has_code(&error, 404) {
         let install = format!("{} install --mode full | kubectl apply -f -", crate::cli::program());
-        return anyhow!("the cluster at {} does not know Orders and Tickets; {install}", connection.server);
+        return anyhow!(
+            "Orders and Tickets are not installed in the cluster at {}; run: {install}",
+            connection.server
+        );
     }
     let place =
         namespace.map_or("in all namespaces".to_owned(), |namespace| format!("in namespace {namespace}"));
     connection.explained(error, &format!("list {} {place}", Resource::of(kind).plural))
 }
 
-/// What was read besides what is in the index.
+/// Objects that were loaded in addition to the index.
 pub struct Objects {
     pub orders: Vec<OrderObject>,
     pub tickets: Vec<TicketObject>,
-    /// `None` if they may not be read.
+    /// `None` if the caller is not permitted to list nodes.
     pub nodes: Option<Vec<NodeObject>>,
     /// Whether the pods of the namespace could be read.
     pub pods_known: bool,
 }
 
-/// A namespace with its pods and all that its Orders and tickets rest on.
+/// Loads a namespace: its pods, and all objects that its Orders and tickets depend on.
 pub async fn load(connection: &Connection, namespace: &str, now: Timestamp) -> Result<(Loaded, Objects)> {
     let path = Resource::of(Kind::Pod).path(Some(namespace));
     let (mut gaps, mut pods_known) = (Vec::new(), true);
@@ -74,7 +77,7 @@ pub async fn load(connection: &Connection, namespace: &str, now: Timestamp) -> R
         Ok(pods) => pods,
         Err(error) if has_code(&error, 403) => {
             gaps.push(format!(
-                "not allowed to list pods in namespace {namespace}: guardians and the pods that want a ticket are not seen"
+                "not allowed to list pods in namespace {namespace}: guardians and claiming pods are unknown"
             ));
             pods_known = false;
             Vec::new()
@@ -90,7 +93,7 @@ pub async fn load(connection: &Connection, namespace: &str, now: Timestamp) -> R
     Ok((loaded, objects))
 }
 
-/// The same for a namespace whose pods are known already.
+/// Like [`load`], for a namespace whose pods are already loaded.
 pub async fn add(connection: &Connection, loaded: &mut Loaded, now: Timestamp) -> Result<Objects> {
     let namespace = loaded.namespace.clone();
     let orders = orders(connection, Some(&namespace)).await?;
@@ -98,7 +101,7 @@ pub async fn add(connection: &Connection, loaded: &mut Loaded, now: Timestamp) -
     let nodes: Option<Vec<NodeObject>> = match listed(connection, Kind::Node, None).await {
         Ok(nodes) => Some(nodes),
         Err(error) if has_code(&error, 403) => {
-            loaded.gaps.push("not allowed to list nodes: which of them get a ticket is not known".into());
+            loaded.gaps.push("not allowed to list nodes: the nodes that get a ticket are unknown".into());
             None
         }
         Err(error) => return Err(connection.explained(error, "list nodes")),
@@ -119,7 +122,7 @@ pub async fn add(connection: &Connection, loaded: &mut Loaded, now: Timestamp) -
     Ok(objects)
 }
 
-/// An index with Orders, tickets and what they rest on added to it.
+/// Adds Orders, tickets and the objects that they depend on to an index.
 pub fn filled(index: Index, objects: &Objects, classes: &[PriorityClassObject], now: Timestamp) -> Index {
     let Objects { orders, tickets, nodes, .. } = objects;
     let mut loader = Loader::into_index(index);
@@ -130,7 +133,7 @@ pub fn filled(index: Index, objects: &Objects, classes: &[PriorityClassObject], 
     loader.finish(now)
 }
 
-/// The nodes on which a ticket could be, with everybody who is there.
+/// Loads the nodes on which a ticket may be placed, with all pods on them.
 pub async fn rooms(
     connection: &Connection,
     objects: &Objects,
@@ -140,7 +143,7 @@ pub async fn rooms(
     if objects.nodes.is_none() {
         return Ok(Vec::new());
     }
-    // What has ended takes no room.
+    // Pods that have ended occupy no capacity.
     let there = "status.phase!=Succeeded,status.phase!=Failed";
     let params = ListParams::default().fields(&match &ticket.node {
         Some(node) => format!("spec.nodeName={node},{there}"),
@@ -149,16 +152,14 @@ pub async fn rooms(
     match list(connection, &Resource::of(Kind::Pod).path(None), &params).await {
         Ok(pods) => Ok(rooms_of(objects, ticket, &pods)),
         Err(error) if has_code(&error, 403) => {
-            gaps.push(
-                "not allowed to list pods in all namespaces: who sits on the nodes is not known".into(),
-            );
+            gaps.push("not allowed to list pods in all namespaces: the pods on the nodes are unknown".into());
             Ok(Vec::new())
         }
         Err(error) => Err(connection.explained(error, "list pods in all namespaces")),
     }
 }
 
-/// The same, of pods that are known.
+/// Like [`rooms`], with pods that are already loaded.
 pub fn rooms_of(objects: &Objects, ticket: &Ticket, pods: &[PodObject]) -> Vec<Room> {
     let Ok(spec) = &ticket.spec else { return Vec::new() };
     let possible = |node: &&NodeObject| {
@@ -180,7 +181,7 @@ pub fn rooms_of(objects: &Objects, ticket: &Ticket, pods: &[PodObject]) -> Vec<R
     rooms.into_values().collect()
 }
 
-/// The ticket that a pod has claimed and does not run in yet, if it may be read.
+/// Returns the ticket that a pod has claimed while it still has its ticket gate. `None` also if the tickets cannot be read.
 pub async fn claimed_by(
     connection: &Connection,
     namespace: &str,

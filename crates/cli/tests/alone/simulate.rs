@@ -1,5 +1,4 @@
-//! `rollcall simulate` as a person calls it: every sample, well-known shapes, and manifests that go wrong. No cluster is
-//! needed.
+//! Tests of `rollcall simulate` as users call it: all samples, well-known shapes, and invalid manifests. They need no cluster.
 
 use serde_json::{Value, json};
 use std::fs::File;
@@ -10,7 +9,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// `-` among the arguments reads `stdin`, a file below the manifests of these tests.
+/// Runs `rollcall simulate`. With `stdin`, the argument `-` reads that file of the test manifests.
 fn run(arguments: &[&str], stdin: Option<&str>) -> Output {
     let stdin = stdin.map_or(Stdio::null(), |file| File::open(manifest(file)).expect("it is there").into());
     Command::new(env!("CARGO_BIN_EXE_rollcall"))
@@ -58,13 +57,13 @@ fn every_sample() {
         insta::assert_snapshot!(sample, simulate(&[&format!("config/samples/{sample}.yaml")]));
     }
     insta::assert_snapshot!("by-reference", simulate(&["config/samples/workloads/by-reference.yaml"]));
-    // It wants nodes with a label that the usual ones do not have.
+    // The sample needs nodes with a label that the default nodes lack.
     let plugin = "node-scoped-device-plugin-example";
     let file = format!("config/samples/{plugin}.yaml");
     insta::assert_snapshot!(plugin, simulate(&[&file, "crates/cli/tests/manifests/gpu-node.yaml"]));
 }
 
-/// The samples of launch order come up. What their containers take, they take one rank after the other.
+/// The samples of launch order start. Their containers start one rank after the other.
 #[test]
 fn every_sample_of_launch_order() {
     for sample in [
@@ -86,12 +85,12 @@ fn every_sample_of_launch_order() {
     {
         let slow = format!("pod={pod}:10s");
         let recorded = simulate(&[&format!("config/samples/launch/{sample}.yaml"), "--ready-after", &slow]);
-        // One second for the images.
+        // Pulling the images takes one second.
         assert!(recorded.contains(&format!("complete after {ranks}1.0s")), "{recorded}");
     }
 }
 
-/// Both Orders of the beginning, and agents that take the room of a third one.
+/// Simulates both Orders of the getting-started samples, and agents that claim the tickets of a third Order.
 #[test]
 fn reservations() {
     let sample = |name: &str| format!("config/samples/reservation/{name}.yaml");
@@ -103,12 +102,12 @@ fn reservations() {
         "reservation-agents",
         simulate(&[&sample("monitoring"), &with("reserved-agents")])
     );
-    // Nodes on which there is no room beside what is there.
+    // Nodes without enough free capacity for the tickets.
     let full = simulate(&[&sample("monitoring"), &with("reserved-agents"), "--nodes", "1:cpu=1"]);
     insta::assert_snapshot!("reservation-full-node", full);
 }
 
-/// What a program in CI looks at: how it ended, how far each group came, what can never start.
+/// The fields that a program in CI evaluates: the outcome, the progress of each group, and the pods that can never start.
 fn verdict(report: &Value) -> String {
     let all = |list: &Value, line: &dyn Fn(&Value) -> Value| -> Vec<Value> {
         list.as_array().into_iter().flatten().map(line).collect()
@@ -125,7 +124,7 @@ fn verdict(report: &Value) -> String {
     .join("\n")
 }
 
-/// A shape of which people have many: its picture and its verdict.
+/// Simulates a shape with many users, and returns its picture and its verdict.
 fn shape(name: &str, arguments: &[&str]) -> String {
     shape_from(name, &[&[&*format!("crates/cli/tests/manifests/{name}.yaml")], arguments].concat(), None)
 }
@@ -156,14 +155,14 @@ fn shapes_that_go_by_nodes() {
     let recorded = shape("node-ready", &joins);
     assert!(recorded.contains("on late"), "{recorded}");
     insta::assert_snapshot!("node-ready", recorded);
-    // Without the DaemonSet that would bring the driver, every node lacks it.
+    // Without the DaemonSet that installs the driver, every node lacks it.
     let lacking = shape("node-ready-alone", &[]);
     assert!(lacking.contains("NodeLacks") && lacking.contains("\nexit code 1\n"), "{lacking}");
     let plugin = shape("node-ready-alone", &["crates/cli/tests/manifests/device-plugin.yaml"]);
     assert!(plugin.contains("\nexit code 0\n"), "{plugin}");
     let registered = simulate(&["config/samples/node-scoped-registered-driver-example.yaml"]);
     assert!(registered.contains("\nexit code 0\n"), "{registered}");
-    // Of a sequence that waits for pods which nobody has made, that is said.
+    // A sequence that waits for pods which no manifest creates reports that.
     let alone = shape("daemonset-sequence", &[]);
     assert!(alone.contains("NothingMatches") && alone.contains("\nexit code 1\n"), "{alone}");
     insta::assert_snapshot!("daemonset-sequence-alone", alone);
@@ -223,7 +222,7 @@ fn what_the_api_server_would_refuse_is_an_error_with_its_place() {
     insta::assert_snapshot!("refused", simulate(&["crates/cli/tests/manifests/refused.yaml"]));
 }
 
-/// The words of a command line; single quotes keep some together.
+/// Splits a command line into words; single quotes keep words together.
 fn words(line: &str) -> Vec<String> {
     let parts = line.split('\'').enumerate();
     let words = parts.flat_map(|(number, part)| match number % 2 {
@@ -233,7 +232,7 @@ fn words(line: &str) -> Vec<String> {
     words.collect()
 }
 
-/// Every kind of workload, by the command that its sample names. What shows a pitfall is simulated as it is.
+/// Simulates every workload sample with the command that its first lines name. Samples of pitfalls are simulated as they are.
 #[test]
 fn every_workload_sample() {
     const COMMAND: &str = "#   rollcall simulate ";
@@ -260,7 +259,7 @@ fn every_workload_sample() {
     }
 }
 
-/// Claims are kept or deleted, and pods have names of their own, as the documentation of the kinds says.
+/// Claims are kept or deleted, and pods have stable names, as the documentation of the kinds describes.
 #[test]
 fn claims_and_names_are_reported() {
     let report = |arguments: &[&str]| -> Value {
@@ -283,7 +282,7 @@ fn claims_and_names_are_reported() {
     assert_eq!(no_names["pods"][0]["dns"], json!([]));
 }
 
-/// It is often said that new pods get the new claims.
+/// A common misbelief is that new pods of a changed StatefulSet get the new claims.
 #[test]
 fn claim_templates_cannot_be_changed() {
     let folder = "config/samples/workloads/statefulsets";
@@ -293,14 +292,14 @@ fn claim_templates_cannot_be_changed() {
     insta::assert_snapshot!("larger-claims", said);
 }
 
-/// Budgets hold a drain up: for ever, or until enough others are ready again.
+/// Budgets block a drain: indefinitely, or until enough other pods are ready again.
 #[test]
 fn a_drain_asks_the_budgets() {
     let stuck = simulate(&["config/samples/workloads/pitfalls/budget.yaml", "--at", "20s", "drain node-1"]);
-    assert!(stuck.contains("the drain of node-1 does not end: pod db-0"), "{stuck}");
+    assert!(stuck.contains("the drain of node-1 is stuck: pod db-0"), "{stuck}");
     insta::assert_snapshot!("drain-stuck", stuck);
     let sample = "config/samples/workloads/statefulsets/zookeeper.yaml";
     let waits = simulate(&[sample, "--at", "20s", "drain node-1", "--at", "20s", "drain node-2"]);
-    assert!(!waits.contains("does not end"), "{waits}");
+    assert!(!waits.contains("is stuck: pod"), "{waits}");
     insta::assert_snapshot!("drain-one-by-one", waits);
 }

@@ -1,4 +1,4 @@
-//! What the answers to our requests mean.
+//! Processes the answers to requests.
 
 use super::{Done, Engine, LOOK_AFTER, Verb};
 use crate::client::{Failure, Meaning};
@@ -44,7 +44,7 @@ impl Engine {
             (Verb::WriteTicket, Some(key), _) => self.ticket_written(key, &target, answer, now),
             (Verb::Nominate, Some(key), Some(pod)) => self.pod_patched(pod, key, since, answer, now),
             (Verb::WriteStatus, Some(key), _) => self.status_written(key, answer, now),
-            // An event that cannot be written is dropped: the status says the same and stays.
+            // An event that cannot be written is dropped: the status contains the same information.
             (Verb::WriteEvent, ..) => {}
             (verb, key, uid) => {
                 unreachable!("{verb:?} is sent with a key and a uid, not {key:?} and {uid:?}")
@@ -60,7 +60,7 @@ impl Engine {
                 metrics.wrote(action, failure.kind());
                 metrics.api_errors.get_or_create(&ByKind { kind: failure.kind() }).inc();
                 match failure.meaning() {
-                    Meaning::Moved => tracing::debug!(action, %failure, "the world moved"),
+                    Meaning::Moved => tracing::debug!(action, %failure, "the object changed meanwhile"),
                     Meaning::Refused | Meaning::Unknown => tracing::warn!(action, %failure, "a write failed"),
                 }
             }
@@ -87,8 +87,8 @@ impl Engine {
                 self.queue.succeeded(key);
             }
             Err(failure) => match failure.meaning() {
-                // The watch will tell that it is gone. Until then it is left alone, and not taken for gone: should the
-                // answer be wrong, nobody would ever look at the pod again.
+                // The watch will report the deletion. Until then, the pod is not treated as deleted, but read after a while: if
+                // the answer is wrong, no later event might correct it.
                 Meaning::Moved if failure.code == Some(404) => {
                     self.unknown_outcome.insert((now + LOOK_AFTER, pod));
                     self.queue.failed(key, now);
@@ -114,7 +114,7 @@ impl Engine {
         tracing::debug!(namespace = %pod.namespace, name = %pod.name, "released");
     }
 
-    /// What is said in statuses about a write that will not succeed as long as nobody changes something.
+    /// Returns the rejection to show in statuses, for a write that fails until its cause is removed.
     pub(crate) fn refusal(&self, failure: &Failure) -> Option<Refusal> {
         let refusal = || Refusal::new(failure.is_forbidden(), &failure.message, self.clock.now());
         failure.is_final().then(refusal)
@@ -122,7 +122,7 @@ impl Engine {
 
     fn got_pod(&mut self, pod: Uid, answer: Result<Option<Item>, Failure>, now: Instant) {
         match answer.map(|item| item.and_then(pod_of)) {
-            // Done or not, the pod as it is now tells.
+            // The pod itself shows whether the write succeeded.
             Ok(Some(facts)) if facts.uid == pod => {
                 self.index.pod_write_answered(pod, Answer::Done(Box::new(facts)));
             }
@@ -139,7 +139,8 @@ impl Engine {
         }
     }
 
-    /// A node has been written to, or not. To do so again does no harm, so what is not known need not be found out.
+    /// Processes the answer to a write to a node. Repeating such a write does no harm, so an unknown outcome needs no
+    /// investigation.
     fn node_patched(
         &mut self,
         key: Key,
@@ -165,7 +166,7 @@ impl Engine {
         self.index.mark_answered(node, facts);
     }
 
-    /// Nodes of which there is news since a write to them came too late.
+    /// Ends the conflicts of nodes that may be written to again.
     pub(super) fn end_conflicts(&mut self, now: Instant) {
         let cluster = &self.index.cluster;
         let version = |node: &Arc<str>| cluster.node(node).map(|node| node.version);

@@ -1,5 +1,5 @@
-//! Where the loop meets the features: what each of them wants to know besides decisions. Every function goes through the
-//! features; what they do is in their own folders.
+//! The interface between the loop and the features, apart from decisions. Each function here dispatches to all features; their
+//! code is in their own folders.
 
 use super::Engine;
 use rollcall_core::index::Object;
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use tokio::time::Instant;
 
 impl Engine {
-    /// What a decision has to know of the process.
+    /// The settings of the process that a decision needs.
     pub(super) fn settings(&self, key: Key) -> Settings {
         match key {
             Key::Sequence(uid) => Settings { notes: self.can_note(uid) },
@@ -18,7 +18,7 @@ impl Engine {
         }
     }
 
-    /// A decision has been carried out; `finished` if nothing is left to do for its key.
+    /// Updates queues and gauges after a decision was carried out. `finished`: nothing remains to be done for its key.
     pub(super) fn decided(&mut self, key: Key, finished: bool) {
         match key {
             Key::Sequence(uid) if finished => {
@@ -26,7 +26,7 @@ impl Engine {
                 self.queue.forget(key);
                 self.forget_reports(uid);
             }
-            // Its end was not told but found out, by a list.
+            // Its deletion was found by a list, without a watch event.
             Key::Sequence(uid) if self.index.sequences.get(uid).is_none() => self.forget_reports(uid),
             Key::Sequence(_) => {}
             Key::Launch(pod) => {
@@ -54,7 +54,7 @@ impl Engine {
         }
     }
 
-    /// Tells the webhook what has changed. Every replica does so, leading or not.
+    /// Updates the webhook's view. Every replica does so, even if it does not lead.
     pub(super) fn update_admission_roster(&self, touched: &BTreeSet<Key>, synced: bool) {
         let served = self.index.is_synced(Feature::Reservation);
         let (lacking, other) = {
@@ -71,7 +71,7 @@ impl Engine {
         }
     }
 
-    /// An object is about to be forgotten, because it was deleted.
+    /// Cleans up before a deleted object is removed from the index.
     pub(super) fn deleted(&mut self, object: &Object) {
         if let Object::Sequence(sequence) = object {
             self.queue.forget(Key::Sequence(sequence.uid));
@@ -82,14 +82,15 @@ impl Engine {
         }
     }
 
-    /// A kind has been listed.
+    /// Called after a kind has been listed.
     pub(super) fn listed(&mut self, kind: Kind) {
         if kind == Kind::Note {
             self.notes_listed();
         }
     }
 
-    /// The API server does not serve a kind, or forbids to read it. Where the controller can do without it, its watch counts as alive.
+    /// Handles a kind that the API server does not serve, or forbids to read. If the controller can work without it, its watch
+    /// counts as alive.
     pub(super) fn cannot_be_read(&mut self, kind: Kind) {
         match kind.absence() {
             Absence::Fatal => return,

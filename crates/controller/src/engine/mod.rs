@@ -1,4 +1,5 @@
-//! The loop: one task, one index. Takes in news, decides about what it touches, sends what was decided.
+//! The controller loop: one task, one index. It applies changes, decides about the keys that they touch, and sends the decided
+//! writes.
 //!
 //! ```text
 //! watches ─┐                     ┌─▶ releases, notes ─┐
@@ -6,8 +7,8 @@
 //! time ────┘                     └─▶ status, events ──┘
 //! ```
 //!
-//! Releases come before statuses and statuses before events, so that what a person sees never holds up what they
-//! wait for; every [`REPORT_EVERY_NTH_WRITE`]th write is kept for them, so that they are not held up for ever either.
+//! Releases have priority over statuses, and statuses over events, so that reporting never delays pods. But every
+//! [`REPORT_EVERY_NTH_WRITE`]th write is reserved for reports, so that they are not delayed indefinitely either.
 
 mod answers;
 mod features;
@@ -56,27 +57,27 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// While decisions have something to send, one write in so many may still be a status or an event.
+/// While decisions need write slots, one of this many writes may still be a status or an event.
 const REPORT_EVERY_NTH_WRITE: u32 = 32;
-/// News taken in before the next decisions: enough to see a burst as one, little enough to stay prompt.
+/// Most messages that are processed before the next decisions: enough to see a burst as a whole, few enough to stay responsive.
 const BURST: usize = 256;
-/// How long a write to a pod without a known outcome is left to the watch before the pod is looked at.
+/// After a write to a pod with an unknown outcome, the time that the watch has to show the result before the pod is read.
 pub(crate) const LOOK_AFTER: Duration = Duration::from_secs(2);
-/// How long a stop waits for writes that are under way.
+/// How long a shutdown waits for writes in flight.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// A request that was answered.
 struct Done {
-    /// The key for which it was sent; `None` for what no decision waits for.
+    /// The key that caused the request; `None` if no decision waits for it.
     key: Option<Key>,
     verb: Verb,
     target: Target,
-    /// When the news came that made it possible.
+    /// The time of the change that led to the request.
     since: Instant,
     answer: act::Answer,
 }
 
-/// What was asked of the API server.
+/// The type of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verb {
     PatchPod,
@@ -96,7 +97,7 @@ enum Verb {
 }
 
 impl Verb {
-    /// The word of the metric `rollcall_writes_total`.
+    /// The `action` label of the metric `rollcall_writes_total`.
     fn as_str(self) -> &'static str {
         match self {
             Verb::PatchPod => "release",
@@ -113,7 +114,7 @@ impl Verb {
         }
     }
 
-    /// Who pays for it: the feature that decided it, or nobody in particular.
+    /// The lane whose slot the request occupies; `None` for requests that belong to no lane.
     fn lane(self, key: Option<Key>) -> Lane {
         match self {
             Verb::PatchPod | Verb::PatchNode | Verb::WriteNote | Verb::DropNote => key.map(Laned::lane),
@@ -139,11 +140,11 @@ pub struct Engine {
     pub(crate) tickets: TicketGauges,
     in_flight: FuturesUnordered<BoxFuture<'static, Done>>,
     slots: Slots,
-    /// What each list under way has named so far.
+    /// The objects that each list in progress has contained so far.
     listing: BTreeMap<Kind, BTreeSet<Listed>>,
-    /// Kinds that this cluster does not have.
+    /// Kinds that this cluster does not serve.
     absent: BTreeSet<Kind>,
-    /// Pods with a write whose outcome is unknown, by when to look at them.
+    /// Pods with a write of unknown outcome, by the time to read them.
     pub(crate) unknown_outcome: BTreeSet<(Instant, Uid)>,
     pub(crate) repeats: Repeats,
     conflicts: Conflicts,
@@ -152,7 +153,7 @@ pub struct Engine {
     leading_until: Option<Instant>,
     lease_version: Option<String>,
     sent: u32,
-    /// Pods of which a dry run has said what it would do.
+    /// Pods whose release a dry run has already logged.
     logged_in_dry_run: BTreeSet<Uid>,
 }
 
@@ -191,7 +192,7 @@ impl Engine {
             conflicts: Conflicts::default(),
             watches,
             rereads: Rereads::default(),
-            // Without an election everybody leads, for ever.
+            // Without leader election, every replica leads permanently.
             leading_until: None,
             lease_version: None,
             sent: 0,
@@ -200,7 +201,7 @@ impl Engine {
         }
     }
 
-    /// Turns until `stop`. Ends with an error when the lease is lost: whoever starts us again starts clean.
+    /// Runs until `stop`. Returns an error when the lease is lost, so that the process restarts with a clean state.
     pub async fn run(
         mut self,
         news: BoxStream<'static, News>,
@@ -226,7 +227,7 @@ impl Engine {
                 Some(read) = rereads.next() => self.read_again(read),
                 () = tokio::time::sleep_until(next) => {}
             }
-            // Whatever else is ready now belongs to the same picture.
+            // Everything else that is ready is processed before the next decisions.
             for _ in 0..BURST {
                 if let Some(Some(done)) = self.next_answer().now_or_never() {
                     self.answered(done);
@@ -243,8 +244,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The next answer to what was sent. A write may still wait to go out when the process is paused, and somebody else may
-    /// lead when it goes on: then nothing is driven on until this replica leads again, or ends.
+    /// Returns the next answer. If the process was paused, a write may not have been sent yet, and another replica may lead by
+    /// now. Requests therefore make no progress unless this replica leads.
     async fn next_answer(&mut self) -> Option<Done> {
         std::future::poll_fn(|context| match self.in_flight.is_empty() || self.leads(Instant::now()) {
             true => self.in_flight.poll_next_unpin(context),
@@ -253,20 +254,18 @@ impl Engine {
         .await
     }
 
-    /// Lets the writes under way finish, and hands the lease to the next one.
+    /// Waits for the writes in flight, then releases the lease for the next leader.
     async fn drain(mut self) {
         let finish = async { while self.next_answer().await.is_some() {} };
         if tokio::time::timeout(DRAIN, finish).await.is_err() {
-            tracing::warn!(
-                "stopped with writes still unanswered; the next start finds out what became of them"
-            );
+            tracing::warn!("stopped with unanswered writes; the next start determines their outcome");
         }
         if let (Some(_), Some(version)) = (self.leading_until, &self.lease_version)
             && let Err(failure) =
                 crate::lease::give_back(&self.client, &self.config.namespace, &self.config.identity, version)
                     .await
         {
-            tracing::warn!(%failure, "the leader lease could not be given back; it expires by itself");
+            tracing::warn!(%failure, "could not release the leader lease; it expires on its own");
         }
     }
 
@@ -297,7 +296,7 @@ impl Engine {
         if !self.is_any_synced() || !self.leads(Instant::now()) || self.is_full() {
             return idle;
         }
-        // What is due and finds no room waits for an answer, not for a time that has passed.
+        // Work that is due but has no free slot waits for an answer, not for a time in the past.
         let has_room = |lane: Lane| self.slots.free_for(lane) > 0;
         let reports = [
             self.reports.next_moment(),
@@ -313,7 +312,7 @@ impl Engine {
         reports.chain(others).flatten().chain([idle]).min().unwrap_or(idle)
     }
 
-    /// Whether a feature may decide.
+    /// Whether at least one feature may decide.
     fn is_any_synced(&self) -> bool {
         Feature::ALL.iter().any(|feature| self.index.is_synced(*feature))
     }
@@ -322,12 +321,12 @@ impl Engine {
         self.index.is_synced(KeyLane::ALL[lane].feature())
     }
 
-    /// Nothing more can be sent, for whomever.
+    /// Whether all write slots are in use.
     fn is_full(&self) -> bool {
         self.slots.in_use() >= self.config.max_in_flight
     }
 
-    /// Everything that can be done now without waiting.
+    /// Does everything that can be done now without waiting.
     fn work(&mut self) {
         let now = Instant::now();
         self.want_labels();
@@ -393,7 +392,7 @@ impl Engine {
                 tracing::error!(
                     invariant = violation.invariant,
                     detail = violation.detail,
-                    "refused a decision"
+                    "the checker rejected a decision"
                 );
             }
             return self.queue.failed(key, now);
@@ -401,7 +400,7 @@ impl Engine {
         self.carry_out(key, decision, since, now);
     }
 
-    /// Does what was decided.
+    /// Carries out a decision.
     fn carry_out(&mut self, key: Key, decision: Decision, since: Instant, now: Instant) {
         let Decision { actions, more, report, urgent, events, wake_at, keep: kept, finished } = decision;
         keep(&mut self.index, key, kept);
@@ -418,7 +417,7 @@ impl Engine {
         if let Some(Report::Sequence(status)) = &report {
             self.gauges.count(key.uid(), status, &self.shared.metrics);
         }
-        // While the note of a sequence is being written nothing is released; the next decision has more to say.
+        // While the note of a sequence is being written, nothing is released; the next decision has a more complete status.
         if let Some(report) = report.filter(|_| !noting && !self.config.dry_run) {
             self.reports.want(key.uid(), report, urgent, now);
         }

@@ -1,4 +1,4 @@
-//! News from the watches, into the index.
+//! Applies messages of the watches to the index.
 
 use super::Engine;
 use crate::client::Failure;
@@ -59,16 +59,19 @@ impl Engine {
             return self.absent(kind);
         }
         self.shared.metrics.watch_failures.get_or_create(&ByKind { kind: kind.as_str() }).inc();
-        tracing::warn!(kind = kind.as_str(), %failure, "a watch failed and will be tried again");
+        tracing::warn!(kind = kind.as_str(), %failure, "a watch failed; it will be retried");
         if matches!(failure.code, Some(403 | 404)) {
             self.cannot_be_read(kind);
         }
     }
 
-    /// Most clusters do without the kind: that is no failure, and is logged once.
+    /// Handles an optional kind that most clusters do not have: not a failure, and logged once.
     fn absent(&mut self, kind: Kind) {
         if self.absent.insert(kind) {
-            tracing::info!(kind = kind.as_str(), "not installed here; looking for it from time to time");
+            tracing::info!(
+                kind = kind.as_str(),
+                "kind is not installed in this cluster; checking again periodically"
+            );
         }
         self.cannot_be_read(kind);
     }
@@ -77,7 +80,7 @@ impl Engine {
         self.apply_item(item, Index::apply);
     }
 
-    /// The answer to a write of our own.
+    /// Applies the object in the answer to our own write.
     pub(crate) fn apply_answer(&mut self, item: Item) {
         self.apply_item(item, Index::apply_answer);
     }
@@ -85,7 +88,7 @@ impl Engine {
     fn apply_item(&mut self, item: Item, apply: fn(&mut Index, Object)) {
         let home = self.has_own_namespace();
         apply(&mut self.index, item.object);
-        // Our own namespace has come, or come back: there is a place for notes.
+        // Our own namespace has appeared or reappeared, so notes can be written.
         if !home && self.has_own_namespace() {
             self.ask_for_notes(Instant::now());
         }

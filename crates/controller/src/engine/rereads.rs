@@ -1,6 +1,7 @@
-//! Labels are read by need, so when a selector names a key that none named before, its namespace has to be read once more. So it is
-//! when a sequence is to begin again, on what is newer than that wish. Until that is done, nobody knows who the members of the
-//! sequences there are, and nothing is decided about them. Other namespaces do not notice.
+//! Reads namespaces again. Only labels that selectors use are stored, so when a selector uses a new key, its namespace must be
+//! read again. The same applies to a sequence that starts again, because that start needs facts newer than its request. Until
+//! the read ends, the members of the affected sequences are unknown, and nothing is decided about them. Other namespaces are
+//! not affected.
 
 use super::Engine;
 use crate::metrics::ByKind;
@@ -13,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// Namespaces that are read at the same time: a large one must not keep the others waiting.
+/// Namespaces that are read concurrently, so that a large one does not delay the others.
 const AT_ONCE: usize = 4;
 
 #[derive(Default)]
@@ -21,42 +22,42 @@ pub struct Rereads {
     waiting: VecDeque<Arc<str>>,
     begun: Vec<BoxStream<'static, Read>>,
     reading: BTreeSet<Arc<str>>,
-    /// By namespace: the version of the list that is being read, and what was in it so far.
+    /// By namespace: the version of the list in progress, and the objects that it has contained so far.
     listing: BTreeMap<Arc<str>, (u64, BTreeSet<Listed>)>,
 }
 
-/// News of a namespace that is read once more; no message when it has been read.
+/// Progress of reading a namespace again; `message` is `None` when the read has ended.
 pub struct Read {
     namespace: Arc<str>,
     message: Option<(Kind, Message)>,
 }
 
 impl Rereads {
-    /// Whether too little is known of a namespace.
+    /// Whether the facts about a namespace are incomplete.
     fn lacks(&self, namespace: &Arc<str>) -> bool {
         self.reading.contains(namespace) || self.waiting.contains(namespace)
     }
 
-    /// What was begun since the last call, to be driven by the loop.
+    /// Returns the reads that have begun since the last call, for the loop to poll.
     pub fn take_begun(&mut self) -> Vec<BoxStream<'static, Read>> {
         std::mem::take(&mut self.begun)
     }
 }
 
 impl Engine {
-    /// Has the namespaces read of which too little is known.
+    /// Starts reading the namespaces whose facts are incomplete.
     pub(super) fn want_labels(&mut self) {
         for namespace in self.index.sequences.take_namespaces_to_read() {
             let keys = self.index.sequences.label_keys(&namespace).cloned().collect();
             self.watches.labels.set(&namespace, keys);
-            // Before the sequences are known nothing has been read that has labels.
+            // Before the sequences are listed, no objects with labels have been read.
             let begun = self.watches.sequences_listed.is_cancelled();
             if begun && !self.rereads.waiting.contains(&namespace) {
                 self.rereads.waiting.push_back(namespace);
             }
         }
         while self.rereads.reading.len() < AT_ONCE {
-            // One that is being read without the new key is read again when that is done.
+            // A namespace that is already being read without the new key is read again afterwards.
             let ready = |namespace: &Arc<str>| !self.rereads.reading.contains(namespace);
             let Some(place) = self.rereads.waiting.iter().position(ready) else { return };
             let Some(namespace) = self.rereads.waiting.remove(place) else { return };
@@ -70,11 +71,11 @@ impl Engine {
         }
     }
 
-    /// Whether a key has to wait until its namespace has been read.
+    /// Whether decisions about a key must wait until its namespace has been read.
     pub(super) fn is_being_read(&self, key: Key) -> bool {
         let namespace = match key {
             Key::Sequence(uid) => self.index.sequences.get(uid).and_then(|entry| entry.spec()),
-            // The order of containers asks for no labels.
+            // These features do not select by label.
             Key::Launch(_) | Key::Order(_) | Key::Ticket(_) | Key::Claim(_) => None,
         };
         namespace.is_some_and(|spec| self.rereads.lacks(&spec.pod_namespace))
@@ -94,7 +95,7 @@ impl Engine {
             }
             Some((kind, Message::Failed { failure })) => {
                 self.shared.metrics.watch_failures.get_or_create(&ByKind { kind: kind.as_str() }).inc();
-                tracing::warn!(kind = kind.as_str(), %namespace, %failure, "a namespace could not be read again, and will be");
+                tracing::warn!(kind = kind.as_str(), %namespace, %failure, "could not read the namespace again; retrying");
             }
             Some((kind, Message::Ended)) => {
                 if let Some((version, listed)) = self.rereads.listing.remove(&namespace) {

@@ -1,4 +1,4 @@
-//! Sending what was decided: writes at once, statuses and events when they are due.
+//! Sends the decided writes: actions immediately, statuses and events when they are due.
 
 use super::{Done, Engine, Verb};
 use crate::act::{self, Answer, EventWrite};
@@ -105,7 +105,7 @@ impl Engine {
         self.push(Some(key), Verb::PatchNode, target, since, write);
     }
 
-    /// What would be done, once for each pod.
+    /// Logs an action instead of sending it; releases are logged once per pod.
     fn log_dry_run(&mut self, key: Key, action: &Action) {
         match action {
             Action::PatchNode(NodePatch { name, .. }) => {
@@ -140,7 +140,7 @@ impl Engine {
         }
     }
 
-    /// Sends a write unless one to the same object is under way.
+    /// Sends a write unless another write to the same object is in flight.
     fn push_once(
         &mut self,
         key: Key,
@@ -170,7 +170,7 @@ impl Engine {
         self.in_flight.push(done.boxed());
     }
 
-    /// Writes one status or one event that is due and for which there is room; says whether there was one.
+    /// Writes one status or event that is due, if a slot is free. Returns whether there was one.
     pub(super) fn report_one(&mut self, now: Instant) -> bool {
         if self.config.dry_run || self.slots.free_for(None) == 0 {
             return false;
@@ -185,7 +185,7 @@ impl Engine {
             return true;
         }
         let Some(event) = self.announcer.pop(now) else { return false };
-        // What is gone is not spoken about any more.
+        // The object is deleted: drop the event.
         let Some(version) = self.index.version_of(&event.about) else { return true };
         let about = &event.about;
         let target = Target {
@@ -202,13 +202,13 @@ impl Engine {
         true
     }
 
-    /// Asks about pods with a write whose outcome is not known, one GET each.
+    /// Reads pods that have a write of unknown outcome, with one GET each.
     pub(super) fn look_at_unknown_outcomes(&mut self, now: Instant) {
         while self.slots.free_for(None) > 0 {
             let due = self.unknown_outcome.first().copied().filter(|(at, _)| *at <= now);
             let Some((at, uid)) = due else { return };
             self.unknown_outcome.remove(&(at, uid));
-            // The watch has told in the meantime.
+            // The watch has shown the outcome in the meantime.
             if !self.index.cluster.is_writing_pod(uid) {
                 continue;
             }

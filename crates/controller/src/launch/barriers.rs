@@ -1,4 +1,4 @@
-//! The ConfigMaps that containers wait for. They are not watched: what is known of one comes from what we wrote and from one look.
+//! The ConfigMaps that containers wait for. They are not watched: their state is known from our writes and from one read.
 
 use crate::act::{Answer, send_patch};
 use crate::client::{self, Failure, Meaning, request};
@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokio::time::Instant;
 
-/// Does what is to be done; answers with the ConfigMap as it is now, or with nothing if it is gone.
+/// Writes or reads the ConfigMap; returns its current state, or `None` if it does not exist.
 pub async fn write_barrier(client: &Client, write: &BarrierWrite) -> Answer {
     let (all, one) = (Resource::path_beside(&write.target), Resource::path_to(&write.target));
     let found: BarrierObject = match &write.to {
@@ -48,14 +48,14 @@ pub async fn write_barrier(client: &Client, write: &BarrierWrite) -> Answer {
     Ok(Some(Item::plain(Object::Barrier(found.facts(write.pod)))))
 }
 
-/// An error if the pod does not live any more: our view of it was old, and the ConfigMap may be that of the next one. As long as the
-/// pod lives, every other pod that had its name is gone.
+/// Fails if the pod no longer exists: then our view was old, and the ConfigMap may belong to a later pod. While the pod exists,
+/// all earlier pods of its name are deleted.
 async fn lives(client: &Client, write: &BarrierWrite) -> Result<(), Failure> {
     let pods = Resource::of(Kind::Pod).path(Some(&write.target.namespace));
     let there: Living = client::get(client, &format!("{pods}/{}", write.pod_name)).await?;
     match Uid::new(&there.metadata.uid) == write.pod || planted(Bug::OldViewDeletes) {
         true => Ok(()),
-        false => Err(Failure { code: Some(409), message: "another pod has its name by now".into() }),
+        false => Err(Failure { code: Some(409), message: "a different pod has this name now".into() }),
     }
 }
 
@@ -70,8 +70,9 @@ struct LivingMeta {
 }
 
 impl Engine {
-    /// The ConfigMap of a pod was written or looked at. `written`: keys were added. Only that is progress. If the pod is deleted
-    /// already, the garbage collector deletes each ConfigMap that is made for it, and the controller would make the next one at once.
+    /// Processes the answer to a write or read of the ConfigMap of a pod. Only added keys (`written`) count as progress. If the
+    /// pod is already deleted, the garbage collector deletes each new ConfigMap, and without back-off the controller would
+    /// re-create it at once.
     pub(crate) fn barrier_answered(&mut self, pod: Uid, written: bool, answer: Answer, now: Instant) {
         let key = Key::Launch(pod);
         match answer {
@@ -93,7 +94,7 @@ impl Engine {
 
     fn note_barrier_failure(&mut self, pod: Uid, failure: &Failure) {
         match failure.meaning() {
-            // It exists already, is gone, or belongs to somebody else by now. The same may be so if nobody knows.
+            // It already exists, is deleted, or belongs to another pod. An unknown outcome may be any of these.
             Meaning::Moved | Meaning::Unknown => self.index.barrier_lost(pod),
             Meaning::Refused => {
                 if let Some(refusal) = self.refusal(failure) {

@@ -1,4 +1,4 @@
-//! What is measured of pods whose containers start in order.
+//! Metrics of pods whose containers start in order.
 
 use crate::engine::Engine;
 use rollcall_core::Uid;
@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Pods that are in the middle of it, with the rank that is open and since when we know.
+/// Pods whose containers are still starting, with the current rank and the time when it was first seen.
 #[derive(Debug, Default)]
 pub struct Launching {
     pods: BTreeMap<Uid, (Priority, Instant)>,
 }
 
 impl Launching {
-    /// A pod was decided about. Says how long a rank took that has ended.
+    /// Updates a pod after a decision. Returns the duration of the rank that has just ended, if one has.
     pub fn decided(&mut self, index: &Index, pod: Uid, now: Instant) -> Option<Duration> {
         let known = index.cluster.pod(pod).filter(|pod| is_alive(pod));
         let launch = known.and_then(|pod| pod.launch.as_deref()).filter(|launch| !launch.completed);
@@ -39,7 +39,7 @@ impl Launching {
 }
 
 impl Engine {
-    /// A pod was decided about.
+    /// Updates the metrics after a decision about a pod.
     pub(crate) fn count_launch(&mut self, pod: Uid) {
         if let Some(took) = self.launching.decided(&self.index, pod, Instant::now()) {
             self.shared.metrics.rank_time.observe(took.as_secs_f64());

@@ -1,4 +1,4 @@
-//! Loop code that only the order of containers uses: the ConfigMaps that containers wait for.
+//! Controller code for the start order of containers: the ConfigMaps that containers wait for.
 
 mod barriers;
 mod gauges;

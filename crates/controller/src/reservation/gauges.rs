@@ -1,4 +1,4 @@
-//! What is measured of tickets: how many there are, how much room they keep, and how much of it nobody came for.
+//! Metrics of tickets: their number, the capacity that they reserve, and the reserved capacity that was never claimed.
 
 use crate::engine::Engine;
 use crate::metrics::{ByState, Metrics};
@@ -7,7 +7,7 @@ use rollcall_core::reservation::ticket::NO_ROOM;
 use rollcall_core::{Timestamp, Uid};
 use std::collections::BTreeMap;
 
-/// What each ticket adds to the gauges.
+/// The contribution of each ticket to the gauges.
 #[derive(Default)]
 pub struct TicketGauges {
     counted: BTreeMap<Uid, Counted>,
@@ -16,10 +16,10 @@ pub struct TicketGauges {
 #[derive(Clone, Copy)]
 struct Counted {
     state: &'static str,
-    /// CPUs, and bytes.
+    /// Number of CPUs. `memory` is in bytes.
     cpu: f64,
     memory: f64,
-    /// Since when room is kept that nobody has claimed.
+    /// Since when the ticket reserves capacity that no pod has claimed.
     kept_since: Option<Timestamp>,
 }
 
@@ -53,7 +53,7 @@ impl Counted {
 }
 
 impl TicketGauges {
-    /// A ticket was decided about; `None` if it is gone.
+    /// Updates the gauges after a decision about a ticket; `None` if it is deleted.
     pub fn count(&mut self, uid: Uid, ticket: Option<&Ticket>, now: Timestamp, metrics: &Metrics) {
         let new = ticket.map(Counted::of);
         let old = match new {
@@ -81,7 +81,7 @@ impl Engine {
         self.tickets.count(uid, ticket, now, &self.shared.metrics);
     }
 
-    /// A pod that waited for a ticket waits no more: if it was given one, the room has been handed over.
+    /// Records the duration of the hand-over when a claiming pod no longer waits, if it has received a ticket.
     pub(crate) fn count_hand_over(&self, pod: Uid) {
         let claim = self.index.reservations.claimed_by(pod).and_then(|ticket| ticket.claim());
         if let (Some(claim), Some(_)) = (claim, self.index.cluster.pod(pod)) {
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(metrics.reserved_cpu.get_or_create(&ByState { state: "reserved" }).get(), 0.0);
         assert_eq!(metrics.tickets.get_or_create(&ByState { state: "reserved" }).get(), 0);
         assert_eq!((metrics.unclaimed_cpu.get(), metrics.unclaimed_memory.get()), (30.0, 61440.0));
-        // Of a ticket that was never there nothing is counted.
+        // A ticket that was never counted changes nothing.
         gauges.count(uid, None, later, &metrics);
         assert_eq!(metrics.unclaimed_cpu.get(), 30.0);
     }

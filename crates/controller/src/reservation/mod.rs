@@ -1,5 +1,5 @@
-//! Loop code that only reservations use: the requests for tickets, guardians and classes, the statuses of Orders,
-//! and what is measured.
+//! Controller code that only reservations use: the requests for tickets, guardians and priority classes, the statuses of
+//! Orders, and metrics.
 
 mod gauges;
 mod report;

@@ -1,4 +1,4 @@
-//! What people see of Orders: their statuses.
+//! Reporting for Orders.
 
 use crate::engine::Engine;
 use crate::statuses::Reported;
@@ -26,7 +26,7 @@ impl Reported for OrderStatuses {
         status.observed_generation
     }
 
-    /// The numbers that people watch.
+    /// Whether one of the numbers that users watch has changed.
     fn has_progress(wanted: &status::OrderStatus, written: Option<&OrderStatus>) -> bool {
         let numbers = (wanted.desired, wanted.available, wanted.claimed, wanted.ready.holds);
         let known = written.map(|written| {
@@ -42,8 +42,8 @@ impl Reported for OrderStatuses {
         known != Some(numbers)
     }
 
-    /// An Order that has settled says so at once: the status before it says that tickets are still being made or removed. So does one
-    /// that has reserved for a tick, because decisions rest on that time.
+    /// An Order that has settled must report it immediately, because its previous status says that tickets are still being
+    /// created or removed. The time of a scheduled reservation is also urgent, because later decisions depend on it.
     fn is_awaited(wanted: &status::OrderStatus, written: &OrderStatus) -> bool {
         let known = (holds(written, "Progressing"), holds(written, "Ready"));
         let settles = !wanted.progressing.holds && known != (false, wanted.ready.holds);
@@ -61,7 +61,7 @@ fn holds(status: &OrderStatus, condition: &str) -> bool {
 }
 
 impl Engine {
-    /// There is nothing more to tell about an Order, or a ticket.
+    /// Drops pending statuses and events of an Order or a ticket.
     pub(crate) fn forget_reservation(&mut self, uid: Uid) {
         self.reports.forget(uid);
         self.announcer.forget(uid);
@@ -123,7 +123,7 @@ mod tests {
             self.statuses.observed(self.uid, written);
         }
 
-        /// The message that is written now, if any.
+        /// Requests a status; returns the message that is written now, if any.
         fn says(&mut self, status: status::OrderStatus, now: Instant) -> Option<String> {
             self.statuses.want(self.uid, status, false, now);
             let due = self.statuses.pop(now, self.wall)?;

@@ -1,4 +1,4 @@
-//! Makes, changes and deletes what reservations are made of.
+//! Creates, updates and deletes the objects of reservations.
 
 use crate::act::{Answer, send_patch};
 use crate::client::{self, Meaning, request};
@@ -49,7 +49,7 @@ pub async fn create(client: &Client, new: &New, guardians: &GuardianOptions, lab
     Ok(Some(Item::plain(object)))
 }
 
-/// The uid of the definition of tickets: what we make for the whole cluster goes with it.
+/// Returns the uid of the CRD of tickets. It owns the cluster-scoped objects that we create, so they are deleted with it.
 async fn definition(client: &Client) -> Option<String> {
     let path =
         format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}", names::TICKET_DEFINITION);
@@ -67,7 +67,7 @@ struct DefinitionMeta {
     uid: String,
 }
 
-/// What makes two writes of a ticket the same: not the times in it.
+/// Hashes the content of a write to a ticket, without its times: equal hashes mean a repetition.
 pub fn content_of_record(record: &Record) -> u64 {
     let Record { phase, node, guardian, claim, reason, message, expiring, .. } = record;
     let claimer = claim.as_ref().map(|claim| claim.pod);
@@ -94,7 +94,7 @@ pub async fn nominate(client: &Client, nominate: &Nominate, labels: &KeptLabels)
 }
 
 impl Engine {
-    /// Something was made, or not. What exists already is heard of by its watch.
+    /// Processes the answer to a creation. If the object already exists, its watch reports it.
     pub(crate) fn made(&mut self, key: Key, target: &Target, answer: Answer, now: Instant) {
         self.index.reservation_write_ended(target);
         self.queue.add(key, now);
@@ -117,7 +117,7 @@ impl Engine {
         }
     }
 
-    /// What is written again is undone by somebody, or contradicted: whoever did so is not answered at once.
+    /// Backs off after a repetition: another party undoes or contradicts our writes.
     fn written_once_or_again(&mut self, key: Key, target: &Target, now: Instant) {
         match self.repeats.was_repeated(key.uid(), &target.name) && !planted(Bug::AnsweredAtOnce) {
             true => self.queue.failed(key, now),
@@ -125,18 +125,18 @@ impl Engine {
         }
     }
 
-    /// A ticket or a guardian was deleted, or not.
+    /// Processes the answer to the deletion of a ticket or a guardian.
     pub(crate) fn was_deleted(&mut self, key: Key, target: &Target, answer: Answer, now: Instant) {
         let Some(uid) = target.uid else { return };
         self.queue.add(key, now);
         let code = answer.as_ref().err().and_then(|failure| failure.code);
-        // A conflict may mean that another one has its name by now, or anything else; and no ticket is found while the kind is not
-        // served. The watch tells.
+        // Neither a conflict nor a missing ticket proves the deletion: a conflict has several possible causes, and while the
+        // kind is not served, no ticket is found. The watch shows the outcome.
         let missing = code == Some(404) && (target.kind == Kind::Pod || planted(Bug::AbsentIsGone));
         let gone = answer.is_ok() || missing || code == Some(409) && planted(Bug::ConflictIsGone);
         let unknown = answer.as_ref().is_err_and(|failure| failure.meaning() == Meaning::Unknown);
         match target.kind {
-            // Whether a guardian still exists decides what is next for its claim: the watch tells, or one look.
+            // The next step of the claim depends on whether the guardian still exists: the watch or a later read shows it.
             Kind::Pod if unknown => drop(self.unknown_outcome.insert((now + LOOK_AFTER, uid))),
             Kind::Pod => {
                 let outcome = if gone { PodAnswer::Gone } else { PodAnswer::NotDone };
@@ -166,7 +166,7 @@ impl Engine {
                 self.written_once_or_again(key, target, now);
             }
             Err(failure) => {
-                tracing::debug!(ticket = %target.name, moved = failure.meaning() == Meaning::Moved, "a ticket was not written");
+                tracing::debug!(ticket = %target.name, moved = failure.meaning() == Meaning::Moved, "could not write the status of a ticket");
                 self.queue.failed(key, now);
             }
         }

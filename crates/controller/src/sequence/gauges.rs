@@ -1,11 +1,11 @@
-//! The gauges of held, released and arrived members.
+//! Gauges of the held, released and arrived members of sequences.
 
 use crate::metrics::{ByState, Metrics};
 use rollcall_core::Uid;
 use rollcall_core::sequence::Status;
 use std::collections::BTreeMap;
 
-/// What each sequence adds to the gauges: held, released, arrived.
+/// Contribution of each sequence to the gauges: held, released, arrived.
 #[derive(Default)]
 pub struct Gauges {
     counted: BTreeMap<Uid, [i64; 3]>,

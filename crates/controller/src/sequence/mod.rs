@@ -1,4 +1,4 @@
-//! What sequences need of the loop besides decisions: notes, statuses, gauges.
+//! Controller code that only sequences use: notes, statuses, gauges.
 
 mod gauges;
 mod notes;

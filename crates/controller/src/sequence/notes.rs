@@ -1,5 +1,5 @@
-//! The notes of sequences: written before the first release, removed when their sequence is gone. Better no notes than no
-//! controller: where they cannot be written, it goes on without them and says so.
+//! The notes of sequences: written before the first release, and removed after their sequence is deleted. Notes are optional:
+//! if they cannot be written, the controller logs a warning and works without them.
 
 use crate::client::Failure;
 use crate::engine::Engine;
@@ -12,21 +12,21 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// After how long notes are tried again that were forbidden or had no namespace, at first and at most.
+/// Back-off after notes were forbidden or had no namespace: first and longest wait.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 const TRY_AGAIN_AT_MOST: Duration = Duration::from_secs(600);
-/// How often a note is written again that somebody removes: a person does so once, but another controller that has not heard
-/// of the sequence would do so for ever.
+/// How often a note that another party deletes is re-created. A user deletes it once, but another controller that does not know
+/// the sequence would delete it indefinitely.
 const WRITE_AGAIN: u32 = 3;
 
 #[derive(Default)]
 pub struct Notes {
-    /// While notes cannot be written at all: when to try again; and how often they could not be in a row.
+    /// Time of the next attempt while notes are disabled. `failed` counts the consecutive failures.
     off_until: Option<Instant>,
     failed: u32,
-    /// Sequences whose note is not accepted, or not left alone, with the generation it was made of.
+    /// Sequences whose note is rejected or repeatedly deleted, with the generation that the note was created from.
     refused: BTreeMap<Uid, i64>,
-    /// How often the note of a living sequence was removed by somebody.
+    /// How often another party deleted the note of an existing sequence.
     removed: BTreeMap<Uid, u32>,
 }
 
@@ -40,7 +40,7 @@ impl Notes {
         self.removed.remove(&sequence);
     }
 
-    /// No notes for a while, longer each time.
+    /// Disables notes for a while, with exponential back-off.
     fn switch_off(&mut self, now: Instant) {
         if self.off_until.is_none() {
             let wait = TRY_AGAIN.saturating_mul(1 << self.failed.min(8)).min(TRY_AGAIN_AT_MOST);
@@ -51,7 +51,7 @@ impl Notes {
 }
 
 impl Engine {
-    /// The object of a write to a note. A note is known by the uid of its sequence.
+    /// The target of a write to a note. A note is identified by the uid of its sequence.
     pub(crate) fn note_target(&self, sequence: Uid) -> Target {
         let name = rollcall_api::sequence::note::name(sequence).into();
         Target {
@@ -62,11 +62,11 @@ impl Engine {
         }
     }
 
-    /// Whether there can be a note of this sequence.
+    /// Whether a note can be written for this sequence.
     pub(crate) fn can_note(&self, sequence: Uid) -> bool {
         let generation = self.index.sequences.get(sequence).map(|entry| entry.sequence.generation);
         let refused = self.notes.refused.get(&sequence).copied();
-        // A dry run writes none, so its releases must not wait for one.
+        // A dry run writes no notes, so its releases must not wait for them.
         !self.config.dry_run
             && self.notes.off_until.is_none()
             && (refused.is_none() || refused != generation)
@@ -86,20 +86,20 @@ impl Engine {
                 }
                 self.notes.failed = 0;
                 self.queue.succeeded(key);
-                // Its sequence may be gone by now: then the note can be removed only from here on.
+                // The sequence may be deleted by now, and then this decision is the last chance to remove the note.
                 return self.queue.add(key, now);
             }
             Err(failure) => failure,
         };
         match failure.code {
-            // There is no namespace of ours, or no right in it.
+            // Our own namespace does not exist, or permissions are missing in it.
             Some(403 | 404) => {
-                tracing::warn!(%failure, "notes cannot be written: sequences deleted while the controller is away will leave their pods held");
+                tracing::warn!(%failure, "could not write notes; sequences that are deleted while the controller is down leave their pods held");
                 self.notes.switch_off(now);
                 self.queue.add(key, now);
             }
             Some(400 | 413 | 422) => {
-                tracing::warn!(%failure, %sequence, "this sequence can have no note: deleted while the controller is away it will leave its pods held");
+                tracing::warn!(%failure, %sequence, "the API server rejects the note of this sequence; if the sequence is deleted while the controller is down, its pods stay held");
                 let generation = self.index.sequences.get(sequence).map(|entry| entry.sequence.generation);
                 self.notes.refused.extend(generation.map(|generation| (sequence, generation)));
                 self.queue.add(key, now);
@@ -119,32 +119,32 @@ impl Engine {
         }
     }
 
-    /// Somebody removed a note.
+    /// Handles the deletion of a note by another party.
     pub(crate) fn note_lost(&mut self, sequence: Uid) {
         let Some(entry) = self.index.sequences.get(sequence).filter(|entry| !entry.ghost) else { return };
         let removed = self.notes.removed.entry(sequence).or_default();
         *removed += 1;
         if *removed > WRITE_AGAIN {
-            tracing::warn!(%sequence, "the note of this sequence is removed again and again and not written any more: deleted while the controller is away it will leave its pods held");
+            tracing::warn!(%sequence, "another party repeatedly deletes the note of this sequence, so it is not written any more; if the sequence is deleted while the controller is down, its pods stay held");
             self.notes.refused.insert(sequence, entry.sequence.generation);
         }
     }
 
-    /// The notes there are have been read: there is a place for them.
+    /// Enables notes after the existing ones have been listed.
     pub(crate) fn notes_listed(&mut self) {
         self.notes.off_until = None;
     }
 
-    /// Without rights in a namespace of our own (`make run` on a bare cluster) it goes without notes.
+    /// Disables notes because they cannot be read, for example with `make run` on a cluster without our namespace.
     pub(crate) fn notes_unreadable(&mut self, now: Instant) {
         if self.notes.off_until.is_none() {
             let namespace = &self.config.namespace;
-            tracing::warn!(%namespace, "going without notes, for there is no such namespace or no right in it: sequences deleted while the controller is away will leave their pods held");
+            tracing::warn!(%namespace, "notes are disabled: the namespace does not exist or is not accessible; sequences that are deleted while the controller is down leave their pods held");
         }
         self.notes.switch_off(now);
     }
 
-    /// After a while without notes they are tried again.
+    /// Enables notes again when the back-off has ended.
     pub(crate) fn try_notes_again(&mut self, now: Instant) {
         if self.notes.off_until.is_some_and(|at| at <= now) {
             self.notes.off_until = None;
@@ -152,7 +152,7 @@ impl Engine {
         }
     }
 
-    /// Every sequence that has no note is looked at again.
+    /// Queues every sequence without a note for a decision.
     pub(crate) fn ask_for_notes(&mut self, now: Instant) {
         let lacking = self.index.sequences.iter().filter(|entry| !entry.ghost && !entry.is_noted());
         lacking.for_each(|entry| self.queue.add(Key::Sequence(entry.sequence.uid), now));

@@ -1,4 +1,4 @@
-//! What people see of sequences: their statuses, and what is told of them when they are gone.
+//! Reporting for sequences: their statuses, and the cleanup after their deletion.
 
 use crate::engine::Engine;
 use crate::statuses::Reported;
@@ -26,7 +26,7 @@ impl Reported for SequenceStatuses {
         status.observed_generation
     }
 
-    /// A group has opened or completed.
+    /// Whether a group has opened or completed since the last status.
     fn has_progress(wanted: &Status, written: Option<&PodSequenceStatus>) -> bool {
         let wanted =
             wanted.groups.iter().map(|group| (group.opened_at.is_some(), group.completed_at.is_some()));
@@ -40,7 +40,7 @@ impl Reported for SequenceStatuses {
 }
 
 impl Engine {
-    /// There is nothing more to tell about a sequence.
+    /// Drops all pending reports and gauges of a sequence.
     pub(crate) fn forget_reports(&mut self, sequence: Uid) {
         self.notes.forget(sequence);
         self.reports.forget(sequence);

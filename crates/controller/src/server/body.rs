@@ -1,4 +1,4 @@
-//! Bodies: read to their end, within what all of them together may hold.
+//! Reads request bodies, within a memory limit for all bodies together.
 
 use super::seats::{Place, Seats};
 use super::{Answer, text};
@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-/// What is asked for at once, so that a body that comes in drops is not moved with every one of them.
+/// First allocation for a body, so that a body that arrives in small pieces is not copied for each of them.
 const FIRST_PIECE: usize = 4 << 10;
 
-/// A body that has not been read.
+/// A body that has not been read yet.
 pub struct Body {
     pub(super) incoming: Incoming,
     pub(super) longest: usize,
@@ -23,7 +23,7 @@ pub struct Body {
     pub(super) place: Arc<Place>,
 }
 
-/// A body that has been read. Its bytes count until it is dropped.
+/// A complete body. Its bytes count against the limit until it is dropped.
 pub struct Whole {
     bytes: Vec<u8>,
     _holding: Holding,
@@ -38,14 +38,14 @@ impl Deref for Whole {
 }
 
 impl Body {
-    /// All of it, or what to answer instead.
+    /// Reads the complete body. On failure, returns the answer to send instead.
     pub async fn read(mut self) -> Result<Whole, Answer> {
         let announced =
             self.incoming.size_hint().exact().map(|size| usize::try_from(size).unwrap_or(usize::MAX));
         if announced.is_some_and(|size| size > self.longest) {
             return Err(self.too_long());
         }
-        // Who does not say how long it will be may become the longest.
+        // A body without an announced length may reach the maximum.
         let most = announced.unwrap_or(self.longest);
         let mut holding = self.room.clone().enter(most);
         let mut bytes = Vec::new();
@@ -66,7 +66,7 @@ impl Body {
         Ok(Whole { bytes, _holding: holding })
     }
 
-    /// The next bytes, unless others need the room.
+    /// Returns the next bytes, unless the body must give way to others.
     async fn piece(&mut self, holding: &Holding) -> Result<Option<Bytes>, Answer> {
         loop {
             let frame = tokio::select! {
@@ -87,20 +87,20 @@ impl Body {
 
     fn too_long(&self) -> Answer {
         self.room.seats.turned_away("body");
-        text(StatusCode::PAYLOAD_TOO_LARGE, format!("at most {} bytes\n", self.longest))
+        text(StatusCode::PAYLOAD_TOO_LARGE, format!("the body exceeds the limit of {} bytes\n", self.longest))
     }
 
     fn no_room(&self) -> Answer {
         self.room.seats.turned_away("bytes");
-        text(StatusCode::SERVICE_UNAVAILABLE, "too much is being sent at the moment\n")
+        text(StatusCode::SERVICE_UNAVAILABLE, "the memory limit for request bodies is reached; retry later\n")
     }
 }
 
 /// The bytes that all bodies of a server may hold.
 ///
-/// When they are used up, the body that holds most gives way to one that will hold less. So a stranger who sends a few large
-/// bodies, or many small ones, does not keep out an ordinary review: with `n` connections, what is smaller than an `n`th of the
-/// room always finds some.
+/// When they are used up, the largest unfinished body is rejected in favour of one that will be smaller. So a client that sends
+/// a few large bodies, or many small ones, cannot block ordinary reviews. With `n` connections, a body smaller than an `n`th of
+/// the limit is always accepted.
 pub struct Room {
     seats: Arc<Seats>,
     free: Arc<Semaphore>,
@@ -110,7 +110,7 @@ pub struct Room {
 #[derive(Default)]
 struct Inside {
     next: u64,
-    /// Bodies that are still being sent.
+    /// Bodies that are still being received.
     unfinished: BTreeMap<u64, Unfinished>,
 }
 
@@ -119,10 +119,10 @@ struct Unfinished {
     leave: CancellationToken,
 }
 
-/// What one body holds.
+/// The bytes that one body holds.
 pub struct Holding {
     number: u64,
-    /// What it will hold in the end, at most.
+    /// Upper bound of its final size.
     most: usize,
     held: usize,
     leave: CancellationToken,
@@ -130,7 +130,7 @@ pub struct Holding {
     room: Arc<Room>,
 }
 
-/// There is no room, and nobody who holds more.
+/// The limit is reached, and no unfinished body is larger.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -149,7 +149,7 @@ impl Room {
         Holding { number, most, held: 0, leave, permits: None, room: self }
     }
 
-    /// Asks the largest body to leave, if it is larger than `most`. Each is asked once, and gives more than was missing.
+    /// Rejects the largest unfinished body if it is larger than `most`. It frees more bytes than were missing.
     fn make_room(&self, most: usize) -> Result<(), Full> {
         let mut inside = self.inside();
         let largest = inside.unfinished.iter().max_by_key(|(_, body)| body.held);
@@ -166,7 +166,7 @@ impl Room {
 }
 
 impl Holding {
-    /// Takes as much as is missing to `size`.
+    /// Acquires the bytes that are missing to reach `size`.
     async fn grow_to(&mut self, size: usize) -> Result<(), Full> {
         let missing = u32::try_from(size - self.held).map_err(|_| Full)?;
         let free = self.room.free.clone();
@@ -177,7 +177,7 @@ impl Holding {
                 tokio::select! {
                     biased;
                     () = self.leave.cancelled() => return Err(Full),
-                    // Soon: whoever was asked to leave does nothing else first.
+                    // Completes soon: a body that must leave does nothing else first.
                     permits = free.acquire_many_owned(missing) => permits.map_err(|_| Full)?,
                 }
             }
@@ -194,12 +194,12 @@ impl Holding {
         Ok(())
     }
 
-    /// Ends when others need the room.
+    /// Completes when the body must give way to others.
     async fn needed(&self) {
         self.leave.cancelled().await;
     }
 
-    /// It is answered next, so it need not give way.
+    /// Marks the body as complete. It is answered next, so it need not give way any more.
     fn is_whole(&self) {
         self.room.inside().unfinished.remove(&self.number);
     }
@@ -232,7 +232,7 @@ mod tests {
     async fn the_largest_gives_way_to_a_smaller_one() -> Result<(), Full> {
         let room = room(100);
         let (small, large) = (body(&room, 40).await?, body(&room, 60).await?);
-        assert_eq!(body(&room, 60).await.err(), Some(Full), "none is larger");
+        assert_eq!(body(&room, 60).await.err(), Some(Full), "no other body is larger");
         let newcomer = tokio::spawn({
             let room = room.clone();
             async move { body(&room, 50).await }

@@ -1,52 +1,52 @@
-//! What each server allows, and why. Strangers can reach all three ports, so what they can make us hold is a number on this page.
+//! The limits of each server, with reasons. Untrusted clients can reach all three ports; these numbers bound the resources they
+//! can use.
 
 use std::time::Duration;
 
-/// A header that is longer is answered with 431. What API servers, kubelets and Prometheus send is below 1 KiB, with a bearer
-/// token below 4 KiB. Nothing smaller is possible: hyper reads in pieces of this size.
+/// Longest header; longer ones are answered with 431. API servers, kubelets and Prometheus send less than 1 KiB, or less than 4
+/// KiB with a bearer token. A smaller limit is not possible: hyper reads in pieces of this size.
 pub const HEADER: usize = 8 << 10;
 
-/// Connections to `/metrics`, and as many to the probes. One Prometheus and one kubelet need one or two.
+/// Connections to `/metrics`, and the same number to the probes. One Prometheus and one kubelet need one or two.
 const FEW: usize = 32;
-/// Connections to the webhook. An API server keeps a few dozen open, and there are three or five of them.
+/// Connections to the webhook. An API server keeps a few dozen open, and a cluster has three or five API servers.
 const MANY: usize = 512;
-/// Of those, from one address: room for an API server under load, or for several of them behind one proxy.
+/// Connections to the webhook from one address: enough for an API server under load, or for several behind one proxy.
 const OF_ONE_ADDRESS: usize = 64;
 
-/// Bytes of all bodies that have been sent to the webhook and not been answered. A tenth of the memory limit of the
-/// shipped Deployment, half as much again while bodies that grow are copied; 48 KiB for each connection, and most reviews have
-/// less than 16.
+/// Bytes of all unanswered requests to the webhook: a tenth of the memory limit of the shipped Deployment, or 15 % while
+/// growing bodies are copied. That is 48 KiB per connection, and most reviews have less than 16 KiB.
 pub const BODIES: usize = 24 << 20;
-/// The longest body. Only what is created is reviewed, so a review holds one object. The largest one that etcd takes has
-/// 1.5 MiB, and in JSON each `<`, `>` and `&` of it has six bytes: what can be stored can be reviewed.
+/// The longest body. Only creations are reviewed, so a review contains one object. The largest object that etcd stores has 1.5
+/// MiB, and JSON may encode each `<`, `>` and `&` in six bytes. So every object that can be stored can be reviewed.
 const LONGEST_REVIEW: usize = 10 << 20;
 
-/// TLS takes two round trips and a millisecond of work.
+/// Time limit for the TLS handshake, which takes two round trips and a millisecond of work.
 const HANDSHAKE: Duration = Duration::from_secs(1);
-/// From the beginning of a connection, or from the first byte of a later request, to the last byte of that request. API
-/// servers give up on a webhook after two seconds; who has not asked by then is not one of them, or has found out that it does
-/// not need the connection.
+/// Time limit for receiving a request. It starts with the connection, or with the first byte of a later request. API servers
+/// give up on a webhook after two seconds. A client that has sent no request by then is not an API server, or does not need the
+/// connection.
 const REQUEST: Duration = Duration::from_millis(1500);
-/// From there until the answer is on its way: long enough for metrics through a slow tunnel.
+/// Time limit from there until the answer is sent: long enough for metrics through a slow tunnel.
 const ANSWER: Duration = Duration::from_secs(5);
-/// Longer than API servers keep an idle connection, so that it is they who close it: closed by us it could be just when a
-/// request is on its way. Whoever is idle gives way to others all the same.
+/// Time limit for idle connections. It is longer than that of API servers, so that they close the connection: if we did, a
+/// request could be on its way. Idle connections still give way to new ones when the server is full.
 const IDLE: Duration = Duration::from_secs(180);
 
-/// What one server allows.
+/// The limits of one server.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The word of the metrics.
+    /// The value of the metric label `server`.
     pub server: &'static str,
     pub connections: usize,
     pub of_one_address: usize,
-    /// The longest body, and how much of all bodies at a time. What has no use for bodies reads none.
+    /// The longest body. `bodies`: the bytes of all bodies together. Both are 0 for servers that do not read bodies.
     pub longest_body: usize,
     pub bodies: usize,
     pub handshake: Duration,
     pub request: Duration,
     pub answer: Duration,
-    /// How long a connection is kept for the next request; none is where there is none.
+    /// How long a connection stays open for the next request. `None`: it closes after the first.
     pub idle: Option<Duration>,
 }
 

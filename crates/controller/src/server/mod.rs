@@ -1,11 +1,11 @@
-//! The one server for all that is reached from outside: metrics, probes and the webhook. HTTP/1.1, because nobody who is
-//! meant to call speaks anything else.
+//! The server for everything that is reachable from outside: metrics, probes and the webhook. It only speaks HTTP/1.1, because
+//! all intended clients do.
 //!
-//! Whoever can reach the port can make us hold no more than [`limits`] says, and cannot keep others out:
-//! - `seats`: connections have a number, in all and for one address. Whoever was silent for longest makes room for whoever
-//!   comes. Each request has its time; bytes that come one by one do not make it longer.
-//! - `body`: bodies have a size, and all together another one. The largest one that is not finished makes room for smaller ones.
-//! - `pulse` tells the seat what happens on the connection.
+//! Clients cannot use more resources than [`limits`] allows, and cannot lock out other clients:
+//! - `seats`: connections are limited, in total and per address. The one that was silent for longest gives way to a new one.
+//!   Each request has a time limit, which single bytes do not extend.
+//! - `body`: bodies are limited, individually and in total. The largest unfinished one gives way to smaller ones.
+//! - `pulse` reports activity on the connection to its seat.
 
 mod body;
 pub mod limits;
@@ -37,12 +37,12 @@ use tokio_util::sync::CancellationToken;
 
 pub type Answer = Response<Full<Bytes>>;
 
-/// How long a stop waits for answers under way.
+/// How long a shutdown waits for answers in progress.
 const DRAIN: Duration = Duration::from_secs(2);
-/// Connections that had to leave and are not closed yet. Beyond it nobody is accepted until one of them is.
+/// Connections that were told to leave and are not closed yet. At this number, no new connection is accepted.
 const LEAVING: usize = 64;
 
-/// An answer in words.
+/// Builds a plain-text answer.
 pub fn text(status: StatusCode, words: impl Into<Bytes>) -> Answer {
     answer(status, "text/plain; charset=utf-8", words)
 }
@@ -54,12 +54,12 @@ pub fn answer(status: StatusCode, content: &'static str, body: impl Into<Bytes>)
     answer
 }
 
-/// Of connections that are used as they are.
+/// The `upgrade` of connections without TLS.
 pub async fn plain(stream: TcpStream) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Serves until `stop`. `upgrade` makes of a connection what is spoken on it, such as TLS.
+/// Serves until `stop`. `upgrade` prepares a connection, for example with a TLS handshake.
 pub async fn serve<U, S, H>(
     listener: TcpListener,
     limits: Limits,
@@ -94,10 +94,10 @@ pub async fn serve<U, S, H>(
     while connections.join_next().await.is_some() {}
 }
 
-/// A connection that could not be taken says nothing about the next one; but without file descriptors it would be tried again
-/// thousands of times a second.
+/// Waits after a connection could not be accepted. The failure says nothing about the next connection; but without free file
+/// descriptors, the loop would retry thousands of times per second.
 async fn refused(limits: Limits, error: &io::Error) {
-    tracing::warn!(server = limits.server, %error, "a connection could not be accepted");
+    tracing::warn!(server = limits.server, %error, "could not accept a connection");
     tokio::time::sleep(Duration::from_millis(100)).await;
 }
 
@@ -124,7 +124,7 @@ async fn connection<U, S, H>(
     let stream = match upgraded {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
-            return tracing::debug!(server = limits.server, %error, "no connection with a caller");
+            return tracing::debug!(server = limits.server, %error, "the handshake with a client failed");
         }
         Err(_) => return place.turned_away("slow"),
     };
@@ -144,7 +144,7 @@ async fn connection<U, S, H>(
     });
     let stream = TokioIo::new(Pulse { stream, place: place.clone() });
     let mut builder = http1::Builder::new();
-    // What takes too long is known to the seat.
+    // The seat enforces the time limits.
     builder.header_read_timeout(None).max_buf_size(HEADER).keep_alive(limits.idle.is_some());
     let mut connection = pin!(builder.serve_connection(stream, service));
     let ended = tokio::select! {
@@ -161,6 +161,6 @@ async fn connection<U, S, H>(
         if error.is_parse_too_large() {
             place.turned_away("header");
         }
-        tracing::debug!(server = limits.server, %error, "a connection broke");
+        tracing::debug!(server = limits.server, %error, "a connection failed");
     }
 }

@@ -1,4 +1,4 @@
-//! Notes when bytes come in and when all that was written is on its way.
+//! Detects received bytes, and completed writes.
 
 use super::seats::Place;
 use std::io::{self, IoSlice};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A connection whose place hears of what happens on it. It stands above TLS: half a record is no sign of life.
+/// A connection that reports its activity to its seat. It is above TLS, so an incomplete TLS record does not count as activity.
 pub struct Pulse<S> {
     pub stream: S,
     pub place: Arc<Place>,

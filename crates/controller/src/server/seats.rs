@@ -1,4 +1,4 @@
-//! Who is connected, and who goes when there is no room for somebody who comes.
+//! Tracks connections, and chooses the one that gives way to a new one when the server is full.
 
 use super::limits::Limits;
 use crate::metrics::{ByServer, Metrics, TurnedAway};
@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-/// The places of one server.
+/// The connections of one server.
 pub struct Seats {
     limits: Limits,
     shared: Arc<Shared>,
@@ -27,31 +27,31 @@ struct Taken {
     seats: BTreeMap<u64, Arc<Seat>>,
 }
 
-/// One connection, as others see it.
+/// The shared state of one connection.
 struct Seat {
     address: IpAddr,
-    /// When it was last heard, and by when it must have got further. Nanoseconds since the server began.
+    /// Time of the last received byte. `due`: deadline of the current step. Both in nanoseconds since the server started.
     heard: AtomicU64,
     due: AtomicU64,
     turn: AtomicU8,
     leave: CancellationToken,
 }
 
-/// Whose turn it is on a connection.
+/// The party that must act next on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Turn {
-    /// The caller's: it has not sent a whole request yet.
+    /// The client: the request is not complete yet.
     Caller,
-    /// Ours: a request is there, the answer is not.
+    /// The server: the request is complete, the answer is not ready.
     Ours,
-    /// The network's: the answer is on its way.
+    /// The network: the answer is being sent.
     Answer,
-    /// Nobody's: the next request has not begun.
+    /// No party: the connection is idle between requests.
     Nobody,
 }
 
-/// A place that is given back when this is dropped.
+/// The seat of one connection, released when this is dropped.
 pub struct Place {
     number: u64,
     seat: Arc<Seat>,
@@ -63,10 +63,10 @@ impl Seats {
         Seats { limits, shared, begun: Instant::now(), taken: Mutex::default() }
     }
 
-    /// A place for somebody who comes. If all are taken, whoever was silent for longest has to leave; of those that come from
-    /// the same address, if that has its share already. `None` if everybody is just being answered.
+    /// Takes a seat for a new connection. If the server is full, or the address has reached its share, the connection (of that
+    /// address) that was silent for longest must leave. Returns `None` if all candidates are waiting for an answer.
     pub fn take(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
-        // An IPv4 address that came in through an IPv6 socket is the same caller.
+        // An IPv4 address through an IPv6 socket is the same client.
         let address = address.to_canonical();
         let mut taken = self.taken();
         let neighbours = taken.seats.values().filter(|seat| seat.address == address).count();
@@ -136,7 +136,7 @@ impl Seat {
 }
 
 impl Place {
-    /// A byte has come in.
+    /// Records that bytes were received.
     pub fn heard(&self) {
         self.seat.heard.store(self.seats.now(), Ordering::Relaxed);
         if self.seat.turn() == Turn::Nobody {
@@ -144,17 +144,17 @@ impl Place {
         }
     }
 
-    /// The request is there, or at least all of it that is read.
+    /// Records that the request is complete, or at least the part that the handler reads.
     pub fn asked(&self) {
         self.turns(Turn::Ours, self.seats.limits.answer);
     }
 
-    /// The answer is known.
+    /// Records that the answer is ready.
     pub fn answered(&self) {
         self.turns(Turn::Answer, self.seats.limits.answer);
     }
 
-    /// What was written is on its way.
+    /// Records that all written bytes have been sent.
     pub fn flushed(&self) {
         if self.seat.turn() == Turn::Answer {
             self.seat.heard.store(self.seats.now(), Ordering::Relaxed);
@@ -167,13 +167,13 @@ impl Place {
         self.seat.due.store(self.seats.now() + nanos(within), Ordering::Relaxed);
     }
 
-    /// Ends when somebody else needs the place.
+    /// Completes when another connection needs the seat.
     pub async fn needed(&self) {
         self.seat.leave.cancelled().await;
     }
 
-    /// Ends when the connection is too slow. It must be polled after the connection in the same task: what happens there moves
-    /// the moment.
+    /// Completes when the connection is too slow. Poll this after the connection, in the same task: activity on the connection
+    /// moves the deadline.
     pub async fn overdue(&self) {
         let due = || self.seats.begun + Duration::from_nanos(self.seat.due.load(Ordering::Relaxed));
         let mut sleep = pin!(sleep_until(due()));
@@ -184,7 +184,7 @@ impl Place {
             sleep.as_mut().poll(context)
         })
         .await;
-        // Who keeps quiet between two requests has done nothing wrong.
+        // Silence between two requests is not an error.
         if self.seat.turn() != Turn::Nobody {
             self.turned_away("slow");
         }
@@ -239,7 +239,7 @@ mod tests {
         first.heard();
         let fourth = take(&seats, 4).await.ok_or("fourth")?;
         assert_eq!([&first, &second, &third, &fourth].map(must_leave), [false, true, false, false]);
-        // Its place is another's already; that it goes gives no further one.
+        // Its seat has already been reused, so dropping it does not free another one.
         drop(second);
         let fifth = take(&seats, 5).await.ok_or("fifth")?;
         assert_eq!([&first, &third, &fourth, &fifth].map(must_leave), [false, true, false, false]);
@@ -284,7 +284,7 @@ mod tests {
             tokio::time::timeout(after - Duration::from_millis(1), place.overdue()).await.is_ok()
         };
         assert!(!is_overdue(&place, request).await);
-        // Bytes one by one give no more time.
+        // Single bytes do not extend the time limit.
         place.heard();
         assert!(is_overdue(&place, Duration::from_millis(3)).await);
         place.asked();

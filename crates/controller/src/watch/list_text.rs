@@ -1,15 +1,15 @@
-//! Cuts the text of a list into its items while it arrives, so that of an answer of many megabytes no more than one item is ever
-//! held. It knows as much JSON as is needed to see where a value ends; each part is then read by a real parser.
+//! Splits the text of a list into its items while it arrives, so that at most one item of a large answer is in memory. It knows
+//! just enough JSON to find the end of a value; a real parser then reads each part.
 
-/// A part of a list that is to be read.
+/// A part of a list that is parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// `metadata`: behind the items in lists of custom resources, before them in all others.
+    /// `metadata`: after the items in lists of custom resources, before them in all others.
     Metadata,
     Item,
 }
 
-/// What came is no list.
+/// The reason why a text is not an acceptable list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
     NoList,
@@ -20,7 +20,7 @@ pub enum Broken {
 pub struct ListText {
     place: Place,
     key: Vec<u8>,
-    /// The part that is arriving.
+    /// The current part, as far as received.
     part: Vec<u8>,
     longest_part: usize,
 }
@@ -34,15 +34,15 @@ enum Place {
     InKey,
     Colon,
     BeforeValue,
-    /// In a value of the list itself.
+    /// In a value of the list object itself; the flag is true for `metadata`.
     InValue(Nesting, bool),
-    /// In the list of items, before one of them.
+    /// In the list of items, before an item.
     BeforeItem,
     InItem(Nesting),
     After,
 }
 
-/// How deep in a value the text is.
+/// The nesting at the current position within a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Nesting {
     depth: u32,
@@ -55,7 +55,7 @@ impl ListText {
         ListText { place: Place::Before, key: Vec::new(), part: Vec::new(), longest_part }
     }
 
-    /// Takes in some more of the text, and hands out every part that is whole.
+    /// Processes the next piece of text, and passes every completed part to `whole`.
     pub fn push(&mut self, mut text: &[u8], mut whole: impl FnMut(Part, &[u8])) -> Result<(), Broken> {
         while let Some((&byte, rest)) = text.split_first() {
             let place = match (self.place, byte) {
@@ -95,7 +95,7 @@ impl ListText {
         Ok(())
     }
 
-    /// Goes on in a value, and returns what is behind it.
+    /// Continues with a value, and returns the text after it.
     fn value<'a>(&mut self, text: &'a [u8], whole: &mut impl FnMut(Part, &[u8])) -> Result<&'a [u8], Broken> {
         let (mut nesting, part) = match self.place {
             Place::InItem(nesting) => (nesting, Some(Part::Item)),
@@ -133,18 +133,18 @@ impl ListText {
         if length > self.longest_part { Err(Broken::TooLong) } else { Ok(()) }
     }
 
-    /// Whether the list is whole.
+    /// Whether the list is complete.
     pub fn is_whole(&self) -> bool {
         self.place == Place::After
     }
 }
 
-/// Room that is kept for the next part: most objects fit into it.
+/// Capacity that the buffer keeps for the next part: most objects fit into it.
 const SMALL_PART: usize = 64 * 1024;
 
 impl Nesting {
-    /// Where the value ends that goes on in `text`, if it ends there. A number or a word has no end of its own: it ends before
-    /// what follows.
+    /// Returns the end of the current value, if `text` contains it. A number or a word has no end mark: it ends before the next
+    /// separator.
     fn end_of_value(&mut self, text: &[u8]) -> Option<usize> {
         let mut at = 0;
         while at < text.len() {
@@ -191,7 +191,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    /// The parts of a text that arrives in pieces of this length.
+    /// Returns the parts of a text that arrives in pieces of this length.
     fn parts(text: &[u8], piece: usize) -> Result<(Vec<Value>, Vec<Value>, bool), Broken> {
         let (mut list, mut metadata, mut items) = (ListText::new(1 << 20), Vec::new(), Vec::new());
         for piece in text.chunks(piece) {
@@ -210,7 +210,7 @@ mod tests {
     fn a_list_is_cut_into_its_items_wherever_it_is_interrupted() {
         let item = json!({ "a": "}]\\\"{[,", "b": [[], {}, { "c": null }], "d": -1.5e3, "items": [1], "metadata": {} });
         let (metadata, items) = (json!({ "resourceVersion": "7", "continue": "x" }), json!([item, {}, item]));
-        // As for built-in kinds, as for custom resources, and with blanks.
+        // In the order of built-in kinds, in that of custom resources, and with blanks.
         for text in [
             format!(r#"{{"kind":"PodList","apiVersion":"v1","metadata":{metadata},"items":{items}}}"#),
             format!(r#"{{"apiVersion":"v1","items":{items},"kind":"L","metadata":{metadata}}}"#),
@@ -240,7 +240,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a server sends: no panic, no endless loop, and never an item that is not in the text.
+        /// For any input: no panic, no endless loop, and no item that the text does not contain.
         #[test]
         fn whatever_is_sent(text in proptest::collection::vec(
             prop_oneof![Just(b'{'), Just(b'}'), Just(b'['), Just(b']'), Just(b'"'), Just(b'\\'), Just(b','), Just(b':'), any::<u8>()],

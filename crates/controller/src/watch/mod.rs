@@ -1,8 +1,8 @@
-//! List, then watch, for ever: one stream per kind.
+//! List and watch: one endless stream per kind.
 //!
-//! Our own instead of kube's `watcher`, because the index needs what that one does not tell: the resourceVersion of
-//! the list (below what was seen means a restored cluster) and every sign of life, bookmarks included; and because
-//! its back-off is not seeded. See docs/decisions.
+//! Not kube's `watcher`, because it does not expose two things that the index needs. One is the resourceVersion of the list: a
+//! lower one than before means a restored cluster. The other is every sign of life, including bookmarks. Its back-off is not
+//! seeded either. See docs/decisions.
 
 mod list_text;
 mod objects;
@@ -33,24 +33,24 @@ use tokio_util::sync::CancellationToken;
 
 /// How long the server keeps one watch open.
 pub const WATCH_SECONDS: u64 = 290;
-/// API servers send a bookmark about every minute; a watch silent for half as long again is dead.
+/// API servers send a bookmark about every minute; a watch that is silent for 90 s is dead.
 const SILENCE: Duration = Duration::from_secs(90);
 const FIRST_WAIT: Duration = Duration::from_millis(200);
-/// A watch that cannot be opened is tried again at least this often.
+/// Longest wait between two attempts to open a watch.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// A watch that breaks so often at one place will not get past it; a list does.
+/// Number of failures after which a list replaces the watch, which would probably fail again at the same version.
 const LIST_AFTER: u32 = 3;
 
-/// What a watch tells.
+/// A message of a watch.
 pub enum Message {
-    /// A list begins, of this version.
+    /// A list of this version begins.
     Begins {
         version: u64,
     },
     Page {
         items: Vec<Item>,
     },
-    /// The list is whole.
+    /// The list is complete.
     Ended,
     Applied {
         item: Item,
@@ -58,29 +58,29 @@ pub enum Message {
     Deleted {
         item: Item,
     },
-    /// Nothing changed up to this version, and the watch lives.
+    /// All changes up to this version have been reported, and the watch is alive.
     Alive {
         version: u64,
     },
-    /// It failed, and will be tried again.
+    /// The watch failed, and will be retried.
     Failed {
         failure: Failure,
     },
 }
 
-/// What all watches share.
+/// The common configuration of all watches.
 #[derive(Clone)]
 pub struct Watches {
     pub client: Client,
     pub own_namespace: String,
     pub seed: u64,
     pub labels: KeptLabels,
-    /// Cancelled when the sequences are known: before that nobody knows which labels are asked for.
+    /// Cancelled when the sequences are listed. Before that, the labels that selectors use are unknown.
     pub sequences_listed: CancellationToken,
 }
 
 impl Watches {
-    /// The watches of the controller, each with its kind.
+    /// Returns the watches of all kinds that the controller needs.
     pub fn all(&self, kinds: &[Kind]) -> SelectAll<BoxStream<'static, (Kind, Message)>> {
         let start = |kind: Kind| {
             let namespace = (kind == Kind::Note).then_some(self.own_namespace.as_str());
@@ -89,14 +89,14 @@ impl Watches {
         kinds.iter().map(|kind| start(*kind)).collect()
     }
 
-    /// Reads once more what of a namespace depends on labels, kind by kind; ends when all of it has been read.
+    /// Reads the objects of a namespace again whose labels matter, kind by kind. Ends when all of them have been read.
     pub fn read_again(&self, namespace: &Arc<str>) -> BoxStream<'static, (Kind, Message)> {
         let (watches, namespace) = (self.clone(), namespace.clone());
         let list = move |kind: Kind| {
             let ended = |message: &Message| matches!(message, Message::Ended);
             let messages = watches.watch(kind, Some(&namespace)).messages(kind);
             let listed = messages.take_while(move |message| ready(!ended(message)));
-            // What comes after that would be a watch.
+            // Without this end, the stream would continue with a watch.
             listed.chain(stream::once(ready(Message::Ended))).map(move |message| (kind, message))
         };
         let kinds = Kind::ALL.iter().copied().filter(|kind| kind.has_selected_labels());
@@ -125,7 +125,7 @@ struct Watch {
     path: String,
     selector: Option<String>,
     jitter: Jitter,
-    /// Attempts in a row that brought nothing: neither an event nor a watch that lasted.
+    /// Consecutive attempts without any event and without a watch that lasted.
     failures: u32,
     opened: Option<Instant>,
     begins_after: Option<CancellationToken>,
@@ -136,18 +136,18 @@ struct Watch {
 enum State<T> {
     /// List from the beginning.
     List,
-    /// Go on with a list.
+    /// Continue a list.
     NextPage {
         version: String,
         token: String,
     },
-    /// A page is being read: the first one, or the one of this token. `version` is the list's, when that has been told.
+    /// Reading a page: the first one, or that of `token`. `version` is that of the list, once it was reported.
     Reading {
         page: Box<Page>,
         version: Option<String>,
         token: Option<String>,
     },
-    /// Watch from here on.
+    /// Open a watch from this version.
     Watch {
         version: String,
     },
@@ -155,7 +155,7 @@ enum State<T> {
         version: String,
         events: BoxStream<'static, Result<WatchEvent<T>, Failure>>,
     },
-    /// Something failed; go on with the inner state after a wait.
+    /// Wait, then continue with the inner state.
     Failed {
         then: Box<State<T>>,
     },
@@ -206,7 +206,7 @@ impl Watch {
                     Err(failure) if failure.is_gone() && planted(Bug::TokenEndsList) => {
                         return (Message::Ended, State::Watch { version });
                     }
-                    // An expired continue token, or whatever else: the list is begun again.
+                    // For an expired continue token or any other failure, the list starts again.
                     Err(failure) => return failed(failure, State::List),
                 },
                 State::Reading { page, version, token } => match self.read::<T>(page, version, token).await {
@@ -249,7 +249,7 @@ impl Watch {
         }
     }
 
-    /// The next message of a page, or only the state to go on with.
+    /// Returns the next message of a page, or only the next state.
     async fn read<T: Watched>(
         &mut self,
         mut page: Box<Page>,
@@ -257,12 +257,12 @@ impl Watch {
         token: Option<String>,
     ) -> (Option<Message>, State<T>) {
         if version.is_none() {
-            // Of a cluster restored from a backup the same generation may say something else.
+            // In a restored cluster, the same generation may have a different spec.
             self.known.specs.clear();
         }
         let items = match page.next::<T>(&mut self.known).await {
             Ok(items) => items,
-            // What was read of it is read again: the token says where a page begins, and not how long it is.
+            // All of the page is read again: the token marks its start, independently of its size.
             Err(Stop::TooMuch) => {
                 self.page_size.shrink(&page);
                 let again = version.zip(token).map(|(version, token)| State::NextPage { version, token });
@@ -310,7 +310,7 @@ impl Watch {
         Ok(events.map(|event| event.map_err(Failure::from)).boxed())
     }
 
-    /// The next message of an open watch, or only the state to go on with.
+    /// Returns the next message of an open watch, or only the next state.
     async fn next<T: Watched>(
         &mut self,
         version: String,
@@ -318,7 +318,7 @@ impl Watch {
     ) -> (Option<Message>, State<T>) {
         let event = match tokio::time::timeout(SILENCE, events.next()).await {
             Ok(Some(Ok(event))) => event,
-            // The server ends each watch after a while, and a silent one is as good as ended.
+            // The server ends each watch after a while; a silent watch counts as ended.
             Ok(None) if planted(Bug::EventsSkipped) => {
                 let version = (rollcall_api::watch::version(&version) + 5).to_string();
                 return (None, self.again(State::Watch { version }));
@@ -350,12 +350,12 @@ impl Watch {
         }
     }
 
-    /// What is too old to be resumed has to be listed.
+    /// A version that is too old for a watch requires a new list.
     fn after_gone<T>(&self, version: String) -> State<T> {
         if planted(Bug::GoneNotListed) { State::Watch { version } } else { State::List }
     }
 
-    /// A watch broke off in the middle.
+    /// Handles a watch that broke off.
     fn broken<T>(&mut self, failure: Failure, version: String) -> (Option<Message>, State<T>) {
         if failure.is_gone() {
             let then = self.after_gone(version);
@@ -367,8 +367,8 @@ impl Watch {
         (Some(message), state)
     }
 
-    /// Goes on at once the first time, with a growing wait while that brings nothing: a server that ends every watch
-    /// as soon as it is open, or answers each with 410, must not be asked thousands of times a second.
+    /// Continues immediately the first time, then with back-off while attempts bring nothing. So a server that ends every watch
+    /// immediately, or answers each with 410, does not get thousands of requests per second.
     fn again<T>(&mut self, then: State<T>) -> State<T> {
         self.forgive();
         match self.failures {
@@ -380,7 +380,7 @@ impl Watch {
         }
     }
 
-    /// A watch that has lasted was none in vain.
+    /// Resets the failures after a watch that lasted.
     fn forgive(&mut self) {
         if self.opened.take().is_some_and(|opened| opened.elapsed() > LONGEST_WAIT) {
             self.failures = 0;
@@ -388,12 +388,12 @@ impl Watch {
     }
 }
 
-/// What to go on from: the version just seen, unless there is none.
+/// The version to continue from: the latest one seen, unless it is missing.
 fn newer(known: String, seen: &str) -> String {
     if matches!(seen, "" | "0") { known } else { seen.to_owned() }
 }
 
-/// A version that is no number says nothing.
+/// A version that is not a number counts as 0.
 fn alive(version: &str) -> Message {
     Message::Alive { version: version.parse().unwrap_or_default() }
 }

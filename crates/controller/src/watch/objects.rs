@@ -1,4 +1,4 @@
-//! What is read of each kind.
+//! The parts of each kind that are read.
 
 use rollcall_api::load;
 use rollcall_api::reservation::{OrderObject, OrderStatus, PriorityClassObject, TicketObject};
@@ -10,19 +10,19 @@ use rollcall_core::kind::Kind;
 use rollcall_core::sequence::Sequence;
 use std::collections::BTreeMap;
 
-/// An object, and what is needed to write its status where that is ours.
+/// An object with the data needed to write its status, for kinds whose status we write.
 pub struct Item {
     pub object: Object,
     pub written: Option<Box<AnyWritten>>,
 }
 
-/// What the status of an object says, by its kind.
+/// The current status of an object, by kind.
 pub enum AnyWritten {
     Sequence(Written<PodSequenceStatus>),
     Order(Written<OrderStatus>),
 }
 
-/// What an object has in its status now.
+/// The current status of an object, with its version.
 #[derive(Clone, Debug)]
 pub struct Written<S> {
     pub uid: Uid,
@@ -34,18 +34,18 @@ pub struct Written<S> {
 
 /// An object that a watch reads.
 pub trait Watched: load::Watched {
-    /// The object with what is needed to write its status. `None` for an object that is not ours to understand.
+    /// Converts the object. `None` for an object that the controller does not handle.
     fn item(self, known: &mut Known) -> Option<Item> {
         Some(Item::plain(self.object(known.kind, &known.labels)?))
     }
 }
 
-/// What a watch knows about the objects that it reads.
+/// Data that a watch keeps about the objects that it reads.
 #[derive(Debug)]
 pub struct Known {
     pub kind: Kind,
     pub labels: KeptLabels,
-    /// The specs of the sequences as they were seen last, so that news of a status need not read a thousand groups.
+    /// The latest specs of the sequences, so that a change of only the status does not require parsing a thousand groups.
     pub specs: BTreeMap<Uid, KnownSpec>,
 }
 

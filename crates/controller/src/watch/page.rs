@@ -1,6 +1,6 @@
-//! One page of a list, read while it arrives. Nobody knows beforehand how long it will be: two hundred objects can be a few
-//! hundred kilobytes, or a gigabyte if somebody wants them to be. So a page that becomes too long, or takes too long, is given up
-//! and asked for with fewer objects; a page of one object is always read to its end.
+//! One page of a list, read while it arrives. Its size is unknown in advance: two hundred objects can be a few hundred
+//! kilobytes, or a gigabyte if a user creates such objects. So a page that becomes too large or takes too long is abandoned,
+//! and requested again with fewer objects. A page of one object is always read to its end.
 
 use super::list_text::{Broken, ListText, Part};
 use super::objects::{Item, Known, Watched};
@@ -13,18 +13,18 @@ use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Objects of one page at most: enough to be quick, little enough not to leave holes of megabytes in the memory.
+/// Most objects in a page: enough to be quick, few enough not to leave holes of megabytes in the memory.
 const MOST_OBJECTS: usize = 200;
-/// A page that becomes longer is given up.
+/// A larger page is abandoned.
 const MOST_BYTES: usize = 16 << 20;
-/// Longer than any object can be: etcd keeps 1.5 MiB, and JSON writes some bytes as six.
+/// Larger than any object can be: etcd stores up to 1.5 MiB, and JSON encodes some bytes as six.
 const LONGEST_OBJECT: usize = 24 << 20;
-/// A page that takes longer is given up.
+/// A page that takes longer is abandoned.
 const MOST_TIME: Duration = Duration::from_secs(15);
-/// Objects that are handed on together: enough not to bother the loop with each of them.
+/// Objects that are passed on together, so that the loop does not wake for each one.
 const TOGETHER: usize = 32;
 
-/// How many objects a page is asked to have.
+/// The number of objects to request per page.
 #[derive(Clone, Copy, Debug)]
 pub struct PageSize(usize);
 
@@ -39,13 +39,13 @@ impl PageSize {
         self.0
     }
 
-    /// A page was too much: the next one is to be half as long as allowed, as far as can be told from what was read of it.
+    /// Shrinks the size after a page was too large. The estimated length of the next page is half of the limit.
     pub fn shrink(&mut self, page: &Page) {
         let object = page.bytes / (page.objects + 1) + 1;
         self.0 = (MOST_BYTES / 2 / object).clamp(1, (self.0 / 2).max(1));
     }
 
-    /// A page was whole: if it was short, the next one may be longer.
+    /// Grows the size after a complete page that was small and fast.
     pub fn grow(&mut self, page: &Page) {
         if page.bytes < MOST_BYTES / 4 && page.begun.elapsed() < MOST_TIME / 4 {
             self.0 = (self.0 * 2).min(MOST_OBJECTS);
@@ -61,14 +61,14 @@ pub struct Page {
     bytes: usize,
     objects: usize,
     metadata: Option<ListMeta>,
-    /// Read, and not handed on.
+    /// Items that have been read but not passed on yet.
     items: Vec<Item>,
     ended: bool,
 }
 
-/// Why a page is not read to its end.
+/// The reason why a page is not read to its end.
 pub enum Stop {
-    /// It is to be asked for with fewer objects.
+    /// The page must be requested with fewer objects.
     TooMuch,
     Failed(Failure),
 }
@@ -81,7 +81,7 @@ impl Page {
         Ok(Page::reading(Box::pin(answer), asked))
     }
 
-    /// A list of nothing, for a bug on purpose.
+    /// An empty list, for a planted bug.
     pub fn empty() -> Page {
         let text = r#"{"metadata":{"resourceVersion":"4294967295"},"items":[]}"#;
         Page::reading(Box::pin(Cursor::new(text.as_bytes())), 1)
@@ -101,7 +101,7 @@ impl Page {
         }
     }
 
-    /// The version of the list; known as soon as anything has been handed on.
+    /// The version of the list. Known once any items have been returned.
     pub fn version(&self) -> &str {
         self.metadata.as_ref().map_or("", |metadata| &metadata.resource_version)
     }
@@ -110,12 +110,12 @@ impl Page {
         self.metadata.as_ref()?.continue_token.clone().filter(|token| !token.is_empty())
     }
 
-    /// To be handed on once more.
+    /// Puts items back, to be returned again.
     pub fn put_back(&mut self, items: Option<Vec<Item>>) {
         self.items = items.unwrap_or_default();
     }
 
-    /// Some more items; `None` when all have been handed on.
+    /// Returns some more items; `None` when all have been returned.
     pub async fn next<T: Watched>(&mut self, known: &mut Known) -> Result<Option<Vec<Item>>, Stop> {
         while !self.ended && (self.metadata.is_none() || self.items.len() < TOGETHER) {
             self.read::<T>(known).await?;
@@ -148,17 +148,17 @@ impl Page {
         answer.consume_unpin(length);
         self.bytes += length;
         pushed.map_err(|broken| match broken {
-            Broken::NoList => failed("the answer is no list".into()),
-            Broken::TooLong => failed(format!("an object in the list is longer than {LONGEST_OBJECT} bytes")),
+            Broken::NoList => failed("the answer is not a list".into()),
+            Broken::TooLong => failed(format!("an object in the list exceeds {LONGEST_OBJECT} bytes")),
         })?;
         if let Some(unreadable) = unreadable {
-            return Err(failed(format!("the list cannot be read: {unreadable}")));
+            return Err(failed(format!("could not parse the list: {unreadable}")));
         }
         let versioned =
             self.metadata.is_none() || version(self.version()) > 0 || planted(Bug::GarbageIsEmpty);
         if !versioned || length == 0 && self.metadata.is_none() {
-            // To take it for an empty list would be to see everything deleted.
-            return Err(failed("the answer is no list: it has no version".into()));
+            // Treating it as an empty list would mean that all objects are deleted.
+            return Err(failed("the answer is not a list: it has no resourceVersion".into()));
         }
         if length == 0 && !self.text.is_whole() {
             return Err(failed("the answer broke off in the middle of the list".into()));

@@ -1,4 +1,4 @@
-//! Why a pod waits in an init container: which marker, which agent, and why that is not ready on this node.
+//! Explains why a pod waits in an init container: the marker, its agent, and why the agent is not ready on this node.
 
 use super::recognise::Found;
 use crate::{
@@ -11,42 +11,42 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// A pod whose init container waits for files of its node.
+/// A pod whose init container waits for files on its node.
 #[derive(Clone, Debug)]
 pub struct Waiting {
     pub pod: Pod,
     pub container: String,
     pub files: Vec<Found>,
-    /// Since when the container waits, over all its attempts.
+    /// The start of the wait, over all attempts of the container.
     pub since: Timestamp,
-    /// It gave up and is started again after a pause.
+    /// Whether the container gave up and restarts after a back-off.
     pub pauses: bool,
 }
 
-/// A DaemonSet that keeps markers.
+/// A DaemonSet that writes markers.
 #[derive(Clone, Debug)]
 pub struct Agent {
     pub daemon_set: Owner,
-    /// Paths on nodes.
+    /// Paths of its markers on nodes.
     pub markers: Vec<String>,
-    /// Its pods on the node in question.
+    /// Its pods on the node of the waiting pod.
     pub pods: Vec<Pod>,
 }
 
-/// The answer. `node` is missing where it cannot be read.
+/// Explains the wait. `node` is `None` if the caller is not permitted to read it.
 pub fn explain(waiting: &Waiting, agents: &[Agent], node: Option<&Node>, now: Timestamp) -> Line {
     let Waiting { pod, container, files, since, pauses } = waiting;
     let names: Vec<&str> = files.iter().map(|file| file.host.as_deref().unwrap_or(&file.path)).collect();
     let place = pod.node.as_deref().unwrap_or("its node");
-    let pauses = if *pauses { "; it gave up, and is started again after a pause" } else { "" };
+    let pauses = if *pauses { "; the container gave up and restarts after a back-off" } else { "" };
     let text = format!(
         "{} waits in its init container {container} for {} on {place} for {}{pauses}",
         pod.name,
         names.join(", "),
         elapsed(*since, now)
     );
-    let log =
-        Hint::kubectl("logs", &pod.namespace, format!("{} -c {container}", pod.name)).to("what it says");
+    let log = Hint::kubectl("logs", &pod.namespace, format!("{} -c {container}", pod.name))
+        .to("show the log of the init container");
     let below = files.iter().flat_map(|file| about_file(waiting, file, agents, node, now)).collect();
     Line::new("WaitsForAgent", text, *since, Target::of_pod(pod)).with(below).hint(log)
 }
@@ -61,16 +61,17 @@ fn about_file(
     let line = |code, text| Line::new(code, text, waiting.since, Target::of_pod(&waiting.pod));
     let Some(host) = &file.host else {
         let text = format!(
-            "{} is in no folder of the node: what is in it comes from this pod or its volumes",
+            "{} is not in a folder of the node; only this pod or its volumes can provide the file",
             file.path
         );
         return vec![line("MarkerNotOnNode", text)];
     };
     let writers: Vec<&Agent> = agents.iter().filter(|agent| agent.markers.contains(host)).collect();
     if writers.is_empty() {
-        let annotate =
-            Hint::Advice(format!("annotate the DaemonSet that writes it with rollcall.dev/marker: {host}"));
-        let text = format!("no DaemonSet that can be seen says that it writes {host}");
+        let annotate = Hint::Advice(format!(
+            "annotate the DaemonSet that writes the file with rollcall.dev/marker: {host}"
+        ));
+        let text = format!("no visible DaemonSet declares that it writes {host}");
         return vec![line("AgentUnknown", text).hint(annotate)];
     }
     writers.into_iter().map(|agent| about_agent(waiting, file, agent, node, now)).collect()
@@ -90,7 +91,7 @@ fn about_agent(waiting: &Waiting, file: &Found, agent: &Agent, node: Option<&Nod
     Line::new("Agent", text, owner.created, object).with(vec![below])
 }
 
-/// The agent has a pod here.
+/// The line about an agent that has a pod on the node.
 fn about_pod(waiting: &Waiting, file: &Found, agent: &Pod, now: Timestamp) -> Line {
     let line = |code, text| Line::new(code, text, agent.since, Target::of_pod(agent));
     let (name, place) = (&agent.name, agent.node.as_deref().unwrap_or("the node"));
@@ -110,7 +111,7 @@ fn about_pod(waiting: &Waiting, file: &Found, agent: &Pod, now: Timestamp) -> Li
     }
     if !file.propagated {
         let text = format!(
-            "{name} on {place} is ready, but what it mounted after {} started is not seen there: the volume mount lacks \
+            "{name} on {place} is ready, but container {} cannot see mounts created after it started: its volume mount lacks \
              mountPropagation: HostToContainer",
             waiting.container
         );
@@ -121,19 +122,19 @@ fn about_pod(waiting: &Waiting, file: &Found, agent: &Pod, now: Timestamp) -> Li
         return line("MountNotPropagated", text).hint(fix);
     }
     let text = format!(
-        "{name} on {place} is ready; if the wait does not end, the marker is stale or elsewhere, and the log says why"
+        "{name} on {place} is ready; if the wait does not end, the marker is stale or in another place, and the log says why"
     );
     line("AgentReady", text).hint(logs)
 }
 
-/// The agent has no pod here.
+/// The line about an agent that has no pod on the node.
 fn absent(waiting: &Waiting, agent: &Agent, node: Option<&Node>, object: &Target) -> Line {
     let owner = &agent.daemon_set;
     let line = |code, text| Line::new(code, text, waiting.since, object.clone());
     let describe = || Hint::kubectl("describe daemonset", &owner.namespace, owner.name.to_string());
     let place: Arc<str> = waiting.pod.node.clone().unwrap_or_else(|| "the node".into());
     let (Some(node), Some(placement)) = (node, &owner.placement) else {
-        let text = format!("it has no pod on {place}; why is not known, because the node cannot be read");
+        let text = format!("it has no pod on {place}; the cause is unknown because the node cannot be read");
         return line("AgentMissing", text).hint(describe());
     };
     if !placement.matches(node) {
@@ -143,20 +144,21 @@ fn absent(waiting: &Waiting, agent: &Agent, node: Option<&Node>, object: &Target
         let labels = Hint::kubectl_cluster("get node", format!("{place} --show-labels"));
         return line("AgentNotEligible", text).hint(labels).hint(describe());
     }
-    // Taints of ours do not count for sequences; here every taint that keeps the agent away does.
+    // Unlike for sequences, taints of Rollcall count here too: any taint can keep the agent off the node.
     let refuses = |taint: &&Taint| {
         let alone = Node { taints: vec![(*taint).clone()], ..node.clone() };
         !placement.wants_daemon_on(&alone, |_| false)
     };
     if let Some(taint) = node.taints.iter().find(refuses) {
         let text = format!("it wants no pod on {place}: it does not tolerate the taint {}", written(taint));
-        let tolerate = Hint::Advice(format!("add a toleration for {} to its template", taint.key));
+        let tolerate =
+            Hint::Advice(format!("add a toleration for {} to the template of the DaemonSet", taint.key));
         return line("AgentNotEligible", text).hint(tolerate);
     }
     line("AgentMissing", format!("it has no pod on {place} yet")).hint(describe())
 }
 
-/// As `kubectl taint` takes it.
+/// The taint in the notation of `kubectl taint`.
 fn written(taint: &Taint) -> String {
     let Taint { key, value, effect } = taint;
     let value = if value.is_empty() { String::new() } else { format!("={value}") };

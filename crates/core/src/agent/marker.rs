@@ -1,4 +1,4 @@
-//! Markers: small files by which an agent says "ready", and when such a file still means it.
+//! Markers: small files that report an agent as "ready", and the check that such a file is not stale.
 //!
 //! ```text
 //! ready
@@ -9,61 +9,61 @@
 //! mount: 64768:1310722
 //! ```
 //!
-//! The first line is all that a shell needs. The rest says for which boot of the machine, and for which mount, it was
-//! written: a file outlives both.
+//! A shell needs only the first line. The other lines identify the boot of the machine and the mount, because a file can outlive
+//! both.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Of a marker no more is read. Ours have less than 300 bytes.
+/// Maximum number of bytes to read from a marker. Markers of `rollcall-node` have less than 300 bytes.
 pub const MAX_SIZE: usize = 4096;
 
 /// The first line of every marker.
 pub const READY: &str = "ready";
 
-/// What a marker says about itself.
+/// The contents of a marker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marker {
-    /// The boot of the machine in which it was written.
+    /// The boot id of the machine when it was written.
     pub boot: Option<String>,
     /// The uid of the pod that wrote it.
     pub pod: Option<String>,
     /// The name of the node.
     pub node: Option<String>,
-    /// When it was written, in RFC 3339.
+    /// The time when it was written, in RFC 3339.
     pub time: Option<String>,
-    /// The folder in which it lies, if that is mounted by the one who wrote it.
+    /// The folder that contains the marker, if the writer has mounted it.
     pub mount: Option<Mount>,
 }
 
-/// A mounted folder: the same numbers in every mount namespace, unlike the ids of mounts.
+/// Identity of a mounted folder. Unlike mount ids, these numbers are the same in every mount namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mount {
     pub device: u64,
     pub inode: u64,
 }
 
-/// What a marker is held against.
+/// The machine and the folder, to compare with a marker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Here {
     /// `/proc/sys/kernel/random/boot_id` of this machine.
     pub boot: String,
-    /// The folder in which the marker lies.
+    /// The folder that contains the marker.
     pub folder: Mount,
 }
 
-/// Why a marker does not count. `said` is what it says about itself.
+/// Why a marker is not valid. `said` describes its origin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stale {
     #[error("stale: written in an earlier boot{said}")]
     EarlierBoot { said: String },
-    #[error("stale: written for the mount {wanted}, and the folder here is {found}{said}")]
+    #[error("stale: written for mount {wanted}, but the folder here is mount {found}{said}")]
     OtherMount { wanted: Mount, found: Mount, said: String },
-    #[error("stale: cannot be understood: {line:?}")]
+    #[error("stale: invalid line {line:?}")]
     Unreadable { line: String },
 }
 
-/// When and by whom, as far as the marker says.
+/// Describes the time and the writer of a marker, as far as it names them.
 fn written(marker: &Marker) -> String {
     let said = [
         marker.time.as_ref().map(|time| format!("at {time}")),
@@ -75,8 +75,8 @@ fn written(marker: &Marker) -> String {
 }
 
 impl Marker {
-    /// Reads the beginning of a file. What does not start as a marker, or has no lines of ours, has no identity: then
-    /// all fields are empty.
+    /// Parses the beginning of a file. Returns a marker without identity (all fields empty) if the file does not begin like a
+    /// marker, or has no known lines.
     pub fn parse(text: &str) -> Result<Marker, Stale> {
         let mut marker = Marker::default();
         let mut lines = text.lines();
@@ -94,15 +94,15 @@ impl Marker {
                 "node" => marker.node = text()?,
                 "time" => marker.time = text()?,
                 "mount" => marker.mount = Some(value.parse().map_err(|_| unreadable())?),
-                // Of a later version: it cannot be what this one relies on.
+                // Ignore unknown keys: later versions may write them.
                 _ => {}
             }
         }
         Ok(marker)
     }
 
-    /// Whether it means what it says, here and now. A marker without identity always does: whoever writes such a file has
-    /// no other way.
+    /// Checks that the marker was written in this boot and for this mount. A marker without identity is always valid, because its
+    /// writer, such as a shell script, cannot provide one.
     pub fn judge(&self, here: &Here) -> Result<(), Stale> {
         if self.boot.as_ref().is_some_and(|boot| *boot != here.boot) {
             return Err(Stale::EarlierBoot { said: written(self) });
@@ -202,7 +202,7 @@ mod tests {
         );
         assert_eq!(
             judged("ready\nboot: boot-2\nmount: 64768:13\n").unwrap_err(),
-            "stale: written for the mount 64768:13, and the folder here is 64768:12"
+            "stale: written for mount 64768:13, but the folder here is mount 64768:12"
         );
         assert_eq!(judged("ready\nboot: boot-1\n").unwrap_err(), "stale: written in an earlier boot");
     }
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn half_an_identity_does_not_count() {
         for line in ["boot:", "boot: ", "mount: 12", "mount: a:b", "mount: 1:", "mount: -1:2"] {
-            let expected = format!("stale: cannot be understood: {line:?}");
+            let expected = format!("stale: invalid line {line:?}");
             assert_eq!(judged(&format!("ready\n{line}\n")).unwrap_err(), expected);
         }
     }

@@ -1,7 +1,8 @@
-//! Agents before workloads inside the pod: init containers that wait for what an agent of the node has made.
+//! Node agents before workloads: init containers that wait for a file that an agent on the node creates.
 //!
-//! - [`marker`]: files by which agents say "ready", and when they count.
-//! - [`recognise`]: which containers wait for such a file, and which keep one. [`explain`]: why a pod still waits.
+//! - [`marker`]: the files that report an agent as "ready", and the check that they are valid.
+//! - [`recognise`]: finds the containers that wait for such a file, and those that write one.
+//! - [`explain`]: explains why a pod still waits.
 
 pub mod explain;
 pub mod marker;

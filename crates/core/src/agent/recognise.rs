@@ -1,6 +1,6 @@
-//! What containers wait for and what they keep, read from their command lines.
+//! Finds the files that containers wait for or write, from their command lines.
 
-/// Of a container what matters here.
+/// The parts of a container spec that are needed here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Container {
     pub name: String,
@@ -10,23 +10,23 @@ pub struct Container {
     pub mounts: Vec<VolumeMount>,
 }
 
-/// A volume in a container.
+/// A volume mount of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeMount {
-    /// In the container.
+    /// The path in the container.
     pub path: String,
-    /// On the node, if it is a folder of the node.
+    /// The path on the node, if the volume is a folder of the node.
     pub host: Option<String>,
-    /// Mounts that are made later on the node appear in the container, too.
+    /// Whether mounts that are created later on the node appear in the container.
     pub propagated: bool,
 }
 
-/// A file that is waited for or kept.
+/// A file that a container waits for or writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// In the container.
+    /// The path in the container.
     pub path: String,
-    /// On the node, if it lies there.
+    /// The path on the node, if the file is in a folder of the node.
     pub host: Option<String>,
     pub propagated: bool,
 }
@@ -35,7 +35,7 @@ const PROGRAM: &str = "rollcall-node";
 const SHELLS: [&str; 3] = ["sh", "bash", "ash"];
 
 impl Container {
-    /// The files that it waits for: those of `rollcall-node wait`, or of a shell that tests for a file in a loop.
+    /// The files that the container waits for, with `rollcall-node wait` or a shell loop that tests for a file.
     pub fn waits_for(&self) -> Vec<Found> {
         let paths = match self.arguments("wait") {
             Some(arguments) => {
@@ -46,7 +46,7 @@ impl Container {
         paths.into_iter().map(|path| self.found(path)).collect()
     }
 
-    /// The markers that it keeps: those of `rollcall-node mark` and `rollcall-node volume`.
+    /// The markers that the container writes, with `rollcall-node mark` or `rollcall-node volume`.
     pub fn keeps(&self) -> Vec<Found> {
         let marked = self.arguments("mark").and_then(|rest| rest.first().cloned());
         let mounted = self.arguments("volume").and_then(|rest| {
@@ -56,8 +56,8 @@ impl Container {
         [marked, mounted].into_iter().flatten().map(|path| self.found(path)).collect()
     }
 
-    /// What follows `rollcall-node VERB`. Without a command, the image's own program runs; it may have another name in a
-    /// registry of one's own, so the verb and a path are enough.
+    /// Returns the arguments after `rollcall-node VERB`. Without a `command`, the entrypoint of the image runs. The image can
+    /// have any name in a private registry, so the verb and a path are enough to recognise it.
     fn arguments(&self, verb: &str) -> Option<&[String]> {
         let rest = match self.command.split_first() {
             Some((program, [])) if base_name(program) == PROGRAM => &self.args,
@@ -69,14 +69,14 @@ impl Container {
         (first == verb && rest.iter().any(|word| word.contains('/'))).then_some(rest)
     }
 
-    /// The text that a shell runs.
+    /// The script that a shell runs with `-c`.
     fn script(&self) -> Option<&str> {
         let words: Vec<&str> = self.command.iter().chain(&self.args).map(String::as_str).collect();
         let [shell, flag, script, ..] = words.as_slice() else { return None };
         (SHELLS.contains(&base_name(shell)) && flag.starts_with('-') && flag.ends_with('c')).then_some(script)
     }
 
-    /// Where a path of the container lies on the node: the innermost volume decides.
+    /// Maps a path in the container to the node, through the innermost volume mount that contains it.
     fn found(&self, path: String) -> Found {
         let below = |mount: &&VolumeMount| rest_of(&path, &mount.path).is_some();
         let mount = self.mounts.iter().filter(below).max_by_key(|mount| mount.path.len());
@@ -88,7 +88,7 @@ impl Container {
     }
 }
 
-/// What is left of a path below a folder, with its `/`.
+/// Returns the rest of a path below a folder, with its leading `/`.
 fn rest_of<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
     path.strip_prefix(folder.trim_end_matches('/')).filter(|rest| rest.starts_with('/'))
 }
@@ -97,7 +97,7 @@ fn base_name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }
 
-/// The values of a flag: `--marker X` and `--marker=X`, up to `--`.
+/// Returns the values of a flag, written `--marker X` or `--marker=X`, before `--`.
 fn values(arguments: &[String], flag: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut words = arguments.iter().take_while(|word| *word != "--");
@@ -112,7 +112,7 @@ fn values(arguments: &[String], flag: &str) -> Vec<String> {
     found
 }
 
-/// `while [ ! -f PATH ]`, `until test -e PATH`: the paths.
+/// Returns the paths in tests such as `while [ ! -f PATH ]` and `until test -e PATH`.
 fn tested_in_loop(script: &str) -> Vec<String> {
     let separators = |c: char| c.is_whitespace() || "[]();\"'".contains(c);
     let words: Vec<&str> = script.split(separators).filter(|word| !word.is_empty()).collect();

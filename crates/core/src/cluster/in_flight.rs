@@ -1,11 +1,11 @@
-//! What was sent to the API server and not answered, by object. It is a fact like others: nothing more is sent to an object
-//! while a write to it is under way, and a pod whose gate is being removed counts as released.
+//! Unanswered writes to the API server, by object. Decisions take them into account: while a write to an object is in flight,
+//! nothing more is sent to it. A pod whose gate is being removed counts as released.
 
 use crate::{Timestamp, Uid, facts::Pod, kind::Kind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The object of a write. One that is to be created has no uid yet.
+/// The object of a write. An object that does not exist yet has no uid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     pub kind: Kind,
@@ -14,37 +14,37 @@ pub struct Target {
     pub uid: Option<Uid>,
 }
 
-/// By its uid where it has one: an object re-created under the same name is another object.
+/// The uid if there is one: an object re-created under the same name is a different object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Identity {
     Uid(Uid),
     Name(Arc<str>, Arc<str>),
 }
 
-/// What a write does that counts before it is answered.
+/// Effects of a write that count before it is answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effect {
     /// The gate that it removes from a pod.
     pub drops_gate: Option<Arc<str>>,
-    /// The pod that has the ticket which it writes to, once it is carried out.
+    /// The pod that claims the ticket, if the write to that ticket succeeds.
     pub claims_for: Option<Uid>,
-    /// It deletes the object.
+    /// Whether the write deletes the object.
     pub deletes: bool,
 }
 
-/// What the API server said when it did not want to do what it was asked.
+/// A rejection by the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// A right is missing, or a policy forbids it; else what was asked for is not valid.
+    /// Whether a missing permission or a policy is the cause. Otherwise the request is invalid.
     pub forbidden: bool,
     pub message: Arc<str>,
-    /// When the write was rejected first.
+    /// Time of the first rejection.
     pub since: Timestamp,
-    /// When the write was rejected last.
+    /// Time of the latest rejection.
     pub latest: Timestamp,
 }
 
-/// A message is kept this far. What matters of one stands at its beginning.
+/// Longest message that is kept, in characters. The beginning of a message says what matters.
 const LONGEST_REFUSAL: usize = 300;
 
 impl Refusal {
@@ -57,7 +57,7 @@ impl Refusal {
         Refusal { forbidden, message: short.into(), since, latest: since }
     }
 
-    /// The same, refused again.
+    /// Merges this rejection with an earlier one of the same write: the time of the first rejection is kept.
     pub fn after(self, earlier: Option<&Refusal>) -> Refusal {
         let since = earlier.map_or(self.since, |earlier| earlier.since.min(self.since));
         Refusal { since, ..self }
@@ -69,7 +69,7 @@ pub struct InFlight {
     writes: BTreeMap<(Kind, Identity), Effect>,
     /// The pods of `Effect::claims_for`.
     claiming: BTreeSet<Uid>,
-    /// Pods that were not written to because the API server refused it. Hardly ever any.
+    /// Rejections of writes to pods, by pod. Nearly always empty.
     refused: BTreeMap<Uid, Refusal>,
 }
 
@@ -86,7 +86,8 @@ impl Target {
 }
 
 impl InFlight {
-    /// Says whether nothing was under way before: two writes to one object at a time would race with each other.
+    /// Records a write that is sent. Returns whether no other write to the object was in flight: two would race with each
+    /// other.
     pub fn begin(&mut self, target: &Target, effect: Effect) -> bool {
         self.claiming.extend(effect.claims_for);
         self.writes.insert(target.identity(), effect).is_none()
@@ -107,7 +108,7 @@ impl InFlight {
         }
     }
 
-    /// Whether a ticket is being claimed for a pod: it is the ticket that is written to, and which one is known when that is answered.
+    /// Whether a ticket is being claimed for the pod. The write goes to the ticket, and it may still fail.
     pub fn is_claiming(&self, pod: Uid) -> bool {
         self.claiming.contains(&pod)
     }
@@ -116,13 +117,13 @@ impl InFlight {
         self.writes.contains_key(&target.identity())
     }
 
-    /// A write to a pod was refused.
+    /// Records that a write to the pod was rejected.
     pub fn refuse(&mut self, pod: Uid, refusal: Refusal) {
         let refusal = refusal.after(self.refused.get(&pod));
         self.refused.insert(pod, refusal);
     }
 
-    /// A pod was written to after all, by us or by others, or is gone.
+    /// Forgets the rejection: the gates of the pod have changed since, or the pod is deleted.
     pub fn forgive(&mut self, pod: Uid) {
         self.refused.remove(&pod);
     }
@@ -135,7 +136,7 @@ impl InFlight {
         !self.refused.is_empty()
     }
 
-    /// The write to an object that is under way.
+    /// The write to the object that is in flight.
     pub fn on(&self, kind: Kind, uid: Uid) -> Option<&Effect> {
         self.writes.get(&(kind, Identity::Uid(uid)))
     }

@@ -1,4 +1,4 @@
-//! Objects by the labels they carry, so that a new selector finds its members without a look at all of them.
+//! Index of objects by label, so that a new selector finds its members without a scan of all objects.
 
 use crate::{Uid, labels::Labels};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,7 +42,7 @@ impl Labelled {
         }
     }
 
-    /// A superset of what `selector` matches there: everything with one of the pairs it insists on.
+    /// Returns a superset of the objects in the namespace that `selector` matches: those with a pair that it requires.
     pub fn candidates(&self, namespace: &str, selector: &crate::selector::Selector) -> Vec<Uid> {
         let Some(here) = self.namespaces.get(namespace) else { return Vec::new() };
         let sets = |key: &Arc<str>, values: &[Arc<str>]| -> Vec<&BTreeSet<Uid>> {

@@ -1,8 +1,9 @@
-//! What is known of a cluster: facts about pods, workloads, namespaces and nodes, how new they are, and what we are writing.
-//! No feature is known here. The features count and decide on these facts; the index tells them what has changed.
+//! The known state of a cluster: facts about pods, workloads, namespaces and nodes, how fresh they are, and the writes in
+//! flight. This module does not depend on any feature. Features count and decide on these facts; the index tells them what
+//! changed.
 //!
 //! ```text
-//! pods ──owner──▶ owners ──parent──▶ owners        (who wants how many)
+//! pods ──owner──▶ owners ──parent──▶ owners        (desired number of pods)
 //!   └────node──▶ nodes
 //! ```
 
@@ -33,7 +34,7 @@ use table::{fact, tables};
 
 #[derive(Debug, Default)]
 pub struct Cluster {
-    /// Boxed: a third of the places in the nodes of a map are empty, and an entry is large.
+    /// Boxed: a third of the slots in the nodes of a `BTreeMap` are empty, and an entry is large.
     pods: BTreeMap<Uid, Box<PodEntry>>,
     pod_names: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Uid>>,
     pod_labels: Labelled,
@@ -43,7 +44,7 @@ pub struct Cluster {
     owner_names: BTreeMap<(Arc<str>, OwnerKind, Arc<str>), Uid>,
     children_of: BTreeMap<Uid, BTreeSet<Uid>>,
     template_labels: Labelled,
-    /// How often a workload came, went or changed in more than its number.
+    /// Counts workloads that appear, disappear, or change in more than their desired number of pods.
     owner_changes: u64,
 
     namespaces: BTreeMap<Arc<str>, Namespace>,
@@ -54,30 +55,30 @@ pub struct Cluster {
     interner: Interner,
 }
 
-/// A group that claims a pod. It is kept with the pod: a map of its own would cost 50 bytes for each.
+/// A group that a pod belongs to. Stored with the pod: a separate map would cost 50 bytes per pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Claim {
-    /// The uid of the object that has the group.
+    /// The uid of the sequence.
     pub sequence: Uid,
     pub group: u32,
 }
 
-/// A pod, and what was found out about it.
+/// A pod with derived data.
 #[derive(Debug)]
 pub struct PodEntry {
     pub pod: Pod,
-    /// All claims, sorted; the first one of each claimant wins.
+    /// All groups that select the pod, sorted. Of each sequence, the first group wins.
     pub claims: Box<[Claim]>,
-    /// The workload that it belongs to at the top, if that is of a kind that is watched.
+    /// The topmost workload of the pod, if its kind is watched.
     pub root: Option<Uid>,
-    /// Not of a ReplicaSet that its Deployment has replaced.
+    /// False for a pod of a ReplicaSet that its Deployment has replaced.
     pub current: bool,
 }
 
 #[derive(Debug)]
 struct OwnerEntry {
     owner: Owner,
-    /// Changes when it wants its pods on other nodes.
+    /// Value of `Cluster::owner_changes` when the placement last changed.
     placement_since: u64,
 }
 
@@ -86,12 +87,12 @@ impl Cluster {
         self.namespaces.get(name)
     }
 
-    /// Whether sequences of namespace `from` may claim pods in another one, or it is their own.
+    /// Whether sequences of namespace `from` may select pods of `namespace`: it is their own, or it permits them.
     pub fn permits(&self, namespace: &str, from: &str) -> bool {
         namespace == from || self.namespace(namespace).is_some_and(|there| there.allows(from))
     }
 
-    /// Returns what was known before.
+    /// Returns the previous facts.
     pub fn put_namespace(&mut self, namespace: Namespace) -> Option<Namespace> {
         self.namespaces.insert(namespace.name.clone(), namespace)
     }
@@ -100,17 +101,17 @@ impl Cluster {
         self.namespaces.remove(name)
     }
 
-    /// A superset of the pods that a selector matches.
+    /// Returns a superset of the pods that the selector matches.
     pub fn pods_to_match(&self, namespace: &str, selector: &Selector) -> Vec<Uid> {
         self.pod_labels.candidates(namespace, selector)
     }
 
-    /// A superset of the workloads whose template a selector matches.
+    /// Returns a superset of the workloads whose pod template the selector matches.
     pub fn owners_to_match(&self, namespace: &str, selector: &Selector) -> Vec<Uid> {
         self.template_labels.candidates(namespace, selector)
     }
 
-    /// The next view of a pod or a workload counts as newer, whatever its version.
+    /// Resets the version of a pod or workload, so that its next view counts as newer.
     pub fn forget_version_of(&mut self, uid: Uid) {
         if let Some(entry) = self.pods.get_mut(&uid) {
             entry.pod.version = 0;
@@ -120,7 +121,7 @@ impl Cluster {
         }
     }
 
-    /// The namespace of a pod or a workload.
+    /// The namespace of a pod or workload.
     pub fn namespace_of(&self, uid: Uid) -> Option<&Arc<str>> {
         let owner = || self.owner(uid).map(|owner| &owner.namespace);
         self.pod(uid).map(|pod| &pod.namespace).or_else(owner)

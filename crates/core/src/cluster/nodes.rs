@@ -1,4 +1,4 @@
-//! Nodes, and which pods belong to them.
+//! Nodes, and the pods that belong to each.
 
 use super::Cluster;
 use crate::{
@@ -14,11 +14,11 @@ pub(super) struct Nodes {
     pub(super) by_name: BTreeMap<Arc<str>, Node>,
     by_uid: BTreeMap<Uid, Arc<str>>,
     pub(super) drivers: BTreeMap<Arc<str>, Drivers>,
-    /// Names of nodes by their hostname, where that is another one.
+    /// Names of nodes by hostname, where the two differ.
     hostnames: BTreeMap<Arc<str>, Arc<str>>,
-    /// Pods that are pinned by a hostname.
+    /// Pods that are pinned to a hostname.
     pub(super) pinned: BTreeMap<Arc<str>, BTreeSet<Uid>>,
-    /// Unbound pods, by the node that they are nominated for.
+    /// Unbound pods, by nominated node.
     pub(super) nominated: BTreeMap<Arc<str>, BTreeSet<Uid>>,
 }
 
@@ -31,7 +31,7 @@ impl Cluster {
         self.nodes.by_name.get(name)
     }
 
-    /// All nodes, by name; those that are going away do not take part any more.
+    /// All nodes, by name, except terminating ones.
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
         self.all_nodes().filter(|node| !node.terminating)
     }
@@ -40,18 +40,18 @@ impl Cluster {
         self.nodes.by_name.values()
     }
 
-    /// Whether there is a node of this name that is not going away.
+    /// Whether the node exists and is not terminating.
     pub fn takes_part(&self, name: &str) -> bool {
         self.node(name).is_some_and(|node| !node.terminating)
     }
 
-    /// The nodes that take part in another order, which begins somewhere else for each `from`.
+    /// All nodes except terminating ones, in an order that starts at a different node for each `from`.
     pub fn nodes_from(&self, from: Uid) -> impl Iterator<Item = &Node> {
         let names = self.nodes.by_uid.range(from..).chain(self.nodes.by_uid.range(..from));
         names.filter_map(|(_, name)| self.node(name)).filter(|node| !node.terminating)
     }
 
-    /// The node that a pod belongs to: the one it is bound to, or the only one it can be bound to.
+    /// The node that a pod belongs to: the node it is bound to, or the only node it can be bound to.
     pub fn node_of(&self, pod: &Pod) -> Option<Arc<str>> {
         match (&pod.node, pod.pin()) {
             (Some(node), _) | (None, Some(Pin::Name(node))) => Some(node.clone()),
@@ -64,7 +64,7 @@ impl Cluster {
         self.nodes.drivers.get(node)
     }
 
-    /// Whether a CSI driver is registered on a node.
+    /// Whether the CSI driver is registered on the node.
     pub fn has_driver(&self, node: &Node, driver: &str) -> bool {
         let of_this_one = |drivers: &&Drivers| drivers.of.is_none_or(|uid| uid == node.uid);
         let drivers = self.drivers_on(&node.name).filter(of_this_one);
@@ -79,14 +79,14 @@ impl Cluster {
         self.nodes.drivers.remove(node);
     }
 
-    /// Another version of a node of which nothing else has changed.
+    /// Updates the version of a node that has not changed otherwise.
     pub fn set_node_version(&mut self, name: &str, version: u64) {
         if let Some(node) = self.nodes.by_name.get_mut(name) {
             node.version = version;
         }
     }
 
-    /// The pods that belong to another node once `new` takes the place of what is known under its name.
+    /// Returns the pods that belong to a different node once `new` replaces the facts of node `name`.
     pub fn pods_moved_by(&self, name: &str, new: Option<&Node>) -> BTreeSet<Uid> {
         let (was, is) = (self.node(name).and_then(hostname), new.and_then(hostname));
         match was != is {
@@ -98,7 +98,7 @@ impl Cluster {
         }
     }
 
-    /// Replaces what is known under a name, by nothing if the node is gone. Returns what was known.
+    /// Replaces the facts of a node; `None` means that the node is deleted. Returns the previous facts.
     pub fn set_node(&mut self, name: &Arc<str>, new: Option<Node>) -> Option<Node> {
         let old = self.nodes.by_name.remove(name);
         if let Some(old) = &old {

@@ -1,4 +1,4 @@
-//! Workloads: what makes pods, or makes what makes pods.
+//! Workloads: objects that create pods, or that create other workloads.
 
 use super::{Cluster, OwnerEntry};
 use crate::{
@@ -29,19 +29,19 @@ impl Cluster {
         here.filter_map(|(_, uid)| self.owner(*uid))
     }
 
-    /// What a workload has made besides pods: ReplicaSets, Jobs.
+    /// The workloads that a workload has created: ReplicaSets, Jobs.
     pub fn children_of(&self, owner: Uid) -> impl Iterator<Item = Uid> {
         self.children_of.get(&owner).into_iter().flatten().copied()
     }
 
-    /// The newest Job of a CronJob: by its time of creation, then by its name.
+    /// The newest Job of a CronJob, by creation time, then by name.
     pub fn latest_run(&self, cron_job: Uid) -> Option<&Owner> {
         self.owner(cron_job).filter(|owner| owner.kind == OwnerKind::CronJob)?;
         let runs = self.children_of(cron_job).filter_map(|uid| self.owner(uid));
         runs.max_by_key(|run| (run.created, run.name.clone()))
     }
 
-    /// The workload that a workload belongs to: a ReplicaSet to its Deployment, the latest run to its CronJob.
+    /// The parent of a workload: the Deployment of a ReplicaSet, or the CronJob of its latest run.
     pub fn parent_of(&self, owner: &Owner) -> Option<&Owner> {
         let parent = self.owner(owner.parent?.uid)?;
         match parent.kind {
@@ -57,25 +57,25 @@ impl Cluster {
         }
     }
 
-    /// A number that is another one when a workload has come, gone or changed in more than its number of pods.
+    /// A number that grows when a workload appears, disappears, or changes in more than its desired number of pods.
     pub fn owner_changes(&self) -> u64 {
         self.owner_changes
     }
 
-    /// For a workload that says which nodes it wants its pods on: a number that is another one when it says something else.
+    /// A number that changes when the placement of a workload changes. `None` if the workload has no placement.
     pub fn placement_since(&self, uid: Uid) -> Option<u64> {
         let entry = self.owners.get(&uid).filter(|entry| entry.owner.placement.is_some())?;
         Some(entry.placement_since)
     }
 
-    /// Another version of a workload of which nothing else has changed but how many pods it wants.
+    /// Updates the version and the desired number of pods of a workload that has not changed otherwise.
     pub fn set_desired(&mut self, uid: Uid, version: u64, desired: Option<u32>) {
         if let Some(entry) = self.owners.get_mut(&uid) {
             (entry.owner.version, entry.owner.desired) = (version, desired);
         }
     }
 
-    /// Replaces what is known of a workload, by nothing if it is gone.
+    /// Replaces the facts of a workload; `None` means that the workload is deleted.
     pub fn set_owner(&mut self, uid: Uid, owner: Option<Owner>) {
         self.unlink(uid);
         self.owner_changes += 1;

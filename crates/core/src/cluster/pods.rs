@@ -9,7 +9,7 @@ use crate::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What is new about a pod, so that what rests on it can be found out again.
+/// What has changed about a pod, so that the data derived from it can be updated.
 #[derive(Clone, Copy, Debug)]
 pub struct Change {
     pub labels: bool,
@@ -40,17 +40,17 @@ impl Cluster {
         }
     }
 
-    /// Whether a write to this pod is sent and not answered.
+    /// Whether a write to the pod is in flight.
     pub fn is_writing_pod(&self, uid: Uid) -> bool {
         self.in_flight.on(Kind::Pod, uid).is_some()
     }
 
-    /// The gate that is being removed from a pod.
+    /// The gate that a write in flight removes from the pod.
     pub fn gate_being_dropped(&self, uid: Uid) -> Option<&Arc<str>> {
         self.in_flight.on(Kind::Pod, uid)?.drops_gate.as_ref()
     }
 
-    /// Takes in a pod, new or changed.
+    /// Stores a new or changed pod.
     pub fn put_pod(&mut self, mut pod: Pod) -> Change {
         self.share(&mut pod);
         match self.pods.remove(&pod.uid) {
@@ -88,7 +88,7 @@ impl Cluster {
                 self.pods_of.entry(owner.uid).or_default().insert(uid);
             }
         }
-        // The watch tells that the write is done, before its answer or instead of it.
+        // The watch can show that a write is done before its answer arrives, or instead of it.
         if self.gate_being_dropped(uid).is_some_and(|gate| !pod.gates.contains(gate)) {
             self.in_flight.end_of(Kind::Pod, uid);
         }
@@ -111,7 +111,7 @@ impl Cluster {
         Change { labels: relabelled, owner: adopted }
     }
 
-    /// Returns the pod that was removed.
+    /// Returns the removed pod.
     pub fn remove_pod(&mut self, uid: Uid) -> Option<Pod> {
         let PodEntry { pod, .. } = *self.pods.remove(&uid)?;
         self.in_flight.end_of(Kind::Pod, uid);
@@ -131,7 +131,7 @@ impl Cluster {
         Some(pod)
     }
 
-    /// Finds out whose pod this is, at the top, and whether it is of the newest revision.
+    /// Determines the topmost workload of the pod, and whether the pod belongs to its newest revision.
     pub fn resolve_root(&mut self, uid: Uid) {
         let Some(entry) = self.pods.get(&uid) else { return };
         let (root, current) = match entry.pod.owner {
@@ -149,7 +149,7 @@ impl Cluster {
     }
 
     fn root_of_replica_set(&self, uid: Uid) -> (Option<Uid>, bool) {
-        // Not seen yet: counted under its own uid, of which nothing is known, until it is.
+        // Until the ReplicaSet is seen, its pods count under its own uid.
         let Some(replica_set) = self.owner(uid) else { return (Some(uid), true) };
         match replica_set.parent {
             Some(parent) if parent.kind == OwnerKind::Deployment => {
@@ -160,13 +160,13 @@ impl Cluster {
         }
     }
 
-    /// All pods of a workload, through its ReplicaSets or Jobs if it has them.
+    /// All pods of a workload, including those of its ReplicaSets or Jobs.
     pub fn pods_below(&self, owner: Uid) -> BTreeSet<Uid> {
         let makers = std::iter::once(owner).chain(self.children_of(owner));
         makers.filter_map(|maker| self.pods_of.get(&maker)).flatten().copied().collect()
     }
 
-    /// The workloads that a pod belongs to, from its own owner up. Of a CronJob only the latest run counts.
+    /// The workloads of a pod, from its owner upwards. Of the runs of a CronJob, only the latest leads to the CronJob.
     pub fn workloads_of(&self, pod: &Pod) -> impl Iterator<Item = &Owner> {
         let mut next = pod.owner.and_then(|owner| self.owner(owner.uid));
         std::iter::from_fn(move || {
@@ -186,7 +186,7 @@ impl Cluster {
         index_by_node(&mut self.nodes.nominated, node, pod.uid, there);
     }
 
-    /// Unbound pods that are nominated for a node: the scheduler counts them as if they ran there.
+    /// Unbound pods that are nominated for the node: the scheduler counts them as if they ran there.
     pub fn nominated_for(&self, node: &str) -> impl Iterator<Item = &Pod> {
         let pods = self.nodes.nominated.get(node).into_iter().flatten();
         pods.filter_map(|uid| self.pod(*uid))

@@ -1,17 +1,17 @@
-//! The common part of all stores of facts: objects by uid or by name, each with the version in which it was seen.
+//! The common part of all stores of facts: objects by uid or name, each with the version that was last seen.
 
 use crate::{Uid, kind::Kind};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How a list names an object.
+/// The identity of an object in a list.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Listed {
     Uid(Uid),
     Name(Arc<str>),
 }
 
-/// What objects are stored by.
+/// The key of a table of objects.
 pub trait Id: Ord {
     fn listed(&self) -> Listed;
     fn of(listed: &Listed) -> Option<&Self>;
@@ -37,23 +37,23 @@ impl Id for Arc<str> {
     }
 }
 
-/// One object, as it is stored.
+/// A stored object.
 pub trait Fact {
     fn version(&self) -> u64;
     fn version_mut(&mut self) -> &mut u64;
 
-    /// Whether it stands for an existing object of a kind of its table.
+    /// Whether this entry is an existing object of the kind. A table may store several kinds.
     fn is_object_of(&self, _: Kind) -> bool {
         true
     }
 }
 
-/// The objects of one kind, or of several that are stored together.
+/// The objects of one kind, or of several kinds that are stored together.
 pub trait Table {
     /// All objects of a kind, with their versions.
     fn known(&self, kind: Kind) -> Vec<(Listed, u64)>;
     fn version_of(&self, kind: Kind, object: &Listed) -> Option<u64>;
-    /// The facts come from another time than the list that begins: every view counts as newer.
+    /// Resets all versions, so that every view counts as newer. Used when a list is older than the facts (restored backup).
     fn forget_versions(&mut self);
 }
 
@@ -72,7 +72,7 @@ impl<I: Id, T: Fact> Table for BTreeMap<I, T> {
     }
 }
 
-/// Says where an entry has its version, and, where not every entry is one, which are objects of a kind.
+/// Implements `Fact`: names the version field of an entry and, optionally, the check that an entry is an object of a kind.
 macro_rules! fact {
     ($entry:ty, $($version:ident).+ $(, $is_object_of:expr)?) => {
         impl crate::cluster::table::Fact for $entry {
@@ -92,7 +92,7 @@ macro_rules! fact {
     };
 }
 
-/// Says which kinds a store has, and in which of its fields.
+/// Implements access to the tables of a store: the field for each kind.
 macro_rules! tables {
     ($store:ty: $($($kind:ident)|+ => $($field:ident).+;)+) => {
         impl $store {

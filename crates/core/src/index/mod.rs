@@ -1,12 +1,12 @@
-//! The index: the facts of the cluster, and of every feature what it counts on them. Synchronous; takes one changed object at a
-//! time and says which keys are touched by it.
+//! The index: facts of the cluster, and the counts that each feature derives from them. It is synchronous: it takes one changed
+//! object at a time and returns the keys that the change touches.
 //!
 //! ```text
 //! changed object ──▶ freshness ──▶ cluster (facts) ──▶ sequences (counts) ──▶ touched keys
 //! ```
 //!
-//! One rule keeps the counts right: whoever changes a fact lets the pod leave the features first and enter them afterwards
-//! ([`Index::pod_leaves`], [`Index::pod_enters`]).
+//! One rule keeps the counts right. Before code changes a fact about a pod, it calls [`Index::pod_leaves`], which removes the
+//! pod from all counts. Afterwards, it calls [`Index::pod_enters`], which adds the pod again.
 
 mod nodes;
 mod owners;
@@ -52,7 +52,7 @@ pub enum Object {
     Note(Note),
     Node(Node),
     Drivers(Drivers),
-    /// The ConfigMap of a pod. Not watched: looked at, or written.
+    /// The ConfigMap of a pod. Not watched, but read and written individually.
     Barrier(SeenBarrier),
     Order(Box<Order>),
     Ticket(Box<Ticket>),
@@ -73,27 +73,27 @@ impl Index {
         Index { sequences: Sequences::new(mode), ..Index::default() }
     }
 
-    /// An index that counts by node, too.
+    /// Creates an index for Full mode, which also counts by node.
     pub fn of_full_mode() -> Index {
         Index::new(Mode { full: true, ..Mode::default() })
     }
 
-    /// What decisions about sequences rest on.
+    /// The facts for decisions about sequences.
     pub fn facts(&self) -> Facts<'_> {
         Facts { cluster: &self.cluster, sequences: &self.sequences }
     }
 
-    /// What decisions about the order of containers rest on.
+    /// The facts for decisions about the start order of containers.
     pub fn launch_facts(&self) -> launch::Facts<'_> {
         launch::Facts { cluster: &self.cluster, launches: &self.launches }
     }
 
-    /// What decisions about reservations rest on.
+    /// The facts for decisions about reservations.
     pub fn reservation_facts(&self) -> reservation::Facts<'_> {
         reservation::Facts { cluster: &self.cluster, reservations: &self.reservations }
     }
 
-    /// Takes in one object as it is now. An older view than the one known is dropped.
+    /// Applies the current state of an object. A view older than the known one is ignored.
     pub fn apply(&mut self, object: Object) {
         match object {
             Object::Pod(pod) => self.apply_pod(pod),
@@ -115,16 +115,16 @@ impl Index {
         }
     }
 
-    /// Takes in the answer to a write of our own. It does not tell how far the watch has come: a list that was taken before the
-    /// write may arrive after its answer. Such a list is merely old; it does not mean that the cluster was restored.
+    /// Applies the object in the answer to our own write. It does not advance the version that the watch has reached: a list
+    /// taken before the write may arrive after the answer. Such a list is merely old, and no sign of a restored cluster.
     pub fn apply_answer(&mut self, object: Object) {
         let newest = self.cluster.freshness.all_newest();
         self.apply(object);
         self.cluster.freshness.set_newest(newest);
     }
 
-    /// Takes in an object that was read again because more of its labels are wanted than before: the same version may say more
-    /// now. It does not tell how far the watch has come, either.
+    /// Applies an object that was read again because selectors now need more of its labels: the same version may contain more
+    /// than before. Like an answer, it does not advance the version that the watch has reached.
     pub fn apply_read_again(&mut self, object: Object) {
         if let Listed::Uid(uid) = object.listed()
             && self.known_version(&object) == Some(object.version())
@@ -134,10 +134,10 @@ impl Index {
         self.apply_answer(object);
     }
 
-    /// The pods of a namespace, or its workloads of one kind, have been read again. Whatever is missing is gone: the watch may be
-    /// behind, and a deleted pod must not count in a second start. `version` is the list's.
+    /// Ends a repeated read of the pods, or the workloads of one kind, in a namespace. Removes the objects that are missing in
+    /// it: the watch may lag behind, and a deleted pod must not count in a second start. `version` is that of the list.
     pub fn read_again_ended(&mut self, kind: Kind, namespace: &str, version: u64, listed: &BTreeSet<Listed>) {
-        // Of a cluster that was restored from a backup, or merely old: it proves nothing.
+        // The list is outdated, or from a cluster restored from a backup: a missing object in it may still exist.
         if self.cluster.freshness.newest(kind).is_some_and(|newest| version < newest) {
             return;
         }
@@ -160,12 +160,12 @@ impl Index {
         table.or_else(|| self.reservations.table_mut(kind))
     }
 
-    /// The version in which an object is known.
+    /// The latest known version of an object.
     pub fn version(&self, kind: Kind, object: &Listed) -> Option<u64> {
         self.table(kind)?.version_of(kind, object)
     }
 
-    /// The known objects of a kind that a list lacks, without those that were seen newer than the list.
+    /// The known objects of a kind that a list lacks, except those seen in a newer version than the list.
     fn missing(&self, kind: Kind, version: u64, listed: &BTreeSet<Listed>) -> Vec<Listed> {
         let known = self.table(kind).map(|table| table.known(kind)).unwrap_or_default().into_iter();
         let missing = known.filter(|(known, seen)| *seen <= version && !listed.contains(known));
@@ -176,14 +176,14 @@ impl Index {
         self.version(object.kind()?, &object.listed())
     }
 
-    /// Whether a newer object is known in place of this one, so that a late message about this one says nothing about the other.
-    /// An object that is known by its uid has no successor.
+    /// Whether a newer object with the same identity is known, so that a late event about `object` must not affect it. Never
+    /// true for kinds that are identified by uid.
     pub fn knows_newer(&self, object: &Object) -> bool {
         let comes_back = object.kind().is_some_and(|kind| kind.identity() != Identity::Uid);
         comes_back && self.known_version(object).is_some_and(|known| known > object.version())
     }
 
-    /// An object is gone.
+    /// Applies the deletion of an object.
     pub fn delete(&mut self, object: Object) {
         if self.knows_newer(&object) {
             return;
@@ -200,7 +200,7 @@ impl Index {
         }
     }
 
-    /// Removes an object. After a restore from a backup it was not deleted, and may be created again.
+    /// Removes an object. After a restore from a backup, the object was not deleted and may be created again.
     fn remove(&mut self, kind: Kind, gone: Listed, restored: bool) {
         let (cluster, touched) = (&mut self.cluster, &mut self.touched);
         if let Listed::Uid(uid) = gone
@@ -225,7 +225,7 @@ impl Index {
         }
     }
 
-    /// A watch has come this far: nothing of its kind has changed up to this version but what was told.
+    /// Records that a watch has reached this version: all earlier changes of its kind have been applied.
     pub fn heard_until(&mut self, kind: Kind, version: u64) {
         self.cluster.freshness.advance_newest(kind, version);
         if kind == Kind::Sequence {
@@ -233,8 +233,8 @@ impl Index {
         }
     }
 
-    /// A list of one kind begins: until it has ended, no decision is taken. `version` is the list's. Below
-    /// what was seen before it means a cluster restored from a backup: then what we know is not newer.
+    /// Begins a list of one kind; no decisions are made until it ends. `version` is that of the list. If it is lower than one
+    /// seen before, the cluster was restored from a backup, and known facts do not count as newer.
     pub fn list_begins(&mut self, kind: Kind, version: u64) {
         if self.cluster.freshness.list_begins(kind, version) {
             self.table_mut(kind).into_iter().for_each(Table::forget_versions);
@@ -244,8 +244,8 @@ impl Index {
         }
     }
 
-    /// A list of one kind has been applied whole; what it did not name is gone, unless it was seen newer than the
-    /// list (in an answer to a write of our own).
+    /// Ends a list of one kind. Removes the objects that it lacks, unless they were seen in a newer version than the list (in
+    /// the answer to our own write).
     pub fn list_ended(&mut self, kind: Kind, listed: &BTreeSet<Listed>) {
         let list = self.cluster.freshness.last_list(kind);
         let (version, restored) = list.map_or((u64::MAX, false), |list| (list.version, list.restored));
@@ -268,7 +268,7 @@ impl Index {
         }
     }
 
-    /// The kinds it has to be told about.
+    /// The kinds of objects that the index needs.
     pub fn kinds(&self) -> Vec<Kind> {
         Kind::ALL.iter().copied().filter(|kind| self.is_told(*kind)).collect()
     }
@@ -283,20 +283,21 @@ impl Index {
         full && reservations
     }
 
-    /// Every kind has been listed that a feature needs: it may decide.
+    /// Whether all kinds that the feature needs have been listed, so that it may decide.
     pub fn is_synced(&self, feature: Feature) -> bool {
         let served = feature != Feature::Reservation || self.serves_reservations();
         let mut needed = Kind::ALL.iter().filter(|kind| kind.is_needed_by(feature) && self.is_told(**kind));
         served && needed.all(|kind| self.cluster.freshness.is_synced(*kind))
     }
 
-    /// A kind cannot be read any more. What is known of it stays, and nothing is decided on it until it can be read again.
+    /// Marks a kind as no longer readable. Its facts stay, and the features that need it decide nothing until it is readable
+    /// again.
     pub fn kind_is_frozen(&mut self, kind: Kind) {
         self.cluster.freshness.set_unsynced(kind);
     }
 
-    /// A kind that cannot be watched counts as listed and empty. But not the sequences: a missing CRD is no proof of deletion,
-    /// and a deletion would release pods.
+    /// Marks a kind as impossible to watch: it counts as listed and empty. Sequences are an exception: a missing CRD does not
+    /// prove that they were deleted, and their deletion would release pods.
     pub fn kind_is_unavailable(&mut self, kind: Kind) {
         if kind != Kind::Sequence {
             self.cluster.freshness.forget_list(kind);
@@ -305,7 +306,7 @@ impl Index {
         self.set_synced(kind);
     }
 
-    /// The keys touched since the last call.
+    /// Returns the keys touched since the last call.
     pub fn take_touched(&mut self) -> BTreeSet<Key> {
         self.touched.take()
     }
@@ -326,7 +327,7 @@ impl Index {
     }
 
     fn apply_sequence(&mut self, sequence: sequence::Sequence) {
-        // The entry itself compares versions: a ghost gives way to any view of a sequence that lives.
+        // The entry itself compares versions: any view of an existing sequence replaces a ghost.
         if self.cluster.freshness.admits(Kind::Sequence, Some(sequence.uid), None, sequence.version) {
             self.sequences.apply(&mut self.cluster, sequence, &mut self.touched);
         }
@@ -343,8 +344,8 @@ impl Index {
         }
     }
 
-    /// A note has been written; this is what it says now. If the watch is further than that and knows of no such note, it has
-    /// been removed since.
+    /// Applies a note after a successful write. If the watch has passed the version of the note without showing it, the note
+    /// has been deleted meanwhile.
     pub fn note_written(&mut self, note: Note) {
         let seen = self.cluster.freshness.newest(Kind::Note).is_some_and(|newest| note.version <= newest);
         if !seen || self.sequences.note(note.sequence).is_some() {
@@ -356,19 +357,19 @@ impl Index {
         self.sequences.delete_note(sequence, &mut self.touched);
     }
 
-    /// Keeps what the next decision about a sequence is to know.
+    /// Stores the information for the next decision about a sequence.
     pub fn keep_of_sequence(&mut self, uid: Uid, recorded: Recorded, nodes: Judgements, unseen: UnseenNodes) {
         self.sequences.remember(uid, recorded, &mut self.touched);
         self.sequences.remember_nodes(&self.cluster, uid, nodes);
         self.sequences.remember_unseen(unseen);
     }
 
-    /// The ConfigMap of a pod is not there.
+    /// Records that the ConfigMap of a pod does not exist.
     pub fn barrier_absent(&mut self, pod: Uid) {
         self.launches.barrier_is(pod, Barrier::Absent, &mut self.touched);
     }
 
-    /// The ConfigMap of a pod is not what it was taken for.
+    /// Records that another client changed the ConfigMap of a pod, so that it must be read again.
     pub fn barrier_lost(&mut self, pod: Uid) {
         self.launches.barrier_is(pod, Barrier::Lost, &mut self.touched);
     }
@@ -391,18 +392,18 @@ impl Index {
         self.remove(Kind::Ticket, Listed::Uid(uid), false);
     }
 
-    /// A write for reservations has been answered.
+    /// Records the answer to a write for reservations.
     pub fn reservation_write_ended(&mut self, target: &Target) {
         self.cluster.in_flight.end(target);
         match (target.kind, target.uid) {
             (Kind::Ticket, Some(uid)) => self.reservations.write_ended(uid, &mut self.touched),
-            // Made or not: every ticket that needs it has waited for the one that asked for it.
+            // Even if the creation failed: all tickets that need the class were waiting for this one write.
             (Kind::PriorityClass, _) => self.reservations.touch_pending(&mut self.touched),
             _ => {}
         }
     }
 
-    /// A write for an Order or a ticket was refused, or was not.
+    /// Records whether a write for an Order or a ticket was rejected.
     pub fn reservation_refused(&mut self, uid: Uid, refusal: Option<Refusal>) {
         self.reservations.refused(uid, refusal, &mut self.touched);
     }
@@ -421,7 +422,7 @@ impl Index {
         self.sequences.sweep(&self.cluster, &mut self.touched);
     }
 
-    /// The version of an object that people are told about; nothing if it is gone.
+    /// The known version of the object of an event; `None` if the object is deleted.
     pub fn version_of(&self, subject: &Subject) -> Option<u64> {
         let Subject { kind, name, uid, .. } = subject;
         let object = match kind.identity() {
@@ -433,7 +434,7 @@ impl Index {
 }
 
 impl Object {
-    /// `None` for a workload of a kind that is not watched.
+    /// The kind; `None` for a workload of a kind that is not watched.
     pub fn kind(&self) -> Option<Kind> {
         self.identify().0
     }

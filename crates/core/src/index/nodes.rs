@@ -1,4 +1,4 @@
-//! Nodes coming, changing and going.
+//! Changes to nodes.
 
 use super::{Index, Object};
 use crate::{
@@ -15,7 +15,7 @@ impl Index {
             return;
         }
         if let Some(known) = self.cluster.node(&node.name) {
-            // Heartbeats change nothing that counts, and are most of what there is to hear of a node.
+            // Heartbeats change nothing that counts, and are most of the events of a node.
             let version = std::mem::replace(&mut node.version, known.version);
             if *known == node {
                 return self.cluster.set_node_version(&node.name, version);
@@ -65,13 +65,13 @@ impl Index {
         self.sequences.node_changed(&self.cluster, node, false, &mut self.touched);
     }
 
-    /// A write to a node was refused. To be told before that it is answered.
+    /// Records that a write to a node was rejected. Must be called before [`Index::mark_answered`].
     pub fn mark_refused(&mut self, node: &Arc<str>, refusal: Refusal) {
         self.sequences.mark_refused(node, refusal);
     }
 
-    /// What was written to a node has been answered, with the node as it is now if it was done. To write it again does no harm,
-    /// so an unknown outcome is as good as none.
+    /// Records the answer to a write to a node, with the resulting node if the write succeeded. Repeating such a write does no
+    /// harm, so an unknown outcome counts as a failure.
     pub fn mark_answered(&mut self, node: &Arc<str>, answer: Option<Node>) {
         self.sequences.mark_answered(node, answer.is_some(), &mut self.touched);
         let known = self.cluster.node(node).map(|known| known.uid);

@@ -1,4 +1,4 @@
-//! Workloads coming, changing and going. Whatever changes, their pods are counted anew.
+//! Changes to workloads. On each change that matters, the pods of the workload are counted again.
 
 use super::Index;
 use crate::{
@@ -20,11 +20,11 @@ impl Index {
         }
         if let Some(known) = self.cluster.owner(uid) {
             let (version, desired) = (known.version, known.desired);
-            // Status updates change nothing that counts, and are most of what a workload's watch says.
+            // Status updates change nothing that counts, and are most of the events of a workload.
             if *known == (Owner { version, ..owner.clone() }) {
                 return self.cluster.set_desired(uid, owner.version, desired);
             }
-            // A DaemonSet wants one more with every node that joins; its pods are who and where they were.
+            // A DaemonSet desires one more pod for every node that joins; its existing pods are not affected.
             if owner.kind == OwnerKind::DaemonSet && *known == (Owner { version, desired, ..owner.clone() }) {
                 self.cluster.set_desired(uid, owner.version, owner.desired);
                 return self.sequences.recount_owner(&owner, &mut self.touched);
@@ -52,7 +52,7 @@ impl Index {
             self.sequences.owner_enters(&self.cluster, *owner, &mut self.touched);
         }
         let by_owner = namespace.is_some_and(|namespace| self.sequences.claims_by_owner(&namespace));
-        // A ReplicaSet seen for the first time moves its pods to its Deployment's count.
+        // When a ReplicaSet is seen for the first time, its pods move to the counts of its Deployment.
         let affected: BTreeSet<Uid> = affected.union(&self.pods_of_all(&related)).copied().collect();
         for pod in affected {
             self.cluster.resolve_root(pod);
@@ -63,8 +63,8 @@ impl Index {
         }
     }
 
-    /// The workloads whose counts a change of one of them concerns: it alone, or, of a run of a CronJob, the CronJob and all its
-    /// runs, because another one may be the latest now.
+    /// The workloads whose counts are affected by a change of this one. For a run of a CronJob, these include the CronJob and
+    /// all its runs, because a different run may now be the latest.
     fn related_to(&self, uid: Uid, new: Option<&Owner>) -> BTreeSet<Uid> {
         let parents = [self.cluster.owner(uid), new].into_iter().flatten().filter_map(|owner| owner.parent);
         let cron_jobs = parents.filter(|parent| parent.kind == OwnerKind::CronJob);

@@ -1,4 +1,4 @@
-//! Pods coming, changing and going, and the writes to them that are in flight.
+//! Changes to pods, and the writes to them that are in flight.
 
 use super::{Index, Object};
 use crate::planted::{Bug, planted};
@@ -10,21 +10,21 @@ use crate::{
     kind::Kind,
 };
 
-/// What became of a write to a pod.
+/// The outcome of a write to a pod.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// Done; this is the pod as the API server answered it.
+    /// The write succeeded; the pod as returned by the API server.
     Done(Box<Pod>),
-    /// The pod is not there any more, or another one has its name.
+    /// The pod no longer exists, or its name belongs to a different pod.
     Gone,
-    /// Not done: something changed in between, or the server had no time.
+    /// The write failed because of a conflict or an overloaded server, and may succeed on a retry.
     NotDone,
-    /// Not done, and it will not be done as long as nobody changes something.
+    /// The write was rejected, and a retry fails until the cause is removed.
     Refused(Refusal),
 }
 
 impl Index {
-    /// Every feature counts a pod, as its facts are now.
+    /// Adds a pod to the counts of every feature, with its current facts.
     pub(super) fn pod_enters(&mut self, uid: Uid) {
         self.sequences.pod_enters(&self.cluster, uid, &mut self.touched);
         if let Some(pod) = self.cluster.pod(uid) {
@@ -33,7 +33,7 @@ impl Index {
         }
     }
 
-    /// Every feature takes a pod out of its counts. Must run before any fact about the pod changes.
+    /// Removes a pod from the counts of every feature. Must run before any fact about the pod changes.
     pub(super) fn pod_leaves(&mut self, uid: Uid) {
         self.sequences.pod_leaves(&self.cluster, uid, &mut self.touched);
         if let Some(pod) = self.cluster.pod(uid) {
@@ -76,13 +76,13 @@ impl Index {
         self.launches.pod_gone(uid, &mut self.touched);
     }
 
-    /// A name is free only when its pod is gone, so of two pods under one name the older view is of one that has
-    /// ended, even if its deletion has not been seen. Says whether `pod` is the one that lives.
+    /// Resolves two pods with the same name. A name becomes free only after its pod is deleted. So the older pod no longer
+    /// exists, even if its deletion has not been seen. Returns whether `pod` is the one that exists.
     fn evict_namesake(&mut self, pod: &Pod) -> bool {
         let holder = self.cluster.pod_named(&pod.namespace, &pod.name).filter(|holder| holder.uid != pod.uid);
         let Some((holder, version)) = holder.map(|holder| (holder.uid, holder.version)) else { return true };
         match version {
-            // Of a cluster since restored: it may come again.
+            // Seen before a restore from a backup: this pod may be re-created.
             0 => self.forget_pod(holder),
             _ if version > pod.version => return false,
             _ => self.delete_pod(holder),
@@ -90,7 +90,7 @@ impl Index {
         true
     }
 
-    /// A write to a pod has been sent. From now on what it does counts, and nothing more is sent to the pod.
+    /// Records that a write to a pod was sent: its effects count immediately, and nothing more is sent to the pod.
     pub fn pod_write_sent(&mut self, target: &Target, effect: Effect) {
         let Some(uid) = target.uid.filter(|uid| self.cluster.pod(*uid).is_some()) else { return };
         self.pod_leaves(uid);
@@ -98,15 +98,15 @@ impl Index {
         self.pod_enters(uid);
     }
 
-    /// A write to a pod has been answered. An unknown outcome is not an answer: then the pod stays in flight until
-    /// the watch or a look at it tells.
+    /// Records the answer to a write to a pod. An unknown outcome is not an answer: the write stays in flight until the watch
+    /// or a read shows the pod.
     pub fn pod_write_answered(&mut self, uid: Uid, answer: Answer) {
         match answer {
             Answer::Done(pod) => {
                 self.clear_pod_write(uid);
                 self.cluster.in_flight.forgive(uid);
                 self.reservations.step_succeeded(&pod);
-                // Only what is still known: an answer must not bring back a pod that was seen deleted.
+                // Only if the pod is still known: an answer must not bring back a deleted pod.
                 if pod.uid == uid && self.cluster.pod(uid).is_some() {
                     self.apply_answer(Object::Pod(*pod));
                 }
@@ -118,7 +118,7 @@ impl Index {
             }
             Answer::Refused(refusal) => {
                 self.reservations.step_failed(&self.cluster, uid);
-                // The watch may have told meanwhile that the gate is gone: then there was nothing to be done.
+                // Meanwhile the watch may have shown that the gate is already removed: then the rejection does not matter.
                 if self.cluster.is_writing_pod(uid) {
                     self.cluster.in_flight.refuse(uid, refusal);
                 }

@@ -1,5 +1,5 @@
-//! What to do for one pod. Its order rests on one rule: the key of a rank is written only when all containers of the ranks above have
-//! passed; everything else only makes that happen soon.
+//! Decides the next step for one pod. One rule ensures the order: the key of a rank is written only when all containers of the
+//! higher ranks have passed. All other steps only make this happen sooner.
 
 use super::facts::{Launch, is_alive, is_gated};
 use super::index::{Barrier, Entry, Launches, Waiting, barrier_of};
@@ -18,45 +18,45 @@ use crate::{
 use jiff::SignedDuration;
 use std::sync::Arc;
 
-/// The kubelet starts a container within a second when it is told to look. If it has not, it is told again after these times, and
-/// then left to its own ten seconds.
+/// Delays after which the kubelet is nudged again. A nudge, a change of the pod, makes the kubelet look for the key within a
+/// second. After the last nudge, only the kubelet's own retry every ten seconds remains.
 const NUDGES: [SignedDuration; 3] =
     [SignedDuration::from_secs(2), SignedDuration::from_secs(10), SignedDuration::from_secs(30)];
-/// We do not watch ConfigMaps. After the last time the one of a pod that does not move is looked at, less and less often, so many times
-/// in all.
+/// Maximum number of times that the ConfigMap of a stuck pod is read. ConfigMaps are not watched, so the controller reads it with
+/// every nudge, and then at increasing intervals.
 const MOST_LOOKS: usize = 10;
-/// One that is in the way is looked at again.
+/// Interval between reads of a foreign ConfigMap with the name of a barrier.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(30);
 
-/// The annotations of ours on a pod.
+/// Annotations of launch order on a pod.
 pub const RANK: &str = "podsequence.example.com/launch-rank";
 pub const NUDGE: &str = "podsequence.example.com/launch-nudge";
 pub const COMPLETED: &str = "apps.kruise.io/container-launch-priority-completed";
 pub const RESTART_DEPENDENTS: &str = "podsequence.example.com/restart-dependents";
 
-/// What decisions about pods rest on.
+/// The facts that decisions about launch order use.
 #[derive(Clone, Copy)]
 pub struct Facts<'a> {
     pub cluster: &'a Cluster,
     pub launches: &'a Launches,
 }
 
-/// What is next for a pod.
+/// The next step for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Something has to happen to its ConfigMap first.
+    /// Read, create or delete its ConfigMap first.
     Barrier(ToBarrier),
-    /// Its ConfigMap is somebody else's: nothing can be done.
+    /// A foreign ConfigMap has the name of its barrier: no step is possible.
     Blocked { by: Arc<str> },
-    /// The first rank can start.
+    /// Remove the gate: the first rank can start.
     DropGate,
-    /// All containers of the ranks above these have passed.
+    /// Write the keys of these ranks: all containers of the higher ranks have passed.
     WriteKeys(Vec<Priority>),
-    /// The key is there; the kubelet is to look.
+    /// Set the rank annotation, so that the kubelet looks for the key of this rank, which exists.
     Announce(Priority),
-    /// The containers of this rank have not passed.
+    /// Wait until the containers of this rank have passed.
     Wait(Priority),
-    /// They have, and it is the last one.
+    /// Nothing: the containers of this rank, the last one, have passed.
     Done(Priority),
 }
 
@@ -97,7 +97,7 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
         Step::Announce(rank) => {
             let before = entry.waiting.filter(|waiting| waiting.rank == rank);
             let mut announced = before.unwrap_or(Waiting { rank, since: now, nudged: 0 });
-            // Somebody takes the annotation away, or the API server does not want it: not as fast as it can say so.
+            // If another client removes the annotation, or the API server rejects it, the write is repeated only after a delay.
             match next_time(&announced).filter(|due| before.is_some() && *due > now) {
                 Some(due) => decision.wake_at = Some(due),
                 None => {
@@ -121,7 +121,7 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
                             decision.actions.push(patch(pod, None, vec![nudge]));
                         }
                         stuck.nudged += 1;
-                        // Somebody may have taken the ConfigMap or a key away, which nobody tells us.
+                        // Another client may have removed the ConfigMap or a key. ConfigMaps are not watched, so read it.
                         decision.actions.push(Action::WriteBarrier(write(pod, ToBarrier::Look)));
                         decision.wake_at = next_time(stuck);
                     }
@@ -136,7 +136,7 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
     decision
 }
 
-/// When something is to be done again for a rank that does not move.
+/// Returns when to act again for a rank that makes no progress; `None` if the limit is reached.
 fn next_time(waiting: &Waiting) -> Option<Timestamp> {
     let last = NUDGES.len() - 1;
     let after = match waiting.nudged {
@@ -147,7 +147,8 @@ fn next_time(waiting: &Waiting) -> Option<Timestamp> {
     Some(waiting.since + after)
 }
 
-/// What the patch says that lets a pod go. A pod that was copied with its annotations says how far another one was.
+/// Returns the annotations to set when the gate is removed. If the pod was copied, its annotations describe the progress of the
+/// original pod, so they are overwritten.
 fn first_annotations(launch: &Launch) -> Vec<(&'static str, String)> {
     let Some(first) = launch.current() else { return Vec::new() };
     let last = launch.is_last(first);
@@ -156,12 +157,12 @@ fn first_annotations(launch: &Launch) -> Vec<(&'static str, String)> {
     rank.into_iter().chain(done).collect()
 }
 
-/// What is next for a pod that is alive and has containers to order.
+/// Returns the next step for a pod that is alive and has containers to order.
 pub fn step(pod: &Pod, launch: &Launch, entry: &Entry) -> Step {
     let Some(current) = launch.current() else { return Step::Done(0) };
     let gated = is_gated(pod);
     let begun = launch.rank.is_some();
-    // A pod that says how far it is had its ConfigMap then.
+    // If the pod has a rank annotation, its ConfigMap existed when that was written.
     let barrier = match &entry.barrier {
         Barrier::Ours => None,
         Barrier::NotSeen if begun && !gated => None,
@@ -179,7 +180,7 @@ pub fn step(pod: &Pod, launch: &Launch, entry: &Entry) -> Step {
         Barrier::Ours => launch.ranks().into_iter().filter(|rank| *rank >= current).collect(),
         _ => Vec::new(),
     };
-    // Somebody has taken them away, or has made the ConfigMap without them.
+    // Keys of open ranks are missing if another client has removed them, or has created the ConfigMap without them.
     let lacking: Vec<Priority> = lacking.into_iter().filter(|rank| !entry.written.contains(rank)).collect();
     if !lacking.is_empty() && !planted(Bug::AnnouncedBeforeKey) && !planted(Bug::GateBeforeBarrier) {
         return Step::WriteKeys(lacking);
@@ -187,7 +188,7 @@ pub fn step(pod: &Pod, launch: &Launch, entry: &Entry) -> Step {
     if gated {
         return Step::DropGate;
     }
-    // It has no gate, so its containers may have looked for the first key before it was there.
+    // The pod has no gate, so the kubelet may have looked for the first key before it existed.
     let late =
         launch.of_rank(current).any(|(_, container)| container.waits_for_key) || launch.is_last(current);
     if !begun && late {
@@ -220,7 +221,8 @@ fn completed() -> (&'static str, String) {
     (COMPLETED, "true".into())
 }
 
-/// The ConfigMap of a pod, known by the uid of the pod: that of a namesake before is another one.
+/// Identifies the ConfigMap of a pod. The uid is that of the pod, so the ConfigMap of an earlier pod of the same name is a
+/// different target.
 pub fn barrier_target(pod: &Pod) -> Target {
     let (namespace, name) = (pod.namespace.clone(), barrier_of(pod));
     Target { kind: Kind::Barrier, namespace, name, uid: Some(pod.uid) }
@@ -235,13 +237,13 @@ fn patch(pod: &Pod, drop_gate: Option<DropGate>, annotations: Vec<(&'static str,
     Action::PatchPod(PodPatch { drop_gate, annotations, ..PodPatch::of(uid, namespace, name) })
 }
 
-/// What people have to be told, once.
+/// Returns the events that have not been emitted for this pod yet, and their reasons.
 fn tell(cluster: &Cluster, pod: &Pod, launch: &Launch, entry: &Entry) -> (Vec<Event>, Vec<&'static str>) {
     let taken = match &entry.barrier {
         Barrier::Taken { by, .. } => Some((
             "BarrierTaken",
             format!(
-                "its containers cannot start in order: the ConfigMap {} belongs to {by}; rename or delete it",
+                "containers cannot start in order: ConfigMap {} belongs to {by}; rename or delete that ConfigMap",
                 barrier_of(pod)
             ),
         )),
@@ -249,15 +251,14 @@ fn tell(cluster: &Cluster, pod: &Pod, launch: &Launch, entry: &Entry) -> (Vec<Ev
     };
     let refused = entry.refusal.as_ref().map(|refusal| {
         let text = format!(
-            "its containers cannot start in order: the ConfigMap {} cannot be written: {}",
+            "containers cannot start in order: writing ConfigMap {} failed: {}",
             barrier_of(pod),
             refusal.message
         );
         ("BarrierRefused", text)
     });
     let unpatched = cluster.in_flight.refusal(pod.uid).map(|refusal| {
-        let text =
-            format!("its containers cannot start in order: the pod cannot be patched: {}", refusal.message);
+        let text = format!("containers cannot start in order: patching the pod failed: {}", refusal.message);
         ("LaunchRefused", text)
     });
     let restart = (launch.asks_restart && !launch.completed).then(|| {

@@ -1,4 +1,4 @@
-//! Which container holds up which.
+//! Explains the launch order of a pod: which containers have passed, and which containers wait for others.
 
 use super::decide::{Facts, Step, barrier_target, step};
 use super::facts::{Container, Launch, is_alive, is_gated};
@@ -11,7 +11,7 @@ use crate::{
     line::{Hint, Line, elapsed},
 };
 
-/// How far the containers of a pod are; nothing if they are not ordered, or all have started.
+/// Explains the progress of a pod's containers. `None` if they are not ordered, or if all ranks have passed.
 pub fn explain(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Option<Line> {
     let launch = pod.launch.as_deref().filter(|launch| is_alive(pod) && !launch.containers.is_empty())?;
     let mut entry = facts.launches.get(pod.uid).cloned().unwrap_or_default();
@@ -23,17 +23,17 @@ pub fn explain(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Option<Line> {
         let barrier = barrier_target(pod);
         let map = barrier.name.clone();
         let look =
-            Hint::kubectl("get configmap", &pod.namespace, format!("{map} -o yaml")).to("see whose it is");
-        let text = format!("{name} is held: its ConfigMap {map} belongs to {by}, and is not touched");
+            Hint::kubectl("get configmap", &pod.namespace, format!("{map} -o yaml")).to("show its owner");
+        let text = format!("{name} is held: the ConfigMap {map} already exists and belongs to {by}");
         let line = Line::new("BarrierTaken", text, pod.created, barrier);
         return Some(line.hint(Hint::Advice(format!("rename or delete the ConfigMap {map}"))).hint(look));
     }
     if is_gated(pod) {
         let time = elapsed(pod.created, now);
         let text = format!(
-            "{name} is held for {time}, until the ConfigMap for the order of its containers is there"
+            "{name} has been held for {time}: the ConfigMap for its launch order has not been created yet"
         );
-        let doctor = Hint::Advice("see whether the controller runs in Full mode: rollcall doctor".into());
+        let doctor = Hint::Advice("check that the controller runs in Full mode: rollcall doctor".into());
         let line = Line::new("LaunchHeld", text, pod.created, object).hint(doctor);
         return Some(
             line.with(ranks.iter().map(|rank| rank_line(pod, launch, &entry, *rank, now)).collect()),
@@ -49,7 +49,7 @@ pub fn explain(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Option<Line> {
     }
     let text = match pod.node.is_some() {
         true => format!("{name} starts its containers in order: {number} of {} ranks are ready", ranks.len()),
-        false => format!("{name} starts its containers in order once it has a node: {} ranks", ranks.len()),
+        false => format!("{name} starts its containers in order once it is scheduled: {} ranks", ranks.len()),
     };
     let below = ranks.iter().map(|rank| rank_line(pod, launch, &entry, *rank, now)).collect();
     Some(Line::new("Launching", text, pod.created, object).with(below))
@@ -84,15 +84,18 @@ fn rank_line(pod: &Pod, launch: &Launch, entry: &Entry, rank: Priority, now: Tim
     let since = first.since.unwrap_or(pod.since);
     let state = |container: &&Container| {
         let trouble = match (&container.trouble, container.waits_for_key) {
-            (_, true) => "its key is there, and the kubelet has not looked yet",
+            (_, true) => "its key exists, but the kubelet has not read it yet",
             (Some(trouble), false) => trouble,
             (None, false) => "not started yet",
         };
         format!("{}: {trouble}", container.name)
     };
     let states: Vec<String> = missing.iter().map(state).collect();
-    let text =
-        format!("rank {rank} ({names}) is not ready for {}: {}", elapsed(since, now), states.join("; "));
+    let text = format!(
+        "rank {rank} ({names}) has not been ready for {}: {}",
+        elapsed(since, now),
+        states.join("; ")
+    );
     let line = Line::new("RankOpen", text, since, object);
     let logs = Hint::kubectl("logs", &pod.namespace, format!("{} -c {}", pod.name, first.name));
     let describe = Hint::kubectl("describe pod", &pod.namespace, pod.name.to_string());

@@ -1,4 +1,4 @@
-//! A pod whose containers wait for keys, and how far it is.
+//! Facts about a pod whose containers start in order.
 
 use super::ranks::{Priority, Spelling};
 use crate::{
@@ -9,20 +9,21 @@ use crate::{
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What is known of the order of a pod's containers.
+/// The launch order of a pod's containers, and its progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Launch {
-    /// Those that wait for a key in the ConfigMap of the pod, in the order of the list.
+    /// The containers that wait for a key in the ConfigMap of the pod, in the order of `spec.containers`.
     pub containers: Box<[Container]>,
-    /// The rank that was opened last, as the pod's annotation says; nothing before the second one.
+    /// The rank that was opened last, from the pod's annotation. Usually absent until the second rank is opened.
     pub rank: Option<Priority>,
-    /// How often the kubelet was told to look again.
+    /// How often the kubelet was nudged to look for a key again, from the pod's annotation.
     pub nudges: u32,
-    /// The annotation says that every rank is open.
+    /// Whether the pod's annotation says that every rank is open.
     pub completed: bool,
-    /// It says how far it is, and has not begun: it was copied from another pod. Then this says nothing of that.
+    /// Whether the pod has progress annotations while it is still gated: it was copied from another pod with them. `rank` and
+    /// `completed` then ignore these annotations.
     pub copied: bool,
-    /// It asks for something that cannot be done: `restart-dependents`.
+    /// Whether the pod has the annotation `restart-dependents`, which is not supported.
     pub asks_restart: bool,
 }
 
@@ -31,29 +32,29 @@ pub struct Container {
     pub name: Arc<str>,
     pub spelling: Spelling,
     pub priority: Priority,
-    /// Ready; or, in a pod whose containers are not restarted, finished with 0.
+    /// Whether it is ready or, in a pod whose containers exit and are not restarted, has terminated with exit code 0.
     pub passed: bool,
-    /// The kubelet has not found its key, and looks again after ten seconds or when the pod changes.
+    /// Whether the kubelet has not found its key. The kubelet retries after ten seconds, or when the pod changes.
     pub waits_for_key: bool,
-    /// What is wrong with it, in Kubernetes' own words.
+    /// The problem that Kubernetes reports in its status.
     pub trouble: Option<Arc<str>>,
-    /// Since when it runs.
+    /// Since when it has been running.
     pub since: Option<Timestamp>,
 }
 
 impl Launch {
-    /// To be kept, or nothing if the pod has nothing to do with it.
+    /// Returns this boxed, or `None` if launch order does not concern the pod.
     pub fn kept(self) -> Option<Box<Launch>> {
         (!self.containers.is_empty() || self.asks_restart).then(|| Box::new(self))
     }
 
-    /// All priorities, the highest first.
+    /// All ranks, highest first.
     pub fn ranks(&self) -> Vec<Priority> {
         let all: BTreeSet<Priority> = self.containers.iter().map(|container| container.priority).collect();
         all.into_iter().rev().collect()
     }
 
-    /// The rank that was opened last, as far as the pod tells. The first one is open as soon as the ConfigMap is there.
+    /// The rank that was opened last, according to the pod. The first rank is open as soon as the ConfigMap exists.
     pub fn current(&self) -> Option<Priority> {
         let highest = self.containers.iter().map(|container| container.priority).max();
         highest.map(|highest| self.rank.map_or(highest, |rank| rank.min(highest)))
@@ -68,23 +69,23 @@ impl Launch {
         self.next_after(rank).is_none()
     }
 
-    /// The containers of a rank, with their places in the list.
+    /// The containers of a rank, with their indices in `containers`.
     pub fn of_rank(&self, rank: Priority) -> impl Iterator<Item = (usize, &Container)> {
         self.containers.iter().enumerate().filter(move |(_, container)| container.priority == rank)
     }
 
-    /// Whether a container waits for a key that is there, as far as we know.
+    /// Whether a container of an open rank waits for its key, although that should exist.
     pub fn is_stuck(&self, current: Priority) -> bool {
         self.containers.iter().any(|container| container.priority >= current && container.waits_for_key)
     }
 
-    /// The keys of a rank: one, unless the spellings are mixed by hand.
+    /// The keys of a rank: one, unless a user has mixed both spellings in the pod.
     pub fn keys(&self, rank: Priority) -> BTreeSet<String> {
         self.of_rank(rank).map(|(_, container)| container.spelling.key(rank)).collect()
     }
 }
 
-/// Whether a pod still has containers to start: it is not ending, and not over.
+/// Whether a pod may still start containers: it is neither terminating nor finished.
 pub fn is_alive(pod: &Pod) -> bool {
     !pod.terminating && !matches!(pod.phase, PodPhase::Succeeded | PodPhase::Failed)
 }

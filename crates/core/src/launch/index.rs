@@ -1,5 +1,5 @@
-//! The pods whose containers start in order, and what was seen of them since this process began. All that must outlive the process
-//! stands on the pod itself.
+//! The pods whose containers start in order, and their progress as this process has observed it. State that must survive a
+//! restart is stored in the pod itself.
 
 use super::facts::Launch;
 use super::ranks::{Priority, barrier_name};
@@ -18,55 +18,55 @@ pub struct Launches {
     entries: BTreeMap<Uid, Entry>,
 }
 
-/// What is known of one pod besides its facts.
+/// The state of one pod that is not part of the pod object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// The places of the containers that have passed.
+    /// The indices of the containers that have passed at least once.
     pub passed: BTreeSet<usize>,
     pub barrier: Barrier,
-    /// The ranks whose keys were in the ConfigMap when it was last written or looked at.
+    /// The ranks whose keys the ConfigMap contained when it was last written or read.
     pub written: BTreeSet<Priority>,
-    /// There was nothing in it at all.
+    /// Whether the ConfigMap had no data at all at that time.
     pub has_no_data: bool,
     pub waiting: Option<Waiting>,
-    /// What people have been told about the pod, once each.
+    /// The reasons of the events that have been emitted for the pod.
     pub told: BTreeSet<&'static str>,
-    /// What the API server said when it did not want to write the ConfigMap.
+    /// The latest rejection of a write to the ConfigMap.
     pub refusal: Option<Refusal>,
 }
 
-/// A rank that is open and has not moved.
+/// An open rank that makes no progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
     pub rank: Priority,
     pub since: Timestamp,
-    /// How often the kubelet was told to look again.
+    /// How often the kubelet was nudged to look for the key again.
     pub nudged: usize,
 }
 
-/// The ConfigMap of a pod, as far as it is known.
+/// The last known state of a pod's ConfigMap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Barrier {
-    /// Nobody has looked. It is there if the pod says that a rank was opened.
+    /// Not read yet. It is assumed to exist if the pod's annotation says that a rank was opened.
     #[default]
     NotSeen,
-    /// It is not what the pod says: somebody has to look.
+    /// Changed by another client: it must be read again.
     Lost,
     Absent,
     /// It belongs to this pod.
     Ours,
-    /// It belongs to a pod that had the same name and is gone; with its own uid.
+    /// It belongs to a deleted pod of the same name. Contains the uid of the ConfigMap.
     OfNamesake(Uid),
-    /// It belongs to somebody else, and is never touched.
+    /// It is foreign, and is never changed or deleted.
     Taken {
         by: Arc<str>,
     },
 }
 
-/// The ConfigMap of a pod as the API server has it.
+/// The ConfigMap of a pod, as read from the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenBarrier {
-    /// The pod that it is looked at for.
+    /// The pod whose barrier it may be.
     pub pod: Uid,
     pub uid: Uid,
     pub version: u64,
@@ -79,12 +79,12 @@ pub struct SeenBarrier {
 pub enum BarrierOwner {
     Nobody,
     Pod(Uid),
-    /// Something else, or several: in words.
+    /// Another owner, or several owners, in words.
     Other(Arc<str>),
 }
 
 impl Entry {
-    /// Who has passed has passed, whatever becomes of it.
+    /// Records the containers that have passed. A container that has passed once counts as passed even if it fails later.
     pub fn see(&mut self, launch: &Launch) {
         let passed = launch.containers.iter().enumerate().filter(|(_, container)| container.passed);
         self.passed.extend(passed.map(|(place, _)| place));
@@ -100,7 +100,7 @@ impl Launches {
         self.entries.keys().copied()
     }
 
-    /// A pod has come or changed.
+    /// Handles a pod that was added or changed.
     pub fn pod_enters(&mut self, pod: &Pod, touched: &mut Touched) {
         let Some(launch) = pod.launch.as_deref() else { return };
         let new = !self.entries.contains_key(&pod.uid);
@@ -118,7 +118,7 @@ impl Launches {
         }
     }
 
-    /// The ConfigMap of a pod, by a look or by a write.
+    /// Records the ConfigMap of a pod, after reading or writing it.
     pub fn barrier_seen(&mut self, cluster: &Cluster, seen: &SeenBarrier, touched: &mut Touched) {
         let barrier = match &seen.owner {
             BarrierOwner::Pod(owner) if *owner == seen.pod || planted(Bug::NamesakeReused) => Barrier::Ours,
@@ -152,7 +152,7 @@ impl Launches {
         }
     }
 
-    /// Keeps what the next decision is to know.
+    /// Records the part of a decision that the next decision needs.
     pub fn keep(&mut self, pod: Uid, waiting: Option<Waiting>, told: &[&'static str]) {
         if let Some(entry) = self.entries.get_mut(&pod) {
             entry.waiting = waiting;

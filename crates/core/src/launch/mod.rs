@@ -1,13 +1,15 @@
-//! Container launch order: the containers of a pod start from the highest priority down, each rank ready before the next one starts.
+//! Container launch order: the containers of a pod start in ranks of descending priority. A rank starts when all containers of
+//! the rank before it are ready.
 //!
 //! ```text
 //! priorities ──webhook──▶ barrier variables, gate     a container waits for its key in the ConfigMap <pod>-barrier
-//! ConfigMap with the first key ─▶ gate goes ─▶ rank ready ─▶ next key ─▶ annotation (the kubelet looks at once) ─▶ …
+//! ConfigMap with the first key ─▶ gate removed ─▶ rank ready ─▶ next key ─▶ annotation (makes the kubelet look for the key) ─▶ …
 //! ```
 //!
-//! - [`ranks`]: what users write. [`facts`]: what is known of a pod whose containers wait for keys.
-//! - [`index`]: these pods, and what was seen of them. [`decide`], [`check`]: what to do, and whether it may be done.
-//! - [`explain`]: which container holds up which.
+//! - [`ranks`]: the settings that users write. [`facts`]: a pod whose containers start in order.
+//! - [`index`]: all such pods with their observed progress. [`decide`]: the next step for a pod. [`check`]: the audit of that
+//!   decision.
+//! - [`explain`]: which containers wait for which others.
 //!
 //! See docs/decisions/0011 for the reasons.
 

@@ -1,38 +1,39 @@
-//! Which container starts when, as users write it, and the variables that hold the containers up. The webhook, the controller, the
-//! embedded kubelet and `lint` read them here and nowhere else.
+//! The priorities of containers, as users write them, and the barrier variables that make containers wait. The webhook, the
+//! controller, the embedded kubelet and `lint` all use this module to read them.
 
 use std::fmt;
 use std::num::IntErrorKind;
 
-/// A label or an annotation of a pod: containers start one after the other, as they stand in the list.
+/// A label or annotation of a pod. With the value [`ORDERED`], containers start one after another in the order of
+/// `spec.containers`.
 pub const ORDERED_KEY: &str = "apps.kruise.io/container-launch-priority";
 pub const ORDERED: &str = "Ordered";
-/// The name of the ConfigMap of a pod, without the name of the pod.
+/// The suffix that, appended to the name of a pod, gives the name of its ConfigMap.
 const BARRIER_SUFFIX: &str = "-barrier";
-/// Names of ConfigMaps have at most 253 characters.
+/// The longest name of a pod with a ConfigMap, whose name has at most 253 characters.
 pub const LONGEST_POD_NAME: usize = 253 - BARRIER_SUFFIX.len();
-/// More containers than this are not ordered: every rank costs two writes.
+/// Maximum number of containers in a pod with a launch order. Every rank costs two writes.
 pub const MOST_CONTAINERS: usize = 64;
 
-/// The priority of a container: higher starts first. All containers of one priority make a rank.
+/// The priority of a container: higher starts first. All containers of one priority form a rank.
 pub type Priority = i32;
 
 const LOWEST: Priority = -2_147_483_647;
 const HIGHEST: Priority = 2_147_483_647;
 
-/// How the variables are called. A pod uses one of them.
+/// A naming scheme of the environment variables. Each pod uses only one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Spelling {
-    /// As OpenKruise's proposal has it.
+    /// The names in OpenKruise's proposal.
     Proposed,
-    /// As OpenKruise ships it.
+    /// The names in OpenKruise's releases.
     Shipped,
 }
 
 impl Spelling {
     pub const ALL: [Spelling; 2] = [Spelling::Proposed, Spelling::Shipped];
 
-    /// By which a user says the priority of a container.
+    /// The variable that sets the priority of a container.
     pub fn priority_variable(self) -> &'static str {
         match self {
             Spelling::Proposed => "KRUISE_CONTAINER_LAUNCH_PRIORITY",
@@ -40,7 +41,7 @@ impl Spelling {
         }
     }
 
-    /// Which holds a container up until its key is in the ConfigMap of the pod.
+    /// The variable that makes a container wait until its key is in the ConfigMap of the pod.
     pub fn barrier_variable(self) -> &'static str {
         match self {
             Spelling::Proposed => "KRUISE_CONTAINER_LAUNCH_BARRIER",
@@ -60,7 +61,7 @@ impl Spelling {
         format!("{}{priority}", self.key_prefix())
     }
 
-    /// The rank of a key, if it is written as we write it.
+    /// Parses a key in the form that [`Spelling::key`] produces.
     pub fn priority_of_key(self, key: &str) -> Option<Priority> {
         let priority = key.strip_prefix(self.key_prefix()).and_then(|number| parse_priority(number).ok())?;
         (self.key(priority) == key).then_some(priority)
@@ -75,7 +76,7 @@ impl Spelling {
     }
 }
 
-/// Whether a variable concerns the order of containers.
+/// Whether a variable is a priority or barrier variable.
 pub fn is_variable(name: &str) -> bool {
     Spelling::of_priority(name).is_some() || Spelling::of_barrier(name).is_some()
 }
@@ -85,26 +86,26 @@ pub fn barrier_name(pod: &str) -> String {
     format!("{pod}{BARRIER_SUFFIX}")
 }
 
-/// A pod as its author wrote it, as far as the order of its containers is concerned.
+/// The launch order settings of a pod, as its author wrote them.
 #[derive(Clone, Debug, Default)]
 pub struct WrittenPod<'a> {
-    /// Empty while it is to be generated.
+    /// Empty if the API server has not generated it yet.
     pub name: &'a str,
-    /// What the label and the annotation [`ORDERED_KEY`] say.
+    /// The values of the label and of the annotation [`ORDERED_KEY`].
     pub ordered: Vec<&'a str>,
-    /// A review of ours may have been here already: it carries our gate, or names its node and can carry none.
+    /// Whether our webhook may have reviewed the pod before: it has our gate, or it names its node and so cannot have a gate.
     pub reviewed: bool,
     pub containers: Vec<WrittenContainer<'a>>,
-    /// Those of the init containers and native sidecars that have variables.
+    /// The init containers and native sidecars that have priority or barrier variables.
     pub init_containers: Vec<WrittenContainer<'a>>,
-    /// How many containers there are besides these, none of which has variables.
+    /// Number of further containers that are not in `containers`. They have no such variables.
     pub plain_containers: usize,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WrittenContainer<'a> {
     pub name: &'a str,
-    /// Those that concern the order ([`is_variable`]).
+    /// The priority and barrier variables of the container ([`is_variable`]).
     pub variables: Vec<Variable<'a>>,
 }
 
@@ -117,7 +118,7 @@ pub struct Variable<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
     Text(&'a str),
-    /// A key of a ConfigMap, without which the container does not start.
+    /// A required key of a ConfigMap: the container does not start without it.
     ConfigMapKey {
         config_map: &'a str,
         key: &'a str,
@@ -138,24 +139,24 @@ impl fmt::Display for Value<'_> {
     }
 }
 
-/// The order in which the containers of a pod start.
+/// The launch order of a pod's containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
     pub spelling: Spelling,
-    /// Of each container, in the order of the list.
+    /// The priority of each container, in the order of `spec.containers`.
     pub priorities: Vec<Priority>,
 }
 
-/// What was made of a pod.
+/// The result of reading a valid pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// Nothing if there is nothing to order.
+    /// `None` if all containers have the same priority.
     pub order: Option<Order>,
-    /// What is ignored, and why.
+    /// Settings that are ignored, with the reason.
     pub warnings: Vec<String>,
 }
 
-/// Why a pod is refused: the container, what was found there, what was expected.
+/// Why a pod is rejected: the index of the container, and a message with the value found and the value expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     pub container: Option<usize>,
@@ -168,7 +169,7 @@ impl Problem {
     }
 }
 
-/// Reads the order of a pod. What cannot be understood is an error, even where there is nothing to order.
+/// Reads the launch order of a pod. An invalid setting is an error even if all containers have the same priority.
 pub fn read(pod: &WrittenPod<'_>) -> Result<Reading, Problem> {
     let mut warnings = ignored(pod);
     no_barriers_of_init_containers(pod)?;
@@ -178,8 +179,9 @@ pub fn read(pod: &WrittenPod<'_>) -> Result<Reading, Problem> {
         true => {
             if written.iter().any(Option::is_some) {
                 let variable = spelling.priority_variable();
-                warnings
-                    .push(format!("{ORDERED_KEY}: {ORDERED} counts, and the values of {variable} do not"));
+                warnings.push(format!(
+                    "{ORDERED_KEY}: {ORDERED} takes precedence; the values of {variable} are ignored"
+                ));
             }
             (0..).map(|place: Priority| -place).take(written.len()).collect()
         }
@@ -195,34 +197,33 @@ pub fn read(pod: &WrittenPod<'_>) -> Result<Reading, Problem> {
     }
     let number = pod.containers.len() + pod.plain_containers;
     if number > MOST_CONTAINERS {
-        let message =
-            format!("{number} containers are to start in order; expected at most {MOST_CONTAINERS}");
+        let message = format!("the launch order has {number} containers; expected at most {MOST_CONTAINERS}");
         return Err(Problem { container: None, message });
     }
     if pod.name.len() > LONGEST_POD_NAME {
         let length = pod.name.len();
         let message = format!(
-            "metadata.name has {length} characters; expected at most {LONGEST_POD_NAME}, because the containers start \
-             in order and the ConfigMap for that is called <pod>{BARRIER_SUFFIX}"
+            "metadata.name has {length} characters; expected at most {LONGEST_POD_NAME}, because launch order needs \
+             a ConfigMap named <pod>{BARRIER_SUFFIX}"
         );
         return Err(Problem { container: None, message });
     }
     Ok(Reading { order: Some(order), warnings })
 }
 
-/// What is written and has no effect.
+/// Returns a warning for each setting that has no effect.
 fn ignored(pod: &WrittenPod<'_>) -> Vec<String> {
     let unknown = pod.ordered.iter().filter(|value| **value != ORDERED);
     let unknown =
         unknown.map(|value| format!("{ORDERED_KEY}: \"{value}\" has no effect; expected \"{ORDERED}\""));
     let init = pod.init_containers.iter().map(|container| {
         let name = container.name;
-        format!("container \"{name}\": the priority of an init container has no effect; they start one after the other")
+        format!("container \"{name}\": the priority of an init container has no effect; init containers always start one after another")
     });
     unknown.chain(init).collect()
 }
 
-/// An init container comes before every rank, so nobody would write its key.
+/// Rejects barrier variables on init containers. An init container runs before every rank, so its key would never be written.
 fn no_barriers_of_init_containers(pod: &WrittenPod<'_>) -> Result<(), Problem> {
     let found = pod.init_containers.iter().find_map(|container| Some((container, barrier_of(container)?)));
     let Some((container, Variable { name, value })) = found else { return Ok(()) };
@@ -231,14 +232,14 @@ fn no_barriers_of_init_containers(pod: &WrittenPod<'_>) -> Result<(), Problem> {
     Err(Problem { container: None, message })
 }
 
-/// The priority of each container that has one.
+/// Returns the priority of each container; `None` for a container without a priority variable.
 fn written_priorities(pod: &WrittenPod<'_>) -> Result<Vec<Option<Priority>>, Problem> {
     let containers = pod.containers.iter().enumerate();
     let priorities = containers.map(|(index, container)| {
         for variable in container.variables.iter() {
             let number = container.variables.iter().filter(|other| other.name == variable.name).count();
             if number > 1 {
-                let message = format!("{} is there {number} times; expected once", variable.name);
+                let message = format!("{} is set {number} times; expected once", variable.name);
                 return Err(Problem::of(index, container, message));
             }
         }
@@ -261,7 +262,7 @@ fn parse_priority(text: &str) -> Result<Priority, IntErrorKind> {
     if priority < LOWEST { Err(IntErrorKind::NegOverflow) } else { Ok(priority) }
 }
 
-/// The spelling of all variables of a pod; the proposed one if there are none.
+/// Returns the spelling of all variables of a pod; [`Spelling::Proposed`] if it has none.
 fn one_spelling(pod: &WrittenPod<'_>) -> Result<Spelling, Problem> {
     let mut found: Option<(Spelling, &str)> = None;
     for (index, container) in pod.containers.iter().enumerate() {
@@ -271,7 +272,7 @@ fn one_spelling(pod: &WrittenPod<'_>) -> Result<Spelling, Problem> {
             };
             match found {
                 Some((other, before)) if other != spelling => {
-                    let message = format!("{name} beside {before}; expected one spelling in a pod");
+                    let message = format!("{name} and {before} are both set; expected one spelling per pod");
                     return Err(Problem::of(index, container, message));
                 }
                 _ => found = Some((spelling, name)),
@@ -281,8 +282,8 @@ fn one_spelling(pod: &WrittenPod<'_>) -> Result<Spelling, Problem> {
     Ok(found.map_or(Spelling::Proposed, |(spelling, _)| spelling))
 }
 
-/// Barrier variables that are there already must be ours. Those of an earlier review of ours may be outdated: another webhook has put
-/// a container before theirs.
+/// Rejects existing barrier variables that differ from those that the webhook would add. After an earlier review by our webhook,
+/// the key may be outdated, because another webhook may have inserted a container since.
 fn own_barriers(pod: &WrittenPod<'_>, order: &Order) -> Result<(), Problem> {
     for ((index, container), priority) in pod.containers.iter().enumerate().zip(&order.priorities) {
         let Some(Variable { name, value }) = barrier_of(container) else { continue };
@@ -305,7 +306,7 @@ fn own_barriers(pod: &WrittenPod<'_>, order: &Order) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The variable that holds a container up, if it has one.
+/// Returns the barrier variable of a container, if it has one.
 pub fn barrier_of<'c, 'a>(container: &'c WrittenContainer<'a>) -> Option<&'c Variable<'a>> {
     container.variables.iter().find(|variable| Spelling::of_barrier(variable.name).is_some())
 }
@@ -365,7 +366,7 @@ mod tests {
         let twice = [(PROPOSED, Value::Text("1")), (PROPOSED, Value::Text("1"))];
         assert_eq!(
             refusal(&pod(&[container("side", &twice)])),
-            format!("container \"side\": {PROPOSED} is there 2 times; expected once")
+            format!("container \"side\": {PROPOSED} is set 2 times; expected once")
         );
         let mixed = pod(&[
             container("main", &[(SHIPPED, Value::Text("1"))]),
@@ -373,7 +374,9 @@ mod tests {
         ]);
         assert_eq!(
             refusal(&mixed),
-            format!("container \"side\": {PROPOSED} beside {SHIPPED}; expected one spelling in a pod")
+            format!(
+                "container \"side\": {PROPOSED} and {SHIPPED} are both set; expected one spelling per pod"
+            )
         );
     }
 
@@ -385,7 +388,7 @@ mod tests {
         ordered.containers[2] = container("c", &[(PROPOSED, Value::Text("9"))]);
         let reading = read(&ordered).expect("valid");
         assert_eq!(reading.order.map(|order| order.priorities), Some(vec![0, -1, -2]));
-        assert!(reading.warnings[0].contains("Ordered counts"), "{:?}", reading.warnings);
+        assert!(reading.warnings[0].contains("Ordered takes precedence"), "{:?}", reading.warnings);
         ordered.ordered = vec!["ordered"];
         let reading = read(&ordered).expect("valid");
         assert_eq!(reading.order.map(|order| order.priorities), Some(vec![0, 0, 9]));
@@ -419,9 +422,9 @@ mod tests {
         }
         let mut reviewed = with(key("web-barrier", "c_1"));
         reviewed.reviewed = true;
-        assert_eq!(priorities(&reviewed), Some(vec![0, 1]), "of an earlier review");
+        assert_eq!(priorities(&reviewed), Some(vec![0, 1]), "from an earlier review");
         reviewed.name = "";
-        assert!(refusal(&reviewed).contains("<pod>-barrier"), "a name that nobody knows yet");
+        assert!(refusal(&reviewed).contains("<pod>-barrier"), "the name is not generated yet");
     }
 
     #[test]
@@ -432,7 +435,7 @@ mod tests {
         many[0] = first.clone();
         assert_eq!(priorities(&pod(&many)).map(|all| all.len()), Some(64));
         many.push(rest.clone());
-        assert_eq!(refusal(&pod(&many)), "65 containers are to start in order; expected at most 64");
+        assert_eq!(refusal(&pod(&many)), "the launch order has 65 containers; expected at most 64");
         let (fits, long) = ("x".repeat(245), "x".repeat(246));
         let named = |name| WrittenPod { name, ..pod(&[first.clone(), rest.clone()]) };
         assert!(priorities(&named(&fits)).is_some());

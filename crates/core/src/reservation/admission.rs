@@ -1,4 +1,4 @@
-//! What admission has to know of reservations: which new pods are held until they have been given their room.
+//! The part of reservations that admission needs: which new pods are held until they have claimed a ticket.
 
 use super::Facts;
 use super::names::GUARDIAN;
@@ -9,18 +9,18 @@ use crate::selector::Selector;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Whose pods wait for tickets. Kept up to date one Order at a time.
+/// The Orders whose selected pods wait for tickets. Updated one Order at a time.
 #[derive(Debug, Default)]
 pub struct Reservers {
-    /// Somebody hands tickets out: whoever is held is let go again.
+    /// Whether a controller serves reservations, and so releases the pods that admission holds.
     served: bool,
-    /// The selectors of Orders that want one ticket on each node, by namespace.
+    /// The selectors of Orders with one ticket per node, by namespace.
     selectors: BTreeMap<Arc<str>, BTreeMap<Uid, Selector>>,
     namespaces: BTreeMap<Uid, Arc<str>>,
 }
 
 impl Reservers {
-    /// Where nobody serves reservations, nobody waits for one.
+    /// Sets whether a controller serves reservations. If not, no pod is held for a ticket.
     pub fn set_served(&mut self, served: bool) {
         self.served = served;
     }
@@ -29,8 +29,8 @@ impl Reservers {
         self.served
     }
 
-    /// Takes in what is known about an Order now. This is asked whenever anything about it has changed, so it looks first whether
-    /// there is something to do.
+    /// Updates the selector of an Order. Called after every change of the Order, so it returns early if the selector is
+    /// unchanged.
     pub fn update(&mut self, facts: Facts<'_>, uid: Uid) {
         let order = facts.reservations.order(uid).and_then(|entry| {
             let spec = entry.spec().filter(|spec| spec.places == Places::EachNode)?;
@@ -60,14 +60,14 @@ impl Reservers {
         }
     }
 
-    /// The keys of labels that decide.
+    /// The label keys that [`Reservers::hold`] reads.
     pub fn label_keys(&self, namespace: &str) -> impl Iterator<Item = &str> {
         let selectors = self.selectors.get(namespace).into_iter().flat_map(BTreeMap::values);
         let keys = selectors.flat_map(|selector| &selector.requirements).map(|requirement| &*requirement.key);
         keys.chain([GUARDIAN]).filter(|_| self.served)
     }
 
-    /// Whether a new pod waits for a ticket. A guardian never does, whatever an Order selects.
+    /// Whether a new pod must wait for a ticket. A guardian never waits, even if an Order selects it.
     pub fn hold(&self, namespace: &str, wanted: &Wanted, labels: &Labels) -> bool {
         let selected = || {
             let mut selectors = self.selectors.get(namespace).into_iter().flat_map(BTreeMap::values);

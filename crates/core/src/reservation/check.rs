@@ -1,4 +1,5 @@
-//! The auditor: whether what was decided keeps the promises of reservations. It does not use what made the decision.
+//! The auditor of reservations: checks that a decision preserves their invariants. To be independent, it does not share code with
+//! the decisions.
 
 use super::Facts;
 use super::index::{Guardian, OrderEntry, guardian, is_gated};
@@ -32,48 +33,54 @@ pub fn check(facts: Facts<'_>, key: Key, decision: &Decision, now: Timestamp) ->
         | Action::WriteNote { .. }
         | Action::DropNote { .. }
         | Action::WriteBarrier(_) => {
-            Some(("S6", "reservations write to tickets, guardians and claimers alone".to_owned()))
+            Some(("S6", "reservations may write only to tickets, guardians and claiming pods".to_owned()))
         }
     });
     problems.map(|(invariant, detail)| Violation { invariant, detail }).collect()
 }
 
-/// S4: at most one ticket in a place keeps room for nobody in particular.
+/// S4: each place has at most one unclaimed ticket.
 fn audit_ticket(facts: Facts<'_>, key: Key, new: &NewTicket, now: Timestamp) -> Option<Problem> {
     let entry = facts.reservations.order(new.order).filter(|_| key == Key::Order(new.order));
     let Some(entry) = entry.filter(|entry| entry.order.namespace == new.target.namespace) else {
-        return Some(("S6", format!("a ticket {} for no Order of its namespace", new.target.name)));
+        return Some((
+            "S6",
+            format!("ticket {} is created without an Order in its namespace", new.target.name),
+        ));
     };
     let same_place = |ticket: &&Ticket| {
         ticket.order == Some(new.order) && ticket.node == new.node && ticket.index == new.index
     };
     let there = entry.tickets().filter_map(|uid| facts.reservations.ticket(uid)).filter(same_place);
     if there.into_iter().any(|ticket| ticket.is_unclaimed()) {
-        return Some(("S4", format!("a second ticket {} in one place", new.target.name)));
+        return Some((
+            "S4",
+            format!("ticket {} is the second unclaimed ticket in its place", new.target.name),
+        ));
     }
     let eligible = new.node.as_ref().is_none_or(|node| {
         let place = super::index::Place::Node(node.clone());
         entry.wants(&place, now) == Some(true)
     });
-    (!eligible).then(|| ("S4", format!("a ticket {} on a node that is not eligible", new.target.name)))
+    (!eligible).then(|| ("S4", format!("ticket {} is on a node that is not eligible", new.target.name)))
 }
 
 fn audit_guardian(facts: Facts<'_>, new: &NewGuardian, now: Timestamp) -> Option<Problem> {
     let name = &new.target.name;
     let Some(ticket) = facts.reservations.ticket(new.ticket) else {
-        return Some(("S7", format!("{name} is made for a ticket of which nothing is known")));
+        return Some(("S7", format!("{name} is created for an unknown ticket")));
     };
     if *name != guardian_of(ticket) || new.target.namespace != ticket.namespace {
-        return Some(("S6", format!("{name} is no guardian of {}", ticket.name)));
+        return Some(("S6", format!("{name} is not the guardian of {}", ticket.name)));
     }
     if !ticket.is_unclaimed()
         || ticket.record.expires.is_some_and(|end| end <= now && end != Timestamp::MAX)
             && !is_renewed(facts, ticket)
     {
-        return Some(("S4", format!("{name} is made for a ticket that keeps no room")));
+        return Some(("S4", format!("{name} is created for a ticket that is claimed or has expired")));
     }
     if !matches!(guardian(facts.cluster, ticket), Guardian::None) {
-        return Some(("S4", format!("{name} is there already")));
+        return Some(("S4", format!("{name} exists already")));
     }
     let place = OrderEntry::place_of(ticket);
     let others = ticket.order.and_then(|order| facts.reservations.order(order));
@@ -93,29 +100,29 @@ fn is_renewed(facts: Facts<'_>, ticket: &Ticket) -> bool {
 fn audit_delete(facts: Facts<'_>, key: Key, delete: &Delete) -> Option<Problem> {
     let name = &delete.target.name;
     let Some(uid) = delete.target.uid else {
-        return Some(("S7", format!("{name} is deleted whoever it is")));
+        return Some(("S7", format!("{name} is deleted without a uid")));
     };
     match delete.target.kind {
         Kind::Ticket => {
             let Some(ticket) = facts.reservations.ticket(uid) else {
-                return Some(("S7", format!("a ticket {name} of which nothing is known is deleted")));
+                return Some(("S7", format!("the unknown ticket {name} is deleted")));
             };
             let of_key =
                 key == Key::Ticket(uid) || ticket.order.is_some_and(|order| key == Key::Order(order));
             (ticket.phase() == Phase::Claimed || !of_key)
-                .then(|| ("S4", format!("the ticket {name} is somebody's")))
+                .then(|| ("S4", format!("ticket {name} is claimed, or another decision must delete it")))
         }
         Kind::Pod => {
             let Some(pod) = facts.cluster.pod(uid) else {
-                return Some(("S7", format!("a pod {name} of which nothing is known is deleted")));
+                return Some(("S7", format!("the unknown pod {name} is deleted")));
             };
-            // Only what sits in a room for others is ours to delete.
+            // Only guardians may be deleted.
             let owner = pod.owner.map(|owner| owner.uid);
             let ticket = owner.and_then(|owner| facts.reservations.ticket(owner));
             let guards =
                 ticket.map_or(ticket_of_guardian(name).is_some(), |ticket| *name == guardian_of(ticket));
             if !guards {
-                return Some(("S6", format!("the pod {name} is no guardian")));
+                return Some(("S6", format!("the pod {name} is not a guardian")));
             }
             let claim = ticket.and_then(|ticket| Some((ticket, ticket.claim()?)));
             let handed_over = claim.is_none_or(|(claimed, claim)| {
@@ -127,28 +134,28 @@ fn audit_delete(facts: Facts<'_>, key: Key, delete: &Delete) -> Option<Problem> 
                     || runs && key == Key::Ticket(claimed.uid)
             });
             if !handed_over {
-                return Some(("S4", format!("{name} goes before its claimer is nominated")));
+                return Some(("S4", format!("{name} is deleted before the claiming pod is nominated")));
             }
             let (claimed, _) = claim.filter(|_| matches!(key, Key::Claim(_)))?;
             let other = claims_beside(facts, claimed).find(|(other, _)| {
                 let under_way = facts.cluster.is_writing_pod(other.uid);
                 is_gated(other) && under_way && other.nominated != claimed.record.node
             });
-            other.map(|(other, _)| ("S4", format!("{name} goes while {} is being nominated", other.name)))
+            other.map(|(other, _)| ("S4", format!("{name} is deleted before {} is nominated", other.name)))
         }
-        _ => Some(("S6", format!("{name} is not ours to delete"))),
+        _ => Some(("S6", format!("{name} must not be deleted by reservations"))),
     }
 }
 
-/// S7, S4: a ticket is claimed by one pod that waits, once.
+/// S7, S4: a ticket is claimed only once, by one waiting pod.
 fn audit_record(facts: Facts<'_>, key: Key, write: &TicketWrite) -> Option<Problem> {
     let name = &write.target.name;
     let known = write.target.uid.and_then(|uid| facts.reservations.ticket(uid));
     let Some(ticket) = known.filter(|ticket| ticket.version == write.version) else {
-        return Some(("S7", format!("the status of {name} is written on another version of it")));
+        return Some(("S7", format!("the status of {name} is based on another version of the ticket")));
     };
     if write.record.observed_generation < ticket.record.observed_generation {
-        return Some(("S9", format!("the observedGeneration of {name} goes back")));
+        return Some(("S9", format!("the observedGeneration of {name} decreases")));
     }
     let Record { phase, claim, .. } = &write.record;
     match (claim, ticket.claim()) {
@@ -166,7 +173,7 @@ fn audit_record(facts: Facts<'_>, key: Key, write: &TicketWrite) -> Option<Probl
             (!waits || !free).then(|| {
                 (
                     "S4",
-                    format!("{name} is claimed although it is not Reserved, or by a pod that does not wait"),
+                    format!("{name} is claimed although it is not Reserved, or by a pod that is not waiting"),
                 )
             })
         }
@@ -180,41 +187,41 @@ fn audit_record(facts: Facts<'_>, key: Key, write: &TicketWrite) -> Option<Probl
 fn audit_nomination(facts: Facts<'_>, key: Key, nominate: &Nominate) -> Option<Problem> {
     let name = &nominate.target.name;
     let Some(pod) = nominate.target.uid.and_then(|uid| facts.cluster.pod(uid)) else {
-        return Some(("S7", format!("{name} is nominated, and nothing is known of it")));
+        return Some(("S7", format!("the unknown pod {name} is nominated")));
     };
     let ticket = facts.reservations.claimed_by(pod.uid);
     match &nominate.node {
         Some(node) => {
             let own = ticket.is_some_and(|ticket| ticket.record.node.as_ref() == Some(node));
             let gated = is_gated(pod) && key == Key::Claim(pod.uid);
-            // One that the scheduler rejected is nominated again.
+            // A pod that the scheduler rejected may be nominated again.
             let guarded =
                 ticket.is_some_and(|ticket| matches!(guardian(facts.cluster, ticket), Guardian::Ours(_)));
             let rejected = !is_gated(pod) && !pod.is_bound() && pod.trouble.is_some() && !guarded;
             let again = rejected && ticket.is_some_and(|ticket| key == Key::Ticket(ticket.uid));
             (!own || !gated && !again)
-                .then(|| ("S4", format!("{name} is nominated for a room that it has not claimed")))
+                .then(|| ("S4", format!("{name} is nominated for a node without a claim there")))
         }
-        None => ticket.is_none().then(|| ("S2", format!("the nomination of {name} is not ours"))),
+        None => ticket.is_none().then(|| ("S2", format!("the nomination of {name} is foreign"))),
     }
 }
 
 fn audit_patch(facts: Facts<'_>, key: Key, patch: &PodPatch) -> Option<Problem> {
     let PodPatch { uid, name, drop_gate, annotations, avoid, tolerate, .. } = patch;
     let Some(pod) = facts.cluster.pod(*uid).filter(|_| key == Key::Claim(*uid)) else {
-        return Some(("S7", format!("a patch of {name}, of which nothing is known")));
+        return Some(("S7", format!("a patch of the unknown pod {name}")));
     };
     let ours = drop_gate.as_ref().is_some_and(|gate| *gate.name == *gates::TICKET);
     let foreign = annotations.iter().any(|(key, _)| ![TICKET_CLAIMED, TICKET_NODE].contains(key));
     if !ours || foreign || !avoid.is_empty() || !tolerate.is_empty() {
-        return Some(("S2", format!("only the ticket gate of {name} is ours")));
+        return Some(("S2", format!("a patch of {name} changes more than the ticket gate")));
     }
     if pod.gates.len() > 1 {
         return Some(("S4", format!("{name} is held by other gates")));
     }
     let ticket = facts.reservations.claimed_by(*uid)?;
     if matches!(guardian(facts.cluster, ticket), Guardian::Ours(_)) {
-        return Some(("S4", format!("the gate of {name} goes before the guardian")));
+        return Some(("S4", format!("the gate of {name} is removed before the guardian is deleted")));
     }
     let mut beside = claims_beside(facts, ticket);
     let twice = beside.find(|(other, guarded)| *guarded && other.nominated == ticket.record.node);
@@ -223,8 +230,8 @@ fn audit_patch(facts: Facts<'_>, key: Key, patch: &PodPatch) -> Option<Problem> 
     })
 }
 
-/// The unbound pods of the other claims of a node, each with whether its guardian exists. Two controllers can each have claimed a ticket
-/// for one pod: the one that it is not given keeps its guardian and does not count here.
+/// The unbound pods of the other claims of a node, each with whether its guardian exists. If two controllers have each claimed a
+/// ticket for one pod, only the ticket that the pod is given counts. The other ticket keeps its guardian.
 fn claims_beside<'a>(facts: Facts<'a>, ticket: &'a Ticket) -> impl Iterator<Item = (&'a Pod, bool)> {
     let node = ticket.record.node.as_deref().unwrap_or_default();
     let hand_overs = facts.reservations.hand_overs();

@@ -1,7 +1,7 @@
-//! What to do about a pod that waits behind the ticket gate: it claims a ticket and is given its capacity, or it runs without one.
+//! Decides the next step for a pod with the ticket gate: the pod claims a ticket and gets its capacity, or runs without a ticket.
 //!
-//! The ticket records the claim first. From then on its guardian is not re-created, and no other pod can claim it. The steps after that
-//! are those of [`hand_over`](super::hand_over).
+//! The ticket records the claim first. From then on its guardian is not re-created, and no other pod can claim it. The steps
+//! after that are those of [`hand_over`](super::hand_over).
 
 use super::Facts;
 use super::eligible::may_run_on;
@@ -32,13 +32,13 @@ use std::sync::Arc;
 /// How long a pod waits for a ticket that is about to be Reserved.
 pub const TICKET_WITHIN: SignedDuration = SignedDuration::from_secs(5);
 
-/// What a pod that waits gets.
+/// The choice for a waiting pod.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Choice<'a> {
     Ticket(&'a Ticket),
-    /// One that it could have is not Reserved yet: in words.
+    /// No ticket yet: a suitable one is not Reserved yet. Contains an explanation.
     Soon(String),
-    /// It runs without one: the reason of the event, and why.
+    /// No ticket: the pod runs without one. Contains the reason of the event and an explanation.
     None {
         reason: Reason,
         why: String,
@@ -54,7 +54,8 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
         return Decision { finished: actions.is_empty(), actions, ..Decision::nothing() };
     };
     let nothing = Decision { keep: Keep::Claim(*waiting), ..Decision::nothing() };
-    // Only when ours is the last gate: room that is handed over to a pod that is still held by others is taken by somebody else.
+    // Claim only when the ticket gate is the last gate. While other gates hold the pod, other pods could take capacity that is
+    // handed over.
     let others = pod.gates.len() > 1 && !planted(Bug::ClaimWithOtherGates);
     if others || cluster.is_writing_pod(uid) || cluster.in_flight.is_claiming(uid) {
         return nothing;
@@ -130,19 +131,19 @@ fn drop_gate(pod: &Pod, annotations: Vec<(&'static str, String)>) -> Action {
 fn unreserved(pod: &Pod, reason: Reason, why: &str, keep: Keep) -> Decision {
     let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
     let about = Subject { kind: Kind::Pod, namespace, name, uid: pod.uid };
-    let message = format!("runs without reserved room: {why}");
+    let message = format!("runs without reserved capacity: {why}");
     let event = Event { about, kind: EventKind::Warning, reason: reason.code(), message };
     Decision { actions: vec![drop_gate(pod, Vec::new())], events: vec![event], keep, ..Decision::nothing() }
 }
 
-/// The ticket for a pod.
+/// Chooses a ticket for a pod.
 pub fn choose<'a>(facts: Facts<'a>, pod: &Pod, request: &Request, now: Timestamp) -> Choice<'a> {
     let Facts { reservations, .. } = facts;
     let none = |why: String| Choice::None { reason: Reason::NoTicket, why };
     match &request.wanted {
         Wanted::Unclear(why) => none(why.to_string()),
         Wanted::Ticket(name) => match reservations.ticket_named(&pod.namespace, name) {
-            None => none(format!("there is no ticket {name}")),
+            None => none(format!("ticket {name} not found")),
             Some(ticket) => best(facts, pod, request, &[ticket], || format!("ticket {name}")),
         },
         Wanted::Label { key, value } => {
@@ -150,12 +151,12 @@ pub fn choose<'a>(facts: Facts<'a>, pod: &Pod, request: &Request, now: Timestamp
             best(facts, pod, request, &tickets, || format!("a ticket labelled {key}={value}"))
         }
         Wanted::Order(name) => match reservations.order_named(&pod.namespace, name) {
-            None => none(format!("there is no Order {name}")),
+            None => none(format!("Order {name} not found")),
             Some(entry) => of_order(facts, pod, request, entry, now),
         },
         Wanted::Any => {
             let mut orders = selecting(facts, pod, request);
-            let mut answer = none("no Order selects it, and it asks for no ticket".to_owned());
+            let mut answer = none("no Order selects the pod, and the pod requests no ticket".to_owned());
             while !matches!(answer, Choice::Ticket(_) | Choice::Soon(_))
                 && let Some(entry) = orders.next()
             {
@@ -166,7 +167,7 @@ pub fn choose<'a>(facts: Facts<'a>, pod: &Pod, request: &Request, now: Timestamp
     }
 }
 
-/// The tickets among which [`choose`] chooses, whether the pod can have them or not.
+/// Returns the tickets among which [`choose`] chooses, including those that the pod cannot claim.
 pub fn candidates<'a>(facts: Facts<'a>, pod: &Pod, request: &Request) -> Vec<&'a Ticket> {
     let Facts { reservations, .. } = facts;
     match &request.wanted {
@@ -188,7 +189,7 @@ fn labelled<'a>(facts: Facts<'a>, pod: &Pod, key: &Arc<str>, value: &Arc<str>) -
     facts.reservations.tickets_in(&pod.namespace).filter(labelled).collect()
 }
 
-/// The Orders that serve a pod which asks for nothing.
+/// Returns the Orders that select a pod without a ticket request.
 fn selecting<'a>(facts: Facts<'a>, pod: &Pod, request: &Request) -> impl Iterator<Item = &'a OrderEntry> {
     facts.reservations.orders_in(&pod.namespace).filter(move |entry| {
         let spec = entry.spec().filter(|spec| spec.places == Places::EachNode);
@@ -196,7 +197,8 @@ fn selecting<'a>(facts: Facts<'a>, pod: &Pod, request: &Request) -> impl Iterato
     })
 }
 
-/// The tickets of an Order for a pod: where the pod can only run on one node and the Order has one ticket on each, those of that node.
+/// Returns the tickets of an Order that a pod may claim. For an Order with one ticket per node and a pod that can run on only one
+/// node, these are the tickets of that node. The returned place is then that node.
 fn tickets_for<'a>(facts: Facts<'a>, pod: &Pod, entry: &'a OrderEntry) -> (Option<Place>, Vec<&'a Ticket>) {
     let own = |_: &Place| is_each_node(entry) && !planted(Bug::OtherNodesTicket);
     let place = facts.cluster.node_of(pod).map(Place::Node).filter(own);
@@ -221,7 +223,7 @@ fn of_order<'a>(
         Some(node) => format!("a ticket of Order {name} on {node}"),
         None => format!("a ticket of Order {name}"),
     });
-    // One that is about to be made is as good as one that is Pending.
+    // A ticket that is about to be created counts like one that is Pending.
     let missing = match &place {
         Some(place) => {
             entry.wants(place, now) == Some(true)
@@ -243,7 +245,7 @@ fn is_each_node(entry: &OrderEntry) -> bool {
     entry.spec().is_some_and(|spec| spec.places == Places::EachNode)
 }
 
-/// What keeps a pod from a ticket, the least first: the one that is nearest is what is said.
+/// The obstacle that prevents a pod from claiming a ticket, in ascending order of severity. Messages name the smallest obstacle.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Obstacle {
     Soon(Arc<str>),
@@ -254,24 +256,24 @@ pub enum Obstacle {
     TooSmall(String),
     Node(Arc<str>),
     Taken(Arc<str>),
-    /// Its spec cannot be carried out.
+    /// The ticket has an invalid spec.
     Invalid(Arc<str>),
     Over,
 }
 
 impl Obstacle {
-    /// What is said about a ticket that is called so.
+    /// Describes the obstacle. `what` denotes the ticket, such as "ticket a".
     pub fn describe(&self, what: &str) -> String {
         match self {
-            Obstacle::Soon(reason) => format!("{what} is not Reserved: {reason}"),
+            Obstacle::Soon(reason) => format!("{what} is not Reserved yet: {reason}"),
             Obstacle::Priority { ticket, pod } => format!(
-                "its priority {pod} is below {ticket}, the priority of {what}; give it the priorityClassName of the ticket"
+                "the pod's priority {pod} is below {ticket}, the priority of {what}; give the pod the priorityClassName of the ticket"
             ),
-            Obstacle::TooSmall(lack) => format!("{what} keeps too little: {lack}"),
+            Obstacle::TooSmall(lack) => format!("{what} is too small: {lack}"),
             Obstacle::Node(node) => format!("{what} is on {node}, where the pod cannot run"),
             Obstacle::Taken(by) => format!("{what} is claimed by {by}"),
-            Obstacle::Invalid(wrong) => format!("{what} cannot be carried out: {wrong}"),
-            Obstacle::Over => format!("{what} has ended"),
+            Obstacle::Invalid(wrong) => format!("{what} has an invalid spec: {wrong}"),
+            Obstacle::Over => format!("{what} has expired or is being deleted"),
         }
     }
 }
@@ -291,7 +293,8 @@ fn best<'a>(
             Err(other) => obstacle = Some(obstacle.map_or(other.clone(), |first| first.min(other))),
         }
     }
-    // The one that it may have already, for all we know; the one whose room the scheduler keeps for it; else the smallest.
+    // Prefer the ticket that the pod may have claimed already, in a write without an answer. Then prefer a ticket on the node for
+    // which the pod is nominated, and then the smallest ticket.
     let tried = facts.reservations.waiting(pod).and_then(|waiting| waiting.tried);
     let tried = |ticket: &Ticket| tried == Some((ticket.uid, ticket.version));
     let size = |ticket: &Ticket| {
@@ -318,13 +321,13 @@ fn best<'a>(
             }
         }
         (None, None) => {
-            let why = format!("there is no {}", what.trim_start_matches("a "));
+            let why = format!("no {} exists", what.trim_start_matches("a "));
             Choice::None { reason: Reason::NoTicket, why }
         }
     }
 }
 
-/// Whether a pod can have a ticket now.
+/// Checks whether a pod can claim a ticket now.
 pub fn check(facts: Facts<'_>, pod: &Pod, request: &Request, ticket: &Ticket) -> Result<(), Obstacle> {
     let spec = ticket.spec.as_ref().map_err(|wrong| Obstacle::Invalid(wrong.clone()))?;
     if let Some(claim) = ticket.claim() {
@@ -336,7 +339,8 @@ pub fn check(facts: Facts<'_>, pod: &Pod, request: &Request, ticket: &Ticket) ->
     if let Some((name, amount)) = lacking(&spec.requests, &request.resources)
         && !planted(Bug::ClaimTooSmall)
     {
-        let text = format!("the pod asks for {amount} {name}, the ticket keeps {}", amounts(&spec.requests));
+        let text =
+            format!("the pod requests {amount} {name}, the ticket reserves {}", amounts(&spec.requests));
         return Err(Obstacle::TooSmall(text));
     }
     let on = ticket.record.node.as_ref().or(ticket.node.as_ref());

@@ -1,4 +1,4 @@
-//! On which nodes an Order that wants one ticket on each keeps room.
+//! The nodes where an Order with one ticket per node reserves capacity.
 
 use super::names::RESERVING_TAINT;
 use crate::{
@@ -13,14 +13,14 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fit {
     Eligible,
-    /// It gets none, but keeps the one it has: until then, or as long as it is not Ready.
+    /// It gets no new ticket, but keeps the one it has: until this time, or indefinitely while it is not Ready.
     Kept {
         until: Option<Timestamp>,
     },
     Unfit(Criterion),
 }
 
-/// What a node has to fulfil, in the order in which it is looked at.
+/// The criterion that a node fails. Variants are in the order of the checks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Criterion {
     Leaving,
@@ -28,12 +28,12 @@ pub enum Criterion {
     Affinity,
     Cordoned,
     NotReady,
-    /// One that is not tolerated.
+    /// The key of a taint that is not tolerated.
     Taint(Arc<str>),
 }
 
 impl Criterion {
-    /// What is said of the nodes that do not fulfil it.
+    /// Describes the nodes that fail it.
     pub fn describe(&self) -> String {
         match self {
             Criterion::Leaving => "being deleted".into(),
@@ -58,7 +58,7 @@ pub fn fit(placement: &Placement, node: &Node) -> Fit {
             && !placement.tolerates(taint)
     };
     let is_ready = node.conditions.contains("Ready");
-    // A node that is not Ready has these besides; they are no reason of their own.
+    // A node that is not Ready also has these taints. Report that it is not Ready, instead of its taints.
     let passing = |taint: &&Taint| !is_ready && NOT_READY.contains(&&*taint.key);
     let taint = node.taints.iter().filter(keeps_out).find(|taint| !passing(taint));
     match () {
@@ -74,7 +74,8 @@ pub fn fit(placement: &Placement, node: &Node) -> Fit {
     }
 }
 
-/// How long a node that is not Ready keeps its ticket: as long as a toleration that names the taints of such a node says.
+/// How long a node that is not Ready keeps its ticket, from the tolerations of the not-ready and unreachable taints. `None`
+/// without such tolerations: it loses its ticket.
 fn patience(placement: &Placement, node: &Node) -> Option<Fit> {
     let named = placement.tolerations.iter().filter(|toleration| {
         NOT_READY.contains(&&*toleration.key)
@@ -86,7 +87,7 @@ fn patience(placement: &Placement, node: &Node) -> Option<Fit> {
             |seconds: i64| since.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX);
         toleration.seconds.map(end)
     });
-    // Of two, the shorter one evicts.
+    // Of two tolerations, the shorter one decides, as for the eviction of pods.
     until
         .reduce(|one, other| match (one, other) {
             (Some(one), Some(other)) => Some(one.min(other)),
@@ -95,7 +96,7 @@ fn patience(placement: &Placement, node: &Node) -> Option<Fit> {
         .map(|until| Fit::Kept { until })
 }
 
-/// Whether a pod of this placement could run on a node, its room apart.
+/// Whether a pod with this placement could run on a node, regardless of free capacity.
 pub fn may_run_on(placement: &Placement, node: &Node) -> bool {
     let keeps_out = |taint: &Taint| {
         matches!(taint.effect, Effect::NoSchedule | Effect::NoExecute) && !placement.tolerates(taint)

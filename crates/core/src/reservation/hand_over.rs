@@ -1,16 +1,16 @@
 //! Handing over reserved capacity: which claims of a node take their steps together, and the next step of each.
 //!
-//! The scheduler counts a nominated pod as if it ran on its node. If the guardian of that pod still runs, its capacity counts twice. On a
-//! full node the scheduler then rejects another pod that is released at that moment, clears its nomination, and a foreign pod takes the
-//! capacity. So the claims of one node go in batches:
+//! The scheduler counts a nominated pod as if it ran on its node. If the guardian of that pod still runs, its capacity counts
+//! twice. On a full node the scheduler then rejects another pod that is released at that moment, clears its nomination, and a
+//! foreign pod takes the capacity. So the claims of one node go in batches:
 //!
 //! 1. Every pod of the batch is nominated.
 //! 2. When all nominations are answered, every guardian is deleted.
 //! 3. When all deletions are answered, every gate is removed.
 //!
-//! A batch takes in claims, in their order, until its first guardian is deleted. The next batch begins when every pod of this one is bound
-//! or gone, or its claim has ended. A claim whose step fails leaves the batch: its nomination is cleared before the gates are removed.
-//! All of this follows from the objects, but for the failed steps.
+//! A batch takes in claims, in their order, until its first guardian is deleted. The next batch begins when every pod of this one
+//! is bound or deleted, or its claim has ended. A claim whose step fails leaves the batch: its nomination is cleared before the
+//! gates are removed. All of this is derived from the objects, except for the failed steps.
 
 use super::Facts;
 use super::claim::TICKET_WITHIN;
@@ -24,36 +24,38 @@ use crate::{
 use jiff::SignedDuration;
 use std::sync::Arc;
 
-/// Claims of one node that take their steps together: more of them would keep each other waiting.
+/// Maximum number of claims of one node that take their steps together. In a larger batch, claims would wait for each other too
+/// long.
 pub const MOST_AT_ONCE: usize = 8;
 /// How long a claim waits for foreign pods that are nominated for its node.
 pub const FOREIGN_WITHIN: SignedDuration = SignedDuration::from_secs(60);
 
-/// What is next for a gated pod that has claimed a ticket.
+/// The next step for a gated pod that has claimed a ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// Claims before it on the node are being carried out.
+    /// Wait for earlier claims on the node.
     AwaitTurn,
-    /// A foreign pod is nominated for the node, and is waited for until then.
+    /// Wait for a foreign pod that is nominated for the node, at most until this time.
     AwaitForeign(&'a Arc<str>, Timestamp),
     Nominate,
     AwaitNominations,
-    /// The deletion of its guardian failed, and others of its batch wait: it leaves the batch.
+    /// Leave the batch: the deletion of the guardian failed, and other claims of the batch wait.
     ClearNomination,
     DeleteGuardian(&'a Pod),
     AwaitDeletions,
     RemoveGate,
 }
 
-/// Whether the API server keeps rejecting the nomination of a pod. Then the capacity is handed over without that protection, because the
-/// pod would wait forever otherwise. One rejection is not enough, however long ago: a token that is being replaced is rejected, too.
+/// Whether the API server keeps rejecting the nomination of a pod. The capacity is then handed over without a nomination, because
+/// the pod would wait forever otherwise. One rejection is not enough, however old: a token that is just being replaced is also
+/// rejected.
 fn is_unprotected(facts: Facts<'_>, pod: &Pod) -> bool {
     let refusal = facts.cluster.in_flight.refusal(pod.uid);
     refusal
         .is_some_and(|refusal| refusal.since + TICKET_WITHIN <= refusal.latest || planted(Bug::RefusedOnce))
 }
 
-/// A foreign pod that is nominated for a node.
+/// Returns a pod without a claim on the node that is nominated for the node.
 fn foreign<'a>(facts: Facts<'a>, node: &Arc<str>) -> Option<&'a Pod> {
     let claims_here = |pod: &Pod| {
         facts.reservations.claimed_by(pod.uid).is_some_and(|ticket| ticket.record.node.as_ref() == Some(node))
@@ -73,7 +75,7 @@ impl<'a> Batch<'a> {
         let look = |uid: Uid| HandOver::of(cluster, reservations.ticket(uid)?);
         let hand_overs = reservations.hand_overs();
         let mut members: Vec<HandOver<'a>> = hand_overs.begun(node).filter_map(look).collect();
-        // A pod that we are not permitted to release keeps no other claim waiting.
+        // A pod that the controller is not permitted to release must not block other claims.
         let stuck = |member: &HandOver<'_>| {
             !member.is_released() && member.guardian.is_none() && is_unprotected(facts, member.pod)
         };
@@ -88,7 +90,7 @@ impl<'a> Batch<'a> {
             let fresh = waiting().filter(|member| !hand_overs.is_set_back(member.ticket.uid));
             let room = MOST_AT_ONCE.saturating_sub(members.len());
             members.extend(fresh.take(room));
-            // Those that failed before try again when they keep nobody waiting.
+            // Claims that failed before are retried when no other claim waits.
             if members.is_empty() {
                 members.extend(waiting().take(MOST_AT_ONCE));
             }

@@ -1,18 +1,20 @@
-//! Reservations: an Order keeps room, by Tickets; a guardian, a pod that does nothing, sits in the room of a ticket until the pod comes
-//! for which it is kept.
+//! Reservations: an Order reserves capacity for future pods by creating Tickets. The guardian of a ticket, a pause pod, occupies
+//! the capacity until a pod claims the ticket.
 //!
 //! ```text
 //! Order ──▶ Ticket per place ──▶ guardian runs: Reserved
-//! pod with the gate ──▶ ticket says Claimed ─▶ pod is nominated for the node ─▶ guardian goes ─▶ gate goes ─▶ the scheduler binds
+//! gated pod ──▶ ticket Claimed ─▶ pod nominated for the node ─▶ guardian deleted ─▶ gate removed ─▶ scheduler binds the pod
 //! ```
 //!
-//! - [`spec`]: what is known. [`timetable`]: when. [`eligible`]: where. [`names`]: how everything is called.
-//! - [`index`]: Orders with their places, tickets, pods that wait for one.
-//! - [`wanted`]: what a pod asks for. [`admission`]: which new pods are held until they have it.
-//! - [`budget`]: what one namespace can cost at most.
-//! - [`order`], [`ticket`], [`claim`]: what to do about each of them. [`hand_over`]: the steps by which claims get their capacity.
-//!   [`check`]: whether it may be done. [`orphan`]: guardians without a ticket. [`status`]: what an Order says.
-//! - [`reason`]: the words for how things stand. [`explain`]: why they do.
+//! - [`spec`]: facts about Orders and tickets. [`timetable`]: when an Order reserves. [`eligible`]: on which nodes. [`names`]:
+//!   all names.
+//! - [`index`]: Orders with their places, tickets, and pods that wait for a ticket.
+//! - [`wanted`]: the ticket that a pod requests. [`admission`]: the new pods that are held until they have claimed a ticket.
+//! - [`budget`]: the limits of one namespace.
+//! - [`order`], [`ticket`], [`claim`]: the decisions about Orders, tickets and claiming pods. [`hand_over`]: the steps of handing
+//!   over reserved capacity. [`check`]: the audit of decisions. [`orphan`]: guardians without a ticket. [`status`]: the status of
+//!   an Order.
+//! - [`reason`]: the reasons in statuses and events. [`explain`]: the lines of `rollcall explain`.
 //!
 //! See docs/decisions/0012 for the reasons behind guardians, and 0013 for the hand-over.
 
@@ -40,7 +42,7 @@ pub use spec::Wanted;
 
 use crate::cluster::Cluster;
 
-/// What decisions about reservations rest on.
+/// The facts that decisions about reservations use.
 #[derive(Clone, Copy)]
 pub struct Facts<'a> {
     pub cluster: &'a Cluster,

@@ -1,41 +1,41 @@
-//! By which names tickets, guardians and their classes are known. All of them follow from what they are for, so that nobody makes
-//! the same thing twice.
+//! Names of tickets, guardians and their PriorityClasses. All names are deterministic, so no object is created twice.
 
 use super::spec::{PriorityClass, Ticket};
 use crate::{Uid, hash::fnv1a64};
 use std::sync::Arc;
 
-/// The taint of a node on which room is still being kept.
+/// A taint that keeps other pods off a node while capacity is being reserved there. Rollcall does not set it; guardians tolerate
+/// it.
 pub const RESERVING_TAINT: &str = "korder.dev/reserving";
-/// On a pod: the ticket, or what it must be like.
+/// On a pod: the ticket that it requests, by name, label or group.
 pub const TICKET_REQUEST: &str = "korder.dev/ticket-request";
-/// On a pod: the Order whose tickets it wants.
+/// On a pod: the Order whose tickets it requests.
 pub const ORDER_REQUEST: &str = "korder.dev/order-request";
-/// The older spelling of the same: `"true"`, with [`ORDER`].
+/// Older form of [`ORDER_REQUEST`]: `"true"`, together with the name of the Order in [`ORDER`].
 pub const REQUIRED: &str = "korder.dev/required";
 pub const ORDER: &str = "korder.dev/order";
-/// On a ticket, a label: what `group:` names.
+/// On a ticket, a label: the group that pods request with `group:`.
 pub const GROUP: &str = "korder.dev/group";
-/// On a pod: the ticket whose room it was given, and the node of that room.
+/// On a pod: the ticket that it has claimed, and the node of that ticket.
 pub const TICKET_CLAIMED: &str = "korder.dev/ticket-claimed";
 pub const TICKET_NODE: &str = "korder.dev/ticket-node";
-/// On a ticket, labels: the template it was made of, and its place in an Order that wants a number of them.
+/// On a ticket, labels: the hash of its template, and its index in an Order with a number of tickets.
 pub const TEMPLATE_HASH: &str = "korder.dev/template-hash";
 pub const INDEX: &str = "korder.dev/index";
-/// On a ticket: the time of the schedule for which it was made.
+/// On a ticket: the scheduled time that caused its creation.
 pub const TICK: &str = "korder.dev/tick";
-/// On a guardian, labels: what it is, and the Order it belongs to, by uid.
+/// On a guardian, labels: the mark of a guardian, and the uid of its Order.
 pub const GUARDIAN: &str = "korder.dev/guardian";
 pub const ORDER_UID: &str = "korder.dev/order-uid";
 
 const GUARDIAN_PREFIX: &str = "korder-guardian-";
-/// No PriorityClass of a user has more.
+/// The highest value that Kubernetes allows in a user-defined PriorityClass.
 pub const HIGHEST_PRIORITY: i32 = 1_000_000_000;
-/// The name of a ticket is part of the name of its guardian, and of a label.
+/// The longest name of a ticket. It is part of the name of its guardian, and must be valid as the value of a label.
 const LONGEST_TICKET: usize = 63;
 const LONGEST_NAME: usize = 253;
 
-/// The name as it is, or cut and told apart by a hash where it is too long.
+/// Returns the name, or if it is too long, a shortened name that ends with a hash.
 fn short(name: &str, longest: usize) -> String {
     if name.len() <= longest {
         return name.to_owned();
@@ -45,13 +45,13 @@ fn short(name: &str, longest: usize) -> String {
     format!("{cut}-{hash}")
 }
 
-/// The first name of the ticket of an Order in a place.
+/// The preferred name of the ticket of an Order in a place.
 pub fn ticket_name(order: &str, place: &str) -> String {
     short(&format!("{order}-{place}"), LONGEST_TICKET)
 }
 
-/// The name of the ticket that comes after another one, or that another one is in the way of. One that was made beside the same
-/// ticket twice has the same name twice.
+/// The name of a ticket whose preferred name belongs to the ticket `other`. It depends only on the arguments, so a repeated
+/// creation uses the same name.
 pub fn ticket_name_beside(order: &str, place: &str, other: Uid) -> String {
     let hash = fnv1a64(format!("{order}/{place}/{other}").as_bytes());
     let suffix = format!("-{:08x}", hash as u32);
@@ -63,7 +63,7 @@ pub fn guardian_name(ticket: &str) -> String {
     short(&format!("{GUARDIAN_PREFIX}{ticket}"), LONGEST_NAME)
 }
 
-/// The ticket after which a pod is called that is called like a guardian.
+/// The name of the ticket in the name of a guardian; `None` if the pod is not named like a guardian.
 pub fn ticket_of_guardian(pod: &str) -> Option<&str> {
     pod.strip_prefix(GUARDIAN_PREFIX)
 }
@@ -72,12 +72,12 @@ pub fn guardian_of(ticket: &Ticket) -> Arc<str> {
     guardian_name(&ticket.name).into()
 }
 
-/// The class of guardians of this priority.
+/// The name of the PriorityClass of guardians with this priority.
 pub fn guardian_class(priority: i32) -> String {
     format!("{GUARDIAN_PREFIX}{priority}")
 }
 
-/// Whether a class is what a guardian of this priority needs: it evicts nobody.
+/// Whether a PriorityClass has the settings that guardians with this priority need: above all, it must never preempt.
 pub fn is_guardian_class(class: &PriorityClass, priority: i32) -> bool {
     class.value == priority && class.never_preempts && !class.global_default
 }

@@ -1,5 +1,5 @@
-//! What to do about an Order: tickets that are missing are made, and those that are not wanted go. Only places in which something has
-//! changed are looked at, or all of them when the time has come to reserve anew.
+//! Decides the next steps for an Order: creates missing tickets, and deletes tickets that are not wanted. Only places that have
+//! changed are checked, or all places when a reservation window opens or closes.
 
 use super::Facts;
 use super::budget;
@@ -20,18 +20,18 @@ use crate::{
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Names of tickets that an event lists.
+/// Maximum number of ticket names in an event.
 const NAMED: usize = 5;
 
-/// What is to be done in one place.
+/// The next step in one place.
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
-    /// It is as it should be, as far as that depends on us.
+    /// No action is needed.
     Settled,
-    /// Something is under way there, or waits for its turn.
+    /// A write or a hand-over is in progress, or the place waits for its turn.
     Wait,
     Make(Box<NewTicket>),
-    /// These go.
+    /// Delete these tickets.
     Remove(Vec<Uid>),
 }
 
@@ -79,9 +79,9 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp, budget: usize) -> Deci
                 }
             }
         }
-        decision.events.extend(told(entry, Reason::TicketsMade, "made", &made));
+        decision.events.extend(told(entry, Reason::TicketsMade, "created", &made));
         decision.events.extend(told(entry, Reason::TicketsRemoved, "removed", &gone));
-        // What was decided everywhere and is not settled is looked at again when it changes.
+        // Places that are not settled are decided again when they change, so only changes that depend on time need a wake-up.
         let changes = [spec.next_change(entry.order.times(), now), entry.next_loss(now)];
         decision.wake_at = changes.into_iter().flatten().min();
     }
@@ -106,19 +106,19 @@ fn told(entry: &OrderEntry, reason: Reason, verb: &str, names: &[Arc<str>]) -> O
     })
 }
 
-/// Why no ticket is made in a place that has none which is unclaimed.
+/// Why no ticket is created in a place without an unclaimed ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
     /// Not before this time.
     Until(Timestamp),
-    /// The time in which one would have been made is over.
+    /// The reservation window has ended.
     Over,
-    /// There was one, and the Order never makes a second one (`refreshPolicy: Never`).
+    /// The place had a ticket in this window, and the Order does not replace tickets (`refreshPolicy: Never`).
     Once,
 }
 
-/// Whether a ticket is made in a place that has none which is unclaimed, and for which time of the schedule. `tickets` are those
-/// that were there before.
+/// Returns the scheduled time for a new ticket in a place without an unclaimed ticket, or why none is created.
+/// `tickets` are the existing tickets of the place.
 pub fn opening(
     facts: Facts<'_>,
     order: &Order,
@@ -151,7 +151,7 @@ struct Work<'a> {
     facts: Facts<'a>,
     entry: &'a OrderEntry,
     now: Timestamp,
-    /// The place whose ticket of an old template is being replaced.
+    /// The place whose ticket has an old template and is being replaced.
     replacing: Option<Place>,
 }
 
@@ -161,7 +161,7 @@ impl Work<'_> {
         let tickets: Vec<&Ticket> =
             self.entry.tickets_at(place).filter_map(|uid| reservations.ticket(uid)).collect();
         let is_writing = |ticket: &&Ticket| cluster.in_flight.is_writing(&ticket_target(ticket));
-        // A room that is being handed over may come back: then the ticket is this place's again.
+        // If a hand-over fails, its ticket becomes unclaimed again, so it must not have been replaced.
         let is_handed_over =
             |ticket: &&Ticket| ticket.is_being_handed_over() && !planted(Bug::ReplacedTooEarly);
         if tickets.iter().any(|ticket| is_writing(ticket) || is_handed_over(ticket)) {
@@ -177,21 +177,21 @@ impl Work<'_> {
             (None, misplaced) => Step::Remove(uids(misplaced)),
             (Some(_), [_, surplus @ ..]) if !surplus.is_empty() => Step::Remove(uids(surplus)),
             (Some(_), [ticket, ..]) => self.replace(spec, place, ticket),
-            // A ticket that is going away still has its name.
+            // A terminating ticket still occupies its name.
             (Some(true), []) if tickets.iter().any(|ticket| ticket.terminating) => Step::Wait,
             (Some(true), []) => self.make(spec, place, &tickets),
             (Some(false), []) => Step::Settled,
         }
     }
 
-    /// A ticket of an old template goes, one at a time, and only while all others are Reserved.
+    /// Replaces a ticket with an old template: one at a time, and only while all others are Reserved.
     fn replace(&mut self, spec: &OrderSpec, place: &Place, ticket: &Ticket) -> Step {
         if ticket.template.as_ref() == Some(&spec.template.hash) {
             return Step::Settled;
         }
         let own = i64::from(ticket.phase() == super::spec::Phase::Pending);
         let others_wait = self.entry.tally.pending - own > 0;
-        // A new ticket of another place that is not made yet counts as one that is not Reserved.
+        // A ticket that has not been created yet counts as one that is not Reserved.
         let missing = self.entry.eligible() as i64 - self.entry.tally.current;
         let missing = if matches!(place, Place::Node(_)) { missing } else { 0 };
         if others_wait || missing > 0 || self.replacing.is_some() {
@@ -210,7 +210,7 @@ impl Work<'_> {
         let node = node_at(cluster, place);
         let text = place.to_string();
         let mut name: Arc<str> = self.entry.plain_name(place).into();
-        // A ticket that has the name: ours, which somebody has claimed or which has ended, or that of another Order.
+        // The name may belong to a claimed or expired ticket of this Order, or to a ticket of another Order.
         let mut passed = BTreeSet::new();
         while let Some(taken) =
             reservations.ticket_named(&order.namespace, &name).filter(|taken| passed.insert(taken.uid))
@@ -235,7 +235,7 @@ impl Work<'_> {
         }))
     }
 
-    /// A ticket goes, and its guardian with it: the garbage collector would take its time.
+    /// Deletes a ticket and its guardian. The garbage collector would delete the guardian only later.
     fn removal(&self, ticket: &Ticket) -> Vec<Action> {
         let mut actions = vec![Action::Delete(Delete { target: ticket_target(ticket), at_once: false })];
         if let Guardian::Ours(pod) = guardian(self.facts.cluster, ticket)

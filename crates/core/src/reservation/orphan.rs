@@ -1,8 +1,8 @@
 //! Guardians that have outlived their ticket.
 //!
-//! With `--guardian-node-owner` a guardian has two owners, its ticket and its Node. The garbage collector deletes an object only when all
-//! its owners are gone. So when the ticket is deleted, the collector only removes the reference to it, and the guardian keeps its capacity
-//! for nobody. The controller deletes such a guardian, also those that it finds at its start.
+//! With `--guardian-node-owner` a guardian has two owners, its ticket and its Node. The garbage collector deletes an object only
+//! when none of its owners exists. When the ticket is deleted, the collector only removes the reference to it, and the guardian
+//! still occupies the capacity. The controller deletes such guardians, also those that it finds when it starts.
 
 use super::Facts;
 use super::names::ticket_of_guardian;
@@ -13,12 +13,12 @@ use crate::{
     facts::{OwnerKind, Pod},
 };
 
-/// Whether a pod may be an orphaned guardian. [`removal`] knows for certain, once the nodes are known.
+/// Whether a pod may be an orphaned guardian. [`removal`] makes the final decision, which needs the nodes.
 pub fn is_suspect(pod: &Pod) -> bool {
     pod.owner.is_some_and(|owner| owner.kind == OwnerKind::Other) && ticket_of_guardian(&pod.name).is_some()
 }
 
-/// The deletion of a pod that is an orphaned guardian: called like one, and owned by nothing but the node that it belongs to.
+/// Returns the deletion of a pod if it is an orphaned guardian: it is named like a guardian, and only its own node owns it.
 pub fn removal(facts: Facts<'_>, uid: Uid) -> Option<Action> {
     let cluster = facts.cluster;
     let pod = cluster.pod(uid).filter(|pod| is_suspect(pod) && !pod.terminating)?;

@@ -1,4 +1,4 @@
-//! What is known of Orders, Tickets and the pods that want one: parsed, with all defaults applied.
+//! Facts about Orders, Tickets and pods that request a ticket: parsed, with all defaults applied.
 
 use super::timetable::{OrderTimes, Timetable};
 use crate::{Timestamp, Uid, labels::Labels, node::Placement, quantity::Quantity, selector::Selector};
@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 pub use crate::resources::Resources;
 
-/// How long a ticket lasts that says nothing of it.
+/// How long a ticket without `duration` is reserved.
 pub const DEFAULT_DURATION: SignedDuration = SignedDuration::from_hours(24);
 
-/// One Order. What stands in its spec is shared: a status that changes does not copy it.
+/// An Order. Its spec is shared, so a status change does not copy it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Order {
     pub uid: Uid,
@@ -20,9 +20,10 @@ pub struct Order {
     pub generation: i64,
     pub created: Timestamp,
     pub terminating: bool,
-    /// The tick for which it reserved last. Journaled in its status: `Scheduled` reserves once, also when the schedule is edited.
+    /// The tick (scheduled time) of its last reservation, from its status. A `Scheduled` Order reserves once, even if its
+    /// schedule changes.
     pub last_tick: Option<Timestamp>,
-    /// Or what is wrong with it, where the API server could not tell.
+    /// The spec, or an error that the API server could not detect.
     pub spec: Result<Arc<OrderSpec>, Arc<str>>,
 }
 
@@ -38,18 +39,18 @@ pub struct OrderSpec {
     pub places: Places,
     pub strategy: Strategy,
     pub refresh: Refresh,
-    /// Pods that get a ticket without asking for one.
+    /// Selects pods that claim a ticket without requesting one.
     pub selector: Option<Selector>,
     pub min_ready: SignedDuration,
     pub template: Template,
 }
 
-/// How many tickets an Order has, and where.
+/// The places where an Order has tickets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Places {
-    /// One on each node that is eligible.
+    /// One ticket on each eligible node.
     EachNode,
-    /// So many, wherever there is room.
+    /// A number of tickets on any nodes.
     Number(u32),
 }
 
@@ -67,11 +68,11 @@ pub enum Refresh {
     Never,
 }
 
-/// What the tickets of an Order are made of.
+/// The template of an Order's tickets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
     pub spec: Arc<TicketSpec>,
-    /// Changes when tickets have to be made anew.
+    /// Tickets with another hash must be replaced.
     pub hash: Arc<str>,
     /// Labels and annotations of tickets, as JSON.
     pub metadata: Arc<str>,
@@ -79,21 +80,21 @@ pub struct Template {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct TicketSpec {
-    /// How long a ticket stays after its end.
+    /// How long an expired ticket is kept.
     pub ttl: SignedDuration,
-    /// It stays for ever.
+    /// Whether an expired ticket is kept indefinitely.
     pub retain: bool,
     pub start: Option<Timestamp>,
     pub duration: Option<SignedDuration>,
     pub priority_class: Option<Arc<str>>,
     pub requests: Resources,
     pub placement: Placement,
-    /// All of it but for the name of a node, as JSON: what guardians and tickets are made of.
+    /// The whole spec except the node name, as JSON. Guardians and tickets are built from it.
     pub text: Arc<str>,
 }
 
 impl OrderSpec {
-    /// How long its tickets last; `None`: for ever.
+    /// How long its tickets are reserved; `None`: indefinitely.
     pub fn duration(&self) -> Option<SignedDuration> {
         match (self.template.spec.duration, self.refresh) {
             (None, Refresh::Never) => None,
@@ -119,34 +120,34 @@ pub struct Ticket {
     pub generation: i64,
     pub created: Timestamp,
     pub terminating: bool,
-    /// By these, claims may name it.
+    /// Labels by which pods can request it.
     pub labels: Labels,
-    /// The Order that made it.
+    /// The Order that created it.
     pub order: Option<Uid>,
-    /// Its place in an Order that wants a number of tickets.
+    /// Its place in an Order with a number of tickets.
     pub index: Option<u32>,
-    /// The template it was made of.
+    /// The hash of its template.
     pub template: Option<Arc<str>>,
-    /// The time of the schedule for which it was made.
+    /// The scheduled time that caused its creation.
     pub tick: Option<Timestamp>,
-    /// The only node it can be on.
+    /// The node name in its spec.
     pub node: Option<Arc<str>>,
     pub spec: Result<Arc<TicketSpec>, Arc<str>>,
     pub record: Record,
 }
 
-/// What its status says: what must outlive the process, and what people read.
+/// The status of a ticket: state that must survive a restart, and the reason and message for users.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Record {
     pub phase: Option<Phase>,
     pub observed_generation: i64,
     /// When its guardian first ran.
     pub activated: Option<Timestamp>,
-    /// When it ends, or has ended. While somebody has it, this says nothing.
+    /// When it expires or has expired. Meaningless while the ticket is claimed.
     pub expires: Option<Timestamp>,
-    /// The node of its guardian, or of its claimer.
+    /// The node where the capacity is reserved.
     pub node: Option<Arc<str>>,
-    /// The guardian; of a claimed ticket: until the claimer is in its place.
+    /// The name of the guardian. For a claimed ticket: until the claiming pod is bound to the node.
     pub guardian: Option<Arc<str>>,
     pub claim: Option<Claim>,
     pub reason: Arc<str>,
@@ -177,7 +178,7 @@ impl Phase {
     }
 }
 
-/// A condition, and since when it is so.
+/// A condition, and the time of its last transition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Condition {
     pub holds: bool,
@@ -185,7 +186,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// The same, or the other from now on.
+    /// Returns the condition with a new value. The time changes only if the value does.
     pub fn becomes(self, holds: bool, now: Timestamp) -> Condition {
         match self.since {
             Some(_) if self.holds == holds => self,
@@ -194,13 +195,13 @@ impl Condition {
     }
 }
 
-/// The pod that has, or is being given, the room of a ticket.
+/// The pod that has claimed a ticket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     pub pod: Uid,
     pub name: Arc<str>,
     pub at: Timestamp,
-    /// What the pod asks for, in percent of what the ticket keeps: the largest of its resources.
+    /// Requests of the pod in percent of the reserved capacity: the highest percentage of any resource.
     pub utilization: u32,
 }
 
@@ -213,32 +214,32 @@ impl Ticket {
         self.record.claim.as_ref().filter(|_| self.phase() == Phase::Claimed)
     }
 
-    /// A pod has claimed it, and does not run in its room yet.
+    /// Whether a pod has claimed it and is not bound to its node yet.
     pub fn is_being_handed_over(&self) -> bool {
         self.claim().is_some() && self.record.guardian.is_some()
     }
 
-    /// It keeps room for nobody in particular, or is about to.
+    /// Whether it reserves capacity, or is about to, and no pod has claimed it.
     pub fn is_unclaimed(&self) -> bool {
         !self.terminating && matches!(self.phase(), Phase::Pending | Phase::Reserved)
     }
 }
 
-/// What a pod with the ticket gate asks for.
+/// The request of a pod with the ticket gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     pub wanted: Wanted,
-    /// By these an Order may select it. They are kept here: of other pods only those are kept that a sequence asks for.
+    /// All labels of the pod, for the selectors of Orders. For other pods, only the labels that sequences select by are kept.
     pub labels: Labels,
     pub resources: Resources,
     pub priority: i32,
     pub placement: Placement,
 }
 
-/// Which ticket a pod wants.
+/// The ticket that a pod requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// None in particular: an Order may select it.
+    /// No particular ticket: an Order may select the pod.
     Any,
     Ticket(Arc<str>),
     /// A ticket with this label.
@@ -247,7 +248,7 @@ pub enum Wanted {
         value: Arc<str>,
     },
     Order(Arc<str>),
-    /// What is asked for cannot be understood: in words.
+    /// An invalid request, with an explanation.
     Unclear(Arc<str>),
 }
 
@@ -262,7 +263,7 @@ pub struct PriorityClass {
     pub never_preempts: bool,
 }
 
-/// The first resource of which `room` has less than is asked for.
+/// Returns the first resource whose amount in `room` is below `asked`, with the requested amount.
 pub fn lacking<'a>(room: &Resources, asked: &'a Resources) -> Option<(&'a Arc<str>, Quantity)> {
     let enough = |name: &Arc<str>, amount: &Quantity| {
         amount.nanos() <= 0 || room.get(name).is_some_and(|room| room >= amount)
@@ -270,7 +271,7 @@ pub fn lacking<'a>(room: &Resources, asked: &'a Resources) -> Option<(&'a Arc<st
     asked.iter().find(|(name, amount)| !enough(name, amount)).map(|(name, amount)| (name, *amount))
 }
 
-/// What is asked for in percent of the room, rounded up: of the resource of which it is most.
+/// Returns `asked` in percent of `room`, rounded up: the highest percentage of any resource.
 pub fn utilization(room: &Resources, asked: &Resources) -> u32 {
     let percent = |(name, room): (&Arc<str>, &Quantity)| {
         let asked = asked.get(name).map_or(0, |amount| amount.nanos()).max(0);
@@ -282,7 +283,7 @@ pub fn utilization(room: &Resources, asked: &Resources) -> u32 {
     room.iter().map(percent).max().and_then(|most| u32::try_from(most).ok()).unwrap_or(0)
 }
 
-/// As `500m cpu, 1Gi memory`.
+/// Formats resources as `500m cpu, 1Gi memory`.
 pub fn amounts(resources: &Resources) -> String {
     let parts: Vec<String> = resources.iter().map(|(name, amount)| format!("{amount} {name}")).collect();
     parts.join(", ")

@@ -1,4 +1,4 @@
-//! What an Order says of itself.
+//! The status of an Order.
 
 use super::Facts;
 use super::budget;
@@ -11,7 +11,7 @@ use crate::{Timestamp, decision::Subject, kind::Kind};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderStatus {
     pub observed_generation: i64,
-    /// How many unclaimed tickets there should be.
+    /// Desired number of unclaimed tickets.
     pub desired: u32,
     pub replicas: u32,
     pub available: u32,
@@ -19,7 +19,7 @@ pub struct OrderStatus {
     pub terminal: u32,
     pub updated: u32,
     pub claimed: u32,
-    /// In daemonSet mode.
+    /// Present only in daemonSet mode.
     pub nodes: Option<NodeNumbers>,
     pub last_schedule: Option<Timestamp>,
     pub next_schedule: Option<Timestamp>,
@@ -27,7 +27,7 @@ pub struct OrderStatus {
     pub ready: Cause,
     pub progressing: Cause,
     pub failure: Cause,
-    /// The spec cannot be carried out as it is.
+    /// Present if the spec is invalid.
     pub stalled: Option<Cause>,
 }
 
@@ -53,10 +53,10 @@ impl Cause {
     }
 }
 
-/// What stands before the words of the API server, where it refuses a ticket.
-const REFUSED: &str = "a ticket cannot be made: ";
+/// The prefix of a message that contains the API server's rejection of a ticket.
+const REFUSED: &str = "cannot create a ticket: ";
 
-/// The words of the API server in what an Order says of them.
+/// Returns the API server's response from the message of a `TicketRefused` condition.
 pub fn words_of_refusal(message: &str) -> &str {
     message.strip_prefix(REFUSED).unwrap_or(message)
 }
@@ -71,7 +71,7 @@ fn number(count: i64) -> u32 {
     u32::try_from(count).unwrap_or(0)
 }
 
-/// The status, and when it will be another one although nothing happens.
+/// Returns the status, and the time when the number of available tickets next changes without an event.
 pub fn order_status(
     facts: Facts<'_>,
     entry: &OrderEntry,
@@ -93,8 +93,8 @@ pub fn order_status(
         Some(Places::EachNode) => number(entry.eligible() as i64),
         None => 0,
     };
-    // Between two windows nothing is wanted; what is there stays until it ends. Of an Order that reserves once, each place has a
-    // time of its own.
+    // Outside a reservation window no tickets are desired, but existing ones stay until they expire. The places of a OneTime
+    // Order have different windows, so the places with an unclaimed ticket count as desired.
     let one_time = spec.is_some_and(|spec| spec.strategy == Strategy::OneTime);
     let desired = match (reserves, one_time) {
         (true, _) => places,
@@ -121,17 +121,18 @@ pub fn order_status(
         None => counted.ready(entry, window),
     };
     let changes = spec.is_some() && (misplaced > 0 || updated < pending + reserved);
-    // A rejection counts while there is something to do: another controller may have done it meanwhile.
+    // A rejection counts only while tickets are missing or outdated. Another controller may have created or replaced them
+    // meanwhile.
     let failure = match facts.reservations.refusal(entry.order.uid).filter(|_| lacks || changes) {
         Some(refusal) => Cause::new(true, Reason::TicketRefused, format!("{REFUSED}{}", refusal.message)),
         None if over.is_some() => Cause::new(true, Reason::TooMany, message.clone()),
         None if no_room > 0 => Cause::new(true, Reason::NoRoom, message.clone()),
         None => Cause::new(false, Reason::NoFailure, ""),
     };
-    // A ticket without capacity waits for others, not for us.
+    // A ticket without capacity waits for other pods to end, so the Order does not count as progressing because of it.
     let waits = !ready_cause.holds && no_room < i64::from(desired) - i64::from(available);
     let progressing = match is_paused {
-        true => Cause::new(false, Reason::Paused, "no ticket is made or removed"),
+        true => Cause::new(false, Reason::Paused, "no tickets are created or removed"),
         false if (waits || changes) && over.is_none() => Cause::new(true, Reason::Reserving, message.clone()),
         false => Cause::new(false, Reason::Settled, ""),
     };
@@ -176,9 +177,9 @@ impl Counted {
         let Counted { desired, available, no_room, each_node, nodes } = *self;
         let no_room_text = match (no_room, each_node) {
             (0, _) => String::new(),
-            (1, true) => "; 1 node has no room".to_owned(),
-            (number, true) => format!("; {number} nodes have no room"),
-            (number, false) => format!("; there is no room for {number}"),
+            (1, true) => "; not enough capacity on 1 node".to_owned(),
+            (number, true) => format!("; not enough capacity on {number} nodes"),
+            (number, false) => format!("; not enough capacity for {number}"),
         };
         let what = if each_node { "nodes" } else { "tickets" };
         let text = format!("{available} of {desired} {what} reserved{no_room_text}");
@@ -190,16 +191,16 @@ impl Counted {
                         let all = entry.fits().count();
                         format!("none of {all} nodes is eligible: {number} {}", criterion.describe())
                     }
-                    None => "there is no node".to_owned(),
+                    None => "the cluster has no nodes".to_owned(),
                 };
                 return (Cause::new(false, Reason::NoEligibleNode, text.clone()), text);
             }
             Some(Window::Opens(at)) if desired == 0 => {
-                let text = format!("reserves at {at}");
+                let text = format!("the next reservation is at {at}");
                 return (Cause::new(false, Reason::NotYet, text.clone()), text);
             }
             Some(Window::Closed) if desired == 0 => {
-                let text = "its time is over: no ticket is made any more".to_owned();
+                let text = "the reservation period has ended: no more tickets are created".to_owned();
                 return (Cause::new(false, Reason::Over, text.clone()), text);
             }
             _ if available >= desired => Cause::new(true, Reason::Reserved, text.clone()),

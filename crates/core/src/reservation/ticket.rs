@@ -1,4 +1,4 @@
-//! What to do about a ticket: its guardian is made, or goes; its status says how it is; and it ends when its time has come.
+//! Decides the next step for a ticket: creates or deletes its guardian, updates its status, and lets the ticket expire.
 
 use super::Facts;
 use super::budget;
@@ -23,42 +23,43 @@ use crate::{
 use jiff::SignedDuration;
 use std::sync::Arc;
 
-/// A claim ends when its pod is released and not bound for this long. A scheduler that is slow or restarts needs less.
+/// A claim ends if its pod has been released but not bound for this long. This is enough for a slow or restarting scheduler.
 pub const BIND_WITHIN: SignedDuration = SignedDuration::from_secs(60);
-/// A claim that ends is looked at again this long after its nomination was cleared.
+/// Delay until an ending claim is decided again after its nomination was cleared.
 const CLEARED_WITHIN: SignedDuration = SignedDuration::from_secs(1);
 /// How often a pod that the scheduler rejects is nominated again.
 const MOST_NOMINATED_AGAIN: u8 = 3;
-/// The reason of a ticket that waits for room, as its status has it.
+/// The reason in the status of a ticket that waits for capacity.
 pub const NO_ROOM: &str = Reason::NoRoom.code();
-/// A ticket whose guardian is about to run need not say that it is Pending.
+/// Delay until a new ticket with a starting guardian is reported as Pending. Usually the guardian runs sooner, which saves a
+/// write.
 const SAID_AFTER: SignedDuration = SignedDuration::from_secs(1);
-/// People are told before the end: when a fifth of the time is left, but not later than this and not earlier than that.
+/// Bounds of the warning before a ticket expires. It is emitted when a fifth of the duration remains, within these bounds.
 const LATEST_WARNING: SignedDuration = SignedDuration::from_secs(2);
 const EARLIEST_WARNING: SignedDuration = SignedDuration::from_hours(1);
 
-/// The priority of the guardian of a ticket; an error names the class that is not known.
+/// Returns the priority of a ticket's guardian. The error is the name of an unknown PriorityClass.
 pub fn priority(facts: Facts<'_>, spec: &TicketSpec) -> Result<i32, Arc<str>> {
     let value = match &spec.priority_class {
         Some(name) => facts.reservations.class(name).map(|class| class.value).ok_or_else(|| name.clone())?,
         None => {
             let mut defaults = facts.reservations.classes().filter(|class| class.global_default);
-            // Of several, Kubernetes takes the lowest.
+            // Kubernetes uses the lowest of several defaults.
             defaults.by_ref().map(|class| class.value).min().unwrap_or(0)
         }
     };
     Ok(value.min(HIGHEST_PRIORITY) + i32::from(planted(Bug::PriorityAbovePods)))
 }
 
-/// What a ticket is to be like, and how it gets there.
+/// The new status of a ticket, and the actions and events of a decision.
 struct Outcome {
     record: Record,
     actions: Vec<Action>,
     events: Vec<Event>,
     wake_at: Option<Timestamp>,
-    /// What it says can wait until then.
+    /// The status need not be written before this time.
     quiet_until: Option<Timestamp>,
-    /// What is known of its claiming pod while that is released and not bound.
+    /// State of the claiming pod while it is released and not bound.
     released: Option<ReleasedClaim>,
 }
 
@@ -82,7 +83,7 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
         return Decision { finished: true, ..Decision::nothing() };
     };
     let order = ticket.order.map(|order| facts.reservations.order(order));
-    // Without its Order it is about to be collected, or we have not heard of the Order.
+    // If the Order is unknown, it was deleted and the ticket will be, too, or it has not been observed yet.
     let orphan = matches!(order, Some(None));
     if ticket.terminating || orphan || facts.cluster.in_flight.is_writing(&ticket_target(ticket)) {
         return Decision::nothing();
@@ -122,7 +123,7 @@ impl<'a> Work<'a> {
             Phase::Expired => self.expired(),
             Phase::Claimed => match self.ticket.claim() {
                 Some(claim) => self.claimed(claim),
-                // Somebody has changed the status by hand.
+                // The phase is Claimed without a claim: another client has changed the status.
                 None => self.active(),
             },
             Phase::Pending | Phase::Reserved => self.active(),
@@ -148,7 +149,7 @@ impl<'a> Work<'a> {
         self.order_spec().is_some_and(|order| order.refresh == Refresh::Always)
     }
 
-    /// When it ends, if no pod claims it: a duration after its tick or, without a tick, after it was first Reserved.
+    /// When it expires if no pod claims it: `duration` after its tick or, without a tick, after it was first Reserved.
     fn expires(&self, activated: Option<Timestamp>) -> Option<Timestamp> {
         let duration = self.duration();
         let planned = self.ticket.tick.or(activated).and_then(|begin| ends(begin, duration));
@@ -169,13 +170,13 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Its time is over, or that of its claim. It goes when nobody wants to see it any more.
+    /// Handles an expired ticket: deletes its guardian, and the ticket after its TTL.
     fn expired(&self) -> Outcome {
         let mut outcome = self.same();
         outcome.actions = self.delete_guardian();
         let record = &self.ticket.record;
         let never = self.order_spec().is_some_and(|order| order.refresh == Refresh::Never);
-        // The only trace of a claim that is not to be repeated.
+        // With refreshPolicy Never, an expired claim is kept as the record that prevents a replacement ticket.
         if self.spec.retain || never && record.claim.is_some() {
             return outcome;
         }
@@ -190,24 +191,27 @@ impl<'a> Work<'a> {
         outcome
     }
 
-    /// Its room belongs to a pod, or is being handed over to it.
+    /// Handles a claimed ticket.
     fn claimed(&self, claim: &Claim) -> Outcome {
         let mut outcome = self.same();
         let cluster = self.facts.cluster;
         let guarded = matches!(guardian(cluster, self.ticket), Guardian::Ours(_));
         let here = self.ticket.record.node.as_ref();
         match cluster.pod(claim.pod).filter(|pod| !is_over(pod)) {
-            // It never got the room. One that had it had its guardian taken off the record; what is there now came late.
+            // The pod ended before the hand-over. After a hand-over, the status names no guardian; a guardian that exists then
+            // came late.
             None if guarded && self.ticket.record.guardian.is_some() => {
-                outcome.record = self.unclaimed(Reason::Unclaimed, "the pod that claimed it is gone")
+                outcome.record = self
+                    .unclaimed(Reason::Unclaimed, "the claiming pod ended before the hand-over was complete")
             }
             None if planted(Bug::ClaimNeverEnds) => {}
             None => outcome.record = self.ended(claim),
-            // The claim is being carried out.
+            // The hand-over is in progress.
             Some(pod) if is_gated(pod) => {}
             Some(pod) if pod.node.as_ref() != here && planted(Bug::NotBoundIgnored) => {}
             Some(pod) => match &pod.node {
-                // It runs beside it: the gate was taken away by hand, or the guardian was made long ago and comes late.
+                // The guardian runs beside the pod: another client removed the gate, or an old request to create the guardian
+                // took effect late.
                 Some(node) if Some(node) == here && guarded && !planted(Bug::GuardianBeside) => {
                     outcome.actions = self.delete_guardian();
                 }
@@ -217,7 +221,7 @@ impl<'a> Work<'a> {
                     outcome.record.guardian = None;
                 }
                 Some(node) => {
-                    let message = format!("{} runs on {node} instead", claim.name);
+                    let message = format!("{} was bound to {node} instead", claim.name);
                     self.not_bound(&mut outcome, pod, &message);
                 }
                 None => self.released(&mut outcome, claim, pod, guarded),
@@ -226,15 +230,15 @@ impl<'a> Work<'a> {
         outcome
     }
 
-    /// Its claiming pod is released, and the scheduler has not bound it.
+    /// Handles a claiming pod that is released and not bound.
     fn released(&self, outcome: &mut Outcome, claim: &Claim, pod: &Pod, guarded: bool) {
-        // While it was gated, the scheduler did not look at it: what its status says now was written after the release.
+        // The scheduler ignores gated pods, so a rejection in the pod's status was written after the release.
         let nominated = pod.nominated.as_ref() == self.ticket.record.node.as_ref();
         let rejected = pod.trouble.is_some() && !nominated;
         let known = self.facts.reservations.released(self.ticket.uid);
         let known = known.unwrap_or(ReleasedClaim { since: self.now, nominated_again: 0 });
         outcome.released = Some(known);
-        // Counted from the release: until then there was nothing to bind.
+        // The time counts from the release, because the scheduler could not bind the pod before.
         let end = match planted(Bug::BoundBeforeLetGo) {
             true => claim.at + TICKET_WITHIN,
             false => known.since + BIND_WITHIN,
@@ -244,7 +248,8 @@ impl<'a> Work<'a> {
             let message = format!("{} was not bound within {} s", claim.name, BIND_WITHIN.as_secs());
             self.not_bound(outcome, pod, &message);
         } else if guarded {
-            // The pod would count twice on the node, which harms the other claims there.
+            // The capacity of the pod and its guardian would count twice on the node, so the scheduler could reject other claims
+            // there.
             self.not_bound(outcome, pod, &format!("another client removed the gate of {}", claim.name));
         } else if rejected && known.nominated_again >= MOST_NOMINATED_AGAIN {
             self.not_bound(outcome, pod, &format!("the scheduler rejected {}", claim.name));
@@ -256,7 +261,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// The claim ends without the pod in its place. Its nomination is cleared first: a nomination that stays keeps the guardian away.
+    /// Ends a claim whose pod is not bound to the node. Its nomination is cleared first, because the scheduler would otherwise
+    /// reject the next guardian.
     fn not_bound(&self, outcome: &mut Outcome, pod: &Pod, message: &str) {
         if planted(Bug::ClaimerDeleted) {
             outcome.actions.push(Action::Delete(Delete { target: Target::of_pod(pod), at_once: false }));
@@ -268,7 +274,8 @@ impl<'a> Work<'a> {
                 let (target, forget) = (Target::of_pod(pod), vec![TICKET_CLAIMED, TICKET_NODE]);
                 outcome.actions.push(Action::Nominate(Nominate { target, node: None, forget }));
             }
-            // News of the pod may lead to another ticket: two controllers can each have claimed one for it.
+            // A change of the pod may not cause a decision for this ticket, because two controllers may have claimed tickets for
+            // the same pod. So wake up after a delay.
             outcome.wake_at = Some(self.now + CLEARED_WITHIN);
             return;
         }
@@ -282,7 +289,7 @@ impl<'a> Work<'a> {
             uid: pod.uid,
         };
         let message = format!(
-            "did not take the room of ticket {} on {node}: {message}; the room is kept again",
+            "did not use the capacity of ticket {} on {node}: {message}; the capacity is reserved again",
             self.ticket.name
         );
         outcome.events.push(Event {
@@ -300,17 +307,18 @@ impl<'a> Work<'a> {
     }
 
     fn ended(&self, claim: &Claim) -> Record {
-        let record = described(self.ticket, Reason::ClaimEnded, &format!("{} has ended", claim.name));
+        let record =
+            described(self.ticket, Reason::ClaimEnded, &format!("the claiming pod {} has ended", claim.name));
         let (ready, expires) = (record.ready.becomes(false, self.now), Some(self.now));
         let expiring = record.expiring.becomes(false, self.now);
         Record { phase: Some(Phase::Expired), guardian: None, ready, expires, expiring, ..record }
     }
 
-    /// Nobody has claimed it.
+    /// Handles an unclaimed ticket.
     fn active(&self) -> Outcome {
         let mut outcome = self.same();
         if let Some(start) = self.spec.start.filter(|start| *start > self.now) {
-            let message = format!("reserves at {start}");
+            let message = format!("the reservation starts at {start}");
             outcome.record = Record {
                 phase: Some(Phase::Pending),
                 ..described(self.ticket, Reason::NotStarted, &message)
@@ -319,7 +327,7 @@ impl<'a> Work<'a> {
             return outcome;
         }
         let found = guardian(self.facts.cluster, self.ticket);
-        // The clock of a ticket starts when its capacity is reserved. A ticket that waits for capacity loses none of its time.
+        // The duration of a ticket counts from when its capacity is reserved, not while it waits for capacity.
         let activated = self.ticket.record.activated.or(is_running(found).then_some(self.now));
         let expires = self.expires(activated);
         if expires.is_some_and(|end| end <= self.now) {
@@ -344,7 +352,7 @@ impl<'a> Work<'a> {
         outcome
     }
 
-    /// Whether this is the ticket that stays in its place. Any other ticket there is about to be removed.
+    /// Whether this is the ticket that its place keeps. Other unclaimed tickets there are about to be deleted.
     fn is_chosen(&self) -> bool {
         self.order.is_none_or(|entry| {
             let tickets = |uid| self.facts.reservations.ticket(uid);
@@ -354,7 +362,7 @@ impl<'a> Work<'a> {
         })
     }
 
-    /// Whether a ticket that is about to be removed still has a guardian in the same place.
+    /// Whether another ticket in the same place, which is about to be deleted, still has a guardian.
     fn is_place_guarded(&self) -> bool {
         let place = OrderEntry::place_of(self.ticket);
         let here = self.order.into_iter().flat_map(|entry| entry.tickets_at(&place));
@@ -367,8 +375,8 @@ impl<'a> Work<'a> {
 
     fn time_is_over(&self, activated: Option<Timestamp>, expires: Option<Timestamp>) -> Record {
         let message = match activated {
-            Some(_) => "nobody claimed it in time",
-            None => "its window ended before its capacity was reserved",
+            Some(_) => "no pod claimed the ticket before it expired",
+            None => "the ticket expired before its capacity could be reserved",
         };
         let record = described(self.ticket, Reason::Expired, message);
         let (ready, guardian_ready) =
@@ -397,11 +405,11 @@ impl<'a> Work<'a> {
         let fifth = end.duration_since(begin) / 5;
         let warn_at = end - fifth.max(LATEST_WARNING).min(EARLIEST_WARNING);
         let warned = self.ticket.record.expiring.holds;
-        // Who was warned stays warned: another clock than the one that warned would take it back.
+        // A warning is not withdrawn. Otherwise a replica whose clock is behind would withdraw it.
         let due = warn_at <= self.now || warned && self.ticket.record.expires == Some(end);
         record.expiring = record.expiring.becomes(due, self.now);
         if due && !warned {
-            let message = format!("ends at {end}: claim it, or nothing keeps its room after that");
+            let message = format!("expires at {end}; after that, its capacity is no longer reserved");
             outcome.events.push(Event {
                 about: subject(self.ticket),
                 kind: EventKind::Normal,
@@ -412,7 +420,7 @@ impl<'a> Work<'a> {
         outcome.wake_at = Some(if due { end } else { warn_at });
     }
 
-    /// Makes the guardian, or what stands in its way go.
+    /// Creates the guardian, or deletes a leftover pod that has its name.
     fn guard(&self, found: Guardian<'_>) -> Vec<Action> {
         let cluster = self.facts.cluster;
         let delete = |pod: &Pod| match cluster.is_writing_pod(pod.uid) {
@@ -422,7 +430,7 @@ impl<'a> Work<'a> {
         match found {
             Guardian::Ours(pod) if is_over(pod) => delete(pod),
             Guardian::Ours(_) => Vec::new(),
-            // Left behind by a ticket that had the name before; the garbage collector has not come by.
+            // The leftover guardian of an earlier ticket of the same name, which the garbage collector has not deleted yet.
             Guardian::Taken(pod) if self.is_left_behind(pod) => delete(pod),
             Guardian::Taken(_) => Vec::new(),
             Guardian::None if self.is_place_guarded() => Vec::new(),
@@ -486,19 +494,19 @@ impl<'a> Work<'a> {
             Guardian::Ours(pod) if running => {
                 record.node = pod.node.clone();
                 let on = pod.node.as_deref().map(|node| format!(" on {node}")).unwrap_or_default();
-                (Reason::Reserved, format!("keeps {room}{on}"))
+                (Reason::Reserved, format!("reserves {room}{on}"))
             }
             Guardian::Ours(pod) => match &pod.trouble {
                 Some(trouble) if &*trouble.what == "Unschedulable" => {
-                    (Reason::NoRoom, format!("there is no room{on} for {room}, and nobody is evicted for it"))
+                    (Reason::NoRoom, format!("not enough capacity{on} for {room}; guardians never preempt"))
                 }
                 Some(trouble) if is_persistent(&trouble.what) => {
-                    (Reason::GuardianNotRunning, format!("{name} does not run: {}", trouble.what))
+                    (Reason::GuardianNotRunning, format!("guardian {name} is not running: {}", trouble.what))
                 }
-                _ => (Reason::GuardianStarting, format!("{name} is about to run")),
+                _ => (Reason::GuardianStarting, format!("guardian {name} is starting")),
             },
             Guardian::Taken(pod) if !self.is_left_behind(pod) => {
-                (Reason::GuardianNameTaken, format!("another pod is called {name}: rename or delete it"))
+                (Reason::GuardianNameTaken, format!("another pod is named {name}; rename or delete that pod"))
             }
             Guardian::Taken(_) | Guardian::None => self.describe_missing(&name),
         };
@@ -521,20 +529,20 @@ impl<'a> Work<'a> {
         match priority(self.facts, self.spec) {
             Err(class) => (
                 Reason::UnknownPriorityClass,
-                format!("there is no PriorityClass {class}: create it, or name another one"),
+                format!("PriorityClass {class} not found; create it, or set another priorityClassName"),
             ),
             Ok(priority) if class(&priority).is_some_and(|known| !is_guardian_class(known, priority)) => {
                 let text = format!(
-                    "the PriorityClass {} is not ours: it must have the value {priority} and preemptionPolicy Never; delete it",
+                    "PriorityClass {} must have value {priority}, preemptionPolicy Never and globalDefault false; delete it to have it re-created",
                     guardian_class(priority)
                 );
                 (Reason::GuardianClassTaken, text)
             }
             Ok(_) => match refusal {
                 Some(refusal) => {
-                    (Reason::GuardianRefused, format!("{name} cannot be made: {}", refusal.message))
+                    (Reason::GuardianRefused, format!("cannot create guardian {name}: {}", refusal.message))
                 }
-                None => (Reason::GuardianStarting, format!("{name} is about to run")),
+                None => (Reason::GuardianStarting, format!("guardian {name} is starting")),
             },
         }
     }
@@ -553,7 +561,7 @@ fn is_over(pod: &Pod) -> bool {
     matches!(pod.phase, PodPhase::Succeeded | PodPhase::Failed)
 }
 
-/// Whether somebody has to do something about it; the rest passes.
+/// Whether a problem persists until a user fixes it. Other problems are transient.
 fn is_persistent(trouble: &str) -> bool {
     ["ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerError", "CrashLoopBackOff"]
         .iter()

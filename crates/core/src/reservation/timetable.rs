@@ -1,5 +1,5 @@
-//! When an Order reserves. Everything is computed from times that are stored in the objects, so the process remembers nothing: neither
-//! the last tick, nor that a ticket existed and was deleted.
+//! When an Order reserves capacity. Computed only from times that are stored in objects, so the process keeps no state: neither
+//! the last tick (scheduled time), nor the existence of deleted tickets.
 
 use super::spec::{OrderSpec, Refresh, Strategy};
 use crate::{Timestamp, schedule::Schedule};
@@ -12,7 +12,7 @@ pub struct Timetable {
     pub zone: TimeZone,
 }
 
-/// How far back a tick is looked for, step by step: a schedule that ticks often is not gone through for a year.
+/// How far back the last tick is searched for, in increasing steps. A schedule with frequent ticks is found in the first step.
 const LOOK_BACK: [SignedDuration; 5] = [
     SignedDuration::from_mins(2),
     SignedDuration::from_hours(1),
@@ -26,7 +26,7 @@ impl Timetable {
         self.schedule.next(after, &self.zone)
     }
 
-    /// The last tick that is not later than `now`; `None` if there was none in the last year.
+    /// The latest tick at or before `now`; `None` if there was none in the last year.
     pub fn last(&self, now: Timestamp) -> Option<Timestamp> {
         LOOK_BACK.iter().find_map(|back| {
             let mut found = None;
@@ -42,31 +42,30 @@ impl Timetable {
 /// Whether an Order reserves now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// It does, for this tick if it has a schedule.
-    Open {
-        tick: Option<Timestamp>,
-    },
-    /// Not before this time.
+    /// It reserves now. Contains the tick if it has a schedule.
+    Open { tick: Option<Timestamp> },
+    /// It next reserves at this time.
     Opens(Timestamp),
+    /// It does not reserve any more.
     Closed,
 }
 
-/// The stored times of an Order from which its windows are computed.
+/// The stored times of an Order. They determine its windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OrderTimes {
     pub created: Timestamp,
-    /// The tick for which it reserved last, from its status.
+    /// The tick of its last reservation, from its status.
     pub last_tick: Option<Timestamp>,
 }
 
-/// The end of what begins then; `None` if there is none.
+/// Returns the end of a period; `None` if it has no end.
 pub fn ends(begin: Timestamp, duration: Option<SignedDuration>) -> Option<Timestamp> {
     duration.map(|duration| begin.checked_add(duration).unwrap_or(Timestamp::MAX))
 }
 
 impl OrderSpec {
-    /// Whether a new ticket is made now. `since` is when the place of that ticket appeared: the latest of the creation of the Order, of
-    /// the node, and of the last claim there.
+    /// Whether a new ticket is created now. `since` is when its place became free: the latest of the creation of the
+    /// Order, the creation of the node, and the last claim there.
     pub fn window(&self, times: OrderTimes, since: Timestamp, now: Timestamp) -> Window {
         let duration = self.duration();
         let is_over = |begin: Timestamp| ends(begin, duration).is_some_and(|end| end <= now);
@@ -77,7 +76,7 @@ impl OrderSpec {
                 false => Window::Closed,
             },
             Strategy::Scheduled(timetable) => {
-                // An Order that has reserved stays with its tick: an edit of the schedule does not make it reserve again.
+                // An Order that has reserved keeps its tick, so a change of the schedule does not make it reserve again.
                 let tick = times.last_tick.or_else(|| timetable.next(times.created));
                 match tick {
                     None => Window::Closed,
@@ -102,7 +101,7 @@ impl OrderSpec {
         self.template.spec.start.unwrap_or(otherwise)
     }
 
-    /// The next time at which the window of the Order as a whole may open or close, whatever happens.
+    /// The next time when the window of the Order as a whole may open or close.
     pub fn next_change(&self, times: OrderTimes, now: Timestamp) -> Option<Timestamp> {
         let OrderTimes { created, .. } = times;
         let changes = match self.window(times, created, now) {

@@ -1,13 +1,13 @@
-//! What a pod asks for by its annotations. Controller and admission read them here.
+//! The ticket that a pod requests by its annotations. Used by the controller and by admission.
 
 use super::names;
 use super::spec::Wanted;
 
-/// The annotations that are looked at.
+/// The annotations that [`wanted`] reads.
 pub const ANNOTATIONS: [&str; 4] =
     [names::TICKET_REQUEST, names::ORDER_REQUEST, names::REQUIRED, names::ORDER];
 
-/// By which annotations a pod asks for a ticket. Of several the most specific one counts.
+/// Returns the ticket that a pod requests. If several annotations are set, the most specific one counts.
 pub fn wanted<'a>(annotation: impl Fn(&str) -> Option<&'a str>) -> Wanted {
     let annotation = |key: &str| annotation(key).map(str::trim).filter(|value| !value.is_empty());
     if let Some(request) = annotation(names::TICKET_REQUEST) {
@@ -19,11 +19,8 @@ pub fn wanted<'a>(annotation: impl Fn(&str) -> Option<&'a str>) -> Wanted {
     match (annotation(names::REQUIRED), annotation(names::ORDER)) {
         (Some("true"), Some(order)) => Wanted::Order(order.into()),
         (Some("true"), None) => {
-            let what = format!(
-                "{}: \"true\" needs {} with the name of an Order beside it",
-                names::REQUIRED,
-                names::ORDER
-            );
+            let what =
+                format!("{}: \"true\" requires {} with the name of an Order", names::REQUIRED, names::ORDER);
             Wanted::Unclear(what.into())
         }
         _ => Wanted::Any,
@@ -46,7 +43,7 @@ fn ticket_request(request: &str) -> Wanted {
 
 fn unclear(request: &str) -> Wanted {
     let what = format!(
-        "{} is {request:?}, and not the name of a ticket, name:<ticket>, selector:<label>=<value> or group:<group>",
+        "{} is {request:?}; expected a ticket name, name:<ticket>, selector:<label>=<value> or group:<group>",
         names::TICKET_REQUEST
     );
     Wanted::Unclear(what.into())

@@ -1,4 +1,4 @@
-//! What a group waits for, found in its cell: the first few reasons, the worst first.
+//! The reasons why a group is not complete, most severe first, found in its cells.
 
 use super::{
     Facts,
@@ -18,7 +18,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// A reason and since when it holds, where that is known.
+/// A reason, and the time since when it holds, if known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocker {
     pub reason: Reason,
@@ -31,9 +31,14 @@ impl From<Reason> for Blocker {
     }
 }
 
-/// Why an open group is not complete, at most `most` reasons. Failed pods come first: nothing un-blocks them
-/// by itself; then what does not exist; then what may not be released; then what is held elsewhere; then what is starting, the longest waiting
-/// first; then what nodes lack where no member is missing.
+/// Returns at most `most` reasons why an open group is not complete, in this order:
+///
+/// 1. failed pods, which do not recover by themselves, and stopped workloads
+/// 2. missing pods and workloads
+/// 3. pods whose release the API server rejects
+/// 4. pods held by another sequence
+/// 5. starting pods, the longest waiting first, and pods of old ReplicaSets
+/// 6. nodes that do not meet `nodeReady` although all their members have arrived
 pub fn of_open_group(
     facts: Facts<'_>,
     entry: &SequenceEntry,
@@ -53,7 +58,7 @@ pub fn of_open_group(
         let workload = WorkloadRef::naming(owner).to_string();
         Blocker::from(Reason::WorkloadStopped { workload })
     });
-    // Nearly never anybody, and there may be many workloads.
+    // A group can have many workloads, and a stopped one is rare: search only if the sum says that one exists.
     let stopped = stopped.take(if cell.sum().stopped > 0 { most } else { 0 });
     let absent = absent_members(facts, entry, spec, position, &evaluation.groups[position]);
     let lacking = lacking_nodes(spec, position, evaluation);
@@ -74,7 +79,7 @@ pub fn of_open_group(
     all.chain(lacking).take(most).collect()
 }
 
-/// In Node scope: nodes that do not show what the group waits for besides its members.
+/// In Node scope: nodes that do not meet the `nodeReady` of the group although their members have arrived.
 fn lacking_nodes<'a>(
     spec: &'a Spec,
     position: usize,
@@ -90,7 +95,7 @@ fn lacking_nodes<'a>(
     })
 }
 
-/// The members that the API server does not let us release, also while that is tried again.
+/// Members whose release the API server rejects, including those whose release is being retried.
 fn refused<'a>(facts: Facts<'a>, cell: &'a Cell) -> impl Iterator<Item = Blocker> + 'a {
     let looked_up = if facts.cluster.in_flight.has_refusals() { LOOKED_UP } else { 0 };
     let members =
@@ -98,7 +103,7 @@ fn refused<'a>(facts: Facts<'a>, cell: &'a Cell) -> impl Iterator<Item = Blocker
     members.take(looked_up).filter_map(move |(name, uid)| of_refused_pod(facts, name, uid))
 }
 
-/// Why a pod is not released that may go.
+/// Returns why the API server rejects the release of a pod, if it does.
 pub fn of_refused_pod(facts: Facts<'_>, name: &Arc<str>, uid: Uid) -> Option<Blocker> {
     let Refusal { forbidden, message, since, .. } = facts.cluster.in_flight.refusal(uid)?.clone();
     let pod = name.clone();
@@ -109,7 +114,7 @@ pub fn of_refused_pod(facts: Facts<'_>, name: &Arc<str>, uid: Uid) -> Option<Blo
     Some(Blocker { reason, since: Some(since) })
 }
 
-/// Names and nodes looked up at most in search of what is missing: a decision must not cost a look at every pod or node.
+/// Maximum number of names or nodes to search for blockers, so that a decision never visits every pod or node.
 const LOOKED_UP: usize = 300;
 
 fn absent_members<'a>(
@@ -125,7 +130,7 @@ fn absent_members<'a>(
     if view.required == Some(0) && is_absent(entry, group, position) {
         return Box::new(std::iter::empty());
     }
-    // More is asked for than there would be if all were there.
+    // `minReady` requires more members than are expected.
     let wanting = match (view.required, view.expected) {
         (Some(required), Some(expected)) if required > expected => Some(too_few(required)),
         (_, _) => None,
@@ -160,7 +165,7 @@ fn absent_members<'a>(
         (Members::Selector(selector), None) => {
             let nothing =
                 cell.is_empty().then(|| Reason::NothingMatches { selector: selector.to_string() }.into());
-            // Workloads there are, and none of them wants a pod: a group of nothing is never complete.
+            // Workloads match, but none of them wants any pods: a group without members is never complete.
             let sum = cell.sum();
             let idle = present == 0 && !cell.is_empty() && sum.expected == 0 && sum.unknown == 0;
             let idle = idle.then(|| too_few(1));
@@ -175,7 +180,7 @@ fn of_owner(facts: Facts<'_>, uid: Uid, cell: &Cell, until: Until) -> Option<Rea
     let Some(owner) = facts.cluster.owner(uid) else {
         return Some(Reason::NumberUnknown { owner: format!("the owner {uid}") });
     };
-    // That is said before all else.
+    // `of_open_group` already reports stopped workloads.
     if owner.is_stopped() {
         return None;
     }
@@ -206,12 +211,12 @@ fn of_owner(facts: Facts<'_>, uid: Uid, cell: &Cell, until: Until) -> Option<Rea
     }
 }
 
-/// Names of workloads that are compared at most with one that is missing.
+/// Maximum number of workload names to compare with a missing one.
 const COMPARED: usize = 200;
-/// Names that are proposed instead of it.
+/// Maximum number of similar names to suggest.
 const PROPOSED: usize = 3;
 
-/// What may have been meant instead of a workload that does not exist: the same name of another kind, or a name like it.
+/// Suggestions for a workload that does not exist: workloads with the same name but another kind, or with a similar name.
 fn similar(cluster: &Cluster, namespace: &Arc<str>, wanted: &WorkloadRef) -> Vec<String> {
     let text = |owner: &Owner| WorkloadRef::naming(owner).to_string();
     let namesakes = OwnerKind::ALL.into_iter().filter(|kind| *kind != wanted.kind);
@@ -222,7 +227,7 @@ fn similar(cluster: &Cluster, namespace: &Arc<str>, wanted: &WorkloadRef) -> Vec
     there.take(PROPOSED).map(text).collect()
 }
 
-/// Whether at most two characters have to be typed otherwise, and most of the name is right.
+/// Whether two names differ by at most two edits, and by at most a third of the length of `other`.
 fn is_near(one: &str, other: &str) -> bool {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     let most = 2.min(other.len().div_ceil(3));
@@ -241,12 +246,12 @@ fn is_near(one: &str, other: &str) -> bool {
     row[other.len()] <= most
 }
 
-/// Why a pod that is not started again has not arrived.
+/// The reason for a failed pod that is not restarted.
 pub fn of_failed_pod(pod: &Pod) -> Reason {
     Reason::PodFailed { pod: pod.name.clone(), trouble: pod.trouble.as_ref().map(spoken) }
 }
 
-/// A gate other than that of the sequence holds a pod: one of ours, or a foreign one.
+/// The reason for a pod that another gate holds: a gate of Rollcall or a foreign one.
 pub fn of_gate(pod: Arc<str>, gate: &Arc<str>) -> Reason {
     match gates::feature(gate) {
         Some(feature) => Reason::OwnGate { pod, gate: gate.clone(), feature },
@@ -254,9 +259,9 @@ pub fn of_gate(pod: Arc<str>, gate: &Arc<str>) -> Reason {
     }
 }
 
-/// Why a pod that is out of our gate has not arrived.
+/// Returns why a released pod has not arrived.
 ///
-/// `ours` is the gate of the sequence that asks: it is still there while its removal is on the way.
+/// `ours` is the gate of the sequence. The pod still has it while its removal is in flight.
 pub fn of_starting_pod(pod: &Pod, ours: Option<&Arc<str>>, until: Until) -> Reason {
     let name = pod.name.clone();
     let foreign = pod.gates.iter().find(|gate| Some(*gate) != ours);
@@ -276,21 +281,22 @@ pub fn of_starting_pod(pod: &Pod, ours: Option<&Arc<str>>, until: Until) -> Reas
     }
 }
 
-/// Members of a closed group that nothing of ours holds: at most `most`. Nobody but the pod's author can help.
+/// Returns at most `most` members that lack the gate of the sequence and were not released by hand. Rollcall cannot hold them;
+/// the user must add the gate to their template.
 pub fn unheld<'a>(
     facts: Facts<'a>,
     cell: &'a Cell,
     spec: &'a Spec,
     most: usize,
 ) -> impl Iterator<Item = &'a Pod> {
-    // Those that certainly run come first.
+    // Pods that have certainly been running come first.
     let standings = [Standing::Arrived, Standing::Outdated, Standing::Failed, Standing::Starting];
     let members = standings.into_iter().flat_map(move |standing| cell.members(standing));
     let pods = members.filter_map(move |(_, uid)| facts.cluster.pod(uid));
     pods.filter(move |pod| !pod.released_by_hand && !pod.gates.contains(&spec.gate)).take(most)
 }
 
-/// Whether an unheld pod has already got past the scheduler.
+/// Whether a pod without the gate has already been scheduled.
 pub fn runs(pod: &Pod) -> bool {
     pod.is_bound() || pod.phase != PodPhase::Pending
 }

@@ -1,5 +1,5 @@
-//! Audits a decision, without using what made it: no judged groups, no kept counts. Tests fail on a violation;
-//! in production it is counted and the decision is not acted on.
+//! Audits a decision independently of the code that made it: it uses neither group evaluations nor stored counts. A violation
+//! fails a test. In production, the controller counts it and discards the decision.
 
 use super::{
     Facts,
@@ -20,10 +20,10 @@ use crate::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Nodes looked at for one pod that may land anywhere.
+/// Maximum number of nodes to check for one pod that is not tied to a node.
 const NODES: usize = 64;
 
-/// All violations of a decision about one sequence.
+/// Returns all violations in a decision about one sequence.
 pub fn check(facts: Facts<'_>, uid: Uid, decision: &Decision, now: Timestamp) -> Vec<Violation> {
     let Some(entry) = facts.sequences.get(uid) else { return Vec::new() };
     let mut audit = Audit { facts, entry, now, found: Vec::new(), opened: BTreeSet::new() };
@@ -40,10 +40,10 @@ pub fn check(facts: Facts<'_>, uid: Uid, decision: &Decision, now: Timestamp) ->
             Action::WriteNote { .. } | Action::DropNote { .. } => {}
             Action::PatchNode(patch) => audit.mark(patch),
             Action::WriteBarrier(write) => {
-                audit.violation("S6", format!("{} is none of a sequence's business", write.target.name));
+                audit.violation("S6", format!("a sequence must not write ConfigMap {}", write.target.name));
             }
             Action::Create(_) | Action::Delete(_) | Action::WriteTicket(_) | Action::Nominate(_) => {
-                audit.violation("S6", "reservations are none of a sequence's business".to_owned());
+                audit.violation("S6", "a sequence must not change reservations".to_owned());
             }
         }
     }
@@ -55,8 +55,8 @@ struct Audit<'a> {
     entry: &'a SequenceEntry,
     now: Timestamp,
     found: Vec<Violation>,
-    /// Groups found rightly open in this decision; the recount is done once per group, in Node scope once for those who may
-    /// land anywhere and once per node.
+    /// Groups already checked for this decision. Each group is recounted once; in Node scope, once per node and once for pods
+    /// without a node.
     opened: BTreeSet<(Uid, usize, Option<Arc<str>>)>,
 }
 
@@ -77,7 +77,10 @@ impl<'a> Audit<'a> {
             return self.violation("S7", format!("{namespace}/{name} does not have the uid {uid}"));
         };
         if *spec.gate != *gate || !pod.gates.iter().any(|held| **held == *gate) {
-            self.violation("S2", format!("{name} does not carry {gate}, or it is not ours"));
+            self.violation(
+                "S2",
+                format!("{name} does not carry {gate}, or {gate} is not the gate of the sequence"),
+            );
         }
         let home = self.entry.sequence.namespace == *namespace;
         let allowed = |there: &crate::facts::Namespace| there.allows(&self.entry.sequence.namespace);
@@ -85,7 +88,7 @@ impl<'a> Audit<'a> {
             self.violation("S6", format!("{namespace} does not permit {}", self.entry.sequence.namespace));
         }
         if self.facts.cluster.is_writing_pod(uid) {
-            self.violation("S7", format!("{name} is in flight already"));
+            self.violation("S7", format!("another write to {name} is already in flight"));
         }
         for (entry, spec) in self.claimants(pod) {
             self.check_release(entry, spec, pod);
@@ -95,7 +98,7 @@ impl<'a> Audit<'a> {
         }
     }
 
-    /// The living sequences that claim a pod through the gate of this one, and may act there.
+    /// The existing sequences with the same gate that select a pod and may act on it.
     fn claimants(&self, pod: &Pod) -> Vec<(&'a SequenceEntry, &'a Arc<Spec>)> {
         let Some(gate) = self.entry.spec().map(|spec| &spec.gate) else { return Vec::new() };
         let living =
@@ -116,7 +119,7 @@ impl<'a> Audit<'a> {
         }
     }
 
-    /// S1 in Node scope: on the node of the pod, or, if it has none yet, on every node that it is not kept off.
+    /// S1 in Node scope: checks the node of the pod or, if it has none yet, all nodes that are not blocked for it.
     fn check_group_open_on_nodes(&mut self, entry: &SequenceEntry, spec: &Spec, pod: &Pod, position: usize) {
         let group = &spec.groups[position];
         if entry.sequence.opened_by_hand.contains(&group.title) {
@@ -135,18 +138,18 @@ impl<'a> Audit<'a> {
         for node in nodes {
             if let Err(why) = self.reached(entry, spec, node, position) {
                 let (name, title, node) = (&pod.name, &group.title, &node.name);
-                self.violation("S1", format!("{name} of \"{title}\" may land on {node}: {why}"));
+                self.violation("S1", format!("{name} of \"{title}\" can be scheduled to {node}: {why}"));
             }
         }
     }
 
-    /// All nodes where there are few, else a part that depends on the pod: who may land anywhere must not cost a look at
-    /// thousands of nodes, and a few releases later all have been looked at.
+    /// Returns at most [`NODES`] nodes, starting at a place that depends on the pod. The limit bounds the cost of one pod; over
+    /// several releases, all nodes are checked.
     fn some_nodes(&self, pod: &Pod) -> impl Iterator<Item = &'a Node> + use<'a> {
         self.facts.cluster.nodes_from(pod.uid).take(NODES)
     }
 
-    /// Whether what a group waits for has arrived on a node, or, in Bootstrap, was written down there to have.
+    /// Checks that all earlier groups are complete on a node or, in Bootstrap, that the journal says that they were.
     fn reached(
         &self,
         entry: &SequenceEntry,
@@ -180,7 +183,7 @@ impl<'a> Audit<'a> {
         Ok(())
     }
 
-    /// Who could land anywhere has to be kept off the nodes that are closed.
+    /// S1: a released pod without a node must be kept off the nodes that are blocked for it.
     fn check_kept_off_closed_nodes(&mut self, patch: &PodPatch) {
         let PodPatch { uid, avoid, tolerate, .. } = patch;
         let Some(pod) = self.facts.cluster.pod(*uid).filter(|pod| self.facts.cluster.node_of(pod).is_none())
@@ -194,12 +197,12 @@ impl<'a> Audit<'a> {
                 NodeGuard::Taints => !tolerate.contains(entry.key(position)),
             };
             if !kept_off {
-                self.violation("S1", format!("{} is not kept off closed nodes", pod.name));
+                self.violation("S1", format!("{} is not kept off blocked nodes", pod.name));
             }
         }
     }
 
-    /// S3, S7: nothing but our own keys, and on the node it was decided for.
+    /// S3 and S7: a patch of a node changes only keys of the sequence, on the node with the uid that the decision names.
     fn mark(&mut self, patch: &NodePatch) {
         let NodePatch { node, name, parts, version: _ } = patch;
         let Some(there) = self.facts.cluster.node(name).filter(|there| there.uid == *node) else {
@@ -217,18 +220,18 @@ impl<'a> Audit<'a> {
                 taint.key == *key && keys::is_key(key) && self.may_change(sequence, key, &taint.value)
             });
             if !ours {
-                self.violation("S3", format!("taint {key} on node {name} is not ours"));
+                self.violation("S3", format!("taint {key} on node {name} does not belong to the sequence"));
             }
         }
         for key in marks.labels.keys() {
             let foreign = there.labels.get(key).is_some_and(|value| !self.may_change(sequence, key, value));
             if **key != *keys::UNSEEN && (!keys::is_key(key) || foreign) {
-                self.violation("S3", format!("{key} on node {name} is not ours"));
+                self.violation("S3", format!("label {key} on node {name} does not belong to the sequence"));
             }
         }
     }
 
-    /// Whether what carries this value is of a sequence, or of a namesake that is gone.
+    /// Whether a label or taint with this value belongs to the sequence, or is a leftover of a deleted one with the same name.
     fn may_change(&self, sequence: Uid, key: &Arc<str>, value: &str) -> bool {
         let is_key_of = |sequence| {
             let entry = self.facts.sequences.get(sequence);
@@ -237,7 +240,7 @@ impl<'a> Audit<'a> {
         *value == *sequence.to_string() || is_key_of(sequence) && self.facts.is_left_by_gone(value)
     }
 
-    /// S1: the groups a group waits for have, or have had, what they need.
+    /// S1: all groups that a group waits for are complete or, in Bootstrap, have been.
     fn check_group_open(&mut self, entry: &'a SequenceEntry, spec: &Spec, position: usize) {
         if !self.opened.insert((entry.sequence.uid, position, None)) {
             return;
@@ -258,7 +261,7 @@ impl<'a> Audit<'a> {
     }
 }
 
-/// One group, counted anew, pod by pod.
+/// Recounts one group, pod by pod.
 struct Count<'a> {
     facts: Facts<'a>,
     entry: &'a SequenceEntry,
@@ -280,12 +283,12 @@ impl Count<'_> {
         if let (Enforcement::Bootstrap, Some(completed)) = (self.spec.enforcement, recorded.completed_at) {
             return match self.now >= later(recorded.completed_here(completed, self.now), group.wait) {
                 true => Ok(()),
-                false => Err("its waitDuration is not over".into()),
+                false => Err("its waitDuration has not elapsed".into()),
             };
         }
         let settles = |at| self.now < later(recorded.completed_here(at, self.now), group.wait);
         if !group.wait.is_zero() && recorded.completed_at.is_none_or(settles) {
-            return Err("its waitDuration is not over".into());
+            return Err("its waitDuration has not elapsed".into());
         }
         self.is_running(group)?;
         if recorded.finished && self.is_cleaned_up() {
@@ -294,7 +297,7 @@ impl Count<'_> {
         self.recount(group)
     }
 
-    /// Who is stopped has not arrived, whatever its size.
+    /// A stopped workload has not arrived, whatever its size.
     fn is_running(&self, group: &Group) -> Result<(), String> {
         let owners = self.entry.cell(self.position).owners();
         let mut owners = owners.filter_map(|uid| self.facts.cluster.owner(uid)).filter(|it| !it.terminating);
@@ -304,7 +307,7 @@ impl Count<'_> {
         }
     }
 
-    /// Whether nothing is left that could arrive but for later runs of a CronJob.
+    /// Whether no remaining member can still arrive, apart from later runs of a CronJob.
     fn is_cleaned_up(&self) -> bool {
         let cell = self.entry.cell(self.position);
         let is_over = |it: &Owner| it.kind == OwnerKind::CronJob || it.job.is_some_and(|job| job.complete);
@@ -312,7 +315,7 @@ impl Count<'_> {
             && cell.owners().all(|uid| self.facts.cluster.owner(uid).is_none_or(is_over))
     }
 
-    /// In Node scope: whether all that belong to a node have arrived, and none is wanting there.
+    /// In Node scope: checks that enough members on a node have arrived, including pods that DaemonSets have yet to create there.
     fn arrived_on(&self, group: &Group, node: &Node) -> Result<(), String> {
         let cell = self.entry.cell(self.position);
         self.is_running(group)?;
@@ -329,7 +332,7 @@ impl Count<'_> {
             (true, _) => return Err("has no members".into()),
             (false, _) => {}
         }
-        // Who is there, from the list of that node; a member that is missing in it is wanted there, if it is of a DaemonSet.
+        // Members that exist are in the cell of the node. Missing pods are counted from the DaemonSets that want one there.
         let there = self.entry.cell_on(&node.name, self.position).into_iter();
         let members =
             there.flat_map(|cell| Standing::ALL.into_iter().flat_map(|standing| cell.members(standing)));
@@ -346,11 +349,11 @@ impl Count<'_> {
         let expected = group.expected.unwrap_or(here.len() as u32 + wanting.count() as u32);
         match arrived >= group.min_ready.of(expected) {
             true => Ok(()),
-            false => Err(format!("has {arrived} of {expected} there")),
+            false => Err(format!("has {arrived} of {expected} pods there")),
         }
     }
 
-    /// Whether a node shows what a group waits for besides its members, present or absent.
+    /// Checks that a node meets the `nodeReady` of a group.
     fn check_shown(&self, group: &Group, node: &Node) -> Result<(), String> {
         let (shown, what) = match &group.node_ready {
             None => return Ok(()),
@@ -395,7 +398,7 @@ impl Count<'_> {
         };
         match arrived >= required {
             true => Ok(()),
-            false => Err(format!("{arrived} of {required} arrived")),
+            false => Err(format!("{arrived} of {required} pods arrived")),
         }
     }
 
@@ -412,7 +415,7 @@ impl Count<'_> {
             }
         }
         for (top, ready) in ready_of {
-            let owner = self.facts.cluster.owner(top).ok_or("an owner is not known")?;
+            let owner = self.facts.cluster.owner(top).ok_or("an owner is unknown")?;
             let mut runs = self.facts.cluster.children_of(top);
             if owner.terminating || owner.kind == OwnerKind::CronJob && runs.next().is_some() {
                 continue;
@@ -421,14 +424,14 @@ impl Count<'_> {
                 Some(job) => of_job(group, owner, job, ready),
                 None => (owner.desired, ready),
             };
-            let wants = wants.ok_or(format!("{} is behind, or has not run", owner.name))?;
+            let wants = wants.ok_or(format!("the number of pods of {} is not known yet", owner.name))?;
             (expected, arrived) = (expected + wants, arrived + has.min(wants));
         }
         Ok((expected, arrived))
     }
 
     fn has_arrived(&self, group: &Group, pod: &Pod) -> bool {
-        // Another write to it, for the order of its containers, says nothing about its arrival.
+        // Only an in-flight removal of this gate counts; other writes to the pod do not affect its arrival.
         let going = self.facts.cluster.gate_being_dropped(pod.uid) == Some(&self.spec.gate);
         let held = pod.gates.contains(&self.spec.gate) || going;
         !held && pod.phase != PodPhase::Failed && group.until.arrived(pod)
@@ -445,7 +448,7 @@ impl Count<'_> {
         }
     }
 
-    /// Whether a pod of a Deployment is of its newest revision; other pods have none.
+    /// Whether a pod belongs to the newest revision of its Deployment. True for pods of other owners.
     fn is_current(&self, pod: &Pod) -> bool {
         let replica_set = pod.owner.and_then(|owner| self.facts.cluster.owner(owner.uid));
         let parent = replica_set.and_then(|made_by| made_by.parent);
@@ -460,7 +463,7 @@ impl Count<'_> {
     }
 }
 
-/// What a Job wants and has: its own count where its end is waited for, else its pods.
+/// Returns the expected and the arrived pods of a Job: its completions if the group waits for them, else its pods.
 fn of_job(group: &Group, owner: &Owner, job: Job, ready: u32) -> (Option<u32>, u32) {
     let to_the_end = group.until.resolve(job.runs_to_completion) == Until::Succeeded;
     let completions = job.completions.unwrap_or(1).max(1);
@@ -472,7 +475,7 @@ fn of_job(group: &Group, owner: &Owner, job: Job, ready: u32) -> (Option<u32>, u
     }
 }
 
-/// The first group that claims a pod: by its name, by its labels, or because it says so itself.
+/// Returns the first group that selects a pod: by its name, its labels, its owner, or the pod's own annotation.
 fn group_of(facts: Facts<'_>, entry: &SequenceEntry, spec: &Spec, pod: &Pod) -> Option<usize> {
     let at_home = spec.pod_namespace == entry.sequence.namespace;
     let word = pod.labels.get(MEMBERSHIP_KEY).filter(|_| at_home).and_then(|word| word.rsplit_once('/'));
@@ -486,7 +489,7 @@ fn group_of(facts: Facts<'_>, entry: &SequenceEntry, spec: &Spec, pod: &Pod) -> 
     })
 }
 
-/// Whether a workload of this name owns a pod, itself or through what it has made.
+/// Whether a workload of this name owns a pod, directly or through a ReplicaSet or Job.
 fn is_owned_by(facts: Facts<'_>, pod: &Pod, workload: &WorkloadRef) -> bool {
     let is_named = |owner: &&Owner| owner.kind == workload.kind && owner.name == workload.name;
     let direct = pod.owner.and_then(|owner| facts.cluster.owner(owner.uid));

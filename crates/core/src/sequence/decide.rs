@@ -1,4 +1,4 @@
-//! What to do about a sequence: a function of the facts and of `now`. Same input, same decision.
+//! Decides what to do for a sequence: a pure function of the facts and of `now`.
 
 use super::{
     Facts,
@@ -21,10 +21,10 @@ use crate::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// How the controller that asks was started.
+/// Settings of the controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Whether notes can be written: there is a namespace of our own.
+    /// Whether notes can be written: the controller's own namespace exists.
     pub notes: bool,
 }
 
@@ -81,7 +81,7 @@ fn of_judged(
         ..Decision::nothing()
     };
     let Some(spec) = entry.spec().filter(|_| !evaluation.groups.is_empty()) else {
-        // Whatever it may not do any more, it takes back.
+        // A sequence that may no longer use taints removes those that it has set.
         let taints_are_wrong = |stall: &Reason| {
             matches!(
                 stall,
@@ -101,7 +101,7 @@ fn of_judged(
     }
     let budget = budget - decision.actions.len();
     decision.actions.extend(note_action(facts, entry, spec, settings));
-    // The note comes first: if we vanish after a release, it says what is left to do.
+    // The note is written first: if the sequence is deleted while the controller is down, the note says which pods to release.
     let noted = !decision.actions.iter().any(|action| matches!(action, Action::WriteNote { .. }));
     if noted && (!spec.suspend || planted(Bug::SuspendIgnored)) {
         let mut releases = Releases::new(facts, entry, spec, evaluation.now, budget);
@@ -118,8 +118,8 @@ fn of_judged(
     (decision, recorded)
 }
 
-/// A deleted sequence takes its gate from all it still holds, in no order. What a living one claims through the same gate is
-/// left to that one, which knows when and where it may start.
+/// A deleted sequence releases all pods that it still holds, in no particular order. If a pod also belongs to an existing
+/// sequence with the same gate, that sequence decides when to release it.
 fn of_ghost(facts: Facts<'_>, entry: &SequenceEntry, now: Timestamp, budget: usize) -> Decision {
     let mut decision = Decision::nothing();
     let uid = entry.sequence.uid;
@@ -167,7 +167,7 @@ fn note_action(
     }
 }
 
-/// Whether the status as the API server has it lacks something that must not be lost or late.
+/// Whether the new status must be written at once, because the written one lacks times or conditions that must not be lost.
 fn urgent(facts: Facts<'_>, entry: &SequenceEntry, new: &Recorded) -> bool {
     let written = &entry.sequence.recorded;
     let times_missing = entry.spec().is_some_and(|spec| {
@@ -188,8 +188,8 @@ fn urgent(facts: Facts<'_>, entry: &SequenceEntry, new: &Recorded) -> bool {
         || new.begun_again != written.begun_again
 }
 
-/// Whether the members of a group that has arrived may be cleaned up, after which nobody could tell any more that
-/// it has been complete: what runs to completion is.
+/// Whether the members of a complete group run to completion and may be deleted afterwards. The time of completion must then be
+/// recorded, because it cannot be derived from the members later.
 fn may_vanish(facts: Facts<'_>, entry: &SequenceEntry, group: &Group, position: usize) -> bool {
     let cell = entry.cell(position);
     let finished = |uid| facts.cluster.pod(uid).is_some_and(|pod| pod.phase == PodPhase::Succeeded);
@@ -208,11 +208,11 @@ struct Releases<'a> {
     budget: usize,
     actions: Vec<Action>,
     more: bool,
-    /// A pod was left because something else is being done to it.
+    /// Whether a pod was skipped because another write to it is in flight.
     busy: bool,
-    /// Other sequences that claim the same pods, judged once.
+    /// Evaluations of other sequences that select the same pods.
     others: BTreeMap<Uid, Evaluation<'a>>,
-    /// Releases of this decision that start in groups of other sequences too.
+    /// Pods released by this decision that also belong to groups of other sequences, counted per group.
     started: BTreeMap<Claim, u32>,
 }
 
@@ -238,8 +238,8 @@ impl<'a> Releases<'a> {
         }
     }
 
-    /// In Node scope: of each node those that belong to it, if it has reached the group; and those that belong to none, if any
-    /// node has and the others are kept closed.
+    /// In Node scope: releases the pods that belong to a node where the group is open. Pods without a node are released if the
+    /// group is open on any node and all other nodes are blocked.
     fn of_nodes(&mut self, position: usize, evaluation: &Evaluation) {
         let entry = self.entry;
         let reached = evaluation.nodes.of(NodeSet::Releasable(position as u32));
@@ -257,7 +257,7 @@ impl<'a> Releases<'a> {
         let held = || cells.iter().flat_map(|cell| cell.members(Standing::Held));
         let in_flight = &self.facts.cluster.in_flight;
         let is_refused = |uid: Uid| in_flight.refusal(uid).is_some();
-        // Who was refused is tried again last, or it would take the place of the others for ever.
+        // Pods whose release was rejected are retried last, so that they do not block the others.
         let again = in_flight.has_refusals().then(|| held().filter(|(_, uid)| is_refused(*uid)));
         let fresh = held().filter(|(_, uid)| !is_refused(*uid));
         for (name, uid) in fresh.chain(again.into_iter().flatten()) {
@@ -300,7 +300,7 @@ impl<'a> Releases<'a> {
         }
     }
 
-    /// A pod that several sequences claim through the same gate goes when all of them let it.
+    /// A pod that several sequences hold through the same gate is released only if all of them allow it.
     fn others_allow(&mut self, pod: Uid) -> bool {
         if planted(Bug::SharedPodOneVote) {
             return true;
@@ -308,7 +308,7 @@ impl<'a> Releases<'a> {
         let (facts, now) = (self.facts, self.now);
         for (claim, other, spec) in other_claims(facts, self.entry, pod) {
             let judged = self.others.entry(claim.sequence).or_insert_with(|| evaluate(facts, other, now));
-            // No groups: it may not act here at all, so it has no say.
+            // Without evaluated groups, the other sequence cannot act, so it does not hold the pod.
             let Some(view) = judged.groups.get(claim.group as usize) else { continue };
             if self.entry.ghost {
                 return false;
@@ -325,8 +325,8 @@ impl<'a> Releases<'a> {
         true
     }
 
-    /// For every sequence that goes by nodes and claims a pod: what it must not land on, if it could land anywhere, and what it
-    /// has to tolerate.
+    /// Collects the keys that a pod must avoid and those that it must tolerate, for all sequences in Node scope that select it.
+    /// A pod that is tied to a node avoids no keys.
     fn node_constraints(&self, pod: Uid, position: usize) -> (Vec<Arc<str>>, Vec<Arc<str>>) {
         let (mut avoid, mut tolerate) = (BTreeSet::new(), BTreeSet::new());
         if self.entry.ghost {
@@ -353,7 +353,7 @@ impl<'a> Releases<'a> {
     }
 }
 
-/// The claims on a pod of other living sequences through the same gate.
+/// Groups of other existing sequences with the same gate that the pod belongs to.
 fn other_claims<'a>(
     facts: Facts<'a>,
     entry: &'a SequenceEntry,
@@ -368,7 +368,7 @@ fn other_claims<'a>(
     })
 }
 
-/// How many more members of a group may be starting at the same time.
+/// Returns how many more members of a group may start now, within `maxConcurrentStarts`.
 pub fn room_to_start(entry: &SequenceEntry, spec: &Spec, position: usize) -> u32 {
     let cell = entry.cell(position);
     let starting = cell.number(Standing::Releasing) + cell.number(Standing::Starting);
@@ -377,7 +377,7 @@ pub fn room_to_start(entry: &SequenceEntry, spec: &Spec, position: usize) -> u32
     limit.saturating_sub(starting)
 }
 
-/// Which living sequence, if any, holds this pod back through the same gate.
+/// Returns another existing sequence that holds this pod through the same gate, if any.
 pub fn held_by_another<'a>(
     facts: Facts<'a>,
     entry: &'a SequenceEntry,
@@ -394,7 +394,7 @@ pub fn held_by_another<'a>(
         };
         (!open || spec.suspend || full).then(|| {
             let group = spec.groups[claim.group as usize].title.clone();
-            // It is read where the pod is, and in the status of the sequence that asks.
+            // The text appears in the namespace of the pod and in the status of this sequence.
             let sequence = match entry.sequence.namespace == spec.pod_namespace {
                 true => other.sequence.name_in(&spec.pod_namespace),
                 false => other.sequence.full_name(),

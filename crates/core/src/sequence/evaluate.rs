@@ -22,57 +22,57 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long after its creation a sequence waits for members of an optional group that is open: two seconds, and one because the
-/// time of creation is written without its fraction.
+/// How long a sequence waits after its creation for members of an open optional group. Two seconds, plus one because
+/// `creationTimestamp` has no fraction of a second.
 const ABSENT_AFTER: Duration = Duration::from_secs(3);
 
-/// A sequence, judged at one moment.
+/// The evaluation of a sequence at one moment.
 #[derive(Clone, Debug)]
 pub struct Evaluation<'a> {
-    /// Why nothing of it can go on. Then no group is judged, unless the reason is a timeout.
+    /// Why the whole sequence cannot continue. If set, `groups` is empty, unless the reason is a timeout.
     pub stall: Option<Reason>,
     pub groups: Vec<GroupView>,
-    /// When the passing of time alone changes this judgement.
+    /// The next moment when time alone changes this result.
     pub wake_at: Option<Timestamp>,
     pub resumed_at: Option<Timestamp>,
-    /// The moment, in whole milliseconds.
+    /// The moment of the evaluation, in whole milliseconds.
     pub now: Timestamp,
-    /// In Node scope: every node that takes part, judged on its own; `groups` are then what all of them make together.
+    /// In Node scope: the evaluation of each node that takes part. `groups` then aggregates all nodes.
     pub nodes: Views<'a>,
 }
 
-/// A node, judged at one moment.
+/// The evaluation of all groups on one node at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeView {
     pub groups: Vec<GroupView>,
-    /// When the passing of time alone changes this judgement.
+    /// The next moment when time alone changes this result.
     pub wake_at: Option<Timestamp>,
 }
 
 impl NodeView {
-    /// The first group that is not complete there.
+    /// The first group that is not complete on the node.
     pub fn current(&self) -> Option<usize> {
         self.groups.iter().position(|view| !view.complete)
     }
 }
 
-/// A group, judged at one moment.
+/// The evaluation of a group at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GroupView {
-    /// Its members may be released.
+    /// Whether its members may be released.
     pub open: bool,
-    /// It has what it needs: now, or, in Bootstrap, once.
+    /// Whether enough members have arrived: now or, in Bootstrap, at any time before.
     pub complete: bool,
-    /// Those who wait for it need not wait any longer.
+    /// Whether groups that wait for this one may open.
     pub passed: bool,
     pub timed_out: bool,
-    /// A workload of it is stopped: it is not complete, although one of size 0 otherwise is.
+    /// Whether one of its workloads is stopped. Such a group is not complete, unlike one whose workload has size 0.
     pub stopped: bool,
-    /// It was complete by Jobs that are over.
+    /// Whether it was complete because its Jobs have finished.
     pub finished: bool,
-    /// While it settles: when that is over.
+    /// The end of its `waitDuration`, while that runs.
     pub settles_at: Option<Timestamp>,
-    /// `None` while it cannot be known.
+    /// `None` while unknown.
     pub expected: Option<u32>,
     pub required: Option<u32>,
     pub present: u32,
@@ -80,20 +80,20 @@ pub struct GroupView {
     pub arrived: u32,
     pub opened_at: Option<Timestamp>,
     pub completed_at: Option<Timestamp>,
-    /// If one of these is ahead of our clock: since when it is known.
+    /// If one of these times is ahead of the local clock: the moment when it was first seen.
     pub opened_ahead: Option<Timestamp>,
     pub completed_ahead: Option<Timestamp>,
-    /// While it is open: since when without a break, from where its timeout counts. Later than `opened_at` if
-    /// what it waits for was lost, or put before it, and came back.
+    /// While the group is open: the start of the uninterrupted open time, which its timeout counts from. It is later than
+    /// `opened_at` if an earlier group was incomplete, or was inserted, in the meantime.
     pub open_since: Option<Timestamp>,
-    /// Once it is passed: since when.
+    /// The time when it was passed.
     pub passed_at: Option<Timestamp>,
-    /// What a node does not show yet, besides its pods.
+    /// The condition of `nodeReady` that the node does not meet yet.
     pub lacks: Option<NodeReady>,
 }
 
 impl GroupView {
-    /// How many members have arrived.
+    /// The number of members that have arrived, and the number required.
     pub fn progress(&self) -> Progress {
         Progress::Members { arrived: self.arrived, required: self.required }
     }
@@ -108,7 +108,7 @@ impl GroupView {
     }
 }
 
-/// Judges a sequence. Costs O(groups), and in Node scope as much for each node to which something has happened.
+/// Evaluates a sequence. Costs O(groups), and in Node scope O(groups) for each node that has changed.
 pub fn evaluate<'a>(facts: Facts<'_>, entry: &'a SequenceEntry, now: Timestamp) -> Evaluation<'a> {
     let now = whole_millis(now);
     let resumed_at = resumed_at(entry, now);
@@ -147,7 +147,7 @@ pub fn evaluate<'a>(facts: Facts<'_>, entry: &'a SequenceEntry, now: Timestamp) 
 }
 
 impl Evaluation<'_> {
-    /// How far a group is: in members or, if it has none, in nodes.
+    /// The progress of a group: in members or, for a group without members, in nodes.
     pub fn progress(&self, spec: &Spec, position: usize) -> Progress {
         match &spec.groups[position].members {
             Members::Names(_) | Members::Selector(_) | Members::Workload(_) => {
@@ -160,7 +160,7 @@ impl Evaluation<'_> {
     }
 }
 
-/// What keeps a sequence from being looked at at all.
+/// Returns the spec if the controller may act on it, else the reason why not.
 pub(super) fn actionable_spec<'a>(
     facts: Facts<'_>,
     entry: &'a SequenceEntry,
@@ -187,12 +187,12 @@ pub(super) fn actionable_spec<'a>(
     Ok(spec)
 }
 
-/// Whether a sequence has a say: who is stalled, or has no groups, holds nobody and is waited for by nobody.
+/// Whether a sequence takes part: a stalled or empty one holds no pods and blocks no other sequence.
 pub(super) fn may_act(facts: Facts<'_>, entry: &SequenceEntry) -> bool {
     actionable_spec(facts, entry).is_ok_and(|spec| !spec.groups.is_empty())
 }
 
-/// A sequence that was suspended and is not any more was resumed; if nobody wrote down when, it was now.
+/// The time when the sequence was last resumed: now, if the status still records it as suspended.
 fn resumed_at(entry: &SequenceEntry, now: Timestamp) -> Option<Timestamp> {
     let recorded = entry.recorded();
     match recorded.suspended && !entry.is_suspended() {
@@ -205,12 +205,12 @@ pub(super) struct Judge<'a> {
     facts: Facts<'a>,
     entry: &'a SequenceEntry,
     spec: &'a Spec,
-    /// In Node scope: the node that is judged.
+    /// In Node scope: the node to evaluate.
     node: Option<&'a Node>,
     recorded: &'a BTreeMap<GroupId, RecordedGroup>,
     now: Timestamp,
     resumed_at: Option<Timestamp>,
-    /// The groups judged so far: all that a group can wait for, since it waits only for earlier ones.
+    /// The groups evaluated so far. A group waits only for earlier groups, so these suffice for the next one.
     groups: Vec<GroupView>,
     wake_at: Option<Timestamp>,
 }
@@ -231,7 +231,7 @@ impl<'a> Judge<'a> {
         Judge { facts, entry, spec, node, recorded, now, resumed_at, groups: Vec::new(), wake_at: None }
     }
 
-    /// Judges all groups, one after the other.
+    /// Evaluates all groups in their order.
     pub(super) fn all(mut self) -> NodeView {
         for position in 0..self.spec.groups.len() {
             let view = self.group(position);
@@ -275,13 +275,13 @@ impl<'a> Judge<'a> {
                 let known = sum.unknown == 0 && sum.expected > 0;
                 (known.then_some(sum.expected), sum.arrived)
             }
-            // A workload that does not exist is not one of size 0, which is complete.
+            // A missing workload does not count as a workload of size 0, which would be complete.
             (Members::Workload(_), None) => {
                 let sum = cell.sum();
                 let known = sum.unknown == 0 && cell.has_workload();
                 (known.then_some(sum.expected), sum.arrived)
             }
-            // It is judged node by node; there is nothing to judge in the cluster as a whole.
+            // Such a group is evaluated for each node; there is nothing to count in the whole cluster.
             (Members::None, None) => (None, 0),
         };
         let present = cell.present();
@@ -298,12 +298,12 @@ impl<'a> Judge<'a> {
 
     fn required(&self, position: usize, expected: u32) -> u32 {
         let required = required(&self.spec.groups[position], expected);
-        // What belongs to an earlier group is not waited for twice, however many are asked for.
+        // Pods that belong to an earlier group do not count here, so `minReady` must not require them.
         if self.entry.claimed_by_earlier_group(position) > 0 { required.min(expected) } else { required }
     }
 
     fn may_open(&self, group: &Group, recorded: RecordedGroup) -> bool {
-        // In Bootstrap, a group that has been complete is past all waiting, whatever is edited around it.
+        // In Bootstrap, a group that was complete once stays open, even if groups are inserted before it.
         let been_complete =
             self.spec.enforcement == Enforcement::Bootstrap && recorded.completed_at.is_some();
         let by_hand = self.entry.sequence.opened_by_hand.contains(&group.title);
@@ -313,8 +313,8 @@ impl<'a> Judge<'a> {
         opens && (!self.spec.suspend || recorded.opened_at.is_some() || planted(Bug::SuspendIgnored))
     }
 
-    /// A group that may be absent needs no members if it has none when its turn comes. What a node must show is not a member: it
-    /// is waited for all the same. Whoever creates the sequence together with its workloads gets a moment to do so.
+    /// Marks an optional group that is open and has no members as needing none. Its `nodeReady` still applies. The delay
+    /// [`ABSENT_AFTER`] gives the user time to create the sequence and its workloads together.
     fn pass_by_if_absent(&mut self, group: &Group, recorded: RecordedGroup, view: &mut GroupView) {
         if !view.open || !is_absent(self.entry, group, self.groups.len()) {
             return;
@@ -327,7 +327,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Jobs that are over are cleaned up, after their `ttlSecondsAfterFinished` or by their CronJob. What they did stays done.
+    /// Keeps a group complete after its finished Jobs were deleted, by `ttlSecondsAfterFinished` or by their CronJob.
     fn pass_by_if_finished(&self, recorded: RecordedGroup, view: &mut GroupView) {
         view.finished = recorded.finished && only_remains(self.facts, self.entry.cell(self.groups.len()));
         let short = view.required.is_none_or(|required| view.arrived < required);
@@ -336,8 +336,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Settles since when the group is open and complete. A time that was not recorded is now: we may wait
-    /// longer than asked for, never shorter.
+    /// Sets the times when the group opened and was complete. A time that was not recorded is set to now, so the wait may be
+    /// longer than configured, but never shorter.
     fn set_times(&self, group: &Group, recorded: RecordedGroup, view: &mut GroupView) {
         let enough = matches!(view.required, Some(required) if view.arrived >= required)
             && view.lacks.is_none()
@@ -347,12 +347,12 @@ impl<'a> Judge<'a> {
         view.opened_at = recorded.opened_at.or(view.open.then_some(self.now));
         match self.spec.enforcement {
             Enforcement::Bootstrap => {
-                // A group that was open and has to wait again, for one inserted before it, completes in its turn.
+                // A group that must wait again, for a group inserted before it, cannot complete until it is open again.
                 let complete_now = enough && view.open;
                 view.complete = complete_now || recorded.completed_at.is_some() && !view.stopped;
                 view.completed_at = recorded.completed_at.or(complete_now.then_some(self.now));
                 if recorded.completed_at.is_some() {
-                    // Pods of a replaced ReplicaSet count again: the group has been complete before.
+                    // The group was complete before, so pods of an old ReplicaSet count as arrived during a rollout.
                     view.arrived += self.outdated_of(group, view);
                 }
             }
@@ -361,14 +361,15 @@ impl<'a> Judge<'a> {
                 view.complete = complete_now;
                 view.completed_at = complete_now.then(|| recorded.completed_at.unwrap_or(self.now));
                 if !complete_now && recorded.completed_at.is_some() {
-                    // It had been complete: its time runs anew.
+                    // It was complete before: its timeout starts again.
                     view.opened_at = Some(self.now);
                 }
             }
         }
     }
 
-    /// Its own journaled time, or, if it had to wait again since then, when the last it waits for was passed.
+    /// The recorded time when the group opened or, if it had to wait again since, the time when the last group that it waits for
+    /// was passed.
     fn open_since(&self, group: &Group, recorded: RecordedGroup, view: &GroupView) -> Option<Timestamp> {
         let opened_at = recorded.opened_here(view.opened_at.filter(|_| view.open)?, self.now);
         let waited_for = group.after.iter().map(|earlier| &self.groups[*earlier]);
@@ -394,7 +395,7 @@ impl<'a> Judge<'a> {
 
     fn set_timed_out(&mut self, group: &Group, view: &mut GroupView) {
         let Some(due) = self.timeout_due(group, view) else { return };
-        // Who is stopped is not late.
+        // A stopped group does not time out.
         if view.complete || view.stopped || self.spec.suspend {
             return;
         }
@@ -416,7 +417,7 @@ impl<'a> Judge<'a> {
             let completed_at = recorded.completed_here(completed_at, self.now);
             let wait = if planted(Bug::SettleIgnored) { Duration::ZERO } else { group.wait };
             let settled = later(completed_at, wait);
-            // Who was passed for being late is not waited for again when it arrives after all.
+            // A group that was passed after its timeout stays passed, without `waitDuration`, when it completes later.
             let passed_late = gone_by.filter(|due| *due <= completed_at);
             let passed_at = passed_late.unwrap_or(settled);
             if self.now < passed_at {
@@ -425,7 +426,8 @@ impl<'a> Judge<'a> {
             }
             (view.passed, view.passed_at) = match self.spec.enforcement {
                 Enforcement::Bootstrap => (true, Some(passed_at)),
-                // What an earlier group lost, nobody behind it may pass by.
+                // In Continuous, a group that is not open is not passed either, so a gap in an earlier group blocks all later
+                // ones.
                 Enforcement::Continuous => (view.open, view.open_since.map(|since| since.max(passed_at))),
             };
         } else if view.timed_out && group.on_timeout == OnTimeout::Continue {
@@ -438,12 +440,12 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Whether a group may be absent, and is: it has neither pods nor a workload.
+/// Whether a group is optional and has neither pods nor workloads.
 pub fn is_absent(entry: &SequenceEntry, group: &Group, position: usize) -> bool {
     group.optional && entry.cell(position).is_empty()
 }
 
-/// Whether all members of a group are of Jobs that are over.
+/// Whether all members of a group belong to finished Jobs.
 pub(super) fn is_finished(facts: Facts<'_>, cell: &Cell) -> bool {
     let is_over = |job: &Owner| job.job.is_some_and(|job| job.complete);
     cell.is_all_of(|uid| {
@@ -452,8 +454,8 @@ pub(super) fn is_finished(facts: Facts<'_>, cell: &Cell) -> bool {
     })
 }
 
-/// Whether nothing is left of a group but what Jobs that are over have left: the Jobs, CronJobs without a run, and pods that have
-/// arrived. A Job goes before its pods.
+/// Whether a group has only finished Jobs, CronJobs that are not stopped, pods that have arrived, and owners that no longer
+/// exist. A Job is deleted before its pods.
 pub(super) fn only_remains(facts: Facts<'_>, cell: &Cell) -> bool {
     let remains = |uid| match facts.cluster.owner(uid) {
         None => true,
@@ -463,18 +465,18 @@ pub(super) fn only_remains(facts: Facts<'_>, cell: &Cell) -> bool {
     cell.present() == cell.number(Standing::Arrived) && (cell.is_empty() || cell.is_all_of(remains))
 }
 
-/// How many of `expected` must have arrived.
+/// Returns how many of `expected` members must have arrived.
 pub(super) fn required(group: &Group, expected: u32) -> u32 {
     let required = group.min_ready.of(expected);
     if planted(Bug::OneShort) { required.saturating_sub(1) } else { required }
 }
 
-/// Times are journaled in whole milliseconds; one that is decided on must be the one that is written.
+/// Truncates to milliseconds, the precision of recorded times, so that decisions use exactly the time that is recorded.
 fn whole_millis(now: Timestamp) -> Timestamp {
     Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
 }
 
-/// `after` later than `since`; the end of time if that is beyond it.
+/// Returns `since + after`, or the latest possible time on overflow.
 pub fn later(since: Timestamp, after: Duration) -> Timestamp {
     let after = SignedDuration::try_from(after).unwrap_or(SignedDuration::MAX);
     since.checked_add(after).unwrap_or(Timestamp::MAX)

@@ -1,4 +1,4 @@
-//! What is worth announcing: the differences between what was recorded last and what is decided now.
+//! Events: the differences between the last recorded state and the current evaluation.
 
 use super::{
     Facts,
@@ -15,10 +15,10 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// What this decision leaves to be recorded.
+/// Returns the state to record after this decision.
 pub fn recorded(entry: &SequenceEntry, evaluation: &Evaluation, status: &Status) -> Recorded {
     let groups = match entry.spec() {
-        // Not judged now (permission withdrawn, say): what was known about the groups stays.
+        // The groups were not evaluated (for example, because a permission was withdrawn): keep the recorded state.
         _ if evaluation.groups.is_empty() => entry.recorded().groups.clone(),
         None => entry.recorded().groups.clone(),
         Some(spec) => spec
@@ -43,13 +43,13 @@ pub fn recorded(entry: &SequenceEntry, evaluation: &Evaluation, status: &Status)
     }
 }
 
-/// What is recorded of a group.
+/// The recorded part of a group evaluation.
 pub(super) fn of_view(view: &GroupView) -> RecordedGroup {
     let GroupView { opened_at, completed_at, timed_out, finished, opened_ahead, completed_ahead, .. } = *view;
     RecordedGroup { opened_at, completed_at, timed_out, finished, opened_ahead, completed_ahead }
 }
 
-/// The events of the step from `before` to `after`.
+/// Returns the events for the change from `before` to `after`.
 pub fn events(
     facts: Facts<'_>,
     entry: &SequenceEntry,
@@ -73,8 +73,8 @@ pub fn events(
     }
     if after.suspended != before.suspended {
         let (reason, message) = match after.suspended {
-            true => ("Suspended", "nothing is released until spec.suspend is false again"),
-            false => ("Resumed", "the sequence goes on; timeouts start anew"),
+            true => ("Suspended", "no pods are released until spec.suspend is false again"),
+            false => ("Resumed", "the sequence continues; timeouts start again from zero"),
         };
         events.push(EventKind::Normal, reason, message.into());
     }
@@ -111,7 +111,7 @@ fn of_groups(spec: &Spec, evaluation: &Evaluation, before: &Recorded, events: &m
         let was = before.groups.get(&group.id).copied().unwrap_or_default();
         let title = &group.title;
         if view.opened_at.is_some() && was.opened_at.is_none() {
-            let message = format!("\"{title}\" is open, {} of its pods exist", view.present);
+            let message = format!("\"{title}\" is open; {} of its pods exist", view.present);
             events.push(EventKind::Normal, "GroupOpened", message);
         }
         if view.completed_at.is_some() && was.completed_at.is_none() {
@@ -122,13 +122,13 @@ fn of_groups(spec: &Spec, evaluation: &Evaluation, before: &Recorded, events: &m
             && view.completed_at.is_none()
             && was.completed_at.is_some()
         {
-            let message = format!("\"{title}\" is not complete any more: {progress}");
+            let message = format!("\"{title}\" is no longer complete: {progress}");
             events.push(EventKind::Normal, "GroupIncomplete", message);
         }
         if view.timed_out && !was.timed_out && group.on_timeout == OnTimeout::Continue {
             let after = group.timeout.unwrap_or_default();
             let timeout = Reason::Timeout { group: title.clone(), after, progress };
-            let message = format!("{}; the sequence goes on (onTimeout: Continue)", timeout.sentence());
+            let message = format!("{}; the sequence continues (onTimeout: Continue)", timeout.sentence());
             events.push(EventKind::Warning, "Timeout", message);
         }
     }
@@ -149,7 +149,7 @@ fn of_duplicates(
     let first = facts.claims_on(pod).find(|claim| claim.sequence == entry.sequence.uid);
     let (Some(first), Some(pod)) = (first, facts.cluster.pod(pod)) else { return };
     let message = format!(
-        "{} is in \"{}\" and in \"{}\"; it belongs to \"{}\", which comes first",
+        "{} is selected by groups \"{}\" and \"{}\"; it belongs to \"{}\", the first of them",
         pod.name,
         spec.groups[first.group as usize].title,
         spec.groups[position].title,

@@ -1,4 +1,4 @@
-//! Why something waits, as a tree: from the pod or the sequence down to the container that is not ready.
+//! Explains, as a tree, why a pod or a sequence waits: from the pod or sequence down to the container that is not ready.
 
 use super::{
     Facts,
@@ -23,10 +23,10 @@ use crate::{
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Blockers shown of one group.
+/// Maximum number of blockers shown for one group.
 const BLOCKERS: usize = 5;
 
-/// What sequences say about a gate of a pod: nothing if none of them holds the pod through it.
+/// Explains why sequences hold a pod through a gate. Empty if none of them does.
 pub fn explain_gate(facts: Facts<'_>, pod: &Pod, gate: &Arc<str>, now: Timestamp) -> Vec<Line> {
     let claims = living_claims(facts, pod).filter(|(_, _, spec)| spec.gate == *gate);
     let lines = claims.map(|(claim, entry, spec)| {
@@ -38,12 +38,12 @@ pub fn explain_gate(facts: Facts<'_>, pod: &Pod, gate: &Arc<str>, now: Timestamp
         let release = Hint::rollcall("release", &pod.namespace, format!("pod/{name}"));
         Line::new("Held", text, pod.created, Target::of_pod(pod))
             .with(asked.why_held(position, pod))
-            .hint(release.to("release it anyway"))
+            .hint(release.to("release the pod now, out of order"))
     });
     lines.collect()
 }
 
-/// What sequences say about a pod that they claim and do not hold any more.
+/// Explains the state of a pod for the sequences that it belongs to and that have released it.
 pub fn explain_released(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Vec<Line> {
     let claims = living_claims(facts, pod).filter(|(_, _, spec)| !pod.gates.contains(&spec.gate));
     let lines = claims.map(|(claim, entry, spec)| {
@@ -54,13 +54,13 @@ pub fn explain_released(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Vec<Line
         }
         let until = spec.groups[position].until;
         let state = own_state(facts, spec, pod, until, now);
-        let text = format!("{name} belongs to {place}, and its gate is gone");
+        let text = format!("{name} belongs to {place} and has been released");
         Line::new("Released", text, pod.since, Target::of_pod(pod)).with(vec![state])
     });
     lines.collect()
 }
 
-/// A pod of a group that was never open, which nothing of ours holds.
+/// Explains a pod that lacks the gate although its group was never open.
 fn explain_early(
     facts: Facts<'_>,
     entry: &SequenceEntry,
@@ -89,8 +89,8 @@ fn explain_early(
     Some(line.with(vec![place]))
 }
 
-/// Whether a gate is one by which sequences hold pods in a namespace, as far as they can be seen. Who may not act there can name
-/// any gate, and means nothing by it.
+/// Whether visible sequences hold pods in a namespace through this gate. Sequences that may not act there do not count, because
+/// they can name any gate.
 pub fn is_sequence_gate(facts: Facts<'_>, namespace: &str, gate: &str) -> bool {
     let mut specs = facts.sequences.iter().filter(|entry| !entry.ghost && may_act(facts, entry));
     let holds = |entry: &SequenceEntry| {
@@ -99,7 +99,7 @@ pub fn is_sequence_gate(facts: Facts<'_>, namespace: &str, gate: &str) -> bool {
     gate == gates::SEQUENCE || specs.any(holds)
 }
 
-/// What keeps a pod from arriving that nobody holds and nobody claims.
+/// Explains why a pod that is not held and belongs to no sequence has not arrived.
 pub fn explain_unclaimed(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Vec<Line> {
     trouble(facts, pod, Until::Auto, now)
 }
@@ -121,7 +121,7 @@ fn own_state(facts: Facts<'_>, spec: &Spec, pod: &Pod, until: Until, now: Timest
         true => line("Arrived", format!("it has arrived ({rule})")),
         false if nodes::is_on_gone_node(facts, spec, pod) => {
             let node = pod.node.as_deref().unwrap_or_default();
-            line("NotArrived", format!("its node {node} is gone, so it does not count"))
+            line("NotArrived", format!("its node {node} no longer exists, so the pod does not count"))
         }
         false => {
             line("NotArrived", format!("it has not arrived ({rule})")).with(trouble(facts, pod, until, now))
@@ -129,7 +129,7 @@ fn own_state(facts: Facts<'_>, spec: &Spec, pod: &Pod, until: Until, now: Timest
     }
 }
 
-/// Which rule of arrival applies, and why.
+/// The `until` rule that applies to a pod and, for `Auto`, the reason.
 fn rule(pod: &Pod, until: Until) -> String {
     let resolved = match until.resolve(pod.runs_to_completion) {
         Until::Ready | Until::Auto => "Ready",
@@ -162,18 +162,18 @@ fn sequence_target(entry: &SequenceEntry) -> Target {
     Target { kind: Kind::Sequence, namespace, name, uid: Some(sequence.uid) }
 }
 
-/// Where reasons are looked up, to name their objects and what to do about them.
+/// The context to look up the objects and hints of reasons.
 struct About<'a> {
     facts: Facts<'a>,
-    /// Where the pods are.
+    /// The namespace of the member pods.
     namespace: &'a Arc<str>,
-    /// The sequence that is asked about, if it is one.
+    /// The sequence to explain, if any.
     sequence: Option<&'a SequenceEntry>,
     now: Timestamp,
 }
 
 impl About<'_> {
-    /// A reason as a line. Where the reason does not know since when it holds, it does so at least since `since`.
+    /// Renders a reason as a line. `since` is the fallback if the blocker does not say since when it holds.
     fn line(&self, blocker: &Blocker, since: Timestamp) -> Line {
         let reason = &blocker.reason;
         let text = match blocker.since {
@@ -305,7 +305,7 @@ impl About<'_> {
                 };
                 vec![Hint::rollcall("explain", namespace, format!("podseq/{name}"))]
             }
-            // The feature of that gate knows more.
+            // `explain` of the pod covers the feature that owns the gate.
             Reason::OwnGate { pod, .. } => vec![Hint::rollcall("explain", namespace, format!("pod/{pod}"))],
             Reason::NodeLacks { node, what } => match what {
                 NodeReady::CsiDriver(_) => {
@@ -318,7 +318,7 @@ impl About<'_> {
             Reason::TemplateLacksToleration { .. } => {
                 let keys = self.sequence.map(|entry| {
                     Hint::rollcall("keys", &entry.sequence.namespace, &*entry.sequence.name)
-                        .to("the keys that its template has to tolerate")
+                        .to("list the taint keys that its template must tolerate")
                 });
                 keys.into_iter().chain([Hint::Advice("or use nodeGuard: Labels".into())]).collect()
             }
@@ -331,7 +331,7 @@ fn advice(text: &str) -> Hint {
     Hint::Advice(text.to_owned())
 }
 
-/// A sequence with its groups, at the moment of the question.
+/// A sequence and its evaluation at the time of the question.
 struct Question<'a> {
     facts: Facts<'a>,
     entry: &'a SequenceEntry,
@@ -345,12 +345,12 @@ impl Question<'_> {
         About { facts: *facts, namespace: &spec.pod_namespace, sequence: Some(entry), now: evaluation.now }
     }
 
-    /// A reason that has held at least since the sequence was created.
+    /// Renders a reason as a line, with the creation of the sequence as its start.
     fn line(&self, reason: Reason) -> Line {
         self.about().line(&Blocker::from(reason), self.entry.sequence.created)
     }
 
-    /// A line about the sequence, or about one of its groups.
+    /// A line about the sequence or one of its groups.
     fn said(&self, code: &'static str, text: String, since: Option<Timestamp>) -> Line {
         let since = since.unwrap_or(self.entry.sequence.created);
         Line::new(code, text, since, sequence_target(self.entry))
@@ -387,15 +387,15 @@ impl Question<'_> {
         if let Some(refused) = blocked::of_refused_pod(*facts, &pod.name, pod.uid) {
             return vec![self.about().line(&refused, pod.created)];
         }
-        let text = "its group is open: the controller is about to release it".into();
+        let text = "its group is open; the controller is about to release the pod".into();
         let own: Arc<str> = "pod-sequence-system".into();
         let logs = Hint::kubectl("logs", &own, "deployment/pod-sequence-controller");
         let since = view.open_since.unwrap_or(pod.created);
         let line = self.said("AboutToBeReleased", text, Some(since.max(pod.created)));
-        vec![line.hint(logs.to("if that does not happen, look at the controller"))]
+        vec![line.hint(logs.to("if the pod is not released soon, check the logs of the controller"))]
     }
 
-    /// The node of a pod that has not reached its group; or, if it could land anywhere, why it may land nowhere yet.
+    /// In Node scope: why the group is not open on the node of the pod. For a pod without a node: why it cannot be released yet.
     fn waits_for_nodes(&self, position: usize, pod: &Pod) -> Vec<Line> {
         let Question { facts, entry: _, spec, evaluation } = self;
         let title = &spec.groups[position].title;
@@ -408,19 +408,20 @@ impl Question<'_> {
         }
         let all = evaluation.nodes.number();
         if evaluation.nodes.count(position).open == 0 {
-            let text = format!("none of {all} nodes has reached \"{title}\"");
+            let text = format!("group \"{title}\" is not open on any of {all} nodes");
             return vec![self.said("NoNodeOpen", text, None).with(self.waiting_nodes())];
         }
         match nodes::is_guarded(evaluation, position) {
             true => Vec::new(),
             false => {
-                let text = format!("nodes that have not reached \"{title}\" are being marked first");
+                let text =
+                    format!("the controller first marks the nodes where group \"{title}\" is not open");
                 vec![self.said("NodesUnmarked", text, None)]
             }
         }
     }
 
-    /// The first nodes that are not complete, and what each of them waits for.
+    /// The first nodes that are not complete, and why each of them waits.
     fn waiting_nodes(&self) -> Vec<Line> {
         let nodes = &self.evaluation.nodes;
         let first = nodes.of(NodeSet::Waiting).take(BLOCKERS);
@@ -436,7 +437,12 @@ impl Question<'_> {
         let Some(position) = view.current() else {
             let done = view.groups.iter().filter_map(|group| group.completed_at).max();
             let since = done.unwrap_or(self.entry.sequence.created);
-            return Line::new("NodeComplete", format!("{node} is complete"), since, self.node(node));
+            return Line::new(
+                "NodeComplete",
+                format!("all groups are complete on {node}"),
+                since,
+                self.node(node),
+            );
         };
         let (group, now) = (&self.spec.groups[position], self.evaluation.now);
         let there = &view.groups[position];
@@ -446,7 +452,7 @@ impl Question<'_> {
             Members::None => String::new(),
             _ => format!(": {} there", there.progress()),
         };
-        let text = format!("{node} waits in group {} \"{title}\"{waits}{progress}", position + 1);
+        let text = format!("{node} waits for group {} \"{title}\"{waits}{progress}", position + 1);
         let lacks = there.lacks.clone().map(|what| self.line(Reason::NodeLacks { node: node.clone(), what }));
         let cell = self.entry.cell_on(node, position);
         let starting = cell.into_iter().flat_map(|cell| cell.waiting()).take(BLOCKERS);
@@ -456,8 +462,8 @@ impl Question<'_> {
         Line::new("NodeWaits", text, since, self.node(node)).with(troubles.chain(lacks).collect())
     }
 
-    /// The groups a closed group waits for, and below a closed one of them those that all hangs on. What lies between
-    /// is left out: five hundred groups in a row would be five hundred lines that say the same.
+    /// The groups that a group waits for. Below those that are not open either, it lists the open groups at the start of the
+    /// chain. The groups between them are omitted, because a chain of 500 groups would give 500 almost equal lines.
     fn waits_for(&self, position: usize) -> Vec<Line> {
         let mut shown = BTreeSet::new();
         let direct = self.unpassed(position);
@@ -492,7 +498,7 @@ impl Question<'_> {
         earlier.filter(|earlier| !self.evaluation.groups[*earlier].passed)
     }
 
-    /// The open or settling groups that a closed one waits for in the end, each once.
+    /// The open groups, or those within their `waitDuration`, at the start of the chain of groups that one waits for, each once.
     fn roots(&self, position: usize, seen: &mut BTreeSet<usize>) -> Vec<usize> {
         let (mut roots, mut ahead) = (BTreeSet::new(), vec![position]);
         while let Some(closed) = ahead.pop() {
@@ -528,7 +534,7 @@ impl Question<'_> {
     }
 }
 
-/// Where a whole sequence stands and what each unfinished group waits for.
+/// Explains the state of a sequence and why each group that is not complete waits.
 pub fn explain_sequence(facts: Facts<'_>, entry: &SequenceEntry, now: Timestamp) -> Line {
     let evaluation = evaluate(facts, entry, now);
     let status = status(facts, entry, &evaluation);
@@ -556,7 +562,7 @@ pub fn explain_sequence(facts: Facts<'_>, entry: &SequenceEntry, now: Timestamp)
         let progress = evaluation.progress(spec, position);
         let line = |code, state: &str, since| {
             let absent = is_absent(entry, &spec.groups[position], position);
-            let optional = if absent { " (optional, and nobody is there)" } else { "" };
+            let optional = if absent { " (optional, without members)" } else { "" };
             let text =
                 format!("group {} \"{title}\" {state}: {progress}, {held} held{optional}", position + 1);
             asked.said(code, text, since)
@@ -570,7 +576,7 @@ pub fn explain_sequence(facts: Facts<'_>, entry: &SequenceEntry, now: Timestamp)
             GroupState::Waiting => {
                 let waits = asked.unpassed(position).map(|earlier| asked.waits_for_line(earlier));
                 let waits = waits.map(|line| Line { below: Vec::new(), ..line }).collect();
-                line("GroupClosed", "is closed", None).with(waits)
+                line("GroupClosed", "is not open", None).with(waits)
             }
         });
     }

@@ -1,7 +1,7 @@
-//! The keys by which a node is known not to have reached a group: as a label, or as a taint.
+//! Blocked keys: the keys of labels or taints that keep members of a group off a node until the group is open there.
 //!
-//! Everybody can write one down beforehand: it is made of the names of the sequence and of the group, not of its place in the
-//! list, so that edits to the list never re-point a key.
+//! A key consists of the names of the sequence and of the group, so users can write it into manifests in advance. It does not
+//! contain the position of the group, so edits to the list of groups do not change the meaning of a key.
 
 use super::spec::{Group, GroupId, NodeGuard};
 use crate::{hash::fnv1a64, node::STARTUP_TAINTS};
@@ -9,21 +9,21 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Put on a node when it registers, before any controller has seen it.
+/// The label of a new node that no controller has processed yet. Admission sets it when the node registers.
 pub const UNSEEN: &str = "podsequence.example.com/unseen";
-/// What they begin with, unless a taint is to begin with something else.
+/// Prefix of blocked keys, unless another prefix for taints is configured.
 pub const PREFIX: &str = "podsequence.example.com/";
-/// What a taint can begin with. No others, so that whatever was put on nodes is recognised afterwards.
+/// Permitted prefixes of taint keys. The list is fixed, so that a controller with another setting still recognises its taints.
 pub const TAINT_PREFIXES: [&str; 3] = [PREFIX, STARTUP_TAINTS[0], STARTUP_TAINTS[1]];
-/// What all of them end with.
+/// Suffix of all blocked keys.
 const SUFFIX: &str = "-blocked";
-/// What follows the prefix of a label key has at most this many characters.
+/// Maximum number of characters after the prefix of a label key.
 const LONGEST: usize = 63;
-/// Bytes of the hash in a key that is shortened. 96 bits: whoever chooses the names of his sequences must not find one that has
-/// the key of somebody else's.
+/// Bytes of the hash in a shortened key. 96 bits, so that a user cannot find a sequence name that collides with the key of
+/// another sequence.
 const HASHED: usize = 12;
 
-/// What the keys of a sequence begin with.
+/// The prefix of the keys of a sequence.
 pub fn prefix(guard: NodeGuard, of_taints: &'static str) -> &'static str {
     match guard {
         NodeGuard::Labels => PREFIX,
@@ -31,7 +31,7 @@ pub fn prefix(guard: NodeGuard, of_taints: &'static str) -> &'static str {
     }
 }
 
-/// The key of each group of a sequence, in their order; no two are the same.
+/// The keys of the groups of a sequence, in their order. All are different.
 pub fn keys(prefix: &str, namespace: &str, name: &str, groups: &[Group]) -> Vec<Arc<str>> {
     let mut taken = BTreeSet::new();
     let each = groups.iter().map(|group| {
@@ -47,12 +47,12 @@ pub fn keys(prefix: &str, namespace: &str, name: &str, groups: &[Group]) -> Vec<
     each.collect()
 }
 
-/// Whether a label or taint of this key is one of ours.
+/// Whether `key` is a blocked key of some sequence.
 pub fn is_key(key: &str) -> bool {
     key.ends_with(SUFFIX) && TAINT_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
 }
 
-/// The name of a group where it may stand in a label key, else a hash of what it is recognised by.
+/// The name of a group if a label key can contain it, else a hash of its id.
 fn word(id: &GroupId) -> String {
     let name = id.as_str().strip_prefix('=');
     match name.filter(|name| fits(name)) {
@@ -61,8 +61,8 @@ fn word(id: &GroupId) -> String {
     }
 }
 
-/// Letters, digits, `-` and `_`; the key around it begins and ends with others. A `.` would fit, too, but then two sequences
-/// could have the same key: `b.c` with a group `d`, and `b` with a group `c.d`.
+/// Whether a name consists of letters, digits, `-` and `_`. A `.` is valid in a label key too, but with it two sequences could
+/// have the same key: `b.c` with a group `d`, and `b` with a group `c.d`.
 fn fits(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
@@ -71,7 +71,7 @@ fn shortened(whole: &str) -> String {
     if whole.len() <= LONGEST { whole.to_owned() } else { hashed(whole, 1) }
 }
 
-/// As much of the beginning as there is room for, and a hash of all of it.
+/// The longest prefix that fits, followed by a hash of the whole text.
 fn hashed(whole: &str, occurrence: u32) -> String {
     let hash = Sha256::digest(format!("{whole}\u{0}{occurrence}"));
     let hash: String = hash.iter().take(HASHED).map(|byte| format!("{byte:02x}")).collect();

@@ -1,4 +1,4 @@
-//! What has to be written on nodes, so that nobody lands where it is too early, and so that it survives a restart.
+//! Labels, taints and journals on nodes: blocked keys keep pods from starting too early, and journals survive a restart.
 
 use super::{
     Facts,
@@ -20,31 +20,32 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a new node is kept from members until every sequence has put its keys on it. One that cannot write must not keep
-/// the node from all others; whoever can writes within milliseconds.
+/// How long a new node is kept free of members until every sequence has written its keys there. The limit keeps a sequence that
+/// cannot write from blocking the node for all others. Normally, the writes take milliseconds.
 pub const UNSEEN_FOR: Duration = Duration::from_secs(60);
-/// A sequence with more nodes to judge anew writes for itself: to judge them for another sequence's write would be done twice.
+/// A sequence with more nodes to judge than this writes separately: another sequence would have to judge all of them for its write.
 const MAX_JUDGED_FOR_OTHERS: usize = 32;
-/// Sequences named in the event about a node that was not waited for any longer.
+/// Maximum number of sequences named in the event `NotWaitedFor`.
 const NAMED: usize = 5;
 
-/// What is to be written on a node.
+/// Changes to write on a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Marks {
-    /// Labels that are to be there with this value, or not at all.
+    /// Labels to set to this value, or to remove if `None`.
     pub labels: BTreeMap<Arc<str>, Option<Arc<str>>>,
-    /// What is to be written down: `None` if that is as it is, `Some(None)` if nothing is any more.
+    /// The new journal: `None` leaves the existing one unchanged, `Some(None)` removes it.
     pub journal: Option<Option<Journal>>,
     pub taints: Taints,
 }
 
-/// What is to be done to the taints of a node, which are one list.
+/// Changes to the taints of a node. A JSON patch addresses them by their position in one list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Taints {
-    /// Whether the node had any, and whether it has annotations to which one can be added.
+    /// Whether the node already has a list of taints.
     pub had_any: bool,
+    /// Whether the node already has annotations.
     pub annotated: bool,
-    /// Places in the list, the last one first, with the keys that are there.
+    /// Taints to remove: positions in the list, in descending order, with their keys.
     pub remove: Vec<(usize, Arc<str>)>,
     pub add: Vec<Arc<str>>,
 }
@@ -61,8 +62,8 @@ impl Marks {
     }
 }
 
-/// The taints of a node that are to be, of those that are a sequence's own. `takes_over` says of a taint with another value
-/// whether it was left to this sequence.
+/// Computes the changes that give a node exactly the `wanted` taints of a sequence. `takes_over` says whether a taint with
+/// another value is a leftover that this sequence may remove.
 fn taints(
     node: &Node,
     uid: &str,
@@ -75,7 +76,8 @@ fn taints(
         false => takes_over(taint),
     };
     let places = node.taints.iter().enumerate().rev().filter(|(_, taint)| goes(taint));
-    // Two of one key cannot be there, so that of a living sequence stays the only one.
+    // A node cannot have two taints with the same key and effect, so another existing sequence's taint stays and ours is not
+    // added.
     let stays = |key: &Arc<str>| node.taints.iter().any(|taint| taint.key == *key && !goes(taint));
     Taints {
         had_any: !node.taints.is_empty(),
@@ -85,7 +87,7 @@ fn taints(
     }
 }
 
-/// What has to be written on the nodes as they are judged now. What is being written already waits for its answer.
+/// Returns the writes that nodes need after this evaluation. Nodes with a write in flight are skipped.
 pub fn marks<'a>(
     facts: Facts<'a>,
     entry: &'a SequenceEntry,
@@ -170,7 +172,7 @@ pub(super) fn marks_of(
     view: &NodeView,
 ) -> Marks {
     let uid: Arc<str> = entry.sequence.uid.to_string().into();
-    // What carries another value is another's. Only what one of the same name has left that is gone is taken over.
+    // Labels with another value belong to another sequence. Only leftovers of a deleted sequence are taken over.
     let is_ours = |value: &Arc<str>| *value == uid || facts.is_left_by_gone(value);
     let closed = (0..spec.groups.len())
         .filter(|position| is_closed(spec, &view.groups[*position]) && common.groups[*position].needs_key);
@@ -189,7 +191,7 @@ pub(super) fn marks_of(
             (false, None) => {}
         }
     }
-    // Keys of groups that are not in the spec any more.
+    // Remove keys of groups that are no longer in the spec.
     let old = node.labels.iter().filter(|(key, value)| keys::is_key(key) && *value == uid);
     labels.extend(old.filter(|(key, _)| !entry.keys().contains(key)).map(|(key, _)| (key.clone(), None)));
     let journal =
@@ -200,8 +202,8 @@ pub(super) fn marks_of(
     Marks { labels, journal: (written != Some(&journal)).then_some(Some(journal)), taints }
 }
 
-/// Whether nothing of this group may land on the node. A key is never put back after the group has been open there, unless
-/// the order is to hold at every moment.
+/// Whether the node must be blocked for a group. In Bootstrap, the node is never blocked again after the group was open there. In
+/// Continuous, it is blocked whenever the group is not open.
 fn is_closed(spec: &Spec, view: &GroupView) -> bool {
     match spec.enforcement {
         Enforcement::Bootstrap => view.opened_at.is_none(),
@@ -209,16 +211,16 @@ fn is_closed(spec: &Spec, view: &GroupView) -> bool {
     }
 }
 
-/// A node is unseen until every sequence has put its keys on it, or the time for that is over; the last one to do so says that it
-/// is seen.
+/// Whether this write must remove the label [`keys::UNSEEN`]: no sequence remains that has not written to the node, or the time
+/// limit has passed.
 fn is_to_be_seen(facts: Facts<'_>, parts: &[NodeMarks], node: &Node, now: Timestamp) -> bool {
     node.labels.get(keys::UNSEEN).is_some()
         && (waited_for(facts, parts, node).next().is_none() || is_overdue(facts, node, now))
         && !planted(Bug::UnseenNotTaken)
 }
 
-/// The sequences that have not put their keys on a node, and do not do so by this write. A sequence that may not act puts none on,
-/// and is not waited for.
+/// The sequences that have not written to a node yet and are not part of this write. Sequences that may not act never write, so
+/// they do not count.
 fn waited_for<'a>(
     facts: Facts<'a>,
     parts: &'a [NodeMarks],
@@ -235,13 +237,13 @@ fn is_overdue(facts: Facts<'_>, node: &Node, now: Timestamp) -> bool {
     facts.sequences.unseen_since(&node.name).is_some_and(|since| now >= later(since, UNSEEN_FOR))
 }
 
-/// When the first of the nodes that are unseen now is not waited for any longer.
+/// The earliest time when the limit [`UNSEEN_FOR`] ends for a node that is unseen now.
 pub fn next_overdue(facts: Facts<'_>, now: Timestamp) -> Option<Timestamp> {
     let since = facts.sequences.unseen_nodes().map(|(_, since)| since.unwrap_or(now));
     since.map(|since| later(since, UNSEEN_FOR)).filter(|at| *at > now).min()
 }
 
-/// What is to be kept about unseen nodes, and what is to be said about those that are not waited for any longer.
+/// Returns the state to remember about unseen nodes, and an event for each node whose time limit has passed.
 pub fn unseen(facts: Facts<'_>, actions: &[Action], now: Timestamp) -> (UnseenNodes, Vec<Event>) {
     let new = facts.sequences.unseen_nodes().any(|(_, since)| since.is_none());
     let mut found = UnseenNodes { first_seen: new.then_some(now), told: Vec::new() };
@@ -274,12 +276,12 @@ fn not_waited_for(node: &Node, late: &[&SequenceEntry]) -> Event {
         kind: EventKind::Warning,
         reason: "NotWaitedFor",
         message: format!(
-            "the label {label} was taken off after {seconds}s, although PodSequence {names}{more} has written nothing on this node: its members may land here too early"
+            "removed the label {label} after {seconds}s, although PodSequence {names}{more} has not marked this node; its pods may start here too early"
         ),
     }
 }
 
-/// What has to survive a restart: when groups opened and were complete.
+/// The contents of the journal: the times when groups opened and were complete. They must survive a restart.
 fn journaled(spec: &Spec, view: &NodeView) -> BTreeMap<GroupId, RecordedGroup> {
     let each = spec.groups.iter().zip(&view.groups);
     let each = each.filter(|(_, view)| view.opened_at.is_some() || view.finished);
@@ -295,13 +297,13 @@ fn journaled(spec: &Spec, view: &NodeView) -> BTreeMap<GroupId, RecordedGroup> {
     each.collect()
 }
 
-/// Takes everything off the nodes that a sequence has left there.
+/// Removes all labels, taints and journals of a sequence from nodes.
 pub fn unmark(facts: Facts<'_>, sequence: Uid) -> impl Iterator<Item = Action> {
     let uid: Arc<str> = sequence.to_string().into();
     let nodes = facts.marked_for(sequence).filter(move |node| !facts.sequences.is_being_marked(&node.name));
     nodes.filter(|_| !planted(Bug::MarksStay)).filter_map(move |node| {
         let ours = node.labels.iter().filter(|(key, value)| keys::is_key(key) && *value == uid);
-        // A living namesake writes its own value over it; taken away meanwhile, the node would be open for a moment.
+        // An existing sequence with the same keys overwrites the value. Without the key, the node would be open until then.
         let left = ours.filter(|(key, _)| !is_of_another(facts, sequence, key));
         let labels = left.map(|(key, _)| (key.clone(), None)).collect();
         let journal = node.journals.contains_key(&sequence).then_some(None);
@@ -313,7 +315,7 @@ pub fn unmark(facts: Facts<'_>, sequence: Uid) -> impl Iterator<Item = Action> {
     })
 }
 
-/// Whether a living sequence closes nodes by this key, and takes over what is left there.
+/// Whether another existing sequence uses this blocked key, and takes over leftovers.
 fn is_of_another(facts: Facts<'_>, sequence: Uid, key: &Arc<str>) -> bool {
     let others = facts
         .sequences
@@ -323,7 +325,7 @@ fn is_of_another(facts: Facts<'_>, sequence: Uid, key: &Arc<str>) -> bool {
     others.filter(|other| !other.ghost && other.keys().contains(key)).any(|other| may_act(facts, other))
 }
 
-/// Takes the taints of a sequence off the nodes, and nothing else.
+/// Removes only the taints of a sequence from nodes.
 pub fn untaint(facts: Facts<'_>, sequence: Uid) -> impl Iterator<Item = Action> {
     unmark(facts, sequence).filter_map(|action| match action {
         Action::PatchNode(mut patch) => {

@@ -1,5 +1,5 @@
-//! Which group a pod belongs to: the one rule for admission, the simulator and lint. `index/claims.rs` files the same rule for a
-//! quick look-up of thousands of pods. `check.rs` has it a second time on purpose.
+//! Which group a pod belongs to: the rule that admission, the simulator and lint share. `index/claims.rs` indexes the same rule
+//! for fast lookups. `check.rs` implements it again on purpose, for an independent audit.
 
 use super::index::{MEMBERSHIP_KEY, membership_value};
 use super::spec::{Members, Spec, WorkloadRef};
@@ -9,21 +9,21 @@ use crate::labels::Labels;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A pod, or a template that pods are made from.
+/// A pod, or the template of a workload.
 pub trait Candidate {
     fn namespace(&self) -> &str;
 
-    /// Its labels, with the group that it names itself under [`MEMBERSHIP_KEY`].
+    /// Its labels. Under [`MEMBERSHIP_KEY`] they also contain the group that its annotation names.
     fn labels(&self) -> &Labels;
 
-    /// Whether it has, or can have, one of these names.
+    /// Whether its name is one of these.
     fn is_listed(&self, names: &BTreeSet<Arc<str>>) -> bool;
 
-    /// Whether a workload makes it, itself or through a ReplicaSet or Job.
+    /// Whether a workload owns it, directly or through a ReplicaSet or Job.
     fn is_made_by(&self, workload: &WorkloadRef) -> bool;
 }
 
-/// The sequence that asks for members.
+/// A sequence whose groups are compared with candidates.
 #[derive(Clone, Copy, Debug)]
 pub struct Asking<'a> {
     pub namespace: &'a str,
@@ -32,8 +32,8 @@ pub struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// Whether a group includes a candidate, by its name, its labels, its owner, or because the candidate names the group itself. A
-    /// pod belongs to the first group that includes it.
+    /// Whether a group selects a candidate, by its name, its labels, its owner, or the annotation that names its group. A
+    /// pod belongs to the first group that selects it.
     pub fn includes(self, group: usize, candidate: &impl Candidate) -> bool {
         let Asking { namespace, name, spec } = self;
         if *spec.pod_namespace != *candidate.namespace() {
@@ -42,7 +42,7 @@ impl Asking<'_> {
         match &spec.groups[group].members {
             Members::Names(names) => candidate.is_listed(names),
             Members::Selector(selector) => {
-                // Only a sequence of the same namespace can be named.
+                // The annotation can name only sequences in the same namespace.
                 let at_home = *namespace == *spec.pod_namespace;
                 let named = candidate.labels().get(MEMBERSHIP_KEY).filter(|_| at_home);
                 named.is_some_and(|named| *named == membership_value(name, group))
@@ -53,13 +53,13 @@ impl Asking<'_> {
         }
     }
 
-    /// The group that a candidate belongs to.
+    /// Returns the group that a candidate belongs to.
     pub fn group_of(self, candidate: &impl Candidate) -> Option<usize> {
         (0..self.spec.groups.len()).find(|group| self.includes(*group, candidate))
     }
 }
 
-/// A pod together with the cluster that knows its owners.
+/// A pod, and the cluster to look up its owners.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownPod<'a> {
     pub pod: &'a Pod,
@@ -84,7 +84,7 @@ impl Candidate for KnownPod<'_> {
     }
 }
 
-/// The template of a workload. The names of its pods are not known.
+/// The template of a workload. The names of its pods are unknown.
 impl Candidate for Owner {
     fn namespace(&self) -> &str {
         &self.namespace

@@ -1,9 +1,9 @@
-//! `PodSequence`: groups of pods that open one after the other.
+//! `PodSequence`: groups of pods that start one after the other.
 //!
 //! ```text
-//! evaluate: facts + now → which groups are open, complete, timed out, and when to look again
+//! evaluate: facts + now → which groups are open, complete or timed out, and when to evaluate again
 //! decide:   evaluation  → releases, note, status, events
-//! check:    audits a decision without trusting evaluate
+//! check:    audits a decision, independently of evaluate
 //! explain:  evaluation  → why something waits, as a tree
 //! ```
 
@@ -37,7 +37,7 @@ use crate::{
 };
 use index::Sequences;
 
-/// What decisions about sequences rest on.
+/// The input of decisions about sequences.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     pub cluster: &'a Cluster,
@@ -45,22 +45,22 @@ pub struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    /// The claims that count on a pod: of each sequence its first group.
+    /// The effective claims on a pod: for each sequence, the first group that selects the pod.
     pub fn claims_on(self, pod: Uid) -> impl Iterator<Item = Claim> + use<'a> {
         self.cluster.pod_entry(pod).into_iter().flat_map(|entry| index::winners(&entry.claims))
     }
 
-    /// The nodes that carry anything of a sequence.
+    /// The nodes that carry labels, taints or annotations of a sequence.
     pub fn marked_for(self, sequence: Uid) -> impl Iterator<Item = &'a Node> {
         self.sequences.marked_nodes(sequence).filter_map(move |name| self.cluster.node(name))
     }
 
-    /// Whether a value that keeps a node closed was left there by a sequence that is gone.
+    /// Whether the value of a blocked key is a leftover of a deleted sequence.
     pub fn is_left_by_gone(self, value: &str) -> bool {
         self.sequences.is_left_by_gone(&self.cluster.freshness, Uid::new(value))
     }
 
-    /// Whether it is proved that a sequence does not exist any more.
+    /// Whether it is proven that a sequence no longer exists.
     pub fn is_gone(self, sequence: Uid) -> bool {
         self.sequences.is_gone(&self.cluster.freshness, sequence)
     }

@@ -1,9 +1,9 @@
-//! Node scope: each node goes through the groups on its own.
+//! Node scope: the groups start in order on each node independently.
 //!
 //! ```text
-//! judge:    every node by itself, from the pods that belong to it and from what is written down on it
-//! together: what all of them make of the sequence
-//! marks:    what has to be written on which node, so that nobody lands where it is too early (its own file)
+//! judge:     evaluates each node, from its pods and from the journal on the node
+//! aggregate: combines all nodes into the state of the sequence
+//! marks:     the labels, taints and journals to write on nodes, so that no pod starts too early there (marks.rs)
 //! ```
 
 use super::{
@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 pub use super::marks::{Marks, Taints};
 
-/// Judges the nodes to which something has happened since they were judged last, or all if what that rested on has changed.
+/// Evaluates the nodes that have changed since their last evaluation, or all nodes if [`Common`] has changed.
 pub fn judge<'a>(
     facts: Facts<'_>,
     entry: &'a SequenceEntry,
@@ -56,7 +56,7 @@ pub fn judge<'a>(
     Views::new(kept, spec.groups.len(), Judgements { common: Some(Arc::new(common)), nodes })
 }
 
-/// What the judgement of every node rests on.
+/// Collects the common input of the evaluation of all nodes.
 fn common(facts: Facts<'_>, entry: &SequenceEntry, spec: &Spec, resumed_at: Option<Timestamp>) -> Common {
     let groups = (0..spec.groups.len()).map(|position| {
         let cell = entry.cell(position);
@@ -79,7 +79,7 @@ fn common(facts: Facts<'_>, entry: &SequenceEntry, spec: &Spec, resumed_at: Opti
     Common { resumed_at, begun_again, opened_by_hand, groups }
 }
 
-/// What a judgement leaves to be done on a node.
+/// Derives from an evaluation the work that remains on a node.
 fn judged(
     facts: Facts<'_>,
     entry: &SequenceEntry,
@@ -103,8 +103,9 @@ fn judged(
     Judged { view, unwritten, here }
 }
 
-/// The times of the groups on a node: as decided last, else as written down there. Another controller that acts at the same time
-/// may have written down others: the later ones hold for both, or each would write its own over the other's for ever.
+/// The times of the groups on a node: from the last decision, else from the journal on the node. Another controller that is
+/// active at the same time may have written other times. Both then use the later ones, or they would overwrite each other
+/// indefinitely.
 fn recorded(entry: &SequenceEntry, spec: &Spec, node: &Node) -> BTreeMap<GroupId, RecordedGroup> {
     if planted(Bug::OneNodeOpensAll) {
         return entry.recorded().groups.clone();
@@ -112,7 +113,7 @@ fn recorded(entry: &SequenceEntry, spec: &Spec, node: &Node) -> BTreeMap<GroupId
     let written = node.journals.get(&entry.sequence.uid).map(|journal| {
         match journal.begun_again == entry.recorded().begun_again {
             true => journal.groups.clone(),
-            // Of an earlier start.
+            // The journal belongs to an earlier start.
             false => begun_again(&journal.groups),
         }
     });
@@ -132,7 +133,7 @@ fn times(spec: &Spec, view: &NodeView) -> BTreeMap<GroupId, RecordedGroup> {
     spec.groups.iter().zip(&view.groups).map(|(group, view)| (group.id.clone(), of_view(view))).collect()
 }
 
-/// Counts the members of a group that belong to a node, and what is expected there.
+/// Counts the members of a group on a node, and the number expected there.
 pub(super) fn count(
     facts: Facts<'_>,
     entry: &SequenceEntry,
@@ -142,7 +143,7 @@ pub(super) fn count(
 ) -> GroupView {
     let group = &spec.groups[position];
     if !is_part_of(&group.node_selector, &node.labels) {
-        // This group is not for this node, so nobody waits for it here.
+        // The group does not apply to this node, so it is complete here.
         return GroupView { expected: Some(0), required: Some(0), ..GroupView::default() };
     }
     let cell = entry.cell_on(&node.name, position);
@@ -151,7 +152,7 @@ pub(super) fn count(
     let expected = match &group.members {
         _ if is_empty(facts, entry, spec, position) => None,
         _ if group.expected.is_some() => group.expected,
-        // Where the pods will be that do not exist yet, or are not bound, nobody knows.
+        // The nodes of listed pods that do not exist yet, or are not bound, are unknown.
         Members::Names(_) => (present > 0 || all_placed(entry, spec, position)).then_some(present),
         Members::Selector(_) | Members::Workload(_) => {
             Some(present + missing_daemons(facts, entry, node, position))
@@ -173,14 +174,14 @@ pub(super) fn count(
     }
 }
 
-/// Whether a group that is to have members has none, so that it is complete nowhere.
+/// Whether a group that needs members has none, so that it is not complete on any node.
 fn is_empty(facts: Facts<'_>, entry: &SequenceEntry, spec: &Spec, position: usize) -> bool {
     spec.groups[position].members != Members::None
         && (entry.cell(position).is_empty() || lacks_workload(facts, entry, spec, position))
 }
 
-/// Whether the workload that a group names does not exist, or is a CronJob that has not run: then nobody knows where it will have
-/// pods.
+/// Whether the workload that a group names does not exist, or is a CronJob that has not run. The nodes of its pods are then
+/// unknown.
 fn lacks_workload(facts: Facts<'_>, entry: &SequenceEntry, spec: &Spec, position: usize) -> bool {
     let Members::Workload(WorkloadRef { kind, name }) = &spec.groups[position].members else { return false };
     let owner = facts.cluster.owner_named(&spec.pod_namespace, *kind, name);
@@ -188,14 +189,14 @@ fn lacks_workload(facts: Facts<'_>, entry: &SequenceEntry, spec: &Spec, position
     !entry.cell(position).has_workload() || owner.is_some_and(|owner| awaits_run(owner.uid))
 }
 
-/// Whether all pods that a group lists belong to nodes.
+/// Whether the nodes of all pods that a group lists are known.
 fn all_placed(entry: &SequenceEntry, spec: &Spec, position: usize) -> bool {
     let Members::Names(names) = &spec.groups[position].members else { return true };
     let placed = entry.cell(position).present() - entry.floating(position).present();
     placed + entry.claimed_by_earlier_group(position) >= names.len() as u32
 }
 
-/// DaemonSets of a group that want a pod on a node and have none there.
+/// Returns the number of DaemonSets of a group that want a pod on a node but have none there.
 fn missing_daemons(facts: Facts<'_>, entry: &SequenceEntry, node: &Node, position: usize) -> u32 {
     let here = entry.cell_on(&node.name, position);
     let has_none = |uid: &Uid| here.is_none_or(|cell| cell.pods_of(*uid) == 0);
@@ -218,7 +219,7 @@ fn shows(facts: Facts<'_>, node: &Node, wanted: &NodeReady) -> bool {
     }
 }
 
-/// What all nodes make of each group: open where it is open anywhere, complete where it is so everywhere.
+/// Combines the nodes: a group is open if it is open on any node, and complete if it is complete on all nodes.
 pub(super) fn aggregate(
     facts: Facts<'_>,
     entry: &SequenceEntry,
@@ -230,8 +231,8 @@ pub(super) fn aggregate(
         let recorded = entry.recorded().groups.get(&group.id).copied().unwrap_or_default();
         let (count, floating) = (nodes.count(position), entry.floating(position).present());
         let open = count.open > 0;
-        // A node that holds no member is complete, so all may be before any member has landed. For the sequence as a whole
-        // that is not the end: those that there are have to arrive, once.
+        // A node without members is complete, so all nodes can be complete before any member is scheduled. The group as a whole
+        // is complete only once its existing members have arrived.
         let members = Counted::new(facts, entry, position);
         let been_complete = spec.enforcement == Enforcement::Bootstrap && recorded.completed_at.is_some();
         let complete = nodes.number() > 0
@@ -259,7 +260,7 @@ pub(super) fn aggregate(
     NodeView { groups: groups.collect(), wake_at: nodes.first(NodeTimer::Wake) }
 }
 
-/// How many members a group has, without those that are bound to a node that is gone.
+/// Numbers of members of a group, without those bound to a node that no longer exists.
 struct Counted {
     present: u32,
     held: u32,
@@ -287,12 +288,12 @@ impl Counted {
     }
 }
 
-/// Whether a member does not count, because it is bound to a node that is gone.
+/// Whether a member does not count because it is bound to a node that no longer exists.
 pub fn is_on_gone_node(facts: Facts<'_>, spec: &Spec, pod: &Pod) -> bool {
     spec.scope == Scope::Node && pod.node.as_ref().is_some_and(|node| !facts.cluster.takes_part(node))
 }
 
-/// A DaemonSet of a group whose template does not tolerate what keeps nodes closed for a later one.
+/// Returns a reason if the template of a member DaemonSet does not tolerate the taint of a later group.
 pub(super) fn lacking_toleration(facts: Facts<'_>, entry: &SequenceEntry, spec: &Spec) -> Option<Reason> {
     (0..spec.groups.len()).find_map(|position| {
         let mut daemons = entry.cell(position).owners().filter_map(|uid| facts.cluster.owner(uid));
@@ -307,7 +308,7 @@ pub(super) fn lacking_toleration(facts: Facts<'_>, entry: &SequenceEntry, spec: 
     })
 }
 
-/// With taints: what the members of a group must tolerate, because it keeps nodes closed only for those who come later.
+/// With `nodeGuard: Taints`: the taint keys of later groups, which members of this group must tolerate.
 pub fn tolerated(facts: Facts<'_>, entry: &SequenceEntry, spec: &Spec, position: usize) -> Vec<Arc<str>> {
     if spec.guard != NodeGuard::Taints {
         return Vec::new();
@@ -317,18 +318,18 @@ pub fn tolerated(facts: Facts<'_>, entry: &SequenceEntry, spec: &Spec, position:
     later.map(|later| entry.key(later).clone()).collect()
 }
 
-/// Whether every node that has not reached a group is kept closed for it, as far as the API server has told us: only then may
-/// somebody go who could land anywhere.
+/// Whether all nodes where a group is not open are blocked for it, according to their last seen state. Only then is it safe to
+/// release a pod that can be scheduled to any node.
 pub fn is_guarded(evaluation: &Evaluation, position: usize) -> bool {
     evaluation.nodes.count(position).exposed == 0
 }
 
-/// Whether a node is kept closed by this key, in one way or the other.
+/// Whether a node carries this blocked key, as a label or as a taint.
 pub fn carries(node: &Node, key: &str) -> bool {
     node.labels.get(key).is_some() || node.taints.iter().any(|taint| *taint.key == *key)
 }
 
-/// Whether a group may let a pod go.
+/// Whether a pod of a group may be released.
 pub fn may_release(facts: Facts<'_>, evaluation: &Evaluation, pod: Uid, position: usize) -> bool {
     let Some(pod) = facts.cluster.pod(pod) else { return false };
     match facts.cluster.node_of(pod) {
@@ -337,14 +338,15 @@ pub fn may_release(facts: Facts<'_>, evaluation: &Evaluation, pod: Uid, position
     }
 }
 
-/// Whether a group can have members that are not bound to a node from the beginning.
+/// Whether nodes must be blocked for a group: it waits for others, and not all of its members are DaemonSet pods, whose nodes are
+/// known from the start.
 pub(super) fn needs_key(facts: Facts<'_>, entry: &SequenceEntry, spec: &Spec, position: usize) -> bool {
     let is_daemon = |uid| facts.cluster.owner(uid).is_some_and(|owner| owner.kind == OwnerKind::DaemonSet);
     let Group { after, members, .. } = &spec.groups[position];
     !after.is_empty() && *members != Members::None && !entry.cell(position).is_all_of(is_daemon)
 }
 
-/// What a pod has to avoid that could land anywhere. A taint keeps it away without a word.
+/// The label keys that a pod without a node must avoid. Taints need no entry: they repel the pod by themselves.
 pub fn avoided(entry: &SequenceEntry, spec: &Spec, position: usize) -> impl Iterator<Item = Arc<str>> {
     let key = (spec.guard == NodeGuard::Labels).then(|| entry.key(position).clone());
     key.into_iter().chain([Arc::from(keys::UNSEEN)])

@@ -1,4 +1,4 @@
-//! A `PodSequence` as the core sees it: parsed, resolved, with every default applied.
+//! The internal form of a `PodSequence`: parsed and validated, with all defaults applied.
 
 use crate::journal::begun_again;
 pub use crate::journal::{GroupId, RecordedGroup};
@@ -24,13 +24,13 @@ pub struct Sequence {
     pub version: u64,
     pub generation: i64,
     pub created: Timestamp,
-    /// What it asks for, or why that cannot be understood.
+    /// The parsed spec, or the reason why it is invalid.
     pub spec: Result<Arc<Spec>, Invalid>,
-    /// Groups opened by hand (`podsequence.example.com/open-groups`), as written there.
+    /// Groups opened by hand: the names in the annotation `podsequence.example.com/open-groups`.
     pub opened_by_hand: BTreeSet<Arc<str>>,
-    /// The last start that was asked for (`podsequence.example.com/begin-again`): a word that is only compared.
+    /// The latest requested start (annotation `podsequence.example.com/begin-again`): an opaque value that is only compared.
     pub begin_again: Option<Arc<str>>,
-    /// What its status recorded last.
+    /// The contents of its status, as last seen.
     pub recorded: Recorded,
 }
 
@@ -40,13 +40,13 @@ impl Sequence {
         format!("{}/{}", self.namespace, self.name)
     }
 
-    /// As it is called in a namespace: one from elsewhere by its full name, or it would be taken for one from there.
+    /// Its name as shown in `namespace`: `name` if the sequence is in that namespace, else `namespace/name`.
     pub fn name_in(&self, namespace: &str) -> String {
         if *self.namespace == *namespace { self.name.to_string() } else { self.full_name() }
     }
 }
 
-/// Why a spec cannot be acted on: `field: what is wrong with it`.
+/// Why a spec is invalid: `field: problem`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct Invalid {
@@ -56,7 +56,7 @@ pub struct Invalid {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
-    /// The namespace of its pods.
+    /// The namespace of its member pods.
     pub pod_namespace: Arc<str>,
     pub gate: Arc<str>,
     pub scope: Scope,
@@ -67,24 +67,24 @@ pub struct Spec {
     pub groups: Vec<Group>,
 }
 
-/// In Node scope: what keeps a node closed for a group.
+/// In Node scope: how a node is blocked for a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NodeGuard {
-    /// A label that members avoid.
+    /// By a label on the node, which members avoid through their node affinity.
     #[default]
     Labels,
-    /// A taint that keeps everybody away.
+    /// By a taint on the node, which repels all pods without a toleration.
     Taints,
 }
 
-/// What a node must show besides pods.
+/// A condition of `nodeReady` that a node must meet, besides having ready pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeReady {
-    /// A driver registered in its CSINode.
+    /// A CSI driver that is registered in the CSINode of the node.
     CsiDriver(Arc<str>),
-    /// A resource that it offers.
+    /// An allocatable resource of the node.
     Allocatable(Arc<str>),
-    /// A condition that is True.
+    /// A condition of the node that is True.
     Condition(Arc<str>),
 }
 
@@ -96,9 +96,9 @@ pub enum Scope {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enforcement {
-    /// Order is for coming up: a group that has been complete stays passed.
+    /// The start order holds only while the sequence starts: a group that was complete once no longer blocks later groups.
     Bootstrap,
-    /// Order holds at every moment: what is not complete right now holds later pods back.
+    /// The start order holds at all times: a group that is not complete now blocks later groups.
     Continuous,
 }
 
@@ -114,7 +114,7 @@ pub struct Group {
     /// Its name, or `Group N`.
     pub title: Arc<str>,
     pub members: Members,
-    /// It is passed if nobody belongs to it when its turn comes.
+    /// The group counts as complete if it has no members when it opens.
     pub optional: bool,
     pub expected: Option<u32>,
     pub min_ready: MinReady,
@@ -122,12 +122,12 @@ pub struct Group {
     pub wait: Duration,
     pub timeout: Option<Duration>,
     pub on_timeout: OnTimeout,
-    /// The groups it waits for, by position; all of them are earlier in the list.
+    /// Positions of the groups that it waits for. All of them are earlier in the list.
     pub after: Vec<usize>,
     pub max_concurrent_starts: Option<u32>,
-    /// In Node scope: the labels of the nodes that take part for this group.
+    /// In Node scope: the labels of the nodes that this group applies to.
     pub node_selector: Labels,
-    /// In Node scope: what a node must show, besides its pods, before the group is complete there.
+    /// In Node scope: a condition that a node must meet, besides its pods, before the group is complete there.
     pub node_ready: Option<NodeReady>,
 }
 
@@ -137,11 +137,11 @@ pub enum Members {
     Selector(Selector),
     /// The pods that a workload owns, at any depth.
     Workload(WorkloadRef),
-    /// None: in Node scope, a group that waits only for its `node_ready`.
+    /// No members: in Node scope, a group that waits only for its `node_ready`.
     None,
 }
 
-/// A workload in the namespace of the pods, by its name.
+/// A workload in the namespace of the member pods, by kind and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WorkloadRef {
     pub kind: OwnerKind,
@@ -149,25 +149,25 @@ pub struct WorkloadRef {
 }
 
 impl WorkloadRef {
-    /// The reference by which a group would name a workload.
+    /// Returns the reference to a workload, as a group would write it.
     pub fn naming(owner: &Owner) -> WorkloadRef {
         WorkloadRef { kind: owner.kind, name: owner.name.clone() }
     }
 
-    /// Whether it names this workload.
+    /// Whether the reference names this workload.
     pub fn names(&self, owner: &Owner) -> bool {
         self.kind == owner.kind && self.name == owner.name
     }
 }
 
-/// As kubectl takes it: `deployment/web`.
+/// In the notation of kubectl: `deployment/web`.
 impl fmt::Display for WorkloadRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.kind.as_str().to_lowercase(), self.name)
     }
 }
 
-/// What an unnamed group is recognised by: what it selects or, without members, what a node must show.
+/// The id of an unnamed group: a hash of its members or, without members, of its `nodeReady`.
 pub fn unnamed_id(members: &Members, node_ready: Option<&NodeReady>) -> GroupId {
     let text = match members {
         Members::Names(names) => names.iter().fold(String::from("names"), |text, name| text + "\u{0}" + name),
@@ -190,11 +190,11 @@ pub enum MinReady {
 }
 
 impl MinReady {
-    /// How many of `expected` must have arrived; a fraction of a pod is a pod.
+    /// Returns how many of `expected` pods must have arrived. Fractions are rounded up.
     pub fn of(self, expected: u32) -> u32 {
         match self {
-            // Not capped by `expected`: of pods without an owner as many are expected as there are, and
-            // "at least 3" must not be met by the only one that exists.
+            // Not capped by `expected`: for pods without an owner, `expected` is the number that exists, and one existing pod
+            // must not satisfy "at least 3".
             MinReady::Count(count) => count,
             MinReady::Percent(percent) => (u64::from(expected) * u64::from(percent)).div_ceil(100) as u32,
         }
@@ -210,7 +210,7 @@ pub enum Until {
 }
 
 impl Until {
-    /// The rule that applies to something that does or does not run to completion.
+    /// Replaces `Auto` by the rule that applies to a pod or Job that does, or does not, run to completion.
     pub fn resolve(self, runs_to_completion: bool) -> Until {
         match self {
             Until::Auto if runs_to_completion => Until::Succeeded,
@@ -219,7 +219,7 @@ impl Until {
         }
     }
 
-    /// Whether `pod`, out of its gate, has arrived.
+    /// Whether `pod`, once released, has arrived.
     pub fn arrived(self, pod: &Pod) -> bool {
         use crate::facts::PodPhase::Succeeded;
         match self.resolve(pod.runs_to_completion) {
@@ -239,14 +239,14 @@ pub enum OnTimeout {
     Continue,
 }
 
-/// What the status said when it was last seen. Only the times are input to a decision; the rest keeps a
-/// restart from announcing again what was announced before.
+/// Contents of the status when it was last seen. Decisions use only the times. The other fields prevent duplicate events after
+/// a restart of the controller.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recorded {
     pub phase: Option<super::status::Phase>,
     pub groups: BTreeMap<GroupId, RecordedGroup>,
     pub resumed_at: Option<Timestamp>,
-    /// The start that the times are of. When another one is asked for, they are forgotten.
+    /// The start (see [`Sequence::begin_again`]) that the times belong to. They are discarded when the user requests another one.
     pub begun_again: Option<Arc<str>>,
     pub suspended: bool,
     pub out_of_order: bool,
@@ -255,7 +255,7 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// What is left of it when everybody starts again.
+    /// The record at the beginning of a new start: only groups of finished Jobs keep their results.
     pub fn begun_again(&self, start: &Arc<str>) -> Recorded {
         Recorded { groups: begun_again(&self.groups), begun_again: Some(start.clone()), ..self.clone() }
     }
@@ -292,7 +292,7 @@ mod tests {
         assert!(GroupId::named("#1").is_named());
     }
 
-    /// They are written on nodes and into statuses, so they are the same in every version.
+    /// The ids are stored on nodes and in statuses, so they must not change between versions.
     #[test]
     fn ids_of_unnamed_groups_never_change() {
         let driver = NodeReady::CsiDriver("csi.example.com".into());

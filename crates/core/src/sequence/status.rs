@@ -1,5 +1,5 @@
-//! The status of a sequence: what a person sees. A function of the facts; it holds no elapsed times, so that
-//! it changes, and is written, only when something happened.
+//! The status of a sequence, as shown to users. It contains no elapsed times, so it changes, and is written, only when something
+//! has happened.
 
 use super::{
     Facts,
@@ -15,11 +15,11 @@ use crate::{Timestamp, Uid};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Names listed at most; counts beside them are exact.
+/// Maximum number of names in a list. The counts next to the lists are exact.
 pub const NAMES: usize = 100;
-/// Blockers listed at most: enough to act on, little enough to read.
+/// Maximum number of entries in `blockedBy`.
 pub const BLOCKERS: usize = 10;
-/// Kubernetes allows 32 KiB for a condition's message; nobody reads more than this.
+/// Maximum length of a message in bytes. Kubernetes allows 32 KiB in a condition, more than is readable.
 const MESSAGE: usize = 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,7 +69,7 @@ pub struct Status {
     pub nodes: Option<NodesStatus>,
 }
 
-/// How far the nodes are: those that are not complete first, the first [`NAMES`] of them.
+/// The progress of the nodes. The list has at most [`NAMES`] entries and begins with the nodes that are not complete.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodesStatus {
     pub total: u32,
@@ -83,9 +83,9 @@ pub struct NodeStatus {
     pub phase: Phase,
     pub current_index: u32,
     pub ready_pods_in_current_group: u32,
-    /// Why it is complete, or not.
+    /// The code of its state.
     pub reason: &'static str,
-    /// What it waits for; nothing if it is complete.
+    /// What the node waits for; empty if it is complete.
     pub message: String,
 }
 
@@ -110,7 +110,7 @@ pub struct BlockedBy {
     pub blocker: Blocker,
 }
 
-/// A condition without its transition time, which is the status writer's business.
+/// A condition without `lastTransitionTime`, which the writer of the status adds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
     pub kind: ConditionKind,
@@ -150,7 +150,7 @@ pub fn status(facts: Facts<'_>, entry: &SequenceEntry, evaluation: &Evaluation) 
     }
 }
 
-/// Pods of groups that were never opened (in Node scope: not on their node), running without ever having been released.
+/// Running pods that were never released, of groups that were never open (in Node scope: never open on the node of the pod).
 pub fn out_of_order(
     facts: Facts<'_>,
     entry: &SequenceEntry,
@@ -201,7 +201,7 @@ impl Report<'_> {
         }
     }
 
-    /// The times of the groups, which must not get lost while they are not judged.
+    /// The recorded times of the groups, which must stay in the status while the groups are not evaluated.
     fn journal(&self) -> Vec<GroupStatus> {
         let recorded = &self.entry.recorded().groups;
         let journaled = |id: &GroupId, title: Arc<str>, times: &RecordedGroup| {
@@ -302,14 +302,14 @@ impl Report<'_> {
                 let (group, view) = (&spec.groups[position], &view.groups[position]);
                 let counted = || match group.members {
                     Members::None => format!("\"{}\" is not open", group.title),
-                    _ => format!("\"{}\" has {}", group.title, view.progress()),
+                    _ => format!("\"{}\": {}", group.title, view.progress()),
                 };
                 trouble.as_ref().map_or_else(counted, Reason::sentence)
             }),
         }
     }
 
-    /// What is the matter with a node, besides pods that have not arrived there.
+    /// The reason why a node waits, other than pods that have not arrived there.
     fn node_trouble(
         &self,
         spec: &Spec,
@@ -333,7 +333,7 @@ impl Report<'_> {
         }
     }
 
-    /// What the API server says to what is to be written on a node.
+    /// The API server's rejection of the pending write to a node, if any.
     fn refused_mark(&self, node: &Arc<str>) -> Option<Blocker> {
         self.evaluation.nodes.get(node).filter(|judged| judged.unwritten)?;
         let refusal = self.facts.sequences.refused_mark(self.entry.sequence.uid, node)?;
@@ -341,7 +341,7 @@ impl Report<'_> {
         Some(Blocker { reason, since: Some(refusal.since) })
     }
 
-    /// The first nodes that the API server does not let us write to.
+    /// Up to `most` nodes that the controller cannot write to, because the API server rejects it.
     fn refused_marks(&self, spec: &Spec, most: usize) -> Vec<BlockedBy> {
         let nodes = self.facts.sequences.refused_marks(self.entry.sequence.uid).map(|(node, _)| node);
         let blocked = nodes.filter_map(|node| {
@@ -352,12 +352,12 @@ impl Report<'_> {
         blocked.take(most).collect()
     }
 
-    /// What the first of the nodes that are not complete waits for.
+    /// The number of complete nodes, and what the first other node waits for.
     fn message_of_nodes(&self, spec: &Spec, because: &str) -> Option<String> {
         let nodes = &self.evaluation.nodes;
         let (total, complete) = (nodes.number(), nodes.number_in(NodeSet::Complete));
         if total == 0 {
-            return Some("there is no node".into());
+            return Some("the cluster has no nodes".into());
         }
         let (name, judged) = nodes.of(NodeSet::Waiting).next()?;
         let message = self.of_node(spec, name, &judged.view).message;
@@ -366,7 +366,7 @@ impl Report<'_> {
 
     fn phase(&self, current: Option<usize>) -> Phase {
         let views = &self.evaluation.groups;
-        // What has begun has begun, even if all that was released is gone again.
+        // A sequence that was in progress stays so, even if all released pods have been deleted.
         let before = matches!(self.entry.recorded().phase, Some(Phase::InProgress | Phase::Completed));
         let begun =
             before || views.iter().any(|view| view.complete || view.opened_at.is_some() && view.released > 0);
@@ -429,7 +429,7 @@ impl Report<'_> {
         list
     }
 
-    /// Pods of a closed group that nothing of ours holds; not of one that has been open before.
+    /// Members of a group that was never open, although they lack the gate of the sequence.
     fn unheld(&self, spec: &Spec, position: usize, view: &GroupView, most: usize) -> Vec<Blocker> {
         if view.opened_at.is_some() {
             return Vec::new();
@@ -459,13 +459,13 @@ impl Report<'_> {
         };
         let (group, view) = (&spec.groups[position], &self.evaluation.groups[position]);
         if spec.suspend {
-            return format!("suspended at \"{}\": nothing is released", group.title);
+            return format!("suspended at group \"{}\": no pods are released", group.title);
         }
-        // What a node lacks is said of the first of them below.
+        // The message about nodes, below, reports `NodeLacks` for the first node.
         let first = blocked.iter().find(|entry| {
             entry.group == group.title && !matches!(entry.blocker.reason, Reason::NodeLacks { .. })
         });
-        let because = first.map_or(String::new(), |entry| format!(": {}", entry.blocker.reason.sentence()));
+        let because = first.map_or(String::new(), |entry| format!("; {}", entry.blocker.reason.sentence()));
         if spec.scope == Scope::Node
             && let Some(message) = self.message_of_nodes(spec, &because)
         {
@@ -480,7 +480,7 @@ impl Report<'_> {
             }
             (_, _, Phase::Pending | Phase::InProgress | Phase::Completed | Phase::Failed) => {
                 let progress = self.evaluation.progress(spec, position);
-                format!("\"{}\" has {progress}{because}", group.title)
+                format!("\"{}\": {progress}{because}", group.title)
             }
         }
     }
@@ -520,7 +520,7 @@ impl Report<'_> {
                 ConditionKind::Suspended,
                 suspended,
                 if suspended { "Suspended" } else { "NotSuspended" },
-                if suspended { "spec.suspend is true: nothing is released" } else { "" },
+                if suspended { "spec.suspend is true: no pods are released" } else { "" },
             ),
         ]
     }
@@ -542,7 +542,7 @@ fn of_group(group: &super::spec::Group, view: &GroupView, by_hand: &BTreeSet<Arc
     }
 }
 
-/// The two columns of `kubectl get`: `2/3 Application Layer` and `1/2`.
+/// Two columns of `kubectl get`, such as `2/3 Application Layer` and `1/2`.
 fn summary(spec: &Spec, evaluation: &Evaluation, current: Option<usize>) -> (String, String) {
     let (groups, views) = (spec.groups.len(), &evaluation.groups);
     let number = |expected: Option<u32>| expected.map_or("?".to_string(), |expected| expected.to_string());
@@ -557,7 +557,7 @@ fn summary(spec: &Spec, evaluation: &Evaluation, current: Option<usize>) -> (Str
         }
         None => {
             let arrived: u32 = views.iter().map(|view| view.arrived).sum();
-            // Of all there are: with `minReady`, more may have arrived than were waited for.
+            // Not `required`: with `minReady`, more pods can arrive than are required.
             let expected = views.iter().map(|view| view.expected).sum::<Option<u32>>();
             (format!("{groups}/{groups}"), format!("{arrived}/{}", number(expected)))
         }

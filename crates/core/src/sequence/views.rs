@@ -1,4 +1,4 @@
-//! All nodes as they are judged at one moment: what was judged before, and over it those to which something has happened since.
+//! The evaluations of all nodes at one moment: stored results, overlaid with the nodes evaluated again because they changed.
 
 use super::evaluate::NodeView;
 use super::index::{Count, Counts, NodeResults};
@@ -6,28 +6,28 @@ use crate::{Timestamp, Uid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A node as it was judged, and what that leaves to be done there.
+/// The evaluation of a node, and the work that remains there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
     pub view: NodeView,
-    /// Something is to be written on it.
+    /// Whether labels, taints or the journal must be written on the node.
     pub unwritten: bool,
-    /// For each group.
+    /// Flags of each group.
     pub here: Vec<NodeGroupFlags>,
 }
 
-/// How a node stands with a group, besides what is judged about the group.
+/// Flags of a group on a node, in addition to its [`NodeView`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeGroupFlags {
-    /// Neither open for the group nor kept closed.
+    /// The group is not open on the node, and the node is not blocked for it.
     pub exposed: bool,
-    /// Open, and members are held that belong there.
+    /// The group is open on the node, and members that belong there are held.
     pub releasable: bool,
-    /// Never open, and members run there that were never released.
+    /// The group was never open on the node, and members run there that were never released.
     pub early: bool,
 }
 
-/// What nodes are listed by, so that nobody has to look for them among all.
+/// Sets of nodes, indexed so that lookups need not visit all nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NodeSet {
     Waiting,
@@ -37,12 +37,12 @@ pub enum NodeSet {
     Early(u32),
 }
 
-/// Moments that nodes name.
+/// Kinds of times that the evaluation of a node contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NodeTimer {
-    /// When time alone changes the judgement.
+    /// The next moment when time alone changes the evaluation.
     Wake,
-    /// When a group has settled there.
+    /// The end of a group's `waitDuration` on the node.
     Settled(u32),
 }
 
@@ -73,7 +73,7 @@ impl Judged {
     }
 }
 
-/// What the judgement of every node rests on besides the node itself. If it changes, all are judged again.
+/// Input that the evaluations of all nodes share. If it changes, all nodes are evaluated again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Common {
     pub resumed_at: Option<Timestamp>,
@@ -84,34 +84,34 @@ pub struct Common {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommonGroup {
-    /// Nobody belongs to it: it is complete nowhere.
+    /// The group has no members, so it is not complete on any node.
     pub empty: bool,
-    /// A workload of it is stopped: it is complete nowhere.
+    /// One of its workloads is stopped, so it is not complete on any node.
     pub stopped: bool,
-    /// Its Jobs are over.
+    /// All its members belong to finished Jobs.
     pub finished: bool,
-    /// Nothing of it is left but what those have left.
+    /// Only remains of finished Jobs exist.
     pub only_remains: bool,
-    /// Nobody belongs to it, and nobody has to: it is passed everywhere.
+    /// The group is optional and has no members, so it is passed on all nodes.
     pub absent: bool,
-    /// All that it lists belong to nodes.
+    /// The nodes of all pods that it lists are known.
     pub all_placed: bool,
     pub needs_key: bool,
-    /// The DaemonSets among its members, each with what changes when it wants its pods elsewhere.
+    /// The DaemonSets among its members, each with a number that changes when its placement changes.
     pub daemons: Vec<(Uid, u64)>,
 }
 
-/// What was judged anew, to be kept.
+/// New evaluations, to be stored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Judgements {
-    /// `None` if no node was judged at all.
+    /// `None` if no node was evaluated.
     pub common: Option<Arc<Common>>,
     pub nodes: BTreeMap<Arc<str>, Arc<Judged>>,
 }
 
 #[derive(Clone, Debug)]
 pub struct Views<'a> {
-    /// What was judged before and still holds but for what is judged anew.
+    /// Stored evaluations, valid except for the nodes in `anew`.
     kept: Option<&'a NodeResults>,
     anew: Judgements,
     counts: Counts,
@@ -122,7 +122,7 @@ impl<'a> Views<'a> {
         Views { kept: None, anew: Judgements::default(), counts: Counts::default() }
     }
 
-    /// `kept` is `None` if nothing that was judged before holds.
+    /// Combines stored and new evaluations. `kept` is `None` if the stored ones are no longer valid.
     pub fn new(kept: Option<&'a NodeResults>, groups: usize, anew: Judgements) -> Views<'a> {
         let mut counts = kept.map_or_else(|| Counts::none(groups), |kept| kept.totals().counts.clone());
         for (name, judged) in &anew.nodes {
@@ -147,7 +147,7 @@ impl<'a> Views<'a> {
         self.anew.nodes.get(node).or_else(kept).map(|judged| &**judged)
     }
 
-    /// How many nodes take part.
+    /// The number of nodes that take part.
     pub fn number(&self) -> u32 {
         self.counts.nodes
     }
@@ -156,7 +156,7 @@ impl<'a> Views<'a> {
         &self.counts.groups[group]
     }
 
-    /// How many are in a list. Costs as much as was judged anew.
+    /// The number of nodes in a set. Costs O(nodes evaluated again).
     pub fn number_in(&self, list: NodeSet) -> u32 {
         let kept = self.kept_in(list);
         let replaced = self.anew.nodes.keys().filter(|name| kept.is_some_and(|kept| kept.contains(*name)));
@@ -168,7 +168,7 @@ impl<'a> Views<'a> {
         self.kept.and_then(|kept| kept.totals().lists.get(&list))
     }
 
-    /// The nodes of a list, by name.
+    /// The nodes of a set, ordered by name.
     pub fn of(&self, list: NodeSet) -> impl Iterator<Item = (&Arc<str>, &Judged)> {
         let kept = self.kept_in(list).into_iter().flatten();
         let kept = kept.filter(|name| !self.anew.nodes.contains_key(*name));
@@ -176,7 +176,7 @@ impl<'a> Views<'a> {
         merged(kept, anew).filter_map(|name| Some((name, self.get(name)?)))
     }
 
-    /// The first of these moments on any node.
+    /// The earliest time of this kind on any node.
     pub fn first(&self, moment: NodeTimer) -> Option<Timestamp> {
         let times = self.kept.map(|kept| &kept.totals().times);
         let from = (moment, Timestamp::MIN, Arc::from(""));
@@ -189,7 +189,7 @@ impl<'a> Views<'a> {
     }
 }
 
-/// Two ordered lists that have nothing in common, as one.
+/// Merges two ordered, disjoint lists.
 fn merged<'b>(
     one: impl Iterator<Item = &'b Arc<str>>,
     other: impl Iterator<Item = &'b Arc<str>>,

@@ -1,4 +1,4 @@
-//! Runs a plan and watches over it.
+//! Runs a plan and checks it.
 
 use super::{APPS, Happening, Plan, PodChange, oracle::View};
 use crate::support::{
@@ -21,15 +21,15 @@ use std::sync::Arc;
 pub struct Run {
     pub world: World,
     view: View,
-    /// Groups whose condition held in a state that was told.
+    /// Groups whose condition held in a state that the controller has seen.
     held: BTreeSet<(Uid, GroupId)>,
-    /// The starts that were told, with the versions that said so.
+    /// The starts that the controller has seen, with their versions.
     starts: BTreeMap<Uid, (u64, Option<Arc<str>>)>,
     past: Vec<Pod>,
     pub(super) created: u32,
 }
 
-/// Runs a plan with a controller whose news come late and out of order.
+/// Runs a plan with a controller that receives events late and out of order.
 pub fn run(plan: &Plan) -> Run {
     let mut run = Run::new(plan);
     run.world.prompt = false;
@@ -41,7 +41,7 @@ pub fn run(plan: &Plan) -> Run {
     run
 }
 
-/// Runs a plan with a controller that is told at once.
+/// Runs a plan with a controller that receives all events immediately.
 pub fn calm(plan: &Plan, budget: usize) -> Run {
     let mut run = Run::new(plan);
     run.world.prompt = false;
@@ -157,9 +157,9 @@ impl Run {
         self.decide();
     }
 
-    /// Tells some of what happened, and lets the controller decide and act.
+    /// Delivers some of the changes, and lets the controller decide and act.
     pub(super) fn tell(&mut self, changes: usize) {
-        // What is done in answer is told later, so that a `Tell` of everything ends.
+        // Changes that result from its actions are delivered later, so that a `Tell` of everything ends.
         loop {
             let count = changes.min(self.world.untold.len());
             let told: Vec<Change> = self.world.untold.drain(..count).collect();
@@ -188,7 +188,7 @@ impl Run {
         self.world.settle();
         for released in self.world.take_done().released {
             self.released_in_order(&before, &live, released.by, released.pod);
-            // What was answered: the pod without its gate, or that it is gone.
+            // The answer: the pod without its gate, or its deletion.
             let told = match self.world.index.cluster.pod(released.pod) {
                 Some(pod) => Change::Applied(Object::Pod(pod.clone())),
                 None => Change::Deleted(Object::Pod(before.pods[&released.pod].clone())),
@@ -199,7 +199,7 @@ impl Run {
         self.every_wait_has_a_reason();
     }
 
-    /// What held before another start does not count any more.
+    /// Conditions that held before a new start do not count any more.
     fn forget_if_begun_again(&mut self, change: &Change) {
         let Change::Applied(Object::Sequence(sequence)) = change else { return };
         let Sequence { uid, version, begin_again, .. } = sequence;
@@ -218,7 +218,7 @@ impl Run {
         live.filter_map(|entry| Some((entry.sequence.uid, entry.spec()?.clone()))).collect()
     }
 
-    /// S1, told from outside: what a group waits for has, or has had, its condition.
+    /// S1, checked independently: the groups that a group waits for meet, or have met, their condition.
     fn released_in_order(&self, view: &View, live: &[(Uid, Arc<Spec>)], by: Uid, pod: Uid) {
         let pod = view.pods.get(&pod).expect("only what was told is released");
         let Some((_, own)) = live.iter().find(|(uid, _)| *uid == by) else {
@@ -250,7 +250,7 @@ impl Run {
         }
     }
 
-    /// The counts that were kept up equal those of an index that is built of the same facts at once.
+    /// Incremental counts equal those of an index that is built from the same facts at once.
     fn counts_are_fresh(&self) {
         let mut fresh = Index::default();
         let kept = &self.world.index;
@@ -303,12 +303,12 @@ pub(super) fn edit_spec(sequence: &mut Sequence, change: impl FnOnce(&mut Spec))
     }
 }
 
-/// Pods that groups list by name have no owner; the others may be of their app's workload.
+/// Returns the name of a pod. Pods that groups name have no owner; the others may belong to the workload of their app.
 fn name_of(pod: u8) -> String {
     if pod < 16 { format!("p{pod}") } else { format!("x{pod}") }
 }
 
-// What happens in the cluster.
+// Events in the cluster.
 impl Run {
     pub(super) fn sequence(&self, which: u8) -> Option<Sequence> {
         let name = format!("s{which}");
@@ -350,7 +350,7 @@ impl Run {
         self.world.truth.owners.values().find(|owner| *owner.name == *name).cloned()
     }
 
-    /// What makes the pods of a workload: itself, or the newest ReplicaSet of a Deployment.
+    /// Returns the object that creates the pods of a workload: itself, or the newest ReplicaSet of a Deployment.
     pub(super) fn maker(&self, workload: &Owner) -> Owner {
         let newest = self.world.truth.owners.values().find(|owner| {
             owner.parent.is_some_and(|parent| parent.uid == workload.uid)
@@ -405,7 +405,7 @@ impl Run {
     fn change_pod(&mut self, number: u8, change: PodChange) {
         let Some(mut pod) = self.pod(number) else { return };
         pod.since = self.world.now;
-        // A foreign gate may hold it, too.
+        // A foreign gate may also hold it.
         let free = pod.gates.is_empty();
         match change {
             PodChange::Ready if free && pod.phase != PodPhase::Failed => {

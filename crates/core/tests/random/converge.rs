@@ -1,4 +1,4 @@
-//! The end of a run: everything that is expected comes to exist and becomes ready, and the sequence completes.
+//! The end of a run: everything that is expected exists and becomes ready, and the sequence completes.
 
 use super::{
     APPS,
@@ -29,7 +29,8 @@ impl Run {
                 spec.suspend = false;
                 let mut seen = BTreeSet::new();
                 for position in 0..spec.groups.len() {
-                    // Two groups that select the same: all belong to the first, the other would wait for ever.
+                    // If two groups have the same selector, all pods belong to the first, and the second would wait
+                    // indefinitely.
                     let text = format!("{:?}", spec.groups[position].members);
                     if matches!(spec.groups[position].members, Members::Selector(_)) && !seen.insert(text) {
                         spec.groups[position].members = build::names(&["p0"]);
@@ -37,7 +38,7 @@ impl Run {
                 }
             });
         });
-        // A step may need three turns (exist, be released, settle), and a sequence has at most six.
+        // A step may need three rounds (pods exist, are released, settle), and a sequence has at most six steps.
         for _ in 0..40 {
             self.tell(usize::MAX);
             if self.unfinished().is_none() && self.world.now > build::at(1) {
@@ -49,7 +50,7 @@ impl Run {
         self.tell(usize::MAX);
     }
 
-    /// Deletes failed and outdated pods, makes released pods ready, creates missing ones.
+    /// Deletes failed and outdated pods, makes released pods ready, and creates missing ones.
     fn make_progress(&mut self) {
         let pods: Vec<Pod> = self.world.truth.pods.values().cloned().collect();
         let spec = self.sequence(0).and_then(|sequence| sequence.spec.ok());
@@ -101,7 +102,7 @@ impl Run {
         parent.is_some_and(|deployment| deployment.revision != made_by.revision)
     }
 
-    /// Creates as many pods of an app as its workloads want; one, if it has no workload.
+    /// Creates as many pods of an app as its workloads desire, or one if it has no workload.
     fn create_missing_pods(&mut self, app: u8) {
         let name = format!("w{app}");
         let owners = self.world.truth.owners.values();
@@ -137,7 +138,7 @@ impl Run {
         }
     }
 
-    /// A group that is not complete, or a pod that is still held.
+    /// Describes a group that is not complete, or a pod that is still held.
     fn unfinished(&self) -> Option<String> {
         let sequence = self.sequence(0)?;
         let spec = sequence.spec.as_ref().expect("valid");
@@ -151,7 +152,7 @@ impl Run {
         self.world.truth.pods.values().find(held).map(|pod| format!("{} is still held", pod.name))
     }
 
-    /// Where everything stands at the end, without names and times that differ between runs.
+    /// Returns the final state, without names and times that differ between runs.
     pub fn end_state(&self) -> BTreeMap<String, String> {
         let pods = self
             .world
@@ -165,7 +166,7 @@ impl Run {
         pods.chain(phases).collect()
     }
 
-    /// Facts told in any order make the same decisions.
+    /// Checks that the order of facts does not change the decisions.
     pub fn assert_same_decisions_from_any_order(&self, seed: u64) {
         let objects = self.world.truth.objects();
         let listed = objects.iter().map(Object::listed).collect();

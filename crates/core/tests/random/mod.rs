@@ -1,4 +1,4 @@
-//! Random worlds: a plan is plain data that proptest makes and shrinks; running it needs no further chance.
+//! Random worlds: a plan is plain data that proptest generates and shrinks. Running it involves no further randomness.
 
 pub mod chaos;
 pub mod converge;
@@ -15,7 +15,7 @@ use rollcall_core::{
 };
 use std::time::Duration;
 
-/// Pods are named `p0` … and carry `app=a<number % APPS>`; groups list names or select an app.
+/// Number of pods. They are named `p0` … and have the label `app=a<number % APPS>`; groups name pods or select an app.
 pub const PODS: u8 = 24;
 pub const APPS: u8 = 5;
 
@@ -37,23 +37,23 @@ pub struct PlannedSequence {
 
 #[derive(Clone, Debug)]
 pub struct PlannedGroup {
-    /// From 7 on it has no name.
+    /// Values from 7 mean that the group has no name.
     pub name: u8,
-    /// Names of pods, or, if empty, the app it selects.
+    /// Names of pods. If empty, the group selects `app`.
     pub pods: Vec<u8>,
     pub app: u8,
     pub min_ready: MinReady,
     pub until: Until,
-    /// The next groups wait ten seconds after it is complete.
+    /// Whether the next groups wait ten seconds after it is complete.
     pub waits: bool,
-    /// What follows if it is not complete after twenty seconds; `None`: it has all the time.
+    /// The action if the group is not complete after twenty seconds; `None`: no timeout.
     pub timeout: Option<OnTimeout>,
     pub after: Vec<u8>,
     pub immediately: bool,
     pub max_starts: Option<u32>,
 }
 
-/// The workload that makes the pods of one app, if it has one.
+/// The workload that creates the pods of one app, if there is one.
 #[derive(Clone, Debug)]
 pub struct PlannedOwner {
     pub app: u8,
@@ -61,7 +61,7 @@ pub struct PlannedOwner {
     pub desired: u8,
 }
 
-/// What becomes of a pod. Some changes are only possible in some states; else nothing happens.
+/// A change of a pod. Changes that are impossible in its current state are skipped.
 #[derive(Clone, Copy, Debug)]
 pub enum PodChange {
     Ready,
@@ -71,14 +71,14 @@ pub enum PodChange {
     Failed,
     Terminating,
     Deleted,
-    /// A gate that is not ours is removed.
+    /// A foreign gate is removed.
     ForeignGateRemoved,
-    /// Deleted, and created again under its name.
+    /// Deleted and re-created under the same name.
     Recreated,
 }
 
 impl PodChange {
-    /// A third of all changes is `Ready`.
+    /// A third of all changes are `Ready`.
     fn any() -> impl Strategy<Value = PodChange> {
         (0..12u8).prop_map(|number| match number {
             0..=3 => PodChange::Ready,
@@ -129,7 +129,7 @@ pub enum Happening {
         which: u8,
         suspend: bool,
     },
-    /// Another start is asked for.
+    /// A new start is requested.
     BeginAgain {
         which: u8,
         word: u8,
@@ -146,7 +146,7 @@ pub enum Happening {
     },
     Restart,
     Relist,
-    /// The controller takes in this many of the changes it has not been told, and decides.
+    /// The controller receives this many of the outstanding changes, and decides.
     Tell {
         changes: u8,
     },
@@ -154,7 +154,7 @@ pub enum Happening {
     Redeliver {
         pod: u8,
     },
-    /// Neighbouring changes of different kinds, or of different pods, swap.
+    /// Two adjacent changes of different kinds, or of different pods, swap.
     Swap {
         at: u8,
     },
@@ -306,7 +306,7 @@ impl PlannedGroup {
 }
 
 impl PlannedOwner {
-    /// The workload, and for a Deployment its first ReplicaSet.
+    /// Returns the workload and, for a Deployment, its first ReplicaSet.
     pub fn owners(&self) -> Vec<Owner> {
         let labels = format!("app=a{}", self.app);
         let name = format!("w{}", self.app);

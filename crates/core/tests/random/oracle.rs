@@ -1,4 +1,4 @@
-//! An account of its own of what the controller has been told, counted the slow way.
+//! An independent view of the events that the controller has received, with simple, slow counting.
 
 use crate::support::world::Change;
 use rollcall_core::{
@@ -12,7 +12,7 @@ use rollcall_core::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Random sequences select and list their pods; `tests/workloads.rs` is about those that are named.
+/// Random sequences only name or select pods.
 const NO_WORKLOADS: &str = "random sequences name no workloads";
 
 #[derive(Clone, Default)]
@@ -59,7 +59,7 @@ impl View {
         self.pods.insert(pod.uid, pod.clone());
     }
 
-    /// The group of a sequence that a pod belongs to: the first that claims it.
+    /// The group of a sequence that a pod belongs to: the first that covers it.
     pub fn group_of(spec: &Spec, pod: &Pod) -> Option<usize> {
         spec.groups.iter().position(|group| match &group.members {
             Members::Names(names) => names.contains(&pod.name),
@@ -72,7 +72,7 @@ impl View {
         self.pods.values().filter(|pod| !pod.terminating && pod.namespace == spec.pod_namespace)
     }
 
-    /// Whether a group has what it needs, as far as was told.
+    /// Whether the condition of a group holds, as far as the delivered events show.
     pub fn condition(&self, spec: &Spec, position: usize) -> bool {
         let group = &spec.groups[position];
         let members: Vec<&Pod> =
@@ -125,7 +125,7 @@ impl View {
         }
     }
 
-    /// Whose pod it is at the top, and whether it is of the newest revision.
+    /// Returns the topmost workload of the pod, and whether the pod belongs to its newest revision.
     fn root(&self, pod: &Pod) -> (Option<Uid>, bool) {
         let Some(owner) = pod.owner else { return (None, true) };
         let made_by = self.owners.get(&owner.uid);

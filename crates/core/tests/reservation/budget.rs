@@ -1,4 +1,4 @@
-//! What one namespace can cost at most.
+//! The limits of one namespace.
 
 use super::world::{World, order_spec, ticket_spec};
 use rollcall_core::Uid;
@@ -22,10 +22,10 @@ fn the_oldest_orders_are_served() {
     assert_eq!(world.tickets.len(), MOST_ORDERS);
     let failure = &world.statuses[&youngest].failure;
     assert!(failure.holds && failure.reason == Reason::TooMany, "{failure:?}");
-    assert!(failure.message.contains("201 Orders: the oldest 200"), "{}", failure.message);
+    assert!(failure.message.contains("201 Orders; only the oldest 200"), "{}", failure.message);
     let status = &world.statuses[&youngest];
     assert!(status.ready.reason == Reason::TooMany && !status.progressing.holds, "{status:?}");
-    // One less, and the next one has its turn.
+    // After an Order is deleted, the next one takes effect.
     let oldest = world.index.reservations.order(Uid::digest("o0")).expect("an Order").order.clone();
     world.index.delete(Object::Order(Box::new(oldest)));
     world.settle();
@@ -41,7 +41,7 @@ fn tickets_beyond_the_budget_get_no_guardian_and_are_told() {
     for number in 1..MOST_TICKETS {
         world.ticket_by_hand(&format!("t{number}"), ticket_spec("1m"));
     }
-    // Only these are decided about: that of each of twenty thousand takes long.
+    // Decide only about these keys: decisions about all twenty thousand tickets take long.
     world.index.take_touched();
     world.now += jiff::SignedDuration::from_secs(1);
     world.ticket_by_hand("late", ticket_spec("1m"));
@@ -55,7 +55,7 @@ fn tickets_beyond_the_budget_get_no_guardian_and_are_told() {
     assert!(late.contains("TooMany") && late.contains("20001 tickets") && !late.contains("Create"), "{late}");
     let older = format!("{:?}", decided(&world, "t7").actions);
     assert!(older.contains("Create"), "an intruder displaces nobody: {older}");
-    // An Order makes none either, and says so.
+    // An Order creates no tickets either, and reports the reason.
     let order = world.order("order", order_spec(Places::Number(1), "1m"));
     let decision = decide(&world.index, Key::Order(order), Settings::default(), world.now, 8);
     assert_eq!(decision.actions, []);

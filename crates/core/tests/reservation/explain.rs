@@ -1,4 +1,4 @@
-//! What is said of an Order, a ticket and a pod that wants one, in each way in which they can wait.
+//! Explanations of Orders, tickets and claiming pods, for each reason to wait.
 
 use super::world::{NAMESPACE, World, node, order_spec, room, ticket_spec};
 use super::{agents, wants};
@@ -19,7 +19,7 @@ use rollcall_core::reservation::timetable::Timetable;
 use rollcall_core::sequence;
 use std::sync::Arc;
 
-/// A tree with the code of each line, and the hints as commands.
+/// Draws a tree with the code of each line, and with hints as commands.
 fn drawn(world: &World, line: &Line, indent: usize, text: &mut String) {
     let known = CODES.iter().any(|(code, _)| *code == line.code)
         || reason::described(line.code).is_some()
@@ -215,8 +215,8 @@ fn tickets() {
     text += &of_ticket(&world, "no room", "huge", &rooms(&world));
     text += &of_ticket(&world, "room, and yet it is not there", "huge", &rooms(&world)[2..]);
     for (reason, message) in [
-        ("GuardianNameTaken", "another pod is called korder-guardian-vip: rename or delete it"),
-        ("GuardianRefused", "korder-guardian-vip cannot be made: exceeded quota"),
+        ("GuardianNameTaken", "another pod is named korder-guardian-vip; rename or delete that pod"),
+        ("GuardianRefused", "cannot create guardian korder-guardian-vip: exceeded quota"),
         ("SomethingNew", "what a newer controller says"),
     ] {
         world.change_ticket("vip", |ticket| {

@@ -1,4 +1,4 @@
-//! What goes wrong on the way: answers that do not come, clocks that differ, hands that interfere.
+//! Faults: missing answers, clock differences, and foreign writes.
 
 use super::world::{World, order_spec, ticket_spec};
 use jiff::SignedDuration;
@@ -49,7 +49,7 @@ fn a_pod_whose_claim_is_under_way_takes_no_other_ticket() {
     assert_eq!(world.unanswered.len(), 1);
     let tried = world.unanswered[0].name.clone();
     let other = world.tickets.values().find(|ticket| ticket.name != tried).expect("another ticket");
-    // From here on it would choose the other one, on whose node it is nominated.
+    // From here on, it would choose the other ticket, because it is nominated for the node of that ticket.
     let node = other.record.node.clone();
     world.change_pod("web", |pod| pod.nominated = node);
     world.settle();
@@ -158,7 +158,8 @@ fn a_warning_is_not_taken_back_by_another_clock() {
     assert!(world.tickets["brief"].record.expiring.holds, "{:?}", world.done);
 }
 
-/// Two controllers have made a ticket each for one place. The older ticket stays, and waits for the guardian of the other one.
+/// Two controllers have each created a ticket for the same slot. The older ticket stays, and waits for the guardian of the
+/// newer one.
 #[test]
 fn the_ticket_that_stays_waits_for_the_guardian_of_the_one_that_is_removed() {
     let mut world = World::new(&["n1"], "4");

@@ -1,11 +1,11 @@
-//! How the claims of one node are carried out together: batches, the order of steps, steps that fail, pods that are not bound.
+//! How the claims of one node are carried out together: batches, the order of steps, failing steps, pods that are not bound.
 
 use super::world::{World, order_spec, ticket_spec};
 use jiff::SignedDuration;
 use rollcall_core::cluster::Refusal;
 use rollcall_core::reservation::spec::{Phase, Places, Wanted};
 
-/// A node that is full but for `number` tickets, and as many pending pods of the same priority.
+/// A full node with `number` tickets, and the same number of pending pods with the same priority.
 fn full_node(number: usize) -> World {
     let mut world = World::new(&["n1"], &number.to_string());
     (0..number).for_each(|index| world.ticket_by_hand(&ticket(index), ticket_spec("1")));
@@ -22,7 +22,7 @@ fn ticket(index: usize) -> String {
     format!("room-{index:02}")
 }
 
-/// The pod that claims the ticket of this number.
+/// The name of the pod that claims the ticket of this number.
 fn claimer(index: usize) -> String {
     format!("web-{index:02}")
 }
@@ -35,12 +35,12 @@ fn guardian(index: usize) -> String {
     format!("korder-guardian-{}", ticket(index))
 }
 
-/// What was done, without the statuses of tickets.
+/// The actions since the last call, without the statuses of tickets.
 fn steps(world: &mut World) -> Vec<String> {
     world.take_done().into_iter().filter(|did| !did.contains(" is ")).collect()
 }
 
-/// In which order the pods of a batch take one step is not promised.
+/// The pods of a batch may take the same step in any order.
 fn sorted(mut done: Vec<String>) -> Vec<String> {
     done.sort();
     done
@@ -63,7 +63,7 @@ fn all_have_their_place(world: &World, number: usize) {
     assert_eq!(not_bound(world), Vec::<String>::new());
 }
 
-/// The pods of which an event says that they were not bound in their place.
+/// The pods with an event that they were not bound to the reserved capacity.
 fn not_bound(world: &World) -> Vec<String> {
     let told = world.events.iter().filter(|event| event.reason == "NotBound");
     told.map(|event| event.about.name.to_string()).collect()
@@ -97,7 +97,7 @@ fn the_next_batch_begins_when_every_pod_is_bound_in_the_order_of_claims_and_othe
     claim(&mut world, 0);
     world.settle();
     world.take_done();
-    // Recorded one after another, the last number first.
+    // Claims are recorded one after another, starting with the last number.
     for index in (1..10).rev() {
         world.now += SignedDuration::from_secs(1);
         claim(&mut world, index);
@@ -125,7 +125,7 @@ fn no_guardian_is_deleted_before_all_nominations_are_answered() {
     (0..3).for_each(|index| claim(&mut world, index));
     world.pass(30);
     assert_eq!(sorted(steps(&mut world)), ["nominate web-00 for n1", "nominate web-02 for n1"]);
-    // The nomination failed: the others go on, and this claim comes after them.
+    // The nomination failed: the others continue, and this claim comes after them.
     world.silent.clear();
     world.give_up(None);
     world.settle();
@@ -184,7 +184,7 @@ fn a_pod_that_may_not_be_nominated_keeps_nobody_waiting() {
     assert!(world.pods[&*claimer(0)].gates.is_empty(), "it is released without that protection");
 }
 
-/// After each write, and after each again, another controller takes over.
+/// Another controller takes over after each write, and again after the same number of writes.
 #[test]
 fn another_controller_takes_over_at_every_step() {
     for writes in 0..13 {

@@ -39,7 +39,7 @@ fn each_eligible_node_has_a_ticket_and_tickets_follow_the_nodes() {
     assert_eq!((numbers.desired, numbers.current, numbers.ready, numbers.misscheduled), (1, 1, 1, 0));
 }
 
-/// The numbers of a message never contradict each other, whatever is being removed.
+/// The numbers in a message never contradict each other, even while tickets are being removed.
 #[test]
 fn what_an_order_says_counts_the_places_that_it_wants() {
     let mut world = World::new(&["n1", "n2"], "4");
@@ -55,12 +55,12 @@ fn what_an_order_says_counts_the_places_that_it_wants() {
     world.settle();
     assert!(!world.statuses[&order].progressing.holds);
 
-    // Somebody deletes a ticket and waits for its guardian: `--cascade=foreground`.
+    // A user deletes a ticket and waits for its guardian: `--cascade=foreground`.
     world.change_ticket("buffer-1", |ticket| ticket.terminating = true);
     let said = world.status_now(order);
     assert_eq!((said.message.as_str(), said.replicas), ("1 of 2 tickets reserved", 1));
 
-    // A node that is not Ready keeps its ticket, and wants none.
+    // A node that is not Ready keeps its ticket, and does not count as desired.
     let agents = world.order("agents", tolerates_not_ready());
     world.settle();
     let mut down = node("n1");
@@ -75,9 +75,9 @@ fn an_order_that_lacks_nothing_but_capacity_has_settled() {
     let order = world.order("buffer", order_spec(Places::Number(3), "1"));
     world.settle();
     let said = &world.statuses[&order];
-    assert_eq!(said.message, "1 of 3 tickets reserved; there is no room for 2");
+    assert_eq!(said.message, "1 of 3 tickets reserved; not enough capacity for 2");
     assert_eq!((said.ready.holds, said.progressing.holds, said.failure.holds), (false, false, true));
-    // Fewer are wanted: those that go are not spoken of.
+    // With a lower number, the surplus tickets are not counted.
     world.order("buffer", order_spec(Places::Number(1), "1"));
     assert_eq!(world.status_now(order).message, "1 of 1 tickets reserved");
 }
@@ -113,7 +113,7 @@ fn a_guardian_that_nothing_but_its_node_owns_is_deleted() {
     assert_eq!(world.take_done(), ["delete pods korder-guardian-gone"]);
 }
 
-/// A heart-beat is most of what there is to hear of a node.
+/// Heartbeats are most of the events of a node.
 #[test]
 fn a_heart_beat_costs_nothing_and_a_node_costs_one_place() {
     let names: Vec<String> = (0..200).map(|number| format!("n{number}")).collect();
@@ -141,7 +141,7 @@ fn a_room_is_handed_over_in_steps_that_nobody_gets_between() {
     let mut world = World::new(&["n1"], "1");
     agents(&mut world);
     world.settle();
-    // Everybody who waits for room, of the same priority.
+    // Other pods of the same priority that wait for capacity.
     for number in 0..20 {
         world.stranger(&format!("a-stranger-{number}"), "1");
     }
@@ -165,7 +165,7 @@ fn a_room_is_handed_over_in_steps_that_nobody_gets_between() {
     assert!(
         world.pods.values().filter(|pod| pod.name.starts_with("a-stranger")).all(|pod| pod.node.is_none())
     );
-    // The one beside it has no room, and evicts nobody.
+    // The ticket beside it has no capacity, and does not preempt other pods.
     let beside = world.tickets.values().find(|ticket| ticket.claim().is_none()).expect("beside");
     assert_eq!((beside.phase(), &*beside.record.reason), (Phase::Pending, "NoRoom"));
 }
@@ -217,18 +217,18 @@ fn whoever_gets_no_ticket_runs_without_one_and_is_told_why() {
             "large",
             wants("agents"),
             "2",
-            "a ticket of Order agents keeps too little: the pod asks for 2 cpu, the ticket keeps 1 cpu",
+            "a ticket of Order agents is too small: the pod requests 2 cpu, the ticket reserves 1 cpu",
         ),
-        ("lost", wants("others"), "1", "there is no Order others"),
-        ("stray", Wanted::Any, "1", "no Order selects it, and it asks for no ticket"),
-        ("named", Wanted::Ticket("nope".into()), "1", "there is no ticket nope"),
+        ("lost", wants("others"), "1", "Order others not found"),
+        ("stray", Wanted::Any, "1", "no Order selects the pod, and the pod requests no ticket"),
+        ("named", Wanted::Ticket("nope".into()), "1", "ticket nope not found"),
     ];
     for (name, wanted, cpu, why) in cases {
         world.claimer(name, wanted, cpu);
         world.settle();
         let event = world.events.pop().expect("an event");
         assert_eq!((&*event.about.name, event.reason), (name, "NoTicket"));
-        assert_eq!(event.message, format!("runs without reserved room: {why}"));
+        assert_eq!(event.message, format!("runs without reserved capacity: {why}"));
         assert!(world.pods[name].gates.is_empty(), "{name}");
     }
     let mut spec = ticket_spec("1");

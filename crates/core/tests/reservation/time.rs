@@ -1,4 +1,4 @@
-//! Schedules, durations, ends.
+//! Schedules, durations and expiry.
 
 use super::world::{World, node, order_spec};
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
@@ -39,7 +39,7 @@ fn the_last_tick_is_found_however_rare() {
     }
 }
 
-/// As Kubernetes' CronJob has it: what a clock skips does not happen, what it shows twice happens twice.
+/// As in a Kubernetes CronJob: a time that the clock skips does not occur, and a time that occurs twice triggers twice.
 #[test]
 fn clocks_that_change_are_followed() {
     let daily = timetable("30 2 * * *", "Europe/Berlin");
@@ -62,7 +62,7 @@ fn when_an_order_reserves() {
     assert_eq!(window(&recurring, "2026-11-17T13:00:00Z"), Window::Opens(at("2026-11-17T18:00:00Z")));
     assert_eq!(window(&recurring, "2026-11-17T18:00:00Z"), open("2026-11-17T18:00:00Z"));
 
-    // The seed's: eight hours, every six.
+    // The defaults of the original korder: eight hours, every six.
     let always = lasting(8, Strategy::Recurring(six()), Refresh::Always);
     assert_eq!(
         window(&always, "2026-11-17T10:00:00Z"),
@@ -91,7 +91,7 @@ fn when_an_order_reserves() {
     assert_eq!(window(&once, "2026-11-17T11:00:00Z"), Window::Closed);
 }
 
-/// Older versions reserved at once if the window of the last tick was still open, and journaled that tick.
+/// Older versions reserved immediately if the window of the last tick was still open, and journaled that tick.
 #[test]
 fn a_scheduled_order_that_has_reserved_does_not_do_it_again() {
     let (created, last_tick) = (at("2026-11-17T10:00:00Z"), Some(at("2026-11-17T06:00:00Z")));
@@ -114,7 +114,7 @@ fn a_scheduled_order_that_has_reserved_does_not_do_it_again() {
         (world.statuses[&order].last_schedule, world.statuses[&order].next_schedule),
         (Some(tick), None)
     );
-    // Neither the next tick nor another schedule makes it reserve again.
+    // Neither the next tick nor a changed schedule makes it reserve again.
     world.pass(4 * 3600);
     assert!(world.tickets.is_empty());
     world.order("agents", lasting(2, Strategy::Scheduled(timetable("30 * * * *", "UTC")), Refresh::OnClaim));
@@ -148,7 +148,7 @@ fn the_clock_of_a_ticket_starts_when_it_is_reserved() {
     let (begin, end) = (world.now, world.now + SignedDuration::from_hours(10));
     let reserved = &world.tickets["agents-n1"].record;
     assert_eq!((reserved.activated, reserved.expires), (Some(begin), Some(end)));
-    // A guardian that is replaced does not start the clock again.
+    // Replacing a guardian does not restart the duration.
     world.pass(3600);
     world.remove_pod("korder-guardian-agents-n1");
     world.settle();
@@ -170,7 +170,7 @@ fn a_ticket_that_waits_for_capacity_ends_with_the_window_of_its_tick() {
     world.pass(2 * 3600);
     let ended = &world.tickets["agents-n1"].record;
     assert_eq!((world.phases()[0].as_str(), ended.activated), ("agents-n1 Expired", None));
-    assert_eq!(&*ended.message, "its window ended before its capacity was reserved");
+    assert_eq!(&*ended.message, "the ticket expired before its capacity could be reserved");
     assert!(world.pods.is_empty(), "the guardian is deleted");
 }
 
@@ -193,7 +193,7 @@ fn times_that_a_ticket_has_are_kept() {
     assert_eq!((record.activated, record.expires), (Some(begin), Some(end)));
 }
 
-/// Without tickets that end, nothing but the clock tells an Order that its window has closed.
+/// If no ticket expires, only the clock tells an Order that its window has closed.
 #[test]
 fn an_order_says_when_its_window_has_closed() {
     let mut world = World::new(&["n1"], "4");
@@ -203,7 +203,10 @@ fn an_order_says_when_its_window_has_closed() {
     world.pass(3600);
     assert_eq!(world.phases(), ["agents-n1 Claimed"]);
     world.pass(3600);
-    assert_eq!(world.statuses[&order].message, "its time is over: no ticket is made any more");
+    assert_eq!(
+        world.statuses[&order].message,
+        "the reservation period has ended: no more tickets are created"
+    );
 }
 
 #[test]
@@ -225,7 +228,7 @@ fn a_ticket_ends_in_time_says_so_before_and_is_deleted_later() {
     assert!(world.tickets.is_empty());
     world.pass(24 * 3600);
     assert!(world.tickets.is_empty(), "once");
-    // A node that comes later has a time of its own.
+    // A node that joins later has its own window.
     let mut late = node("n2");
     late.created = world.now;
     world.set_node(late, "4");

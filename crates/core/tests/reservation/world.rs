@@ -1,5 +1,5 @@
-//! A cluster of the smallest kind for reservations: objects by name, a scheduler that counts one resource, kubelets that start what is
-//! bound at once. Every decision is audited, and everything that is done is written down.
+//! A minimal cluster for reservations: objects by name, a scheduler that counts one resource, and kubelets that start bound
+//! pods immediately. Every decision is audited, and every write is recorded.
 
 use jiff::SignedDuration;
 use rollcall_core::{
@@ -35,27 +35,27 @@ pub struct World {
     version: u64,
     pub tickets: BTreeMap<Arc<str>, Ticket>,
     pub pods: BTreeMap<Arc<str>, Pod>,
-    /// What each pod asks for.
+    /// The request of each pod.
     sizes: BTreeMap<Uid, Quantity>,
     capacity: BTreeMap<Arc<str>, Quantity>,
     wakes: BTreeMap<Key, Timestamp>,
-    /// Everything that was written, in order.
+    /// All writes, in order.
     pub done: Vec<String>,
     pub events: Vec<Event>,
     pub statuses: BTreeMap<Uid, OrderStatus>,
-    /// Pods that the scheduler does not look at.
+    /// Pods that the scheduler ignores.
     pub stuck: BTreeSet<Arc<str>>,
-    /// Pods that the scheduler rejects, whatever it finds.
+    /// Pods that the scheduler always rejects.
     pub rejected: BTreeSet<Arc<str>>,
-    /// Pods of which no write is answered.
+    /// Pods whose nominations and deletions are never answered.
     pub silent: BTreeSet<Arc<str>>,
     /// The number of writes after which the controller dies.
     pub dies_after: Option<usize>,
     classes: BTreeMap<Arc<str>, i32>,
     pub decisions: usize,
-    /// Nominations and new classes are sent, and no answer comes.
+    /// Nominations and creations of classes are sent, but not answered.
     pub deaf: bool,
-    /// While it is deaf: claims are not answered, too.
+    /// While it is deaf, writes of claims are not answered either.
     pub lost_claims: bool,
     pub unanswered: Vec<Target>,
 }
@@ -112,7 +112,7 @@ pub fn order_spec(places: Places, cpu: &str) -> OrderSpec {
 }
 
 impl World {
-    /// With these nodes, of so much each.
+    /// Creates a world with these nodes, each with this capacity.
     pub fn new(nodes: &[&str], capacity: &str) -> World {
         let mut world = World {
             index: Index::new(Mode { full: true, reservations: true, ..Mode::default() }),
@@ -150,7 +150,7 @@ impl World {
         }
     }
 
-    /// Another controller takes over: it knows the objects and nothing else. Orders are not among them.
+    /// Starts another controller, which knows only the objects in the cluster. Orders are not among them.
     pub fn restart(&mut self) {
         self.index = Index::new(Mode { full: true, reservations: true, ..Mode::default() });
         (self.dies_after, self.wakes, self.unanswered) = (None, BTreeMap::new(), Vec::new());
@@ -210,7 +210,7 @@ impl World {
         uid
     }
 
-    /// What an Order says before anything else is done about it.
+    /// Returns the status of an Order before any further decision.
     pub fn status_now(&self, uid: Uid) -> OrderStatus {
         let facts = Facts { cluster: &self.index.cluster, reservations: &self.index.reservations };
         let entry = self.index.reservations.order(uid).expect("an Order");
@@ -285,7 +285,7 @@ impl World {
         }
     }
 
-    /// A pod that wants a ticket.
+    /// Creates a pod that requests a ticket.
     pub fn claimer(&mut self, name: &str, wanted: Wanted, cpu: &str) -> Uid {
         let mut pod = self.pod_of(name);
         pod.gates = vec![gates::TICKET.into()];
@@ -295,7 +295,7 @@ impl World {
         self.put_new(pod, cpu)
     }
 
-    /// A pod that wants nothing but to run.
+    /// Creates a pod without gates and requests for tickets.
     pub fn stranger(&mut self, name: &str, cpu: &str) -> Uid {
         let pod = self.pod_of(name);
         self.put_new(pod, cpu)
@@ -320,7 +320,7 @@ impl World {
         self.put(pod);
     }
 
-    /// A write of the controller to a pod, and its answer.
+    /// Applies a write of the controller to a pod, and its answer.
     fn write_pod(&mut self, name: &str, change: impl FnOnce(&mut Pod)) {
         let mut pod = self.pods[name].clone();
         change(&mut pod);
@@ -337,7 +337,7 @@ impl World {
         }
     }
 
-    /// A ticket as somebody else wrote it.
+    /// Changes a ticket as a foreign actor.
     pub fn change_ticket(&mut self, name: &str, change: impl FnOnce(&mut Ticket)) {
         let mut ticket = self.tickets[name].clone();
         change(&mut ticket);
@@ -349,21 +349,21 @@ impl World {
     pub fn remove_ticket(&mut self, name: &str) {
         self.next_version();
         if let Some(ticket) = self.tickets.remove(name) {
-            // The garbage collector.
+            // This is the garbage collector's part.
             let guardian = format!("korder-guardian-{name}");
             self.index.delete(Object::Ticket(Box::new(ticket)));
             self.remove_pod(&guardian);
         }
     }
 
-    /// A guardian that was asked for long ago is there at last.
+    /// Creates a guardian whose creation was requested long ago.
     pub fn late_guardian(&mut self, ticket: &str) {
         let mut pod = self.pod_of(&format!("korder-guardian-{ticket}"));
         pod.owner = Some(OwnerRef { kind: OwnerKind::Other, uid: self.tickets[ticket].uid });
         self.put_new(pod, "100m");
     }
 
-    /// Until nothing happens any more at this time.
+    /// Runs until nothing more happens at the current time.
     pub fn settle(&mut self) {
         for turn in 0.. {
             assert!(
@@ -383,7 +383,7 @@ impl World {
         }
     }
 
-    /// One decision, and what it asks for.
+    /// Makes one decision and carries it out.
     pub fn decide(&mut self, key: Key) {
         self.wakes.remove(&key);
         self.decisions += 1;
@@ -407,7 +407,7 @@ impl World {
         }
     }
 
-    /// What was sent without an answer was not done.
+    /// Ends all unanswered writes: none of them was done.
     pub fn give_up(&mut self, refusal: Option<Refusal>) {
         for target in std::mem::take(&mut self.unanswered) {
             match target.uid.filter(|_| target.kind == Kind::Pod) {
@@ -420,7 +420,7 @@ impl World {
         }
     }
 
-    /// Says whether an action was sent in vain.
+    /// Records an action whose answer gets lost; returns whether it is lost.
     fn is_lost(&mut self, action: &Action) -> bool {
         let silent = |target: &Target| self.silent.contains(&target.name);
         let (target, effect) = match action {
@@ -499,7 +499,7 @@ impl World {
                 ));
                 self.write_pod(&nominate.target.name, |pod| {
                     pod.nominated = node;
-                    // Without the annotation, nothing tells that it wanted a ticket.
+                    // Without the annotation, no other field shows that the pod wanted a ticket.
                     if !nominate.forget.is_empty() {
                         pod.request = None;
                     }
@@ -559,7 +559,8 @@ impl World {
         self.put(pod);
     }
 
-    /// Binds and starts one pod, or rejects one and clears its nomination. A nominated pod keeps its room from all others.
+    /// Binds and starts one pod, or rejects one and clears its nomination. Capacity for a nominated pod is not available to
+    /// others.
     fn schedule(&mut self) -> bool {
         let waiting: Vec<Pod> =
             self.pods.values().filter(|pod| pod.node.is_none() && pod.gates.is_empty()).cloned().collect();
@@ -598,7 +599,7 @@ impl World {
         taken + self.sizes[&pod.uid].nanos() <= capacity.nanos()
     }
 
-    /// Lets time pass, and what happens meanwhile happen.
+    /// Advances the time, and processes everything that becomes due.
     pub fn pass(&mut self, seconds: i64) {
         let end = self.now + SignedDuration::from_secs(seconds);
         self.settle();
@@ -610,7 +611,7 @@ impl World {
         self.settle();
     }
 
-    /// The tickets with their phases: `agents-n1 Reserved`.
+    /// Lists the tickets with their phases: `agents-n1 Reserved`.
     pub fn phases(&self) -> Vec<String> {
         self.tickets.values().map(|ticket| format!("{} {}", ticket.name, ticket.phase().as_str())).collect()
     }

@@ -1,7 +1,7 @@
-//! What can happen, one line each. Words in capitals are the reader's.
+//! The commands of a step, one per line. Words in capitals are placeholders.
 //!
 //! ```text
-//! at SECONDS                               the clock, counted from the beginning
+//! at SECONDS                               sets the clock, counted from the start
 //! pod NAME [KEY=VALUE …] [of KIND/NAME] [in NAMESPACE] [nogate] [gate:NAME …] [exits]
 //! NAME becomes ready | unready | running | started | succeeded | failed | terminating | gone | ungated | byhand
 //! NAME labels KEY=VALUE,…
@@ -14,9 +14,9 @@
 //! delete SEQUENCE
 //! recreate SEQUENCE                        the same name, another uid
 //! restart | relist | away | back           the controller
-//! answers prompt | lost | refused | gone   to the releases that follow
-//! catch up                                 the watch tells what it had not told
-//! status always | urgent                   what is written of it
+//! answers prompt | lost | refused | gone   to subsequent releases
+//! catch up                                 the watch delivers all outstanding events
+//! status always | urgent                   which statuses are written
 //! notes off
 //! budget N
 //! ```
@@ -94,7 +94,7 @@ pub fn run(command: &str, world: &mut World) -> Result<(), String> {
 }
 
 fn create_pod(name: &str, rest: &[&str], world: &mut World) -> Result<(), String> {
-    // A pod of a known name is another pod.
+    // A pod with a known name is a different pod.
     let uid = format!("pod {name} {}", world.next_version());
     let mut pod = build::pod(HOME, name, &uid, "", world.now);
     let mut pairs = Vec::new();
@@ -120,7 +120,7 @@ fn create_pod(name: &str, rest: &[&str], world: &mut World) -> Result<(), String
         }
     }
     pod.labels = pairs.into_iter().collect();
-    // The end of a namesake is not told: that a new pod has its name tells it.
+    // The deletion of the previous pod is not delivered: the new pod of that name implies it.
     world.truth.pods.retain(|_, known| known.name != pod.name || known.namespace != pod.namespace);
     world.apply(Object::Pod(pod));
     Ok(())
@@ -229,7 +229,7 @@ fn workload_uid(workload: &str) -> Result<Uid, String> {
     Ok(build::owner_uid(owner_kind(kind)?, HOME, name))
 }
 
-/// The pod of that name, as the cluster has it.
+/// The pod of that name in the cluster.
 fn find(world: &World, name: &str) -> Result<Pod, String> {
     let (namespace, name) = name.split_once('/').unwrap_or((HOME, name));
     world.pod_named(namespace, name).cloned().ok_or(format!("no pod {namespace}/{name}"))

@@ -1,4 +1,4 @@
-//! What must come of a step.
+//! The expected results of a step.
 
 use super::Step;
 use crate::support::{
@@ -14,7 +14,7 @@ use rollcall_core::{
 };
 use serde::Deserialize;
 
-/// What a sequence shows. What is not given is not looked at.
+/// The expected state of a sequence. Fields that are not set are not checked.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Seen {
@@ -23,18 +23,18 @@ pub struct Seen {
     groups: Option<Vec<String>>,
     /// `CODE`, or `CODE POD`.
     blocked: Option<Vec<String>>,
-    /// Those that hold, as `KIND` or `KIND/REASON`.
+    /// The conditions that are True, as `KIND` or `KIND/REASON`.
     conditions: Option<Vec<String>>,
-    /// In the order of the step, as `REASON` or `REASON TITLE`.
+    /// The events of this step in order, as `REASON` or `REASON TITLE`.
     events: Option<Vec<String>>,
-    /// Seconds from the beginning, or `never`.
+    /// Seconds since the start, or `never`.
     wake: Option<String>,
     message: Option<String>,
     current: Option<u32>,
     ready: Option<u32>,
     pods: Option<String>,
     processed: Option<String>,
-    /// The two columns: `GROUP | READY`.
+    /// The two summary columns: `GROUP | READY`.
     summary: Option<String>,
 }
 
@@ -136,7 +136,7 @@ fn drawn(line: &Line, depth: usize) -> String {
     format!("{indent}{text} [{code}]{hints}\n{below}")
 }
 
-/// As somebody would paste it who is in the namespace of the pods.
+/// Prints a hint as a command to paste, for a user in the namespace of the pods.
 fn written(hint: &Hint) -> String {
     match hint {
         Hint::Advice(text) => text.clone(),

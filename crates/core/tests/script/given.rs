@@ -1,4 +1,4 @@
-//! Sequences as the cases write them: the fields of the API, a little shorter.
+//! Sequences in the notation of the cases: the fields of the API, slightly shortened.
 
 use crate::support::{
     build::{self, GATE, HOME},
@@ -22,7 +22,7 @@ use std::time::Duration;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Given {
-    /// The namespace it is in.
+    /// The namespace of the sequence.
     home: String,
     /// The namespace of its pods.
     namespace: Option<String>,
@@ -76,7 +76,7 @@ pub struct GivenGroup {
 }
 
 impl Given {
-    /// Creates the sequence, or edits it.
+    /// Creates or updates the sequence.
     pub fn apply(&self, name: &str, world: &mut World) -> Result<(), String> {
         let mut sequence = build::sequence(&self.home, name, self.spec()?);
         if let Some(invalid) = &self.invalid {

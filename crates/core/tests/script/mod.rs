@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// The sentence of the contract that it shows.
+    /// The sentence of the specification that the case shows.
     pub about: String,
     #[serde(default)]
     pub sequences: BTreeMap<String, Given>,
@@ -22,23 +22,23 @@ pub struct Case {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Step {
-    /// What happens: see `command.rs`.
+    /// The commands: see `command.rs`.
     #[serde(default, rename = "do")]
     pub commands: Vec<String>,
-    /// Sequences that are created or edited.
+    /// Sequences to create or update.
     #[serde(default)]
     pub edit: BTreeMap<String, Given>,
-    /// The pods that are released, in order. If it is not said, none may be.
+    /// The pods that are released, in order. Empty: none may be released.
     #[serde(default)]
     pub released: Vec<String>,
-    /// Notes written and dropped, in order.
+    /// Notes that are written or removed, in order.
     pub notes: Option<Vec<String>>,
-    /// Whether the status had something that must not wait.
+    /// Whether the status had content that must be written without delay.
     pub urgent: Option<bool>,
-    /// What is expected of each sequence that is named.
+    /// The expected state of each named sequence.
     #[serde(default)]
     pub see: BTreeMap<String, expect::Seen>,
-    /// `pod/NAME` or `sequence/NAME`, and why it waits.
+    /// `pod/NAME` or `sequence/NAME`, with the expected explanation.
     #[serde(default)]
     pub explain: BTreeMap<String, String>,
 }

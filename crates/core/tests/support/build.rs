@@ -1,4 +1,4 @@
-//! Objects in few words.
+//! Short constructors of objects.
 
 use jiff::{SignedDuration, Timestamp};
 use rollcall_core::{
@@ -21,7 +21,7 @@ use std::time::Duration;
 pub const HOME: &str = "shop";
 pub const GATE: &str = "podsequence.example.com/sequence-gate";
 
-/// The moment all tests begin: noon of a day.
+/// The start time of all tests: noon of a day.
 pub fn start() -> Timestamp {
     "2026-01-05T12:00:00Z".parse().expect("a time")
 }
@@ -80,7 +80,7 @@ pub fn owner(kind: OwnerKind, namespace: &str, name: &str, labels_text: &str, de
     }
 }
 
-/// A node without labels and taints, of which nothing is written down.
+/// A node without labels, taints and journals.
 #[allow(dead_code)] // Not every test has nodes.
 pub fn node(name: &str) -> Node {
     Node {
@@ -108,7 +108,7 @@ pub fn owner_ref(kind: OwnerKind, namespace: &str, name: &str) -> OwnerRef {
     OwnerRef { kind, uid: owner_uid(kind, namespace, name) }
 }
 
-/// As `kubectl -l` takes it: `app=web,zone in (a b),zone notin (c),!old,new`.
+/// Parses the syntax of `kubectl -l`: `app=web,zone in (a b),zone notin (c),!old,new`.
 pub fn selector(text: &str) -> Selector {
     let values = |list: &str| -> Vec<Arc<str>> {
         list.trim_matches(|c| c == '(' || c == ')').split_whitespace().map(Into::into).collect()
@@ -134,7 +134,7 @@ pub fn names(list: &[&str]) -> Members {
     Members::Names(list.iter().map(|name| Arc::from(*name)).collect())
 }
 
-/// A group with every default.
+/// A group with default values.
 pub fn group(position: usize, name: Option<&str>, members: Members) -> Group {
     Group {
         id: name.map_or_else(|| unnamed_id(&members, None), GroupId::named),

@@ -1,4 +1,4 @@
-//! The cluster as it truly is, the index as the controller sees it, and a controller that does what is decided.
+//! The true state of the cluster, the index as the controller sees it, and a controller that carries out its decisions.
 
 use super::build::start;
 use jiff::Timestamp;
@@ -19,20 +19,20 @@ use rollcall_core::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What becomes of a release that is sent.
+/// The outcome of a release that is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answers {
-    /// Done, and answered.
+    /// Done and answered.
     Prompt,
-    /// Done, but neither the answer nor the watch tells; see [`World::catch_up`].
+    /// Done, but neither the answer nor the watch shows it; see [`World::catch_up`].
     Lost,
     /// Not done.
     Refused,
-    /// The pod is gone.
+    /// The pod is deleted.
     Gone,
 }
 
-/// When the status is written.
+/// Which statuses are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writing {
     Always,
@@ -69,7 +69,7 @@ impl Truth {
     }
 }
 
-/// The status that was decided for a sequence; nothing for a ghost.
+/// The decided status of a sequence; `None` for a ghost.
 pub fn status_of(decision: &Decision) -> Option<&Status> {
     match decision.report.as_ref()? {
         Report::Sequence(status) => Some(&**status),
@@ -89,7 +89,7 @@ pub enum Change {
 
 pub struct World {
     full: bool,
-    /// Heeded at the next start.
+    /// Takes effect at the next restart of the controller.
     pub taint_prefix: &'static str,
     pub now: Timestamp,
     pub truth: Truth,
@@ -101,26 +101,26 @@ pub struct World {
     pub writing: Writing,
     /// Whether a controller runs.
     pub present: bool,
-    /// Changes that the watch has not told yet.
+    /// Changes that the watch has not delivered yet.
     pub untold: Vec<Change>,
-    /// Whether changes are told at once.
+    /// Whether changes are delivered immediately.
     pub prompt: bool,
     /// The last decision about each sequence.
     pub decisions: BTreeMap<Uid, Decision>,
     pub wakes: BTreeMap<Uid, Timestamp>,
-    /// Gates that were taken away without an answer.
+    /// Gates that were removed without an answer.
     pub in_flight: BTreeMap<Uid, Arc<str>>,
     pub done: Done,
 }
 
-/// What happened since it was last taken.
+/// Actions since they were last taken.
 #[derive(Default)]
 pub struct Done {
     pub released: Vec<Released>,
     pub notes: Vec<String>,
-    /// How many nodes were written to.
+    /// Number of writes to nodes.
     pub marked: usize,
-    /// What the pods that were let go have to avoid.
+    /// Node labels that the released pods must avoid.
     pub avoided: BTreeMap<Arc<str>, Vec<Arc<str>>>,
     pub tolerated: BTreeMap<Arc<str>, Vec<Arc<str>>>,
     pub events: Vec<(Uid, String)>,
@@ -134,7 +134,7 @@ pub struct Released {
     pub name: Arc<str>,
 }
 
-/// Rounds of deciding after which a world that has not come to rest never will.
+/// Number of rounds after which a world that has not come to rest is considered stuck.
 const ROUNDS: usize = 2000;
 
 impl World {
@@ -171,7 +171,7 @@ impl World {
         self.version
     }
 
-    /// An object is created or changed.
+    /// Creates or changes an object.
     pub fn apply(&mut self, mut object: Object) {
         let version = self.next_version();
         match &mut object {
@@ -235,14 +235,14 @@ impl World {
         }
     }
 
-    /// The watch tells everything that it has not told.
+    /// Delivers all outstanding changes to the controller.
     pub fn catch_up(&mut self) {
         for change in std::mem::take(&mut self.untold) {
             deliver(&mut self.index, change);
         }
     }
 
-    /// The controller starts anew: it knows what the cluster has, and nothing else.
+    /// Restarts the controller: it knows only the objects in the cluster.
     pub fn restart(&mut self) {
         self.index =
             Index::new(Mode { full: self.full, taint_prefix: self.taint_prefix, reservations: false });
@@ -253,13 +253,13 @@ impl World {
         self.relist();
     }
 
-    /// All kinds are listed again.
+    /// Lists all kinds again.
     pub fn relist(&mut self) {
         self.untold.clear();
         list_all(&mut self.index, &self.truth.objects(), self.version);
     }
 
-    /// Decides, and does what was decided, until nothing more is to be done at this moment.
+    /// Decides and carries out decisions until nothing remains to be done at the current time.
     pub fn settle(&mut self) {
         for _ in 0..ROUNDS {
             if !self.present || !self.round() {
@@ -282,7 +282,7 @@ impl World {
         !keys.is_empty()
     }
 
-    /// One decision, audited, and all it asks for done.
+    /// Makes one decision, audits it, and carries it out.
     pub fn decide(&mut self, uid: Uid) {
         self.wakes.remove(&uid);
         let key = Key::Sequence(uid);
@@ -311,7 +311,7 @@ impl World {
         self.decisions.insert(uid, decision);
     }
 
-    /// A decision that takes nothing for granted that was judged before is the same one.
+    /// Checks that a decision without cached judgements is the same.
     fn nothing_is_kept_wrongly(&mut self, uid: Uid, decision: &Decision) {
         let kept = |index: &Index, name: &str| index.sequences.get(uid)?.node_results().judged(name).cloned();
         let key = Key::Sequence(uid);
@@ -337,7 +337,7 @@ impl World {
         assert_eq!(*decision, Decision { keep: decision.keep.clone(), ..anew });
     }
 
-    /// As the API keeps it: not everything that is remembered stands in the status.
+    /// Stores the status like the API: it does not contain everything that the controller remembers.
     fn write_status(&mut self, uid: Uid, recorded: Recorded, urgent: bool) {
         let Some(sequence) = self.truth.sequences.get(&uid) else { return };
         let written = Recorded { duplicates: false, ..recorded };
@@ -433,7 +433,7 @@ impl World {
                 self.untold.push(Change::Applied(Object::Pod(pod)));
             }
             Answers::Refused => {
-                // Once; a controller would back off before it tries again.
+                // Only once; a controller would back off before the retry.
                 self.answers = Answers::Prompt;
                 self.index.pod_write_answered(uid, Answer::NotDone);
             }
@@ -460,7 +460,7 @@ pub fn deliver(index: &mut Index, change: Change) {
     }
 }
 
-/// The gate of a pod is being removed: sent, not answered.
+/// Records that the removal of a gate was sent and is not answered yet.
 pub fn release_sent(index: &mut Index, pod: Uid, gate: &str) {
     let Some(known) = index.cluster.pod(pod) else { return };
     let target = Target::of_pod(known);

@@ -1,4 +1,4 @@
-//! What can be waited for, and what is said when it is not so yet.
+//! Conditions, and the reasons why they do not hold yet.
 
 mod file;
 mod network;
@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 pub use file::name_of;
 pub use network::{Address, Trust, Url};
 
-/// One thing that must hold.
+/// A condition to wait for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// A file by which an agent says "ready". `plain` takes any file that is there.
+    /// A marker file of an agent. With `plain`, any existing file counts.
     Marker { path: PathBuf, plain: bool },
     /// A file or a device.
     File(PathBuf),
-    /// A unix socket on which somebody listens.
+    /// A unix socket with a listening program.
     Socket(PathBuf),
     /// A port that accepts connections.
     Tcp(Address),
@@ -26,7 +26,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// Looks once. Network conditions take at most [`network::LIMIT`].
+    /// Checks the condition once. Network conditions take at most [`network::LIMIT`].
     pub fn probe(&self) -> Result<(), String> {
         match self {
             Condition::Marker { path, plain: false } => marker::judge(path),
@@ -37,7 +37,7 @@ impl Condition {
         }
     }
 
-    /// The file whose appearance is news.
+    /// The file whose creation triggers a check.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Condition::Marker { path, .. } | Condition::File(path) | Condition::Socket(path) => Some(path),
@@ -45,13 +45,13 @@ impl Condition {
         }
     }
 
-    /// Where to look when it does not come.
+    /// A hint for a condition that does not become true.
     pub fn hint(&self) -> &'static str {
         match self {
-            Condition::Marker { .. } => "see whether the agent that writes this marker is ready on this node",
-            Condition::File(_) => "see whether what makes this file runs on this node",
-            Condition::Socket(_) => "see whether what listens there is ready on this node",
-            Condition::Tcp(_) | Condition::Http(..) => "see whether what answers there is ready",
+            Condition::Marker { .. } => "check that the agent that writes this marker is ready on this node",
+            Condition::File(_) => "check that the program that creates this file runs on this node",
+            Condition::Socket(_) => "check that the program that listens there is ready on this node",
+            Condition::Tcp(_) | Condition::Http(..) => "check that the server there is ready",
         }
     }
 }
@@ -68,16 +68,16 @@ impl fmt::Display for Condition {
     }
 }
 
-/// What can be said about a file that is not found.
+/// The reason for a file that is not found.
 pub fn unseen(path: &Path) -> String {
     file::unseen(path, &std::io::ErrorKind::NotFound.into())
 }
 
-/// An error of the system, in as few words as possible: without "(os error 2)".
+/// A system error in few words, without "(os error 2)".
 pub fn in_words(error: &std::io::Error) -> String {
     use std::io::ErrorKind;
     match error.kind() {
-        ErrorKind::NotFound => "not there".into(),
+        ErrorKind::NotFound => "not found".into(),
         ErrorKind::PermissionDenied => "permission denied".into(),
         ErrorKind::ConnectionRefused => "connection refused".into(),
         ErrorKind::TimedOut => "no answer".into(),

@@ -11,11 +11,11 @@ use std::time::Duration;
 use ureq::http::Uri;
 use ureq::tls::{PemItem, RootCerts, TlsConfig, TlsProvider};
 
-/// One look takes no longer: a peer that accepts and never answers is not ready.
+/// Time limit of a check. A peer that accepts a connection but never answers is not ready.
 pub const LIMIT: Duration = Duration::from_secs(5);
-/// Addresses of a name that are tried in one look.
+/// Maximum number of addresses of a name that are tried in one check.
 const ADDRESSES: usize = 4;
-/// Where distributions keep the certificates that they trust.
+/// The usual paths of CA bundles in distributions.
 const BUNDLES: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 
@@ -36,7 +36,7 @@ impl Address {
                 inner.parse::<std::net::Ipv6Addr>().ok()?;
                 inner
             }
-            // Without brackets nobody knows where the port begins.
+            // An IPv6 address without brackets is ambiguous.
             None if host.contains(':') => return None,
             None => host,
         };
@@ -74,34 +74,34 @@ fn unresolved(host: &str, error: &std::io::Error) -> String {
     format!("the name {host} does not resolve: {cause}")
 }
 
-/// Which certificates are believed.
+/// The certificates that are trusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
-    /// Those signed by whom the image trusts.
+    /// Those that the image trusts.
     #[default]
     Image,
-    /// Those signed by the authorities of this file.
+    /// Those signed by an authority in this file.
     File(PathBuf),
-    /// All.
+    /// All certificates.
     Anybody,
 }
 
 impl Trust {
-    /// The authorities, read anew each time: they are exchanged while we wait.
+    /// The trusted authorities. They are read for every check, because they may change while the program waits.
     fn roots(&self) -> Result<RootCerts, String> {
         let path = match self {
-            // Nobody looks at them.
+            // The list is not used.
             Trust::Anybody => return Ok(RootCerts::new_with_certs(&[])),
             Trust::File(path) => path.as_path(),
             Trust::Image => BUNDLES.iter().map(Path::new).find(|path| path.exists()).ok_or(
-                "this image has no bundle of certificates to check against; give one with --ca, or do not check with --insecure",
+                "this image has no CA certificates; pass some with --ca, or disable the check with --insecure",
             )?,
         };
-        let unread = |problem: &str| format!("certificates in {}: {problem}", path.display());
+        let unread = |problem: &str| format!("CA certificates in {}: {problem}", path.display());
         let pem = fs::read(path).map_err(|error| unread(&in_words(&error)))?;
         let mut roots = Vec::new();
         for item in ureq::tls::parse_pem(&pem) {
-            // A key in the same file is of no use here, and of no harm.
+            // Keys in the same file are ignored.
             if let PemItem::Certificate(certificate) = item.map_err(|error| unread(&error.to_string()))? {
                 roots.push(certificate);
             }
@@ -128,7 +128,7 @@ impl Url {
         self.0.scheme_str() == Some("https")
     }
 
-    /// 2xx. Redirects are not followed: an agent that sends us elsewhere has not said that it is ready.
+    /// Checks for a 2xx answer. Redirects are not followed: an agent that redirects has not reported that it is ready.
     pub fn answers(&self, trust: &Trust) -> Result<(), String> {
         let mut tls = TlsConfig::builder()
             .provider(TlsProvider::Rustls)
@@ -142,7 +142,7 @@ impl Url {
             .timeout_global(Some(LIMIT))
             .max_redirects(0)
             .http_status_as_error(false)
-            // What is waited for is on this node or in this cluster.
+            // The server is on this node or in this cluster, so no proxy is used.
             .proxy(None)
             .user_agent(concat!("rollcall-node/", env!("CARGO_PKG_VERSION")))
             .build()
@@ -156,7 +156,7 @@ impl Url {
 
     fn in_words(&self, error: &ureq::Error) -> String {
         match error {
-            // Errors of TLS come wrapped in those of reading.
+            // TLS errors are wrapped in I/O errors.
             ureq::Error::Io(error) => match error.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>()) {
                 Some(error) => refused(error),
                 None => in_words(error),
@@ -173,7 +173,7 @@ impl Url {
 
 fn refused(error: &rustls::Error) -> String {
     match error {
-        rustls::Error::InvalidCertificate(cause) => format!("its certificate is not accepted: {cause}"),
+        rustls::Error::InvalidCertificate(cause) => format!("its certificate is rejected: {cause}"),
         other => format!("TLS: {other}"),
     }
 }

@@ -1,4 +1,4 @@
-//! `rollcall-node volume`: a folder that is mounted somewhere else, and a marker that says so.
+//! `rollcall-node volume`: keeps a folder mounted at another place, with a marker in it.
 
 mod mounts;
 
@@ -19,7 +19,7 @@ pub fn run(options: &Volume) -> io::Result<Outcome> {
     let events = Events::new()?;
     let mut talk = Talk::new();
     let mut manager = Manager::new(options);
-    // Before anything else: what an earlier life has left must not count.
+    // A marker of an earlier run must not count, so it is removed first.
     for trouble in manager.forget_old_markers() {
         talk.line(&trouble);
     }
@@ -43,7 +43,7 @@ pub fn run(options: &Volume) -> io::Result<Outcome> {
         match events.next(now + options.interval) {
             Some(Event::Signal(signal)) => {
                 let end = manager.end().unwrap_or_else(|trouble| trouble);
-                talk.line(&format!("ended by signal {signal}: {end}"));
+                talk.line(&format!("terminated by signal {signal}: {end}"));
                 return Ok(Outcome::Ended(signal));
             }
             Some(Event::Mounts | Event::Looked | Event::Gone | Event::Command(_)) | None => {}
@@ -51,7 +51,7 @@ pub fn run(options: &Volume) -> io::Result<Outcome> {
     }
 }
 
-/// The readiness probe: the mount is there, and the marker that says so.
+/// The readiness probe: checks the mount and its marker.
 pub fn check(options: &Volume) -> Outcome {
     let checked = Manager::new(options).look().and_then(|found| match found {
         Found::Mounted(_) => marker::judge(&options.marker)
@@ -67,7 +67,7 @@ pub fn check(options: &Volume) -> Outcome {
     }
 }
 
-/// What is at the target; the numbers are those of the source.
+/// The state of the target; the value identifies the source.
 enum Found {
     NotMounted(Mount),
     Mounted(Mount),
@@ -77,9 +77,9 @@ struct Manager<'a> {
     source: &'a Path,
     target: &'a Path,
     keeper: Keeper,
-    /// The same marker as seen in the source, if it lies in the volume.
+    /// The path of the marker inside the source, if the marker is in the volume.
     in_source: Option<PathBuf>,
-    /// What we have mounted, or taken over.
+    /// The mount that we have made or taken over.
     mounted: Option<Mount>,
     remark: Option<String>,
 }
@@ -92,8 +92,8 @@ impl<'a> Manager<'a> {
         Manager { source, target, keeper, in_source, mounted: None, remark: None }
     }
 
-    /// Takes away markers in the target as it is, and in the source, from where they would appear with the mount. What lies in a
-    /// mount of somebody else is his.
+    /// Removes markers of earlier runs from the unmounted target, and from the source, where the mount would show them.
+    /// A foreign mount is not touched.
     fn forget_old_markers(&mut self) -> Vec<String> {
         let mut trouble = Vec::new();
         if !(self.in_source.is_some() && self.is_foreign()) {
@@ -105,18 +105,18 @@ impl<'a> Manager<'a> {
         trouble
     }
 
-    /// Something is mounted at the target that is neither the source nor what we mounted.
+    /// Whether the mount at the target is foreign: neither the source nor our mount.
     fn is_foreign(&self) -> bool {
         let mounted = Mounts::read().is_ok_and(|mounts| mounts.at(self.target) > 0);
         let top = identity(self.target).ok();
         mounted && top.is_some() && top != self.mounted && top != self.source_identity().ok()
     }
 
-    /// Looks and does what is to be done; says what has changed, or what stands in the way.
+    /// Checks the state and makes one step. Returns a message about a change, or the obstacle as an error.
     fn step(&mut self) -> Result<Option<String>, String> {
         let found = self.look();
         if !matches!(found, Ok(Found::Mounted(_))) {
-            // No mount, no marker: neither in the bare target, nor in the source.
+            // Without the mount, there must be no marker: neither in the bare target nor in the source.
             self.forget_old_markers();
         }
         let source = match found {
@@ -141,7 +141,7 @@ impl<'a> Manager<'a> {
         })
     }
 
-    /// What is at the target. An error is what a person has to see to.
+    /// The state of the target. An error requires action by the user.
     fn look(&mut self) -> Result<Found, String> {
         let source = self.source_identity();
         let mounts = Mounts::read().map_err(|error| format!("mounts: {}", in_words(&error)))?;
@@ -155,15 +155,15 @@ impl<'a> Manager<'a> {
                 self.mounted = None;
                 Ok(Found::NotMounted(source))
             }
-            // The source was replaced, or is gone: our mount shows what it was.
+            // The source was replaced or removed: our mount still shows the old one.
             (source, Some(top)) if self.mounted == Some(top) => {
                 self.forget_old_markers();
                 self.unmount()?;
                 source.map(Found::NotMounted)
             }
             (Ok(source), Some(top)) => Err(self.at_target(&format!(
-                "something else is mounted there ({top}, and the source {} is {source}); it stays, and nothing is mounted over it. \
-                 If nobody needs it: umount {}",
+                "something else is mounted there ({top}, but the source {} is {source}); Rollcall neither replaces nor covers it. \
+                 If it is not needed: umount {}",
                 self.source.display(),
                 self.target.display(),
             ))),
@@ -184,11 +184,11 @@ impl<'a> Manager<'a> {
         let trouble = |why: &str| self.at_target(why);
         match fs::symlink_metadata(self.target) {
             Ok(found) if found.is_dir() => {}
-            // A link would lead to another place here than on the host.
+            // A link may lead to another folder in this container than on the host.
             Ok(found) => return Err(trouble(&format!("is {}, not a folder", name_of(found.file_type())))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 fs::create_dir_all(self.target)
-                    .map_err(|error| trouble(&format!("not made: {}", in_words(&error))))?;
+                    .map_err(|error| trouble(&format!("not created: {}", in_words(&error))))?;
             }
             Err(error) => return Err(trouble(&in_words(&error))),
         }
@@ -196,18 +196,18 @@ impl<'a> Manager<'a> {
             let why = in_words(&error.into());
             trouble(&format!("{} not mounted: {why}; expected a privileged container", self.source.display()))
         })?;
-        // What was asked for is not what counts: somebody may have been faster.
+        // Check the result, because another program may have mounted something first.
         let mounts = Mounts::read().map_err(|error| format!("mounts: {}", in_words(&error)))?;
         let top = identity(self.target).map_err(|error| trouble(&in_words(&error)))?;
         if mounts.at(self.target) != 1 || top != source {
             return Err(trouble(&format!(
-                "{} mounts there, the top one is {top}; expected one of {source}",
+                "found {} mounts there, the top one is {top}; expected one mount of {source}",
                 mounts.at(self.target)
             )));
         }
         if !mounts.is_shared(self.target) {
             self.remark = Some(self.at_target(
-                "this mount is seen here and nowhere else; expected mountPropagation: Bidirectional on the volume above it",
+                "this mount is visible only in this container; expected mountPropagation: Bidirectional on the volume above it",
             ));
         }
         Ok(top)
@@ -223,15 +223,15 @@ impl<'a> Manager<'a> {
         format!("target {}: {why}", self.target.display())
     }
 
-    /// Marker away, unmounted; never anything that is not ours.
+    /// Removes our own marker and mount.
     fn end(&mut self) -> Result<String, String> {
         let ours = self.mounted.is_some() && matches!(self.look(), Ok(Found::Mounted(_)));
         self.keeper.retire()?;
         if !ours {
             self.forget_old_markers();
-            return Ok("nothing of ours is mounted".into());
+            return Ok("no mount to remove".into());
         }
         self.unmount()?;
-        Ok(format!("the marker is taken away, {} is unmounted", self.target.display()))
+        Ok(format!("the marker has been removed, {} has been unmounted", self.target.display()))
     }
 }

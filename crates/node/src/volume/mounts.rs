@@ -1,4 +1,4 @@
-//! The table of mounts of our mount namespace.
+//! The mount table of our mount namespace.
 
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
@@ -12,7 +12,7 @@ pub struct Mounts(Vec<Entry>);
 
 struct Entry {
     point: PathBuf,
-    /// What is mounted or unmounted here is seen in other mount namespaces, too.
+    /// Whether mounts and unmounts here propagate to other mount namespaces.
     shared: bool,
 }
 
@@ -21,8 +21,8 @@ impl Mounts {
         Ok(Mounts::parse(&fs::read("/proc/self/mountinfo")?))
     }
 
-    /// `36 35 98:0 /root /point options shared:1 - ext4 /dev/vda rw`, a line each; there can be several fields such as
-    /// `shared:1`, or none.
+    /// Parses lines such as `36 35 98:0 /root /point options shared:1 - ext4 /dev/vda rw`. There can be several fields
+    /// such as `shared:1`, or none.
     fn parse(table: &[u8]) -> Mounts {
         let lines = table.split(|byte| *byte == b'\n');
         let entries = lines.filter_map(|line| {
@@ -35,25 +35,25 @@ impl Mounts {
         Mounts(entries.collect())
     }
 
-    /// How many mounts lie on each other there.
+    /// The number of mounts that are stacked at this path.
     pub fn at(&self, target: &Path) -> usize {
         let target = resolved(target);
         self.0.iter().filter(|entry| entry.point == target).count()
     }
 
-    /// Whether the mount at the target is seen by others.
+    /// Whether the mount at the target propagates to other mount namespaces.
     pub fn is_shared(&self, target: &Path) -> bool {
         let target = resolved(target);
         self.0.iter().rfind(|entry| entry.point == target).is_some_and(|entry| entry.shared)
     }
 }
 
-/// The kernel names mounts by paths without links.
+/// The kernel lists mount points by paths without links.
 fn resolved(target: &Path) -> PathBuf {
     fs::canonicalize(target).unwrap_or_else(|_| target.to_owned())
 }
 
-/// Spaces, tabs, newlines and backslashes are written as three octal digits.
+/// The kernel escapes spaces, tabs, newlines and backslashes as three octal digits.
 fn unescaped(field: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(field.len());
     let mut rest = field;
@@ -66,7 +66,7 @@ fn unescaped(field: &[u8]) -> Vec<u8> {
     text
 }
 
-/// Unmounts what lies on top; if somebody uses it, he keeps what he has open, and nobody else sees it any more.
+/// Unmounts the top mount. If it is in use, open files stay usable, but the mount disappears from the file tree.
 pub fn unmount(target: &Path) -> io::Result<()> {
     match rustix::mount::unmount(target, UnmountFlags::NOFOLLOW) {
         Err(Errno::BUSY) => rustix::mount::unmount(target, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH)?,
@@ -89,7 +89,7 @@ mod tests {
         let mounts = Mounts::parse(table);
         let (twice, once) = (Path::new(r"/no such\place"), Path::new("/no-such-mnt"));
         assert_eq!((mounts.at(twice), mounts.at(once), mounts.at(Path::new("/no-such-mnt/x"))), (2, 1, 0));
-        // The top one of the two is not.
+        // The mount on top is not shared.
         assert_eq!((mounts.is_shared(twice), mounts.is_shared(once)), (false, true));
     }
 }

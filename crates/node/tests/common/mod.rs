@@ -1,4 +1,4 @@
-//! Starting the program, and hearing what it says.
+//! Starts the program and reads its output.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
@@ -9,10 +9,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// Longer than anything here takes on a busy machine.
+/// Time limit of every step, even on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(120);
 
-/// A running `rollcall-node`. It ends with the test.
+/// A running `rollcall-node`. It is killed at the end of the test.
 pub struct Program {
     child: Child,
     lines: Receiver<String>,
@@ -37,7 +37,7 @@ impl Program {
         Program { child, lines, said: Vec::new() }
     }
 
-    /// Waits until it has said a line with this text.
+    /// Waits until the program has printed a line that contains this text.
     pub fn says(&mut self, text: &str) -> String {
         let end = Instant::now() + LIMIT;
         loop {
@@ -45,7 +45,7 @@ impl Program {
             match self.lines.recv_timeout(left) {
                 Ok(line) => self.said.push(line),
                 Err(RecvTimeoutError::Timeout) => {
-                    panic!("not said within {LIMIT:?}: {text:?}; {:#?}", self.said)
+                    panic!("not printed within {LIMIT:?}: {text:?}; {:#?}", self.said)
                 }
                 Err(RecvTimeoutError::Disconnected) => panic!("ended without {text:?}: {:#?}", self.said),
             }
@@ -68,13 +68,13 @@ impl Program {
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("SIGTERM");
     }
 
-    /// SIGKILL: it can do nothing about it.
+    /// Sends SIGKILL.
     pub fn kill(mut self) {
         self.child.kill().expect("SIGKILL");
         self.child.wait().expect("its end");
     }
 
-    /// Waits for its end; the exit code and all it said.
+    /// Waits until the program exits; returns its exit code and its output.
     pub fn ends(mut self) -> (i32, String) {
         let status = eventually("its end", || self.child.try_wait().expect("its state"));
         self.said.extend(self.lines.iter());
@@ -90,15 +90,15 @@ impl Drop for Program {
 }
 
 fn code(status: ExitStatus) -> i32 {
-    status.code().unwrap_or_else(|| panic!("ended by signal {:?}", status.signal()))
+    status.code().unwrap_or_else(|| panic!("terminated by signal {:?}", status.signal()))
 }
 
-/// Runs it to its end; the exit code and all it said.
+/// Runs the program until it exits; returns its exit code and its output.
 pub fn run(arguments: &[&str]) -> (i32, String) {
     Program::start(arguments).ends()
 }
 
-/// Looks until there is something, and fails when the time is over.
+/// Polls until there is a value; fails after the time limit.
 pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + LIMIT;
     loop {
@@ -118,8 +118,8 @@ pub fn boot() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("the boot id").trim().to_owned()
 }
 
-/// Runs the rest of a test in a mount namespace of its own, as root there: what it mounts ends with it. The test is found
-/// by its module, `module_path!()`, and its name.
+/// Runs the rest of a test as root in a mount namespace of its own; its mounts end with it. `module_path!()` and the
+/// name of the test identify the test.
 pub fn in_own_mounts(module: &str, test: &str, rest: impl FnOnce()) {
     const INSIDE: &str = "ROLLCALL_TEST_INSIDE";
     if std::env::var_os(INSIDE).is_some() {
@@ -137,6 +137,6 @@ pub fn in_own_mounts(module: &str, test: &str, rest: impl FnOnce()) {
         command.args(["--exact", &test, "--nocapture"]).env(INSIDE, "1").output().expect("run unshare");
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{out}\n{err}");
-    // A misspelt name would run nothing.
+    // With a misspelt name, no test would run.
     assert!(out.contains("1 passed"), "{out}\n{err}");
 }

@@ -1,12 +1,13 @@
-//! What agents make of their nodes: CSI drivers that the kubelet registers, devices that it offers, conditions that they set.
+//! Effects of agents on their nodes: CSI drivers that the kubelet registers, devices that it offers, conditions that agents
+//! set.
 //!
-//! Every node has a CSINode, made by its kubelet. What an agent shows appears on its node some time after its pod is ready, for
-//! a ready pod is not yet a registered driver, and goes when the pod goes.
+//! Every node has a CSINode, created by its kubelet. An agent's effect appears some time after its pod is ready, because a
+//! driver registers only then. It disappears with the pod.
 //!
-//! Which pod shows what: its annotations say it, or its container `node-driver-registrar`; or, where
-//! [`crate::program_behaviour::ProgramBehaviour::agents_show_what_is_asked`] says so, what the sequences ask of the group that it
-//! is in. What a group without members asks for comes from the pods of DaemonSets that look like it: a driver from one with a
-//! registrar that does not name its driver, a resource from a device plugin.
+//! The effects of a pod are determined by its annotations or its container `node-driver-registrar`. With
+//! [`crate::program_behaviour::ProgramBehaviour::agents_show_what_is_asked`], a member also provides whatever the sequence
+//! requires of its group. If the group has no members, DaemonSet pods that look like its agent provide it: a pod with a
+//! registrar that does not name its driver provides the driver, a device plugin provides the resource.
 
 use super::bound::Bound;
 use super::common::pods::{is_over, is_ready};
@@ -29,20 +30,20 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// As everybody names it who takes the driver's side of the registration from the Kubernetes project.
+/// The usual name of the sidecar from the Kubernetes project that registers a CSI driver.
 const REGISTRAR: &str = "node-driver-registrar";
-/// Its argument with the path of the driver's socket; the folder of that is named after the driver.
+/// Its argument with the path of the driver's socket. The directory of the socket has the name of the driver.
 const REGISTRATION_PATH: &str = "--kubelet-registration-path=";
-/// The folder of the kubelet in which device plugins have their sockets.
+/// The kubelet's directory with the sockets of device plugins.
 const DEVICE_PLUGINS: &str = "/var/lib/kubelet/device-plugins";
-/// Devices of a plugin that does not say how many: as many as a large machine has.
+/// Number of devices of a plugin that does not give one: as many as a large machine has.
 const DEVICES: &str = "8";
 
-/// Something that a node shows.
+/// An effect of an agent on its node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Shown {
     Driver(String),
-    /// A resource, and how much of it.
+    /// A resource and its amount.
     Devices(String, String),
     Condition(String),
 }
@@ -51,9 +52,9 @@ enum Shown {
 pub struct Agents {
     agenda: Agenda,
     pods: Bound,
-    /// Since when pods have been ready that are still there.
+    /// Since when the existing pods have been ready.
     ready: BTreeMap<Key, Timestamp>,
-    /// What was written on which node, by its name and uid.
+    /// The effects written to each node, by name and uid of the node.
     shown: BTreeMap<Arc<str>, (String, BTreeSet<Shown>)>,
 }
 
@@ -66,7 +67,7 @@ impl Actor for Agents {
                 self.shown.remove(&key.name);
             }
             Kind::Node if change.before.is_none() => self.agenda.add(key.clone()),
-            // Somebody else's hands, or it went with another node of that name.
+            // A foreign actor deleted it, or it was deleted with an earlier node of that name.
             Kind::CsiNode if change.deleted => self.agenda.add(Key::new(Kind::Node, "", &key.name)),
             Kind::Pod => self.heard_of_pod(change),
             _ => {}
@@ -125,7 +126,8 @@ impl Agents {
     }
 }
 
-/// The CSINode as it is to be; one of an earlier node of that name goes by itself, and is heard of.
+/// Writes the CSINode of a node. The CSINode of an earlier node with that name is deleted separately, and triggers another
+/// call.
 fn register(cluster: &mut Cluster, node: &Key, uid: &str, wanted: &BTreeSet<Shown>, gone: &BTreeSet<Shown>) {
     let key = Key::new(Kind::CsiNode, "", &node.name);
     if cluster.store.get(&key).is_none() {
@@ -149,7 +151,7 @@ fn register(cluster: &mut Cluster, node: &Key, uid: &str, wanted: &BTreeSet<Show
     });
 }
 
-/// What stands in the status of the node itself.
+/// Writes devices and conditions into the status of the node.
 fn offer(cluster: &mut Cluster, node: &Key, wanted: &BTreeSet<Shown>, gone: &BTreeSet<Shown>) {
     let stamp = cluster.stamp();
     let each = gone.iter().map(|shown| (shown, false)).chain(wanted.iter().map(|shown| (shown, true)));
@@ -157,7 +159,7 @@ fn offer(cluster: &mut Cluster, node: &Key, wanted: &BTreeSet<Shown>, gone: &BTr
         for (shown, there) in each {
             match shown {
                 Shown::Driver(_) => {}
-                // A plugin that is gone leaves its resource behind, and none of it.
+                // After the end of a device plugin its resource stays, with an amount of 0.
                 Shown::Devices(resource, number) => {
                     node["status"]["capacity"][resource] = number.as_str().into();
                     node["status"]["allocatable"][resource] =
@@ -175,7 +177,7 @@ fn offer(cluster: &mut Cluster, node: &Key, wanted: &BTreeSet<Shown>, gone: &BTr
     });
 }
 
-/// What a pod shows on its node.
+/// The effects of a pod on its node.
 fn shown_by(cluster: &Cluster, pod: &Value) -> BTreeSet<Shown> {
     let said = |what: &str| behaviour::annotation(pod, what).map(str::to_owned);
     let devices = said("device").map(|text| match text.split_once('=') {
@@ -198,7 +200,7 @@ fn is_device_plugin(pod: &Value) -> bool {
     paths.any(|path| path.trim_end_matches('/') == DEVICE_PLUGINS)
 }
 
-/// Whether a pod of a DaemonSet may be the agent that a group without members waits for.
+/// Whether a DaemonSet pod may be the agent of a group without members.
 fn may_show(pod: &Value, wanted: &NodeReady) -> bool {
     match wanted {
         NodeReady::CsiDriver(_) => registrar(pod).is_some() && registrar_of(pod).is_none(),
@@ -207,7 +209,7 @@ fn may_show(pod: &Value, wanted: &NodeReady) -> bool {
     }
 }
 
-/// The driver that the registrar beside it registers.
+/// The driver that a pod's registrar registers.
 fn registrar_of(pod: &Value) -> Option<String> {
     let registrar = registrar(pod)?;
     let words = ["command", "args"].iter().filter_map(|list| registrar[*list].as_array()).flatten();
@@ -215,7 +217,7 @@ fn registrar_of(pod: &Value) -> Option<String> {
     path.rsplit('/').nth(1).map(str::to_owned)
 }
 
-/// What sequences wait for, beyond pods, where this pod is in the group or looks like the agent of one without members.
+/// The effects that sequences require of a pod, as a member of a group or as the likely agent of a group without members.
 fn asked_of(cluster: &Cluster, pod: &Value) -> Vec<Shown> {
     let Ok(facts) = PodObject::deserialize(pod).map(|pod| pod.facts()) else { return Vec::new() };
     let owners = pod["metadata"]["ownerReferences"].as_array().into_iter().flatten();

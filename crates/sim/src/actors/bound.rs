@@ -1,4 +1,4 @@
-//! Which pods are bound to which node.
+//! The pods that are bound to each node.
 
 use crate::kinds::Kind;
 use crate::store::{Change, Key};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub struct Bound(BTreeMap<Arc<str>, BTreeSet<Key>>);
 
 impl Bound {
-    /// Takes note of a change; the node, if it has bound a pod to it.
+    /// Records a change. Returns the node if the change bound a pod to it.
     pub fn heard<'a>(&mut self, change: &'a Change) -> Option<&'a str> {
         if change.key.kind != Kind::Pod {
             return None;

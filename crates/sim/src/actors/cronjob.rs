@@ -1,4 +1,4 @@
-//! CronJobs: a Job at every time of a schedule.
+//! CronJobs: create a Job at every scheduled time.
 
 use super::common::template::controller_reference;
 use super::common::{born, conditions, controller_of, delete_this, is_controlled_by, moment, text};
@@ -15,11 +15,11 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 const SCHEDULED_AT: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
-/// How long after its time a run is started, as in the real controller: clocks differ a little.
+/// Delay of a run after its scheduled time, as in the real controller, because clocks differ slightly.
 const LATE: SignedDuration = SignedDuration::from_millis(100);
-/// When a run that was refused is tried again.
+/// Delay before a rejected run is retried.
 const RETRY: SignedDuration = SignedDuration::from_secs(1);
-/// How many finished runs are kept if nothing is said: succeeded, failed.
+/// Default numbers of succeeded and failed runs that are kept.
 const HISTORY: (i64, i64) = (3, 1);
 
 #[derive(Default)]
@@ -58,7 +58,7 @@ impl Actor for CronJobs {
 
 type Run = (Key, Arc<Stored>);
 
-/// One look at a CronJob. Says when to look again.
+/// Reconciles a CronJob. Returns the time of the next reconciliation.
 fn reconcile(cluster: &mut Cluster, key: &Key, cron: &Stored) -> Option<Timestamp> {
     let runs: Vec<Run> = cluster
         .store
@@ -92,7 +92,7 @@ fn succeeded(run: &Value) -> bool {
     conditions::is_true(&run["status"], "Complete")
 }
 
-/// Takes finished and vanished runs off the list of active ones; notes the last success.
+/// Removes finished and deleted runs from the list of active runs, and records the last success.
 fn note_finished(status: &mut Map<String, Value>, runs: &[Run]) {
     let mut left = active(status);
     left.retain(|reference| {
@@ -108,7 +108,7 @@ fn note_finished(status: &mut Map<String, Value>, runs: &[Run]) {
     }
 }
 
-/// Starts the run whose time has come. Says when the next one's comes.
+/// Starts the run that is due. Returns the time of the next run.
 fn start(
     cluster: &mut Cluster,
     key: &Key,
@@ -118,7 +118,7 @@ fn start(
     let now = cluster.now();
     let zone = match text(&cron["spec"]["timeZone"]) {
         "" => TimeZone::UTC,
-        // One that nobody knows starts nothing.
+        // A CronJob with an unknown time zone starts no runs.
         name => TimeZone::get(name).ok()?,
     };
     let schedule = Schedule::parse(text(&cron["spec"]["schedule"])).ok()?;
@@ -139,14 +139,14 @@ fn start(
     schedule.next(from, &zone)?.checked_add(LATE).ok().map(|at| if at > now { at } else { now + LATE })
 }
 
-/// The latest time of a schedule after `since` that is not in the future.
+/// The latest scheduled time after `since` that is not in the future.
 fn latest_due(schedule: &Schedule, zone: &TimeZone, since: Timestamp, now: Timestamp) -> Option<Timestamp> {
     let first = schedule.next(since, zone).filter(|first| *first <= now)?;
     let second = schedule.next(first, zone)?;
     if second > now {
         return Some(first);
     }
-    // Many may have been missed: most of the way is jumped over, in whole periods.
+    // Many runs may have been missed. Most of that time is skipped in whole periods.
     let period = second.duration_since(first).as_secs().max(1);
     let missed = now.duration_since(first).as_secs() / period;
     let near = first.checked_add(SignedDuration::from_secs((missed - 1) * period)).unwrap_or(first);
@@ -196,7 +196,7 @@ fn start_at(
     Ok(())
 }
 
-/// The Job of one time, not yet created.
+/// The Job of a scheduled time, not created yet.
 fn draft(key: &Key, cron: &Stored, due: Timestamp, zone: &TimeZone) -> Value {
     let template = &cron["spec"]["jobTemplate"];
     let local = due.to_zoned(zone.clone());
@@ -219,7 +219,7 @@ fn draft(key: &Key, cron: &Stored, due: Timestamp, zone: &TimeZone) -> Value {
     run
 }
 
-/// Deletes the oldest finished runs beyond the numbers that are kept.
+/// Deletes the oldest finished runs beyond the limits.
 fn clean_up(cluster: &mut Cluster, cron: &Stored, status: &mut Map<String, Value>, runs: &[Run]) {
     let limit = |field: &str, default| cron["spec"][field].as_i64().unwrap_or(default);
     for (good, keep) in [

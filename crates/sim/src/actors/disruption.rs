@@ -1,4 +1,4 @@
-//! PodDisruptionBudgets: how many of the pods they are about may be evicted now.
+//! PodDisruptionBudgets: compute how many of their pods may be evicted now.
 
 use super::common::numbers::{Round, int_or_percent};
 use super::common::{controller_of, moment, number, pods, text};
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// An eviction that was allowed counts as done for so long; then it is thought to have failed.
+/// An allowed eviction counts as pending for this long. After that it is assumed to have failed.
 const EVICTION_LASTS: SignedDuration = SignedDuration::from_secs(120);
 
 #[derive(Default)]
@@ -91,7 +91,7 @@ impl Disruptions {
     }
 }
 
-/// The pods whose eviction was allowed and of which nothing is seen yet.
+/// Pods with an allowed eviction that are not terminating yet.
 fn disrupted(budget: &Value, members: &[Arc<Stored>], now: Timestamp) -> Map<String, Value> {
     let noted = budget["status"]["disruptedPods"].as_object().cloned().unwrap_or_default();
     let is_open = |(name, since): &(String, Value)| {
@@ -102,7 +102,7 @@ fn disrupted(budget: &Value, members: &[Arc<Stored>], now: Timestamp) -> Map<Str
     noted.into_iter().filter(is_open).collect()
 }
 
-/// How many pods there should be, and how many of them have to be healthy.
+/// The expected number of pods, and how many of them must be healthy.
 fn wanted(cluster: &Cluster, spec: &Value, members: &[Arc<Stored>]) -> (i64, i64) {
     if !spec["maxUnavailable"].is_null() {
         let expected = scale(cluster, members);
@@ -118,7 +118,7 @@ fn wanted(cluster: &Cluster, spec: &Value, members: &[Arc<Stored>]) -> (i64, i64
     }
 }
 
-/// What the owners of the pods ask for, all together.
+/// The sum of the replicas that the owners of the pods ask for.
 fn scale(cluster: &Cluster, members: &[Arc<Stored>]) -> i64 {
     let mut asked: BTreeMap<String, i64> = BTreeMap::new();
     for pod in members {

@@ -1,4 +1,4 @@
-//! Pods leave a node with taints that they do not bear, at once or when the time is over for which they do.
+//! Evicts pods from nodes with taints that they do not tolerate, or only tolerate for a limited time.
 
 use super::bound::Bound;
 use super::common::placement::bears;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub struct Evictions {
     agenda: Agenda,
     pods: Bound,
-    /// Since when each pod has been bearing what it does not bear for ever.
+    /// Since when each pod has been on a node with taints that it tolerates for a limited time.
     bearing: BTreeMap<Key, Timestamp>,
 }
 
@@ -66,7 +66,7 @@ fn taints(node: &Value) -> impl Iterator<Item = &Value> {
     all.filter(|taint| taint["effect"] == "NoExecute")
 }
 
-/// How long a pod bears all taints of a node: `None` for ever.
+/// How long a pod tolerates all taints of a node; `None` means indefinitely.
 fn patience(pod: &Value, node: &Value) -> Option<SignedDuration> {
     let tolerations = pod["spec"]["tolerations"].as_array().map(Vec::as_slice).unwrap_or_default();
     let mut least: Option<i64> = None;

@@ -1,4 +1,5 @@
-//! The garbage collector: what nobody owns any more goes; who waits for its dependents is let go after them.
+//! The garbage collector: deletes objects without owners, and releases owners in foreground deletion after their
+//! dependents.
 
 use super::{Actor, Agenda};
 use crate::cluster::Cluster;
@@ -24,7 +25,7 @@ impl Actor for Garbage {
                 .dependents(change.object.uid())
                 .into_iter()
                 .for_each(|key| self.agenda.add_at(due, key));
-            // An owner may have waited for this one.
+            // An owner may have waited for the deletion of this object.
             for reference in references.into_iter().flatten() {
                 self.agenda.add_owner(cluster, &change.key, reference);
             }
@@ -78,7 +79,7 @@ fn collect(cluster: &mut Cluster, key: &Key, object: &Stored) {
         return;
     }
     if states.contains(&Owner::There) {
-        // One owner is enough to stay; the references to the others are removed.
+        // One existing owner is enough to keep the object. References to missing owners are removed.
         if states.iter().any(|state| *state != Owner::There) {
             let kept: Vec<Value> = references
                 .iter()
@@ -90,7 +91,7 @@ fn collect(cluster: &mut Cluster, key: &Key, object: &Stored) {
         }
         return;
     }
-    // An owner that waits for its dependents in the foreground has them deleted in the same way.
+    // If an owner in foreground deletion waits for this object, its own dependents are deleted in the foreground, too.
     let propagation =
         match states.contains(&Owner::Waiting) && !cluster.store.dependents(object.uid()).is_empty() {
             true => Some(delete::Propagation::Foreground),
@@ -103,14 +104,14 @@ fn collect(cluster: &mut Cluster, key: &Key, object: &Stored) {
 #[derive(PartialEq)]
 enum Owner {
     There,
-    /// Deleted in the foreground, and waiting for this dependent.
+    /// In foreground deletion, and waiting for this dependent.
     Waiting,
     Gone,
 }
 
 fn owner(cluster: &Cluster, dependent: &Key, reference: &Value) -> Owner {
     let text = |field: &str| reference[field].as_str().unwrap_or_default();
-    // Owners of kinds that are not served here are left alone.
+    // Objects with owners of unknown kinds are left alone.
     let Some(kind) = Kind::named(text("apiVersion"), text("kind")) else { return Owner::There };
     let namespace = if kind.info().namespaced { &*dependent.namespace } else { "" };
     match cluster.store.find(kind, namespace, text("name")) {

@@ -1,8 +1,9 @@
-//! Who else is at work in a cluster: scheduler, kubelets, controllers of workloads. Each in a file of its own, with the
-//! semantics of the real one.
+//! The actors of the cluster: scheduler, kubelets and workload controllers. Each has its own file and the semantics of the
+//! real component.
 //!
-//! An actor hears of every commit ([`Actor::heard`]), remembers what it has to look at, and does it when it is its turn
-//! ([`Actor::act`]), through the same functions that a request would go through. It keeps no other state than what the
+//! An actor receives every commit ([`Actor::heard`]), records the objects that it must process, and processes them in its
+//! turn ([`Actor::act`]) with the functions that also serve requests. It keeps only the state that the real component keeps
+//! in memory.
 //! real one keeps in memory.
 
 use crate::cluster::Cluster;
@@ -31,21 +32,21 @@ pub mod statefulset;
 pub mod volume_claims;
 
 pub trait Actor: Send {
-    /// Something was committed, by whomever.
+    /// Receives a commit of any author.
     fn heard(&mut self, change: &Change, cluster: &Cluster);
 
-    /// Does what can be done now; says when it wants to be asked again though nothing was committed.
+    /// Does all work that is due. Returns when it must be called again even without further commits.
     fn act(&mut self, cluster: &mut Cluster) -> Option<Timestamp>;
 }
 
-/// All actors of an ordinary cluster, in the order in which they act.
+/// All actors of an ordinary cluster, in their order of action.
 pub fn all() -> Vec<Box<dyn Actor>> {
     vec![
         Box::new(namespaces::Namespaces::default()),
         Box::new(garbage::Garbage::default()),
         Box::new(quotas::Quotas::default()),
         Box::new(volume_claims::VolumeClaims::default()),
-        // What a Deployment decides next, it decides when its sets have done what it decided before.
+        // A Deployment decides its next step after its ReplicaSets have carried out the previous one.
         Box::new(replicaset::ReplicaSets::default()),
         Box::new(deployment::Deployments::default()),
         Box::new(nodes::Nodes::default()),
@@ -63,7 +64,7 @@ pub fn all() -> Vec<Box<dyn Actor>> {
     ]
 }
 
-/// Which objects are to be looked at: now, or when their time comes.
+/// Objects to process, either now or at a given time.
 #[derive(Debug, Default)]
 pub struct Agenda {
     now: BTreeSet<Key>,
@@ -76,7 +77,7 @@ impl Agenda {
         self.now.insert(key);
     }
 
-    /// At this time, unless an earlier one is set for the object already.
+    /// Adds an object for the given time, unless it is already due earlier.
     pub fn add_at(&mut self, at: Timestamp, key: Key) {
         match self.due.get(&key) {
             Some(known) if *known <= at => return,
@@ -94,7 +95,7 @@ impl Agenda {
         }
     }
 
-    /// The next one whose time has come.
+    /// The next object that is due.
     pub fn pop(&mut self, now: Timestamp) -> Option<Key> {
         while let Some((at, key)) = self.later.first().filter(|(at, _)| *at <= now).cloned() {
             self.later.remove(&(at, key.clone()));

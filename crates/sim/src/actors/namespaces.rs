@@ -1,5 +1,5 @@
-//! A namespace that is deleted takes everything in it along, and goes when it is empty. The pods go first: the others stay
-//! until there are none.
+//! Deletes the contents of a terminating namespace, then the namespace. Pods are deleted first; other objects follow when
+//! no pods are left.
 
 use super::{Actor, Agenda};
 use crate::cluster::Cluster;

@@ -1,7 +1,7 @@
-//! Nodes: what their kubelets say about them, and what the node controller makes of it.
+//! Nodes: the reports of their kubelets, and the reactions of the node controller.
 //!
-//! A node that is created is ready, unless its annotation says that it is not. A kubelet that has stopped (annotation
-//! `testbed.rollcall.dev/stopped: "true"`) is missed after a while; from then on its node is unreachable.
+//! A new node is ready unless its annotation says otherwise. If its kubelet is stopped (annotation
+//! `testbed.rollcall.dev/stopped: "true"`), the node becomes unreachable after a while.
 
 use super::bound::Bound;
 use super::kubelet::STOPPED;
@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// On a Node: its kubelet says that it is not ready.
+/// Annotation of a Node whose kubelet reports that it is not ready.
 pub const NOT_READY: &str = "testbed.rollcall.dev/not-ready";
 /// How long a kubelet may be silent (`--node-monitor-grace-period`).
 const SILENCE: SignedDuration = SignedDuration::from_secs(50);
-/// How often a kubelet renews its lease, and for how long it is good.
+/// Renewal interval and duration of a kubelet's lease.
 const RENEWAL: SignedDuration = SignedDuration::from_secs(10);
 const LEASE_SECONDS: i64 = 40;
-/// What a kubelet writes on its node where it is not said already; a label without a value is the node's name.
+/// Labels that a kubelet sets on its node if they are missing. A label without a value gets the name of the node.
 const LABELS: [(&str, Option<&str>); 5] = [
     ("beta.kubernetes.io/arch", Some("amd64")),
     ("beta.kubernetes.io/os", Some("linux")),
@@ -36,10 +36,10 @@ const RESOURCES: [(&str, &str); 4] =
 #[derive(Default)]
 pub struct Nodes {
     agenda: Agenda,
-    /// When a kubelet was last heard of, of those that have stopped.
+    /// When a stopped kubelet last reported.
     silent_since: BTreeMap<Arc<str>, Timestamp>,
     pods: Bound,
-    /// Nodes that are silent, of which the pods were told.
+    /// Unreachable nodes whose pods have been marked as not ready.
     told: BTreeSet<Arc<str>>,
 }
 
@@ -90,7 +90,7 @@ impl Nodes {
         }
         taint(cluster, key);
         let Some(node) = cluster.store.get(key).cloned() else { return };
-        // A kubelet that says itself that it is not ready speaks for its pods as well.
+        // A kubelet that reports itself as not ready still reports its pods.
         if ready(&node) != Some("Unknown") {
             self.told.remove(&key.name);
         } else if self.told.insert(key.name.clone()) {
@@ -110,9 +110,9 @@ fn condition<'a>(node: &'a Value, name: &str) -> Option<&'a str> {
     conditions.find(|is| is["type"] == name)?["status"].as_str()
 }
 
-/// What a kubelet writes about its node when it comes, where it is not said already.
+/// Sets the missing labels and status fields of a new node, as its kubelet does.
 fn register(cluster: &mut Cluster, key: &Key) {
-    // Looked at very often, and written once.
+    // This is called very often, but writes only once.
     if cluster.store.get(key).is_some_and(|node| is_registered(node)) {
         return;
     }
@@ -165,7 +165,7 @@ fn is_registered(node: &Value) -> bool {
         && status["nodeInfo"].is_object()
 }
 
-/// Ready, or not if its annotation says so.
+/// Reports the node as ready, or as not ready if its annotation says so.
 fn say_ready(cluster: &mut Cluster, key: &Key) {
     let Some(node) = cluster.store.get(key) else { return };
     let down = node["metadata"]["annotations"][NOT_READY] == "true";
@@ -201,7 +201,7 @@ fn say_ready(cluster: &mut Cluster, key: &Key) {
     });
 }
 
-/// What the node controller writes about a node whose kubelet is silent.
+/// Sets the conditions of a node with a silent kubelet to Unknown, as the node controller does.
 fn say_unknown(cluster: &mut Cluster, key: &Key) {
     let Some(node) = cluster.store.get(key) else { return };
     if ready(node) == Some("Unknown") {
@@ -225,7 +225,7 @@ fn say_unknown(cluster: &mut Cluster, key: &Key) {
     });
 }
 
-/// The taints that say what is the matter with a node; the others are not ours.
+/// Sets the taints that follow from the node's conditions, and leaves other taints alone.
 fn taint(cluster: &mut Cluster, key: &Key) {
     let Some(node) = cluster.store.get(key) else { return };
     let ready = ready(node);
@@ -262,7 +262,7 @@ fn taint(cluster: &mut Cluster, key: &Key) {
     });
 }
 
-/// Nobody knows whether a pod on a node that is not ready is ready. A kubelet that is alive contradicts.
+/// Marks a pod on an unreachable node as not ready. A running kubelet overwrites this.
 fn say_pod_is_not_ready(cluster: &mut Cluster, key: &Key) {
     let Some(pod) = cluster.store.get(key) else { return };
     let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();

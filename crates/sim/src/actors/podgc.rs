@@ -1,4 +1,4 @@
-//! Pods whose node is gone are removed.
+//! Removes pods of deleted nodes.
 
 use super::bound::Bound;
 use super::{Actor, Agenda};
@@ -9,7 +9,7 @@ use crate::store::{Change, Key};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-/// A node that is not there may yet come.
+/// Time that a missing node may still appear in.
 const QUARANTINE: SignedDuration = SignedDuration::from_secs(40);
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! ResourceQuotas: what is used is counted again when pods go or end.
+//! ResourceQuotas: recomputes the usage when pods are deleted or end.
 
 use super::common::pods;
 use super::{Actor, Agenda};
@@ -23,7 +23,7 @@ impl Actor for Quotas {
                     self.agenda.add(change.key.clone());
                 }
             }
-            // New pods were charged when they were admitted.
+            // New pods were charged at their admission.
             Kind::Pod => {
                 let was_over = change.before.as_ref().is_some_and(|before| pods::is_over(before));
                 if change.deleted || !was_over && pods::is_over(&change.object) {

@@ -1,4 +1,4 @@
-//! ReplicaSets: as many pods as are wanted.
+//! ReplicaSets: keep the desired number of pods.
 
 use super::Actor;
 use super::common::family::Family;
@@ -17,7 +17,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How many pods are created or deleted before the owner is looked at again: the number of the real controller.
+/// Limit of pods created or deleted in one reconciliation, as in the real controller.
 const BURST: usize = 500;
 
 pub struct ReplicaSets {
@@ -75,7 +75,7 @@ fn wanted(set: &Value) -> usize {
     set["spec"]["replicas"].as_u64().unwrap_or(1) as usize
 }
 
-/// Creates what is missing, deletes what is too much.
+/// Creates missing pods, deletes surplus pods.
 fn manage(cluster: &mut Cluster, key: &Key, set: &Stored, active: &[Pod]) -> Result<(), Refusal> {
     let wanted = wanted(set);
     if active.len() < wanted {
@@ -93,7 +93,7 @@ fn manage(cluster: &mut Cluster, key: &Key, set: &Stored, active: &[Pod]) -> Res
     Ok(())
 }
 
-/// The pods in the order in which they would be deleted.
+/// The pods in their order of deletion.
 fn first_to_go(cluster: &Cluster, set: &Stored, active: &[Pod]) -> Vec<Pod> {
     let neighbours = active_on_nodes(cluster, set);
     let now = cluster.now();
@@ -119,7 +119,7 @@ fn first_to_go(cluster: &Cluster, set: &Stored, active: &[Pod]) -> Vec<Pod> {
     pods
 }
 
-/// How many active pods of the same owner, or of its other sets, are on each node.
+/// The number of active pods on each node, counting the pods of this set and of other sets with the same owner.
 fn active_on_nodes(cluster: &Cluster, set: &Stored) -> BTreeMap<String, usize> {
     let mut sets = vec![set.uid().to_owned()];
     if let Some(owner) = controller_of(set) {
@@ -135,7 +135,8 @@ fn active_on_nodes(cluster: &Cluster, set: &Stored) -> BTreeMap<String, usize> {
     count
 }
 
-/// Ages are compared by their order of magnitude, so that not always the youngest go; what has no time goes first.
+/// Pod ages are compared by their order of magnitude, so that not always the youngest pods are deleted. Pods without a time
+/// come first.
 fn age_rank(since: Option<Timestamp>, now: Timestamp) -> i32 {
     let Some(since) = since else { return -2 };
     let age = now.duration_since(since).as_nanos();
@@ -169,7 +170,7 @@ fn status(
         status["conditions"] = old.clone();
     }
     match refusal {
-        // The first failure stays until there is none any more.
+        // The first failure stays until no request fails.
         Some(refusal) if conditions::find(&status, "ReplicaFailure").is_none() => {
             let reason = if active.len() < wanted(set) { "FailedCreate" } else { "FailedDelete" };
             let condition = json!({

@@ -1,4 +1,4 @@
-//! Volumes for claims: every claim gets one at once. A claim that is deleted stays while a pod uses it.
+//! Provides a volume for every claim immediately. A deleted claim stays while a pod uses it.
 
 use super::common::{pods, text};
 use super::{Actor, Agenda};
@@ -8,9 +8,9 @@ use crate::store::{Change, Key};
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// What is written on a claim that has got its volume.
+/// Annotations of a bound claim.
 const BOUND: [&str; 2] = ["pv.kubernetes.io/bind-completed", "pv.kubernetes.io/bound-by-controller"];
-/// Keeps a claim that is in use.
+/// The finalizer of a claim in use.
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
 
 #[derive(Default)]
@@ -23,7 +23,7 @@ impl Actor for VolumeClaims {
         match change.key.kind {
             Kind::PersistentVolumeClaim if change.deleted => self.agenda.forget(&change.key),
             Kind::PersistentVolumeClaim => self.agenda.add(change.key.clone()),
-            // What it used may be free now.
+            // The claims of this pod may be unused now.
             Kind::Pod if change.deleted || pods::is_over(&change.object) => {
                 for name in used_by(&change.object) {
                     let claim = Key::new(Kind::PersistentVolumeClaim, &change.key.namespace, name);
@@ -51,20 +51,20 @@ impl Actor for VolumeClaims {
     }
 }
 
-/// The claims that the volumes of a pod name.
+/// The claims that the volumes of a pod refer to.
 fn used_by(pod: &Value) -> impl Iterator<Item = &str> {
     let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
     volumes.filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str())
 }
 
-/// Whether a pod that has not ended uses a claim.
+/// Whether an unfinished pod uses a claim.
 fn is_used(cluster: &Cluster, claim: &Key) -> bool {
     let mut pods = cluster.store.list(Kind::Pod, Some(&claim.namespace));
     pods.any(|(_, pod)| !pods::is_over(pod) && used_by(pod).any(|name| name == &*claim.name))
 }
 
 fn remove_protection(cluster: &mut Cluster, key: &Key) {
-    // A claim that is gone has no finalizer to remove.
+    // This has no effect if the claim no longer exists.
     let _ = cluster.update(key, |claim| {
         if let Some(list) = claim["metadata"]["finalizers"].as_array_mut() {
             list.retain(|finalizer| finalizer != PROTECTION);

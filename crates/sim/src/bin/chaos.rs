@@ -1,11 +1,11 @@
-//! Runs the controller through faults: one plan, or as many random ones as are asked for. Called by `make chaos`.
+//! Runs the controller under faults: one given plan, or a number of random ones. Called by `make chaos`.
 //!
 //! ```text
 //! chaos [RUNS] [SEED] [FAULTS] [HASHES]
 //! ```
 //!
-//! With HASHES, the hash of each run's history goes into that file, a line each: a change that is to change nothing leaves them
-//! all as they were.
+//! With HASHES, the hash of each run's history is written to that file, one per line. A refactoring must not change any of
+//! them.
 
 use anyhow::{Context, Result, bail};
 use rollcall_sim::chaos::batch::{Calm, batch, cores};
@@ -13,14 +13,14 @@ use rollcall_sim::chaos::plan::Plan;
 use rollcall_sim::chaos::run::run_logged;
 use std::path::Path;
 
-/// Runs between two words about how far it is.
+/// Number of runs between two progress messages.
 const SOMETIMES: u64 = 1000;
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let given = |at: usize| arguments.get(at).filter(|text| !text.is_empty());
     let number = |at: usize, usual: u64| match given(at) {
-        Some(text) => text.parse().with_context(|| format!("{text:?} is no number")),
+        Some(text) => text.parse().with_context(|| format!("{text:?} is not a number")),
         None => Ok(usual),
     };
     let (runs, seed) = (number(0, 1000)?, number(1, 1)?);
@@ -30,7 +30,7 @@ fn main() -> Result<()> {
     }
 }
 
-/// One plan, with all that can be told about it.
+/// Runs one plan and prints all details.
 fn one(plan: &Plan) -> Result<()> {
     let (outcome, log) = run_logged(plan);
     for line in log.iter().chain(&outcome.end_state) {
@@ -67,7 +67,7 @@ fn many(runs: u64, seed: u64, hashes: Option<&Path>) -> Result<()> {
         std::fs::write(file, lines).with_context(|| format!("cannot write {}", file.display()))?;
     }
     if report.broken > 0 {
-        bail!("the commands above repeat them");
+        bail!("repeat the broken runs with the commands above");
     }
     Ok(())
 }

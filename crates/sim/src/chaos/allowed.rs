@@ -1,4 +1,4 @@
-//! What each feature of ours may write. A write that no feature may make is wrong, whatever it was for.
+//! What each feature of Rollcall may write. Any other write is a violation.
 
 use super::world::{self, World};
 use crate::kinds::Kind;
@@ -7,30 +7,30 @@ use rollcall_api::names;
 use rollcall_core::reservation::names as known;
 
 pub struct Feature {
-    /// The gate that it may take off pods.
+    /// The gate that it may remove from pods.
     pub gate: &'static str,
     /// The annotations that it may set on pods.
     pub annotations: &'static [&'static str],
-    /// The fields of their status that it may set.
+    /// The status fields that it may set on pods.
     pub status: &'static [&'static str],
-    /// Whether it may tell the scheduler which nodes a pod avoids and tolerates, in Full mode.
+    /// Whether it may set node affinity and tolerations of pods, in Full mode.
     pub steers: bool,
-    /// The kinds that it may write, and where.
+    /// The kinds that it may write, with their places.
     writes: &'static [(Kind, Where)],
 }
 
 enum Where {
-    /// In our own namespace.
+    /// In the controller's own namespace.
     Own,
-    /// Where the pods of the world are.
+    /// In the namespace of the world's pods.
     Pods,
-    /// Where there are sequences.
+    /// In namespaces with sequences.
     Sequences,
-    /// In the namespace of events about nodes, if it is about one.
+    /// In the namespace of node events, for events about a node.
     AboutNodes,
     /// On nodes, in Full mode.
     Nodes,
-    /// Where there are no namespaces.
+    /// On cluster-scoped objects.
     Cluster,
 }
 
@@ -57,7 +57,7 @@ pub static LAUNCH: Feature = Feature {
     writes: &[(Kind::Pod, Where::Pods), (Kind::ConfigMap, Where::Pods), (Kind::Event, Where::Pods)],
 };
 
-/// What else of this is wrong is found in `reservation_order`.
+/// `reservation_order` checks further rules.
 pub static RESERVATIONS: Feature = Feature {
     gate: names::TICKET_GATE,
     annotations: &[known::TICKET_CLAIMED, known::TICKET_NODE],
@@ -72,13 +72,13 @@ pub static RESERVATIONS: Feature = Feature {
     ],
 };
 
-/// The features that are there in a world.
+/// The features that are enabled in a world.
 pub fn features(world: &World) -> impl Iterator<Item = &'static Feature> + use<> {
     let others = [world.full.then_some(&LAUNCH), world.reservation.then_some(&RESERVATIONS)];
     [&SEQUENCES].into_iter().chain(others.into_iter().flatten())
 }
 
-/// Whether some feature may write an object of this kind there.
+/// Whether some feature may write an object of this kind in this place.
 pub fn may_write(world: &World, change: &Change) -> bool {
     let (kind, namespace) = (change.key.kind, &*change.key.namespace);
     let holds = |place: &Where| match place {

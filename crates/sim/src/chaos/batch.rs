@@ -1,4 +1,4 @@
-//! Many runs, on all cores, each on a thread of its own from begin to end.
+//! Many runs on all cores. Each run stays on one thread.
 
 use super::fault::{Counts, Fault};
 use super::history::Violation;
@@ -12,10 +12,10 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Broken runs that are kept; more are only counted.
+/// Limit of broken runs that are kept; further ones are only counted.
 const KEPT: usize = 20;
 
-/// The runs without faults that others are compared with, one for each world.
+/// The calm runs (without faults) for comparison, one for each world.
 pub struct Calm(Vec<RunOutcome>);
 
 impl Calm {
@@ -27,12 +27,12 @@ impl Calm {
         &self.0[world::index_of(plan.seed)]
     }
 
-    /// What is wrong with a run.
+    /// The violations of a run, compared with the calm run of its world.
     pub fn broken(&self, plan: &Plan, outcome: &RunOutcome) -> Vec<Violation> {
         compare(plan, outcome, self.of(plan))
     }
 
-    /// The runs without faults that went wrong themselves.
+    /// The violations in the calm runs themselves.
     pub fn violations(&self) -> impl Iterator<Item = &Violation> {
         self.0.iter().flat_map(|outcome| &outcome.violations)
     }
@@ -44,15 +44,15 @@ impl Default for Calm {
     }
 }
 
-/// What came of many runs.
+/// The result of many runs.
 #[derive(Clone, Debug, Default)]
 pub struct BatchReport {
     pub runs: u64,
     pub broken: u64,
     pub counts: Counts,
-    /// The first ones that were broken, by their number.
+    /// The broken runs with the lowest numbers.
     pub failures: Vec<(u64, Plan, Vec<Violation>)>,
-    /// The hash of each run's history, by its number.
+    /// The hash of each run's history, by number of the run.
     pub hashes: BTreeMap<u64, u64>,
 }
 
@@ -87,12 +87,12 @@ impl fmt::Display for BatchReport {
                 writeln!(f, "{}: {invariant} {detail}", plan.command())?;
             }
         }
-        write!(f, "{} runs, {} of them broken", self.runs, self.broken)
+        write!(f, "{} runs, {} of them broke invariants", self.runs, self.broken)
     }
 }
 
-/// Runs the plans of all these numbers; says after each run how many are done. The report is the same however many threads
-/// there are.
+/// Runs the plans with these numbers, and calls `done` after each with the number of finished runs. The report does not
+/// depend on the number of threads.
 pub fn batch(
     numbers: std::ops::Range<u64>,
     threads: usize,
@@ -121,7 +121,7 @@ pub fn batch(
     report.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// As many threads as there are cores.
+/// The number of cores, or 1 if unknown.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get())
 }

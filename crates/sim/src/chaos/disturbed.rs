@@ -1,4 +1,4 @@
-//! Watches with something wrong in them.
+//! Applies faults to watches.
 
 use super::fault::Fault;
 use crate::server::{Broken, Frames};
@@ -7,11 +7,11 @@ use futures::stream::{self, StreamExt};
 use serde_json::json;
 use std::time::Duration;
 
-/// Longer than the silence after which a watch is given up.
+/// Longer than the silence after which the controller replaces a watch.
 const SILENT: Duration = Duration::from_secs(120);
-/// How far one kind is behind the others.
+/// Delay of one kind against the others.
 const BEHIND: Duration = Duration::from_millis(700);
-/// Events that come before a fault within a watch strikes.
+/// Number of events before a fault within a watch strikes.
 const SOON: usize = 3;
 
 pub fn disturbed(fault: Fault, frames: Frames) -> Frames {
@@ -43,7 +43,7 @@ pub fn disturbed(fault: Fault, frames: Frames) -> Frames {
             })
             .boxed(),
         Fault::OlderEvents => {
-            // Each event is followed by the one that came some events before it.
+            // Each event is followed by a repetition of an earlier one.
             let older = move |seen: &mut Vec<Bytes>, frame: Result<Bytes, Broken>| {
                 let frame = match frame {
                     Ok(frame) => frame,

@@ -1,11 +1,11 @@
-//! The faults: each has a name, a switch and a counter.
+//! The faults, each with a name, a place and a counter.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 macro_rules! faults {
     ($($(#[$doc:meta])* $fault:ident = $name:literal, $place:ident;)*) => {
-        /// Something that goes wrong.
+        /// A fault that a run can inject.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Fault { $($(#[$doc])* $fault,)* }
 
@@ -32,161 +32,162 @@ pub enum Place {
     List,
     /// In one watch of the controller.
     Watch,
-    /// At the controller's process, at some time.
+    /// At the controller's process, at a given time.
     Process,
-    /// At the cluster, at some time.
+    /// At the cluster, at a given time.
     Cluster,
-    /// At nodes, at some time, in worlds whose sequences go by nodes.
+    /// At nodes, at a given time, in worlds with sequences in Node scope.
     Nodes,
-    /// At pods whose containers start in order, at some time.
+    /// At pods whose containers start in order, at a given time.
     Launch,
-    /// At what room is kept by, at some time.
+    /// At objects that take part in reservations, at a given time.
     Reservation,
-    /// At one step in which room is handed over to a pod, just before it is carried out.
+    /// At one step of the hand-over of a ticket's capacity to a pod, just before the step is carried out.
     HandOver,
 }
 
 faults! {
-    /// 409, and nothing is done.
+    /// Status 409; the write is not carried out.
     Conflict = "conflict", Write;
     Throttled = "429", Write;
     ServerError = "500", Write;
     Unavailable = "503", Write;
     Unauthorized = "401", Write;
     Forbidden = "403", Write;
-    /// No answer, and nothing is done.
+    /// No answer; the write is not carried out.
     Timeout = "timeout", Write;
-    /// Done, and the connection breaks before the answer.
+    /// The write is carried out, but the connection breaks before the answer.
     LostAnswer = "lost-answer", Write;
-    /// Done, and the answer takes its time.
+    /// The write is carried out, but the answer is delayed.
     SlowAnswer = "slow-answer", Write;
-    /// Done, but only after a while.
+    /// The write is carried out after a delay.
     SlowCommit = "slow-commit", Write;
-    /// Done, and the connection breaks within the answer.
+    /// The write is carried out, but the connection breaks in the middle of the answer.
     CutAnswer = "cut-answer", Write;
-    /// Done, and the answer is not JSON.
+    /// The write is carried out, but the answer is not JSON.
     Garbage = "garbage", Write;
-    /// Somebody else writes to the object between our decision and our write.
+    /// A foreign actor writes to the object between the controller's decision and its write.
     Raced = "raced", Write;
-    /// The process ends; the write is not done.
+    /// The process ends; the write is not carried out.
     CrashBefore = "crash-before", Write;
-    /// The process ends; the write is done.
+    /// The process ends; the write is carried out.
     CrashAfter = "crash-after", Write;
 
     ListRefused = "list-500", List;
     ListForbidden = "list-403", List;
-    /// The answer is older than what was seen before.
+    /// The answer is older than an earlier one.
     OlderList = "older-list", List;
     ListGarbage = "list-garbage", List;
-    /// Pages are small, and a continue token is too old.
+    /// Pages are small, and a continue token has expired.
     ExpiredToken = "expired-token", List;
 
-    /// 410 as the answer to the request.
+    /// Status 410 as the answer to the watch request.
     Gone = "410", Watch;
-    /// 410 as an event.
+    /// Status 410 as an event of the watch.
     GoneEvent = "410-event", Watch;
-    /// Nothing comes for minutes, and nothing breaks.
+    /// The watch delivers nothing for minutes, but the connection does not break.
     Silence = "silence", Watch;
     Close = "close", Watch;
     Duplicate = "duplicate", Watch;
-    /// One kind is seconds behind the others.
+    /// The watch of one kind is delayed against the others.
     Behind = "behind", Watch;
-    /// Events that were seen long ago come again.
+    /// Old events are delivered again.
     OlderEvents = "older-events", Watch;
     WatchGarbage = "watch-garbage", Watch;
-    /// Nothing comes any more, however often it is tried, until the process is started anew.
+    /// The watch delivers nothing, even after reconnects, until the process restarts.
     Hang = "hang", Watch;
 
-    /// SIGKILL at any time.
+    /// SIGKILL at a given time.
     Kill = "kill", Process;
-    /// Not running for longer than its lease.
+    /// The process is suspended for longer than its lease.
     Pause = "pause", Process;
-    /// A second one that believes it leads.
+    /// A second controller also believes that it leads.
     TwoLeaders = "two-leaders", Process;
-    /// It starts anew with another idea of the time.
+    /// The process restarts with a different clock.
     ClockJump = "clock-jump", Process;
-    /// An ordinary end and start.
+    /// An ordinary stop and start.
     Restart = "restart", Process;
-    /// Killed, and not started again for a while.
+    /// The process is killed and stays down for a while.
     Away = "away", Process;
 
-    /// A pod is deleted and another one of its name is created.
+    /// A pod is deleted, and another one with its name is created.
     Recreated = "recreated", Cluster;
     Evicted = "evicted", Cluster;
-    /// A pod is not ready for a moment.
+    /// A pod is briefly not ready.
     Flap = "flap", Cluster;
-    /// A node is gone and comes back under its name.
+    /// A node is deleted and re-created with the same name.
     NodeGone = "node-gone", Cluster;
-    /// Somebody else takes our gate away.
+    /// A foreign actor removes Rollcall's gate.
     GateTaken = "gate-taken", Cluster;
-    /// Somebody else writes to pods and sequences all the time.
+    /// A foreign actor repeatedly writes to pods and sequences.
     ForeignWrites = "foreign-writes", Cluster;
-    /// Somebody taints and labels nodes.
+    /// A foreign actor taints and labels nodes.
     ForeignTaint = "foreign-taint", Cluster;
-    /// The spec is edited and rolled back.
+    /// The spec of a sequence is edited and rolled back.
     Edited = "edited", Cluster;
-    /// The API server is not there for a moment; every connection breaks.
+    /// The API server is briefly down; all connections break.
     ServerRestart = "server-restart", Cluster;
-    /// Our kind is not served for a moment, and the process starts just then.
+    /// The PodSequence kind is briefly not served, and the process starts at that time.
     KindAbsent = "crd-absent", Cluster;
-    /// A quota refuses whatever we create, for a moment.
+    /// A quota briefly rejects everything that the controller creates.
     Quota = "quota", Cluster;
-    /// A pod is made anew while no watch is open, and by the time they are, the history of that is forgotten.
+    /// A pod is re-created while no watch is open, and a compaction removes the events before the watches resume.
     Unseen = "unseen", Cluster;
-    /// The history is forgotten: whoever resumes has to list.
+    /// A compaction: watches that resume must list again.
     Compacted = "compacted", Cluster;
-    /// Our own namespace is deleted.
+    /// The controller's own namespace is deleted.
     NamespaceGone = "namespace-gone", Cluster;
-    /// The sequence is deleted and created anew.
+    /// The sequence is deleted and re-created.
     SequenceRecreated = "sequence-recreated", Cluster;
-    /// Everything of the sequence is stopped and started once more, as `rollcall stop` and `rollcall start` do it.
+    /// All pods of the sequence are stopped and started again, as by `rollcall stop` and `rollcall start`.
     BegunAgain = "begun-again", Cluster;
 
     /// A node joins, and leaves after a while.
     NodeVisits = "node-visits", Nodes;
     Cordoned = "cordoned", Nodes;
-    /// A label by which agents choose their nodes goes and comes back.
+    /// A node label that agents select is removed and added again.
     Relabelled = "relabelled", Nodes;
     /// The agents are replaced, node by node.
     AgentsRolled = "agents-rolled", Nodes;
-    /// Somebody takes our labels and taints off a node.
+    /// A foreign actor removes Rollcall's labels and taints from a node.
     MarksTaken = "marks-taken", Nodes;
-    /// Somebody puts our labels or taints on a node, as we would write them.
+    /// A foreign actor adds Rollcall's labels or taints to a node, with valid values.
     MarksAdded = "marks-added", Nodes;
 
-    /// Somebody deletes the ConfigMap that the containers of a pod wait for.
+    /// A foreign actor deletes the ConfigMap that the containers of a pod wait for.
     BarrierDeleted = "barrier-deleted", Launch;
-    /// Somebody takes away the gate that holds a pod until its ConfigMap is there.
+    /// A foreign actor removes the gate that holds a pod until its ConfigMap exists.
     LaunchGateTaken = "launch-gate-taken", Launch;
-    /// A pod is made anew, and meanwhile somebody makes a ConfigMap of the name that it needs, and keeps it for a while.
+    /// A pod is re-created. Meanwhile a foreign actor creates a ConfigMap with the name that the pod needs, and keeps it
+    /// for a while.
     BarrierInTheWay = "barrier-in-the-way", Launch;
-    /// A kubelet does nothing for a while.
+    /// A kubelet is inactive for a while.
     KubeletAway = "kubelet-away", Launch;
 
-    /// Somebody deletes a guardian.
+    /// A foreign actor deletes a guardian.
     GuardianDeleted = "guardian-deleted", Reservation;
-    /// A guardian has failed, as one that its kubelet has evicted.
+    /// A guardian fails, as after an eviction by the kubelet.
     GuardianFailed = "guardian-failed", Reservation;
     TicketDeleted = "ticket-deleted", Reservation;
-    /// What an Order asks for is edited and rolled back.
+    /// The spec of an Order is edited and rolled back.
     OrderEdited = "order-edited", Reservation;
     OrderPaused = "order-paused", Reservation;
-    /// An Order is deleted and created anew.
+    /// An Order is deleted and re-created.
     OrderRecreated = "order-recreated", Reservation;
-    /// A PriorityClass is deleted: ours, or that of the pods, which comes back.
+    /// A PriorityClass is deleted: Rollcall's, or that of the pods, which is re-created.
     ClassDeleted = "class-deleted", Reservation;
-    /// A node is not Ready for a moment.
+    /// A node is briefly not Ready.
     NodeNotReady = "node-not-ready", Reservation;
 
-    /// The pod that is given the room is deleted.
+    /// The claiming pod is deleted.
     ClaimerGone = "claimer-gone", HandOver;
     /// The ticket is deleted.
     TicketGone = "ticket-gone", HandOver;
-    /// Somebody else deletes the guardian.
+    /// A foreign actor deletes the guardian.
     GuardianGone = "guardian-gone", HandOver;
-    /// Somebody else takes the gate of the pod away.
+    /// A foreign actor removes the gate of the pod.
     TicketGateTaken = "ticket-gate-taken", HandOver;
-    /// The node is cordoned, for a while.
+    /// The node is cordoned for a while.
     NodeClosed = "node-closed", HandOver;
 }
 
@@ -195,7 +196,7 @@ impl Fault {
         Fault::ALL.iter().copied().find(|fault| fault.name() == name)
     }
 
-    /// Whether it comes at a time, and not with a request.
+    /// Whether the fault strikes at a time, rather than at a request.
     pub fn is_timed(self) -> bool {
         match self.place() {
             Place::Process | Place::Cluster | Place::Nodes | Place::Launch | Place::Reservation => true,
@@ -218,7 +219,8 @@ impl fmt::Display for Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Planned {
     pub fault: Fault,
-    /// At a write, a list, a watch or a step of a hand-over: its number, counted from 1. Else: milliseconds since the start.
+    /// For a fault at a write, list, watch or hand-over step: the number of that request, counted from 1. Otherwise:
+    /// milliseconds since the start.
     pub when: u64,
 }
 
@@ -232,12 +234,12 @@ impl std::str::FromStr for Planned {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Planned, String> {
-        let (name, when) = text.split_once('@').ok_or(format!("{text:?} is no fault@when"))?;
+        let (name, when) = text.split_once('@').ok_or(format!("{text:?} is not of the form fault@when"))?;
         let fault = Fault::named(name).ok_or_else(|| {
             let names: Vec<&str> = Fault::ALL.iter().map(|fault| fault.name()).collect();
-            format!("no fault {name:?}; there are {}", names.join(", "))
+            format!("unknown fault {name:?}; known faults: {}", names.join(", "))
         })?;
-        let when = when.parse().map_err(|_| format!("{when:?} in {text:?} is no number"))?;
+        let when = when.parse().map_err(|_| format!("{when:?} in {text:?} is not a number"))?;
         Ok(Planned { fault, when })
     }
 }

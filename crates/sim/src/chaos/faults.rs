@@ -1,4 +1,4 @@
-//! The faults of a run: those still to strike, how often each has struck, and the outages that last.
+//! The faults of a run: those still planned, counts of those that struck, and current outages.
 
 use super::fault::{Counts, Fault, Place, Planned};
 use bytes::Bytes;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// A part of the server that does not work for a while.
+/// A part of the server that fails for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outage {
     Server,
@@ -22,24 +22,24 @@ struct State {
     writes: u64,
     lists: u64,
     watches: u64,
-    /// Steps of hand-overs that were sent.
+    /// Number of hand-over steps sent so far.
     steps: u64,
-    /// Writes that were sent, leases apart.
+    /// Number of writes sent so far, without lease writes.
     requests: u64,
     starts: u64,
-    /// The first answer to each list, to be shown again.
+    /// The first answer to each list, for the fault `OlderList`.
     lists_seen: BTreeMap<String, Bytes>,
     outages: BTreeSet<Outage>,
-    /// Watches that are dead for good, by process and path.
+    /// Watches that are permanently dead, by process and path.
     hung: BTreeSet<(usize, String)>,
     hung_since: Option<Instant>,
 }
 
-/// Shared by all clients of a run.
+/// The faults of a run, shared by all of its clients.
 #[derive(Clone)]
 pub struct Faults {
     state: Arc<Mutex<State>>,
-    /// Told when all connections break.
+    /// Notified when all connections break.
     broken: watch::Sender<()>,
     pub small_pages: bool,
     pub breaks_connections: bool,
@@ -62,17 +62,17 @@ impl Faults {
         self.state().counts.clone()
     }
 
-    /// Writes that were sent so far.
+    /// Number of writes sent so far.
     pub fn writes(&self) -> u64 {
         self.state().writes
     }
 
-    /// Writes that were sent so far, leases apart.
+    /// Number of writes sent so far, without lease writes.
     pub fn requests(&self) -> u64 {
         self.state().requests
     }
 
-    /// How often a process was started.
+    /// Number of process starts.
     pub fn starts(&self) -> u64 {
         self.state().starts
     }
@@ -85,7 +85,7 @@ impl Faults {
         self.state().requests += u64::from(!path.contains("/leases"));
     }
 
-    /// What strikes the next request of its kind.
+    /// Counts a request and returns the fault that strikes it, with the number of the request.
     pub fn next(&self, place: Place, continues: bool) -> Option<(Fault, u64)> {
         let mut state = self.state();
         let number = match place {
@@ -106,7 +106,7 @@ impl Faults {
         Some((fault, number))
     }
 
-    /// The first answer to a list; this one, if there was none.
+    /// The first answer to a list. The first call for a path stores `now`.
     pub fn first_list(&self, path: String, now: &Bytes) -> Bytes {
         self.state().lists_seen.entry(path).or_insert_with(|| now.clone()).clone()
     }
@@ -126,11 +126,11 @@ impl Faults {
         self.state().outages.contains(&outage)
     }
 
-    /// Ends when all connections break.
+    /// Returns a future that completes when all connections break.
     pub fn breaks(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut broken = self.broken.subscribe();
         async move {
-            // The sender lives as long as the run.
+            // The sender lives as long as the run, so this does not fail.
             let _ = broken.changed().await;
         }
     }
@@ -146,12 +146,12 @@ impl Faults {
         !state.hung.is_empty() && state.hung.contains(&(process, path.to_owned()))
     }
 
-    /// Since when a watch is dead for good.
+    /// Since when at least one watch is permanently dead.
     pub fn hung_since(&self) -> Option<Instant> {
         self.state().hung_since
     }
 
-    /// A process is started: its connections are new.
+    /// Records the start of a process. Its dead watches are replaced.
     pub fn begins(&self, process: usize) {
         let mut state = self.state();
         state.starts += 1;

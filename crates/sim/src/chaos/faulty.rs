@@ -1,4 +1,4 @@
-//! The way between a controller and the server, with faults on it.
+//! Injects faults between a controller and the server.
 
 use super::disturbed::disturbed;
 use super::fault::{Fault, Place};
@@ -25,16 +25,16 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tower::Service;
 
-/// How late a late answer is, in milliseconds: some come within the timeout of a request, some after it.
+/// Delays of late answers, in milliseconds; the request timeout is between them.
 const SLOW: [u64; 3] = [40, 3_000, 20_000];
-/// An answer to a list that is no list, as from a proxy.
+/// An answer to a list request that is not a list, as from a proxy.
 const NO_LIST: &[u8] = br#"{"kind":"Status","metadata":{},"status":"Success"}"#;
-/// A run that sends more writes than this would never end: further writes get no answer.
+/// Limit of writes in a run. A controller that sends more is stuck in a loop; further writes get no answer.
 const STORM: u64 = 3000;
-/// Objects on a small page.
+/// The size of a small page.
 const SMALL_PAGE: &str = "limit=3";
 
-/// A client's way to the server.
+/// A client's connection to the server.
 #[derive(Clone)]
 pub struct Faulty {
     process: usize,
@@ -79,7 +79,7 @@ impl Service<Request<Body>> for Faulty {
             match (request.method() == Method::GET, query.contains("watch=true"), query.contains("limit=")) {
                 (true, true, _) => way.watch(request).await,
                 (true, false, true) => way.list(request).await,
-                // What is found decides what is written next, so it fails like a write.
+                // The answer decides about the next write, so this read fails like a write.
                 (true, false, false) if is_barrier(request.uri().path()) => way.write(request).await,
                 (true, false, false) => way.server.call(request).await,
                 (false, _, _) => way.write(request).await,
@@ -134,7 +134,7 @@ impl Faulty {
                 answer
             }
             Fault::SlowCommit => {
-                // The request is carried out even if its sender ends meanwhile.
+                // The request is carried out even if the sending process ends meanwhile.
                 let mut way = self.clone();
                 let under_way = async move {
                     tokio::time::sleep(slow).await;
@@ -182,7 +182,7 @@ impl Faulty {
         }
     }
 
-    /// The server carries out a request that was sent at this moment.
+    /// Lets the server carry out a request that was sent at the given moment.
     async fn carry_out(&mut self, request: Request<Body>, sent: u64) -> Answer {
         self.seen.carry_out(sent);
         let made = request.method() == Method::POST && is_tracked(request.uri().path());
@@ -190,7 +190,7 @@ impl Faulty {
         if !made {
             return Ok(answer);
         }
-        // Whoever makes something knows it from then on.
+        // A process knows an object from the answer to its creation.
         let (parts, body) = answer.into_parts();
         let object = body.collect().await?.to_bytes();
         self.seen.show(self.process, &object);
@@ -245,17 +245,17 @@ impl Faulty {
     }
 }
 
-/// Whether [`Seen`] records who was shown these objects.
+/// Whether [`Seen`] records which process received these objects.
 fn is_tracked(path: &str) -> bool {
     ["/pods", "/nodes", names::SEQUENCE_PLURAL, names::KORDER_GROUP].iter().any(|part| path.contains(part))
 }
 
-/// Whether a path addresses a ConfigMap of a pod.
+/// Whether a path addresses a ConfigMap that the containers of a pod wait for.
 fn is_barrier(path: &str) -> bool {
     object_of(path).is_some_and(|key| key.kind == Kind::ConfigMap && &*key.namespace != names::OWN_NAMESPACE)
 }
 
-/// The object that a path addresses, of the kinds that we write to.
+/// The object that a path addresses, for the kinds that the controller writes.
 fn object_of(path: &str) -> Option<Key> {
     if let Some(node) = path.strip_prefix("/api/v1/nodes/") {
         return Some(Key::new(Kind::Node, "", node));

@@ -1,4 +1,4 @@
-//! Checks every commit against the invariants, with rules of its own that no other code uses.
+//! Checks every commit against the invariants. The rules are implemented independently of the controller.
 
 use super::allowed::{self, LAUNCH, RESERVATIONS, SEQUENCES};
 use super::launch_order::{self, LaunchOrder};
@@ -17,42 +17,41 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A rule that was broken.
+/// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Such as `S1`.
+    /// The name of the invariant, such as `S1`.
     pub invariant: &'static str,
     pub detail: String,
 }
 
 pub struct State {
     pub violations: Vec<Violation>,
-    /// Of everything that was committed, in order.
+    /// Hash of all commits in order.
     pub hash: u64,
-    /// All commits.
+    /// Number of all commits.
     pub commits: u64,
-    /// Commits of our controllers, leases apart.
+    /// Number of commits of the controllers, without leases.
     pub written: u64,
-    /// Commits of users: each is a disturbance.
+    /// Number of commits of users. Each is a disturbance.
     pub disturbed: u64,
-    /// When one of our controllers last committed something but a lease.
+    /// Time of the last commit of a controller, without leases.
     pub last_write: Option<Timestamp>,
     pub release_order: ReleaseOrder,
     pub node_order: NodeOrder,
     pub launch_order: LaunchOrder,
     pub reservation_order: ReservationOrder,
-    /// Writes are carried out long after they were sent in this run. Then a node may get an old journal back until the next
-    /// write.
+    /// Whether writes may be carried out long after they were sent. A node may then temporarily get an old journal.
     pub writes_come_late: bool,
-    /// Every commit in a line, if somebody wants to read it.
+    /// One line per commit, if logging is enabled.
     pub log: Option<Vec<String>>,
     world: &'static World,
     seen: Seen,
     generations: BTreeMap<String, i64>,
-    /// Who leads, and since which number of [`Seen::moment`].
+    /// The leader, and the value of [`Seen::moment`] when it became leader.
     holder: Option<(String, u64)>,
-    /// A leader whose lease somebody deleted, and until when it may still believe to lead. Another one can begin at once: it
-    /// finds no lease.
+    /// A leader whose lease was deleted, and until when it may still believe that it leads. Another process can become
+    /// leader immediately, because it finds no lease.
     unaware: Option<(String, Timestamp)>,
 }
 
@@ -161,7 +160,7 @@ impl State {
                 .as_ref()
                 .is_some_and(|(who, until)| *who == identity(number) && change.at < *until)
         {
-            let detail = format!("{} wrote {}, and {holder} leads", identity(number), key.name);
+            let detail = format!("{} wrote {} although {holder} leads", identity(number), key.name);
             self.broken("S8", detail);
         }
         if !allowed::may_write(self.world, change) {
@@ -181,13 +180,13 @@ impl State {
         }
     }
 
-    /// A pod as one of our controllers has changed it.
+    /// Checks a commit of a controller to a pod.
     fn check_pod_write(&mut self, change: &Change, number: usize) {
         let name = &*change.key.name;
         let goes = change.deleted || change.object.is_terminating();
         let Some(before) = change.before.as_ref().filter(|_| !goes) else {
             if goes && !self.seen.knew(number, change.object.uid()) {
-                self.broken("S7", format!("{} does not know this pod {name}", identity(number)));
+                self.broken("S7", format!("{} has not seen this pod {name}", identity(number)));
             }
             let found = self.reservation_order.made_or_deleted_pod(change);
             return self.violations.extend(found);
@@ -198,10 +197,10 @@ impl State {
             (self.world.full && unchanged_except(&LAUNCH), unchanged_except(&SEQUENCES));
         let by_reservation = self.world.reservation && unchanged_except(&RESERVATIONS);
         if !by_launch && !in_bounds && !by_reservation {
-            self.broken("S2", format!("more of pod {name} changed than any feature may change"));
+            self.broken("S2", format!("fields of pod {name} changed that no feature may change"));
         }
         if !self.seen.knew(number, change.object.uid()) {
-            self.broken("S7", format!("{} does not know this pod {name}", identity(number)));
+            self.broken("S7", format!("{} has not seen this pod {name}", identity(number)));
         }
         if world::is_held(before) && !world::is_held(&change.object) {
             let found = self.release_order.released(change, number);
@@ -215,51 +214,51 @@ impl State {
             let found = self.reservation_order.wrote_pod(before, change);
             self.violations.extend(found);
         } else {
-            self.broken("S2", format!("pod {name} was changed, and its gate was not taken"));
+            self.broken("S2", format!("pod {name} was changed but not released"));
         }
     }
 
-    /// A node as one of our controllers has changed it.
+    /// Checks a commit of a controller to a node.
     fn check_node_write(&mut self, change: &Change, number: usize) {
         let name = &*change.key.name;
         let before = change.before.as_ref().filter(|_| !change.deleted);
-        let Some(before) = before else { return self.broken("S6", format!("made or deleted node {name}")) };
+        let Some(before) = before else { return self.broken("S6", format!("created/deleted node {name}")) };
         if let Some(what) = unchanged::changed_foreign_field(before, &change.object) {
             self.broken("S3", format!("{what} of node {name} changed"));
         }
         let forgotten =
             unchanged::lost_completion_on_node(before, &change.object).filter(|_| !self.writes_come_late);
         if let Some(group) = forgotten {
-            self.broken("S9", format!("node {name} forgot when {group} was complete"));
+            self.broken("S9", format!("node {name} lost the completion time of {group}"));
         }
         if let Some(key) = unchanged::unknown_mark(self.world, &change.object) {
-            self.broken("S3", format!("{key} on node {name} belongs to no sequence that goes by nodes"));
+            self.broken("S3", format!("{key} on node {name} belongs to no sequence in Node scope"));
         }
         if !self.seen.knew(number, change.object.uid()) {
-            self.broken("S7", format!("{} does not know this node {name}", identity(number)));
+            self.broken("S7", format!("{} has not seen this node {name}", identity(number)));
         }
     }
 
-    /// A sequence as one of our controllers has changed it.
+    /// Checks a commit of a controller to a sequence.
     fn check_report(&mut self, change: &Change, number: usize) {
         let (name, before) = (&change.key.name, change.before.as_ref());
         if before.is_none_or(|before| before["spec"] != change.object["spec"]) {
             self.broken("S2", format!("the spec of {name} was changed"));
         }
         if !self.seen.knew(number, change.object.uid()) {
-            self.broken("S7", format!("{} does not know this sequence {name}", identity(number)));
+            self.broken("S7", format!("{} has not seen this sequence {name}", identity(number)));
         }
-        // In Node scope a status may lose a completion, because a node joined. The journals are on the nodes.
+        // In Node scope a status may lose a completion when a node joins. The nodes keep the journals.
         let by_nodes = self.world.rules.iter().any(|rule| rule.key() == change.key && rule.guard.is_some());
         let begun_again = before
             .is_some_and(|before| before["status"]["begunAgain"] != change.object["status"]["begunAgain"]);
         let before = before.filter(|_| !by_nodes && !begun_again);
         if let Some(lost) = before.and_then(|before| lost_completion(before, &change.object)) {
-            self.broken("S9", format!("{name} forgot when {lost} was complete"));
+            self.broken("S9", format!("{name} lost the completion time of {lost}"));
         }
     }
 
-    /// An Order, a ticket or a class as one of our controllers has changed, made or deleted it.
+    /// Checks a commit of a controller to an Order, a ticket or a PriorityClass.
     fn check_reservation_write(&mut self, change: &Change, number: usize) {
         let found = match change.key.kind {
             Kind::Ticket => self.reservation_order.wrote_ticket(change),
@@ -268,7 +267,7 @@ impl State {
         };
         self.violations.extend(found);
         if change.before.is_some() && !self.seen.knew(number, change.object.uid()) {
-            self.broken("S7", format!("{} does not know this {}", identity(number), change.key.name));
+            self.broken("S7", format!("{} has not seen this {}", identity(number), change.key.name));
         }
     }
 
@@ -306,13 +305,13 @@ impl State {
     }
 }
 
-/// A commit in one line: when, by whom, which object, and its state.
+/// Formats a commit in one line: time, author, object and state.
 fn log_line(change: &Change) -> String {
     let Change { key, at, author, object, deleted, .. } = change;
     let who = match author {
         Author::Controller(number) => identity(*number),
-        Author::User => "somebody".into(),
-        Author::Cluster => "the cluster".into(),
+        Author::User => "user".into(),
+        Author::Cluster => "cluster".into(),
     };
     let detail = match key.kind {
         Kind::PodSequence => {
@@ -345,12 +344,12 @@ fn log_line(change: &Change) -> String {
     format!("{at} {who}: {} {}/{} {gone}{detail}", key.kind.info().plural, key.namespace, key.name)
 }
 
-/// Who a controller is in its lease.
+/// The identity of a controller in its lease.
 pub fn identity(number: usize) -> String {
     format!("controller-{number}")
 }
 
-/// A group that is in both statuses, and has lost the time at which it was complete.
+/// The name of a group that is in both statuses and has lost its completion time.
 fn lost_completion<'a>(before: &'a Value, after: &Value) -> Option<&'a str> {
     let groups = |object: &'a Value| object["status"]["groups"].as_array().into_iter().flatten();
     let after = after["status"]["groups"].as_array()?;

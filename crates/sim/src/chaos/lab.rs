@@ -1,4 +1,4 @@
-//! A world with all around it, before anything has happened.
+//! Sets up a run: the world, the cluster and the checks.
 
 use super::faults::Faults;
 use super::history::{History, identity};
@@ -13,7 +13,7 @@ use rollcall_controller::Config;
 use rollcall_controller::clock::Clock;
 use std::sync::Arc;
 
-/// When every run begins.
+/// Start time of every run.
 const BEGINNING: i64 = 1_767_225_600;
 
 pub struct Lab {
@@ -28,7 +28,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// The objects of the plan's world, and the cluster, which has to be run.
+    /// Creates the objects of the plan's world. The caller must run the returned cluster.
     pub fn new(plan: &Plan) -> (Lab, Embedded) {
         let world = plan.world();
         let beginning = Timestamp::from_second(BEGINNING).unwrap_or(Timestamp::UNIX_EPOCH);
@@ -46,7 +46,7 @@ impl Lab {
         (Lab { world, shared, faults, history, handles, seen, clock, seed: plan.seed }, embedded)
     }
 
-    /// A controller, which has to be run.
+    /// Creates a controller process, which the caller must run.
     pub fn process(&self, number: usize, leader_elect: bool) -> Process {
         let seed = self.seed.wrapping_add(number as u64);
         let config = Config {

@@ -1,4 +1,4 @@
-//! What happens to pods whose containers start in order, at times that the plan names.
+//! Faults of pods whose containers start in order, at planned times.
 
 use super::fault::Fault;
 use super::mischief::{FAULT_LASTS, Mischief};
@@ -67,7 +67,8 @@ pub fn barrier_key(pod: &Value) -> Key {
     Key::new(Kind::ConfigMap, &namespace, &barrier_name(&name))
 }
 
-/// Unless the ConfigMap of a namesake is there, with all keys: whoever takes the gate away then gives the order up.
+/// Removes the launch gate. Does nothing while the ConfigMap of an earlier pod with this name exists: removing the gate
+/// then would give up the order.
 fn take_gate(cluster: &mut Cluster, pod: &Stored) -> bool {
     let barrier = cluster.store.get(&barrier_key(pod));
     if barrier.is_some_and(|there| there["metadata"]["ownerReferences"][0]["uid"] != pod.uid()) {

@@ -1,5 +1,5 @@
-//! Whether the containers of a pod started in the order of their ranks, and what was written for that. A pod is known by its uid, and
-//! its ranks by the variables that hold its containers up.
+//! Checks that the containers of a pod start in the order of their ranks, and checks all writes for that purpose. Pods are
+//! identified by uid. Ranks are read from the environment variables that refer to keys of the ConfigMap.
 
 use super::history::Violation;
 use super::seen::Seen;
@@ -10,7 +10,7 @@ use rollcall_core::launch::ranks::{Priority, Spelling, barrier_name};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The pods whose containers start in order, as they were committed so far.
+/// The pods whose containers start in order, as committed so far.
 pub struct LaunchOrder {
     world: &'static World,
     seen: Seen,
@@ -22,11 +22,11 @@ struct Pod {
     key: Key,
     there: bool,
     containers: Vec<Container>,
-    /// Exits with 0 count as ready: the pod does not start its containers again.
+    /// Whether an exit with code 0 counts as ready, because the pod does not restart such containers.
     exits: bool,
-    /// The keys that have been in its own ConfigMap.
+    /// The keys that its own ConfigMap has contained.
     opened: BTreeSet<String>,
-    /// Its own ConfigMap has been there.
+    /// Whether its own ConfigMap has existed.
     has_barrier: bool,
     written: u64,
     nudged: u64,
@@ -35,25 +35,26 @@ struct Pod {
 struct Container {
     name: String,
     priority: Priority,
-    /// In the ConfigMap of the pod.
+    /// The key in the ConfigMap of the pod.
     key: String,
     started: bool,
     passed: bool,
 }
 
-/// What was written for a pod whose containers start in order.
+/// Number of writes for a pod whose containers start in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderedPod {
     pub name: String,
     pub ranks: u64,
-    /// Writes of ours that were carried out, repeated nudges apart.
+    /// Committed writes of the controllers, without repeated nudges.
     pub written: u64,
-    /// How often the kubelet was told to look again.
+    /// How often the kubelet was nudged to sync the pod again.
     pub nudged: u64,
 }
 
 impl OrderedPod {
-    /// What may be written for it: its ConfigMap after that of a namesake, its gate, a key and a word for each further rank.
+    /// Limit of the writes: replacing the ConfigMap of an earlier pod, removing the gate, then a key and an annotation for
+    /// each further rank.
     pub fn most_written(&self) -> u64 {
         2 * self.ranks + 1
     }
@@ -78,7 +79,8 @@ impl LaunchOrder {
         self.pods.values().map(summary).collect()
     }
 
-    /// A pod has changed, by whomever: who starts now, and was everybody of a higher rank ready in an earlier commit?
+    /// Records a change of a pod by any author. Checks that all containers of higher ranks were ready before a container
+    /// starts.
     pub fn pod(&mut self, change: &Change) -> Vec<Violation> {
         if !self.world.launch {
             return Vec::new();
@@ -93,7 +95,7 @@ impl LaunchOrder {
         pod.see_statuses(&change.object)
     }
 
-    /// A ConfigMap has changed, by whomever.
+    /// Records a change of a ConfigMap by any author.
     pub fn config_map(&mut self, change: &Change) {
         let owner = change.after().and_then(|there| only_owner(there));
         let Some(pod) = owner.and_then(|owner| self.pods.get_mut(owner)) else { return };
@@ -103,11 +105,14 @@ impl LaunchOrder {
         }
     }
 
-    /// One of our controllers has changed a pod for the order of its containers.
+    /// Checks a change of a pod by a controller for the launch order.
     pub fn wrote_pod(&mut self, before: &Value, change: &Change) -> Vec<Violation> {
         let name = &change.key.name;
         let Some(pod) = self.pods.get_mut(change.object.uid()) else {
-            return vec![broken("S6", format!("pod {name} was changed, and its containers have no order"))];
+            return vec![broken(
+                "S6",
+                format!("pod {name} was changed although its containers have no launch order"),
+            )];
         };
         let set = |annotation: &str| {
             let now = change.object["metadata"]["annotations"].get(annotation)?.as_str()?;
@@ -117,7 +122,7 @@ impl LaunchOrder {
         let gone = world::has_gate(before, names::LAUNCH_GATE)
             && !world::has_gate(&change.object, names::LAUNCH_GATE);
         if gone && !pod.has_barrier {
-            found.push(broken("S5", format!("pod {name} was let go, and it has no ConfigMap of its own")));
+            found.push(broken("S5", format!("pod {name} was released without its own ConfigMap")));
         }
         let rank = set(names::LAUNCH_RANK);
         let is_open = |rank: &str| {
@@ -125,11 +130,11 @@ impl LaunchOrder {
             of_rank.all(|container| pod.opened.contains(&container.key))
         };
         if let Some(rank) = rank.filter(|rank| !is_open(rank)) {
-            found.push(broken("S5", format!("pod {name} says that rank {rank} is open, and it never was")));
+            found.push(broken("S5", format!("pod {name} reports rank {rank} as open, but it never was")));
         }
         let completed = set(names::LAUNCHED).is_some();
         if completed && !pod.containers.iter().all(|container| pod.opened.contains(&container.key)) {
-            found.push(broken("S5", format!("pod {name} says that every rank is open, and that is not so")));
+            found.push(broken("S5", format!("pod {name} reports every rank as open, but some are not")));
         }
         match gone || rank.is_some() || completed {
             true => pod.written += 1,
@@ -138,48 +143,48 @@ impl LaunchOrder {
         found
     }
 
-    /// One of our controllers has written a ConfigMap where the pods are.
+    /// Checks a write of a controller to a ConfigMap in the namespace of the pods.
     pub fn wrote_barrier(&mut self, change: &Change, process: usize) -> Vec<Violation> {
         let name = &change.key.name;
-        let wrong = |invariant, what: &str| vec![broken(invariant, format!("the ConfigMap {name}: {what}"))];
+        let wrong = |invariant, what: &str| vec![broken(invariant, format!("ConfigMap {name}: {what}"))];
         let owner = only_owner(change.before.as_deref().unwrap_or(&change.object));
         let Some(pod) = owner.and_then(|owner| self.pods.get_mut(owner)) else {
             return self.wrote_barrier_of_unknown(change, owner);
         };
         if change.key.name[..] != barrier_name(&pod.key.name) || change.key.namespace != pod.key.namespace {
-            return wrong("S6", "it has not the name of the one of its pod");
+            return wrong("S6", "it does not have the name that its pod refers to");
         }
         pod.written += 1;
         if change.deleted {
-            return if pod.there { wrong("S6", "deleted, and its pod is there") } else { Vec::new() };
+            return if pod.there { wrong("S6", "deleted although its pod exists") } else { Vec::new() };
         }
         if only_owner(&change.object) != owner {
-            return wrong("S6", "its owner was changed");
+            return wrong("S6", "its owner changed");
         }
         if !owner.is_some_and(|owner| self.seen.knew(process, owner)) {
-            return wrong("S7", "whoever wrote it does not know its pod");
+            return wrong("S7", "the writing controller has not seen its pod");
         }
         let none = Value::Null;
         let before = change.before.as_deref().map_or(&none, |before| &before.value);
         if keys(before).any(|key| change.object["data"][key] != before["data"][key]) {
-            return wrong("S6", "something was taken out of it");
+            return wrong("S6", "a key was removed or changed");
         }
         let added = keys(&change.object).filter(|key| before["data"][key.as_str()].is_null());
         added.filter_map(|key| pod.too_early(key)).map(|why| broken("S5", format!("{name}: {why}"))).collect()
     }
 
-    /// One that no pod owns that we have seen; a pod that was gone before this run may have left it.
+    /// Checks a ConfigMap without an owner among the pods of this run. A pod from before the run may have left it behind.
     fn wrote_barrier_of_unknown(&self, change: &Change, owner: Option<&str>) -> Vec<Violation> {
         let name = &change.key.name;
         match owner {
             Some(_) if change.deleted => Vec::new(),
-            _ => vec![broken("S6", format!("the ConfigMap {name} was written, and belongs to no pod"))],
+            _ => vec![broken("S6", format!("ConfigMap {name} was written although it belongs to no pod"))],
         }
     }
 }
 
 impl Pod {
-    /// Nothing if its containers have no order.
+    /// Returns `None` if its containers have no launch order.
     fn new(change: &Change) -> Option<Pod> {
         let (pod, barrier) = (&change.object, barrier_name(&change.key.name));
         let containers = items(&pod["spec"]["containers"]).filter_map(|container| {
@@ -212,7 +217,7 @@ impl Pod {
             let place = self.containers.iter().position(|container| status["name"] == container.name);
             let Some(place) = place else { continue };
             let state = &status["state"];
-            // One that was never made is shown as ended, without a start, when its pod ends.
+            // A container that was never created is reported as terminated, without a start time, when its pod ends.
             let has_started = !state["running"].is_null() || !state["terminated"]["startedAt"].is_null();
             let container = &mut self.containers[place];
             if has_started && !std::mem::replace(&mut container.started, true) {
@@ -237,10 +242,10 @@ impl Pod {
         above.find(|container| !container.passed).map(|container| container.name.as_str())
     }
 
-    /// Why a key must not be in its ConfigMap yet.
+    /// Why a key must not be in the ConfigMap yet.
     fn too_early(&self, key: &str) -> Option<String> {
         let Some(container) = self.containers.iter().find(|container| container.key == key) else {
-            return Some(format!("nobody waits for the key {key}"));
+            return Some(format!("no container waits for the key {key}"));
         };
         let above = self.missing_above(container.priority)?;
         Some(format!("the key {key} was written before {above} was ready"))
@@ -255,14 +260,14 @@ fn keys(config_map: &Value) -> impl Iterator<Item = &String> {
     config_map["data"].as_object().into_iter().flatten().map(|(key, _)| key)
 }
 
-/// The uid of the pod that owns an object alone.
+/// The uid of the pod that is the only owner of an object.
 fn only_owner(object: &Value) -> Option<&str> {
     let owners = object["metadata"]["ownerReferences"].as_array()?;
     let [owner] = owners.as_slice() else { return None };
     (owner["kind"] == "Pod" && owner["apiVersion"] == "v1").then(|| owner["uid"].as_str())?
 }
 
-/// The rank of a container that has this variable, and the key for which it waits.
+/// The rank of the container with this variable, and the key that it waits for.
 fn rank_of(variable: &Value, barrier: &str) -> Option<(Priority, String)> {
     let spelling = Spelling::of_barrier(variable["name"].as_str()?)?;
     let reference = &variable["valueFrom"]["configMapKeyRef"];
@@ -270,7 +275,7 @@ fn rank_of(variable: &Value, barrier: &str) -> Option<(Priority, String)> {
     Some((spelling.priority_of_key(key)?, key.to_owned()))
 }
 
-/// How far the containers of a pod are, in a few words; nothing if they have no order.
+/// Summary of the pod's containers for the log; empty if they have no launch order.
 pub fn describe_pod(pod: &Value) -> String {
     let ordered = items(&pod["spec"]["containers"])
         .flat_map(|container| items(&container["env"]))

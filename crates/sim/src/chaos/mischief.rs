@@ -1,4 +1,4 @@
-//! What happens to the cluster itself, and to the processes, at times that the plan names.
+//! Faults of the cluster and of the processes, at planned times.
 
 use super::fault::{Fault, Place, Planned};
 use super::faults::{Faults, Outage};
@@ -15,15 +15,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// How long a fault in the cluster lasts.
+/// Duration of a fault in the cluster.
 pub(super) const FAULT_LASTS: Duration = Duration::from_secs(3);
 /// Longer than any lease.
 const PAUSED: Duration = Duration::from_secs(40);
-/// How long nobody starts a process again.
+/// How long a killed process stays down.
 const LONG_AWAY: Duration = Duration::from_secs(20);
 const FOREIGN_WRITES: usize = 20;
 
-/// Strikes the cluster and the processes with the faults of a plan.
+/// Injects the timed faults of a plan.
 pub struct Mischief {
     pub world: &'static World,
     pub shared: Arc<Shared>,
@@ -32,7 +32,7 @@ pub struct Mischief {
     pub chance: Chance,
 }
 
-/// Does something as a user of the cluster, and lets the actors know.
+/// Performs an action as a user of the cluster, and notifies the actors.
 pub fn act<T>(shared: &Arc<Shared>, action: impl FnOnce(&mut Cluster) -> T) -> T {
     let mut cluster = shared.lock();
     let others = std::mem::replace(&mut cluster.store.author, Author::User);
@@ -43,7 +43,7 @@ pub fn act<T>(shared: &Arc<Shared>, action: impl FnOnce(&mut Cluster) -> T) -> T
     done
 }
 
-/// Somebody else writes to an object.
+/// A write of a foreign actor to an object.
 pub fn annotate(shared: &Arc<Shared>, key: &Key, turn: u64) {
     act(shared, |cluster| {
         let _ = cluster.update(key, |object| {
@@ -53,7 +53,7 @@ pub fn annotate(shared: &Arc<Shared>, key: &Key, turn: u64) {
 }
 
 impl Mischief {
-    /// Strikes with all planned faults that have a time, one after the other.
+    /// Injects all timed faults, one after the other.
     pub async fn run(mut self, mut planned: Vec<Planned>) {
         let begun = Instant::now();
         planned.retain(|plan| plan.fault.is_timed());
@@ -87,7 +87,7 @@ impl Mischief {
                 process.skew(self.chance.below(2 * hour) as i64 - hour as i64);
                 process.crash.now();
             }
-            // A second leader is there from the beginning.
+            // A second leader runs from the beginning.
             _ => {}
         }
     }
@@ -96,7 +96,7 @@ impl Mischief {
         act(&self.shared, action)
     }
 
-    /// A pod of the sequence that faults strike.
+    /// A random pod of the sequence that faults target.
     pub(super) fn any_pod(&mut self) -> Option<Arc<Stored>> {
         let (rule, cluster) = (&self.world.rules[0], self.shared.lock());
         let pods = cluster.store.list(Kind::Pod, Some(world::NAMESPACE));
@@ -213,7 +213,7 @@ impl Mischief {
         }
     }
 
-    /// Creates a pod again, unless a workload does.
+    /// Re-creates a pod, unless a workload does.
     pub(super) fn recreate_pod(&self, cluster: &mut Cluster, pod: &Value) {
         if !pod["metadata"]["ownerReferences"].is_array() {
             self.world.create_pod_again(cluster, pod);
@@ -221,7 +221,7 @@ impl Mischief {
     }
 }
 
-/// Sets the condition `Ready`. Returns whether that was a change.
+/// Sets the `Ready` condition. Returns whether it changed.
 fn set_ready(cluster: &mut Cluster, key: &Key, status: &str) -> bool {
     let ready = cluster.store.get(key).is_some_and(|pod| world::has_arrived(pod));
     if ready != (status == "False") {

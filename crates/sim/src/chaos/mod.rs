@@ -1,13 +1,18 @@
-//! Everything that can go wrong, on purpose: the production controller in the embedded cluster, with faults in its way.
+//! Fault runs: the production controller runs in the embedded cluster while requests, processes and objects fail on
+//! purpose.
 //!
-//! - [`fault`]: what there is, each with a name and a counter. [`faulty`]: the way between controller and server.
-//! - [`mischief`]: what happens to the cluster itself. `second_start`: a sequence that is stopped and started once more. [`process`]: controllers that crash, stop and start.
-//! - [`world`]: the objects of a run, and what has to become of them. [`seen`]: what each controller was shown.
-//! - [`history`]: what is checked of every commit. `release_order`: when pods were released. `node_order`: where they landed.
-//!   `launch_order`: when their containers started. `reservation_order`: who sat in whose room.
-//!   `allowed`: what each feature may write. `unchanged`: what must not be touched.
-//! - [`plan`], [`lab`], [`run`]: one run, from its seed. [`verdict`]: compares it with a run without faults.
-//!   [`batch`]: many runs.
+//! - [`fault`]: the list of faults, each with a name and a counter. [`faulty`]: injects faults between controller and
+//!   server.
+//! - [`mischief`]: faults of the cluster itself. `second_start`: stops a sequence and starts it again.
+//! - [`process`]: controllers that crash, stop and restart.
+//! - [`world`]: the objects of a run and their expected end state. [`seen`]: the objects that each controller has received.
+//! - [`history`]: checks every commit. `release_order`: when pods are released. `node_order`: where they are
+//!   placed.
+//! - `launch_order`: when their containers start. `reservation_order`: which pods use which tickets.
+//! - `allowed`: what each feature may write. `unchanged`: what no feature may change.
+//! - [`plan`], [`lab`], [`run`]: a single run, reproducible from its seed. [`verdict`]: compares it with a run without
+//!   faults.
+//! - [`batch`]: many runs.
 
 mod allowed;
 pub mod batch;

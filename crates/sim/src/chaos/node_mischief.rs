@@ -1,4 +1,4 @@
-//! What happens to nodes, at times that the plan names.
+//! Faults of nodes, at planned times.
 
 use super::fault::Fault;
 use super::mischief::{FAULT_LASTS, Mischief};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::time::sleep;
 
-/// The node that comes and goes.
+/// The name of the temporary node.
 const TEMPORARY_NODE: &str = "node-9";
 
 impl Mischief {
@@ -35,7 +35,8 @@ impl Mischief {
                 });
             }
             Fault::ForeignTaint => {
-                // In front of the others: a patch that names a taint by its position would hit the wrong one.
+                // The foreign taint is inserted first, so that a patch that addresses a taint by its index hits the wrong
+                // one.
                 let foreign = json!({ "key": "example.com/foreign", "effect": "NoSchedule" });
                 self.change_taints(node, |taints| taints.insert(0, foreign));
                 sleep(FAULT_LASTS).await;
@@ -77,7 +78,7 @@ impl Mischief {
         });
     }
 
-    /// Adds the marks that we would write if no group were complete on the node yet.
+    /// Adds the labels or taints that the controller would write if no group were complete on the node yet.
     fn add_marks(&self, cluster: &mut Cluster, node: &str) {
         let rule = &self.world.rules[0];
         let uid = cluster.store.get(&rule.key()).map(|sequence| sequence.uid().to_owned());
@@ -111,7 +112,7 @@ fn roll_agents(cluster: &mut Cluster) {
     }
 }
 
-/// Whether a label or a taint of this key keeps a node closed.
+/// Whether a label or a taint with this key blocks a node.
 pub fn is_closing_key(key: &str) -> bool {
     key == names::UNSEEN_LABEL || key.starts_with(OURS) && key.ends_with("-blocked")
 }

@@ -1,4 +1,4 @@
-//! Whether pods of sequences that go by nodes landed only on nodes that were open for their group.
+//! Checks that pods of sequences in Node scope only run on nodes that are open for their group.
 
 use super::history::Violation;
 use super::node_mischief::is_closing_key;
@@ -10,43 +10,44 @@ use rollcall_api::names;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How long a node is kept from members until all sequences have written on it.
+/// How long the label of new nodes blocks a node for members while sequences have not written to it.
 const UNSEEN_FOR: SignedDuration = SignedDuration::from_secs(60);
 
-/// A group: the index of its sequence's rule, and its own position there.
+/// A group: the index of its sequence's rule, and its position there.
 type GroupPlace = (usize, usize);
 
-/// The nodes, pods and sequences that were committed so far.
+/// The nodes, pods and sequences committed so far.
 pub struct NodeOrder {
     world: &'static World,
     seen: Seen,
     pub clocks_are_wrong: bool,
-    /// News of pods may be late. Then pods of a deleted node may be taken for pods of its successor of the same name.
+    /// Whether news of pods may be late. The controller may then attribute pods of a deleted node to its successor of the
+    /// same name.
     pub views_are_old: bool,
-    /// The names that any node has had.
+    /// The names of all nodes that ever existed.
     names: BTreeSet<String>,
     nodes: BTreeMap<String, NodeState>,
     pods: BTreeMap<Key, Pod>,
-    /// The uid of each sequence while it is there, by the place of its rule.
+    /// The uid of each existing sequence, by index of its rule.
     sequences: BTreeMap<usize, String>,
-    /// Groups that have been complete on some node, which may be gone since.
+    /// Groups that have been complete on any node, including deleted nodes.
     complete_on_any_node: BTreeSet<GroupPlace>,
 }
 
 #[derive(Default)]
 struct NodeState {
     uid: String,
-    /// It is not the first one of its name.
+    /// Whether an earlier node had the same name.
     came_back: bool,
     labelled: bool,
     driver: bool,
-    /// Our marks that others have removed, and that would keep it closed.
+    /// Rollcall's labels and taints that foreign actors removed and that would block the node.
     marks_taken_by_others: BTreeSet<String>,
-    /// When it registered.
+    /// When the node was created.
     since: Option<Timestamp>,
-    /// Sequences, by the place of their rule, that had written nothing here when it was not kept from members any longer.
+    /// Sequences, by index of their rule, that had written nothing here when the label of new nodes was removed.
     not_waited_for: BTreeSet<usize>,
-    /// Since when each group has been complete here.
+    /// Since when each group has been complete on this node.
     complete: BTreeMap<GroupPlace, Timestamp>,
 }
 
@@ -55,9 +56,9 @@ struct Pod {
     tier: String,
     node: Option<String>,
     arrived: bool,
-    /// It does not count any more.
+    /// A terminating pod no longer counts.
     terminating: bool,
-    /// Let go by us, for this sequence of that rule.
+    /// Uids of the sequences for which controllers released the pod, by index of the rule.
     let_go: BTreeMap<usize, String>,
 }
 
@@ -129,7 +130,7 @@ impl NodeOrder {
         }
     }
 
-    /// A pod has changed, by whomever.
+    /// Records and checks a change of a pod by any author.
     pub fn pod(&mut self, change: &Change) -> Vec<Violation> {
         let key = &change.key;
         if &*key.namespace != world::NAMESPACE {
@@ -151,7 +152,7 @@ impl NodeOrder {
         found
     }
 
-    /// Records the groups that are complete on a node now. A group that was complete stays so.
+    /// Records the groups that are complete on a node now. A complete group stays complete.
     fn record_complete_groups(&mut self, name: &str, at: Timestamp) {
         let Some(node) = self.nodes.get(name) else { return };
         let mut new = Vec::new();
@@ -174,12 +175,12 @@ impl NodeOrder {
                 new.push((place, position));
             }
         }
-        let node = self.nodes.get_mut(name).expect("it was there");
+        let node = self.nodes.get_mut(name).expect("the node exists");
         node.complete.extend(new.iter().map(|group| (*group, at)));
         self.complete_on_any_node.extend(new);
     }
 
-    /// Why a node is not yet open for a group; every group waits for the one before it.
+    /// Why a node is not open for a group yet. Each group waits for the preceding one.
     fn too_early(&self, node: &NodeState, (place, position): GroupPlace, at: Timestamp) -> Option<String> {
         let earlier = position.checked_sub(1).filter(|_| !(node.came_back && self.views_are_old))?;
         let group = &self.world.rules[place].groups[earlier];
@@ -191,13 +192,13 @@ impl NodeOrder {
         early.then(|| format!("{settled} ms after {} was complete there", group.name))
     }
 
-    /// A pod was bound to a node.
+    /// Checks the binding of a pod to a node.
     fn landed(&self, key: &Key, name: &str, at: Timestamp) -> Vec<Violation> {
         let (Some(pod), Some(node)) = (self.pods.get(key), self.nodes.get(name)) else { return Vec::new() };
         let mut found = Vec::new();
         for (place, rule, _) in self.rules() {
             let Some(position) = rule.group_of(&key.name, &pod.tier) else { continue };
-            // Only pods that we released, for a sequence that still exists, are bound to its order.
+            // Only pods that a controller released, for a sequence that still exists, are subject to its order.
             let ours = pod.let_go.get(&place).is_some_and(|uid| self.sequences.get(&place) == Some(uid));
             let own_marks = [rule.node_key(position), names::UNSEEN_LABEL.to_owned()];
             let waited_for = !node.not_waited_for.contains(&place);
@@ -205,12 +206,12 @@ impl NodeOrder {
                 continue;
             }
             let why = self.too_early(node, (place, position), at);
-            found.extend(why.map(|why| broken("S1", format!("pod {} landed on {name} {why}", key.name))));
+            found.extend(why.map(|why| broken("S1", format!("pod {} was bound to {name} {why}", key.name))));
         }
         found
     }
 
-    /// A pod was let go by one of our controllers.
+    /// Checks the release of a pod by a controller.
     pub fn released(&mut self, change: &Change, process: usize) -> Vec<Violation> {
         let (key, object) = (&change.key, &change.object);
         let (mut found, pinned) = (Vec::new(), pinned_to(object));
@@ -247,7 +248,7 @@ fn broken(invariant: &'static str, detail: String) -> Violation {
     Violation { invariant, detail }
 }
 
-/// The keys of our labels and taints that keep a node closed.
+/// The keys of Rollcall's labels and taints that block a node.
 fn closing_keys(node: &Value) -> BTreeSet<String> {
     let labels = node["metadata"]["labels"].as_object().into_iter().flatten().map(|(key, _)| key.as_str());
     let taints = node["spec"]["taints"].as_array().into_iter().flatten();
@@ -260,13 +261,13 @@ fn terms(pod: &Value) -> &[Value] {
     affinity["nodeSelectorTerms"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// The one node that a pod of a DaemonSet can run on.
+/// The only node that a DaemonSet pod can run on.
 fn pinned_to(pod: &Value) -> Option<&str> {
     terms(pod).first()?["matchFields"][0]["values"][0].as_str()
 }
 
-/// The affinity or toleration that a released pod lacks. It must avoid nodes that are closed to it, and tolerate those that are
-/// closed only to later groups.
+/// The affinity or toleration that a released pod lacks. It must avoid nodes that are blocked for its group, and tolerate
+/// nodes that are only blocked for later groups.
 fn missing_constraint(rule: &SequenceRule, guard: Guard, position: usize, pod: &Value) -> Option<String> {
     let avoids = |key: &str| {
         let absent = |item: &Value| item["key"] == key && item["operator"] == "DoesNotExist";

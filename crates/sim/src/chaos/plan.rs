@@ -1,4 +1,4 @@
-//! What is to be run: a seed, which also says in which world, and the faults.
+//! The plan of a run: a seed, which also determines the world, and the faults.
 
 use super::fault::{Fault, Place, Planned};
 use super::world::{self, World};
@@ -11,12 +11,12 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A run without faults.
+    /// A plan without faults.
     pub fn calm(seed: u64) -> Plan {
         Plan { seed, faults: Vec::new() }
     }
 
-    /// Some faults, by chance.
+    /// A plan with random faults.
     pub fn random(seed: u64) -> Plan {
         let (mut chance, world) = (Chance::seeded(seed), world::ALL[world::index_of(seed)]);
         let number = 1 + chance.below(4);
@@ -29,13 +29,13 @@ impl Plan {
         Plan { seed, faults: faults.collect() }
     }
 
-    /// As it was printed: `away@1200,410@3`.
+    /// Parses faults as printed by [`Plan::command`], such as `away@1200,410@3`.
     pub fn given(seed: u64, faults: &str) -> Result<Plan, String> {
         let faults: Result<Vec<Planned>, String> = faults.split(',').map(str::parse).collect();
         Ok(Plan { seed, faults: faults? })
     }
 
-    /// These faults, at times by chance.
+    /// A plan with these faults at random times.
     pub fn of(seed: u64, faults: &[Fault]) -> Plan {
         let mut chance = Chance::seeded(seed);
         Plan { seed, faults: faults.iter().map(|fault| sometime(*fault, &mut chance)).collect() }
@@ -45,7 +45,7 @@ impl Plan {
         world::ALL[world::index_of(self.seed)]
     }
 
-    /// As it is given to the command that repeats it.
+    /// The command that repeats the run.
     pub fn command(&self) -> String {
         let faults: Vec<String> = self.faults.iter().map(Planned::to_string).collect();
         format!("make chaos SEED={} FAULTS={}", self.seed, faults.join(","))
@@ -55,7 +55,7 @@ impl Plan {
         self.faults.iter().any(|plan| plan.fault == fault)
     }
 
-    /// When the last of those faults strikes that have a time, in milliseconds.
+    /// Time of the last fault that strikes at a time, in milliseconds.
     pub fn last_timed(&self) -> u64 {
         self.faults
             .iter()
@@ -69,7 +69,7 @@ impl Plan {
 fn sometime(fault: Fault, chance: &mut Chance) -> Planned {
     let when = match fault.place() {
         Place::Write => 1 + chance.below(40),
-        // Each start lists and watches nine kinds, in Full mode eleven.
+        // Each start lists and watches nine kinds, or eleven in Full mode.
         Place::List | Place::Watch => 1 + chance.below(20),
         // Each claim takes five steps.
         Place::HandOver => 1 + chance.below(25),

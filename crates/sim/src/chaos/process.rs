@@ -1,4 +1,4 @@
-//! A controller as a process: it can be killed, paused, started anew.
+//! A controller process, which can be killed, paused and restarted.
 
 use super::faults::Faults;
 use super::faulty::Faulty;
@@ -16,12 +16,12 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// How long it takes until an ended process is started again.
+/// Time until an ended process is restarted.
 const START: Duration = Duration::from_millis(300);
-/// How often a kubelet asks for `/livez`; if that fails, the process is started again.
+/// Interval of the kubelet's `/livez` probe. If the probe fails, the process is restarted.
 const PROBE: Duration = Duration::from_secs(10);
 
-/// Ends a process from within, at once: nothing of it runs on.
+/// Ends a process immediately from within, as a crash does.
 #[derive(Clone, Default)]
 pub struct Crash(Arc<Notify>);
 
@@ -31,7 +31,7 @@ impl Crash {
     }
 }
 
-/// What can be done to a process from outside.
+/// Controls a process from outside.
 #[derive(Clone, Default)]
 pub struct Handle {
     pub crash: Crash,
@@ -42,11 +42,11 @@ pub struct Handle {
 #[derive(Default)]
 struct ProcessState {
     stop: CancellationToken,
-    /// Milliseconds by which its clock is wrong, from its next start on.
+    /// Clock error in milliseconds, effective from the next start.
     skew: i64,
-    /// How much later than usual it is started again.
+    /// Additional delay of the next restart.
     away: Duration,
-    /// What it says of itself, one for each of its starts.
+    /// The controllers of this process, one for each start.
     controllers: Vec<Arc<Controller>>,
 }
 
@@ -55,7 +55,7 @@ impl Handle {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks it to end, as SIGTERM does.
+    /// Ends the process gracefully, as SIGTERM does.
     pub fn stop(&self) {
         self.state().stop.cancel();
     }
@@ -68,7 +68,7 @@ impl Handle {
         self.state().skew = milliseconds;
     }
 
-    /// Ends it at once, and starts it again this much later than usual.
+    /// Ends the process immediately, and delays its restart by this time.
     pub fn kill_for(&self, time: Duration) {
         self.state().away = time;
         self.crash.now();
@@ -79,7 +79,7 @@ impl Handle {
     }
 }
 
-/// A controller that is started again whenever it ends.
+/// A controller that is restarted whenever it ends.
 pub struct Process {
     pub number: usize,
     pub shared: Arc<Shared>,
@@ -123,7 +123,7 @@ impl Process {
     }
 }
 
-/// Ends when `/livez` fails.
+/// Completes when `/livez` fails.
 async fn liveness_failed(controller: &Controller) {
     loop {
         tokio::time::sleep(PROBE).await;
@@ -133,7 +133,7 @@ async fn liveness_failed(controller: &Controller) {
     }
 }
 
-/// Whether a process is paused: its future is not polled.
+/// Whether a process is paused. The future of a paused process is not polled.
 #[derive(Clone, Default)]
 struct Freeze(Arc<(AtomicBool, Mutex<Option<Waker>>)>);
 

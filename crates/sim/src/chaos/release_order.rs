@@ -1,4 +1,4 @@
-//! Whether pods were released in the order of their groups, counted over the whole cluster.
+//! Checks that pods are released in the order of their groups, counted over the whole cluster.
 
 use super::history::Violation;
 use super::seen::Seen;
@@ -9,27 +9,27 @@ use rollcall_api::names;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The pods, groups and sequences that were committed so far.
+/// The pods, groups and sequences committed so far.
 pub struct ReleaseOrder {
     world: &'static World,
     seen: Seen,
-    /// Clocks are wrong in this run: then no time is judged.
+    /// Whether clocks are wrong in this run. Times are then not checked.
     pub clocks_are_wrong: bool,
-    /// Two act at the same time: then what starts at once is not counted.
+    /// Whether two controllers act at the same time. The limit of pods that start at once is then not checked.
     pub two_act: bool,
     pods: BTreeMap<Key, Pod>,
-    /// Of each group by its rule and place: since when it is known to have been complete.
+    /// Since when each group has been complete, by index of its rule and position.
     complete: BTreeMap<(usize, usize), Timestamp>,
     sequences: BTreeMap<usize, Sequence>,
-    /// The last start that was asked for besides the first, by rule.
+    /// The latest requested restart, by rule.
     second_starts: BTreeMap<usize, SecondStart>,
 }
 
-/// A sequence is asked to begin again: from then on only counts what has become complete since.
+/// A requested restart of a sequence. Only completions after the request count for it.
 struct SecondStart {
     token: String,
     complete: BTreeMap<usize, Timestamp>,
-    /// When a controller said that it has begun again: a number of [`Seen::moment`].
+    /// The value of [`Seen::moment`] when a controller confirmed the restart.
     begun: Option<u64>,
 }
 
@@ -37,13 +37,13 @@ struct Pod {
     uid: String,
     tier: String,
     arrived: bool,
-    /// Let go by us, and not arrived since.
+    /// Released by a controller, and not arrived yet.
     starting: bool,
 }
 
 #[derive(Default)]
 struct Sequence {
-    /// While it is there.
+    /// The uid while the sequence exists.
     uid: Option<String>,
     suspended: bool,
     deleted: bool,
@@ -64,7 +64,7 @@ impl ReleaseOrder {
         }
     }
 
-    /// A pod has changed, by whomever.
+    /// Records a change of a pod by any author.
     pub fn pod(&mut self, change: &Change) {
         let key = &change.key;
         if &*key.namespace != world::NAMESPACE {
@@ -83,7 +83,7 @@ impl ReleaseOrder {
         }
     }
 
-    /// A pod has arrived: records which groups are complete now.
+    /// Records the groups that are complete after an arrival.
     fn record_complete_groups(&mut self, at: Timestamp) {
         for (place, rule) in self.world.rules.iter().enumerate() {
             for (position, group) in rule.groups.iter().enumerate() {
@@ -98,7 +98,7 @@ impl ReleaseOrder {
         }
     }
 
-    /// How many members of a group fulfil a condition.
+    /// The number of members of a group that fulfil a condition.
     fn count(&self, rule: &SequenceRule, position: usize, which: impl Fn(&Pod) -> bool) -> usize {
         let members = self.pods.iter().filter(|(_, pod)| which(pod));
         members.filter(|(key, pod)| rule.group_of(&key.name, &pod.tier) == Some(position)).count()
@@ -120,7 +120,7 @@ impl ReleaseOrder {
         }
     }
 
-    /// A sequence may be asked to begin again, and may have begun.
+    /// Records a requested or a confirmed restart.
     fn second_start(&mut self, place: usize, change: &Change) {
         let asked = change.object["metadata"]["annotations"][names::BEGIN_AGAIN].as_str();
         let Some(token) = asked.filter(|_| !change.deleted) else {
@@ -130,7 +130,7 @@ impl ReleaseOrder {
         if self.second_starts.get(&place).is_none_or(|start| start.token != token) {
             let rule = &self.world.rules[place];
             let complete = rule.groups.iter().enumerate().filter_map(|(position, group)| {
-                // What a Job has done stays done.
+                // A completed Job stays completed across restarts.
                 let done = matches!(group.members, Members::Job(_))
                     .then(|| self.complete.get(&(place, position)).copied());
                 let arrived = || self.count(rule, position, |pod| pod.arrived) >= group.required;
@@ -149,8 +149,8 @@ impl ReleaseOrder {
         }
     }
 
-    /// Since when a group is known to be complete, for whoever sent the write that is carried out now. Until a controller has been shown
-    /// that it has to begin again, and one has begun, the first start counts as well.
+    /// Since when a group is complete, from the view of the process that sent the current write. The first start counts
+    /// until the process has received the restart request and a controller has confirmed it.
     fn complete_since(&self, place: usize, position: usize, process: usize) -> Option<Timestamp> {
         let first = self.complete.get(&(place, position)).copied();
         let Some(start) = self.second_starts.get(&place) else { return first };
@@ -161,7 +161,7 @@ impl ReleaseOrder {
         }
     }
 
-    /// A pod was let go by one of our controllers.
+    /// Checks the release of a pod by a controller.
     pub fn released(&mut self, change: &Change, process: usize) -> Vec<Violation> {
         let name = &*change.key.name;
         let tier = world::tier(&change.object).to_owned();
@@ -172,7 +172,7 @@ impl ReleaseOrder {
         for (place, rule) in self.world.rules.iter().enumerate() {
             let Some(position) = rule.group_of(name, &tier).filter(|_| rule.permitted) else { continue };
             let sequence = self.sequences.entry(place).or_default();
-            // A controller can only keep to a sequence that it was shown. One that was deleted may still release its pods.
+            // A controller only follows sequences that it has received. A deleted sequence may still release its pods.
             let there = sequence.uid.as_ref().is_some_and(|uid| self.seen.knew(process, uid));
             asked_for |= there || sequence.deleted && rule.lets_go;
             if there {
@@ -185,12 +185,12 @@ impl ReleaseOrder {
             }
         }
         if !asked_for {
-            found.push(("S6", format!("pod {name} was released, and nobody wants that")));
+            found.push(("S6", format!("pod {name} was released without a sequence that permits it")));
         }
         found.into_iter().map(|(invariant, detail)| Violation { invariant, detail }).collect()
     }
 
-    /// Why a group is not open yet.
+    /// Why the group must still wait.
     fn too_early(&self, place: usize, position: usize, process: usize, at: Timestamp) -> Option<String> {
         let earlier = position.checked_sub(1)?;
         let group = &self.world.rules[place].groups[earlier];
@@ -208,10 +208,11 @@ impl ReleaseOrder {
             return None;
         }
         let starting = self.count(rule, position, |pod| pod.starting);
-        (starting > limit).then(|| format!("as the {starting}th that starts at the same time"))
+        (starting > limit)
+            .then(|| format!("while {starting} pods of the group were starting, including this one"))
     }
 
-    /// A sequence has changed, by whomever.
+    /// Records and checks a change of a sequence by any author.
     pub fn sequence(&mut self, change: &Change) -> Option<Violation> {
         let place = self.world.rules.iter().position(|rule| rule.key() == change.key)?;
         self.second_start(place, change);
@@ -239,7 +240,10 @@ impl ReleaseOrder {
             };
             let late: Vec<usize> = (0..rule.groups.len()).filter(|position| !complete(position)).collect();
             if !late.is_empty() {
-                return broken(format!("{} is Completed, and its groups {late:?} never were", rule.sequence));
+                return broken(format!(
+                    "{} is Completed although its groups {late:?} never were complete",
+                    rule.sequence
+                ));
             }
         }
         None

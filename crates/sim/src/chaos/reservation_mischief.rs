@@ -1,4 +1,4 @@
-//! What happens to reservations: at times that the plan names, and at the steps in which room is handed over.
+//! Faults of reservations, at planned times and at the steps of a hand-over.
 
 use super::fault::Fault;
 use super::mischief::{FAULT_LASTS, Mischief, act};
@@ -97,7 +97,7 @@ impl Mischief {
     }
 }
 
-/// A kubelet has evicted it.
+/// Marks a guardian as evicted by its kubelet.
 fn fail(cluster: &mut Cluster, guardian: &Key) {
     let _ = cluster.update_status(guardian, |pod| {
         pod["status"] =
@@ -105,7 +105,7 @@ fn fail(cluster: &mut Cluster, guardian: &Key) {
     });
 }
 
-/// Whether a request is a step in which room is handed over: the ticket says so, the pod is nominated, the guardian goes, or the gate.
+/// Whether a request is a step of a hand-over: a status patch of a ticket, or the patch or deletion of a pod.
 pub fn is_step(method: &Method, path: &str, key: &Key) -> bool {
     let status = path.ends_with("/status");
     match key.kind {
@@ -115,7 +115,7 @@ pub fn is_step(method: &Method, path: &str, key: &Key) -> bool {
     }
 }
 
-/// Something happens to those between whom room is handed over, just before a step is carried out.
+/// Injects a fault into a hand-over, just before one of its steps is carried out.
 pub fn strike_hand_over(shared: &Arc<Shared>, about: &Key, fault: Fault) {
     let Some((ticket, pod, node)) = hand_over(&shared.lock(), about) else { return };
     match fault {
@@ -157,7 +157,7 @@ fn cordon(shared: &Arc<Shared>, node: &str, cordoned: bool) {
     });
 }
 
-/// The ticket and the pod between which room is handed over by a write to this object, and the node of the room.
+/// The ticket, the claiming pod and the node of the hand-over that a write to this object belongs to.
 fn hand_over(cluster: &Cluster, about: &Key) -> Option<(Key, Key, String)> {
     let object = cluster.store.get(about)?;
     let of_guardian = object["metadata"]["ownerReferences"][0]["uid"].as_str();

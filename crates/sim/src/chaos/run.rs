@@ -1,4 +1,4 @@
-//! One run, from its seed and its plan; the same seed and plan, the same bytes.
+//! A single run. The same seed and plan give the same history, byte for byte.
 
 use super::fault::{Counts, Fault};
 use super::history::Violation;
@@ -18,54 +18,54 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// Everything must be as it should be this long after the last fault.
+/// The run must reach its end state this long after the last fault.
 const CONVERGES_WITHIN: Duration = Duration::from_secs(60);
-/// The longest time that one fault lasts: a silent watch (two minutes), a pause, a lease that has to run out.
+/// Upper bound of the duration of one fault: a silent watch (two minutes), a pause, or an expiring lease.
 const LONGEST_FAULT: Duration = Duration::from_secs(180);
-/// A watch that is dead for good is noticed after ten minutes.
+/// A permanently dead watch is detected after ten minutes.
 const DEAD_WATCH_NOTICED: Duration = Duration::from_secs(640);
-/// After that nothing may be written for this long.
+/// Time without writes that must follow the end state.
 const QUIET_PERIOD: Duration = Duration::from_secs(30);
-/// How long a silent watch can go unnoticed.
+/// Time until a silent watch is detected.
 const SILENT_WATCH_NOTICED: Duration = Duration::from_secs(120);
-/// How often the state of the cluster is checked.
+/// Interval of the checks of the cluster's state.
 const POLL: Duration = Duration::from_secs(1);
-/// Faults after which news of pods may be much later than news of nodes.
+/// Faults that may delay news of pods much more than news of nodes.
 const POD_NEWS_LATE: [Fault; 5] =
     [Fault::Hang, Fault::Silence, Fault::Behind, Fault::Unseen, Fault::ServerRestart];
-/// What the controller's own check of its decisions may find.
+/// The invariants that the controller checks itself before each write.
 const AUDITED: [&str; 8] = ["S1", "S2", "S3", "S4", "S5", "S6", "S7", "S9"];
 
 #[derive(Clone, Debug)]
 pub struct RunOutcome {
     pub violations: Vec<Violation>,
     pub hash: u64,
-    /// Everything that was committed, by whomever.
+    /// Number of all commits, by any author.
     pub commits: u64,
     pub counts: Counts,
-    /// Write requests that our controllers sent, leases included.
+    /// Number of write requests of the controllers, including lease writes.
     pub writes: u64,
-    /// The same, leases apart.
+    /// Number of write requests of the controllers, without lease writes.
     pub requests: u64,
-    /// How many of these were committed.
+    /// Number of these requests that were committed.
     pub written: u64,
-    /// How often a controller was started.
+    /// Number of controller starts.
     pub starts: u64,
-    /// Events that the controllers have to react to.
+    /// Number of events that the controllers must react to.
     pub disturbances: u64,
     pub end_state: Vec<String>,
     /// The pods whose containers start in order.
     pub ordered: Vec<OrderedPod>,
-    /// Milliseconds until everything was as it should be.
+    /// Milliseconds until the end state was reached.
     pub took: u64,
 }
 
-/// Runs a plan to its end, on a runtime of its own under virtual time.
+/// Runs a plan to its end, on its own runtime with virtual time.
 pub fn run(plan: &Plan) -> RunOutcome {
     run_on_own_runtime(plan, false).0
 }
 
-/// The same, with every commit in a line.
+/// Like [`run`], and also returns a log with one line per commit.
 pub fn run_logged(plan: &Plan) -> (RunOutcome, Vec<String>) {
     run_on_own_runtime(plan, true)
 }
@@ -78,7 +78,7 @@ fn run_on_own_runtime(plan: &Plan, logged: bool) -> (RunOutcome, Vec<String>) {
 async fn run_once(plan: &Plan, logged: bool) -> (RunOutcome, Vec<String>) {
     let (lab, embedded) = Lab::new(plan);
     lab.history.state().log = logged.then(Vec::new);
-    // A second process: both believe to lead, or they elect a leader.
+    // A second process runs if both must believe that they lead, or if they must elect a leader.
     let both_lead = plan.has(Fault::TwoLeaders);
     let elect = plan.has(Fault::Pause) && !both_lead;
     {
@@ -112,11 +112,11 @@ async fn run_once(plan: &Plan, logged: bool) -> (RunOutcome, Vec<String>) {
     let ended = tokio::select! {
         biased;
         ended = convergence.wait() => ended,
-        () = embedded.run() => unreachable!("the cluster runs for ever"),
-        () = lab.process(0, elect).run_for_ever() => unreachable!("it is started again for ever"),
-        () = second => unreachable!("it is started again for ever"),
-        () = then_never_end(mischief) => unreachable!("it waits for ever"),
-        () = then_never_end(follow_script(&lab, &over, &scripted)) => unreachable!("it waits for ever"),
+        () = embedded.run() => unreachable!("the cluster never ends"),
+        () = lab.process(0, elect).run_for_ever() => unreachable!("the process is always restarted"),
+        () = second => unreachable!("the process is always restarted"),
+        () = then_never_end(mischief) => unreachable!("it never ends"),
+        () = then_never_end(follow_script(&lab, &over, &scripted)) => unreachable!("it never ends"),
     };
     let Lab { shared, faults, history, handles, .. } = &lab;
     let mut state = history.state();
@@ -143,13 +143,13 @@ async fn run_once(plan: &Plan, logged: bool) -> (RunOutcome, Vec<String>) {
     (outcome, log)
 }
 
-/// Runs this, and then never ends.
+/// Awaits `work` and then waits forever.
 async fn then_never_end(work: impl Future<Output = ()>) {
     work.await;
     std::future::pending().await
 }
 
-/// Does what the users of this world do, whatever goes wrong.
+/// Performs the actions of the world's users, whatever faults occur.
 async fn follow_script(lab: &Lab, over: &AtomicBool, scripted: &AtomicBool) {
     let (Lab { world, shared, .. }, begun) = (lab, Instant::now());
     for action in world.script {
@@ -176,7 +176,7 @@ async fn follow_script(lab: &Lab, over: &AtomicBool, scripted: &AtomicBool) {
     scripted.store(true, Ordering::Relaxed);
 }
 
-/// Decisions that the controller's own check refused: nothing wrong was done, but something wrong was decided.
+/// Decisions that the controller's own check rejected. Nothing wrong was written, but a decision was wrong.
 fn audited(handle: &Handle) -> Vec<Violation> {
     let controllers = handle.controllers();
     let refused = |invariant: &'static str| {
@@ -184,7 +184,7 @@ fn audited(handle: &Handle) -> Vec<Violation> {
             controller.metrics.violations.get_or_create(&ByInvariant { invariant }).get()
         };
         let number: u64 = controllers.iter().map(count).sum();
-        let detail = format!("{number} decisions had to be refused");
+        let detail = format!("the controller's own check rejected {number} decisions");
         (number > 0).then_some(Violation { invariant, detail })
     };
     AUDITED.into_iter().filter_map(refused).collect()
@@ -198,19 +198,19 @@ struct Ended {
 struct ConvergenceWait<'a> {
     plan: &'a Plan,
     lab: &'a Lab,
-    /// All planned faults have struck.
+    /// Whether all planned faults have struck.
     over: &'a AtomicBool,
-    /// The users of the world have done all that they do.
+    /// Whether the users of the world have performed all actions.
     scripted: &'a AtomicBool,
 }
 
 impl ConvergenceWait<'_> {
-    /// Waits until everything is as it should be and stays so; or until that has taken too long.
+    /// Waits until the end state is reached and stays, or until the time limit.
     async fn wait(self) -> Ended {
         let Lab { world, shared, history, faults, .. } = self.lab;
         let begun = Instant::now();
         let last = Duration::from_millis(self.plan.last_timed());
-        // What follows one after the other takes as long as all of them.
+        // Faults can take effect one after the other, so their durations are added.
         let dead = if self.plan.has(Fault::Hang) { DEAD_WATCH_NOTICED } else { Duration::ZERO };
         let patience = last + CONVERGES_WITHIN + dead + LONGEST_FAULT * self.plan.faults.len() as u32;
         let quiet =
@@ -242,13 +242,13 @@ impl ConvergenceWait<'_> {
                 return Ended { violation: None, took: took(since) };
             }
             if hung.is_some_and(|since| since.elapsed() > DEAD_WATCH_NOTICED) {
-                return ended("S11", "a watch is dead, and /livez does not say so".into());
+                return ended("S11", "a watch is dead, but /livez succeeds".into());
             }
             if begun.elapsed() > patience + quiet {
                 let detail = match unfinished {
                     Some(what) => format!("after {:?}: {what}", begun.elapsed()),
-                    None if !over => "people still wait to go on".into(),
-                    None => "it is written on and on though everything is as it should be".into(),
+                    None if !over => "the users of the world have not finished".into(),
+                    None => "the controllers keep writing after the end state was reached".into(),
                 };
                 return ended("L1", detail);
             }

@@ -1,4 +1,4 @@
-//! A sequence that is stopped and started once more while things go wrong, as `rollcall stop` and `rollcall start` do it.
+//! Stops a sequence and starts it again while faults occur, as `rollcall stop` and `rollcall start` do.
 
 use super::fault::Fault;
 use super::mischief::Mischief;
@@ -11,13 +11,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// What makes pods again by itself and is given a size.
+/// Workloads that re-create their pods and have a replica count.
 const SCALED: [Kind; 2] = [Kind::Deployment, Kind::StatefulSet];
-/// How long the controller is given to say that it begins again. After that the sizes are given, and the gates hold.
+/// Time limit for the controller to confirm the restart. After that the workloads are scaled up anyway, and the gates hold
+/// their pods.
 const ANSWER: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(100);
 
-/// What is written on a sequence to have it begin again; as long as a uid, so that it can be seen who was shown it.
+/// The token that restarts a sequence. It has the length of a uid, so that [`super::seen`] can track it.
 fn token(turn: u64) -> String {
     format!("00000000-0000-4000-8000-{turn:012}")
 }
@@ -68,7 +69,7 @@ impl Mischief {
         });
     }
 
-    /// The pods of the sequence that nobody makes again.
+    /// The pods of the sequence without an owner.
     fn bare_pods(&self) -> Vec<Arc<Stored>> {
         let (rule, cluster) = (&self.world.rules[0], self.shared.lock());
         let pods = cluster.store.list(Kind::Pod, Some(world::NAMESPACE));
@@ -78,7 +79,7 @@ impl Mischief {
             .collect()
     }
 
-    /// The workloads of the sequence, with their sizes; those of the first groups first.
+    /// The workloads of the sequence with their replica counts, ordered by group.
     fn sizes(&self) -> Vec<(Key, Value)> {
         let (rule, cluster) = (&self.world.rules[0], self.shared.lock());
         let group = |workload: &Value| rule.group_of("", world::tier(&workload["spec"]["template"]));

@@ -1,23 +1,23 @@
-//! What each controller has been shown. A controller may only change an object that it was shown, and can only keep the rules of
-//! a sequence that it was shown.
+//! Records which objects each controller has received. A controller may only change objects that it has received, and only
+//! follows the sequences that it has received.
 
 use rollcall_core::Uid;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// As every object has it; and what asks a sequence to begin again, which is as long in these runs.
+/// The uid of an object, and the token that restarts a sequence, which has the length of a uid in these runs.
 const FIELDS: [&[u8]; 2] = [b"\"uid\":\"", b"\"podsequence.example.com/begin-again\":\""];
 const LENGTH: usize = 36;
 
 #[derive(Default)]
 struct State {
-    /// Counts what is shown and sent: of two events, the earlier one has the smaller number.
+    /// A counter of objects received and writes sent. An earlier event has a smaller number.
     moment: u64,
-    /// When each process began, each time.
+    /// Start moments of each process.
     lives: BTreeMap<usize, Vec<u64>>,
-    /// By process and life.
+    /// Moments when objects were received, by process, start of the process, and uid.
     shown: BTreeMap<(usize, u64, Uid), u64>,
-    /// When the write was sent that is carried out now.
+    /// The moment when the current write was sent.
     sent: u64,
 }
 
@@ -29,7 +29,7 @@ impl Seen {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A process begins, and knows nothing.
+    /// Records the start of a process, which has received nothing yet.
     pub fn begins(&self, process: usize) {
         let mut state = self.state();
         state.moment += 1;
@@ -37,7 +37,7 @@ impl Seen {
         state.lives.entry(process).or_default().push(moment);
     }
 
-    /// A process is shown these objects.
+    /// Records that a process receives these objects.
     pub fn show(&self, process: usize, bytes: &[u8]) {
         let mut state = self.state();
         state.moment += 1;
@@ -53,29 +53,30 @@ impl Seen {
         }
     }
 
-    /// A write is sent; says when.
+    /// Records that a write is sent, and returns the moment.
     pub fn send(&self) -> u64 {
         let mut state = self.state();
         state.moment += 1;
         state.moment
     }
 
-    /// How much has been shown and sent.
+    /// The current moment.
     pub fn moment(&self) -> u64 {
         self.state().moment
     }
 
-    /// When the write was sent that is carried out now.
+    /// The moment when the current write was sent.
     pub fn sent(&self) -> u64 {
         self.state().sent
     }
 
-    /// The write that was sent then is carried out from here on.
+    /// Sets the current write, given the moment when it was sent.
     pub fn carry_out(&self, sent: u64) {
         self.state().sent = sent;
     }
 
-    /// Whether the process had been shown this object, or what asks it to begin again, when it sent the write that is carried out now. It may have ended since.
+    /// Whether the process had received this object or restart token when it sent the current write. The process may have
+    /// ended since.
     pub fn knew(&self, process: usize, uid: &str) -> bool {
         let state = self.state();
         let life = state.life(process, state.sent);
@@ -84,7 +85,7 @@ impl Seen {
 }
 
 impl State {
-    /// When the process began that ran at a moment.
+    /// The start of the process that was running at a moment.
     fn life(&self, process: usize, moment: u64) -> u64 {
         let begun = self.lives.get(&process).into_iter().flatten();
         begun.copied().filter(|begun| *begun <= moment).max().unwrap_or_default()
@@ -107,7 +108,7 @@ mod tests {
         };
         assert_eq!([knew(1, early), knew(1, late), knew(0, late)], [false, true, false]);
         seen.begins(1);
-        assert!(knew(1, late), "it was sent before");
-        assert!(!knew(1, seen.send()), "it knows nothing yet");
+        assert!(knew(1, late), "the write was sent before the restart");
+        assert!(!knew(1, seen.send()), "the new process has received nothing");
     }
 }

@@ -1,12 +1,12 @@
-//! What our controllers must leave as it is, byte for byte and in its order.
+//! What the controllers must leave unchanged, including the order of list items.
 
 use super::allowed::Feature;
 use super::world::{OURS, World};
 use rollcall_api::names;
 use serde_json::{Value, json};
 
-/// Whether a pod differs only in what a feature may change of it: its gate goes, its annotations and fields of its status are set. In Full mode the feature
-/// may also add node affinity and tolerations.
+/// Whether a pod differs only in fields that the feature may change: its gate is removed, its annotations and status fields
+/// are set. In Full mode the sequence feature may also add node affinity and tolerations.
 pub fn unchanged_except(before: &Value, after: &Value, feature: &Feature, full: bool) -> bool {
     let metadata: &[&str] = &["resourceVersion", "generation", "managedFields", "annotations"];
     let steers = feature.steers && full;
@@ -49,14 +49,14 @@ fn is_ours(item: &Value) -> bool {
     item["key"].as_str().is_some_and(|key| key.starts_with(OURS))
 }
 
-/// Whether the new tolerations stand behind the old ones, and are for taints of ours.
+/// Whether the new tolerations follow the old ones, and are for Rollcall's taints.
 fn only_adds_own_tolerations(before: &Value, after: &Value) -> bool {
     let (mut old, mut new) = (list(before, "/spec/tolerations"), list(after, "/spec/tolerations"));
     let kept = old.all(|is| new.next() == Some(is));
     kept && new.all(|is| is_ours(is) && is["operator"] == "Exists" && is["effect"] == "NoSchedule")
 }
 
-/// Whether the affinity is the same, requirements of ours apart.
+/// Whether the affinity is unchanged except for Rollcall's requirements.
 fn only_adds_own_affinity(before: &Value, after: &Value) -> bool {
     foreign_affinity(before) == foreign_affinity(after)
 }
@@ -72,7 +72,7 @@ fn foreign_affinity(pod: &Value) -> Value {
     without_empty(affinity)
 }
 
-/// A value without its empty parts; `Null` if nothing is left.
+/// A value without its empty parts; `Null` if it is empty.
 fn without_empty(value: Value) -> Value {
     let is_something = |value: &Value| !matches!(value, Value::Null);
     match value {
@@ -89,7 +89,7 @@ fn without_empty(value: Value) -> Value {
     }
 }
 
-/// The first part of a node that differs and is not ours.
+/// The first part of a node that changed and does not belong to Rollcall.
 pub fn changed_foreign_field(before: &Value, after: &Value) -> Option<&'static str> {
     let metadata: &[&str] = &["resourceVersion", "managedFields", "labels", "annotations"];
     let foreign = |object: &Value, map: &str| -> Vec<(String, Value)> {
@@ -101,9 +101,9 @@ pub fn changed_foreign_field(before: &Value, after: &Value) -> Option<&'static s
         list(object, "/spec/taints").filter(|taint| !is_ours(taint)).cloned().collect()
     };
     let differs = [
-        ("a label", foreign(before, "labels") != foreign(after, "labels")),
-        ("an annotation", foreign(before, "annotations") != foreign(after, "annotations")),
-        ("a taint", taints(before) != taints(after)),
+        ("a foreign label", foreign(before, "labels") != foreign(after, "labels")),
+        ("a foreign annotation", foreign(before, "annotations") != foreign(after, "annotations")),
+        ("a foreign taint", taints(before) != taints(after)),
         ("the spec", !without(&before["spec"], &["taints"]).eq(without(&after["spec"], &["taints"]))),
         ("the metadata", !without(&before["metadata"], metadata).eq(without(&after["metadata"], metadata))),
         ("the status", before["status"] != after["status"]),
@@ -111,7 +111,7 @@ pub fn changed_foreign_field(before: &Value, after: &Value) -> Option<&'static s
     differs.into_iter().find(|(_, differs)| *differs).map(|(what, _)| what)
 }
 
-/// A group that is in both journals of a node, and has lost the time at which it was complete.
+/// A group in both journals of a node that has lost its completion time.
 pub fn lost_completion_on_node(before: &Value, after: &Value) -> Option<String> {
     let journals = before["metadata"]["annotations"].as_object().into_iter().flatten();
     journals.filter(|(key, _)| key.starts_with(names::JOURNAL_PREFIX)).find_map(|(key, old)| {
@@ -123,13 +123,13 @@ pub fn lost_completion_on_node(before: &Value, after: &Value) -> Option<String> 
     })
 }
 
-/// The groups in a journal on a node.
+/// The groups of a journal on a node.
 pub fn journal_groups(text: &Value) -> Value {
     let journal: Option<Value> = text.as_str().and_then(|text| serde_json::from_str(text).ok());
     journal.map(|mut journal| journal["groups"].take()).unwrap_or_default()
 }
 
-/// A key on a node that looks like ours, and belongs to no sequence of this world that goes by nodes.
+/// A key with Rollcall's prefix on a node that belongs to no sequence in Node scope of this world.
 pub fn unknown_mark(world: &World, node: &Value) -> Option<String> {
     let rules = world.rules.iter().filter(|rule| rule.guard.is_some());
     let known: Vec<String> =
@@ -142,7 +142,7 @@ pub fn unknown_mark(world: &World, node: &Value) -> Option<String> {
     own_keys(node).into_iter().find(|key| !is_known(key))
 }
 
-/// The keys of our labels, annotations and taints on a node.
+/// The keys of Rollcall's labels, annotations and taints on a node.
 pub fn own_keys(node: &Value) -> Vec<String> {
     let maps = ["labels", "annotations"].into_iter().filter_map(|map| node["metadata"][map].as_object());
     let keys = maps.flatten().map(|(key, _)| key.as_str());
@@ -150,7 +150,7 @@ pub fn own_keys(node: &Value) -> Vec<String> {
     keys.chain(taints).filter(|key| key.starts_with(OURS)).map(str::to_owned).collect()
 }
 
-/// A node in one line: our labels and journals on it, its taints, its uid.
+/// A log summary of a node: Rollcall's labels and journals, all taints, and the uid.
 pub fn describe_node(node: &Value) -> String {
     let all = node["metadata"]["annotations"].as_object().into_iter().flatten();
     let journals: Vec<&Value> =

@@ -1,4 +1,4 @@
-//! What is wrong with a run as a whole, compared with the run of its world without faults (the calm one).
+//! Judges a run as a whole by comparing it with a run of the same world without faults (the calm run).
 
 use super::fault::Fault;
 use super::history::Violation;
@@ -6,41 +6,41 @@ use super::launch_order::OrderedPod;
 use super::plan::Plan;
 use super::run::RunOutcome;
 
-/// Faults after which a controller gets no news, or gets them late.
+/// Faults that delay or suppress the controller's watch events.
 const NEWS_LOST: [Fault; 3] = [Fault::Hang, Fault::Silence, Fault::Behind];
-/// The shortest time between two writes of a status that nothing makes urgent.
+/// Shortest interval between two status writes that are not urgent.
 const REPORT_MILLIS: u64 = 10_000;
-/// How often a status is tried again in the ten minutes until a dead watch is noticed.
+/// Number of retries of a status write in the ten minutes until a dead watch is detected.
 const TRIES_WITHOUT_NEWS: u64 = 26;
-/// Faults during which the server refuses writes, and the controller tries again.
+/// Faults during which the server rejects writes and the controller retries.
 const OUTAGES: [Fault; 4] = [Fault::ServerRestart, Fault::KindAbsent, Fault::Quota, Fault::Unseen];
-/// Faults after which a sequence that goes by nodes writes to all of them.
+/// Faults after which a sequence in Node scope writes to all nodes.
 const ALL_NODES_WRITTEN: [Fault; 2] = [Fault::Edited, Fault::SequenceRecreated];
-/// Faults after which the nodes become complete one after the other instead of together.
+/// Faults after which nodes become complete one after the other instead of together.
 const ROLLED: [Fault; 1] = [Fault::AgentsRolled];
-/// Nodes at the end of a run.
+/// Number of nodes at the end of a run.
 const NODES: u64 = 3;
-/// How often a kubelet is told to look again for the containers of one rank, by one process.
+/// How often one process may nudge a kubelet to sync the containers of one rank again.
 const NUDGES: u64 = 3;
-/// Writes that follow a disturbance at most, where room is kept: a node that goes and comes takes with it tickets and guardians of
-/// two Orders, and those who had claimed them claim others.
+/// Limit of writes per disturbance in worlds with reservations. The loss and return of a node affects tickets and guardians
+/// of two Orders, and the pods that had claimed those tickets claim others.
 const ROOM_WRITES: u64 = 16;
-/// Writes by which two calm runs differ at most where room is kept: which pods find room first, and who waits, is a matter of
-/// names, and those come from the seed.
+/// Limit of the difference in writes between two calm runs with reservations. The seed determines the names, and the names
+/// determine which pods get tickets first.
 const ROOM_LUCK: u64 = 20;
-/// Tickets and pods that ask for them: each tries again while the server refuses writes.
+/// Number of tickets and claiming pods. Each retries while the server rejects writes.
 const ROOMS: u64 = 12;
-/// How often each sequence tries during one outage; one that goes by nodes tries its nodes as often again.
+/// Number of retries of each sequence during one outage. In Node scope, the nodes are retried as often again.
 const TRIES_WHILE_OUT: u64 = 10;
 
-/// The violations of a run, and whether it ends like the calm run of its world and writes not much more.
+/// Returns the violations of a run. Also checks that it ends like the calm run and does not write much more.
 pub fn compare(plan: &Plan, outcome: &RunOutcome, calm: &RunOutcome) -> Vec<Violation> {
     let mut violations = outcome.violations.clone();
     if violations.is_empty() && outcome.end_state != calm.end_state {
         let differing = outcome.end_state.iter().zip(&calm.end_state).find(|(is, was)| is != was);
         let detail = match differing {
-            Some((is, was)) => format!("{is} instead of {was}"),
-            None => format!("{} objects instead of {}", outcome.end_state.len(), calm.end_state.len()),
+            Some((is, was)) => format!("found {is}, expected {was}"),
+            None => format!("found {} objects, expected {}", outcome.end_state.len(), calm.end_state.len()),
         };
         violations.push(Violation { invariant: "L2", detail });
     }
@@ -51,26 +51,26 @@ pub fn compare(plan: &Plan, outcome: &RunOutcome, calm: &RunOutcome) -> Vec<Viol
     violations
 }
 
-/// Whether more was written than these bounds allow:
+/// Whether the run wrote more than these bounds allow:
 ///
 /// ```text
 /// carried out ≤ leaders × calm.written  + each × disturbances + reports + marks + launch + luck
 /// sent        ≤ leaders × calm.requests + (each + 1) × disturbances + reports + marks + launch + luck + tries
 ///
-/// leaders = 3 with two leaders: both write, and a write of one can make a write of the other fail; else 1
-/// each    = ROOM_WRITES where room is kept; else 2
+/// leaders = 3 with two leaders: both write, and a write of one can make a write of the other fail; otherwise 1
+/// each    = ROOM_WRITES with reservations; otherwise 2
 /// reports = sequences × ⌈(took − calm.took) / REPORT_MILLIS⌉
-/// launch  = leaders × (2 × ranks + 1) for each pod with ranks that was made besides those of the calm run, and all nudges
+/// launch  = leaders × (2 × ranks + 1) for each pod with ranks beyond those of the calm run, and all nudges
 /// marks   = NODES × (by_nodes + (2 + faults of ROLLED) × faults of ALL_NODES_WRITTEN), or 0 if by_nodes is 0
 /// tries   = (sequences + pods with ranks + rooms) × (news_lost + out) + by_nodes × out
 /// news_lost = TRIES_WITHOUT_NEWS × faults of NEWS_LOST
 /// out       = TRIES_WHILE_OUT × faults of OUTAGES
-/// by_nodes  = sequences that go by nodes
-/// luck      = ROOM_LUCK where room is kept; else 0
-/// rooms     = ROOMS where room is kept; else 0
+/// by_nodes  = sequences in Node scope
+/// luck      = ROOM_LUCK with reservations; otherwise 0
+/// rooms     = ROOMS with reservations; otherwise 0
 /// ```
 ///
-/// A disturbance is a fault that struck, a restart of a process, or a write of somebody else.
+/// A disturbance is a fault that struck, a restart of a process, or a foreign write.
 fn too_many_writes(plan: &Plan, outcome: &RunOutcome, calm: &RunOutcome) -> Option<Violation> {
     let leaders = if plan.has(Fault::TwoLeaders) { 3 } else { 1 };
     let count =
@@ -90,7 +90,7 @@ fn too_many_writes(plan: &Plan, outcome: &RunOutcome, calm: &RunOutcome) -> Opti
     };
     let reports = outcome.took.saturating_sub(calm.took).div_ceil(REPORT_MILLIS) * sequences;
     let over = |what: &str, number: u64, allowed: u64| {
-        let detail = format!("{number} writes were {what}, and {allowed} would do");
+        let detail = format!("{number} writes were {what}, at most {allowed} are allowed");
         (number > allowed).then_some(Violation { invariant: "L3", detail })
     };
     over(
@@ -113,21 +113,21 @@ fn too_many_writes(plan: &Plan, outcome: &RunOutcome, calm: &RunOutcome) -> Opti
     })
 }
 
-/// What may be written for the order of the containers of all pods.
+/// Limit of the writes for the launch order of all pods.
 fn most_written(outcome: &RunOutcome) -> u64 {
     outcome.ordered.iter().map(OrderedPod::most_written).sum()
 }
 
-/// A pod whose kubelet was told to look again too often.
+/// Reports a pod whose kubelet was nudged too often.
 fn too_many_nudges(plan: &Plan, outcome: &RunOutcome) -> Option<Violation> {
     let processes = outcome.starts.max(1) * if plan.has(Fault::TwoLeaders) { 2 } else { 1 };
     let allowed = |pod: &OrderedPod| NUDGES * pod.ranks * processes;
     let pod = outcome.ordered.iter().find(|pod| pod.nudged > allowed(pod))?;
-    let detail = format!("{} nudges of pod {}, and {} would do", pod.nudged, pod.name, allowed(pod));
+    let detail = format!("{} nudges of pod {}, at most {} are allowed", pod.nudged, pod.name, allowed(pod));
     Some(Violation { invariant: "L3", detail })
 }
 
-/// Whether two leaders see different things: they overwrite each other's reports for as long as that lasts.
+/// Whether two leaders have different views. They then overwrite each other's status writes for as long as this lasts.
 fn leaders_contradict(plan: &Plan) -> bool {
     plan.has(Fault::TwoLeaders) && NEWS_LOST.iter().any(|fault| plan.has(*fault))
 }

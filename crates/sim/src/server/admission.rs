@@ -1,6 +1,5 @@
-//! What our own admission does to new pods and nodes, in clusters in which it is installed: `config/admission`, or the
-//! webhook, which gives the same. It is the webhook's own review that is asked here, with who claims pods as it is stored
-//! at this moment.
+//! Rollcall's admission of new pods and nodes, in clusters where it is installed: `config/admission` or the webhook, with
+//! the same effect. The simulation calls the webhook's review function with the currently stored sequences and Orders.
 
 use super::patch::{self, Style};
 use super::refusal::Refusal;
@@ -23,19 +22,19 @@ pub struct Admission {
     pub serves_reservations: bool,
     index: Index,
     roster: Roster,
-    /// The version of the store that index and roster have seen.
+    /// The version of the store that `index` and `roster` reflect.
     seen: u64,
 }
 
 impl Default for Admission {
     fn default() -> Admission {
-        // Only Full mode has an admission.
+        // Only Full mode has admission.
         let (index, roster) = (Index::of_full_mode(), Roster::default());
         Admission { installed: false, serves_reservations: false, index, roster, seen: 0 }
     }
 }
 
-/// The kinds that decide which sequence or Order a new pod belongs to.
+/// The kinds that determine the sequence or Order of a new pod.
 const READ: [Watched; 7] = [
     Watched::Namespace,
     Watched::Sequence,
@@ -46,13 +45,14 @@ const READ: [Watched; 7] = [
     Watched::Job,
 ];
 
-/// Changes a new object as our admission would, or refuses it. `generated`: the API server makes up its name only afterwards.
+/// Applies Rollcall's admission to a new object, or rejects the object. `generated` means that the API server generates its
+/// name later.
 pub fn review(cluster: &mut Cluster, kind: Kind, object: &mut Value, generated: bool) -> Result<(), Refusal> {
     if !cluster.admission.installed {
         return Ok(());
     }
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
-    // One after the other, as the API server calls them: in the order of the names of their configurations.
+    // One after the other, in the order of the names of their configurations, as the API server does.
     for asked in [Asked::Launch, Asked::Sequences] {
         let concerned = match (asked, kind) {
             (Asked::Launch, Kind::Pod) => asks_for_order(object),
@@ -79,7 +79,7 @@ fn ask(
         cluster.refresh_roster();
     }
     let mut seen = object.clone();
-    // A name that the first one has chosen is there for the second one.
+    // If the first review has set a name, the second one sees it.
     if let (true, Some(metadata)) = (generated && !is_ordered(object), seen["metadata"].as_object_mut()) {
         metadata.remove("name");
     }
@@ -103,20 +103,20 @@ fn ask(
     Ok(())
 }
 
-/// Whether the order of containers was reviewed.
+/// Whether the launch order was reviewed.
 fn is_ordered(pod: &Value) -> bool {
     let gates = pod["spec"]["schedulingGates"].as_array();
     gates.into_iter().flatten().any(|gate| gate["name"] == names::LAUNCH_GATE)
 }
 
-/// As the policies and the webhook are bound: only where somebody asked for it.
+/// Whether the namespace opts in, as the bindings of the policies and the webhook require.
 fn is_enabled(cluster: &Cluster, namespace: &str) -> bool {
     let there = cluster.store.find(Kind::Namespace, "", namespace);
     there.is_some_and(|there| there["metadata"]["labels"][names::ENABLED_LABEL] == names::ENABLED_VALUE)
 }
 
 impl Cluster {
-    /// Brings the roster up to date with what is stored.
+    /// Updates the roster with the stored objects.
     fn refresh_roster(&mut self) {
         let Admission { serves_reservations, index, roster, seen, .. } = &mut self.admission;
         READ.iter().for_each(|kind| read(index, &self.store, *kind, *seen));
@@ -128,7 +128,7 @@ impl Cluster {
     }
 }
 
-/// Takes in the objects of a kind that have changed since a version of the store.
+/// Updates the index with the objects of a kind that changed since a version of the store.
 fn read(index: &mut Index, store: &Store, kind: Watched, seen: u64) {
     let stored = Kind::of_watched(kind).expect("the embedded cluster serves every watched kind");
     if let Some(changes) = store.since(stored, seen) {

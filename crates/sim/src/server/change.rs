@@ -1,4 +1,4 @@
-//! Update: what may change, who counts it, when it is nothing.
+//! Updates: permitted changes, generation counts, and updates without effect.
 
 use super::patch::drop_nulls;
 use super::refusal::{Refusal, Wrong};
@@ -9,17 +9,17 @@ use crate::store::{Author, Key, Stored};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Which part of an object is addressed.
+/// The part of an object that a request addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Everything but the status, where the kind has one of its own.
+    /// Everything except the status, if the kind has a separate status.
     Main,
-    /// The status and nothing else.
+    /// Only the status.
     Status,
 }
 
 impl Part {
-    /// As the rules name it.
+    /// The subresource name that the rules use.
     fn subresource(self) -> &'static str {
         match self {
             Part::Main => "",
@@ -28,7 +28,7 @@ impl Part {
     }
 }
 
-/// Changes an object in place of the one that is there. `change` gets it as it is and may refuse.
+/// Updates an existing object. `change` modifies a copy and may reject the update.
 pub fn update(
     cluster: &mut Cluster,
     key: &Key,
@@ -45,12 +45,12 @@ pub fn update(
     drop_nulls(&mut new);
     check_preconditions(key, &old, &new)?;
     new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
-    // The cluster's own actors write statuses as they should be, and very many of them.
-    // A controller may number its revisions anew: it sends the same bytes back, which a patch cannot.
+    // The cluster's own actors write valid statuses, and very many of them, so these writes are not checked.
+    // The same applies to revisions: an actor renumbers them and leaves their data unchanged byte for byte.
     let written_often = part == Part::Status || kind == Kind::ControllerRevision;
     let trusted = written_often && cluster.store.author == Author::Cluster;
     if !trusted {
-        // Of a custom resource only the status is written; the rest is carried over below.
+        // A status write of a custom resource only changes the status; the rest is carried over below.
         match (kind.custom(), part) {
             (Some(custom), Part::Status) => defaults::fill_custom_part(custom, &mut new, "status"),
             _ => defaults::fill(kind, &mut new),
@@ -63,7 +63,7 @@ pub fn update(
         }
     }
     if trusted && kind == Kind::Pod {
-        // As the API server writes conditions of pods, which have none.
+        // The API server writes conditions of pods with an explicit null.
         let conditions = new["status"]["conditions"].as_array_mut().into_iter().flatten();
         for condition in conditions.filter_map(Value::as_object_mut) {
             condition.insert("lastProbeTime".into(), Value::Null);
@@ -81,7 +81,7 @@ pub fn update(
         return Ok(Arc::new(Stored::draft(new)));
     }
     let at = cluster.now();
-    // Who loses the last thing that kept it is gone at once: watches see it as it was before.
+    // An object that loses its last finalizer is removed immediately. Watches see its previous state.
     if is_finished(&new) {
         cluster.store.remove(key, at);
         return Ok(Arc::new(Stored::draft(new)));
@@ -89,7 +89,7 @@ pub fn update(
     Ok(cluster.store.put(key.clone(), new, at))
 }
 
-/// Puts an object in place of the one that is there, as PUT does.
+/// Replaces an object, as PUT does.
 pub fn replace(key: &Key, is: &mut Value, object: Value) -> Result<(), Refusal> {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     if name.is_empty() {
@@ -113,7 +113,7 @@ pub fn replace(key: &Key, is: &mut Value, object: Value) -> Result<(), Refusal> 
     Ok(())
 }
 
-/// What only PUT is asked: a version, of some kinds, and no uid but the object's own.
+/// Checks of PUT only: some kinds require a version, and a given uid must match.
 fn check_sent(key: &Key, old: &Value, new: &Value) -> Result<(), Refusal> {
     let text =
         |object: &Value, field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
@@ -137,7 +137,7 @@ fn check_sent(key: &Key, old: &Value, new: &Value) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A version that was sent along has to be the object's own. That a uid is another one is for the rules.
+/// Checks a given version. The rules check the uid.
 fn check_preconditions(key: &Key, old: &Stored, new: &Value) -> Result<(), Refusal> {
     let version = new["metadata"]["resourceVersion"].as_str().unwrap_or_default();
     if !version.is_empty() && version != old.version.to_string() {
@@ -146,7 +146,7 @@ fn check_preconditions(key: &Key, old: &Stored, new: &Value) -> Result<(), Refus
     Ok(())
 }
 
-/// Whether it was only waiting for its last finalizer to go.
+/// Whether the object was only waiting for the removal of its last finalizer.
 pub(super) fn is_finished(object: &Value) -> bool {
     let finalizers = object["metadata"]["finalizers"].as_array().map_or(0, Vec::len);
     let grace = object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Create: names, defaults, what admission adds, what is refused.
+//! Creation: names, defaults, admission and validation.
 
 use super::refusal::Refusal;
 use super::{defaults, prepare, quota, rules};
@@ -8,12 +8,12 @@ use crate::store::{Key, Stored};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// How often another name is generated when one is taken.
+/// Number of attempts to generate a free name.
 const NAME_ATTEMPTS: usize = 8;
-/// The longest start of a generated name that is kept: with the random end it has to fit a DNS label.
+/// Maximum length of the prefix of a generated name, so that the name with its suffix fits a DNS label.
 const LONGEST_START: usize = 58;
 
-/// Fields of the metadata that only the server sets.
+/// Metadata fields that only the server sets.
 const OURS: [&str; 8] = [
     "uid",
     "creationTimestamp",
@@ -74,7 +74,7 @@ pub fn create(
     Ok(stored)
 }
 
-/// Commits an object of the cluster's own, which the rules for users do not allow.
+/// Commits an object of the cluster itself, without validation as for users.
 pub(crate) fn commit_as_is(cluster: &mut Cluster, kind: Kind, mut object: Value) -> Arc<Stored> {
     stamp(cluster, kind, &mut object);
     defaults::fill(kind, &mut object);
@@ -86,7 +86,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// That the object is what was announced by the address it was sent to.
+/// Checks that kind and namespace of the object match the request's path.
 pub(super) fn check_envelope(kind: Kind, namespace: &str, object: &Value) -> Result<(), Refusal> {
     let info = kind.info();
     let (said_version, said_kind) = (text(&object["apiVersion"]), text(&object["kind"]));
@@ -103,7 +103,7 @@ pub(super) fn check_envelope(kind: Kind, namespace: &str, object: &Value) -> Res
     Ok(())
 }
 
-/// Why an object of another kind, or of one that there is not, cannot be taken.
+/// The message for an object of another or an unknown kind.
 fn another_kind(info: &Info, said_version: &str, said_kind: &str) -> String {
     let api_version = if said_version.is_empty() { info.api_version() } else { said_version.to_owned() };
     let kind = if said_kind.is_empty() { info.name } else { said_kind };
@@ -141,7 +141,7 @@ fn check_namespace(cluster: &Cluster, kind: Kind, object: &Value, namespace: &st
     Ok(())
 }
 
-/// Makes it an object of this cluster: born now, with a uid of its own.
+/// Sets the server's metadata fields, such as uid and creation time.
 fn stamp(cluster: &mut Cluster, kind: Kind, object: &mut Value) {
     let info = kind.info();
     object["apiVersion"] = info.api_version().into();

@@ -1,4 +1,4 @@
-//! Delete: grace, preconditions, what becomes of the dependents.
+//! Deletion: grace periods, preconditions and propagation to dependents.
 
 use super::change::is_finished;
 use super::refusal::Refusal;
@@ -9,22 +9,22 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Nobody takes these away.
+/// Classes that cannot be deleted.
 const SYSTEM_CLASSES: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
 
-/// Keeps an object until its dependents are gone.
+/// The finalizer that keeps an object until its dependents are deleted.
 pub const FOREGROUND: &str = "foregroundDeletion";
-/// Keeps an object until its dependents have forgotten it.
+/// The finalizer that keeps an object until its dependents no longer refer to it.
 pub const ORPHAN: &str = "orphan";
 
-/// How it is to be deleted.
+/// The options of a deletion.
 #[derive(Clone, Debug, Default)]
 pub struct DeleteOptions {
-    /// Seconds; what the pod says, if it is not given.
+    /// The grace period in seconds; `None` means that of the pod.
     pub grace: Option<i64>,
     pub uid: Option<String>,
     pub version: Option<String>,
-    /// As before, if it is not said.
+    /// `None` keeps the current policy.
     pub propagation: Option<Propagation>,
     pub dry_run: bool,
 }
@@ -36,11 +36,11 @@ pub enum Propagation {
     Orphan,
 }
 
-/// What became of it.
+/// The result of a deletion.
 pub enum Deleted {
-    /// It is gone; this was its last state.
+    /// The object was removed; this was its last state.
     Gone(Arc<Stored>),
-    /// It is on its way.
+    /// The object is terminating.
     Terminating(Arc<Stored>),
 }
 
@@ -64,10 +64,10 @@ pub fn delete(cluster: &mut Cluster, key: &Key, options: &DeleteOptions) -> Resu
     }
     let ends = at.checked_add(SignedDuration::from_secs(grace)).unwrap_or(at);
     let already = old["metadata"]["deletionGracePeriodSeconds"].as_i64();
-    // Asking again can only shorten the time.
+    // A repeated request can only shorten the grace period.
     if !old.is_terminating() || already.is_some_and(|already| grace < already) {
         new["metadata"]["deletionTimestamp"] = seconds(ends).into();
-        // A namespace has its own way to wait.
+        // Namespaces do not use a grace period.
         if key.kind != Kind::Namespace {
             new["metadata"]["deletionGracePeriodSeconds"] = grace.into();
         }
@@ -78,7 +78,7 @@ pub fn delete(cluster: &mut Cluster, key: &Key, options: &DeleteOptions) -> Resu
     if new == old.value {
         return Ok(Deleted::Terminating(old));
     }
-    // Being deleted is a new generation, where generations are counted.
+    // The start of a deletion increments the generation, for kinds with generations.
     if key.kind.info().generation && !old.is_terminating() {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or_default() + 1;
         new["metadata"]["generation"] = generation.into();
@@ -87,7 +87,7 @@ pub fn delete(cluster: &mut Cluster, key: &Key, options: &DeleteOptions) -> Resu
         return Ok(Deleted::Terminating(Arc::new(Stored::draft(new))));
     }
     if is_finished(&new) {
-        // That a pod has no time left is written down before it goes, and watches see both.
+        // The commit with a grace period of 0 precedes the removal, and watches see both.
         if key.kind == Kind::Pod {
             cluster.store.put(key.clone(), new, at);
         }
@@ -105,7 +105,7 @@ pub(super) fn check_preconditions(key: &Key, old: &Stored, options: &DeleteOptio
             "the {what} in the precondition ({wanted}) does not match the {what} in record ({is}). The object might have been {so}"
         );
         let mut refusal = Refusal::conflict(key.kind, &key.name, &why);
-        // Here the kind stands for the resource.
+        // In this message, the API server uses the kind instead of the resource.
         let info = key.kind.info();
         let named = info.qualified().replacen(info.plural, info.name, 1);
         refusal.message = refusal.message.replacen(&info.qualified(), &named, 1);
@@ -122,7 +122,7 @@ pub(super) fn check_preconditions(key: &Key, old: &Stored, options: &DeleteOptio
     Ok(())
 }
 
-/// Only pods get time to end, and only those that have been somewhere and still run.
+/// The grace period: 0 except for bound pods that have not ended.
 fn grace(kind: Kind, object: &Value, options: &DeleteOptions) -> i64 {
     if kind != Kind::Pod {
         return 0;
@@ -133,7 +133,7 @@ fn grace(kind: Kind, object: &Value, options: &DeleteOptions) -> i64 {
     if nowhere || over { 0 } else { asked }
 }
 
-/// Of the two finalizers of the garbage collector this one, or none.
+/// Sets one of the garbage collector's two finalizers, or removes both.
 fn set_finalizer(object: &mut Value, finalizer: Option<&str>) {
     let list = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
     if finalizer.is_some_and(|finalizer| list.iter().any(|one| one == finalizer)) {

@@ -1,4 +1,4 @@
-//! What a request to delete says, and how it is answered.
+//! Parses deletion requests and builds their answers.
 
 use super::delete::{self, DeleteOptions, Deleted, Propagation};
 use super::incoming::parse;
@@ -16,7 +16,7 @@ pub fn delete_options(query: &Query, body: &[u8], dry_run: bool) -> Result<Delet
     delete_options_in(&body, query, dry_run)
 }
 
-/// What the options of a deletion say, or else the query.
+/// Options from the request body, completed by the query.
 pub fn delete_options_in(said: &Value, query: &Query, dry_run: bool) -> Result<DeleteOptions, Refusal> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let propagation = match (said["propagationPolicy"].as_str(), query.get("propagationPolicy")) {
@@ -45,7 +45,7 @@ pub fn delete_options_in(said: &Value, query: &Query, dry_run: bool) -> Result<D
 
 pub fn one(cluster: &mut Cluster, key: &Key, options: &DeleteOptions) -> Result<Bytes, Refusal> {
     let mut options = options.clone();
-    // A habit from a time before garbage was collected.
+    // Jobs orphan their dependents by default, for historical reasons.
     if key.kind == Kind::Job && options.propagation.is_none() {
         options.propagation = Some(Propagation::Orphan);
     }
@@ -55,7 +55,7 @@ pub fn one(cluster: &mut Cluster, key: &Key, options: &DeleteOptions) -> Result<
     })
 }
 
-/// Deletes everything that a list would show, and shows it.
+/// Deletes all objects that a list would contain, and returns the list.
 pub fn many(
     cluster: &mut Cluster,
     route: &Route,
@@ -73,9 +73,9 @@ pub fn many(
     Ok(shown)
 }
 
-/// The answer to a deletion that is done.
+/// The answer to a completed deletion.
 fn done(key: &Key, object: &Stored) -> Bytes {
-    // Of these the server shows the last state.
+    // For these kinds the server returns the last state.
     if matches!(
         key.kind,
         Kind::Pod

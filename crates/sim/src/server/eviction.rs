@@ -1,4 +1,4 @@
-//! Eviction: a deletion that the budget of the pod has to allow.
+//! Eviction: a deletion that the pod's disruption budget must permit.
 
 use super::delete::{self, DeleteOptions};
 use super::pods::set_condition;
@@ -24,7 +24,7 @@ pub fn evict(
     };
     delete::check_preconditions(key, &pod, options)?;
     let phase = pod["status"]["phase"].as_str().unwrap_or_default();
-    // What does not run yet or any more is missed by nobody.
+    // Pods that are not running or already terminating do not count against the budget.
     let counts = phase == "Running" && !pod.is_terminating();
     if counts && let Some((budget, found)) = budget_of(cluster, &pod)? {
         check(&budget, &found)?;
@@ -50,7 +50,7 @@ pub fn evict(
     delete::delete(cluster, key, options).map(drop)
 }
 
-/// The budgets of a namespace that are about a pod.
+/// The budgets of a namespace that cover a pod.
 pub fn budgets<'a>(
     cluster: &'a Cluster,
     pod: &'a Value,
@@ -60,7 +60,7 @@ pub fn budgets<'a>(
     all.filter(|(_, budget)| covers(budget, pod))
 }
 
-/// Whether a budget is about a pod.
+/// Whether a budget covers a pod.
 pub fn covers(budget: &Value, pod: &Value) -> bool {
     let selector = &budget["spec"]["selector"];
     selector.is_object() && selects(selector, &pod["metadata"]["labels"])

@@ -1,4 +1,4 @@
-//! What a request carries: an object that can be read, of the kind that its address says.
+//! Parses the object of a request and checks its kind.
 
 use super::patch::{self, Style};
 use super::refusal::{Refusal, Wrong, WrongKind};
@@ -9,10 +9,10 @@ use crate::kinds::Kind;
 use crate::store::Key;
 use serde_json::Value;
 
-/// The object in a request.
+/// Parses the object of a request.
 pub fn object(kind: Kind, namespace: &str, query: &Query, body: &[u8]) -> Result<Value, Refusal> {
     let object = parse(body).map_err(|refusal| unrecognized(kind, &refusal.message, body))?;
-    // Of a kind of the server's own it is known what is meant.
+    // Only custom resources need an explicit kind.
     if kind.custom().is_some() && object["kind"].as_str().is_none_or(str::is_empty) {
         let why = format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(body));
         return Err(unrecognized(kind, &why, body));
@@ -21,7 +21,7 @@ pub fn object(kind: Kind, namespace: &str, query: &Query, body: &[u8]) -> Result
     if let Some(refusal) = defaults::undecodable(kind, &object) {
         return Err(refusal);
     }
-    // Else they are dropped, and a warning says so, which nobody reads here.
+    // Otherwise unknown fields are dropped. The API server sends a warning, which the simulation omits.
     if query.get("fieldValidation") == "Strict"
         && let Some(refusal) = defaults::unknown_fields(kind, &object)
     {
@@ -30,7 +30,7 @@ pub fn object(kind: Kind, namespace: &str, query: &Query, body: &[u8]) -> Result
     Ok(object)
 }
 
-/// Applies a patch; what comes of it has to be readable.
+/// Applies a patch. The result must be decodable.
 pub fn patched(key: &Key, style: Style, object: &mut Value, body: &[u8]) -> Result<(), Refusal> {
     patch::apply(style, object, body)?;
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
@@ -45,7 +45,7 @@ pub fn patched(key: &Key, style: Style, object: &mut Value, body: &[u8]) -> Resu
     match defaults::undecodable(key.kind, object) {
         None => Ok(()),
         Some(refusal) => {
-            // Here without whose it is.
+            // In this case the message omits the kind.
             let why = refusal.message.splitn(3, ": ").skip(1).collect::<Vec<_>>().join(": ");
             let detail = format!("{ELIDED}: {why}");
             let wrong = Wrong { field: "patch".into(), kind: WrongKind::Invalid, detail };
@@ -54,7 +54,7 @@ pub fn patched(key: &Key, style: Style, object: &mut Value, body: &[u8]) -> Resu
     }
 }
 
-/// An object in JSON.
+/// Parses a JSON object.
 pub fn parse(body: &[u8]) -> Result<Value, Refusal> {
     match serde_json::from_slice(body) {
         Ok(object @ Value::Object(_)) => Ok(object),
@@ -71,11 +71,11 @@ pub fn parse(body: &[u8]) -> Result<Value, Refusal> {
     }
 }
 
-/// What Go says about JSON that is no object.
+/// Go's message for JSON that is not an object.
 const NO_OBJECT: &str = "json: cannot unmarshal array into Go value of type struct { APIVersion string \
                          \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
 
-/// So much of a body that cannot be read is shown.
+/// Limit of bytes of an undecodable body that the message shows.
 const SHOWN: usize = 30;
 
 fn unrecognized(kind: Kind, why: &str, body: &[u8]) -> Refusal {

@@ -1,11 +1,11 @@
-//! The API server: a service under the ordinary client, without a socket.
+//! The API server: an in-process service for the ordinary client, without a socket.
 //!
-//! - [`route`]: which object a URL means. [`read`], [`watch`], [`create`], [`change`], [`patch`], [`delete`]: the verbs.
-//! - [`defaults`]: what it fills in. [`rules`]: what it refuses, in which words. [`prepare`]: what it adds to new objects. [`admission`]: what our own
-//!   admission does to them. [`quota`]: how much there may be.
-//! - [`pods`], [`eviction`]: the subresources that only pods have. [`scale`]: the one that several kinds have.
+//! - [`route`]: parses paths. [`read`], [`watch`], [`create`], [`change`], [`patch`], [`delete`]: the verbs.
+//! - [`defaults`]: default values. [`rules`]: validation. [`prepare`]: additions to new objects. [`admission`]: Rollcall's
+//!   admission. [`quota`]: resource quotas.
+//! - [`pods`], [`eviction`]: subresources of pods. [`scale`]: the subresource `scale`.
 //!
-//! A request is carried out when it is polled, in one go; its effects are seen by whoever is polled next.
+//! A request is carried out entirely when its future is polled. All later polls see its effects.
 
 pub mod admission;
 pub mod change;
@@ -50,15 +50,15 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use tokio::sync::Notify;
 
-/// What goes wrong on the way, not at the server.
+/// A failure of the connection, not of the server.
 pub type Broken = Box<dyn std::error::Error + Send + Sync>;
 pub type Frames = BoxStream<'static, Result<Bytes, Broken>>;
 pub type AnswerBody = UnsyncBoxBody<Bytes, Broken>;
 
-/// The cluster, as the server and the actors share it.
+/// The cluster, shared by the server and the actors.
 pub struct Shared {
     cluster: Mutex<Cluster>,
-    /// Told when a request has changed something.
+    /// Notified when a request has changed something.
     changed: Notify,
 }
 
@@ -68,7 +68,7 @@ impl Shared {
     }
 
     pub fn lock(&self) -> MutexGuard<'_, Cluster> {
-        // A panic while it was held has failed the run already.
+        // A panic with the lock held has already failed the run.
         self.cluster.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -81,7 +81,7 @@ impl Shared {
     }
 }
 
-/// The service that a client talks to.
+/// The service that a client uses.
 #[derive(Clone)]
 pub struct Server {
     shared: Arc<Shared>,
@@ -89,7 +89,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Where `author` sends its requests.
+    /// A service whose commits are attributed to `author`.
     pub fn new(shared: Arc<Shared>, author: Author) -> Server {
         Server { shared, author }
     }
@@ -123,7 +123,7 @@ impl tower::Service<Request<Body>> for Server {
     }
 }
 
-/// A request, taken apart.
+/// The parts of a request.
 struct Asked {
     method: Method,
     path: String,
@@ -134,7 +134,7 @@ struct Asked {
 
 enum Answer {
     Whole(u16, Bytes),
-    /// There is nothing, whoever asks how.
+    /// The path does not exist, whatever the method.
     Nowhere,
     Watch(Frames),
 }
@@ -157,13 +157,13 @@ impl Shared {
             Err(refusal) => (refusal.code, whole(refusal.status().to_string().into())),
         };
         let response = Response::builder().status(code).header("content-type", "application/json");
-        response.body(body).expect("the codes are ours")
+        response.body(body).expect("the status codes are valid")
     }
 
     fn carry_out(self: &Arc<Shared>, cluster: &mut Cluster, asked: &Asked) -> Result<Answer, Refusal> {
         let Asked { method, path, query, content_type, body } = asked;
         let Some(route) = Route::parse(path) else {
-            // What no group serves is not even answered by an object.
+            // A path without a served group is answered with plain text instead of a `Status` object.
             return if Route::is_known(path) { Err(no_such_place()) } else { Ok(Answer::Nowhere) };
         };
         let dry_run = options::dry_run(method, query)?;
@@ -263,7 +263,7 @@ fn no_such_verb() -> Refusal {
     Refusal { code: 405, reason: "MethodNotAllowed", message, details: json!({}) }
 }
 
-/// How a patch is meant; the lists of custom resources have no keys by which they could be merged.
+/// The type of a patch. Custom resources do not support strategic merge patches, because their lists have no merge keys.
 fn style(kind: Kind, content_type: &str) -> Result<Style, Refusal> {
     let unsupported = |message: &str, details: Value| {
         Err(Refusal { code: 415, reason: "UnsupportedMediaType", message: message.into(), details })

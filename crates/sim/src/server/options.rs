@@ -1,11 +1,11 @@
-//! What the query of a request may ask for.
+//! Options in the query of a request.
 
 use super::refusal::{Refusal, Wrong};
 use super::route::Query;
 use http::Method;
 use serde_json::json;
 
-/// How the options of a method are called.
+/// The name of a method's options.
 fn name(method: &Method) -> &'static str {
     match *method {
         Method::POST => "CreateOptions",
@@ -15,7 +15,7 @@ fn name(method: &Method) -> &'static str {
     }
 }
 
-/// Whether a write is only tried.
+/// Whether a write is a dry run.
 pub fn dry_run(method: &Method, query: &Query) -> Result<bool, Refusal> {
     let mut wrong = Vec::new();
     let dry_run = query.get("dryRun");
@@ -33,12 +33,12 @@ pub fn dry_run(method: &Method, query: &Query) -> Result<bool, Refusal> {
     }
 }
 
-/// Options are objects too, of a group of their own.
+/// The rejection of options, which the API server treats as objects with their own group.
 pub fn refusal(name: &str, wrong: &[Wrong]) -> Refusal {
     Refusal::invalid_as(name, "meta.k8s.io", "", wrong)
 }
 
-/// What a list or a watch may ask for.
+/// Checks the options of a list or a watch.
 pub fn check_list(query: &Query) -> Result<(), Refusal> {
     let (version, of) = (query.get("resourceVersion"), query.get("resourceVersionMatch"));
     let (watch, initial) = (query.is_set("watch"), query.get("sendInitialEvents"));

@@ -1,9 +1,9 @@
-//! The three kinds of patches, as pure functions on an object.
+//! The three types of patches, as pure functions on an object.
 
 use super::refusal::Refusal;
 use serde_json::{Map, Value};
 
-/// What a patch is, by its content type.
+/// The type of a patch, from its content type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     Json,
@@ -27,7 +27,7 @@ pub fn apply(style: Style, object: &mut Value, patch: &[u8]) -> Result<(), Refus
         |error: serde_json::Error| Refusal::bad_request(format!("error decoding patch: {error}"));
     match style {
         Style::Json => {
-            // A list of something: what it means is looked at when it is applied.
+            // Only the list itself is parsed here. Invalid operations are rejected when the patch is applied.
             let operations: Vec<Value> = serde_json::from_slice(patch).map_err(unreadable)?;
             let patch: json_patch::Patch =
                 serde_json::from_value(operations.into()).map_err(|_| rejected())?;
@@ -46,7 +46,7 @@ pub fn apply(style: Style, object: &mut Value, patch: &[u8]) -> Result<(), Refus
     }
 }
 
-/// The answer to a JSON patch that cannot be applied, a failed `test` included.
+/// The answer to a JSON patch that cannot be applied, for example because of a failed `test`.
 fn rejected() -> Refusal {
     Refusal {
         code: 422,
@@ -56,7 +56,7 @@ fn rejected() -> Refusal {
     }
 }
 
-/// By which field the items of a list are told apart; `None` for lists that are replaced as a whole.
+/// The merge key of a list; `None` for lists that are replaced as a whole.
 fn merge_key(list: &str) -> Option<&'static str> {
     Some(match list {
         "containers"
@@ -82,7 +82,7 @@ fn merge_key(list: &str) -> Option<&'static str> {
 
 const DIRECTIVE: &str = "$patch";
 
-/// Merges `patch` into `object`, which is the value of the field `field`.
+/// Merges `patch` into `object`, the value of the field `field`.
 fn strategic(object: &mut Value, patch: &Value, field: &str) {
     match patch {
         Value::Object(changes) => {
@@ -141,14 +141,14 @@ fn merge_list(object: &mut Value, changes: &[Value], key: &str, field: &str) {
     }
     let named: Vec<Value> = changes.iter().map(|change| change[key].clone()).collect();
     *items = in_order(std::mem::take(items), |item| item[key].clone(), &named, &before);
-    // An emptied list of gates is no list.
+    // An empty list of gates is omitted.
     if items.is_empty() && field == "schedulingGates" {
         *object = Value::Null;
     }
 }
 
-/// What a patch names comes in its order, the rest as it was; where the two meet, the old order decides if it knows both,
-/// else what the patch names comes first.
+/// Orders a merged list. Patched items have the order of the patch, the others their old order. Between the two sorts, the
+/// old order decides if both items are in it; otherwise patched items come first.
 fn in_order(
     items: Vec<Value>,
     name: impl Fn(&Value) -> Value,
@@ -207,7 +207,7 @@ fn without_directives(patch: &Value) -> Value {
     }
 }
 
-/// Takes away fields that are null: the API server never stores them.
+/// Removes fields with null values, which the API server never stores.
 pub fn drop_nulls(object: &mut Value) {
     match object {
         Value::Object(fields) => {

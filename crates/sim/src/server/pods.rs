@@ -1,4 +1,4 @@
-//! What only pods have: binding and eviction.
+//! The subresources of pods: binding and eviction.
 
 use super::refusal::Refusal;
 use super::route::Query;
@@ -8,7 +8,7 @@ use crate::kinds::Kind;
 use crate::store::Key;
 use serde_json::{Map, Value, json};
 
-/// Carries out a request to a subresource; answers with a code and a body.
+/// Handles a request to a subresource. Returns status code and body.
 pub fn subresource(
     cluster: &mut Cluster,
     key: &Key,
@@ -57,7 +57,7 @@ fn success(code: u16) -> Value {
     json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code })
 }
 
-/// Puts a pod on a node, once and for all.
+/// Binds a pod to a node.
 pub fn bind(cluster: &mut Cluster, key: &Key, node: &str) -> Result<(), Refusal> {
     let bound = bound(cluster, key, node, None)?;
     let at = cluster.now();
@@ -65,7 +65,7 @@ pub fn bind(cluster: &mut Cluster, key: &Key, node: &str) -> Result<(), Refusal>
     Ok(())
 }
 
-/// The pod as it is when it is on a node.
+/// The pod after its binding to a node.
 fn bound(
     cluster: &Cluster,
     key: &Key,
@@ -96,7 +96,7 @@ fn bound(
     if let Some(status) = bound["status"].as_object_mut() {
         status.remove("nominatedNodeName");
     }
-    // Without the generation that was observed: the kubelet will add it.
+    // Without `observedGeneration`, which the kubelet adds.
     let scheduled = json!({
         "type": "PodScheduled", "status": "True", "lastTransitionTime": cluster.stamp(), "lastProbeTime": null,
     });
@@ -107,7 +107,7 @@ fn bound(
     Ok(bound)
 }
 
-/// Puts a condition into a status, in place of the one of its type. The time of a condition that holds as before stays.
+/// Replaces or appends a condition. The transition time stays if the status is the same.
 pub fn set_condition(status: &mut Value, mut condition: Value) {
     if !status["conditions"].is_array() {
         status["conditions"] = json!([]);

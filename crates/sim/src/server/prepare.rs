@@ -1,4 +1,4 @@
-//! What becomes of a new object before it is looked at: defaults, what admission adds, a first status.
+//! Prepares a new object before its validation: defaults, admission, initial status.
 
 use super::defaults::{self, PodAdmissionContext};
 use super::refusal::Refusal;
@@ -7,7 +7,7 @@ use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use serde_json::{Value, json};
 
-/// `generated`: its name is made up by the server, who lets admission look first.
+/// Prepares a new object. `generated` means that the server generates its name, after admission.
 pub fn created(
     cluster: &mut Cluster,
     kind: Kind,
@@ -30,13 +30,13 @@ pub fn created(
     Ok(())
 }
 
-/// Where a new Service is found, unless it wants no address. Nothing listens there.
+/// Assigns a cluster IP to a new Service, unless it needs none. Nothing listens there.
 fn give_address(cluster: &Cluster, spec: &mut Value) {
     if spec["type"] == "ExternalName" || spec["clusterIP"].as_str().is_some_and(|address| !address.is_empty())
     {
         return;
     }
-    // Versions are never given twice, so these are not either, up to a million.
+    // Store versions are unique, so these addresses are unique, up to a million.
     let number = cluster.store.version() % (1 << 20);
     let address = format!("10.{}.{}.{}", 96 + (number >> 16), (number >> 8) & 0xff, number & 0xff);
     spec["clusterIP"] = address.as_str().into();
@@ -59,14 +59,14 @@ fn admit_pod(cluster: &mut Cluster, pod: &mut Value, generated: bool) -> Result<
     quota::admit(cluster, pod)
 }
 
-/// There is one class at most that is given to those who name none.
+/// Checks that at most one class is the default.
 pub fn admit_class(cluster: &Cluster, class: &Value) -> Result<(), Refusal> {
     let classes: Vec<&Value> =
         cluster.store.list(Kind::PriorityClass, None).map(|(_, class)| &class.value).collect();
     defaults::admit_class(class, &classes)
 }
 
-/// What the cluster adds at once to a namespace that is new. In a real one a controller does, a moment later.
+/// Adds the default service account to a new namespace. In a real cluster a controller does so slightly later.
 pub fn settled(cluster: &mut Cluster, kind: Kind, object: &Value) {
     if kind == Kind::Namespace {
         let account = json!({ "metadata": { "name": "default", "namespace": object["metadata"]["name"] } });

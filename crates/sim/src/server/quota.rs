@@ -1,4 +1,4 @@
-//! How much there may be in a namespace: ResourceQuotas, looked at when a pod is created.
+//! ResourceQuotas: limits of a namespace, checked when a pod is created.
 
 use super::defaults::quantity;
 use super::refusal::Refusal;
@@ -14,10 +14,10 @@ use std::sync::Arc;
 const ZERO: Quantity = Quantity::new(0, Form::Decimal);
 const ONE: Quantity = Quantity::new(1_000_000_000, Form::Decimal);
 
-/// Amounts by the names under which quotas limit them.
+/// Amounts by their names in quotas.
 pub type Usage = BTreeMap<String, Quantity>;
 
-/// What has to stand in every container if a quota limits it, and where.
+/// Amounts that every container must specify if a quota limits them, with their places.
 const COMPUTE: [(&str, &str, &str); 6] = [
     ("cpu", "requests", "cpu"),
     ("memory", "requests", "memory"),
@@ -31,7 +31,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// Whether the quotas of its namespace have room for a pod.
+/// Checks whether the quotas of the namespace permit a pod.
 pub fn admit(cluster: &Cluster, pod: &Value) -> Result<(), Refusal> {
     let quotas = quotas(cluster, pod);
     if quotas.is_empty() {
@@ -73,7 +73,7 @@ pub fn admit(cluster: &Cluster, pod: &Value) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Adds a pod that is about to be created to what is used, so that the next one is judged by it.
+/// Adds a new pod to the used amounts, so that they count for the next pod.
 pub fn charge(cluster: &mut Cluster, pod: &Value) {
     let wanted = usage(pod);
     for (key, quota) in quotas(cluster, pod) {
@@ -88,7 +88,7 @@ pub fn charge(cluster: &mut Cluster, pod: &Value) {
     }
 }
 
-/// Writes what is used, beside what is permitted from now on.
+/// Writes the used amounts and the current limits.
 pub fn write_used(cluster: &mut Cluster, key: &Key, quota: &Stored, used: &Usage) {
     write(cluster, key, quota["spec"]["hard"].clone(), used);
 }
@@ -96,14 +96,14 @@ pub fn write_used(cluster: &mut Cluster, key: &Key, quota: &Stored, used: &Usage
 fn write(cluster: &mut Cluster, key: &Key, hard: Value, used: &Usage) {
     let used: Map<String, Value> =
         used.iter().map(|(name, amount)| (name.clone(), amount.to_string().into())).collect();
-    // A quota that is gone limits nothing.
+    // The quota may already be deleted.
     let _ = cluster.update_status(key, |quota| {
         quota["status"]["hard"] = hard;
         quota["status"]["used"] = used.into();
     });
 }
 
-/// What the pods of a namespace use of what a quota limits.
+/// The amounts that the pods of a namespace use, as far as the quota limits them.
 pub fn count(cluster: &Cluster, key: &Key, quota: &Stored) -> Usage {
     let limited = amounts(&quota["spec"]["hard"]);
     let mut sum: Usage = limited.into_keys().map(|name| (name, ZERO)).collect();
@@ -120,7 +120,7 @@ pub fn count(cluster: &Cluster, key: &Key, quota: &Stored) -> Usage {
     sum
 }
 
-/// The sum; its format is that of the first amount that is not zero.
+/// The sum, in the format of the first amount that is not zero.
 fn add(sum: Quantity, amount: Quantity) -> Quantity {
     if sum.nanos() == 0 { amount } else { sum + amount }
 }
@@ -131,7 +131,7 @@ fn quotas(cluster: &Cluster, pod: &Value) -> Vec<(Key, Arc<Stored>)> {
     concerned.map(|(key, quota)| (key.clone(), quota.clone())).collect()
 }
 
-/// Whether the scopes of a quota are those of a pod.
+/// Whether a quota's scopes include a pod.
 fn is_concerned(quota: &Value, pod: &Value) -> bool {
     let scopes = quota["spec"]["scopes"].as_array().into_iter().flatten();
     let ends = pod["spec"]["activeDeadlineSeconds"].is_number();
@@ -150,7 +150,7 @@ fn amounts(list: &Value) -> Usage {
     list.filter_map(|(name, value)| Some((name.clone(), quantity::of(value)?))).collect()
 }
 
-/// What is enforced: what was wanted when it was last counted.
+/// The enforced limits, which are those of the last recount.
 fn hard(quota: &Value) -> Usage {
     match quota["status"]["hard"].is_object() {
         true => amounts(&quota["status"]["hard"]),
@@ -159,14 +159,14 @@ fn hard(quota: &Value) -> Usage {
 }
 
 fn used(cluster: &Cluster, key: &Key, quota: &Stored) -> Usage {
-    // Nobody has counted yet.
+    // The quota controller has not counted yet.
     if !quota["status"]["hard"].is_object() {
         return count(cluster, key, quota);
     }
     amounts(&quota["status"]["used"])
 }
 
-/// What a pod uses. One that has ended is only counted as an object.
+/// The amounts that a pod uses. A finished pod counts only as an object.
 pub fn usage(pod: &Value) -> Usage {
     let mut usage = Usage::new();
     usage.insert("count/pods".into(), ONE);
@@ -186,7 +186,7 @@ pub fn usage(pod: &Value) -> Usage {
     usage
 }
 
-/// What a quota limits and a container does not say, in the API server's words.
+/// The limited amounts that containers do not specify, in the words of the API server.
 fn unspecified(hard: &Usage, pod: &Value) -> Option<String> {
     let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let containers = ["initContainers", "containers"]

@@ -1,4 +1,4 @@
-//! Get and list.
+//! Get and list requests.
 
 use super::refusal::Refusal;
 use super::route::{Query, Route};
@@ -23,7 +23,7 @@ pub fn list(cluster: &Cluster, route: &Route, query: &Query) -> Result<Bytes, Re
             let parsed: i64 = limit.parse().map_err(|_| {
                 Refusal::bad_request(format!("strconv.ParseInt: parsing {limit:?}: invalid syntax"))
             })?;
-            // Less than none is no limit.
+            // A negative limit means no limit.
             usize::try_from(parsed).unwrap_or(usize::MAX)
         }
     };
@@ -36,7 +36,7 @@ pub fn list(cluster: &Cluster, route: &Route, query: &Query) -> Result<Bytes, Re
             (version, Some(key))
         }
     };
-    // A version of 0 would mean "any".
+    // A version of 0 would mean "any version".
     version = version.max(1);
     let all = cluster.store.list(route.kind, route.namespace.as_deref());
     let mut matching = all
@@ -45,13 +45,13 @@ pub fn list(cluster: &Cluster, route: &Route, query: &Query) -> Result<Bytes, Re
     let page: Vec<(&Key, &Arc<Stored>)> = matching.by_ref().take(limit).collect();
     let left = matching.count();
     let mut metadata = json!({ "resourceVersion": version.to_string() });
-    // Of custom resources it is said even that there is no more.
+    // For custom resources, the API server sends an empty continue token.
     if route.kind.custom().is_some() {
         metadata["continue"] = "".into();
     }
     if let (Some((last, _)), 1..) = (page.last(), left) {
         metadata["continue"] = format!("{version}:{}:{}", last.namespace, last.name).into();
-        // How many are left is only known where nothing is filtered out.
+        // The remaining count is only known without a selector.
         if wanted.is_everything() {
             metadata["remainingItemCount"] = left.into();
         }
@@ -75,7 +75,7 @@ pub fn list(cluster: &Cluster, route: &Route, query: &Query) -> Result<Bytes, Re
     Ok(text.into())
 }
 
-/// A version to begin with has to be a number, and not one from the future.
+/// Checks the version of a list: it must be a number and not newer than the current version.
 fn check_version(cluster: &Cluster, version: &str) -> Result<(), Refusal> {
     if version.is_empty() {
         return Ok(());
@@ -96,21 +96,21 @@ fn check_version(cluster: &Cluster, version: &str) -> Result<(), Refusal> {
     })
 }
 
-/// What the server says of a version that is no number.
+/// The API server's message for an invalid version.
 pub fn no_number(version: &str) -> String {
     format!(
         "resourceVersion: Invalid value: {version:?}: strconv.ParseUint: parsing {version:?}: invalid syntax"
     )
 }
 
-/// What a list without pages would show.
+/// The keys of all objects that match, without paging.
 pub fn keys(cluster: &Cluster, route: &Route, query: &Query) -> Result<Vec<Key>, Refusal> {
     let wanted = Wanted::parse(route.kind, query.get("labelSelector"), query.get("fieldSelector"))?;
     let all = cluster.store.list(route.kind, route.namespace.as_deref());
     Ok(all.filter(|(_, object)| wanted.matches(object)).map(|(key, _)| key.clone()).collect())
 }
 
-/// Items of a list do not say what they are, except those of custom resources.
+/// Adds an item of a list. Items have no kind and version, except those of custom resources.
 fn push_item(text: &mut Vec<u8>, kind: Kind, object: &Stored) {
     let info = kind.info();
     let head = format!("{{\"apiVersion\":\"{}\",\"kind\":\"{}\",", info.api_version(), info.name);
@@ -120,7 +120,7 @@ fn push_item(text: &mut Vec<u8>, kind: Kind, object: &Stored) {
             text.push(b'{');
             text.extend_from_slice(rest);
         }
-        // Something stands between the two: `data` does.
+        // Another field, such as `data`, is serialised between the two.
         None => {
             let mut item = object.value.clone();
             if let Some(fields) = item.as_object_mut() {

@@ -1,25 +1,25 @@
-//! What the API server says when it does not do what it is asked.
+//! The API server's rejections of requests.
 
 use crate::kinds::Kind;
 use serde_json::{Value, json};
 use std::fmt;
 
-/// A `Status` of failure.
+/// A `Status` with a failure.
 #[derive(Clone, Debug)]
 pub struct Refusal {
     pub code: u16,
-    /// Empty for what the server did not expect to go wrong.
+    /// Empty for unexpected failures.
     pub reason: &'static str,
     pub message: String,
     pub details: Value,
 }
 
-/// One field that is wrong.
+/// An invalid field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     pub field: String,
     pub kind: WrongKind,
-    /// As it stands in the message after the kind: the value, quoted where it is a text, and what was expected.
+    /// The part of the message after the kind of error: the value, quoted if it is a string, and the expectation.
     pub detail: String,
 }
 
@@ -27,7 +27,7 @@ pub struct Wrong {
 pub enum WrongKind {
     Required,
     Invalid,
-    /// Of another type than the schema of a custom resource says.
+    /// The type differs from the schema of the custom resource.
     TypeInvalid,
     Forbidden,
     Duplicate,
@@ -38,7 +38,7 @@ pub enum WrongKind {
 }
 
 impl WrongKind {
-    /// As it is named in the `causes` of a status.
+    /// The name in the `causes` of a status.
     fn reason(self) -> &'static str {
         match self {
             WrongKind::Required => "FieldValueRequired",
@@ -72,7 +72,7 @@ impl Wrong {
         Wrong { field: field.into(), kind: WrongKind::Required, detail: detail.into() }
     }
 
-    /// `value` as JSON, then what is wrong with it.
+    /// An invalid value, given as JSON, with an explanation.
     pub fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Wrong {
         let detail = if detail.is_empty() { value.to_string() } else { format!("{value}: {detail}") };
         Wrong { field: field.into(), kind: WrongKind::Invalid, detail }
@@ -92,7 +92,7 @@ impl Wrong {
         Wrong { field: field.into(), kind: WrongKind::NotSupported, detail }
     }
 
-    /// Without the field, as in the `causes` of a status.
+    /// The message without the field, as in the `causes` of a status.
     fn body(&self) -> String {
         match self.detail.as_str() {
             "" => self.kind.words().to_owned(),
@@ -129,7 +129,7 @@ impl Refusal {
         }
     }
 
-    /// The URL says another name than the object.
+    /// The names in the URL and in the object differ.
     pub fn other_name(said: &str, url: &str) -> Refusal {
         Refusal::bad_request(format!(
             "the name of the object ({said}) does not match the name on the URL ({url})"
@@ -154,7 +154,7 @@ impl Refusal {
         }
     }
 
-    /// Written over a version that is not the newest.
+    /// The write is based on an old version.
     pub fn modified(kind: Kind, name: &str) -> Refusal {
         let why =
             "the object has been modified; please apply your changes to the latest version and try again";
@@ -170,7 +170,7 @@ impl Refusal {
         }
     }
 
-    /// By a webhook.
+    /// A rejection by a webhook.
     pub fn denied(webhook: &str, why: &str) -> Refusal {
         let message = format!("admission webhook \"{webhook}\" denied the request: {why}");
         Refusal { code: 422, reason: "Invalid", message, details: Value::Null }
@@ -180,26 +180,26 @@ impl Refusal {
         Refusal { code: 400, reason: "BadRequest", message: message.into(), details: Value::Null }
     }
 
-    /// What the API server answers where it did not think of an answer.
+    /// A failure without a specific answer of the API server.
     pub fn internal(message: impl Into<String>) -> Refusal {
         Refusal { code: 500, reason: "", message: message.into(), details: Value::Null }
     }
 
     pub fn invalid(kind: Kind, name: &str, wrong: &[Wrong]) -> Refusal {
         let info = kind.info();
-        // Events are stored as the older kind of the core group, and refused under its name.
+        // Events are stored as the older kind of the core group, and rejected under its name.
         let group = if kind == Kind::Event { "" } else { info.group };
         Refusal::invalid_as(info.name, group, name, wrong)
     }
 
-    /// The same for something that is no kind of ours.
+    /// Like [`Refusal::invalid`], for something that is not one of our kinds.
     pub fn invalid_as(kind: &str, group: &str, name: &str, wrong: &[Wrong]) -> Refusal {
         let list: Vec<String> = wrong.iter().map(Wrong::to_string).collect();
         let text = match list.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
         };
-        // Here the API server names the kind, not the resource.
+        // In these details, the API server names the kind instead of the resource.
         let mut details = json!({});
         for (field, value) in [("kind", kind), ("name", name), ("group", group)] {
             if !value.is_empty() {

@@ -1,12 +1,12 @@
-//! Which object a URL means.
+//! Parses the paths of requests.
 
 use crate::kinds::Kind;
 
-/// What a path addresses.
+/// The object or list that a path addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     pub kind: Kind,
-    /// `None` is all namespaces, or a kind that has none.
+    /// `None` for all namespaces, or for a kind without namespaces.
     pub namespace: Option<String>,
     pub name: Option<String>,
     /// Empty for the object itself.
@@ -52,7 +52,7 @@ impl Route {
 }
 
 impl Route {
-    /// Whether a path is in a group that is served, even if nothing is there.
+    /// Whether the path belongs to a served group, even if it addresses nothing.
     pub fn is_known(path: &str) -> bool {
         let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
         match parts.as_slice() {
@@ -63,7 +63,7 @@ impl Route {
     }
 }
 
-/// The parameters of a query, decoded.
+/// The decoded parameters of a query.
 #[derive(Clone, Debug, Default)]
 pub struct Query(Vec<(String, String)>);
 

@@ -1,4 +1,4 @@
-//! The subresource `scale`: how many there are to be, of whatever kind.
+//! The subresource `scale`: the replica count of several kinds.
 
 use super::change::{self, Part};
 use super::refusal::{Refusal, Wrong};
@@ -16,7 +16,7 @@ pub fn get(cluster: &Cluster, key: &Key) -> Result<Value, Refusal> {
     Ok(scale_of(found))
 }
 
-/// Changes the scale, and with it the number in the object.
+/// Changes the scale, and thereby the replica count of the object.
 pub fn update(
     cluster: &mut Cluster,
     key: &Key,
@@ -32,7 +32,7 @@ pub fn update(
             let wrong = Wrong::invalid("spec.replicas", &replicas.into(), words);
             return Err(Refusal::invalid_as("Scale", "autoscaling", &key.name, &[wrong]));
         }
-        // What was sent along of the version and the uid holds for the object.
+        // A given version or uid also applies to the object.
         for field in ["resourceVersion", "uid"] {
             if let Some(sent) = scale["metadata"].get(field) {
                 object["metadata"][field] = sent.clone();
@@ -64,7 +64,7 @@ fn scale_of(object: &Value) -> Value {
     scale
 }
 
-/// A LabelSelector as it stands in a query.
+/// A LabelSelector in the notation of a query.
 fn in_words(selector: &Value) -> String {
     let mut words: Vec<(String, String)> = Vec::new();
     for (key, value) in selector["matchLabels"].as_object().into_iter().flatten() {
@@ -88,7 +88,7 @@ fn in_words(selector: &Value) -> String {
     words.into_iter().map(|(_, said)| said).collect::<Vec<_>>().join(",")
 }
 
-/// As PUT sends it.
+/// Replaces the scale, as PUT does.
 pub fn replace(name: &str, is: &mut Value, object: Value) -> Result<(), Refusal> {
     let said = object["metadata"]["name"].as_str().unwrap_or_default();
     if said != name {

@@ -1,11 +1,11 @@
-//! Label and field selectors as they stand in a query.
+//! Label and field selectors in the notation of a query.
 
 use super::refusal::Refusal;
 use super::rules::label_value;
 use crate::kinds::Kind;
 use serde_json::Value;
 
-/// Which objects are wanted.
+/// Selects objects by labels and fields.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     labels: Vec<Requirement>,
@@ -53,7 +53,7 @@ impl Requirement {
     }
 }
 
-/// The value of a field such as `spec.nodeName`; empty if there is none.
+/// The value of a field such as `spec.nodeName`; empty if missing.
 fn field_of(object: &Value, field: &str) -> String {
     let value = field.split('.').fold(object, |value, name| &value[name]);
     match value {
@@ -63,7 +63,7 @@ fn field_of(object: &Value, field: &str) -> String {
     }
 }
 
-/// The fields by which objects of a kind can be selected, beside name and namespace; `None` if it has none of its own.
+/// The selectable fields of a kind, besides name and namespace; `None` if it has no others.
 fn selectable(kind: Kind) -> Option<&'static [&'static str]> {
     Some(match kind {
         Kind::Pod => &[
@@ -157,7 +157,7 @@ fn parse_requirement(part: &str) -> Result<Requirement, Refusal> {
     }
 }
 
-/// What the server expected instead.
+/// The token that the server expected.
 fn unreadable(part: &str) -> String {
     match part.split_whitespace().collect::<Vec<_>>()[..] {
         [_, "in" | "notin", found, ..] => format!("found '{found}' expected: '('"),
@@ -184,7 +184,7 @@ fn parse_fields(text: &str) -> Result<Vec<(String, bool, String)>, Refusal> {
     parts.map(parse).collect()
 }
 
-/// Whether a LabelSelector, as it stands in a workload, selects an object.
+/// Whether a LabelSelector of a workload selects an object.
 pub fn selects(selector: &Value, labels: &Value) -> bool {
     let equal = selector["matchLabels"].as_object().into_iter().flatten();
     let expressions = selector["matchExpressions"].as_array().into_iter().flatten();

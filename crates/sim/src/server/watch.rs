@@ -1,4 +1,4 @@
-//! Watch: what was committed, in order, as lines of JSON.
+//! Watch requests: commits in order, as lines of JSON.
 
 use super::refusal::Refusal;
 use super::route::{Query, Route};
@@ -16,10 +16,10 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// How often a watch without news shows that it lives; once more so long before it ends.
+/// Interval of bookmarks, and the time of the last bookmark before the end of a watch.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
-/// How long a watch lasts if its client does not say.
+/// Duration of a watch in seconds if the client does not set it.
 const LASTS: u64 = 1800;
 
 pub fn open(
@@ -32,14 +32,14 @@ pub fn open(
     let scope = Scope { namespace: route.namespace.clone(), wanted };
     let (sender, receiver) = mpsc::unbounded_channel();
     match query.get("resourceVersion") {
-        // From what there is now.
+        // Starts with all current objects.
         "" | "0" => {
             for (_, object) in cluster.store.list(route.kind, route.namespace.as_deref()) {
                 if scope.covers(object) {
                     let _ = sender.send(line("ADDED", object.json()));
                 }
             }
-            // Who gets all there is and may be told is told where it ends.
+            // A client that receives all objects and permits bookmarks gets a bookmark at their end.
             if query.is_set("allowWatchBookmarks") {
                 let all = json!({ "annotations": { "k8s.io/initial-events-end": "true" } });
                 let _ = sender.send(bookmark(route.kind, cluster.store.version(), all));
@@ -79,7 +79,7 @@ fn next_bookmark(now: Instant, ends: Instant) -> Option<Instant> {
     Some(last.min(now + BOOKMARK_EVERY))
 }
 
-/// Which objects a watch is about.
+/// The objects that a watch covers.
 struct Scope {
     namespace: Option<String>,
     wanted: Wanted,
@@ -93,7 +93,7 @@ impl Scope {
         is("namespace", &self.namespace) && self.wanted.matches(object)
     }
 
-    /// What a watcher hears of a change: an object that begins or ceases to match comes or goes for it.
+    /// The event of a change. An object that begins or ceases to match is reported as added or deleted.
     fn line(&self, change: &Change) -> Option<Bytes> {
         let was = change.before.as_ref().is_some_and(|before| self.covers(before));
         let is = change.after().is_some_and(|after| self.covers(after));
@@ -102,7 +102,7 @@ impl Scope {
             (true, true) => Some(line("MODIFIED", change.object.json())),
             (true, false) if change.deleted => Some(line("DELETED", change.object.json())),
             (true, false) => {
-                // It is shown as it last matched, under the version at which it ceased to.
+                // The object in its last matching state, with the version of the change.
                 let mut last = change.before.as_ref()?.value.clone();
                 last["metadata"]["resourceVersion"] = change.object.version.to_string().into();
                 Some(line("DELETED", Stored::draft(last).json()))
@@ -124,7 +124,7 @@ fn bookmark(kind: Kind, version: u64, more: Value) -> Bytes {
     let info = kind.info();
     let mut object = json!({ "kind": info.name, "apiVersion": info.api_version(), "metadata": more });
     object["metadata"]["resourceVersion"] = version.to_string().into();
-    // An empty pod, as its type is written.
+    // An empty pod in its serialised form.
     if kind == Kind::Pod {
         object["spec"] = json!({ "containers": null });
         object["status"] = json!({});

@@ -1,4 +1,4 @@
-//! The objects of a plan, as a person applies them to an empty cluster.
+//! Creates the objects of a plan in an empty cluster, as a user would.
 
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How the pods behave. In a plan the last rule that fits counts, here the first.
+/// Returns the behaviour of the pods. In a plan the last matching rule counts, in [`ProgramBehaviour`] the first.
 pub fn program_behaviour(plan: &Plan) -> ProgramBehaviour {
     let duration = |time: Duration| SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
     let ready = plan.ready_after.iter().map(|rule| BehaviourRule {
@@ -34,7 +34,7 @@ pub fn program_behaviour(plan: &Plan) -> ProgramBehaviour {
     }
 }
 
-/// Creates nodes, namespaces and objects. Says what was left out.
+/// Creates nodes, namespaces and objects. Returns notes on objects that are not simulated.
 pub fn create_objects(cluster: &mut Cluster, plan: &Plan) -> Result<Vec<String>> {
     create_nodes(cluster, plan)?;
     let (known, unknown): (Vec<&Given>, Vec<&Given>) =
@@ -56,20 +56,20 @@ pub fn kind_of(object: &Value) -> Option<Kind> {
     Kind::named(text("apiVersion"), text("kind"))
 }
 
-/// Creates one object; an error says where it is from and what is wrong with it.
+/// Creates one object. An error names the file and line of the object and the cause.
 pub fn create(cluster: &mut Cluster, given: &Given) -> Result<()> {
     let Some(kind) = kind_of(&given.value) else { return Ok(()) };
     let mut object = given.value.clone();
     if kind.info().namespaced && object["metadata"]["namespace"].as_str().is_none_or(str::is_empty) {
         object["metadata"]["namespace"] = "default".into();
     }
-    // Exported objects carry what only a server can set.
+    // Exported objects contain fields that only a server can set.
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.remove("resourceVersion");
     }
     match cluster.create(kind, object) {
         Ok(_) => Ok(()),
-        // There from the beginning, as in every cluster.
+        // These exist in every new cluster.
         Err(refusal) if refusal.code == 409 && matches!(kind, Kind::Namespace | Kind::ServiceAccount) => {
             Ok(())
         }
@@ -77,7 +77,7 @@ pub fn create(cluster: &mut Cluster, given: &Given) -> Result<()> {
     }
 }
 
-/// What others need comes first; the rest as it was given.
+/// Sorts objects so that prerequisites are created first; the others keep their order. Drops ReplicaSets that have owners.
 fn in_order_of_creation<'a>(known: &[&'a Given]) -> (Vec<&'a Given>, Vec<String>) {
     let mut these: Vec<&Given> = known.to_vec();
     let place = |given: &&Given| kind_of(&given.value).filter(|kind| *kind <= Kind::PodSequence);
@@ -87,7 +87,7 @@ fn in_order_of_creation<'a>(known: &[&'a Given]) -> (Vec<&'a Given>, Vec<String>
         these.iter().filter(|given| kind_of(&given.value) == Some(Kind::ReplicaSet)).copied().collect();
     let owned = pods.iter().filter(|given| given.value["metadata"]["ownerReferences"].is_array()).count();
     if owned > 0 {
-        notes.push(format!("{owned} ReplicaSets that belong to others are made anew by their owners"));
+        notes.push(format!("skipped {owned} ReplicaSets with owners: their owners create new ones"));
         these.retain(|given| {
             kind_of(&given.value) != Some(Kind::ReplicaSet)
                 || !given.value["metadata"]["ownerReferences"].is_array()
@@ -96,7 +96,7 @@ fn in_order_of_creation<'a>(known: &[&'a Given]) -> (Vec<&'a Given>, Vec<String>
     (these, notes)
 }
 
-/// The namespaces that objects are in and nobody creates.
+/// Namespaces that objects refer to and that the manifests do not create.
 fn namespaces(these: &[&Given], cluster: &Cluster) -> BTreeSet<String> {
     let named = these.iter().filter_map(|given| given.value["metadata"]["namespace"].as_str());
     let created: BTreeSet<&str> = these

@@ -1,4 +1,4 @@
-//! Whether everything has arrived, and what has not.
+//! Whether everything has arrived, and which workloads have not.
 
 use super::tickets::{self, is_guardian};
 use super::timeline::Timeline;
@@ -11,13 +11,14 @@ use std::sync::Arc;
 const WORKLOADS: [Kind; 5] =
     [Kind::Deployment, Kind::ReplicaSet, Kind::StatefulSet, Kind::DaemonSet, Kind::Job];
 
-/// Whether every sequence is complete, every workload has what it wants, every pod has arrived, and all room is kept that there is.
+/// Whether all sequences are complete, all workloads have their pods, all pods have arrived, and all tickets and Orders are
+/// settled.
 pub fn has_everything(cluster: &Cluster, timeline: &Timeline) -> bool {
-    // What is missing most often is checked first.
+    // The most likely obstacle is checked first.
     let complete = |sequence: &Stored| is_current(sequence) && sequence["status"]["phase"] == "Completed";
     let fine = |pod: &Stored| match pod["status"]["phase"].as_str() {
         Some("Succeeded") => true,
-        // Its owner has replaced it, or has failed itself.
+        // The owner has replaced the pod, or has failed itself.
         Some("Failed") => is_owned(pod),
         _ => has_condition(pod, "Ready"),
     };
@@ -28,7 +29,7 @@ pub fn has_everything(cluster: &Cluster, timeline: &Timeline) -> bool {
         && timeline.all_arrived()
 }
 
-/// The workloads that have fewer pods than they want, and how many they have, in words.
+/// Workloads with fewer pods than desired, each with a sentence that gives the numbers.
 pub fn lacking_workloads(cluster: &Cluster) -> impl Iterator<Item = (&Key, String)> {
     let all = WORKLOADS.into_iter().flat_map(move |kind| cluster.store.list(kind, None));
     all.filter_map(|(key, object)| Some((key, lacks(key.kind, object)?)))
@@ -59,7 +60,7 @@ fn lacks(kind: Kind, object: &Arc<Stored>) -> Option<String> {
     (!enough).then(|| format!("{} {} has {has} of {wants} {what}", kind.info().name, key_name(object)))
 }
 
-/// How many pods an update of a StatefulSet replaces by itself: those from the partition on.
+/// Number of pods that a StatefulSet update replaces automatically: those from the partition on.
 fn due(spec: &Value, wants: i64) -> i64 {
     let strategy = &spec["updateStrategy"];
     if strategy["type"] == "OnDelete" {

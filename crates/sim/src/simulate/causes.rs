@@ -1,5 +1,5 @@
-//! Why something has not arrived. The reason is the core's. Details and hints are added here, for a reader who has manifests and
-//! no cluster: hints do not use kubectl.
+//! Why something has not arrived. The core gives the reason; this module adds details and hints. The reader has manifests
+//! but no cluster, so hints do not use kubectl.
 
 use crate::actors::kubelet::missing_volume;
 use crate::cluster::Cluster;
@@ -18,7 +18,7 @@ use rollcall_core::sequence::reason::Reason;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Values of a label that are named in a hint.
+/// Limit of label values that a hint lists.
 const MOST_VALUES: usize = 5;
 const QUOTA: &str = "raise the quota, or ask for fewer pods";
 
@@ -29,7 +29,7 @@ pub struct Causes<'a> {
     pub now: Timestamp,
 }
 
-/// Which container holds up the others, or what holds up all of them.
+/// The reason that the containers of a pod wait, for a pod with a launch order.
 fn why_launching(line: &Line) -> Option<Why> {
     if !["RankOpen", "BarrierTaken", "LaunchHeld"].contains(&line.code) {
         return line.below.iter().find_map(why_launching);
@@ -49,15 +49,18 @@ impl Causes<'_> {
             code: "NotClaimed".into(),
             sentence: match pod.gates.first() {
                 Some(gate) => {
-                    format!("{} is held by the gate {gate}, and no PodSequence here claims it", pod.name)
+                    format!(
+                        "{} is held by the gate {gate}, but no PodSequence in the manifests selects it",
+                        pod.name
+                    )
                 }
                 None => line.text.clone(),
             },
-            hint: Some("create a PodSequence that lists or selects it, or take the gate away".into()),
+            hint: Some("create a PodSequence that lists or selects the pod, or remove the gate".into()),
         })
     }
 
-    /// Of a workload that has less than it wants.
+    /// The reason for a workload that has fewer pods than desired.
     pub fn of_workload(&self, key: &Key, lacks: String) -> Why {
         let title = format!("{} {}", key.kind.info().name, key.name);
         let behind = self.refusal(&title, &key.namespace).or_else(|| self.quota(&key.namespace));
@@ -66,7 +69,7 @@ impl Causes<'_> {
         Why { code: "TooFewPods".into(), sentence, hint }
     }
 
-    /// The first line that is a reason, from the top.
+    /// The first line with a reason, depth first.
     pub fn first(&self, line: &Line, namespace: &str) -> Option<Why> {
         match &line.reason {
             Some(reason) => Some(self.why(reason, line, namespace)),
@@ -86,7 +89,7 @@ impl Causes<'_> {
         Why { code: reason.code().to_owned(), sentence, hint }
     }
 
-    /// What the objects say beyond the reason.
+    /// A detail from the objects that the reason does not contain.
     fn detail(&self, reason: &Reason, pod: Option<&Value>, namespace: &str) -> Option<String> {
         match (reason, pod) {
             (Reason::TooFewPods { owner, .. }, _) => {
@@ -105,7 +108,7 @@ impl Causes<'_> {
             (Reason::TooFewPods { owner, .. }, _) => {
                 self.refusal(owner, namespace).or_else(|| self.quota(namespace)).map(|_| QUOTA.into())
             }
-            (Reason::JobSuspended { .. }, _) => Some("take `suspend: true` out of the Job".into()),
+            (Reason::JobSuspended { .. }, _) => Some("remove `suspend: true` from the Job".into()),
             (Reason::WaitsForGroup { .. }, _) => None,
             (Reason::OtherSequence { sequence, .. }, _) => Some(self.hint_on_circle(sequence)),
             (
@@ -125,7 +128,7 @@ impl Causes<'_> {
         }
     }
 
-    /// What to do about a pod that another sequence holds: break the circle, if they wait for each other in one.
+    /// The hint for a pod that another sequence also holds. If the sequences wait for each other, it describes the circle.
     fn hint_on_circle(&self, sequence: &str) -> String {
         let mut path = vec![sequence.to_owned()];
         while let Some(next) = path.last().and_then(|last| self.waits_for(last)) {
@@ -138,10 +141,10 @@ impl Causes<'_> {
             }
             path.push(next);
         }
-        format!("both have to let it go: look at what podseq/{sequence} waits for")
+        format!("both sequences must release the pod: check why podseq/{sequence} still holds it")
     }
 
-    /// The sequence that holds what this one wants to start.
+    /// The other sequence that holds pods of this one.
     fn waits_for(&self, sequence: &str) -> Option<String> {
         let entry = self.index.sequences.iter().find(|entry| *entry.sequence.name == *sequence)?;
         let lines = explain_sequence(self.index.facts(), entry, self.now).below;
@@ -151,14 +154,14 @@ impl Causes<'_> {
         })
     }
 
-    /// The `--fail` that made a pod fail.
+    /// Names the `--fail` flag that made a pod fail.
     fn hint_on_fail_flag(&self, pod: &Value) -> Option<String> {
         let fail =
             self.plan.fail.iter().rfind(|fail| PodFilter::Selected(fail.pods.clone()).includes(pod))?;
-        Some(format!("it was told to by --fail '{}'", fail.pods))
+        Some(format!("it fails because of --fail '{}'", fail.pods))
     }
 
-    /// Why a workload cannot create its pods, as it says itself.
+    /// Why a workload cannot create its pods, from its `ReplicaFailure` condition.
     fn refusal(&self, owner: &str, namespace: &str) -> Option<String> {
         let (kind, name) = owner.split_once(' ')?;
         let kind = Kind::named("apps/v1", kind)?;
@@ -167,17 +170,17 @@ impl Causes<'_> {
         failure["message"].as_str().map(str::to_owned)
     }
 
-    /// The first quota of a namespace that is used up.
+    /// The first exhausted quota of a namespace.
     fn quota(&self, namespace: &str) -> Option<String> {
         self.cluster.store.list(Kind::ResourceQuota, Some(namespace)).find_map(|(key, quota)| {
             let status = &quota["status"];
             let hard = status["hard"].as_object()?.iter();
             let (what, limit) = hard.into_iter().find(|(what, limit)| status["used"][*what] == **limit)?;
-            Some(format!("quota {} is used up: {what} {}", key.name, limit.as_str()?))
+            Some(format!("quota {} is exhausted: {what} {}", key.name, limit.as_str()?))
         })
     }
 
-    /// The values that a selected label really has, where no pod has the selected value.
+    /// The existing values of a label in the selector, if no pod has one of the selected values.
     pub fn existing_labels(
         &self,
         selector: &rollcall_core::selector::Selector,
@@ -203,9 +206,9 @@ impl Causes<'_> {
             let list: Vec<String> =
                 there.iter().take(MOST_VALUES).map(|value| format!("{key}={value}")).collect();
             Some(match list.is_empty() {
-                true => format!("no pod in namespace {namespace} has a label {key}"),
+                true => format!("no pod in namespace {namespace} has the label {key}"),
                 false => format!(
-                    "there are {}{}",
+                    "existing labels: {}{}",
                     list.join(", "),
                     if there.len() > MOST_VALUES { " …" } else { "" }
                 ),
@@ -218,7 +221,7 @@ fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
 }
 
-/// What the scheduler says, without what it says about preemption.
+/// The scheduler's message without the part about preemption.
 fn unscheduled(pod: &Value) -> Option<String> {
     let scheduled = condition(pod, "PodScheduled").filter(|is| is["reason"] == "Unschedulable")?;
     let message = scheduled["message"].as_str()?;
@@ -226,7 +229,7 @@ fn unscheduled(pod: &Value) -> Option<String> {
     Some(before.trim_end_matches('.').to_owned())
 }
 
-/// What keeps the kubelet from making a container.
+/// Why the kubelet cannot create a container.
 fn refused_container(pod: &Value) -> Option<String> {
     let statuses = ["initContainerStatuses", "containerStatuses"];
     let mut all = statuses.iter().flat_map(|list| pod["status"][*list].as_array().into_iter().flatten());
@@ -238,18 +241,18 @@ fn refused_container(pod: &Value) -> Option<String> {
     })
 }
 
-/// What to do when no node takes a pod, by what the scheduler says.
+/// A hint for an unschedulable pod, from the scheduler's message.
 fn hint_on_scheduling(message: &str) -> Option<String> {
     let hint = match message {
         said if said.contains("Insufficient") || said.contains("Too many pods") => {
-            "ask for less, or give the nodes more with --nodes N:cpu=…,memory=…"
+            "reduce the requests, or use larger nodes: --nodes N:cpu=…,memory=…"
         }
         said if said.contains("anti-affinity") || said.contains("topology spread") => {
-            "it keeps apart from others: give it more nodes with --nodes"
+            "the pod must not share a node or zone with other pods: add nodes with --nodes"
         }
-        said if said.contains("untolerated taint") => "add a toleration, or another Node to the manifests",
+        said if said.contains("untolerated taint") => "add a toleration or an untainted Node",
         said if said.contains("node affinity/selector") => "add Nodes with these labels to the manifests",
-        said if said.contains("persistentvolumeclaim") => "add the claim to the manifests",
+        said if said.contains("persistentvolumeclaim") => "add the PersistentVolumeClaim to the manifests",
         _ => return None,
     };
     Some(hint.into())

@@ -1,12 +1,12 @@
-//! The critical chain: which pods the end had to wait for.
+//! The critical chain: the pods that determined the end of the run.
 
 use super::timeline::PodLife;
 use crate::report::{CriticalStep, GroupReport, SequenceReport};
 
-/// How long after an arrival a pod may be created and still have waited for it.
+/// If a pod is created at most this long after another pod arrived, it counts as having waited for it. In milliseconds.
 const AT_ONCE: u64 = 1_000;
 
-/// From the first pod to the one that arrived last.
+/// The critical chain, from its first pod to the pod that arrived last.
 pub fn critical(lives: &[PodLife], sequences: &[SequenceReport]) -> Vec<CriticalStep> {
     let arrived = |place: &usize| lives[*place].arrived;
     let Some(last) =
@@ -27,7 +27,7 @@ pub fn critical(lives: &[PodLife], sequences: &[SequenceReport]) -> Vec<Critical
     chain
 }
 
-/// The pods of the groups that a group waits for. Behind a group that is absent stand those that it waits for itself.
+/// Pods of the groups that a group waits for. An empty group is replaced by the groups that it waits for itself.
 fn populated_before(sequence: &SequenceReport, group: &GroupReport) -> Vec<usize> {
     let mut pods = Vec::new();
     let mut ahead = group.waits_for.clone();
@@ -41,7 +41,8 @@ fn populated_before(sequence: &SequenceReport, group: &GroupReport) -> Vec<usize
     pods
 }
 
-/// The pod whose arrival let this one go: the last of the groups before it, or the one before it in its workload.
+/// The pod whose arrival allowed this one to start: the last arrival of the preceding groups, or the preceding pod of its
+/// workload.
 fn waited_for(place: usize, lives: &[PodLife], sequences: &[SequenceReport]) -> Option<usize> {
     let life = &lives[place];
     let last_before = |candidates: &mut dyn Iterator<Item = usize>, limit: u64| {

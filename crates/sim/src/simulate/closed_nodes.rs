@@ -1,4 +1,4 @@
-//! Nodes that a sequence in Node scope keeps closed until their agents are ready.
+//! Nodes that a sequence in Node scope blocks until their agents are ready.
 
 use crate::actors::common::placement::{is_repelled, selects_node};
 use crate::store::Change;
@@ -6,14 +6,14 @@ use rollcall_core::sequence::keys;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Nodes that are named.
+/// Limit of nodes that are named in a message.
 const MOST_NAMES: usize = 3;
 
-/// The nodes as they are now.
+/// The current nodes.
 #[derive(Default)]
 pub struct ClosedNodes(BTreeMap<String, NodeViews>);
 
-/// A node as it is, and as it would be with nothing of ours on it.
+/// A node as it is, and as it would be without Rollcall's labels and taints.
 struct NodeViews {
     now: Value,
     without_marks: Value,
@@ -33,7 +33,7 @@ impl ClosedNodes {
         self.0.insert(change.key.name.to_string(), NodeViews { now, without_marks });
     }
 
-    /// The nodes that a pod waits for: those that would fit it without our marks. In words.
+    /// Describes the nodes that a pod waits for: those that would fit if Rollcall did not block them.
     pub fn awaited_by(&self, pod: &Value) -> Option<String> {
         let spec = &pod["spec"];
         let closed =

@@ -1,4 +1,4 @@
-//! The names by which single pods are found.
+//! DNS names of single pods.
 
 use super::timeline::{Identity, PodLife};
 use crate::cluster::Cluster;
@@ -6,10 +6,10 @@ use crate::kinds::Kind;
 use crate::server::selectors::selects;
 use serde_json::json;
 
-/// What clusters are called unless somebody says otherwise.
+/// The default cluster domain.
 const CLUSTER: &str = "cluster.local";
 
-/// A pod has a name of its own if it has a host name and a headless Service of its subdomain selects it.
+/// The DNS names of a pod. It has one if it has a host name and if the headless Service of its subdomain selects it.
 pub fn names(cluster: &Cluster, life: &PodLife) -> Vec<String> {
     let Identity { hostname, subdomain, labels } = &life.identity;
     if hostname.is_empty() || subdomain.is_empty() {

@@ -1,4 +1,4 @@
-//! Drains: pods are evicted as their budgets allow. One that is refused is asked for again, as kubectl does.
+//! Drains: evict pods as far as their budgets allow, and retry rejected evictions as kubectl does.
 
 use crate::cluster::Cluster;
 use crate::server::delete::DeleteOptions;
@@ -9,22 +9,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How often kubectl tries again.
+/// The retry interval of kubectl.
 const TRY_EVERY: Duration = Duration::from_secs(5);
-/// Nobody was let go for so long: the drain waits for something that does not come by itself.
+/// A drain without a successful eviction for this long counts as stuck.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(60);
 
-/// Those of a run.
+/// The drains of a run.
 #[derive(Clone, Default)]
 pub struct Drains(Arc<Mutex<Vec<Drain>>>);
 
 struct Drain {
     node: String,
-    /// The pods that are still there, by key and uid.
+    /// The pods that are still to be evicted, by key and uid.
     left: Vec<(Key, String)>,
     last_try: Instant,
     last_progress: Instant,
-    /// Why the first of them is still there.
+    /// Why the first of these pods cannot be evicted.
     refusal: String,
 }
 
@@ -37,7 +37,7 @@ impl Drain {
         self.last_try = Instant::now();
         self.refusal.clear();
         for (key, uid) in std::mem::take(&mut self.left) {
-            // Gone meanwhile, or another one of its name.
+            // The pod was deleted meanwhile, possibly replaced by another one with the same name.
             let there = cluster.store.get(&key).is_some_and(|pod| pod.uid() == uid && !pod.is_terminating());
             if !there {
                 self.last_progress = self.last_try;
@@ -71,7 +71,7 @@ impl Drains {
         self.all().push(drain);
     }
 
-    /// When somebody is to be asked for again.
+    /// The time of the next eviction attempt.
     pub fn next_try(&self) -> Option<Instant> {
         self.all().iter().filter(|drain| drain.is_under_way()).map(|drain| drain.last_try + TRY_EVERY).min()
     }
@@ -89,15 +89,12 @@ impl Drains {
         self.all().iter().any(Drain::is_under_way)
     }
 
-    /// What is worth knowing about those that did not get through.
+    /// Notes on drains that did not finish.
     pub fn notes(&self) -> Vec<String> {
         let stuck = |drain: &Drain| {
             let (first, _) = drain.left.first()?;
             let Drain { node, refusal, .. } = drain;
-            Some(format!(
-                "the drain of {node} does not end: pod {} may not be evicted. {refusal}",
-                first.name
-            ))
+            Some(format!("the drain of {node} is stuck: pod {} cannot be evicted. {refusal}", first.name))
         };
         self.all().iter().filter_map(stuck).collect()
     }

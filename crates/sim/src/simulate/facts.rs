@@ -1,4 +1,4 @@
-//! All that is stored, as the controller sees it.
+//! Builds the core's index from the stored objects, as the controller does.
 
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 pub fn index(cluster: &Cluster) -> Index {
     let index = if cluster.admission.installed { Index::of_full_mode() } else { Index::default() };
     let mut loader = Loader::into_index(index);
-    // Nobody who reads manifests waits for the note of a deleted sequence.
+    // Notes of deleted sequences do not matter in a simulation.
     for kind in Watched::ALL.iter().filter(|kind| **kind != Watched::Note) {
         let Some(stored) = Kind::of_watched(*kind) else { continue };
         cluster.store.list(stored, None).for_each(|(_, object)| loader.add_json(*kind, &object.value));
@@ -36,7 +36,7 @@ pub fn pods(cluster: &Cluster) -> impl Iterator<Item = Pod> {
     each::<PodObject>(cluster, Kind::Pod).map(|pod| pod.facts())
 }
 
-/// The objects of a kind, as far as they can be read.
+/// The objects of a kind that can be parsed.
 pub fn each<T: DeserializeOwned>(cluster: &Cluster, kind: Kind) -> impl Iterator<Item = T> {
     let all = cluster.store.list(kind, None);
     all.filter_map(|(_, object)| T::deserialize(&object.value).ok())

@@ -1,11 +1,15 @@
-//! A whole start, from manifests to a report, in virtual time.
+//! Simulates a whole start in virtual time, from manifests to a report. "Arrived" means ready, or succeeded if the pod runs
+//! to completion.
 //!
-//! - [`apply`]: the objects, as a person applies them. [`timeline`]: what became of each pod, seen commit by commit.
-//! - [`facts`]: all that is known, as the core keeps it. [`snapshot`]: the cluster at one time, for a caller.
-//! - [`closed_nodes`]: which nodes are not open yet for whom. [`dns`]: the names of pods. [`drains`]: what is
-//!   evicted, and what may not be.
-//! - [`arrived`]: whether everything has. [`verdict`]: what became of it all. [`causes`]: why something has not arrived.
-//!   [`tickets`]: room that is kept. [`ranks`]: how far the containers of a pod are that start in order. [`never`]: what never will. [`notes`]: what else is worth knowing. [`chain`]: what the end had to wait for.
+//! - [`apply`]: creates the objects of the plan. [`timeline`]: records the life of each pod from the commits.
+//! - [`facts`]: builds the core's index from the stored objects. [`snapshot`]: the cluster at one point in time, for
+//!   callbacks.
+//! - [`closed_nodes`]: nodes that a sequence still blocks. [`dns`]: DNS names of pods. [`drains`]: evicts the pods of
+//!   drained nodes.
+//! - [`arrived`]: whether everything has arrived. [`verdict`]: builds the report. [`causes`]: why something has not
+//!   arrived.
+//! - [`tickets`]: records the life of each ticket. [`ranks`]: progress of the containers in pods with a launch order.
+//! - [`never`]: lists what can never start. [`notes`]: further remarks. [`chain`]: the critical chain.
 
 mod apply;
 mod arrived;
@@ -50,21 +54,21 @@ use timeline::Timeline;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-/// When every simulated cluster begins: a Thursday, at midnight, UTC.
+/// Start time of every simulated cluster: Thursday 2026-01-01, 00:00 UTC.
 const BEGINNING: i64 = 1_767_225_600;
-/// How often it is looked whether everything has arrived.
+/// Interval of the check whether everything has arrived.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// How long everything has to stay arrived, so that later effects of the last arrival are seen.
+/// Time that everything must stay arrived, so that later effects of the last arrival are seen.
 const STAYS: Duration = Duration::from_secs(2);
-/// Nothing new for so long, at the end of the time: it will not come any more.
+/// A run that ends without progress for this long counts as stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(600);
 
-/// Runs a plan to its end. The same plan gives the same report.
+/// Runs a plan to its end. The same plan always gives the same report.
 pub fn simulate(plan: Plan) -> Result<Report> {
     block_on_virtual_time(run(plan, None, |_, _, _| {}))
 }
 
-/// The same, and calls `call` every so often in virtual time. However long it takes, nothing happens meanwhile.
+/// Like [`simulate`], and also calls `call` at the given interval of virtual time. Virtual time stands still during a call.
 pub fn simulate_for(
     plan: Plan,
     every: Duration,
@@ -78,7 +82,7 @@ fn block_on_virtual_time(run: impl Future<Output = Result<Report>>) -> Result<Re
     runtime.block_on(run)
 }
 
-/// All that is applied, from the beginning or later.
+/// All objects of the plan, whether applied at the beginning or later.
 fn applied(plan: &Plan) -> impl Iterator<Item = &Value> {
     let later = plan.at.iter().filter_map(|at| match &at.action {
         Action::Apply { objects } => Some(objects),
@@ -87,13 +91,13 @@ fn applied(plan: &Plan) -> impl Iterator<Item = &Value> {
     plan.objects.iter().chain(later.flatten()).map(|given| &given.value)
 }
 
-/// Whether room is kept.
+/// Whether the plan contains objects of the reservation API, such as an Order.
 fn needs_reservations(plan: &Plan) -> bool {
     applied(plan).any(|object| object["apiVersion"] == names::KORDER_API_VERSION)
 }
 
-/// Whether the controller runs in Full mode, with its admission: when a sequence goes by nodes, or a namespace wants its pods
-/// to be given their gates, or containers are to start in order, or room is kept.
+/// Whether the controller must run in Full mode, which includes admission. It must if a sequence has Node scope, if a
+/// namespace opts in to gate injection, if containers start in order, or if capacity is reserved.
 fn needs_full_mode(plan: &Plan) -> bool {
     let by_nodes =
         |object: &Value| object["kind"] == names::SEQUENCE_KIND && object["spec"]["scope"] == "Node";
@@ -150,7 +154,7 @@ async fn run(
     Ok(verdict::report(&plan, &cluster, &timeline, outcome, notes))
 }
 
-/// Waits until everything has arrived, or the time is over.
+/// Waits until everything has arrived or the time limit is reached.
 async fn wait_for_outcome(
     plan: &Plan,
     shared: &Arc<Shared>,

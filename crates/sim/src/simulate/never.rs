@@ -1,4 +1,4 @@
-//! What can never start: the causes first, then what only waits for them.
+//! Lists what can never start: causes first, then the entries that only wait for them.
 
 use crate::report::{Never, PodReport, PodState, SequenceReport, Why};
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ pub struct LackingWorkload {
     pub why: Why,
 }
 
-/// A reason of its own, as opposed to waiting for others.
+/// Whether the reason is a cause of its own, rather than waiting for another group.
 fn is_cause(why: &Why) -> bool {
     why.code != "WaitsForGroup"
 }
@@ -39,7 +39,7 @@ pub fn never(
     all
 }
 
-/// Groups that are not complete though none of their pods is to blame.
+/// Groups that are incomplete for a reason of their own, not because of one of their pods.
 fn of_groups<'a>(pods: &'a [PodReport], sequences: &'a [SequenceReport]) -> impl Iterator<Item = Never> + 'a {
     let blames_pods = |places: &[usize]| {
         let missing = places.iter().map(|place| &pods[*place]).filter(|pod| is_missing(pod));
@@ -60,7 +60,7 @@ fn is_missing(pod: &PodReport) -> bool {
     pod.arrived.is_none() && pod.deleted.is_none()
 }
 
-/// Pods of one workload that have not arrived for the same reason are one entry.
+/// Pods that have not arrived. Pods of one workload with the same reason are one entry.
 fn of_pods(pods: &[PodReport], lacking: &[LackingWorkload]) -> Vec<Never> {
     let mut all: Vec<Never> = Vec::new();
     let mut known: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
@@ -70,7 +70,7 @@ fn of_pods(pods: &[PodReport], lacking: &[LackingWorkload]) -> Vec<Never> {
         };
         lacking.iter().any(its)
     };
-    // Nobody waits for a pod that failed and was replaced.
+    // A failed pod that its workload has replaced does not matter.
     let replaced = |pod: &PodReport| {
         let failed = pod.spans.last().is_some_and(|span| span.state == PodState::Failed);
         failed && pod.workload.is_some() && !is_lacking(pod)
@@ -98,7 +98,7 @@ fn of_pods(pods: &[PodReport], lacking: &[LackingWorkload]) -> Vec<Never> {
     all
 }
 
-/// A reason from the last state of a pod, for which the core has none.
+/// A reason derived from the last state of the pod, if the core gives none.
 fn from_spans(pod: &PodReport) -> Why {
     let last = pod.spans.last();
     let sentence = last.and_then(|span| span.why.clone()).unwrap_or_else(|| "it did not become ready".into());

@@ -1,4 +1,4 @@
-//! Notes of a report: worth knowing, but nothing waits for them.
+//! Notes of a report: remarks that do not block anything.
 
 use super::facts;
 use super::timeline::PodLife;
@@ -15,7 +15,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Members that nothing holds while their group is closed: somebody forgot the gate.
+/// Notes on members without the gate although their group must wait, probably by mistake.
 pub fn without_gate(entry: &SequenceEntry, report: &SequenceReport, lives: &[PodLife]) -> Vec<String> {
     let Some(spec) = entry.spec() else { return Vec::new() };
     let mut notes = Vec::new();
@@ -30,7 +30,7 @@ pub fn without_gate(entry: &SequenceEntry, report: &SequenceReport, lives: &[Pod
         for (whose, number) in free {
             let pods = if number == 1 { "1 pod".into() } else { format!("{number} pods") };
             notes.push(format!(
-                "nothing holds {pods} of \"{}\" ({whose}): put the gate {} into spec.schedulingGates there",
+                "the sequence does not hold {pods} of \"{}\" ({whose}): add the gate {} to spec.schedulingGates",
                 group.name, spec.gate
             ));
         }
@@ -38,17 +38,20 @@ pub fn without_gate(entry: &SequenceEntry, report: &SequenceReport, lives: &[Pod
     notes
 }
 
-/// CronJobs whose time has not come.
+/// CronJobs whose first scheduled time is in the future.
 pub fn not_run(cluster: &Cluster) -> Vec<String> {
     cron_jobs_not_run(cluster)
         .map(|(key, cron)| {
             let schedule = cron["spec"]["schedule"].as_str().unwrap_or_default();
-            format!("CronJob/{} has not run: its next time on the schedule \"{schedule}\" is later", key.name)
+            format!(
+                "CronJob/{} has not run: the schedule \"{schedule}\" is not due within the simulated time",
+                key.name
+            )
         })
         .collect()
 }
 
-/// Whether a group waits for pods that a CronJob will make when its time has come: then nothing is stuck.
+/// Whether an incomplete group waits for pods of a CronJob that has not run yet. The sequence is then not stuck.
 pub fn awaits_a_cron_job(cluster: &Cluster) -> bool {
     let index = facts::index(cluster);
     cron_jobs_not_run(cluster).filter_map(|(key, stored)| as_maker_of_pods(key, stored)).any(|cron_job| {
@@ -61,7 +64,7 @@ pub fn awaits_a_cron_job(cluster: &Cluster) -> bool {
     })
 }
 
-/// A CronJob with the template of its pods, which is inside the template of its Jobs.
+/// The CronJob as an owner of pods, with the pod template inside its Job template.
 fn as_maker_of_pods(key: &Key, cron_job: &Stored) -> Option<Owner> {
     let job = OwnerObject::deserialize(&cron_job["spec"]["jobTemplate"]).ok()?;
     let template = job.facts(OwnerKind::CronJob);

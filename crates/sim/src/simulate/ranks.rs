@@ -1,4 +1,4 @@
-//! How far the containers of a pod are that start in order, seen commit by commit.
+//! Progress of the containers in pods with a launch order, recorded from the commits.
 
 use super::timeline::add_span;
 use crate::report::{PodState, RankReport, Span};
@@ -9,7 +9,7 @@ use rollcall_core::launch::ranks::Priority;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The ranks of a new pod; none if its containers have no order.
+/// The ranks of a new pod; empty if its containers have no launch order.
 pub fn of_pod(pod: &Pod) -> Vec<RankReport> {
     let Some(launch) = pod.launch.as_deref() else { return Vec::new() };
     let rank = |priority: Priority| {
@@ -19,7 +19,7 @@ pub fn of_pod(pod: &Pod) -> Vec<RankReport> {
     launch.ranks().into_iter().map(rank).collect()
 }
 
-/// A pod has changed, and is in this state as a whole now.
+/// Records the state of each rank after a change of the pod. `state` is the state of the whole pod.
 pub fn update(ranks: &mut [RankReport], pod: &Value, state: PodState, at: u64) {
     if ranks.is_empty() {
         return;

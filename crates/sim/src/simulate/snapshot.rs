@@ -1,4 +1,4 @@
-//! The cluster at one time of a run, for a caller that wants to show it.
+//! The cluster at one point of a run, for a caller that displays it.
 
 use super::facts;
 use crate::cluster::Cluster;
@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// The cluster at one time. Nothing happens in it while the callback runs.
+/// The cluster at one point in time. It does not change while the callback runs.
 pub struct Snapshot<'a> {
-    /// Since the beginning.
+    /// Virtual time since the beginning.
     pub at: Duration,
     pub now: Timestamp,
     cluster: &'a Cluster,
@@ -35,19 +35,19 @@ impl<'a> Snapshot<'a> {
         facts::pods(self.cluster).collect()
     }
 
-    /// All objects, indexed as the controller does it.
+    /// An index of all objects, built as in the controller.
     pub fn index(&self) -> Index {
         facts::index(self.cluster)
     }
 }
 
-/// The caller's function, and how often it is called in virtual time.
+/// A callback and its interval in virtual time.
 pub struct SnapshotCallback<'a> {
     pub every: Duration,
     pub call: &'a mut dyn FnMut(&Snapshot) -> Result<()>,
 }
 
-/// Calls the callback again and again. Returns only if the callback fails.
+/// Calls the callback repeatedly. Returns only if the callback fails.
 pub async fn call_periodically(
     callback: Option<SnapshotCallback<'_>>,
     clock: Clock,

@@ -1,4 +1,4 @@
-//! What became of each ticket, seen commit by commit, and whether all that is wanted is kept.
+//! The life of each ticket, recorded from the commits, and whether all Orders and tickets are settled.
 
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
@@ -9,7 +9,7 @@ use rollcall_core::reservation::ticket::NO_ROOM;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A guardian is shown as its ticket.
+/// Whether the pod is a guardian. Reports show the ticket instead.
 pub fn is_guardian(pod: &Value) -> bool {
     pod["metadata"]["labels"][GUARDIAN] == "true"
 }
@@ -25,7 +25,7 @@ fn text(value: &Value) -> Option<String> {
 }
 
 impl TicketLives {
-    /// Says whether its state is another one.
+    /// Records a change of a ticket. Returns whether its state changed.
     pub fn update(&mut self, change: &Change, at: u64) -> bool {
         let (ticket, status) = (&change.object, &change.object["status"]);
         let place = *self.by_uid.entry(ticket.uid().to_owned()).or_insert_with(|| {
@@ -62,7 +62,7 @@ impl TicketLives {
         if life.spans.last().is_some_and(lasts) {
             return false;
         }
-        // A state that ends in the instant it began is dropped.
+        // A state that ends at the instant it began is dropped.
         if life.spans.last().is_some_and(|last| last.from == at) {
             life.spans.pop();
         }
@@ -77,7 +77,7 @@ impl TicketLives {
     }
 }
 
-/// Nothing is about to happen to it.
+/// Whether no further change of the ticket is expected.
 fn is_settled(ticket: &Value) -> bool {
     let status = &ticket["status"];
     match status["phase"].as_str() {
@@ -92,7 +92,7 @@ fn condition<'a>(object: &'a Value, name: &str) -> &'a Value {
     conditions.into_iter().flatten().find(|is| is["type"] == name).map_or(&Value::Null, |is| &is["status"])
 }
 
-/// Whether every Order has what it can have, and every ticket is as it stays.
+/// Whether all tickets are settled and no Order is progressing.
 pub fn are_settled(cluster: &Cluster) -> bool {
     cluster.store.list(Kind::Ticket, None).all(|(_, ticket)| is_settled(ticket))
         && cluster.store.list(Kind::Order, None).all(|(_, order)| condition(order, "Progressing") == "False")

@@ -1,4 +1,4 @@
-//! What became of each pod, seen commit by commit.
+//! The life of each pod, recorded from the commits.
 
 use super::closed_nodes::ClosedNodes;
 use super::ranks;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A pod's life, in milliseconds since the beginning.
+/// The life of a pod. Times are in milliseconds since the beginning.
 #[derive(Clone, Debug)]
 pub struct PodLife {
     pub namespace: String,
@@ -23,15 +23,15 @@ pub struct PodLife {
     pub node: Option<String>,
     /// Kind and name of its controller.
     pub owner: Option<(String, String)>,
-    /// As it was when it was created.
+    /// The pod at its creation.
     pub facts: Pod,
-    /// What its DNS name is made of.
+    /// The fields that determine its DNS name.
     pub identity: Identity,
     pub created: u64,
     pub spans: Vec<Span>,
     pub deleted: Option<u64>,
     pub arrived: Option<u64>,
-    /// Of one whose containers start in order.
+    /// Empty unless its containers start in order.
     pub ranks: Vec<RankReport>,
 }
 
@@ -51,7 +51,7 @@ impl Identity {
 }
 
 impl PodLife {
-    /// When it was let go, or created if nothing held it.
+    /// The time when the last gate was removed, or the creation time if the pod was never held.
     pub fn released_at(&self) -> u64 {
         let after = self.spans.iter().find(|span| span.state != PodState::Held);
         after.map_or(self.created, |span| span.from)
@@ -62,7 +62,7 @@ impl PodLife {
         self.owner.as_ref().map(|(kind, name)| format!("{kind}/{name}"))
     }
 
-    /// It has arrived, was deleted, or has failed and its owner has to replace it.
+    /// Whether the pod has arrived, was deleted, or has failed and its owner must replace it.
     fn is_settled(&self) -> bool {
         let failed = self.spans.last().is_some_and(|last| last.state == PodState::Failed);
         self.arrived.is_some() || self.deleted.is_some() || failed && self.owner.is_some()
@@ -100,17 +100,17 @@ impl Timeline {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// In the order in which they were created.
+    /// The pods in order of creation.
     pub fn lives(&self) -> Vec<PodLife> {
         self.state().lives.clone()
     }
 
-    /// In the order in which they were created.
+    /// The volume claims in order of creation.
     pub fn claims(&self) -> Vec<ClaimReport> {
         self.state().claims.clone()
     }
 
-    /// In the order in which they were created.
+    /// The tickets in order of creation.
     pub fn tickets(&self) -> Vec<TicketReport> {
         self.state().tickets.all().to_vec()
     }
@@ -119,7 +119,7 @@ impl Timeline {
         self.state().lives.iter().all(PodLife::is_settled)
     }
 
-    /// When something last came closer to the end.
+    /// The time of the last progress, such as an arrival or a change of a sequence's summary.
     pub fn last_progress(&self) -> Duration {
         Duration::from_millis(self.state().last_progress)
     }
@@ -156,7 +156,7 @@ impl Observer for Timeline {
 }
 
 impl State {
-    /// One that is made again under its name is another one.
+    /// Records a volume claim. A claim that is re-created with the same name is a new entry.
     fn claim(&mut self, change: &Change, at: u64) {
         let (namespace, name) = (change.key.namespace.to_string(), change.key.name.to_string());
         let living = |claim: &&mut ClaimReport| {
@@ -222,14 +222,14 @@ impl State {
     }
 }
 
-/// A state has begun, unless it lasts.
+/// Adds a span, unless the last span already has this state and cause.
 pub fn add_span(spans: &mut Vec<Span>, new: Span) {
     let lasts =
         |spans: &[Span]| spans.last().is_some_and(|last| last.state == new.state && last.why == new.why);
     if lasts(spans) {
         return;
     }
-    // A state that ends in the instant it began is dropped.
+    // A state that ends at the instant it began is dropped.
     if spans.last().is_some_and(|last| last.from == new.from) {
         spans.pop();
     }
@@ -249,7 +249,7 @@ fn condition<'a>(pod: &'a Value, kind: &str) -> Option<&'a Value> {
     pod["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
 }
 
-/// The state of a pod, and why it is in it if there is more to say.
+/// The state of a pod, and a cause where the state alone does not explain it.
 fn state_of(pod: &Value, was_ready: bool, closed: &ClosedNodes) -> (PodState, Option<String>) {
     let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     if pod["metadata"]["deletionTimestamp"].is_string() {
@@ -282,7 +282,7 @@ fn state_of(pod: &Value, was_ready: bool, closed: &ClosedNodes) -> (PodState, Op
     }
 }
 
-/// Why a container does not run, unless it is just being started.
+/// Why a container does not run, unless it is merely starting.
 fn container_trouble(pod: &Value) -> Option<String> {
     let statuses = ["initContainerStatuses", "containerStatuses"];
     let all = statuses.iter().flat_map(|list| pod["status"][*list].as_array().into_iter().flatten());

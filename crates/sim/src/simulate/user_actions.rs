@@ -1,4 +1,4 @@
-//! What users do while everything starts, as the plan says.
+//! Performs the user actions of the plan while the cluster starts.
 
 use super::apply;
 use super::drains::Drains;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::time::{Instant, sleep_until};
 
-/// Performs each action at its time, and goes on with drains. Returns only if an action fails.
+/// Performs each action at its time, and retries evictions of drains. Returns only if an action fails.
 pub async fn perform(at: &[At], shared: &Arc<Shared>, drains: &Drains) -> Error {
     let begun = Instant::now();
     let mut rest = at.iter().peekable();
@@ -70,7 +70,7 @@ fn act(cluster: &mut Cluster, action: &Action, drains: &Drains) -> Result<()> {
     }
 }
 
-/// Changes an object that exists, as `kubectl apply` would; else creates it.
+/// Changes an object as `kubectl apply` does, or creates it if it does not exist.
 fn replace_or_create(cluster: &mut Cluster, kind: Kind, given: &crate::plan::Given) -> Result<()> {
     let namespace = match given.value["metadata"]["namespace"].as_str() {
         _ if !kind.info().namespaced => "",
@@ -109,10 +109,10 @@ fn find(cluster: &Cluster, target: &Target) -> Result<Key> {
         all.filter(|(key, _)| *key.name == *target.name).map(|(key, _)| key.clone()).collect();
     match found.as_slice() {
         [one] => Ok(one.clone()),
-        [] => Err(anyhow!("there is no {target}")),
+        [] => Err(anyhow!("{target} not found")),
         several => {
             let places: Vec<&str> = several.iter().map(|key| &*key.namespace).collect();
-            Err(anyhow!("{target} is in several namespaces ({}); say which with -n", places.join(", ")))
+            Err(anyhow!("{target} exists in several namespaces ({}); choose one with -n", places.join(", ")))
         }
     }
 }

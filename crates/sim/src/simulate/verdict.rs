@@ -1,4 +1,4 @@
-//! The report on a run: what has arrived, what is stuck, and why in the words of the core.
+//! Builds the report of a run: what has arrived, what is stuck, and why.
 
 use super::causes::Causes;
 use super::never::{LackingWorkload, never};
@@ -77,7 +77,7 @@ struct Reporter<'a> {
     lives: &'a [PodLife],
 }
 
-/// The report on a sequence, and why it is stuck for a reason of its own.
+/// The report of a sequence. `stall` is set if the sequence itself is stuck, rather than one of its groups.
 struct SequenceVerdict {
     report: SequenceReport,
     stall: Option<Never>,
@@ -121,7 +121,7 @@ impl Reporter<'_> {
         SequenceVerdict { stall: stall.map(|why| Never { what, pods: Vec::new(), why }), report }
     }
 
-    /// The pods of each group, by the place of both.
+    /// The pods of each group: places in `lives` by place of the group.
     fn members(&self, entry: &SequenceEntry) -> BTreeMap<usize, Vec<usize>> {
         let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         let Some(spec) = entry.spec() else { return members };
@@ -129,7 +129,7 @@ impl Reporter<'_> {
             let mut claims = self.causes.index.facts().claims_on(life.facts.uid);
             let claim = claims.find(|claim| claim.sequence == entry.sequence.uid);
             let group = match life.deleted {
-                // The index has no claims on a deleted pod.
+                // The index does not know deleted pods.
                 Some(_) => {
                     let asking =
                         Asking { namespace: &entry.sequence.namespace, name: &entry.sequence.name, spec };

@@ -1,4 +1,4 @@
-//! The two clusters: how they are started, and what is in them from the beginning.
+//! Starts the two clusters with their initial objects.
 
 use super::side::Side;
 use anyhow::Result;
@@ -18,20 +18,20 @@ use tokio_util::sync::CancellationToken;
 
 const CRDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/crd");
 
-/// When the embedded clusters begin: half a minute before a full one, so that what is scheduled comes soon.
+/// Start time of the embedded clusters: half a minute before a full minute, so that scheduled runs start soon.
 const BEGINNING: i64 = 1_767_225_630;
 
-/// Volumes of the real cluster. A scenario needs two, and twice as many where it is played again.
+/// Number of volumes in the real cluster. A scenario needs two, and two more if it is repeated.
 const VOLUMES: usize = 16;
 
-/// A real Kubernetes with one node, `node-0`, on which everything fits, volumes for claims, and our own kinds.
+/// Starts a real Kubernetes cluster with one large node, `node-0`, volumes for claims, and Rollcall's kinds.
 pub async fn real() -> Result<Cluster> {
     let cluster =
         Cluster::start(Options { nodes: 1, capacity: Capacity::huge(), ..Options::default() }).await?;
     cluster.kubectl_ok(&["apply", "-f", CRDS])?;
     cluster.kubectl_ok(&["wait", "--for=condition=Established", "crd", "--all"])?;
     cluster.kubectl_ok(&["create", "namespace", OWN_NAMESPACE])?;
-    // Nobody makes volumes for claims here, as somebody does in most clusters, and in the embedded one.
+    // This cluster has no volume provisioner, unlike most clusters and the embedded one, so the volumes are created here.
     let side = Side { client: client(&cluster).await? };
     for number in 0..VOLUMES {
         let volume = json!({ "metadata": { "name": format!("volume-{number}") }, "spec": {
@@ -43,7 +43,7 @@ pub async fn real() -> Result<Cluster> {
     Ok(cluster)
 }
 
-/// A client that takes the first answer: the usual one asks again where it may, for minutes.
+/// A client without retries: the default client may retry for minutes.
 pub async fn client(cluster: &Cluster) -> Result<Client> {
     let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig())?;
     let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
@@ -51,7 +51,7 @@ pub async fn client(cluster: &Cluster) -> Result<Client> {
     Ok(Client::try_from(config)?)
 }
 
-/// The embedded one, with the same node. Nobody is at work in it until it is run.
+/// The embedded cluster with the same node. It does nothing until the caller runs it.
 pub struct Ours {
     pub embedded: Embedded,
     pub shared: Arc<Shared>,
@@ -63,7 +63,7 @@ impl Ours {
         let clock = Clock::starting_at(Timestamp::from_second(BEGINNING)?);
         let embedded = Embedded::new(clock, 1);
         let shared = embedded.shared.clone();
-        // As quick as kwok.
+        // As fast as kwok.
         shared.lock().programs = ProgramBehaviour {
             start: SignedDuration::from_millis(50),
             init: SignedDuration::from_millis(50),
@@ -88,7 +88,7 @@ pub fn room(cpu: &str, memory: &str, pods: &str) -> Capacity {
     Capacity { cpu: cpu.into(), memory: memory.into(), pods: pods.into() }
 }
 
-/// A node as the testbed makes it, with labels and taints of its own.
+/// A node of the testbed with additional labels and taints.
 pub fn node(name: &str, more: &Value, room: &Capacity) -> Value {
     let mut node = rollcall_testbed::node(name, room, Timestamp::UNIX_EPOCH);
     for (label, value) in more["labels"].as_object().into_iter().flatten() {
@@ -100,7 +100,7 @@ pub fn node(name: &str, more: &Value, room: &Capacity) -> Value {
     node
 }
 
-/// Our own controller, as it runs in production but for the election.
+/// Runs Rollcall's controller as in production, but without leader election.
 pub async fn controller(client: Client, clock: Clock) -> Result<()> {
     let config = rollcall_sim::embedded::config("conformance", 1);
     rollcall_controller::run(client, config, clock, CancellationToken::new()).await

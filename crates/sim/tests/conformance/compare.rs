@@ -1,17 +1,17 @@
-//! Where two answers differ, field by field.
+//! Compares two answers field by field.
 
 use rollcall_sim::server::rules::ELIDED;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// What a path ends with where only that differs which our server leaves out on purpose.
+/// The suffix of a path whose difference consists only of values that our server elides on purpose.
 const LEFT_OUT: &str = " (what is left out)";
 
-/// One field that is not the same on both sides.
+/// A field that differs between the two sides.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Which request or which object of which scenario.
+    /// The request, or the object of a scenario.
     pub at: String,
     pub path: String,
     pub ours: String,
@@ -24,7 +24,7 @@ impl fmt::Display for Line {
     }
 }
 
-/// Lists whose items have a name: they are compared by it, and then their order.
+/// The key of a list's items, if they have one. Such lists are compared by key, and then by order.
 fn key_of(list: &[Value]) -> Option<&'static str> {
     let names =
         |key: &str| -> Option<BTreeSet<&str>> { list.iter().map(|item| item[key].as_str()).collect() };
@@ -90,9 +90,9 @@ fn line(at: &str, path: String, ours: Option<&Value>, theirs: Option<&Value>) ->
     Line { at: at.to_owned(), path, ours: shown(ours), theirs: shown(theirs) }
 }
 
-/// Whether ours is theirs but for what is left out of it.
+/// Whether our text equals theirs except for elided values.
 fn fits(ours: &str, theirs: &str) -> bool {
-    // The server appends the difference of two Go values.
+    // The real server appends the difference of two Go values.
     let theirs = theirs.split("\n@@ ").next().unwrap_or_default();
     let mut parts = ours.trim_end_matches(']').split(ELIDED);
     let Some(mut rest) = theirs.strip_prefix(parts.next().unwrap_or_default()) else { return false };

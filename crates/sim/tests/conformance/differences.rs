@@ -1,20 +1,20 @@
-//! The differences that are meant: they have to be there, and no others.
+//! The expected differences. Each of them must occur, and no others may occur.
 
 use super::compare::Line;
 use super::side::fits;
 use serde::Deserialize;
 
-/// More would mean that the embedded cluster is another thing than Kubernetes.
+/// Limit of expected differences. With more, the embedded cluster would no longer resemble Kubernetes.
 pub const AT_MOST: usize = 20;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
-    /// Where, each a glob: the request or the object of a scenario.
+    /// Globs of requests, or of objects of scenarios.
     at: Vec<String>,
-    /// Which fields, each a glob.
+    /// Globs of fields.
     path: Vec<String>,
-    /// Why that is as it should be.
+    /// Why the difference is acceptable.
     pub reason: String,
 }
 
@@ -24,7 +24,7 @@ impl Difference {
         one_of(&self.at, &line.at) && one_of(&self.path, &line.path)
     }
 
-    /// Its globs that fit no line that it explains.
+    /// The globs that match none of the explained lines.
     fn unused(&self, lines: &[Line]) -> Vec<&str> {
         let explained: Vec<&Line> = lines.iter().filter(|line| self.explains(line)).collect();
         let at = self.at.iter().filter(|glob| !explained.iter().any(|line| fits(glob, &line.at)));
@@ -38,12 +38,12 @@ pub fn load() -> Vec<Difference> {
     serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("differences.yaml: {error}"))
 }
 
-/// The lines that no difference explains.
+/// The lines without an explanation.
 pub fn unexplained<'a>(differences: &[Difference], lines: &'a [Line]) -> Vec<&'a Line> {
     lines.iter().filter(|line| !differences.iter().any(|one| one.explains(line))).collect()
 }
 
-/// The differences that are not there any more, in whole or in part: their reasons, and what fits nothing.
+/// Expected differences that no longer occur, entirely or in part: their reasons and unused globs.
 pub fn outlived<'a>(differences: &'a [Difference], lines: &[Line]) -> Vec<(&'a str, Vec<&'a str>)> {
     let unused = differences.iter().map(|one| (one.reason.as_str(), one.unused(lines)));
     unused.filter(|(_, globs)| !globs.is_empty()).collect()

@@ -1,11 +1,11 @@
-//! One script, run against the embedded cluster and against a real Kubernetes; answers and what became of the objects are
-//! compared field by field.
+//! Runs the same requests and scenarios against the embedded cluster and a real Kubernetes cluster, and compares the
+//! answers and the resulting objects field by field.
 //!
-//! - [`requests`]: single requests, in `requests/*.yaml`. [`scenario`]: whole stories, in `scenarios/*.yaml`.
-//! - [`mask`], [`words`]: what is different every time, in words that are not. [`compare`]: the rest, field by field.
-//! - [`differences`]: `differences.yaml`, the differences that are meant, each with its reason.
+//! - [`requests`]: single requests, in `requests/*.yaml`. [`scenario`]: sequences of steps, in `scenarios/*.yaml`.
+//! - [`mask`], [`words`]: replace values that differ in every run. [`compare`]: compares the rest.
+//! - [`differences`]: `differences.yaml`, the expected differences with their reasons.
 //!
-//! `CONFORMANCE=scenarios/stateful` runs only what begins with that.
+//! `CONFORMANCE=scenarios/stateful` runs only the parts whose names start with this prefix.
 
 mod clusters;
 mod compare;
@@ -27,10 +27,10 @@ use requests::Topic;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// What the script has at least.
+/// Minimum numbers of requests and scenarios.
 const REQUESTS: usize = 300;
 const SCENARIOS: usize = 30;
-/// What the scenarios have to be about, and those that are.
+/// The required topics, with the scenarios that cover them.
 const TOPICS: [(&str, &[&str]); 12] = [
     (
         "the examples of the first README",
@@ -58,7 +58,7 @@ const TOPICS: [(&str, &[&str]); 12] = [
     ("probes", &["kubelet-probes", "kubelet-startup-probe", "kubelet-liveness-probe"]),
 ];
 
-/// The files of a folder beside this one, by their names.
+/// The files of a directory beside this file, sorted by name.
 pub fn files(folder: &str) -> Result<Vec<(String, String)>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance").join(folder);
     let mut paths: Vec<PathBuf> =
@@ -71,7 +71,7 @@ pub fn files(folder: &str) -> Result<Vec<(String, String)>> {
     paths.iter().map(read).collect()
 }
 
-/// Whether only a part is wanted, and this is none of it.
+/// Whether `CONFORMANCE` excludes this part.
 pub fn left_out(what: &str) -> bool {
     std::env::var("CONFORMANCE").is_ok_and(|wanted| !what.starts_with(&wanted))
 }
@@ -83,9 +83,9 @@ fn topics() -> Result<Vec<Topic>> {
 #[test]
 fn the_script_is_whole() -> Result<()> {
     let requests: usize = topics()?.iter().map(Topic::len).sum();
-    ensure!(requests >= REQUESTS, "{requests} requests, {REQUESTS} are wanted");
+    ensure!(requests >= REQUESTS, "{requests} requests, at least {REQUESTS} are required");
     let stories = play::stories()?;
-    ensure!(stories.len() >= SCENARIOS, "{} scenarios, {SCENARIOS} are wanted", stories.len());
+    ensure!(stories.len() >= SCENARIOS, "{} scenarios, at least {SCENARIOS} are required", stories.len());
     for (topic, names) in TOPICS {
         for name in names {
             ensure!(stories.iter().any(|story| story.name == *name), "{topic}: no scenario {name}");
@@ -101,7 +101,7 @@ fn the_script_is_whole() -> Result<()> {
 #[test]
 fn both_clusters_do_the_same() -> Result<()> {
     let topics = topics()?;
-    // The embedded clusters run on threads of their own.
+    // The embedded clusters run on separate threads.
     let stories: &'static [play::Story] = Vec::leak(play::stories()?);
     let differences = differences::load();
 
@@ -113,15 +113,15 @@ fn both_clusters_do_the_same() -> Result<()> {
         let mut lines = play::requests(&topics, &differences, &cluster).await?;
         println!("the requests are answered after {:?}", begun.elapsed());
         lines.extend(play::scenarios(stories, &differences, &cluster).await?);
-        println!("the scenarios are over after {:?}", begun.elapsed());
+        println!("the scenarios have ended after {:?}", begun.elapsed());
         anyhow::Ok(lines)
     })?;
 
     let unexplained = differences::unexplained(&differences, &lines);
-    ensure!(unexplained.is_empty(), "{} differences that are not meant", unexplained.len());
+    ensure!(unexplained.is_empty(), "{} unexpected differences", unexplained.len());
     if std::env::var("CONFORMANCE").is_err() {
         let outlived = differences::outlived(&differences, &lines);
-        ensure!(outlived.is_empty(), "differences that are not there any more: {outlived:#?}");
+        ensure!(outlived.is_empty(), "expected differences that no longer occur: {outlived:#?}");
     }
     Ok(())
 }

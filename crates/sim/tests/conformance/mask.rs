@@ -1,31 +1,31 @@
-//! Takes out of answers what is different every time, and keeps what it means: which object a uid is of, the how manieth
-//! version of an object a resourceVersion is.
+//! Replaces values that differ in every run with descriptions that stay the same: the object of a uid, and the position of
+//! a resourceVersion among the versions of an object.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Ends of names that are made by chance are this long.
+/// Length of random suffixes of names.
 const SUFFIX: usize = 5;
-/// Of the start of a generated name not more is taken.
+/// Maximum length of the prefix of a generated name.
 const LONGEST_START: usize = 58;
 const UID: usize = 36;
 const TOKEN_VOLUME: &str = "kube-api-access-";
 
-/// What was seen in all answers of a script.
+/// Names and versions found in all answers of a script.
 #[derive(Default)]
 pub struct Names {
-    /// uid → the object it is of.
+    /// uid → its object.
     uids: BTreeMap<String, String>,
-    /// How many objects of a name there were.
+    /// The number of objects with each name.
     counts: BTreeMap<String, usize>,
     /// uid → its versions.
     versions: BTreeMap<String, BTreeSet<u64>>,
-    /// Names that were generated.
+    /// Generated names with their replacements.
     generated: BTreeMap<String, String>,
 }
 
 impl Names {
-    /// Learns the objects in an answer.
+    /// Records the objects in an answer.
     pub fn learn(&mut self, value: &Value) {
         if let Value::Array(items) = value {
             items.iter().for_each(|item| self.learn(item));
@@ -53,7 +53,7 @@ impl Names {
         fields.iter().filter(|(name, _)| *name != "metadata").for_each(|(_, value)| self.learn(value));
     }
 
-    /// The answer with all of that in words.
+    /// Replaces everything that was recorded.
     pub fn mask(&self, value: &mut Value) {
         match value {
             Value::Object(fields) => {
@@ -114,7 +114,7 @@ fn hide_addresses(value: &mut Value) {
     }
 }
 
-/// `2026-01-01T00:00:00Z`, with or without fractions.
+/// Whether a text is a time such as `2026-01-01T00:00:00Z`, with or without fractions.
 pub fn is_time(text: &str) -> bool {
     text.len() >= 20 && text.ends_with('Z') && text.parse::<jiff::Timestamp>().is_ok()
 }
@@ -144,7 +144,7 @@ pub fn hide_uids(text: &str, known: &BTreeMap<String, String>) -> String {
     out
 }
 
-/// Numbers that stand by themselves.
+/// Hides stand-alone numbers.
 fn hide_numbers(text: &str) -> String {
     let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
     let words = text.split_inclusive(|letter: char| !letter.is_alphanumeric());

@@ -1,9 +1,10 @@
-//! Objects as scenarios write them, in short: the rest is always the same.
+//! The short notation of objects in scenarios, without fields that are always the same.
 //!
-//! - `apiVersion` follows from `kind`. `name`, `labels`, `annotations` and `finalizers` stand at the top, of a template as well.
-//! - `app: web` is the label of the pods, and the selector of what makes them.
-//! - Annotations without a prefix are those that say how pods behave.
-//! - A pod without containers has one, `main`.
+//! - `apiVersion` is derived from `kind`. `name`, `labels`, `annotations` and `finalizers` are top-level fields, also in
+//!   templates.
+//! - `app: web` is the label of pods, and the selector of their owner.
+//! - Annotations without a prefix determine the behaviour of pods.
+//! - A pod without containers gets a container `main`.
 
 use super::clusters::{node, room};
 use super::side::kind;
@@ -13,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 const PREFIX: &str = "testbed.rollcall.dev/";
 
-/// The object in full, in this namespace if its kind has namespaces.
+/// The complete object, in the given namespace if its kind is namespaced.
 pub fn whole(short: &Value, namespace: &str) -> Result<(Kind, Value)> {
     let name = short["kind"].as_str().context("an object without kind")?;
     let kind = kind(name)?;

@@ -1,4 +1,4 @@
-//! Runs the script: on the embedded cluster in virtual time, on the real one as fast as it goes.
+//! Runs the script: in virtual time on the embedded cluster, as fast as possible on the real one.
 
 use super::clusters::{self, Ours};
 use super::compare::{Line, compare};
@@ -22,27 +22,27 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What rests when a request is answered, so that nobody but us changes anything.
+/// Components that are paused while requests run, so that only the test changes objects.
 const ACTORS: [Component; 3] = [Component::Kwok, Component::Scheduler, Component::ControllerManager];
-/// So long the real cluster may take until it has come where ours is.
+/// Time limit for the real cluster to reach the state of the embedded one.
 const SETTLES: Duration = Duration::from_secs(120);
-/// So long ours may go on when the last step is done.
+/// Time that the embedded cluster continues after the last step.
 const RESTS: Duration = Duration::from_secs(5);
-/// The controller manager takes some seconds, on a busy machine more.
+/// The controller manager takes some seconds to start, and longer on a busy machine.
 const WARM_UP: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(100);
-/// A scenario is looked at this often, also when nothing happens in it.
+/// A scenario is compared at this interval even without events.
 const AT_LEAST: Duration = Duration::from_secs(1);
 const ACCOUNTS: Duration = Duration::from_secs(120);
 /// The node with a real kubelet.
 const REAL_NODE: &str = "real";
-/// In scenarios: the name of the scenario, which is a label of its nodes.
+/// A placeholder in scenarios for the scenario's name, which is a label of its nodes.
 const OWN_NAME: &str = "$scenario";
 
 pub struct Story {
     pub name: String,
     turn: Turn,
-    /// As it is written, with [`OWN_NAME`] in it.
+    /// The source text, which contains [`OWN_NAME`].
     text: String,
     scenario: Scenario,
 }
@@ -53,7 +53,7 @@ impl Story {
         Ok(Story { name, turn, text, scenario })
     }
 
-    /// The same in a place of its own.
+    /// The same scenario with another name and namespace.
     fn again(&self) -> Result<&'static Story> {
         let again = Story::new(format!("{}-again", self.name), self.turn, self.text.clone())?;
         Ok(Box::leak(Box::new(again)))
@@ -72,7 +72,7 @@ pub fn stories() -> Result<Vec<Story>> {
     Ok(stories)
 }
 
-/// Runs a future in virtual time, on a thread of its own.
+/// Runs a future in virtual time on its own thread.
 fn virtually<T: Send + 'static, F: Future<Output = Result<T>>>(
     make: impl FnOnce() -> F + Send + 'static,
 ) -> Result<T> {
@@ -93,7 +93,7 @@ async fn add_namespace(side: &Side, name: &str) -> Result<()> {
     .await
 }
 
-/// Every topic on both sides.
+/// Runs all topics on both sides.
 pub async fn requests(topics: &[Topic], differences: &[Difference], cluster: &Cluster) -> Result<Vec<Line>> {
     let theirs = Side { client: clusters::client(cluster).await? };
     let wanted = topics.iter().filter(|topic| !left_out(&format!("requests/{}", topic.name)));
@@ -125,7 +125,7 @@ pub async fn requests(topics: &[Topic], differences: &[Difference], cluster: &Cl
     Ok(lines)
 }
 
-/// A topic on both sides, and where the answers differ.
+/// Runs a topic on both sides. Returns the differences.
 async fn both_answer(topic: &Topic, differences: &[Difference], theirs: &Side) -> Result<Vec<Line>> {
     let again = topic.clone();
     let ours = virtually(move || async move {
@@ -142,7 +142,7 @@ async fn both_answer(topic: &Topic, differences: &[Difference], theirs: &Side) -
     Ok(lines)
 }
 
-/// Waits until the actors of the real cluster have found their feet: some scenarios go by the clock.
+/// Waits until the controllers of the real cluster work, because some scenarios depend on the time.
 async fn at_work(side: &Side) -> Result<()> {
     add_namespace(side, "warm-up").await?;
     let set = json!({ "kind": "ReplicaSet", "name": "first", "app": "first" });
@@ -156,12 +156,12 @@ async fn at_work(side: &Side) -> Result<()> {
     .await
 }
 
-/// Says at once what is not as it should be: a whole run takes minutes.
+/// Prints unexpected differences immediately, because a whole run takes minutes.
 fn show(differences: &[Difference], lines: &[Line]) {
     unexplained(differences, lines).iter().for_each(|line| println!("{line}"));
 }
 
-/// A scenario on the embedded cluster.
+/// Runs a scenario on the embedded cluster.
 async fn play(story: &Story) -> Result<End> {
     let Ours { embedded, shared: _, clock } = Ours::new().await?;
     let side = Side { client: embedded.client(rollcall_sim::store::Author::User) };
@@ -186,7 +186,7 @@ async fn play(story: &Story) -> Result<End> {
     }
 }
 
-/// How it looks now.
+/// The current state of a scenario.
 async fn look(side: &Side, recorder: &Recorder, story: &Story) -> Result<End> {
     let events = recorder.of(&story.name);
     let mut all: Vec<(Kind, Value)> = left(&events).map(|(kind, object)| (kind, object.clone())).collect();
@@ -196,7 +196,7 @@ async fn look(side: &Side, recorder: &Recorder, story: &Story) -> Result<End> {
     Ok(End::new(&all, &events, &words, &story.scenario.order))
 }
 
-/// Every scenario on both sides.
+/// Runs all scenarios on both sides.
 pub async fn scenarios(
     stories: &'static [Story],
     differences: &[Difference],
@@ -228,7 +228,7 @@ pub async fn scenarios(
         }
         anyhow::Ok(played)
     };
-    // First of all, so that they do not miss the next full minute.
+    // Done first, so that these scenarios do not miss the next full minute.
     let places = of(Turn::Long).map(async |story| add_namespace(&stage.side, &story.name).await);
     join_all(places).await.into_iter().collect::<Result<()>>()?;
     let all = async {
@@ -236,7 +236,7 @@ pub async fn scenarios(
         let (long, others) = tokio::join!(long, others);
         let played = [long, others?].concat();
         let mut lines: Vec<Line> = played.iter().flat_map(|played| played.lines.clone()).collect();
-        // What only passed through the state of ours has gone on by now.
+        // A real cluster that only passed through our end state has moved on by now.
         for Played { story, end, .. } in played.iter().filter(|played| played.story.turn == Turn::Together) {
             lines.extend(stage.look_again(story, end.as_ref()).await?);
         }
@@ -248,7 +248,7 @@ pub async fn scenarios(
     }
 }
 
-/// The real cluster, and how it should end.
+/// The real cluster, and the expected ends.
 struct Stage<'a> {
     side: Side,
     recorder: Recorder,
@@ -256,18 +256,19 @@ struct Stage<'a> {
     differences: &'a [Difference],
 }
 
-/// A scenario that was played on the real cluster.
+/// A scenario that was run on the real cluster.
 #[derive(Clone)]
 struct Played<'a> {
     story: &'a Story,
-    /// How it ends on ours, if it does.
+    /// The end on the embedded cluster, unless it failed.
     end: Option<End>,
     lines: Vec<Line>,
 }
 
 impl Stage<'_> {
-    /// Plays a scenario on the real cluster, and waits until it has come where ours is. Several controllers race on a real cluster. So
-    /// what differs is played once more, in a place of its own: ours does what a real cluster does if it does so in one of two plays.
+    /// Runs a scenario on the real cluster, and waits until it reaches the end state of the embedded cluster. Controllers
+    /// race on a real cluster. A scenario with differences is therefore repeated with another name, and passes if one of
+    /// the two runs has none.
     async fn play<'s>(&self, story: &'s Story) -> Played<'s> {
         let first = self.play_once(story, &self.ends[&*story.name]).await;
         if unexplained(self.differences, &first.lines).is_empty() {
@@ -317,7 +318,7 @@ impl Stage<'_> {
             if unexplained(self.differences, &lines).is_empty() || Instant::now() > deadline {
                 return Ok(lines);
             }
-            // What is asked for, Events and nodes, comes with the rest.
+            // Events and nodes are not watched, and are compared at the next check.
             let patience = Instant::now() + AT_LEAST;
             while self.recorder.count(&story.name) == known && Instant::now() < patience {
                 tokio::time::sleep(POLL).await;
@@ -325,7 +326,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Whether it still looks as it did, some time later.
+    /// Checks some time later whether the state is still the same.
     async fn look_again(&self, story: &Story, ours: Option<&End>) -> Result<Vec<Line>> {
         let Some(ours) = ours else { return Ok(Vec::new()) };
         let theirs = look(&self.side, &self.recorder, story).await?;
@@ -334,7 +335,7 @@ impl Stage<'_> {
         Ok(lines)
     }
 
-    /// Takes away the nodes, which others would count.
+    /// Deletes the nodes of a scenario, because other scenarios would use them.
     async fn clear(&self, story: &Story) -> Result<()> {
         let nodes = format!("/api/v1/nodes?labelSelector=scenario%3D{}", story.name);
         self.side.done("DELETE", &nodes, "application/json", &json!(null)).await?;

@@ -1,4 +1,4 @@
-//! What watches saw of a cluster, in the order of the versions.
+//! Records the watch events of a cluster, ordered by version.
 
 use super::side::{Lines, Side, place};
 use anyhow::Result;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The kinds that scenarios are about.
+/// The kinds that scenarios use.
 pub const KINDS: [Kind; 15] = [
     Kind::Pod,
     Kind::Deployment,
@@ -28,10 +28,10 @@ pub const KINDS: [Kind; 15] = [
     Kind::ServiceAccount,
 ];
 
-/// Until another watch is opened.
+/// Delay before a watch is reopened.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// One event of a watch.
+/// An event of a watch.
 #[derive(Clone, Debug)]
 pub struct Event {
     pub version: u64,
@@ -40,7 +40,7 @@ pub struct Event {
     pub object: Arc<Value>,
 }
 
-/// By namespace.
+/// Events by namespace.
 type Events = BTreeMap<String, Vec<Event>>;
 
 #[derive(Clone, Default)]
@@ -49,7 +49,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Watches all kinds from now on.
+    /// Starts watching all kinds.
     pub async fn start(side: &Side) -> Result<Recorder> {
         let recorder = Recorder::default();
         for kind in KINDS {
@@ -61,12 +61,12 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// How much has happened in a namespace.
+    /// The number of events in a namespace.
     pub fn count(&self, namespace: &str) -> usize {
         lock(&self.events).get(namespace).map_or(0, Vec::len)
     }
 
-    /// What happened in a namespace.
+    /// The events in a namespace.
     pub fn of(&self, namespace: &str) -> Vec<Event> {
         let mut of = lock(&self.events).get(namespace).cloned().unwrap_or_default();
         of.sort_by_key(|event| event.version);
@@ -74,7 +74,8 @@ impl Recorder {
     }
 }
 
-/// Goes on with another watch when one has ended: an API server ends those that are too slow, and on a busy machine we are.
+/// Records events, and reopens a watch that ends. The API server ends the watches of slow clients, and this test is slow on
+/// a busy machine.
 async fn record(side: &Side, path: &str, kind: Kind, mut lines: Lines, events: &Mutex<Events>) {
     let mut last = 0;
     loop {
@@ -104,7 +105,7 @@ fn lock(events: &Mutex<Events>) -> MutexGuard<'_, Events> {
     events.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is there after all these events.
+/// The objects that exist after these events.
 pub fn left(events: &[Event]) -> impl Iterator<Item = (Kind, &Value)> {
     let mut left: BTreeMap<&str, &Event> = BTreeMap::new();
     for event in events {

@@ -1,19 +1,21 @@
-//! Requests, grouped by topic: one file each in `requests/`, every topic in a namespace of its own.
+//! Requests, grouped by topic. Each topic is a file in `requests/` and has its own namespace.
 //!
-//! A request is a line, with a body where it has one:
+//! A request is a line, with an optional body:
 //!
 //! | line | |
 //! |---|---|
-//! | `GET pods/a` | in the namespace of the topic, or wherever the kind is; `/api/…` is taken as it is |
-//! | `POST pods: {…}` | as JSON; `like: NAME` in an object begins with what is `given` under this name |
+//! | `GET pods/a` | in the namespace of the topic, or cluster-scoped for such kinds; `/api/…` is used as it is |
+//! | `POST pods: {…}` | as JSON; `like: NAME` in an object merges it into the object NAME in `given` |
 //! | `PATCH merge pods/a: {…}` | or `json`, `strategic`, `apply`, `nonsense` |
-//! | `POST raw pods: text` | as it stands |
-//! | `WATCH 2 pods?…` | so many events of a watch, or `all` until it ends |
-//! | `AWAIT 403 POST pods?dryRun=All: {…}` | asks again until the answer has this code: admission hears of some objects a moment later |
-//! | `COMPACT` | forgets what watches could be resumed from |
+//! | `POST raw pods: text` | sends the text unchanged |
+//! | `WATCH 2 pods?…` | reads this many events of a watch, or `all` until it ends |
+//! | `AWAIT 403 POST pods?dryRun=All: {…}` | repeats the request until the answer has this code, because admission sees
+//! some objects later |
+//! | `COMPACT` | compacts the history that watches can resume from |
 //!
-//! In lines and bodies `$uid(pods/a)` and `$version(pods/a)` are what was last seen of an object, `$name(pods/a-)` the name
-//! that was generated, `$list` and `$token` the version and the token of the last list, `$ns` is the namespace.
+//! In lines and bodies, `$uid(pods/a)` and `$version(pods/a)` stand for the values in the last answer with this object.
+//! `$name(pods/a-)` is the generated name, `$list` and `$token` are the version and the token of the last list, and `$ns`
+//! is the namespace.
 
 use super::mask::Names;
 use super::side::{Answer, Side, kind, place};
@@ -25,9 +27,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What a watch waits for comes at once; a watch that ends does so after some seconds.
+/// Time limit of a watch. Expected events arrive immediately; watches that end do so after some seconds.
 const WATCH_LIMIT: Duration = Duration::from_secs(20);
-/// How long an answer is awaited, and how often it is asked for.
+/// Time limit and interval of repeated requests.
 const AWAIT_LIMIT: Duration = Duration::from_secs(60);
 const AWAIT_POLL: Duration = Duration::from_millis(20);
 const COMPACT: &str = "COMPACT";
@@ -35,7 +37,7 @@ const COMPACT: &str = "COMPACT";
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// While it runs no other does: it touches what is not in its namespace.
+    /// Whether no other topic may run at the same time, because it uses objects outside its namespace.
     #[serde(default)]
     alone: bool,
     #[serde(default)]
@@ -69,12 +71,12 @@ impl Topic {
         format!("topic-{}", self.name)
     }
 
-    /// How many requests there are.
+    /// The number of requests.
     pub fn len(&self) -> usize {
         self.requests.iter().filter(|(line, _)| line != COMPACT).count()
     }
 
-    /// Sends all of them, one after the other. Every answer comes with the line it answers.
+    /// Sends all requests in order. Returns each answer with its line.
     pub async fn run(&self, side: &Side, compact: &dyn Fn()) -> Result<Vec<(String, Value)>> {
         let mut seen = Seen { namespace: self.namespace(), ..Seen::default() };
         let mut answers = Vec::new();
@@ -95,7 +97,7 @@ impl Topic {
     }
 }
 
-/// Objects that are like what is given are given the rest.
+/// Merges objects with a `like` field into the given object of that name.
 pub fn filled_in(given: &Map<String, Value>, value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -120,7 +122,7 @@ pub fn merge(into: &mut Value, more: Value) {
     }
 }
 
-/// Asks once, or until the answer is the awaited one.
+/// Sends a request once, or until the answer has the expected code.
 async fn awaited(side: &Side, seen: &mut Seen, line: &str, body: &Value) -> Result<Value> {
     let Some((code, line)) = line.strip_prefix("AWAIT ").and_then(|rest| rest.split_once(' ')) else {
         return ask(side, seen, line, body).await;
@@ -183,7 +185,7 @@ async fn watch(side: &Side, seen: &mut Seen, how_many: &str, path: &str) -> Resu
     Ok(json!({ "events": events }))
 }
 
-/// What was seen of the objects so far.
+/// The objects in the answers so far.
 #[derive(Default)]
 struct Seen {
     namespace: String,

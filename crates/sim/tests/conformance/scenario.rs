@@ -1,17 +1,19 @@
-//! Scenarios: what is done, step by step, and what is waited for in between.
+//! Scenarios: sequences of steps that change objects or wait for a state.
 //!
 //! | step | |
 //! |---|---|
-//! | `create:` | an object, or several; see `objects.rs` |
-//! | `sample:` | a file of `config/samples`, without its probes; `more:` is merged into its objects, by `Kind/name` |
-//! | `patch: Kind/name`, `with:` | a merge patch; `Kind/name/status` is its status |
-//! | `post: Kind/name/sub`, `with:` | to a subresource, under the name of the object |
-//! | `delete: Kind/name`, `with:` | the options of a deletion |
-//! | `until: Kind/name`, `is:` | waits until an object is like that; `until: Kind`, `count:`: until so many are |
-//! | `gone: Kind/name` | waits until it is not there |
-//! | `changes: Kind/name`, `at:` | waits until a field, as a JSON pointer, is another than now |
+//! | `create:` | creates one or several objects; see `objects.rs` |
+//! | `sample:` | creates the objects of a file in `config/samples`, without probes; `more:` is merged into them, by
+//! `Kind/name` |
+//! | `patch: Kind/name`, `with:` | a merge patch; `Kind/name/status` patches the status |
+//! | `post: Kind/name/sub`, `with:` | posts to a subresource, with the name of the object |
+//! | `delete: Kind/name`, `with:` | deletes with these options |
+//! | `until: Kind/name`, `is:` | waits until an object matches; `until: Kind`, `count:` waits for this number of objects |
+//! | `gone: Kind/name` | waits until the object is deleted |
+//! | `changes: Kind/name`, `at:` | waits until a field, given as a JSON pointer, changes |
 //!
-//! What is refused says so by `code:`. A name that was generated is `app-*`: the first that there is.
+//! `code:` is the expected code of a rejected request. `app-*` stands for the first object with a generated name of this
+//! form.
 
 use super::objects::{prefix_annotations, whole};
 use super::recorder::{KINDS, Recorder, left};
@@ -26,18 +28,18 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/samples");
-/// A CronJob may let us wait for two full minutes.
+/// A CronJob may need up to two full minutes.
 const LIMIT: Duration = Duration::from_secs(150);
 const POLL: Duration = Duration::from_millis(40);
 
-/// When a scenario is run on the real cluster.
+/// When a scenario runs on the real cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Turn {
-    /// Beside others.
+    /// Concurrently with others.
     Together,
-    /// By itself: it has nodes of its own, which others would count.
+    /// Alone, because other scenarios would use its nodes.
     Alone,
-    /// From the beginning to the end, beside all others: it waits for a clock.
+    /// Concurrently with all others, because it waits for a scheduled time.
     Long,
     /// On the node with a real kubelet.
     Kubelet,
@@ -55,10 +57,10 @@ pub struct File {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Objects, as globs on `Kind/name`, between which the order is compared too.
+    /// Globs of `Kind/name`; the order of events across these objects is compared, too.
     #[serde(default)]
     pub order: Vec<String>,
-    /// It does not matter where pods are: the scheduler draws lots between nodes that are equal.
+    /// Whether the nodes of pods are ignored, because the scheduler picks randomly between equal nodes.
     #[serde(default)]
     pub anywhere: bool,
     steps: Vec<Step>,
@@ -153,7 +155,7 @@ impl Hand<'_> {
     async fn sample(&self, file: &str, more: &Map<String, Value>) -> Result<()> {
         let text = std::fs::read_to_string(Path::new(SAMPLES).join(file)).context(file.to_owned())?;
         let mut objects: Vec<Value> = serde_saphyr::from_multiple(&text)?;
-        // With the sequence last, nothing of it begins while pods are still created.
+        // With the sequence created last, it starts after all pods exist.
         objects.sort_by_key(|object| object["kind"] == "PodSequence");
         for mut object in objects {
             without_probes(&mut object);
@@ -198,7 +200,8 @@ impl Hand<'_> {
         Ok((format!("{}/{name}{subresource}", place(kind(of)?, Some(self.namespace))), name))
     }
 
-    /// The objects that are meant: one by name, several by `*`, all of a kind. A Namespace is only ever the own one.
+    /// The matching objects: one by name, several by `*`, or all of a kind. Of namespaces, only that of the scenario
+    /// matches.
     async fn find(&self, what: &str) -> Result<Vec<Value>> {
         let (kind, name) = meant(what)?;
         let list = self.side.get(&place(kind, Some(self.namespace))).await?.body;
@@ -207,7 +210,7 @@ impl Hand<'_> {
         Ok(items.into_iter().filter(|item| is_named(item, name) && own(item)).collect())
     }
 
-    /// The same as far as the watches know, which ask for nothing.
+    /// Like [`Hand::find`], but from the recorded events where possible.
     async fn known(&self, what: &str) -> Result<Vec<Value>> {
         let (kind, name) = meant(what)?;
         if !KINDS.contains(&kind) {
@@ -228,7 +231,7 @@ impl Hand<'_> {
         .await
     }
 
-    /// Waits until something is the case with these objects. Where they are watched, it is looked at after every event.
+    /// Waits for a condition on these objects. Watched objects are checked after each event.
     async fn wait(&self, of: &str, what: &str, probe: impl AsyncFn() -> Result<bool>) -> Result<()> {
         let deadline = Instant::now() + LIMIT;
         let watched = KINDS.contains(&meant(of)?.0);
@@ -249,7 +252,7 @@ impl Hand<'_> {
     }
 }
 
-/// A kind and a glob of names.
+/// The kind and the name glob.
 fn meant(what: &str) -> Result<(Kind, &str)> {
     let (of, name) = what.split_once('/').unwrap_or((what, "*"));
     Ok((kind(of)?, name))
@@ -259,7 +262,8 @@ fn is_named(item: &Value, glob: &str) -> bool {
     fits(glob, item["metadata"]["name"].as_str().unwrap_or_default())
 }
 
-/// Whether a value has everything that is wanted; of a list, an item for each that is wanted. Null is absent.
+/// Whether a value contains everything in `wanted`. A list must contain a matching item for each wanted one. Null means
+/// absent.
 fn includes(value: &Value, wanted: &Value) -> bool {
     match wanted {
         Value::Object(fields) => fields.iter().all(|(name, wanted)| includes(&value[name], wanted)),
@@ -273,7 +277,7 @@ fn includes(value: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// kwok asks no probes, so that pods that have some would be ready sooner there.
+/// Removes probes. kwok does not run them, so pods with probes would be ready sooner there.
 fn without_probes(value: &mut Value) {
     match value {
         Value::Object(fields) => {

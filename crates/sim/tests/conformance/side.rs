@@ -1,4 +1,4 @@
-//! One of the two clusters, as its clients see it. Both are spoken to by the same code, in plain HTTP.
+//! One of the two clusters, as its clients see it. The same code sends plain HTTP requests to both.
 
 use anyhow::{Context, Result, ensure};
 use futures::StreamExt;
@@ -22,7 +22,7 @@ pub struct Answer {
     pub body: Value,
 }
 
-/// The events of a watch, one line each.
+/// The events of a watch, one per line.
 pub type Lines = BoxStream<'static, Result<Value>>;
 
 impl Side {
@@ -32,7 +32,7 @@ impl Side {
         let response = response.with_context(|| format!("{method} {path}"))?;
         let code = response.status().as_u16();
         let bytes = response.into_body().collect().await?.to_bytes();
-        // Some refusals of a real server are a line of text.
+        // Some rejections of a real server are plain text.
         let body = serde_json::from_slice(&bytes)
             .unwrap_or_else(|_| json!({ "text": String::from_utf8_lossy(&bytes).trim() }));
         Ok(Answer { code, body })
@@ -42,7 +42,7 @@ impl Side {
         self.send("GET", path, "application/json", Vec::new()).await
     }
 
-    /// A request that has to succeed.
+    /// Sends a request that must succeed.
     pub async fn done(&self, method: &str, path: &str, content: &str, body: &Value) -> Result<Value> {
         let bytes = if body.is_null() { Vec::new() } else { serde_json::to_vec(body)? };
         let answer = self.send(method, path, content, bytes).await?;
@@ -50,7 +50,7 @@ impl Side {
         Ok(answer.body)
     }
 
-    /// Opens a watch; what is refused is its only event.
+    /// Opens a watch. A rejection is returned as its only event.
     pub async fn watch(&self, path: &str) -> Result<Lines> {
         let response = self.client.send(Request::get(path).body(Body::empty())?).await?;
         let code = response.status().as_u16();
@@ -81,7 +81,7 @@ impl Side {
     }
 }
 
-/// Where the objects of a kind are: all of them, or those of a namespace.
+/// The path of a kind, optionally of one namespace.
 pub fn place(kind: Kind, namespace: Option<&str>) -> String {
     let info = kind.info();
     let group = match info.group {
@@ -94,13 +94,13 @@ pub fn place(kind: Kind, namespace: Option<&str>) -> String {
     }
 }
 
-/// The kind of this name, or of this plural.
+/// The kind with this name or plural.
 pub fn kind(name: &str) -> Result<Kind> {
     let named = |kind: &Kind| kind.info().name == name || kind.info().plural == name;
     Kind::all().find(named).with_context(|| format!("no kind {name:?}"))
 }
 
-/// Whether a text is as the glob says, `*` being any text.
+/// Whether a text matches a glob, where `*` stands for any text.
 pub fn fits(glob: &str, text: &str) -> bool {
     Pattern(glob.into()).matches(text)
 }

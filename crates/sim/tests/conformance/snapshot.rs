@@ -1,4 +1,4 @@
-//! How a scenario ends: every object in its namespace and its nodes, and the ways they went.
+//! The end of a scenario: all objects of its namespace, its nodes, and the states that the objects passed through.
 
 use super::compare::{Line, compare};
 use super::recorder::Event;
@@ -11,10 +11,10 @@ use rollcall_sim::kinds::Kind;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Published into every real namespace; nothing reads it here.
+/// Published in every namespace of a real cluster, but not used here.
 const ROOT_CERTIFICATE: &str = "kube-root-ca.crt";
 
-/// The nodes of a scenario, as far as others than kubelets write them.
+/// The nodes of a scenario, without the fields that kubelets write.
 pub async fn nodes(side: &Side, namespace: &str) -> Result<Vec<(Kind, Value)>> {
     let list = side.get(&format!("/api/v1/nodes?labelSelector=scenario%3D{namespace}")).await?.body;
     let items = list["items"].as_array().cloned().unwrap_or_default();
@@ -28,7 +28,7 @@ pub async fn nodes(side: &Side, namespace: &str) -> Result<Vec<(Kind, Value)>> {
     Ok(items.into_iter().map(kept).collect())
 }
 
-/// What was said about the objects of a scenario, each once: how often depends on how often somebody looked.
+/// The Events of a scenario, each only once, because their number depends on the timing of retries.
 pub async fn said(side: &Side, namespace: &str) -> Result<Vec<(Kind, Value)>> {
     let list = side.get(&place(Kind::Event, Some(namespace))).await?.body;
     let mut said = BTreeMap::new();
@@ -36,7 +36,7 @@ pub async fn said(side: &Side, namespace: &str) -> Result<Vec<(Kind, Value)>> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let by = text(&event["reportingController"]);
         let about = format!("{} {}", text(&event["regarding"]["kind"]), text(&event["regarding"]["name"]));
-        // Our own controller gathers what happens within a second, so that its words depend on the time.
+        // Rollcall's controller combines Events within a second, so their text depends on the timing.
         let name = match by == names::LEASE {
             true => format!("ours about {about}"),
             false => format!("cluster: {} {about}: {}", text(&event["reason"]), text(&event["note"])),
@@ -47,10 +47,10 @@ pub async fn said(side: &Side, namespace: &str) -> Result<Vec<(Kind, Value)>> {
     Ok(said.into_values().collect())
 }
 
-/// The end of a scenario in words that are the same every time.
+/// The end of a scenario, described independently of the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct End {
-    /// By `Kind/name`; several, where names are made by chance.
+    /// By `Kind/name`; several objects if names are random.
     objects: BTreeMap<String, Vec<Value>>,
     ways: BTreeMap<String, Value>,
     together: Value,
@@ -66,7 +66,7 @@ impl End {
                 named.entry(name).or_default().push(words.tell(object));
             }
         }
-        // Those of one name are told apart by what was asked of them, not by what kubelets say.
+        // Objects with the same description are sorted by spec and phase, not by what kubelets report.
         let order_by =
             |object: &Value| format!("{}{}{}", object["metadata"], object["status"]["phase"], object["spec"]);
         named.values_mut().for_each(|objects| objects.sort_by_key(order_by));

@@ -1,4 +1,4 @@
-//! The way that objects went: every state that a watch saw of them, one after the other.
+//! The states that objects passed through, as seen by watches.
 
 use super::recorder::Event;
 use super::side::fits;
@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 
 const TERMINATING_VICTIMS: &str = "not eligible due to a terminating pod on the nominated node";
 
-/// What is worth telling about an object, in a few words; nothing, where it is told only sometimes.
+/// A summary of an object's state; `None` for states that are not always visible.
 fn state(event: &Event, words: &Words) -> Option<String> {
     let object = &event.object;
     if event.deleted {
         return Some("gone".into());
     }
     let ends = object["metadata"]["deletionTimestamp"].is_string();
-    // A kubelet tells how a pod ends; kwok does not.
+    // A kubelet reports how a pod ends; kwok does not.
     if ends && event.kind == Kind::Pod && !words.kubelet {
         return Some("terminating".into());
     }
@@ -25,12 +25,12 @@ fn state(event: &Event, words: &Words) -> Option<String> {
         Kind::Pod => pod(object, words),
         Kind::Job => conditions(object, words, |_| true),
         Kind::PodSequence => match object["status"]["phase"].as_str() {
-            // Whether that is written before more happens depends on the time.
+            // Whether the status is written before the next change depends on timing.
             None | Some("Pending") => vec!["new".into()],
             Some(phase) => vec![phase.to_owned()],
         },
-        // Of the others it matters that they come and go: what a Deployment says on the way depends on how many changes
-        // it sees at once.
+        // For other kinds only creation and deletion matter. The intermediate status of a Deployment depends on how many
+        // changes it processes at once.
         _ => vec!["there".into()],
     };
     if ends {
@@ -39,7 +39,7 @@ fn state(event: &Event, words: &Words) -> Option<String> {
     Some(said.join(", "))
 }
 
-/// All has ended, and the phase does not say so yet. A busy kubelet tells both at once.
+/// Whether all containers have ended, but the phase does not show it yet. A busy kubelet reports both at once.
 fn has_run(pod: &Value) -> bool {
     let containers = pod["status"]["containerStatuses"].as_array().map(Vec::as_slice).unwrap_or_default();
     pod["status"]["phase"] == "Running"
@@ -47,7 +47,7 @@ fn has_run(pod: &Value) -> bool {
         && containers.iter().all(|container| container["state"]["terminated"].is_object())
 }
 
-/// The scheduler looks again while its victims go, if anything happens meanwhile that could make room.
+/// The scheduler retries while its victims terminate, if another change could free capacity.
 fn is_waiting_for_victims(pod: &Value) -> bool {
     let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
     conditions.any(|condition| {
@@ -90,7 +90,7 @@ fn conditions(object: &Value, words: &Words, worth: impl Fn(&Value) -> bool) -> 
     said
 }
 
-/// Objects by `Kind/name` with the ways they went: several, where names are made by chance.
+/// The sequences of states by `Kind/name`; several if names are random.
 pub fn each(events: &[Event], words: &Words) -> BTreeMap<String, Value> {
     let mut ways: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
     for event in events {
@@ -110,7 +110,8 @@ pub fn each(events: &[Event], words: &Words) -> BTreeMap<String, Value> {
     named.into_iter().map(|(name, ways)| (name, json!(ways))).collect()
 }
 
-/// The states of all objects whose `Kind/name` is like one of these, in one line: between them the order is sure.
+/// The states of all objects whose `Kind/name` matches a glob, in one sequence. The order across these objects is
+/// deterministic.
 pub fn together(events: &[Event], words: &Words, globs: &[String]) -> Value {
     let mut last: BTreeMap<String, String> = BTreeMap::new();
     let mut line = Vec::new();

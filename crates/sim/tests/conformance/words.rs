@@ -1,7 +1,7 @@
-//! The names in a scenario that are different every time, and what they are called instead.
+//! Replaces names that differ in every run of a scenario.
 //!
-//! Hashes of templates are numbered per owner in the order in which they came up; so are the Jobs of a CronJob, whose names
-//! hold a time. Ends made by chance become `*`. A uid becomes the name of its object.
+//! Template hashes are numbered per owner in order of appearance, and so are the Jobs of a CronJob, whose names contain a
+//! time. Random suffixes become `*`. A uid is replaced with the name of its object.
 
 use super::mask::{hide_uids, is_time};
 use super::recorder::Event;
@@ -9,18 +9,18 @@ use rollcall_sim::kinds::Kind;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Ends of names that are made by chance are this long.
+/// Length of random suffixes of names.
 const SUFFIX: usize = 5;
 
 pub struct Words {
-    /// The longest first, so that a name goes before a part of it.
+    /// Longest first, so that a name is replaced before a part of it.
     texts: Vec<(String, String)>,
     uids: BTreeMap<String, String>,
-    /// How the names of pods begin that ReplicaSets make.
+    /// Name prefixes of the pods of ReplicaSets.
     starts: BTreeSet<String>,
-    /// Whether it does not matter where pods are.
+    /// Whether the nodes of pods are ignored.
     anywhere: bool,
-    /// Whether a real kubelet is at work, not kwok.
+    /// Whether a real kubelet runs instead of kwok.
     pub kubelet: bool,
 }
 
@@ -64,7 +64,7 @@ impl Words {
         for event in events {
             let start = text(&event.object, "/metadata/generateName");
             let name = text(&event.object, "/metadata/name");
-            // A StatefulSet says so too, and names its pods itself.
+            // StatefulSets set `generateName`, too, although they name their pods themselves.
             if !start.is_empty() && name.len() == start.len() + SUFFIX && name.starts_with(start) {
                 generated.insert((name.to_owned(), format!("{}*", words.said(start))));
             }
@@ -83,13 +83,13 @@ impl Words {
         self.texts.sort_by_key(|(from, _)| std::cmp::Reverse(from.len()));
     }
 
-    /// A text in these words.
+    /// A text with all replacements.
     pub fn said(&self, text: &str) -> String {
         if is_time(text) {
             return "TIME".into();
         }
         let mut said = hide_uids(text, &self.uids);
-        // A pod that was refused is known by nothing but the words of the refusal.
+        // A rejected pod is only known from the message of its rejection.
         for start in &self.starts {
             if let Some(at) = said.find(start.as_str()) {
                 let from = at + start.len();
@@ -110,7 +110,7 @@ impl Words {
         said
     }
 
-    /// An object in these words.
+    /// An object with all replacements.
     pub fn tell(&self, value: &Value) -> Value {
         match value {
             Value::Object(fields) => {

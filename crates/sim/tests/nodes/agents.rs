@@ -1,4 +1,4 @@
-//! What agents make of their nodes, and what our admission does to new nodes and pods.
+//! Effects of agents on their nodes, and Rollcall's admission of new nodes and pods.
 
 use super::world::{World, annotations, both, node_key, pod_key};
 use rollcall_sim::kinds::Kind;
@@ -28,7 +28,7 @@ async fn a_driver_is_registered_after_its_pod_is_ready_and_until_it_goes() {
     world.run(1.0).await;
     assert_eq!(drivers(&world, "n1"), ["csi.example.com", "other.example.com"]);
     assert_eq!(drivers(&world, "n2"), [""; 0]);
-    // What somebody deletes is made anew.
+    // A deleted CSINode is created again.
     world.delete(&Key::new(Kind::CsiNode, "", "n1"));
     world.run(0.0).await;
     assert_eq!(drivers(&world, "n1"), ["csi.example.com", "other.example.com"]);
@@ -44,11 +44,11 @@ async fn a_node_that_comes_back_has_no_drivers() {
     world.run(5.0).await;
     assert_eq!(drivers(&world, "n1"), ["csi.example.com"]);
     world.delete(&node_key("n1"));
-    world.change(|cluster| cluster.delete_now(&pod_key("said"))).expect("it is there");
+    world.change(|cluster| cluster.delete_now(&pod_key("said"))).expect("the object exists");
     world.node("n1", json!({}));
     world.run(0.0).await;
     let csi = world.get(&Key::new(Kind::CsiNode, "", "n1")).expect("a new one");
-    let node = world.get(&node_key("n1")).expect("it is there");
+    let node = world.get(&node_key("n1")).expect("the object exists");
     assert_eq!(csi["metadata"]["ownerReferences"][0]["uid"], node["metadata"]["uid"]);
     assert_eq!(drivers(&world, "n1"), [""; 0]);
 }
@@ -59,7 +59,7 @@ async fn devices_and_conditions_appear_and_go() {
     let shows = annotations(&[("device", "example.com/gpu=2"), ("condition", "NetworkReady")]);
     world.pod("plugin", both(on("n1"), shows));
     let seen = || {
-        let status = world.get(&node_key("n1")).expect("it is there")["status"].take();
+        let status = world.get(&node_key("n1")).expect("the object exists")["status"].take();
         let mut conditions = status["conditions"].as_array().cloned().unwrap_or_default().into_iter();
         let network = conditions.find(|is| is["type"] == "NetworkReady").map(|is| is["status"].clone());
         (status["allocatable"]["example.com/gpu"].clone(), network.unwrap_or_default())
@@ -73,12 +73,12 @@ async fn devices_and_conditions_appear_and_go() {
 }
 
 fn gates(world: &World, pod: &str) -> Vec<String> {
-    let pod = world.get(&pod_key(pod)).expect("it is there");
+    let pod = world.get(&pod_key(pod)).expect("the object exists");
     let gates = pod["spec"]["schedulingGates"].as_array().cloned().unwrap_or_default();
     gates.iter().filter_map(|gate| gate["name"].as_str().map(str::to_owned)).collect()
 }
 
-/// A sequence that goes by nodes and keeps them closed by taints.
+/// A sequence in Node scope that blocks nodes by taints.
 fn sequence() -> Value {
     let selects = |app: &str| json!({ "name": app, "podSelector": { "matchLabels": { "app": app } } });
     json!({
@@ -110,15 +110,18 @@ async fn our_admission_gives_gates_tolerations_and_the_label_of_new_nodes() {
     let gated: Vec<&str> = all.into_iter().filter(|pod| gates(&world, pod) == [ours]).collect();
     assert_eq!(gated, ["agent", "web"]);
     let tolerates = |pod: &str| {
-        let pod = world.get(&pod_key(pod)).expect("it is there");
+        let pod = world.get(&pod_key(pod)).expect("the object exists");
         pod["spec"]["tolerations"].to_string().contains("podsequence.example.com/default.s.web-blocked")
     };
-    assert!(tolerates("agent") && !tolerates("web"), "who comes first tolerates what keeps the others off");
+    assert!(
+        tolerates("agent") && !tolerates("web"),
+        "members of the first group tolerate the taint of the second"
+    );
     let unseen = |node: &str| {
-        world.get(&node_key(node)).expect("it is there")["metadata"]["labels"]["podsequence.example.com/unseen"].take()
+        world.get(&node_key(node)).expect("the object exists")["metadata"]["labels"]["podsequence.example.com/unseen"].take()
     };
     assert_eq!((unseen("before"), unseen("after")), (Value::Null, json!("true")));
-    // A sequence that is gone claims nobody.
+    // A deleted sequence has no members.
     world.delete(&Key::new(Kind::PodSequence, "default", "s"));
     world.pod("later", app("web"));
     assert_eq!(gates(&world, "later"), [""; 0]);
@@ -134,7 +137,7 @@ async fn a_generated_name_is_not_known_at_admission() {
         "metadata": { "generateName": "web-", "namespace": "default" },
         "spec": { "containers": [{ "name": "app", "image": "app" }] },
     });
-    // The same chance gives the same name, so who lists it beforehand would be right by luck.
+    // The same seed gives the same name, so a sequence that lists this name in advance would match by luck.
     let made = |world: &World| world.change(|cluster| cluster.create(Kind::Pod, pod.clone())).expect("a pod");
     let name = {
         let other = World::with_nodes(&[]).await;

@@ -1,9 +1,9 @@
-//! Containers: in which order they start, how they end, what is done then.
+//! Containers: order of start, ends and restarts.
 
 use super::world::{World, annotations, both};
 use serde_json::{Value, json};
 
-/// A pod, how long it is looked at, and what is seen of it.
+/// A pod, the observation time, and the expected observations.
 struct Case {
     name: &'static str,
     pod: Value,
@@ -191,7 +191,7 @@ async fn containers_that_exit() {
                 "76.2 Running app:CrashLoopBackOff/3",
                 "76.3 Running app:runs/4 ready",
                 "77.3 Running app:exit3/4",
-                // A pause of more than a minute is shown after a minute.
+                // A back-off of more than a minute becomes visible after a minute.
                 "137.3 Running app:CrashLoopBackOff/4",
                 "157.3 Running app:runs/5 ready",
                 "158.3 Running app:exit3/5",

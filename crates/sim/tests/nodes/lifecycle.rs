@@ -1,10 +1,10 @@
-//! Nodes that come, fall ill and go.
+//! Nodes that join, fail and are deleted.
 
 use super::world::{World, both, node_key, pod_key};
 use serde_json::{Value, json};
 
 fn taints(world: &World, node: &str) -> Vec<String> {
-    let node = world.get(&node_key(node)).expect("it is there");
+    let node = world.get(&node_key(node)).expect("the object exists");
     let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
     let text = |taint: &Value, field: &str| taint[field].as_str().unwrap_or_default().to_owned();
     taints.iter().map(|taint| format!("{}:{}", text(taint, "key"), text(taint, "effect"))).collect()
@@ -21,7 +21,7 @@ fn tolerates(key: &str, seconds: Option<i64>) -> Value {
 #[tokio::test(start_paused = true)]
 async fn a_node_comes() {
     let world = World::with_nodes(&["n1"]).await;
-    let node = world.get(&node_key("n1")).expect("it is there");
+    let node = world.get(&node_key("n1")).expect("the object exists");
     let ready =
         node["status"]["conditions"].as_array().and_then(|all| all.iter().find(|is| is["type"] == "Ready"));
     assert_eq!(
@@ -34,7 +34,7 @@ async fn a_node_comes() {
     assert_eq!(taints(&world, "n1"), [""; 0]);
     world.node("small", json!({ "status": { "allocatable": { "cpu": "500m" } } }));
     world.run(0.0).await;
-    let small = world.get(&node_key("small")).expect("it is there");
+    let small = world.get(&node_key("small")).expect("the object exists");
     assert_eq!(
         (&small["status"]["capacity"]["cpu"], &small["status"]["allocatable"]["memory"]),
         (&json!("500m"), &json!("32Gi"))
@@ -66,7 +66,7 @@ async fn a_node_is_not_ready_for_a_while() {
     );
     for name in ["stays", "bears-it"] {
         let seen = world.seen(name);
-        // The kubelet is alive, and speaks for its pods itself.
+        // The kubelet runs and reports its pods itself.
         assert_eq!(seen[3..], [""; 0]);
     }
 }
@@ -85,7 +85,7 @@ async fn a_kubelet_stops() {
         taints(&world, "n1"),
         ["node.kubernetes.io/unreachable:NoSchedule", "node.kubernetes.io/unreachable:NoExecute"]
     );
-    // Nobody is there to end it.
+    // No kubelet is running that could end the pod.
     let seen = world.seen("p");
     assert_eq!(seen[3..], ["55 Running app:runs", "85 Running app:runs terminating"]);
     world.annotate(&node_key("n1"), "stopped", Value::Null);

@@ -1,5 +1,5 @@
-//! Scheduler, kubelets and nodes of the embedded cluster, in situations that a person could set up: what is created,
-//! and what is seen of it when.
+//! Scheduler, kubelets and nodes of the embedded cluster. The tests create objects and check the observed states with their
+//! times.
 
 mod agents;
 mod containers;

@@ -1,4 +1,4 @@
-//! The scheduler: who goes where, who waits, and in which words.
+//! The scheduler: selected nodes, pending pods and messages.
 
 use super::world::{World, both, node_key, pod_key};
 use rollcall_sim::kinds::Kind;
@@ -13,7 +13,7 @@ fn capacity(cpu: &str) -> Value {
     json!({ "status": { "capacity": { "cpu": cpu }, "allocatable": { "cpu": cpu } } })
 }
 
-/// The pod says both, as it would after admission.
+/// A pod with class and value, as after admission.
 fn priority(value: i64) -> Value {
     json!({ "spec": { "priority": value, "priorityClassName": format!("p{value}") } })
 }
@@ -43,7 +43,7 @@ fn not_helpful(nodes: usize) -> String {
     )
 }
 
-/// A pod that fits nowhere, and what is said about it. Every node has 8 CPUs and the label `disk: ssd`.
+/// Messages for unschedulable pods. Each node has 8 CPUs and the label `disk: ssd`.
 #[tokio::test(start_paused = true)]
 async fn why_not() {
     let affinity = |requirement: Value| {
@@ -108,7 +108,7 @@ async fn nodes_that_take_no_pods() {
     world.run(1.0).await;
     let against = "1 node(s) were unschedulable, 2 node(s) had untolerated taint(s)";
     assert_eq!(world.why("p"), format!("0/3 nodes are available: {against}. {}", not_helpful(3)));
-    // Each of these helps at once.
+    // Each of these changes makes the pod schedulable.
     world.update(&pod_key("p"), |pod| {
         pod["spec"]["tolerations"] = json!([{ "key": "k", "operator": "Exists", "effect": "NoSchedule" }]);
     });
@@ -167,7 +167,7 @@ async fn room_that_becomes_free_goes_to_the_most_important() {
     world.delete(&pod_key("first"));
     world.run(2.0).await;
     assert_eq!((world.node_of("low"), world.node_of("high").as_deref()), (None, Some("n1")));
-    // Pods that are over take no room.
+    // Finished pods use no capacity.
     world.annotate(&pod_key("high"), "complete-after", "1s".into());
     world.run(3.0).await;
     assert_eq!(world.node_of("low").as_deref(), Some("n1"));
@@ -189,8 +189,8 @@ async fn more_important_pods_make_room() {
     world.run(3.0).await;
     world.pod("urgent", both(cpu("2"), priority(100)));
     world.run(0.0).await;
-    // The least important of all, and nobody else.
-    let urgent = world.get(&pod_key("urgent")).expect("it is there");
+    // Only the least important pod is evicted.
+    let urgent = world.get(&pod_key("urgent")).expect("the object exists");
     assert_eq!(urgent["status"]["nominatedNodeName"], "n1");
     assert_eq!(world.why("urgent"), "0/2 nodes are available: 2 Insufficient cpu.");
     let victim = world.get(&pod_key("a1")).expect("it has its time to end");
@@ -198,7 +198,7 @@ async fn more_important_pods_make_room() {
         .as_array()
         .and_then(|all| all.iter().find(|is| is["type"] == "DisruptionTarget"));
     assert_eq!(marked.map(|is| &is["reason"]), Some(&json!("PreemptionByScheduler")));
-    // The room is kept for it.
+    // The capacity is reserved for the nominated pod.
     world.pod("sneaky", both(cpu("2"), priority(5)));
     world.run(3.0).await;
     assert_eq!((world.node_of("urgent").as_deref(), world.node_of("sneaky")), (Some("n1"), None));
@@ -247,7 +247,7 @@ async fn neighbours() {
     assert_eq!(nodes, ["n1", "n2", "n3"]);
     let message = "0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules.";
     assert!(world.why("w4").starts_with(message), "{}", world.why("w4"));
-    // A pod with the same label and no wish of its own is not wanted either.
+    // A pod with the same label but without a rule of its own is rejected, too.
     world.pod("plain", labelled("app", "web"));
     world.run(0.0).await;
     let message = "0/3 nodes are available: 3 node(s) didn't satisfy existing pods anti-affinity rules.";

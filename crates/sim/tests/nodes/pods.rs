@@ -1,4 +1,4 @@
-//! Pods: what they wait for, what can be changed while they run, how they are deleted, what their status says.
+//! Pods: missing dependencies, changes while they run, deletion, and status.
 
 use super::world::{World, annotations, both, pod_key};
 use rollcall_sim::kinds::Kind;
@@ -13,7 +13,8 @@ fn env_of(kind: &str, name: &str, key: &str, optional: bool) -> Value {
 }
 
 fn message(world: &World, pod: &str) -> Value {
-    world.get(&pod_key(pod)).expect("it is there")["status"]["containerStatuses"][0]["state"]["waiting"]["message"]
+    world.get(&pod_key(pod)).expect("the object exists")["status"]["containerStatuses"][0]["state"]["waiting"]
+        ["message"]
         .clone()
 }
 
@@ -47,7 +48,7 @@ async fn keys_that_are_missing() {
     );
     world
         .expect("indifferent", &["0 Pending", "0 Pending app:ContainerCreating", "1 Running app:runs ready"]);
-    // Without a nudge: ten seconds and up to half of that more after the last attempt.
+    // Without a nudge, the retry follows 10 to 15 seconds after the last attempt.
     let seen = world.seen("patient");
     let (at, what) = seen.last().and_then(|last| last.split_once(' ')).expect("it was seen");
     let at: f64 = at.parse().expect("a time");
@@ -71,7 +72,7 @@ async fn volumes_that_are_missing() {
         json!({ "metadata": { "name": "later", "namespace": "default" }, "data": {} }),
     );
     world.run(30.0).await;
-    // Tried at 0, 0.5, 1.5 and 3.5.
+    // Attempts at 0, 0.5, 1.5 and 3.5.
     world.expect("waits", &["0 Pending", "0 Pending app:ContainerCreating", "4.5 Running app:runs ready"]);
     world.expect("optional", &["0 Pending", "0 Pending app:ContainerCreating", "1 Running app:runs ready"]);
 }
@@ -195,7 +196,7 @@ async fn the_status_as_a_kubelet_writes_it() {
         ),
     );
     world.run(2.5).await;
-    let status = world.get(&pod_key("whole")).expect("it is there")["status"].clone();
+    let status = world.get(&pod_key("whole")).expect("the object exists")["status"].clone();
     let conditions: Vec<(&str, &str, Option<&str>, Option<&str>)> = status["conditions"]
         .as_array()
         .expect("conditions")
@@ -227,9 +228,9 @@ async fn the_status_as_a_kubelet_writes_it() {
     let init = &status["initContainerStatuses"][0];
     assert_eq!((&init["ready"], &init["state"]["terminated"]["reason"]), (&json!(true), &json!("Completed")));
     world.run(60.0).await;
-    let status = world.get(&pod_key("whole")).expect("it is there")["status"].clone();
+    let status = world.get(&pod_key("whole")).expect("the object exists")["status"].clone();
     let ready = status["conditions"].as_array().and_then(|all| all.iter().find(|is| is["type"] == "Ready"));
-    let ready = ready.expect("it is there");
+    let ready = ready.expect("the object exists");
     assert_eq!(
         (&ready["status"], &ready["lastTransitionTime"]),
         (&json!("True"), &json!("2026-01-01T00:00:09Z"))

@@ -31,16 +31,16 @@ async fn readiness_startup_and_liveness() {
     let expect = |name: &str, lines: &[&str]| world.expect(name, &[&created[..], lines].concat());
     expect("asked-late", &["1 Running app:runs", "6 Running app:runs ready"]);
     expect("answers-late", &["1 Running app:runs", "16 Running app:runs ready"]);
-    // Asked at 4, 8 and 12, counted from when the kubelet saw it; ready as soon as it has started.
+    // Probed at 4, 8 and 12, counted from when the kubelet saw the pod; ready as soon as it has started.
     expect("starts-slowly", &["1 Running app:starts", "12 Running app:runs ready"]);
-    // Asked in vain at 4, 8, 12, 16 and 20; killed within a second, and started again at once.
+    // The probes at 4, 8, 12, 16 and 20 fail; killed within a second, and restarted immediately.
     let seen = world.seen("never-starts");
     assert_eq!(seen[2..4], ["1 Running app:starts", "21 Running app:starts/1"]);
-    // Hangs at 31: asked in vain at 40 and 50.
+    // Hangs at 31: the probes at 40 and 50 fail.
     expect("hangs", &["1 Running app:runs ready"]);
     world.run(3.0).await;
     expect("hangs", &["1 Running app:runs ready", "51 Running app:runs/1 ready"]);
-    // Asked in vain at 10 and 20.
+    // The probes at 10 and 20 fail.
     let seen = world.seen("too-impatient");
     assert_eq!(seen[2..4], ["1 Running app:runs", "21 Running app:runs/1"]);
 }
@@ -51,7 +51,7 @@ async fn killed_again_and_again() {
     let liveness = json!({ "livenessProbe": { "periodSeconds": 1, "failureThreshold": 1 } });
     world.pod("hangs", both(probed(liveness), annotations(&[("app.hang-after", "2s")])));
     world.run(21.0).await;
-    // Killed a second after it hangs. The first two times it is started again at once.
+    // Killed a second after it hangs. The first two restarts follow immediately.
     world.expect(
         "hangs",
         &[
@@ -71,7 +71,7 @@ async fn readiness_gates() {
     let world = World::with_nodes(&["n1"]).await;
     world.pod("gated", json!({ "spec": { "readinessGates": [{ "conditionType": "example.com/lb" }] } }));
     world.run(5.0).await;
-    let pod = world.get(&pod_key("gated")).expect("it is there");
+    let pod = world.get(&pod_key("gated")).expect("the object exists");
     let ready =
         pod["status"]["conditions"].as_array().and_then(|all| all.iter().find(|is| is["type"] == "Ready"));
     let message = "corresponding condition of pod readiness gate \"example.com/lb\" does not exist.";
@@ -83,7 +83,7 @@ async fn readiness_gates() {
                 rollcall_sim::server::pods::set_condition(&mut pod["status"], condition);
             })
         })
-        .expect("it is taken");
+        .expect("the update succeeds");
     world.run(1.0).await;
     world.expect(
         "gated",

@@ -1,4 +1,4 @@
-//! An embedded cluster without our controller, and a record of what became of its pods.
+//! An embedded cluster without Rollcall's controller, and a record of its pods.
 
 use jiff::Timestamp;
 use rollcall_controller::clock::Clock;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// By pod: what was seen of it in a few words, and every commit with its conditions.
+/// By pod: its observed states, and all commits with conditions.
 type Seen = Arc<Mutex<BTreeMap<String, (Vec<String>, Vec<String>)>>>;
 
 pub struct World {
@@ -42,7 +42,7 @@ impl Observer for Record {
     }
 }
 
-/// A pod in a few words: phase, reason, containers, whether it is ready, whether it is terminating.
+/// Summary of a pod: phase, reason, containers, readiness, termination.
 fn summary(pod: &Value) -> String {
     let status = &pod["status"];
     let mut words = vec![status["phase"].as_str().unwrap_or_default().to_owned()];
@@ -68,8 +68,8 @@ fn summary(pod: &Value) -> String {
     words.join(" ")
 }
 
-/// The phase, the conditions by their first letters (S for the sandbox; small if they do not hold) with the generation that
-/// was observed, and the time of grace.
+/// The phase, the initials of conditions (S for the sandbox; lower case if they do not hold) with the observed generation,
+/// and the grace period.
 fn conditions(pod: &Value) -> String {
     let status = &pod["status"];
     let mut words = vec![status["phase"].as_str().unwrap_or_default().to_owned()];
@@ -103,7 +103,7 @@ fn container_summary(container: &Value) -> String {
 }
 
 impl World {
-    /// A cluster with these nodes. It is a second old; times are counted from then on.
+    /// A cluster with these nodes. It is one second old; times count from then on.
     pub async fn with_nodes(names: &[&str]) -> World {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().expect("a time"));
         let embedded = Embedded::new(clock, 1);
@@ -130,14 +130,14 @@ impl World {
         self.change(|cluster| cluster.create(kind, object).unwrap_or_else(|refusal| panic!("{refusal}")));
     }
 
-    /// A node; what is given is merged into it.
+    /// Creates a node; `more` is merged into it.
     pub fn node(&self, name: &str, more: Value) {
         let mut node = json!({ "metadata": { "name": name } });
         merge(&mut node, more);
         self.create(Kind::Node, node);
     }
 
-    /// A pod with one container `app`; what is given is merged into it.
+    /// Creates a pod with one container `app`; `more` is merged into it.
     pub fn pod(&self, name: &str, more: Value) {
         let mut pod = json!({
             "metadata": { "name": name, "namespace": "default" },
@@ -161,10 +161,10 @@ impl World {
         self.change(|cluster| cluster.delete(key)).unwrap_or_else(|refusal| panic!("{refusal}"));
     }
 
-    /// Lets time go by.
+    /// Lets time pass.
     pub async fn run(&self, seconds: f64) {
         tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
-        // What is due at this very moment is done as well.
+        // Actions that are due at this instant are performed as well.
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 
@@ -176,9 +176,9 @@ impl World {
         self.get(&pod_key(pod))?["spec"]["nodeName"].as_str().map(str::to_owned)
     }
 
-    /// Why it is on no node.
+    /// Why the pod is unschedulable.
     pub fn why(&self, pod: &str) -> String {
-        let pod = self.get(&pod_key(pod)).expect("it is there");
+        let pod = self.get(&pod_key(pod)).expect("the object exists");
         let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
         let scheduled = conditions.iter().find(|is| is["type"] == "PodScheduled").expect("it was tried");
         assert_eq!(
@@ -217,7 +217,7 @@ pub fn annotations(pairs: &[(&str, &str)]) -> Value {
     json!({ "metadata": { "annotations": pairs.collect::<serde_json::Map<_, _>>() } })
 }
 
-/// Merges objects; anything else takes the place of what was there.
+/// Merges objects; other values are replaced.
 pub fn merge(into: &mut Value, more: Value) {
     match (into, more) {
         (Value::Object(into), Value::Object(more)) => {

@@ -2,7 +2,7 @@ use super::world::{World, template};
 use rollcall_sim::kinds::Kind;
 use serde_json::{Value, json};
 
-/// Runs every minute, unless `spec` says otherwise.
+/// A CronJob that runs every minute, unless `spec` has another schedule.
 fn cron(spec: Value) -> Value {
     let mut cron = json!({ "metadata": { "name": "tick" }, "spec": { "schedule": "* * * * *" } });
     for (name, value) in spec.as_object().unwrap() {
@@ -23,7 +23,7 @@ fn active(world: &World) -> Vec<String> {
     list.iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Minutes since 1970 at the beginning of 2026.
+/// The beginning of 2026 in minutes since 1970.
 const BEGIN: i64 = 29_453_760;
 
 fn run(minute: i64) -> String {
@@ -84,7 +84,7 @@ async fn what_was_forbidden_is_made_up_for_when_there_is_room() {
     world.until(190).await;
     end_all(&world, "Succeeded");
     world.until(200).await;
-    assert_eq!(active(&world), [run(3)], "the latest that was missed");
+    assert_eq!(active(&world), [run(3)], "the latest missed run");
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,7 +13,7 @@ fn image(world: &World, version: &str) {
     world.edit(Kind::DaemonSet, "agent", |agent| agent["spec"]["template"] = template("agent", version));
 }
 
-/// The nodes that have a pod that is not on its way out, with the version of its image.
+/// The nodes with a pod that is not terminating, with the version of its image.
 fn placed(world: &World) -> Vec<String> {
     let pods = world.all(Kind::Pod);
     let staying = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
@@ -92,7 +92,7 @@ async fn only_where_selector_and_affinity_permit() {
     world.create(Kind::DaemonSet, agent);
     world.wait(10).await;
     assert_eq!(placed(&world), ["a 1"]);
-    // A label that goes takes the pod along; one that comes brings one.
+    // A node that loses the label loses its pod; a node that gets the label gets a pod.
     world.edit(Kind::Node, "a", |node| node["metadata"]["labels"]["disk"] = "hdd".into());
     world.edit(Kind::Node, "c", |node| node["metadata"]["labels"]["disk"] = "ssd".into());
     world.wait(60).await;

@@ -20,7 +20,7 @@ fn image(world: &World, version: &str) {
     world.edit(Kind::Deployment, "web", |web| web["spec"]["template"] = template("web", version));
 }
 
-/// The sets as `revision: wanted/ready`, by revision.
+/// The ReplicaSets as `revision: wanted/ready`, by revision.
 fn sets(world: &World) -> Vec<String> {
     let mut sets: Vec<(i64, String)> = world
         .all(Kind::ReplicaSet)
@@ -36,7 +36,7 @@ fn sets(world: &World) -> Vec<String> {
     sets.into_iter().map(|(_, text)| text).collect()
 }
 
-/// How many pods exist, over the whole history: the most, and the fewest that were ready after the beginning.
+/// The maximum number of pods in the history, and the minimum number of ready pods after the beginning.
 fn extremes(log: &str, (mut there, mut ready): (i64, i64)) -> (i64, i64) {
     let (mut most, mut fewest) = (there, ready);
     for note in log.split_whitespace() {
@@ -225,7 +225,7 @@ async fn scaling_in_the_middle_of_a_roll_out_is_proportional() {
     assert_eq!(sets(&world), ["1: 8/8", "2: 5/0"]);
     world.edit(Kind::Deployment, "web", |web| web["spec"]["replicas"] = 15.into());
     world.wait(30).await;
-    // 13 pods become 18: 8 of them 11, 5 of them 7.
+    // 13 pods become 18: one set grows from 8 to 11, the other from 5 to 7.
     assert_eq!(sets(&world), ["1: 11/11", "2: 7/0"]);
 }
 

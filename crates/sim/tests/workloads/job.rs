@@ -9,7 +9,7 @@ fn job(spec: Value) -> Value {
     job
 }
 
-/// Of pods that take half a minute to end.
+/// An annotation for pods that terminate slowly, in half a minute.
 fn slow_to_go() -> Value {
     json!({ "testbed.rollcall.dev/slow-delete": "30s" })
 }
@@ -95,7 +95,7 @@ async fn a_work_queue_is_done_when_one_succeeded_and_the_others_ended() {
     assert!(conditions(&world).is_empty());
     world.end("task-#2", "Failed");
     world.wait(20).await;
-    assert_eq!(world.only("+~"), "", "after a success nothing is started");
+    assert_eq!(world.only("+~"), "", "no pod is created after a success");
     world.end("task-#3", "Succeeded");
     world.wait(5).await;
     assert_eq!(part(&status(&world), &["succeeded", "failed"]), json!({ "succeeded": 2, "failed": 1 }));
@@ -158,7 +158,7 @@ async fn the_limit_of_restarts_in_the_same_pod() {
     world.wait(100).await;
     assert_eq!(world.condition(Kind::Job, "task", "Failed"), "True BackoffLimitExceeded");
     assert_eq!(world.only("+"), "+task-#1", "restarted in its place");
-    assert_eq!(status(&world)["failed"], 1, "the pod that was ended counts as failed");
+    assert_eq!(status(&world)["failed"], 1, "the deleted pod counts as failed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -290,7 +290,7 @@ async fn limits_per_index() {
     world.wait(60).await;
     assert_eq!(world.only("+"), "+task-0-#1 +task-1-#1 +task-1-#2");
     assert_eq!(status(&world)["failedIndexes"], "1");
-    assert!(conditions(&world).is_empty(), "the other index goes on");
+    assert!(conditions(&world).is_empty(), "the other index continues");
     world.end("task-0-#1", "Succeeded");
     world.wait(10).await;
     assert_eq!(conditions(&world), ["FailureTarget True FailedIndexes", "Failed True FailedIndexes"]);
@@ -318,7 +318,7 @@ async fn who_is_deleted_is_replaced_at_once_or_when_it_has_ended() {
         assert_eq!((&before["terminating"], &before["failed"]), (&json!(1), &failed), "{policy}");
         world.wait(40).await;
         let after = status(&world);
-        // It is counted by how it ended.
+        // It is counted according to its result.
         let counted = |what: &str| after[what].as_i64().unwrap_or_default();
         assert_eq!((counted("terminating"), counted("failed") + counted("succeeded")), (0, 1), "{policy}");
     }

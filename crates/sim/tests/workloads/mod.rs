@@ -1,5 +1,5 @@
-//! The controllers of workloads in the embedded cluster: what they create and delete, in which order, and what their
-//! objects say in the end. Driven through the functions of the server, under virtual time.
+//! The workload controllers in the embedded cluster: created and deleted pods, their order, and the final status of
+//! objects. The tests call the server's functions directly, in virtual time.
 
 mod cronjob;
 mod daemonset;

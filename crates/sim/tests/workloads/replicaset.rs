@@ -61,7 +61,7 @@ async fn a_deleted_or_failed_pod_is_replaced() {
 
 #[tokio::test(start_paused = true)]
 async fn who_is_deleted_first() {
-    // Each time one of two goes.
+    // In each case one of two pods is deleted.
     for (case, expected) in [("unready", "~web-#1"), ("cost", "~web-#1"), ("newer", "~web-#2")] {
         let world = World::with_nodes(2);
         world.create(Kind::ReplicaSet, set("web", if case == "newer" { 1 } else { 2 }));

@@ -31,7 +31,7 @@ fn scale(world: &World, replicas: i64) {
     world.edit(Kind::StatefulSet, "db", |db| db["spec"]["replicas"] = replicas.into());
 }
 
-/// The images of the pods by their names.
+/// The images of the pods, ordered by pod name.
 fn images(world: &World) -> Vec<String> {
     let pods = world.all(Kind::Pod);
     let image = |pod: &Value| pod["spec"]["containers"][0]["image"].as_str().unwrap().to_owned();
@@ -186,7 +186,7 @@ async fn below_the_partition_the_old_revision_stays() {
         part(&status, &["currentReplicas", "updatedReplicas"]),
         json!({ "currentReplicas": 2, "updatedReplicas": 1 })
     );
-    // One that has to be made again gets the old revision.
+    // A re-created pod below the partition gets the old revision.
     world.delete(Kind::Pod, "db-0");
     world.wait(60).await;
     assert_eq!(images(&world), ["db:1", "db:1", "db:2"]);
@@ -270,7 +270,7 @@ async fn claims_go_with_the_pods_that_are_scaled_away() {
     scale(&world, 1);
     world.wait(60).await;
     assert_eq!(world.names(Kind::PersistentVolumeClaim), ["data-db-0"]);
-    // A pod that is only made again keeps its claim.
+    // A re-created pod keeps its claim.
     let uid = world.get(Kind::PersistentVolumeClaim, "data-db-0")["metadata"]["uid"].clone();
     world.delete(Kind::Pod, "db-0");
     world.wait(60).await;

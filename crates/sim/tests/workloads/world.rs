@@ -1,4 +1,4 @@
-//! A cluster with a few nodes, a hand that changes things in it, and an eye that notes what becomes of the pods.
+//! A cluster with a few nodes, functions to change its objects, and a log of its pods.
 
 use jiff::{SignedDuration, Timestamp};
 use rollcall_controller::clock::Clock;
@@ -18,11 +18,11 @@ pub struct World {
     clock: Clock,
 }
 
-/// What became of the pods: `+` created, `!` ready, `~` asked to end, `-` gone.
+/// The log of pods: `+` created, `!` ready, `~` terminating, `-` deleted.
 #[derive(Default)]
 struct Notes {
     log: Vec<String>,
-    /// Generated names are random; here they are numbered in the order of their creation.
+    /// Generated names are random, so they are replaced with numbers in order of creation.
     names: BTreeMap<String, String>,
     counts: BTreeMap<String, usize>,
 }
@@ -33,7 +33,7 @@ impl Notes {
         if let Some(known) = self.names.get(&uid) {
             return known.clone();
         }
-        // Those of a StatefulSet have a start, and names of their own.
+        // Pods of a StatefulSet have `generateName`, but their names are not random.
         let ordinal = change.object["metadata"]["labels"]["apps.kubernetes.io/pod-index"].is_string();
         let name = match change.object["metadata"]["generateName"].as_str() {
             Some(start) if !ordinal => {
@@ -81,13 +81,13 @@ impl Observer for Eye {
 }
 
 impl World {
-    /// A cluster with so many nodes, `node-1` and on. It begins at 2026-01-01T00:00:00Z, a Thursday.
+    /// A cluster with nodes `node-1` to `node-{count}`. It begins at 2026-01-01T00:00:00Z, a Thursday.
     pub fn with_nodes(count: usize) -> World {
         let begin: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let clock = Clock::starting_at(begin);
         let embedded = Embedded::new(clock, 7);
         let world = World { shared: embedded.shared.clone(), notes: Arc::default(), clock };
-        // Here nothing ends unless it is told to.
+        // Jobs' pods do not end by themselves here.
         world.shared.lock().programs.job = SignedDuration::from_hours(24 * 365);
         world.shared.lock().store.observe(Box::new(Eye(world.notes.clone())));
         for number in 1..=count {
@@ -144,7 +144,7 @@ impl World {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
     }
 
-    /// Lets time pass until so many seconds after the beginning.
+    /// Lets time pass until the given number of seconds after the beginning.
     pub async fn until(&self, seconds: i64) {
         let at = "2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_secs(seconds);
         let left = at.duration_since(self.clock.now());
@@ -184,19 +184,19 @@ impl World {
         }
     }
 
-    /// What became of the pods since it was last asked.
+    /// The log since the last call.
     pub fn log(&self) -> String {
         std::mem::take(&mut self.notes.lock().unwrap().log).join(" ")
     }
 
-    /// Of that only what begins with one of these signs.
+    /// The log since the last call, with these signs only.
     pub fn only(&self, signs: &str) -> String {
         let log = std::mem::take(&mut self.notes.lock().unwrap().log);
         let wanted = |note: &String| note.chars().next().is_some_and(|sign| signs.contains(sign));
         log.into_iter().filter(wanted).collect::<Vec<_>>().join(" ")
     }
 
-    /// The real name of a pod that was numbered.
+    /// The real name of a numbered pod.
     pub fn pod(&self, numbered: &str) -> String {
         let notes = self.notes.lock().unwrap();
         let uid = notes.names.iter().find(|(_, name)| *name == numbered).map(|(uid, _)| uid.clone());
@@ -204,10 +204,13 @@ impl World {
         let uid = uid.unwrap_or_else(|| panic!("there was no {numbered}"));
         let pods = self.all(Kind::Pod);
         let pod = pods.iter().find(|pod| pod["metadata"]["uid"] == *uid);
-        pod.unwrap_or_else(|| panic!("{numbered} is gone"))["metadata"]["name"].as_str().unwrap().to_owned()
+        pod.unwrap_or_else(|| panic!("{numbered} was deleted"))["metadata"]["name"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     }
 
-    /// Tells a pod how its programs behave from now on.
+    /// Changes the behaviour of a pod's programs from now on.
     fn behave(&self, name: &str, what: &str, value: &str) {
         self.edit(Kind::Pod, name, |pod| {
             if !pod["metadata"]["annotations"].is_object() {
@@ -217,7 +220,7 @@ impl World {
         });
     }
 
-    /// Ends a pod, well or not.
+    /// Ends a pod, successfully or not.
     pub fn end(&self, numbered: &str, phase: &str) {
         self.end_named(&self.pod(numbered), phase);
     }
@@ -227,12 +230,12 @@ impl World {
         self.behave(name, what, "0s");
     }
 
-    /// Makes a pod unready, or ready again.
+    /// Makes a pod not ready, or ready again.
     pub fn set_ready(&self, numbered: &str, ready: bool) {
         self.behave(&self.pod(numbered), "ready", if ready { "true" } else { "false" });
     }
 
-    /// Keeps a pod from going, even when it is deleted; or no longer.
+    /// Prevents or permits the removal of a pod after its deletion.
     pub fn hold(&self, numbered: &str, held: bool) {
         let name = self.pod(numbered);
         self.edit(Kind::Pod, &name, |pod| {
@@ -241,7 +244,7 @@ impl World {
     }
 }
 
-/// A template of pods with this label. Those of a broken one never start.
+/// A pod template with this label. The pods of version "broken" never start.
 pub fn template(app: &str, version: &str) -> Value {
     let mut template = json!({
         "metadata": { "labels": { "app": app } },
@@ -257,7 +260,7 @@ pub fn selector(app: &str) -> Value {
     json!({ "matchLabels": { "app": app } })
 }
 
-/// Some fields of an object, so that a test says only what it is about.
+/// Selected fields of an object, for concise assertions.
 pub fn part(object: &Value, fields: &[&str]) -> Value {
     fields.iter().filter_map(|field| Some(((*field).to_owned(), object.get(*field)?.clone()))).collect()
 }

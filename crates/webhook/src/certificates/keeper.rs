@@ -1,7 +1,7 @@
-//! Keeps the certificates in the cluster as they are to be, and serves them.
+//! Keeps the certificates in the cluster up to date, and serves them.
 //!
-//! Every replica does this. Who writes the Secret says which version it has read, so of two that want to write at once one is
-//! told to look again.
+//! Every replica does this. A write of the Secret contains the resourceVersion that the replica has read. If two
+//! replicas write at the same time, one write fails with a conflict, and that replica reads the Secret again.
 
 use super::Served;
 use super::make::{Pair, make};
@@ -28,15 +28,15 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 const FIRST_WAIT: Duration = Duration::from_millis(500);
-/// So long after it was installed a webhook is noticed that was not there, or not permitted, at the start.
+/// Also the delay until a webhook is noticed that was not installed, or not readable, at the start.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// How long the API server keeps a watch open.
+/// The time after which the API server closes a watch.
 const WATCH: Duration = Duration::from_secs(290);
-/// A watch that is silent for longer is dead.
+/// A watch without any message for this long is considered dead.
 const SILENCE: Duration = Duration::from_secs(300);
 
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
-/// Whoever installs one of them lets us see both, but did not always.
+/// The installation of either configuration grants read access to both, but that of older versions did not.
 const OURS: [&str; 2] = [names::WEBHOOK_CONFIGURATION, names::LAUNCH_CONFIGURATION];
 
 pub struct Keeper {
@@ -45,13 +45,13 @@ pub struct Keeper {
     pub terms: Terms,
     pub clock: Clock,
     pub jitter: Jitter,
-    /// Write nothing; serve what there is.
+    /// Write nothing; serve with the existing certificates.
     pub dry_run: bool,
     pub shared: Arc<Shared>,
     pub served: Arc<Served>,
-    /// There is a configuration that sends us requests.
+    /// Whether a webhook configuration exists that sends us requests.
     pub configured: watch::Sender<bool>,
-    /// What is served, and what was last said about that.
+    /// The certificate that is served, and the last failure that was logged.
     pub serving: Option<Pair>,
     pub said: Option<String>,
 }
@@ -96,18 +96,18 @@ struct ClientConfig {
     ca_bundle: Option<String>,
 }
 
-/// What there is, and from where to watch it.
+/// The objects in the cluster, and the resource versions to watch them from.
 struct Seen {
     secret: Option<Secret>,
     secrets_at: String,
     configurations: Vec<SeenConfiguration>,
-    /// Those that we may not see.
+    /// The configurations that the controller is not permitted to read.
     hidden: Vec<&'static str>,
 }
 
 struct SeenConfiguration {
     name: &'static str,
-    /// Nothing if it is not installed.
+    /// `None` if it is not installed.
     there: Option<Configuration>,
     at: String,
 }
@@ -119,7 +119,7 @@ impl Seen {
 }
 
 impl Keeper {
-    /// For ever.
+    /// Runs forever.
     pub async fn run(mut self) {
         let mut failures = 0;
         loop {
@@ -128,7 +128,7 @@ impl Keeper {
                 Err(failure) => {
                     let wait = self.jitter.wait(failures, FIRST_WAIT, LONGEST_WAIT);
                     failures += 1;
-                    // Somebody else was faster: look at what there is now.
+                    // Another replica has written first: read the current state again.
                     if failure.meaning() != Meaning::Moved {
                         self.say(&failure);
                     }
@@ -138,21 +138,22 @@ impl Keeper {
         }
     }
 
-    /// Once for each trouble, not each time it is met.
+    /// Logs a failure, but not if it repeats the previous one.
     fn say(&mut self, failure: &Failure) {
         let text = failure.to_string();
         if self.said.as_ref() != Some(&text) {
             match failure.code {
                 Some(403) => tracing::info!(
-                    "no admission webhook: this account may not see its configuration (config/webhook grants that)"
+                    "admission webhook is disabled: not permitted to read its configuration (config/webhook grants this)"
                 ),
-                _ => tracing::warn!(%failure, "the webhook's certificates could not be looked after"),
+                _ => tracing::warn!(%failure, "could not check or renew the webhook certificates"),
             }
             self.said = Some(text);
         }
     }
 
-    /// Looks, does one thing if there is one to do, else waits until there may be.
+    /// Reads the current state, and performs one step. If no step is due, waits until the state changes or a step is
+    /// due.
     async fn turn(&mut self) -> Result<(), Failure> {
         let seen = self.look().await?;
         self.said = None;
@@ -165,7 +166,7 @@ impl Keeper {
             .unwrap_or_else(|| Held { managed: true, ..Held::default() });
         self.load(&held);
         let mut until = None;
-        // Without a webhook that asks for them there is no need for certificates.
+        // Certificates are needed only if a webhook configuration asks for them.
         if is_configured && !self.dry_run {
             let mut webhooks = seen.installed().flat_map(|(_, there)| &there.webhooks);
             let trusted = webhooks.all(|webhook| webhook.trusts(&held.authorities));
@@ -211,7 +212,7 @@ impl Keeper {
         Ok(SeenConfiguration { name, there: items.into_iter().next(), at: metadata.resource_version })
     }
 
-    /// Until one of these configurations can be seen.
+    /// Waits until the controller is permitted to read one of these configurations.
     async fn becomes_visible(&self, hidden: &[&'static str]) {
         if hidden.is_empty() {
             return std::future::pending().await;
@@ -230,7 +231,7 @@ impl Keeper {
         format!("/api/v1/namespaces/{}/secrets", self.namespace)
     }
 
-    /// Serves what the Secret holds. What cannot be served does not take the place of what can.
+    /// Serves the certificate in the Secret. An unusable certificate does not replace a usable one.
     fn load(&mut self, held: &Held) {
         let Some(pair) = held.current.as_ref().filter(|pair| self.serving.as_ref() != Some(pair)) else {
             return;
@@ -242,13 +243,13 @@ impl Keeper {
                 let (expires, managed) = (facts.expires, held.managed);
                 tracing::info!(%expires, managed, "serving the webhook with this certificate");
                 if facts.expires <= self.clock.now() {
-                    tracing::warn!("it has expired");
+                    tracing::warn!("the webhook's certificate has expired");
                 }
             }
-            Err(error) if held.managed => tracing::debug!(%error, "to be replaced"),
+            Err(error) if held.managed => tracing::debug!(%error, "replacing the unusable certificate"),
             Err(error) => {
                 let secret = names::WEBHOOK_SECRET;
-                tracing::warn!(secret, %error, "a certificate that was brought cannot be served");
+                tracing::warn!(secret, %error, "the user-provided webhook certificate cannot be served");
             }
         }
         self.serving = Some(pair.clone());
@@ -259,7 +260,7 @@ impl Keeper {
             let made = make(&self.terms.names, self.clock.now(), self.terms.lifetime);
             made.map_err(|error| Failure {
                 code: None,
-                message: format!("no certificate could be made: {error}"),
+                message: format!("cannot create a certificate: {error}"),
             })
         };
         let wanted = match step {
@@ -300,7 +301,7 @@ impl Keeper {
         client::send::<IgnoredAny>(&self.client, request).await.map(drop)
     }
 
-    /// Writes the authorities into the webhooks that are to trust them; whether there was one to write.
+    /// Writes the authorities into the webhooks of a configuration. Returns whether there was a change.
     async fn publish(&self, name: &str, configuration: &Configuration, held: &Held) -> Result<bool, Failure> {
         let operations = publication(&configuration.webhooks, &held.authorities);
         if operations.is_empty() {
@@ -315,7 +316,7 @@ impl Keeper {
         Ok(true)
     }
 
-    /// Until something changes, or until that time.
+    /// Waits until an object changes, or until the given time.
     async fn wait(&self, seen: Seen, until: Option<Timestamp>) -> Result<(), Failure> {
         let secret = names::WEBHOOK_SECRET;
         let mut secrets = self.open::<Secret>(&self.secrets(), secret, &seen.secrets_at).await?;
@@ -356,18 +357,18 @@ impl Keeper {
     }
 }
 
-/// By name, so that a permission for that name is enough.
+/// Selects an object by name, so that a permission for that name is sufficient.
 fn only(name: &str) -> Vec<(&'static str, String)> {
     vec![("fieldSelector", format!("metadata.name={name}"))]
 }
 
 type Events<T> = BoxStream<'static, Result<WatchEvent<T>, Failure>>;
 
-/// That it has changed is all there is to know.
+/// The content of a changed object, which is not needed.
 #[derive(Clone, Debug, Deserialize)]
 struct IgnoredObject {}
 
-/// Waits for a change, or for the end of the watch, which means to look again, too.
+/// Waits for a change, or for the end of the watch. In both cases the caller reads the state again.
 async fn change<T>(events: &mut Events<T>) -> Result<(), Failure> {
     loop {
         match tokio::time::timeout(SILENCE, events.next()).await {
@@ -397,7 +398,7 @@ impl Webhook {
     }
 }
 
-/// As a merge patch has it: what is not there any more is null.
+/// The data of the Secret as a merge patch: keys that no longer exist are null.
 fn data(held: &Held) -> Value {
     let text = |text: Option<&str>| text.map_or(Value::Null, |text| STANDARD.encode(text).into());
     let Held { managed: _, current, next, authorities } = held;
@@ -409,7 +410,7 @@ fn data(held: &Held) -> Value {
     data
 }
 
-/// The patch by which webhooks get the authorities that they may get, each guarded by what was there.
+/// The patch that sets `caBundle` of the webhooks where this is allowed. Each operation tests the previous value first.
 fn publication(webhooks: &[Webhook], authorities: &str) -> Vec<Value> {
     let mut operations = Vec::new();
     for (place, webhook) in webhooks.iter().enumerate().filter(|_| !authorities.trim().is_empty()) {
@@ -452,7 +453,7 @@ mod tests {
         let written = |operation: &&Value| operation["op"] == "add";
         let paths: Vec<&str> = operations.iter().filter(written).filter_map(|o| o["path"].as_str()).collect();
         assert_eq!(paths, ["/webhooks/0/clientConfig/caBundle", "/webhooks/1/clientConfig/caBundle"]);
-        assert_eq!(publication(&webhooks, "").len(), 0, "nothing is not published");
+        assert_eq!(publication(&webhooks, "").len(), 0, "empty authorities are not published");
     }
 
     #[test]
@@ -464,6 +465,6 @@ mod tests {
         assert_eq!(secret.held(), Held { managed: false, ..held.clone() });
         secret.metadata.annotations.insert(names::MANAGED_CERTIFICATES.into(), "true".into());
         assert_eq!(secret.held(), held);
-        assert!(Secret::default().held().managed, "an empty one is ours to fill");
+        assert!(Secret::default().held().managed, "the controller fills an empty Secret");
     }
 }

@@ -1,4 +1,4 @@
-//! A new certificate, with an authority of its own.
+//! Creates a certificate with an authority of its own.
 
 use super::read::AUTHORITY;
 use jiff::Timestamp;
@@ -9,24 +9,24 @@ use rcgen::{
 use std::time::Duration;
 use time::OffsetDateTime;
 
-/// Clocks of API servers may be behind ours by this much.
+/// Certificates are backdated by this much, because the clocks of API servers may be behind ours.
 pub const BACKDATED: Duration = Duration::from_secs(3600);
 
-/// A chain and its key, as PEM.
+/// A certificate chain and its key, as PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pair {
     pub chain: String,
     pub key: String,
 }
 
-/// A certificate, and who is to be trusted for it to be.
+/// A certificate, and the authority that signed it.
 #[derive(Clone, Debug)]
 pub struct Made {
     pub pair: Pair,
     pub authority: String,
 }
 
-/// Makes a certificate for these names. The key of its authority is dropped here.
+/// Creates a certificate for these names. The key of its authority is discarded.
 pub fn make(names: &[String], now: Timestamp, lifetime: Duration) -> Result<Made, rcgen::Error> {
     let dated = |mut params: CertificateParams| {
         params.not_before = date(now.saturating_sub(BACKDATED).unwrap_or(now));
@@ -34,7 +34,7 @@ pub fn make(names: &[String], now: Timestamp, lifetime: Duration) -> Result<Made
         params
     };
     let mut authority = dated(CertificateParams::default());
-    // The time tells two of them apart: they stand beside each other in the bundle.
+    // The time makes the name unique, because the bundle may contain several authorities.
     let name = format!("{AUTHORITY} {}", now.as_millisecond());
     authority.distinguished_name.push(DnType::CommonName, name);
     authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -43,7 +43,7 @@ pub fn make(names: &[String], now: Timestamp, lifetime: Duration) -> Result<Made
 
     let mut params = dated(CertificateParams::new(names)?);
     let name = names.first().map_or("", String::as_str);
-    // A common name has at most 64 characters; nobody looks at it.
+    // A common name has at most 64 characters; clients ignore it.
     params.distinguished_name.push(DnType::CommonName, name.chars().take(64).collect::<String>());
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];

@@ -1,18 +1,21 @@
-//! The certificates of the webhook: made, kept in one Secret that all replicas share, renewed and published without a hand.
+//! The certificates of the webhook: created, stored in a Secret that all replicas share, renewed and published
+//! automatically.
 //!
 //! ```text
-//!  Secret:  tls.crt, tls.key     what is served
-//!           next.crt, next.key   what will be served when every API server trusts it
+//!  Secret:  tls.crt, tls.key     the certificate that is served
+//!           next.crt, next.key   the certificate that will be served when every API server trusts it
 //!           ca.crt               the authorities of both, the newest first
 //!  caBundle of the webhooks = ca.crt
 //! ```
 //!
-//! Each certificate has an authority of its own, whose key is thrown away as soon as it has signed: nothing that could be
-//! stolen can sign another one. So a renewal always changes the authority, and goes in steps: both authorities are
-//! published, then the new certificate is served. No call fails in between.
+//! Each certificate has an authority of its own, whose key is discarded after signing, so no stolen key can sign
+//! another certificate. A renewal therefore always changes the authority, and has several steps: the controller
+//! publishes both authorities, and then serves the new certificate. No call fails in between.
 //!
-//! - [`make`] makes one, [`plan`] says what is to be done about those there are: pure. [`keeper`] does it.
-//! - A Secret without our mark belongs to whoever made it: it is served and reloaded, never written.
+//! - [`make`] creates a certificate. [`plan`] decides about the next step; both are pure functions. [`keeper`] carries
+//!   the steps out.
+//! - A Secret without our annotation belongs to a user: the controller serves and reloads its certificate, but never
+//!   writes it.
 
 pub mod keeper;
 pub mod make;
@@ -23,12 +26,12 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// The certificate that is served now; none until one has been read.
+/// The certificate that is served now; `None` until one has been read.
 #[derive(Debug, Default)]
 pub struct Served(RwLock<Option<Arc<CertifiedKey>>>);
 
 impl Served {
-    /// From now on new connections get this one.
+    /// Serves this certificate on new connections.
     pub fn serve(&self, certificate: CertifiedKey) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(certificate));
     }

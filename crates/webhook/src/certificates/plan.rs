@@ -1,4 +1,4 @@
-//! What is to be done about the certificates there are.
+//! Decides about the next step for the certificates.
 
 use super::make::{Made, Pair};
 use super::read::first;
@@ -7,30 +7,32 @@ use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// API servers hear of a new bundle within milliseconds; this is for those that are slow.
+/// Time between the publication of an authority and its use. API servers receive a new bundle within milliseconds; this
+/// is for slow ones.
 const OVERLAP: Duration = Duration::from_secs(600);
 
-/// What the Secret holds.
+/// The content of the Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// Ours to write.
+    /// Whether the controller may write the Secret.
     pub managed: bool,
     pub current: Option<Pair>,
     pub next: Option<Pair>,
-    /// The newest first.
+    /// Authorities, the newest first.
     pub authorities: String,
 }
 
-/// For what a certificate is made.
+/// The properties of new certificates.
 #[derive(Clone, Debug)]
 pub struct Terms {
-    /// The names it must have, the most important one first.
+    /// The names that a certificate must have, the most important one first.
     pub names: Vec<String>,
     pub lifetime: Duration,
 }
 
 impl Terms {
-    /// A third of its life is left then: time enough to find out why it is not renewed.
+    /// Certificates are renewed at this age. The remaining third of the lifetime gives users time to notice and fix
+    /// failures.
     fn renewed_after(&self) -> Duration {
         self.lifetime * 2 / 3
     }
@@ -42,17 +44,17 @@ impl Terms {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// There is none that is any good: make one and serve it at once.
+    /// There is no usable certificate: create one and serve it at once.
     Replace,
-    /// Make the next one and publish its authority beside that of the current one.
+    /// Create the next certificate and publish its authority beside the current one.
     Stage,
-    /// Serve the next one.
+    /// Serve the next certificate.
     Promote,
-    /// Nothing, before that time.
+    /// Do nothing before that time.
     Keep { until: Option<Timestamp> },
 }
 
-/// What to do now. `trusted`: every webhook's bundle holds the newest authority.
+/// The next step. `trusted`: the bundle of every webhook contains the newest authority.
 pub fn step(held: &Held, trusted: bool, terms: &Terms, now: Timestamp) -> Step {
     if !held.managed {
         return Step::Keep { until: None };
@@ -69,14 +71,15 @@ pub fn step(held: &Held, trusted: bool, terms: &Terms, now: Timestamp) -> Step {
     match held.next.as_ref().map(usable) {
         None => wait(after(current.made, terms.renewed_after()), Step::Stage),
         Some(None) => Step::Stage,
-        // To be published first, which brings us here again; if that cannot be, the end of the current one does.
+        // The authority must be published first, which triggers another call. If it cannot be, wait until the current
+        // certificate expires.
         Some(Some(_)) if !trusted => Step::Keep { until: Some(current.expires) },
         Some(Some(next)) => wait(after(next.made, terms.overlap()), Step::Promote),
     }
 }
 
 impl Held {
-    /// From the data of the Secret, and the value of its annotation
+    /// Reads the data of the Secret, and the value of its annotation
     /// [`MANAGED_CERTIFICATES`](rollcall_api::names::MANAGED_CERTIFICATES).
     pub fn read(data: &BTreeMap<String, String>, mark: Option<&str>) -> Held {
         let text = |key: &str| {
@@ -87,7 +90,7 @@ impl Held {
             Some(Pair { chain: text(&format!("{name}.crt"))?, key: text(&format!("{name}.key"))? })
         };
         Held {
-            // One that somebody has made empty is to be filled.
+            // The controller fills an empty Secret, which a user has created.
             managed: mark == Some("true") || data.is_empty(),
             current: pair("tls"),
             next: pair("next"),
@@ -95,25 +98,26 @@ impl Held {
         }
     }
 
-    /// With this one served at once.
+    /// The content after a new certificate has replaced all others.
     pub fn replaced(&self, made: Made) -> Held {
         let authorities = self.with_authority(&made.authority);
         Held { managed: true, current: Some(made.pair), next: None, authorities }
     }
 
-    /// With this one to be served later.
+    /// The content after a new certificate has been staged, to be served later.
     pub fn staged(&self, made: Made) -> Held {
         let authorities = self.with_authority(&made.authority);
         Held { next: Some(made.pair), authorities, ..self.clone() }
     }
 
-    /// With the next one served.
+    /// The content after the staged certificate has been promoted.
     pub fn promoted(&self) -> Held {
         Held { current: self.next.clone().or(self.current.clone()), next: None, ..self.clone() }
     }
 
-    /// The new authority and the one before it. There may still be calls that trust only that one, and of a next one that was
-    /// given up nothing was served.
+    /// The new authority, and the one of the certificate that is served: some API servers may still trust only that
+    /// one. The authority of a staged certificate that was discarded is dropped, because the certificate was never
+    /// served.
     fn with_authority(&self, authority: &str) -> String {
         let authorities = &self.authorities;
         let before = match (&self.next, first(authorities)) {
@@ -176,7 +180,7 @@ mod tests {
         let promoted = staged.promoted();
         assert_eq!((&promoted.current, &promoted.next), (&staged.next, &None));
         assert_eq!(promoted.authorities, staged.authorities);
-        // The next renewal leaves the oldest out.
+        // The next renewal drops the oldest authority.
         let again = promoted.staged(made(day(120)));
         assert_eq!(certificates(&again.authorities).len(), 2);
         assert!(!certificates(&again.authorities).contains(&certificates(&old)[0]));
@@ -223,7 +227,7 @@ mod tests {
         {
             assert_eq!(may_replace(bundle, &held().authorities), expected, "{bundle}");
         }
-        assert!(may_replace(&format!("{stranger}{ours}"), ""), "ours, of a Secret that is lost");
-        assert!(may_replace(&stranger, &stranger), "brought by somebody who changes it");
+        assert!(may_replace(&format!("{stranger}{ours}"), ""), "an authority of ours, whose Secret was lost");
+        assert!(may_replace(&stranger, &stranger), "an authority that the user provides and changes");
     }
 }

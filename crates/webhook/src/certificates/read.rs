@@ -1,4 +1,4 @@
-//! What certificates say.
+//! Parses certificates.
 
 use super::make::{BACKDATED, Pair};
 use jiff::Timestamp;
@@ -9,19 +9,19 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-/// What the common names of our authorities begin with.
+/// Prefix of the common names of our authorities.
 pub const AUTHORITY: &str = "pod-sequence-webhook authority";
 
-/// A certificate that can be served.
+/// The properties of a certificate that can be served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// When it was made, if we made it.
+    /// When we created it. For certificates that we did not create, the value has no meaning.
     pub made: Timestamp,
     pub expires: Timestamp,
     pub names: BTreeSet<String>,
 }
 
-/// Why something cannot be served.
+/// Why a certificate cannot be served.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unusable(String);
@@ -30,7 +30,7 @@ fn unusable(what: &str) -> impl Fn(&dyn std::fmt::Display) -> Unusable {
     move |error| Unusable(format!("{what}: {error}"))
 }
 
-/// The certificates of a PEM text, in their order; what is none of them is left out.
+/// The certificates in a PEM text, in their order; other parts are skipped.
 pub fn certificates(pem: &str) -> Vec<CertificateDer<'static>> {
     CertificateDer::pem_slice_iter(pem.as_bytes()).filter_map(Result::ok).collect()
 }
@@ -43,15 +43,15 @@ pub fn first(pem: &str) -> Option<&str> {
 }
 
 impl Pair {
-    /// As the server takes it; its key must be of its certificate.
+    /// Converts the pair for the TLS server. Fails if the key does not belong to the certificate.
     pub fn certified(&self) -> Result<CertifiedKey, Unusable> {
         let chain = CertificateDer::pem_slice_iter(self.chain.as_bytes()).collect::<Result<Vec<_>, _>>();
-        let chain = chain.map_err(|error| unusable("tls.crt cannot be read")(&error))?;
+        let chain = chain.map_err(|error| unusable("tls.crt cannot be parsed")(&error))?;
         if chain.is_empty() {
-            return Err(Unusable("tls.crt holds no certificate".into()));
+            return Err(Unusable("tls.crt contains no certificate".into()));
         }
         let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes());
-        let key = key.map_err(|error| unusable("tls.key cannot be read")(&error))?;
+        let key = key.map_err(|error| unusable("tls.key cannot be parsed")(&error))?;
         let provider = rustls::crypto::ring::default_provider();
         CertifiedKey::from_der(chain, key, &provider)
             .map_err(|error| unusable("tls.key does not belong to tls.crt")(&error))
@@ -59,11 +59,11 @@ impl Pair {
 
     pub fn facts(&self) -> Result<Facts, Unusable> {
         let chain = certificates(&self.chain);
-        let first = chain.first().ok_or_else(|| Unusable("tls.crt holds no certificate".into()))?;
+        let first = chain.first().ok_or_else(|| Unusable("tls.crt contains no certificate".into()))?;
         let (_, certificate) =
-            X509Certificate::from_der(first).map_err(|error| unusable("tls.crt cannot be read")(&error))?;
+            X509Certificate::from_der(first).map_err(|error| unusable("tls.crt cannot be parsed")(&error))?;
         let at = |seconds: i64| {
-            Timestamp::from_second(seconds).map_err(|error| unusable("tls.crt has a wrong date")(&error))
+            Timestamp::from_second(seconds).map_err(|error| unusable("tls.crt has an invalid date")(&error))
         };
         let begins = at(certificate.validity().not_before.timestamp())?;
         let alternatives = certificate.subject_alternative_name().ok().flatten();
@@ -87,7 +87,7 @@ fn name(name: &GeneralName<'_>) -> Option<String> {
     }
 }
 
-/// Whether an authority was made by us.
+/// Whether an authority was created by us.
 fn is_ours(authority: &CertificateDer<'_>) -> bool {
     X509Certificate::from_der(authority).is_ok_and(|(_, certificate)| {
         let mut names = certificate.subject().iter_common_name();
@@ -95,14 +95,14 @@ fn is_ours(authority: &CertificateDer<'_>) -> bool {
     })
 }
 
-/// Whether a caBundle may be written over: it is empty, or holds an authority of ours or one of `authorities`.
+/// Whether a `caBundle` may be overwritten: it is empty, or contains an authority of ours or one of `authorities`.
 pub fn may_replace(bundle: &str, authorities: &str) -> bool {
     let known = certificates(authorities);
     bundle.trim().is_empty()
         || certificates(bundle).iter().any(|there| known.contains(there) || is_ours(there))
 }
 
-/// Whether a bundle holds the newest of these authorities.
+/// Whether a bundle contains the newest of these authorities.
 pub fn trusts_newest(bundle: &str, authorities: &str) -> bool {
     let newest = first(authorities).map(certificates).unwrap_or_default();
     newest.first().is_some_and(|newest| certificates(bundle).contains(newest))

@@ -1,6 +1,6 @@
-//! The cases that the policies on a real API server and the webhook are both held to.
+//! Test cases for both the policies on a real API server and the webhook.
 
-// Every test file is a crate of its own and uses its part of this one.
+// Each test file is a crate of its own and uses only a part of this module.
 #![allow(dead_code)]
 
 use serde::Deserialize;
@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 #[serde(deny_unknown_fields)]
 pub struct PodCase {
     pub case: String,
-    /// Their specs, by name.
+    /// The specs of the sequences, by name.
     sequences: BTreeMap<String, Value>,
     pod: Value,
-    /// The gates it has in the end.
+    /// The expected gates.
     pub gates: Vec<String>,
 }
 
@@ -23,15 +23,15 @@ pub struct PodCase {
 pub struct NodeCase {
     pub case: String,
     node: Value,
-    /// The labels it has in the end.
+    /// The expected labels.
     pub labels: BTreeMap<String, String>,
 }
 
-/// Orders that there are, and the pods that wait for tickets there.
+/// Orders, and the pods that may wait for their tickets.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tickets {
-    /// Their specs without a template, by name.
+    /// The specs of the Orders without a template, by name.
     orders: BTreeMap<String, Value>,
     pub pods: Vec<TicketCase>,
 }
@@ -41,11 +41,11 @@ pub struct Tickets {
 pub struct TicketCase {
     pub case: String,
     pod: Value,
-    /// Whether it has the gate of tickets in the end.
+    /// Whether the pod is expected to have the ticket gate.
     pub waits: bool,
 }
 
-/// A pod of a workload, and the workloads that have been seen.
+/// A pod of a workload, and the workloads that the controller has seen.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadCase {
@@ -54,11 +54,11 @@ pub struct WorkloadCase {
     groups: Vec<String>,
     seen: BTreeMap<String, String>,
     owner: String,
-    /// Whether the pod has the gate in the end.
+    /// Whether the pod is expected to have the gate.
     pub held: bool,
 }
 
-/// What stands in a case for the namespace of the pod.
+/// A placeholder for the namespace of the pod.
 const OWN: &str = "OWN";
 
 pub fn pods() -> Vec<PodCase> {
@@ -83,12 +83,12 @@ impl PodCase {
         self.sequences.iter().map(object).collect()
     }
 
-    /// The pod as it is sent.
+    /// The pod as submitted.
     pub fn pod(&self) -> Value {
         pod(&self.pod)
     }
 
-    /// The gates it is sent with.
+    /// The number of gates of the submitted pod.
     pub fn gates_sent(&self) -> usize {
         self.pod["spec"]["schedulingGates"].as_array().map_or(0, Vec::len)
     }
@@ -109,7 +109,7 @@ impl WorkloadCase {
         sequence(namespace, "shop", json!({ "podGroups": groups.collect::<Vec<_>>() }))
     }
 
-    /// The workloads that have been seen, each with its kind.
+    /// The workloads that the controller has seen, each with its kind.
     pub fn seen(&self, namespace: &str) -> Vec<(&str, Value)> {
         let seen = self.seen.iter().map(|(workload, parent)| {
             let (kind, name) = split(workload);
@@ -123,7 +123,7 @@ impl WorkloadCase {
         seen.collect()
     }
 
-    /// The pod as it is sent.
+    /// The pod as submitted.
     pub fn pod(&self) -> Value {
         let hash = self.owner.rsplit_once('-').map_or("", |(_, hash)| hash);
         let labels = json!({ "pod-template-hash": hash });
@@ -140,7 +140,7 @@ fn api_version(kind: &str) -> &'static str {
     if matches!(kind, "Job" | "CronJob") { "batch/v1" } else { "apps/v1" }
 }
 
-/// An owner reference to a workload, whose uid is what it is called.
+/// An owner reference to a workload, whose uid is its name.
 fn reference(workload: &str) -> Value {
     let (kind, name) = split(workload);
     json!({ "apiVersion": api_version(kind), "kind": kind, "name": name, "uid": workload, "controller": true })
@@ -158,14 +158,15 @@ impl Tickets {
 }
 
 impl TicketCase {
-    /// The pod as it is sent.
+    /// The pod as submitted.
     pub fn pod(&self) -> Value {
         let mut pod = pod(&self.pod);
         pod["metadata"]["name"] = "a".into();
         pod
     }
 
-    /// The gates it has in the end: those it was sent with, then that of tickets, if it waits and has not sent it itself.
+    /// The expected gates: those of the submitted pod, and the ticket gate if the pod waits and did not have it
+    /// already.
     pub fn gates(&self) -> Vec<String> {
         let sent = self.pod["spec"]["schedulingGates"].as_array().cloned().unwrap_or_default();
         let mut gates: Vec<String> =
@@ -178,7 +179,7 @@ impl TicketCase {
 }
 
 impl NodeCase {
-    /// The node as it is sent, under another name.
+    /// The node as submitted, with another name.
     pub fn node(&self, name: &str) -> Value {
         let mut node = json!({ "apiVersion": "v1", "kind": "Node" });
         merge(&mut node, &self.node);
@@ -207,7 +208,8 @@ pub fn order(namespace: &str, name: &str, spec: &Value) -> Value {
     })
 }
 
-/// A pod that Kubernetes takes, with `fields` put over it. Without a token: its volume would have a name by chance.
+/// A pod that Kubernetes accepts, with `fields` merged in. Without a service-account token, because its volume would
+/// get a random name.
 pub fn pod(fields: &Value) -> Value {
     let mut pod = json!({
         "apiVersion": "v1",
@@ -234,7 +236,8 @@ fn merge(into: &mut Value, from: &Value) {
     }
 }
 
-/// The largest number of groups; the last one counts. What costs the policies most must still be within their budget.
+/// The largest number of groups; only the last one matches. The policies must stay within their cost budget in the
+/// worst case.
 fn many_groups() -> PodCase {
     let names = |group: usize| (0..30).map(|pod| format!("pod-{group}-{pod}")).collect::<Vec<_>>();
     let groups: Vec<Value> = (0..1000).map(|group| json!({ "pods": names(group) })).collect();
@@ -246,7 +249,7 @@ fn many_groups() -> PodCase {
     }
 }
 
-/// Selectors with many labels, all of which but the last one hold.
+/// Selectors with many labels; only the last label does not match.
 fn many_labels() -> PodCase {
     let label = |index: usize| (format!("example.com/label-{index}"), json!("value"));
     let labels: Map<String, Value> = (0..31).map(label).collect();

@@ -1,6 +1,6 @@
-//! Requests as an API server sends them, and what comes of the answers.
+//! Admission requests as the API server sends them, and the results of the answers.
 
-// Every test file is a crate of its own and uses its part of this one.
+// Each test file is a crate of its own and uses only a part of this module.
 #![allow(dead_code)]
 
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -17,7 +17,7 @@ pub fn facts(objects: &[Value]) -> Vec<Sequence> {
     objects.iter().map(read).collect()
 }
 
-/// Sequences of namespaces that allow taints, each at home.
+/// Sequences in namespaces that allow taints.
 pub fn roster(sequences: &[Sequence]) -> Roster {
     let mut roster = Roster::default();
     for (number, sequence) in sequences.iter().enumerate() {
@@ -46,7 +46,7 @@ pub fn request(resource: &str, namespace: &str, object: Value) -> Value {
     }))
 }
 
-/// What the API server makes of an object and the answer to its review.
+/// The object after the API server has applied the patch in the answer.
 pub fn after(object: &Value, answer: &Value) -> Value {
     let response = &answer["response"];
     assert_eq!(response["allowed"], true);

@@ -1,6 +1,6 @@
-//! The webhook's server on this machine, and how to call it: real sockets, real TLS.
+//! The webhook's server on this machine, and a client for it: real sockets, real TLS.
 
-// Every test file is a crate of its own and uses its part of this one.
+// Each test file is a crate of its own and uses only a part of this module.
 #![allow(dead_code)]
 
 use crate::cases;
@@ -50,7 +50,7 @@ impl Server {
         Ok(Server { address, shared, served, stop, task })
     }
 
-    /// All sequences are known: one that claims `held`.
+    /// Makes all sequences known: one sequence, which selects the pod `held`.
     pub fn knows(&self) {
         let spec = json!({ "podGroups": [{ "pods": ["held"] }] });
         let mut known = roster(&facts(&[cases::sequence(NAMESPACE, "s", spec)]));
@@ -62,7 +62,7 @@ impl Server {
         self.connect_from(1, authority).await
     }
 
-    /// From one of the addresses of this machine, by its last byte.
+    /// Connects from the loopback address with this last byte.
     pub async fn connect_from(&self, last: u8, authority: &str) -> Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         certificates(authority).into_iter().try_for_each(|authority| roots.add(authority))?;
@@ -77,12 +77,12 @@ impl Server {
     }
 }
 
-/// One request on a connection that is kept, and its status and body.
+/// Sends a request on an open connection, and returns status and body.
 pub async fn send(stream: &mut TlsStream<TcpStream>, head: &str, body: &[u8]) -> Result<(u16, String)> {
     let length = body.len();
     let head = format!("{head} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n");
     stream.write_all(head.as_bytes()).await?;
-    // A server that has had enough closes while we still write.
+    // The server may close the connection during the write.
     let _ = stream.write_all(body).await;
     let mut answer = Vec::new();
     let (head, length) = loop {
@@ -94,7 +94,7 @@ pub async fn send(stream: &mut TlsStream<TcpStream>, head: &str, body: &[u8]) ->
     };
     let begin = head.len() + 4;
     while answer.len() < begin + length {
-        anyhow::ensure!(stream.read_buf(&mut answer).await? > 0, "closed in the middle");
+        anyhow::ensure!(stream.read_buf(&mut answer).await? > 0, "closed before the end of the body");
     }
     let status = head.split(' ').nth(1).context("a status")?.parse()?;
     Ok((status, String::from_utf8(answer[begin..].to_vec())?))

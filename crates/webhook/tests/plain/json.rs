@@ -1,8 +1,8 @@
-//! Fields of JSON objects, as Kubernetes understands them: null is absent.
+//! Fields of JSON objects as Kubernetes interprets them: null means absent.
 
 use serde_json::{Map, Value};
 
-/// A field that is not what it must be.
+/// A field of the wrong type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} is not {expected}")]
 pub struct Malformed {
@@ -10,7 +10,7 @@ pub struct Malformed {
     pub expected: &'static str,
 }
 
-/// An object of JSON and where it stands in the request.
+/// A JSON object and its path in the request.
 #[derive(Clone, Copy)]
 pub struct Fields<'a> {
     fields: &'a Map<String, Value>,
@@ -25,7 +25,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The field of that name, if it is there and not null.
+    /// The field of that name, if it is set and not null.
     pub fn get(self, name: &str) -> Option<&'a Value> {
         self.fields.get(name).filter(|value| !value.is_null())
     }
@@ -34,7 +34,7 @@ impl<'a> Fields<'a> {
         Malformed { field: format!("{}.{name}", self.path), expected }
     }
 
-    /// An object that must be there.
+    /// A required object.
     pub fn object(self, name: &str, path: &'a str) -> Result<Fields<'a>, Malformed> {
         match self.get(name) {
             Some(Value::Object(fields)) => Ok(Fields { fields, path }),
@@ -42,16 +42,16 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A text; empty if it is absent, which Kubernetes does not tell apart.
+    /// A string; empty if it is absent, because Kubernetes does not distinguish the two.
     pub fn text(self, name: &str) -> Result<&'a str, Malformed> {
         match self.get(name) {
             None => Ok(""),
             Some(Value::String(text)) => Ok(text),
-            Some(_) => Err(self.wrong(name, "a text")),
+            Some(_) => Err(self.wrong(name, "a string")),
         }
     }
 
-    /// A list, if it is there.
+    /// A list, if it is set.
     pub fn list(self, name: &str) -> Result<Option<&'a [Value]>, Malformed> {
         match self.get(name) {
             None => Ok(None),
@@ -60,9 +60,9 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Labels or annotations, if they are there: texts by their keys.
+    /// Labels or annotations, if they are set.
     pub fn texts(self, name: &str) -> Result<Option<Vec<(&'a str, &'a str)>>, Malformed> {
-        let expected = "a map of texts";
+        let expected = "a map of strings";
         match self.get(name) {
             None => Ok(None),
             Some(Value::Object(map)) => {

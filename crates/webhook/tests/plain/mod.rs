@@ -1,6 +1,7 @@
-//! Admission once more, the straightforward way: the whole review as a value, field by field. What is tested is held to it.
+//! A second, simple implementation of admission, which parses the whole review into a value. The tests compare the
+//! webhook with it.
 
-// Every test file is a crate of its own and uses its part of this one.
+// Each test file is a crate of its own and uses only a part of this module.
 #![allow(dead_code)]
 
 mod json;
@@ -13,14 +14,14 @@ use rollcall_api::patch::json::{Operations, add, escape};
 use rollcall_core::roster::Roster;
 use serde_json::{Value, json};
 
-/// What an answer comes to: whether there is a warning, and the patch.
+/// The effect of an answer: whether it contains a warning, and its patch.
 #[derive(Debug, PartialEq)]
 pub struct Decision {
     pub warned: bool,
     pub patch: Option<Value>,
 }
 
-/// What is decided about a review.
+/// The expected decision about a review.
 pub fn decide(review: &Value, roster: &Roster) -> Decision {
     let changes = changes(review, roster);
     let warned = changes.is_err();
@@ -28,7 +29,7 @@ pub fn decide(review: &Value, roster: &Roster) -> Decision {
     Decision { warned, patch }
 }
 
-/// What an answer says.
+/// The decision in an answer.
 pub fn decided(answer: &Value) -> Decision {
     let response = &answer["response"];
     let patch = response["patch"].as_str().map(|patch| STANDARD.decode(patch).expect("base64"));

@@ -1,5 +1,5 @@
-//! What a new pod gets from each sequence that claims it, by name, by labels or by the pod's own annotations: the gate, and
-//! tolerations for the taints that keep nodes closed only for later groups.
+//! The changes of a new pod for each sequence that it belongs to: the sequence's gate, and tolerations for taints that
+//! block nodes only for later groups.
 
 use super::json::{Fields, Malformed};
 use rollcall_api::names::{POD_SEQUENCE_GROUP, POD_SEQUENCE_NAME};
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 pub fn claimed(pod: Fields<'_>, roster: &Roster, namespace: &str) -> Result<Operations, Malformed> {
     let spec = pod.object("spec", "object.spec")?;
-    // It passes by the scheduler, and Kubernetes refuses it together with a gate.
+    // A pod with a `nodeName` bypasses the scheduler, and Kubernetes rejects a gate on it.
     if !spec.text("nodeName")?.is_empty() {
         return Ok(Operations::new());
     }
@@ -22,7 +22,7 @@ pub fn claimed(pod: Fields<'_>, roster: &Roster, namespace: &str) -> Result<Oper
     let (present, tolerated) =
         (names(sent.unwrap_or_default())?, tolerated(tolerations.unwrap_or_default())?);
     let metadata = pod.object("metadata", "object.metadata")?;
-    // Empty while it is to be generated.
+    // The name is empty if the API server will generate it.
     let (name, labels, owner) = (metadata.text("name")?, labels(metadata)?, owner(metadata)?);
     let (mut wanted, mut keys) = (BTreeSet::new(), BTreeSet::new());
     for claimant in roster.of(namespace) {
@@ -49,7 +49,7 @@ fn names(gates: &[Value]) -> Result<BTreeSet<&str>, Malformed> {
     gates.iter().map(|gate| Fields::of(gate, "object.spec.schedulingGates[]")?.text("name")).collect()
 }
 
-/// The keys that are tolerated whatever their value, as we would have it; an empty one stands for all.
+/// The keys that are tolerated regardless of their value, in the form that we would add; an empty key stands for all.
 fn tolerated(tolerations: &[Value]) -> Result<BTreeSet<&str>, Malformed> {
     let mut keys = BTreeSet::new();
     for toleration in tolerations {
@@ -62,7 +62,7 @@ fn tolerated(tolerations: &[Value]) -> Result<BTreeSet<&str>, Malformed> {
     Ok(keys)
 }
 
-/// The owner that controls it, if any.
+/// The owner with `controller: true`, if any.
 fn owner(metadata: Fields<'_>) -> Result<Option<PodOwner<'_>>, Malformed> {
     for owner in metadata.list("ownerReferences")?.unwrap_or_default() {
         let controls = owner["controller"] == true;
@@ -76,7 +76,7 @@ fn owner(metadata: Fields<'_>) -> Result<Option<PodOwner<'_>>, Malformed> {
     Ok(None)
 }
 
-/// The labels of a pod, and where it says itself that it belongs.
+/// The labels of a pod, and the membership that its annotations declare.
 fn labels(metadata: Fields<'_>) -> Result<Labels, Malformed> {
     let annotations = metadata.texts("annotations")?.unwrap_or_default();
     let annotation = |wanted: &str| annotations.iter().find(|(key, _)| *key == wanted).map(|(_, text)| *text);

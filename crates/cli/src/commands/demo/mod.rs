@@ -1,4 +1,4 @@
-//! A shop that starts in order, on a cluster inside this process, with a moment in which something fails.
+//! Shows a shop that starts in order on a cluster inside this process. One of its pods fails during the start.
 
 mod show;
 
@@ -17,30 +17,31 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 const SHOP: &str = include_str!("shop.yaml");
-/// More than ten times what it takes: whoever changes the shop so that it never starts is told so soon.
+/// Limit in virtual time, more than ten times what the shop needs. A developer who breaks the shop's start sees the failure
+/// soon.
 const UNTIL: Duration = Duration::from_secs(600);
-/// How often it is drawn: what moves looks smooth from here on.
+/// Interval between two drawings; short enough for movement to look smooth.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Watch a shop start in order, with a failure in it; no cluster is needed
+/// Watch a shop start in order, including a failure; no cluster is needed
 ///
-/// Runs the controller on an embedded cluster: nothing is contacted, nothing is changed.
+/// Runs the controller on an embedded cluster: it contacts and changes no real cluster.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Exit codes:
   0  the shop has started
   2  the page cannot be written, or the arguments are wrong")]
 pub struct Arguments {
-    /// So many times as fast as the clock on the wall
+    /// How many times faster than real time to run
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = speed, conflicts_with = "fast")]
     speed: f64,
-    /// Do not wait at all
+    /// Run without delays
     #[arg(long)]
     fast: bool,
-    /// Where to write the page with the timeline
+    /// File for the HTML page with the timeline
     #[arg(long, value_name = "FILE", default_value = "rollcall-demo.html")]
     page: PathBuf,
-    /// Only print the manifests of the shop, for `kubectl apply` or `rollcall simulate`
+    /// Only print the manifests of the shop, to use with `kubectl apply` or `rollcall simulate`
     #[arg(long, exclusive = true)]
     manifests: bool,
 }
@@ -56,7 +57,7 @@ pub fn run(arguments: Arguments) -> Result<Outcome> {
         output::document(SHOP)?;
         return Ok(Outcome::Done);
     }
-    // First, so that nobody waits for a page that cannot be written.
+    // Opens the page first: if it cannot be written, the command fails before the run, not after it.
     let cannot = || format!("--page: cannot write {}", page.display());
     let mut file = File::create(&page).with_context(cannot)?;
     let pace = if fast { Pace::AtOnce } else { Pace::starting_now(speed) };
@@ -84,12 +85,12 @@ fn plan() -> Result<Plan> {
 
 fn introduction(speed: f64, fast: bool) -> Shown {
     let pace = match (fast, speed == 1.0) {
-        (true, _) => shown!("Its clock does not wait for anybody."),
-        (false, true) => shown!("A second there is a second here; --fast skips the waiting."),
-        (false, false) => shown!("{} seconds there are one second here.", speed),
+        (true, _) => shown!("It runs without delays."),
+        (false, true) => shown!("It runs in real time; --fast skips the delays."),
+        (false, false) => shown!("It runs at {} times real time.", speed),
     };
     shown!(
-        "A cluster of 3 nodes inside this process, the real controller, and a shop that has to start in order.\n{}\n\n",
+        "This demo runs a cluster of 3 nodes inside this process, the real controller, and a shop whose pods start in order.\n{}\n\n",
         pace
     )
 }
@@ -97,19 +98,19 @@ fn introduction(speed: f64, fast: bool) -> Shown {
 fn next_steps(page: &str) -> Shown {
     let program = program();
     let next = [
-        (format!("{program} demo --manifests > shop.yaml"), "what you have just seen"),
+        (format!("{program} demo --manifests > shop.yaml"), "save the manifests of this shop"),
         (
             format!("{program} simulate shop.yaml --fail 'pod=database-0'"),
-            "what if the database does not start?",
+            "see the effect of a database pod that fails",
         ),
-        (format!("{program} simulate YOUR-FILES"), "in which order would yours start?"),
+        (format!("{program} simulate YOUR-FILES"), "see the start order of your own manifests"),
         (
             "make cluster".into(),
-            "a real Kubernetes on this machine; docs/guide/first-sequence.md goes on there",
+            "start a real Kubernetes cluster on this machine; continue with docs/guide/first-sequence.md",
         ),
     ];
     let width = next.iter().map(|(command, _)| command.len()).max().unwrap_or_default();
-    let mut text = shown!("\nThe same as a page, with the reason for every wait: file://{}\n", page);
+    let mut text = shown!("\nThe timeline as a page, with the reason for every wait: file://{}\n", page);
     text += shown!("\n{}\n", styled(STRONG, "Next:"));
     for (command, what) in next {
         text += shown!("  {}   {}\n", command.shown().padded(width), what);

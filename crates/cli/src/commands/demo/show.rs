@@ -1,4 +1,4 @@
-//! What is seen while the shop starts.
+//! The output of the demo while the shop starts.
 
 use crate::commands::explain::{self, CommandStyle};
 use crate::commands::status::screen::Screen;
@@ -11,7 +11,7 @@ use rollcall_core::facts::{Pod, PodPhase};
 use rollcall_sim::Snapshot;
 use std::time::{Duration, Instant};
 
-/// How time in the cluster goes by here.
+/// How virtual time relates to real time.
 pub enum Pace {
     AtOnce,
     From { begun: Instant, speed: f64 },
@@ -22,7 +22,7 @@ impl Pace {
         Pace::From { begun: Instant::now(), speed }
     }
 
-    /// Waits until this time of the cluster has come.
+    /// Sleeps until the real time that corresponds to virtual time `at`.
     fn wait(&self, at: Duration) {
         if let Pace::From { begun, speed } = self {
             let due = *begun + at.div_f64(*speed);
@@ -34,7 +34,7 @@ impl Pace {
 pub struct Show {
     pace: Pace,
     screen: Screen,
-    /// The pod that has failed, and what kept on waiting because of it.
+    /// The pod that failed, and the last held pod, which waits because of it.
     failed: Option<(Pod, Pod)>,
     over: bool,
 }
@@ -45,7 +45,7 @@ impl Show {
     }
 
     pub fn update(&mut self, snapshot: &Snapshot) -> Result<()> {
-        // The run goes on for a moment to see whether all stays well; nobody has to watch that.
+        // The simulation continues briefly to check that the result is stable; the demo does not show that part.
         if self.over {
             return Ok(());
         }
@@ -58,7 +58,7 @@ impl Show {
         self.screen.tick(snapshot.now)
     }
 
-    /// From the first failure until it is overcome: why the last tier waits.
+    /// From the first failure until it is resolved, shows why the last tier waits.
     fn explain(&mut self, snapshot: &Snapshot) -> Result<()> {
         let pods = snapshot.pods();
         let now = |pod: &Pod| pods.iter().find(|other| other.uid == pod.uid);
@@ -85,7 +85,7 @@ impl Show {
             pod_names: Vec::new(),
             gaps: Vec::new(),
         };
-        let head = styled(BAD, shown!("{} has failed, and what comes after it waits. Why?", failed.name));
+        let head = styled(BAD, shown!("{} has failed, and later groups wait. Why?", failed.name));
         let command = styled(STRONG, shown!("$ rollcall explain pod/{}", held.name));
         let why =
             explain::pod(&loaded, &held.name, &CommandStyle::of_namespace(&loaded.namespace), snapshot.now)?;

@@ -1,4 +1,4 @@
-//! The commands that a fix consists of, as this caller has to type them: for the same cluster, namespace and image.
+//! Builds the commands of fixes, ready for the caller to run: for the same cluster, namespace and image.
 
 use super::fetched::Installed;
 use crate::cli::{self, Access};
@@ -8,9 +8,9 @@ use std::borrow::Cow;
 
 pub struct CommandLine {
     program: &'static str,
-    /// ` --context NAME`, where another cluster than the usual one was asked for.
+    /// ` --kubeconfig FILE --context NAME`, as far as the caller gave them.
     access: String,
-    /// Where the controller is.
+    /// Namespace of the controller.
     pub namespace: String,
 }
 
@@ -35,23 +35,23 @@ impl CommandLine {
         format!("{}{} {}", self.program, self.access, rest.as_ref())
     }
 
-    /// kubectl in the controller's namespace.
+    /// A `kubectl` command in the namespace of the controller.
     pub fn kubectl_here(&self, rest: impl AsRef<str>) -> String {
         self.kubectl(format!("-n {} {}", self.namespace, rest.as_ref()))
     }
 
-    /// Installs everything, as it is installed but for what `mode` and `admission` say.
+    /// Command that installs everything, like the present installation except for `mode` and `admission`.
     pub fn install(&self, installed: &Installed, mode: Mode, admission: Option<Admission>) -> String {
         self.install_piped_to_kubectl(installed, mode, admission, &[], "apply -f -")
     }
 
-    /// Puts back these objects and nothing else.
+    /// Command that restores these objects and no others.
     pub fn restore(&self, installed: &Installed, only: &[&str]) -> String {
         let (mode, admission) = installed.printed_with(only);
         self.install_piped_to_kubectl(installed, mode, admission, only, "apply -f -")
     }
 
-    /// The same for objects whose lists `apply` would merge.
+    /// Like [`Self::restore`], for objects whose lists `kubectl apply` would merge.
     pub fn replace(&self, installed: &Installed, only: &[&str]) -> String {
         let (mode, admission) = installed.printed_with(only);
         self.install_piped_to_kubectl(installed, mode, admission, only, "replace --save-config -f -")
@@ -93,7 +93,7 @@ pub fn mode_name(mode: Mode) -> &'static str {
     }
 }
 
-/// For the shell: quoted, unless it has no character that is special to a shell.
+/// Quotes a word for the shell if it contains special characters.
 pub fn quoted(text: &str) -> Cow<'_, str> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@=,+%".contains(&byte);
     match !text.is_empty() && text.bytes().all(plain) {

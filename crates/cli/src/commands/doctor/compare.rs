@@ -1,33 +1,33 @@
-//! Whether an object in the cluster says what ours says. The API server fills in defaults, so what is there may say more; lists
-//! are compared whole.
+//! Compares an object in the cluster with the manifest that this program installs. The API server fills in defaults, so the
+//! object may have more fields. Lists are compared entry by entry.
 
 use serde_json::Value;
 
-/// What a person can still read of a value.
+/// Number of characters shown of a value.
 const SHOWN: usize = 60;
 
-/// Where two objects differ, `spec.a[0].b`, and how.
+/// A difference between two objects: its place, such as `spec.a[0].b`, and a description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     pub place: String,
     pub how: String,
 }
 
-/// What of ours is not so there.
+/// Returns the fields of `ours` that `theirs` lacks or has with another value.
 pub fn differences(ours: &Value, theirs: &Value, place: &str) -> Vec<Difference> {
     let mut found = Vec::new();
     compare(ours, theirs, place.to_owned(), false, &mut found);
     found
 }
 
-/// The same for what has no defaults, so that nothing may be there besides.
+/// Like [`differences`], and also returns fields that only `theirs` has. For values without defaults.
 pub fn strictly(ours: &Value, theirs: &Value, place: &str) -> Vec<Difference> {
     let mut found = Vec::new();
     compare(ours, theirs, place.to_owned(), true, &mut found);
     found
 }
 
-/// `3 differences, the first at spec.a: "x" instead of "y"`.
+/// Describes differences, such as `3 differences, the first at spec.a: "x" instead of "y"`.
 pub fn in_words(differences: &[Difference]) -> String {
     let Some(Difference { place, how }) = differences.first() else { return "no difference".into() };
     match differences.len() {
@@ -51,7 +51,7 @@ fn compare(ours: &Value, theirs: &Value, place: String, strict: bool, found: &mu
             let more =
                 other.iter().filter(|(key, value)| strict && !mine.contains_key(*key) && !empty(value));
             for (key, value) in more {
-                let how = format!("{} is there besides", shown(value));
+                let how = format!("{} is unexpected", shown(value));
                 found.push(Difference { place: format!("{place}.{key}"), how });
             }
         }
@@ -108,7 +108,7 @@ mod tests {
         let ours = json!({"a": 1, "selector": {}, "list": [{"x": "y"}]});
         let theirs = json!({"a": 1, "b": 2, "list": [{"x": "y", "z": true}]});
         assert_eq!(found(ours.clone(), theirs.clone(), false), Vec::<String>::new());
-        let strict = ["spec.list[0].z: true is there besides", "spec.b: 2 is there besides"];
+        let strict = ["spec.list[0].z: true is unexpected", "spec.b: 2 is unexpected"];
         assert_eq!(found(ours, theirs, true), strict);
     }
 

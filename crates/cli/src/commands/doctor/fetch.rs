@@ -1,4 +1,5 @@
-//! Reads everything that is checked. An object that may not be read is kept as [`Fetched::Forbidden`]; nothing is written.
+//! Reads all objects that the checks need, and writes nothing. Objects that the caller may not read become
+//! [`Fetched::Forbidden`].
 
 use super::fetched::{ClusterView, Fetched, Installed, Probe, Version};
 use super::rights::{Right, needed};
@@ -23,12 +24,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Questions asked at a time.
+/// Number of concurrent requests.
 const AT_ONCE: usize = 8;
 
 pub async fn fetch(connection: &Connection, namespace: &str) -> Result<ClusterView> {
     let ask = Ask { connection };
-    // The first question tells whether there is anybody to ask.
+    // The first request fails if the API server cannot be reached.
     let (version, now) = ask.version().await?;
     let here = |group: &str, rest: &str| format!("/{group}/namespaces/{namespace}/{rest}");
     let selected = |labels: &str| ListParams::default().labels(labels);
@@ -47,7 +48,7 @@ pub async fn fetch(connection: &Connection, namespace: &str) -> Result<ClusterVi
         slices: ask.list(&here("apis/discovery.k8s.io/v1", "endpointslices"), &of_service).await?,
         budgets: ask.list(&here("apis/policy/v1", "poddisruptionbudgets"), &all).await?,
         replicas: ask.list(&here("api/v1", "pods"), &of_controller).await?,
-        // A pod that is held is bound to no node; most pods are.
+        // Held pods are not bound to a node; this filter excludes most other pods.
         unbound: ask.list("/api/v1/pods", &ListParams::default().fields("spec.nodeName=")).await?,
         nodes: ask.list("/api/v1/nodes", &all).await?,
         namespaces: ask.list("/api/v1/namespaces", &all).await?,
@@ -75,7 +76,7 @@ struct Ask<'a> {
 }
 
 impl Ask<'_> {
-    /// The version of the API server, and its time.
+    /// The version and the current time of the API server.
     async fn version(&self) -> Result<(Fetched<Version>, Timestamp)> {
         let client = &self.connection.client;
         let path = "/version";
@@ -102,7 +103,7 @@ impl Ask<'_> {
         Ok((version, parsed.unwrap_or_else(Timestamp::now)))
     }
 
-    /// Everything that this program could have installed.
+    /// All objects that `rollcall install` can print, in any mode.
     async fn objects(&self, namespace: &str) -> Result<BTreeMap<String, Fetched<Value>>> {
         let installs = [
             objects(Mode::Lite, None, namespace),
@@ -137,7 +138,7 @@ impl Ask<'_> {
         self.connection.client.request(request("POST", path, Some(JSON), body)).await
     }
 
-    /// An answer, or why there is none. Only an API server that is not there, or does not know us, ends it all.
+    /// Converts an answer. Only an unreachable API server or a rejected identity is an error; anything else concerns one check.
     fn fetched<T>(&self, answer: Result<T, Error>, doing: impl Fn() -> String) -> Result<Fetched<T>> {
         match answer {
             Ok(value) => Ok(Fetched::Found(value)),
@@ -155,7 +156,7 @@ impl Ask<'_> {
         }
     }
 
-    /// Those of these rights that the controller's account has not.
+    /// The rights among these that the controller's account lacks.
     async fn missing(
         &self,
         rights: Vec<Right>,
@@ -180,7 +181,7 @@ impl Ask<'_> {
         Ok(Fetched::Found(missing))
     }
 
-    /// Tries to create a pod that a sequence claims, where pods are to get their gate. It is a dry run.
+    /// Creates a pod of a sequence in a dry run, to see whether it gets its gate.
     async fn probe(&self, seen: &ClusterView, installed: &Installed) -> Result<Option<Fetched<Probe>>> {
         let trial = claimant(seen).filter(|_| installed.policies || installed.webhook);
         let Some(Trial { namespace, sequence, gate, metadata }) = trial else {
@@ -188,13 +189,13 @@ impl Ask<'_> {
         };
         let path = format!("/api/v1/namespaces/{namespace}/pods?dryRun=All");
         let answer = match self.post(&path, &pod_on_trial(metadata)).await {
-            // A pod of that name is there: nothing can be tried.
+            // A pod of that name exists, so no dry run is possible.
             Err(Error::Api(status)) if status.code == 409 => return Ok(None),
-            // Not by us: the quota of the namespace, or somebody else's policy.
+            // Rejected by the quota of the namespace or by a foreign policy.
             Err(Error::Api(status))
                 if status.code == 403 && !status.message.contains("cannot create resource") =>
             {
-                Fetched::Forbidden(format!("refused in namespace {namespace}: {}", status.message))
+                Fetched::Forbidden(format!("rejected in namespace {namespace}: {}", status.message))
             }
             answer => self.fetched(answer, || format!("create pods in namespace {namespace}"))?,
         };
@@ -213,7 +214,7 @@ impl Ask<'_> {
     }
 }
 
-/// A pod that a sequence claims, in a namespace whose pods get their gates.
+/// A pod for the dry run: a member of a sequence, in a namespace where admission adds gates.
 struct Trial {
     namespace: String,
     sequence: String,
@@ -221,8 +222,8 @@ struct Trial {
     metadata: Value,
 }
 
-/// By what a pod belongs to a sequence. It says so itself where it may, so that it need not have a name or labels that others look
-/// for. Whose pods a workload owns, a pod alone cannot tell.
+/// Metadata that makes a pod a member of the sequence. Annotations are preferred, because the name and labels of a member could
+/// match foreign selectors. Members of a workload cannot be imitated: they need an owner.
 fn membership(sequence: &str, spec: &Spec) -> Option<Value> {
     let groups = || spec.groups.iter().enumerate();
     let said = groups().find(|(_, group)| matches!(group.members, Members::Selector(_)));
@@ -271,7 +272,7 @@ fn pod_on_trial(metadata: Value) -> Value {
     })
 }
 
-/// The path of an object; `None` for a kind that is not checked.
+/// API path of an object; `None` for a kind that is not checked.
 fn path(object: &Value) -> Option<String> {
     let kind = object["kind"].as_str()?;
     if matches!(kind, "Namespace" | "ResourceQuota" | "ServiceAccount" | "PodDisruptionBudget") {
@@ -289,7 +290,7 @@ fn path(object: &Value) -> Option<String> {
     Some(format!("/{root}/{version}/{place}{plural}/{}", object["metadata"]["name"].as_str()?))
 }
 
-/// A path in words: `deployments.apps in namespace x`.
+/// Describes an API path, such as `deployments.apps in namespace x`.
 fn resource_in_words(path: &str) -> String {
     let parts: Vec<&str> = path.split('?').next().unwrap_or_default().split('/').skip(1).collect();
     let (group, rest) = match parts.as_slice() {

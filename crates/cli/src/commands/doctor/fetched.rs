@@ -1,4 +1,4 @@
-//! What there is in the cluster, as far as the caller may see it.
+//! The state of the cluster, as far as the caller may read it.
 
 use super::rights::Right;
 use crate::commands::install::{Admission, Mode, id, objects};
@@ -13,13 +13,13 @@ use std::collections::BTreeMap;
 
 pub const DEPLOYMENT: &str = "Deployment/pod-sequence-controller";
 pub const DEFINITION: &str = "CustomResourceDefinition/podsequences.scheduling.example.com";
-/// What reservations need besides.
+/// CRDs of reservations.
 pub const DEFINITIONS_OF_RESERVATIONS: [&str; 2] =
     ["CustomResourceDefinition/orders.core.korder.dev", "CustomResourceDefinition/tickets.core.korder.dev"];
 pub const SERVICE: &str = "Service/pod-sequence-webhook";
-/// The webhook that gives pods and nodes what policies give them elsewhere.
+/// The webhook that adds gates to pods and blocks new nodes, as an alternative to policies.
 pub const CONFIGURATION: &str = "MutatingWebhookConfiguration/podsequence-mutating-webhook";
-/// The one of launch order.
+/// The webhook of launch order.
 pub const LAUNCH_CONFIGURATION: &str = "MutatingWebhookConfiguration/podsequence-launch-webhook";
 
 /// The answer to one request.
@@ -27,7 +27,7 @@ pub const LAUNCH_CONFIGURATION: &str = "MutatingWebhookConfiguration/podsequence
 pub enum Fetched<T> {
     Found(T),
     Absent,
-    /// It may not or cannot be read. Why, reading like "not allowed to list nodes".
+    /// It may not or cannot be read, with the reason, such as "not allowed to list nodes".
     Forbidden(String),
 }
 
@@ -50,11 +50,11 @@ impl<T> Fetched<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     pub minor: u32,
-    /// As the API server says it: `1.36.4`.
+    /// As the API server reports it, such as `1.36.4`.
     pub text: String,
 }
 
-/// What became of a pod that was created for nobody.
+/// Result of the dry run of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
     pub namespace: String,
@@ -64,37 +64,37 @@ pub struct Probe {
 
 #[derive(Clone, Debug)]
 pub struct ClusterView {
-    /// By the clock of the API server.
+    /// Current time of the API server.
     pub now: Timestamp,
-    /// Where the API server is.
+    /// URL of the API server.
     pub server: String,
     pub version: Fetched<Version>,
-    /// The controller's own.
+    /// Namespace of the controller.
     pub namespace: String,
-    /// What this program installs, as it is there; by `KIND/NAME`.
+    /// The installed objects, by `KIND/NAME`.
     pub objects: BTreeMap<String, Fetched<Value>>,
     pub lease: Fetched<Value>,
     pub secret: Fetched<Value>,
-    /// The EndpointSlices of the webhook's Service.
+    /// EndpointSlices of the webhook's Service.
     pub slices: Fetched<Vec<Value>>,
-    /// The PodDisruptionBudgets beside the controller.
+    /// PodDisruptionBudgets in the namespace of the controller.
     pub budgets: Fetched<Vec<Value>>,
-    /// The pods of the controller.
+    /// Pods of the controller.
     pub replicas: Fetched<Vec<PodObject>>,
-    /// Everywhere, those that are bound to no node.
+    /// Pods of all namespaces that are not bound to a node.
     pub unbound: Fetched<Vec<PodObject>>,
     pub nodes: Fetched<Vec<NodeObject>>,
     pub namespaces: Fetched<Vec<NamespaceObject>>,
     pub sequences: Fetched<Vec<SequenceObject>>,
     pub notes: Fetched<Vec<NoteObject>>,
-    /// Of all namespaces.
+    /// Tickets of all namespaces.
     pub tickets: Fetched<Vec<TicketObject>>,
     pub guardians: Fetched<Vec<PodObject>>,
     pub classes: Fetched<Vec<PriorityClassObject>>,
-    /// What the controller's account needs, and what it has not.
+    /// Number of rights that the controller's account needs; `missing` lists those that it lacks.
     pub needed: usize,
     pub missing: Fetched<Vec<Right>>,
-    /// `None` if there is no sequence for which one could be created.
+    /// `None` if no sequence allows a dry run.
     pub probe: Option<Fetched<Probe>>,
 }
 
@@ -111,7 +111,7 @@ impl ClusterView {
         Installed::of(&self.objects)
     }
 
-    /// Who leads, if somebody has said so within the time of a lease.
+    /// The last holder of the lease, whether or not it is still alive.
     pub fn leader(&self) -> Option<Leader> {
         let lease = self.lease.found()?;
         let text = |pointer: &str| lease.pointer(pointer).and_then(Value::as_str);
@@ -127,7 +127,7 @@ impl ClusterView {
         })
     }
 
-    /// The version of the controller, if it is newer than this program: then what differs is not wrong.
+    /// Version of the controller if it is newer than this program. Differences are then expected.
     pub fn newer(&self) -> Option<String> {
         let there = self.leader()?.version?;
         (numbers(&there) > numbers(env!("CARGO_PKG_VERSION"))).then_some(there)
@@ -142,15 +142,15 @@ fn numbers(version: &str) -> Vec<u64> {
 pub struct Leader {
     pub holder: String,
     pub renewed: Timestamp,
-    /// Renewed within the time it is good for.
+    /// Whether the lease was renewed within its duration.
     pub alive: bool,
     pub version: Option<String>,
 }
 
-/// How the controller is installed, by its Deployment; without one, by what else there is.
+/// How the controller is installed, according to its Deployment or else to the other objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Installed {
-    /// There is a Deployment that says all this; else it is a guess.
+    /// Whether a Deployment exists; otherwise the other fields are guesses.
     pub known: bool,
     pub mode: Mode,
     pub policies: bool,
@@ -197,17 +197,18 @@ impl Installed {
         }
     }
 
-    /// Certainly so: what Full mode does, nobody does here.
+    /// Whether the Deployment confirms Lite mode, so that no controller serves the features of Full mode.
     pub fn is_lite(&self) -> bool {
         self.known && self.mode == Mode::Lite
     }
 
-    /// There is something that only Full mode serves.
+    /// Whether policies or webhooks are installed, which only Full mode serves.
     pub fn has_admission(&self) -> bool {
         self.policies || self.webhook || self.launch
     }
 
-    /// With which mode and admission these objects are printed; each is an id or a kind. As it is installed, if that is enough.
+    /// Mode and admission with which `rollcall install` prints these objects, each given as an id or a kind. Prefers the
+    /// installed mode.
     pub fn printed_with(&self, only: &[&str]) -> (Mode, Option<Admission>) {
         let ways = [
             (self.mode, None),
@@ -224,7 +225,7 @@ impl Installed {
     }
 }
 
-/// The value of a flag, in either of its spellings.
+/// The value of a flag, written `--name value` or `--name=value`.
 fn flag<'a>(args: &[&'a str], name: &str) -> Option<&'a str> {
     let position = args.iter().position(|arg| *arg == name);
     let apart = position.and_then(|position| args.get(position + 1).copied());

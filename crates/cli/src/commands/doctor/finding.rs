@@ -1,4 +1,4 @@
-//! What a check came to.
+//! The findings of checks.
 
 use crate::outcome::Outcome;
 use serde::Serialize;
@@ -6,13 +6,13 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// As it should be.
+    /// No problem.
     Ok,
-    /// Works, and could be better, or is worth knowing.
+    /// Works, but could be improved or is worth knowing.
     Note,
-    /// Could not be asked.
+    /// Could not be checked.
     Unknown,
-    /// Something does not work, or will not.
+    /// Does not work, or will fail later.
     Problem,
 }
 
@@ -27,7 +27,7 @@ impl Level {
     }
 }
 
-/// What is looked at, in the order in which it is printed.
+/// The checks, in the order of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Check {
@@ -71,7 +71,7 @@ impl Check {
         Finding { level: Level::Problem, ..self.ok(text) }
     }
 
-    /// `why` reads like "not allowed to list nodes".
+    /// `why` is a reason such as "not allowed to list nodes".
     pub fn unknown(self, what: &str, why: &str) -> Finding {
         Finding { level: Level::Unknown, ..self.ok(format!("{what}: {why}")) }
     }
@@ -82,7 +82,7 @@ pub struct Finding {
     pub level: Level,
     pub check: Check,
     pub text: String,
-    /// A command that repairs it, or, where only a person can, one that shows more.
+    /// A command that repairs the problem, or one that shows details if it needs a manual repair.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }
@@ -97,7 +97,7 @@ pub fn count(findings: &[Finding], level: Level) -> usize {
     findings.iter().filter(|finding| finding.level == level).count()
 }
 
-/// What could not be asked is not known to be well.
+/// Returns the exit status for the worst finding. A failed check is not a success.
 pub fn outcome(findings: &[Finding]) -> Outcome {
     match findings.iter().map(|finding| finding.level).max() {
         Some(Level::Problem) => Outcome::Failed,

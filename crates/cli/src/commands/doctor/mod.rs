@@ -1,10 +1,10 @@
-//! `rollcall doctor`: is the installation well, and what repairs it if not.
+//! `rollcall doctor`: checks the installation and prints the command that repairs each problem.
 //!
 //! ```text
-//! fetch (what there is) ──▶ ClusterView ──▶ check (pure) ──▶ findings ──▶ print
+//! fetch (the cluster) ──▶ ClusterView ──▶ check (pure) ──▶ findings ──▶ print
 //! ```
 //!
-//! What is right is what `rollcall install` prints; there is no second list of objects, rules or names here.
+//! The expected state is the output of `rollcall install`; there is no second list of objects, rules or names here.
 
 mod check;
 mod command_line;
@@ -30,21 +30,22 @@ use anyhow::Result;
 use command_line::CommandLine;
 use rollcall_api::names;
 
-/// Check the installation, and print the command that repairs each finding
+/// Check the installation, and print a command that repairs each problem
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-It looks at the API server, the CRDs, the controller and its lease, its permissions, admission (policies or webhook), certificates,
-what sequences need, and what is left of sequences and reservations that are gone. It writes nothing. What you may not see is said and left out.
+Checks the API server, the CRDs, the controller and its lease, its permissions, admission (policies or webhook), certificates,
+the requirements of sequences, and leftovers of deleted sequences and reservations. Changes nothing. A check that you are not
+permitted to make is reported as unknown.
 
 Exit codes:
-  0  all is well, or there are only notes
-  1  there are problems
-  2  no problem was found, but not all could be checked; or the cluster cannot be reached")]
+  0  no problems, possibly notes
+  1  problems found
+  2  no problems found, but some checks could not be made; or the cluster cannot be reached")]
 pub struct Arguments {
-    /// The controller's own namespace
+    /// Namespace of the controller
     #[arg(short, long, value_name = "NAME", default_value = names::OWN_NAMESPACE, value_parser = install::namespace)]
     namespace: String,
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Format,
 }

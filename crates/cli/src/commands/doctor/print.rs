@@ -1,4 +1,4 @@
-//! Findings as a person reads them, and as a program does.
+//! Output of findings as text and JSON.
 
 use super::finding::{Finding, Level, count};
 use crate::output::{BAD, BUSY, FAINT, GOOD, STRONG, styled};
@@ -7,7 +7,7 @@ use crate::shown::{Show, Shown};
 use anstyle::Style;
 use serde_json::{Value, json};
 
-/// As wide as the longest word there is for each.
+/// Column widths: the longest word of each column.
 const LEVEL: usize = "problem".len();
 const CHECK: usize = "certificates".len();
 
@@ -24,7 +24,7 @@ pub fn text(findings: &[Finding]) -> Shown {
     for Finding { level, check, text: what, fix } in findings {
         let word = styled(style(*level), level.as_str().shown().padded(LEVEL));
         text += shown!("{}  {}  {}\n", word, check.as_str().shown().padded(CHECK), what);
-        // On a line of its own and never broken, to be copied.
+        // The command is on a line of its own and never wrapped, so that it can be copied.
         if let Some(fix) = fix {
             let indent = Shown::default().padded(LEVEL);
             text += shown!("{}  {} {}\n", indent, styled(FAINT, "fix:"), styled(STRONG, fix));

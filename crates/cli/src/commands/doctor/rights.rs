@@ -1,25 +1,25 @@
-//! What the controller's account must be allowed to do: the rules of the roles that this program installs.
+//! Rights that the controller's account needs: the rules of the roles that this program installs.
 
 use super::fetched::Installed;
 use crate::commands::install::{Admission, Mode, id, objects, of_launch_alone};
 use serde_json::{Value, json};
 
-/// One thing that it must be allowed to do.
+/// A permission for one verb on one resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Right {
     /// The role that grants it, as `KIND/NAME`.
     pub role: String,
     pub group: String,
-    /// With its subresource: `podsequences/status`.
+    /// With its subresource, such as `podsequences/status`.
     pub resource: String,
     pub verb: String,
-    /// Only for the object of this name.
+    /// Limits the right to the object of this name.
     pub name: Option<String>,
-    /// Only in this namespace; else in all.
+    /// Limits the right to this namespace; `None` for all namespaces.
     pub namespace: Option<String>,
 }
 
-/// All that it needs, with the webhooks that are installed.
+/// All rights that the account needs, for the installed mode and webhooks.
 pub fn needed(installed: &Installed, namespace: &str) -> Vec<Right> {
     let full = installed.mode == Mode::Full;
     let admission = (installed.webhook && full).then_some(Admission::Webhook);
@@ -28,7 +28,7 @@ pub fn needed(installed: &Installed, namespace: &str) -> Vec<Right> {
     roles.iter().filter(|role| !unused.contains(&id(role))).flat_map(granted).collect()
 }
 
-/// What a role grants; nothing if it is none.
+/// Rights that a role grants; none for an object of another kind.
 pub fn granted(role: &Value) -> Vec<Right> {
     if !matches!(role["kind"].as_str(), Some("Role" | "ClusterRole")) {
         return Vec::new();
@@ -61,7 +61,7 @@ pub fn granted(role: &Value) -> Vec<Right> {
 }
 
 impl Right {
-    /// The question whether an account has it.
+    /// The SubjectAccessReview that asks whether an account has this right.
     pub fn review(&self, account: &str, own_namespace: &str) -> Value {
         let Right { role: _, group, resource, verb, name, namespace } = self;
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
@@ -84,7 +84,7 @@ impl Right {
         })
     }
 
-    /// `pods`, `deployments.apps`.
+    /// The resource with its group, such as `pods` or `deployments.apps`.
     pub fn what(&self) -> String {
         match self.group.as_str() {
             "" => self.resource.clone(),
@@ -93,12 +93,12 @@ impl Right {
     }
 }
 
-/// `get, list pods; create events.events.k8s.io`.
+/// Describes rights, such as `get, list pods; create events.events.k8s.io`.
 pub fn listed(rights: &[Right]) -> String {
     let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
     for right in rights {
         match lines.iter_mut().find(|(what, _)| *what == right.what()) {
-            // The same for another name.
+            // Listed already, for an object of another name.
             Some((_, verbs)) if verbs.contains(&right.verb.as_str()) => {}
             Some((_, verbs)) => verbs.push(&right.verb),
             None => lines.push((right.what(), vec![&right.verb])),

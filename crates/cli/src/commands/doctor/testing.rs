@@ -1,4 +1,4 @@
-//! Installations as they should be, for tests to break: the manifests themselves, as if the cluster had them.
+//! Correct installations for tests to break, made from the manifests.
 
 use super::fetched::{CONFIGURATION, ClusterView, DEPLOYMENT, Fetched, LAUNCH_CONFIGURATION, Version};
 use super::rights::needed;
@@ -32,7 +32,7 @@ pub fn webhook() -> ClusterView {
     served(Admission::Webhook)
 }
 
-/// Full mode, and a certificate of 90 days that is one day old.
+/// Full mode with a certificate that is one day old and valid for 90 days.
 fn served(admission: Admission) -> ClusterView {
     let mut seen = installed(Mode::Full, Some(admission));
     certify(&mut seen, 1, 90, true, &rollcall_webhook::hosts(NAMESPACE));
@@ -41,7 +41,7 @@ fn served(admission: Admission) -> ClusterView {
     seen
 }
 
-/// Puts a certificate there that is trusted, and that is `age` of its `life` days old.
+/// Adds a trusted certificate that is `age` days old and valid for `life` days from its creation.
 pub fn certify(seen: &mut ClusterView, age: u64, life: u64, managed: bool, hosts: &[String]) {
     let made = now() - Duration::from_secs(age * DAY);
     let made = make(hosts, made, Duration::from_secs(life * DAY)).expect("a certificate");

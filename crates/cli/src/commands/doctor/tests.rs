@@ -1,4 +1,4 @@
-//! Breaks an installation in one way at a time, and looks at what is said about it.
+//! Breaks an installation in one way at a time, and records the findings.
 
 use super::check::all;
 use super::fetched::{
@@ -20,14 +20,14 @@ use rollcall_core::journal::Journal;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// One thing that is broken.
+/// A broken installation: its name, the correct installation, and the change.
 pub(super) type Break = (&'static str, fn() -> ClusterView, fn(&mut ClusterView));
 
 fn findings(seen: &ClusterView) -> Vec<Finding> {
     all(seen, &CommandLine::new(&Access::default(), NAMESPACE))
 }
 
-/// The findings of each broken installation, except those that are ok.
+/// Prints the findings of each broken installation, without those of level `Ok`.
 pub(super) fn findings_of(breaks: &[Break]) -> String {
     let mut text = String::new();
     for (name, before, how) in breaks {
@@ -70,13 +70,13 @@ fn the_server_and_the_definition() {
         ("not established", lite, |seen| {
             change(seen, DEFINITION, |crd| crd["status"]["conditions"] = json!([]))
         }),
-        ("a field more", full, |seen| {
+        ("an additional field", full, |seen| {
             change(seen, DEFINITION, |crd| {
                 crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
                     ["more"] = json!({"type": "string"});
             });
         }),
-        ("a column less, of a newer controller", lite, |seen| {
+        ("a missing column, with a newer controller", lite, |seen| {
             change(seen, DEFINITION, |crd| {
                 drop(
                     crd["spec"]["versions"][0]["additionalPrinterColumns"]
@@ -125,10 +125,10 @@ fn the_controller() {
             change(seen, DEPLOYMENT, |deployment| deployment["status"]["readyReplicas"] = 1.into());
         }),
         ("lease not renewed", lite, stale),
-        ("lease given back", full, |seen| {
+        ("lease released", full, |seen| {
             seen.lease = Fetched::Found(json!({"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}}));
         }),
-        ("older, by its tag", lite, |seen| {
+        ("older version in the image tag", lite, |seen| {
             let Fetched::Found(lease) = &mut seen.lease else { panic!("no lease") };
             lease["metadata"]["annotations"][names::LEASE_VERSION] = "0.0.9".into();
             change(seen, DEPLOYMENT, |deployment| {
@@ -139,7 +139,7 @@ fn the_controller() {
         ("one replica in Full mode", full, |seen| {
             change(seen, DEPLOYMENT, |deployment| deployment["spec"]["replicas"] = 1.into());
         }),
-        ("two replicas and no budget", full, |seen| seen.budgets = Fetched::Found(Vec::new())),
+        ("two replicas without a budget", full, |seen| seen.budgets = Fetched::Found(Vec::new())),
     ]);
     insta::assert_snapshot!(text);
 }
@@ -147,14 +147,14 @@ fn the_controller() {
 #[test]
 fn permissions() {
     let text = findings_of(&[
-        ("two missing", full, |seen| {
+        ("two rights missing", full, |seen| {
             let rights = needed(&seen.installed(), NAMESPACE).into_iter();
             let missing =
                 |resource: &str, verb: &str| resource == "nodes" || resource == "pods" && verb == "patch";
             seen.missing =
                 Fetched::Found(rights.filter(|right| missing(&right.resource, &right.verb)).collect());
         }),
-        ("one more", lite, |seen| {
+        ("one right too many", lite, |seen| {
             change(seen, "ClusterRole/pod-sequence-controller-lite", |role| {
                 role["rules"][0]["verbs"].as_array_mut().expect("verbs").push("update".into());
             });
@@ -163,7 +163,7 @@ fn permissions() {
             let rights = needed(&seen.installed(), NAMESPACE).into_iter();
             seen.missing = Fetched::Found(rights.filter(|right| right.role.contains("-launch")).collect());
         }),
-        ("of Full mode", lite, |seen| {
+        ("leftovers of Full mode", lite, |seen| {
             for (id, fetched) in webhook().objects {
                 if id.starts_with("ClusterRoleBinding/") {
                     seen.objects.insert(id, fetched);
@@ -189,22 +189,22 @@ fn limits() {
         }),
         ("a binding missing", lite, |seen| absent(seen, &binding("controller-pods"))),
         ("a policy missing", full, |seen| absent(seen, &policy("namespaces"))),
-        ("only watching", full, |seen| {
+        ("audit only", full, |seen| {
             change(seen, &binding("controller-nodes"), |binding| {
                 binding["spec"]["validationActions"] = json!(["Audit"]);
             });
         }),
-        ("not everywhere", lite, |seen| {
+        ("not in all namespaces", lite, |seen| {
             change(seen, &binding("controller-pods"), |binding| {
                 binding["spec"]["matchResources"] = json!({"namespaceSelector": {"matchLabels": {"a": "b"}}});
             });
         }),
-        ("of another account", lite, |seen| {
+        ("for another account", lite, |seen| {
             change(seen, &policy("controller-events"), |policy| {
                 policy["spec"]["matchConditions"][0]["expression"] = "false".into();
             });
         }),
-        ("not of pods", full, |seen| {
+        ("not for pods", full, |seen| {
             change(seen, &policy("controller-pods"), |policy| {
                 policy["spec"]["matchConstraints"]["excludeResourceRules"] = json!([{"resources": ["pods"]}]);
             });
@@ -217,7 +217,7 @@ fn limits() {
     insta::assert_snapshot!(text);
 }
 
-/// What the API server fills in is no difference.
+/// Defaults that the API server fills in are not differences.
 #[test]
 fn limits_with_defaults_are_ok() {
     let mut seen = full();
@@ -271,7 +271,7 @@ fn admission() {
             of_launch_alone(None).iter().for_each(|id| absent(seen, id));
         }),
         ("no launch order, with the webhook", webhook, |seen| absent(seen, LAUNCH_CONFIGURATION)),
-        ("launch order that may not be seen", full, |seen| {
+        ("launch order that may not be read", full, |seen| {
             let why = Fetched::Forbidden("not allowed to get it".into());
             seen.objects.insert(LAUNCH_CONFIGURATION.into(), why);
         }),
@@ -313,17 +313,17 @@ fn certificates() {
             secret["data"]["tls.key"] = "eA==".into();
         }),
         ("expired", webhook, |seen| certify(seen, 100, 90, true, &rollcall_webhook::hosts(NAMESPACE))),
-        ("brought, expired", webhook, |seen| {
+        ("user-provided, expired", webhook, |seen| {
             certify(seen, 400, 365, false, &rollcall_webhook::hosts(NAMESPACE))
         }),
         ("renewal overdue", webhook, |seen| certify(seen, 70, 90, true, &rollcall_webhook::hosts(NAMESPACE))),
-        ("brought, 20 days left", webhook, |seen| {
+        ("user-provided, 20 days left", webhook, |seen| {
             certify(seen, 345, 365, false, &rollcall_webhook::hosts(NAMESPACE))
         }),
-        ("brought, 2 days left", webhook, |seen| {
+        ("user-provided, 2 days left", webhook, |seen| {
             certify(seen, 363, 365, false, &rollcall_webhook::hosts(NAMESPACE))
         }),
-        ("of another name", webhook, |seen| certify(seen, 1, 90, false, &["webhook.example.com".into()])),
+        ("for another name", webhook, |seen| certify(seen, 1, 90, false, &["webhook.example.com".into()])),
         ("expired, with launch order alone", full, |seen| {
             certify(seen, 100, 90, true, &rollcall_webhook::hosts(NAMESPACE));
         }),
@@ -332,7 +332,7 @@ fn certificates() {
                 there["webhooks"][1]["clientConfig"]["caBundle"] = "Cg==".into()
             });
         }),
-        ("not trusted by either", webhook, |seen| {
+        ("trusted by neither configuration", webhook, |seen| {
             for id in [CONFIGURATION, LAUNCH_CONFIGURATION] {
                 change(seen, id, |there| there["webhooks"][0]["clientConfig"]["caBundle"] = "Cg==".into());
             }
@@ -341,7 +341,7 @@ fn certificates() {
     insta::assert_snapshot!(text);
 }
 
-/// A managed one is renewed when a third of its life is left: before that is nothing to be said.
+/// A managed certificate is renewed when a third of its lifetime remains; before that there are no findings.
 #[test]
 fn certificates_in_time_are_ok() {
     for (age, life, managed) in
@@ -366,7 +366,7 @@ fn sequences() {
             seen.namespaces =
                 Fetched::Found(vec![namespace("default", json!({})), namespace("there", annotations)]);
         }),
-        ("a namespace that is not there", lite, |seen| {
+        ("a missing namespace", lite, |seen| {
             seen.sequences = shop(|shop| shop["spec"]["namespace"] = "there".into());
         }),
         ("taints", full, |seen| {
@@ -375,7 +375,7 @@ fn sequences() {
                 shop["spec"]["nodeGuard"] = "Taints".into();
             });
         }),
-        ("taints, permitted, and not tolerated", full, |seen| {
+        ("taints, permitted but not tolerated", full, |seen| {
             seen.sequences = shop(|shop| {
                 shop["spec"]["scope"] = "Node".into();
                 shop["spec"]["nodeGuard"] = "Taints".into();
@@ -423,18 +423,18 @@ fn leftovers() {
         ("launch order has just begun", full, |seen| launching(seen, &["a"], JUST_NOW)),
         ("launch order does not begin", full, |seen| launching(seen, &["a", "b"], EARLIER)),
         ("launch order in Lite mode", lite, |seen| launching(seen, &["a"], JUST_NOW)),
-        ("launch order, and nobody leads", full, |seen| {
+        ("launch order without a leader", full, |seen| {
             launching(seen, &["a"], JUST_NOW);
             seen.lease = Fetched::Absent;
             change(seen, DEPLOYMENT, |deployment| deployment["spec"]["replicas"] = 0.into());
         }),
-        ("a pod that nobody claims", lite, |seen| pods(seen, &["web", "stray"])),
-        ("many of them", lite, |seen| pods(seen, &["a", "b", "c", "d", "e"])),
-        ("a claim through another gate", lite, |seen| {
+        ("a pod without a sequence", lite, |seen| pods(seen, &["web", "stray"])),
+        ("many pods without a sequence", lite, |seen| pods(seen, &["a", "b", "c", "d", "e"])),
+        ("a member with another gate", lite, |seen| {
             seen.sequences = shop(|shop| shop["spec"]["schedulingGateName"] = "example.com/mine".into());
             pods(seen, &["web"]);
         }),
-        ("a sequence that cannot be understood", lite, |seen| {
+        ("an invalid sequence", lite, |seen| {
             seen.sequences = shop(|shop| shop["spec"]["podGroups"] = json!([]));
             pods(seen, &["stray"]);
         }),
@@ -450,11 +450,11 @@ fn leftovers() {
                 ),
             ]);
         }),
-        ("marks of a sequence that is there", full, |seen| {
+        ("marks of an existing sequence", full, |seen| {
             let uid = testing::shop()["metadata"]["uid"].clone();
             seen.nodes = Fetched::Found(vec![node("a", json!({(KEY): uid}), json!([]), json!({}))]);
         }),
-        ("the same in Lite mode", lite, |seen| {
+        ("marks of an existing sequence in Lite mode", lite, |seen| {
             let uid = testing::shop()["metadata"]["uid"].clone();
             seen.nodes = Fetched::Found(vec![node("a", json!({(KEY): uid}), json!([]), json!({}))]);
         }),
@@ -467,7 +467,7 @@ fn leftovers() {
     insta::assert_snapshot!(text);
 }
 
-/// Nobody may see anything: every check says so in its own words, once.
+/// Without any permission, each check reports once that it could not be made.
 #[test]
 fn what_may_not_be_seen_is_said() {
     let mut seen = webhook();

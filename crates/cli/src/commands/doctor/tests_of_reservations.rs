@@ -1,4 +1,4 @@
-//! The same for reservations: their definitions, and what is left of them.
+//! Like `tests`, for reservations: their CRDs and leftovers.
 
 use super::fetched::{ClusterView, DEFINITIONS_OF_RESERVATIONS, Fetched, Version};
 use super::rights::needed;
@@ -34,10 +34,10 @@ fn what_is_said_of_reservations() {
     const JUST_NOW: &str = "2026-11-15T23:00:40Z";
     const EARLIER: &str = "2026-11-15T22:50:00Z";
     let text = findings_of(&[
-        ("not there", full, undefined),
-        ("not there in Lite mode", lite, undefined),
-        ("one of two", full, |seen| absent(seen, DEFINITIONS_OF_RESERVATIONS[1])),
-        ("being deleted", full, |seen| {
+        ("CRDs missing", full, undefined),
+        ("CRDs missing in Lite mode", lite, undefined),
+        ("one of two CRDs missing", full, |seen| absent(seen, DEFINITIONS_OF_RESERVATIONS[1])),
+        ("CRD being deleted", full, |seen| {
             change(seen, DEFINITIONS_OF_RESERVATIONS[0], |crd| {
                 crd["metadata"]["deletionTimestamp"] = "2026-11-15T23:00:00Z".into()
             });
@@ -50,15 +50,15 @@ fn what_is_said_of_reservations() {
         ("before 1.35", webhook, |seen| {
             seen.version = Fetched::Found(Version { minor: 34, text: "1.34.2".into() });
         }),
-        ("before 1.35, without them", webhook, |seen| {
+        ("before 1.35, without the CRDs", webhook, |seen| {
             seen.version = Fetched::Found(Version { minor: 34, text: "1.34.2".into() });
             undefined(seen);
         }),
-        ("a pod that waits for a moment", full, |seen| gated(seen, &[], JUST_NOW)),
-        ("a pod that waits for long", full, |seen| gated(seen, &[], EARLIER)),
-        ("a pod that waits for others", full, |seen| gated(seen, &["example.com/quota"], EARLIER)),
+        ("a pod that has waited briefly", full, |seen| gated(seen, &[], JUST_NOW)),
+        ("a pod that has waited long", full, |seen| gated(seen, &[], EARLIER)),
+        ("a pod with a foreign gate too", full, |seen| gated(seen, &["example.com/quota"], EARLIER)),
         ("a pod in Lite mode", lite, |seen| gated(seen, &[], JUST_NOW)),
-        ("a pod, and no definitions", full, |seen| {
+        ("a pod without the CRDs", full, |seen| {
             gated(seen, &[], JUST_NOW);
             undefined(seen);
         }),
@@ -71,13 +71,13 @@ fn what_is_said_of_reservations() {
             seen.tickets = Fetched::Found(vec![serde_json::from_value(ticket).expect("a ticket")]);
             seen.guardians = Fetched::Found(vec![guardian("there")]);
         }),
-        ("tickets that may not be seen", full, |seen| {
+        ("tickets that may not be listed", full, |seen| {
             seen.tickets = Fetched::Forbidden("not allowed to list tickets".into());
         }),
-        ("classes with the definition", full, |seen| {
+        ("classes with the CRDs", full, |seen| {
             seen.classes = Fetched::Found(vec![class("korder-guardian-0", 0)]);
         }),
-        ("classes without it", full, |seen| {
+        ("classes without the CRDs", full, |seen| {
             undefined(seen);
             let classes =
                 [("korder-guardian-0", 0), ("korder-guardian-7", 7), ("korder-guardian-x", 1), ("mine", 2)];

@@ -1,4 +1,4 @@
-//! What Kubernetes itself last complained about, for the pods that are blamed.
+//! The last warning event for each pod that `explain` names as a cause.
 
 use super::node::Node;
 use crate::connect::Connection;
@@ -10,9 +10,10 @@ use rollcall_core::line::elapsed;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Pods that are asked about at most: each costs a request.
+/// Maximum number of pods to look up; each costs a request.
 const PODS: usize = 5;
-/// Characters of a message. It may be the output of a program in a container, 10 KiB of it: what matters stands in front.
+/// Maximum length of a message in characters. A message may contain up to 10 KiB of container output; the beginning matters
+/// most.
 const MESSAGE: usize = 200;
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -64,7 +65,7 @@ fn shortened(message: &str) -> String {
     }
 }
 
-/// Puts the last warning about each blamed pod below its line. Returns what could not be read.
+/// Puts the last warning about each blamed pod below its line. Returns a description of the events that could not be read.
 pub async fn add(
     node: &mut Node,
     connection: &Connection,
@@ -84,7 +85,7 @@ pub async fn add(
             Ok(events) => {
                 last_warning(&events, uid).map(|event| found.insert(pod, (event.line(now), event.at())));
             }
-            // The answer stands without them, whatever the cause.
+            // The answer is valid without events, so an error only adds a note.
             Err(error) if has_code(&error, 403) => {
                 return Some(format!("not allowed to list events in namespace {}", loaded.namespace));
             }
@@ -95,7 +96,7 @@ pub async fn add(
     None
 }
 
-/// The last warning about this very pod, not about one before it of the same name.
+/// Returns the last warning about the pod with this UID, ignoring earlier pods of the same name.
 fn last_warning(events: &[Event], uid: Uid) -> Option<&Event> {
     let about =
         |event: &&Event| event.involved_object.uid.as_deref().is_some_and(|text| Uid::new(text) == uid);

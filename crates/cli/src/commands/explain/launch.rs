@@ -1,4 +1,5 @@
-//! What `explain` has to read for the order of containers: the ConfigMap of the pod, and whether the pod asked for an order.
+//! Objects that `explain` reads for pods with a container start order: the barrier ConfigMap, and whether the pod requested an
+//! order.
 
 use crate::connect::Connection;
 use crate::load::{Loaded, has_code};
@@ -15,7 +16,7 @@ use rollcall_core::launch::ranks::read;
 use rollcall_core::line::{Hint, Line};
 use serde_json::Value;
 
-/// Looks at the ConfigMap of a pod whose containers wait.
+/// Loads the barrier ConfigMap of a pod whose containers wait.
 pub async fn look(connection: &Connection, loaded: &mut Loaded, name: &str) -> Result<()> {
     let pod = loaded.pod(name)?;
     let stuck = |launch: &Launch| launch.current().is_some_and(|rank| launch.is_stuck(rank));
@@ -29,15 +30,15 @@ pub async fn look(connection: &Connection, loaded: &mut Loaded, name: &str) -> R
     match get::<BarrierObject>(connection, &target).await {
         Ok(found) => loaded.index.apply(Object::Barrier(found.facts(uid))),
         Err(error) if has_code(&error, 404) => loaded.index.barrier_absent(uid),
-        Err(error) if has_code(&error, 403) => loaded
-            .gaps
-            .push(format!("not allowed to get configmap {}: whose it is, is not known", target.name)),
+        Err(error) if has_code(&error, 403) => {
+            loaded.gaps.push(format!("not allowed to get configmap {}: its owner is unknown", target.name))
+        }
         Err(error) => return Err(connection.explained(error, &format!("get configmap {}", target.name))),
     }
     Ok(())
 }
 
-/// A line for a pod that asks for an order and was created without it.
+/// Returns a line for a pod that requests a container order but was created without one.
 pub async fn unordered(connection: &Connection, loaded: &Loaded, name: &str) -> Result<Option<Line>> {
     let pod = loaded.pod(name)?;
     if pod.launch.as_deref().is_some_and(|launch| !launch.containers.is_empty()) {
@@ -46,7 +47,7 @@ pub async fn unordered(connection: &Connection, loaded: &Loaded, name: &str) -> 
     let target = Target::of_pod(pod);
     let object: Value = match get(connection, &target).await {
         Ok(object) => object,
-        // Who may only list pods is told the rest.
+        // Without permission to get the pod, the rest of the answer still holds.
         Err(error) if has_code(&error, 404) || has_code(&error, 403) => return Ok(None),
         Err(error) => return Err(connection.explained(error, &format!("get pod {name}"))),
     };
@@ -54,9 +55,9 @@ pub async fn unordered(connection: &Connection, loaded: &Loaded, name: &str) -> 
         asks_for_order(&object) && read(&written_pod(&object)).is_ok_and(|reading| reading.order.is_some());
     Ok(wants.then(|| {
         let text = format!(
-            "{name} asks for an order of its containers and was created without one: the webhook of launch order did not see it"
+            "{name} requests a container order but was created without one: the launch webhook did not process it"
         );
-        let doctor = Hint::Advice("see whether the webhook is there, and create the pod anew: rollcall doctor".into());
+        let doctor = Hint::Advice("check the webhook with `rollcall doctor`, then re-create the pod".into());
         Line::new("NotOrdered", text, pod.created, target).hint(doctor)
     }))
 }

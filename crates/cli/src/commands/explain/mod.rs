@@ -1,4 +1,4 @@
-//! Why something waits: the same judgement as the controller's, on what the caller may read.
+//! Explains why an object waits. The judgement is the controller's own, applied to the objects that the caller may read.
 
 mod agent;
 mod events;
@@ -24,18 +24,18 @@ use rollcall_api::watch::Meta;
 use rollcall_core::dispatch::explain_pod;
 use rollcall_core::sequence::explain::explain_sequence;
 
-/// Say why a pod, a sequence, an Order or a ticket waits, and what to do
+/// Explain why a pod, a sequence, an Order or a ticket waits, and what to do about it
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  rollcall explain pod/web\n  rollcall explain podseq shop -n staging\n  rollcall explain order/agents\n  rollcall explain ticket/agents-node-b"
 )]
 pub struct Arguments {
-    /// What to explain: pod/NAME, podseq/NAME, order/NAME or ticket/NAME
+    /// Object to explain: pod/NAME, podseq/NAME, order/NAME or ticket/NAME
     #[arg(value_name = "KIND/NAME", required = true, num_args = 1..=2)]
     object: Vec<String>,
     #[command(flatten)]
     place: InNamespace,
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Format,
 }
@@ -50,7 +50,7 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
         Target::Pod(name) => {
             let waits = agent::line(&connection, &name, now, &mut gaps).await?;
             let sequences = match Sequences::load(&connection, &connection.namespace).await {
-                // A cluster that has agents and no sequences.
+                // A cluster can use agents without having sequences installed.
                 Err(_) if waits.is_some() => Sequences { objects: Vec::new(), gap: None },
                 sequences => sequences?,
             };
@@ -71,8 +71,11 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
             let target =
                 facts.spec.as_ref().map_or(facts.namespace.clone(), |spec| spec.pod_namespace.clone());
             let loaded = load(&connection, &target, &sequences, now).await?;
-            let entry =
-                loaded.index.sequences.get(facts.uid).context("the sequence is gone; run it again")?;
+            let entry = loaded
+                .index
+                .sequences
+                .get(facts.uid)
+                .context("the sequence was deleted while this command ran; run it again")?;
             let line = explain_sequence(loaded.index.facts(), entry, now);
             unseen(object);
             (loaded, line)
@@ -88,23 +91,25 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Why a pod waits, as a person reads it.
+/// Explains why a pod waits, as text for people.
 pub fn pod(loaded: &Loaded, name: &str, style: &CommandStyle, now: Timestamp) -> Result<Shown> {
     let line = explain_pod(&loaded.index, loaded.pod(name)?, now);
     Ok(render::text(&Node::new(line, style)))
 }
 
-/// Says so when no controller has looked at what is explained.
+/// Prints a note if no controller has processed this sequence or its newest spec.
 pub fn unseen(sequence: &SequenceObject) {
     unseen_by(&sequence.metadata, sequence.status().and_then(|status| status.observed_generation));
 }
 
-/// The same for any kind: `seen` is the generation that its status is about.
+/// Like [`unseen`], for any kind. `seen` is the object's `status.observedGeneration`.
 fn unseen_by(metadata: &Meta, seen: Option<i64>) {
     let (name, generation) = (&metadata.name, metadata.generation.unwrap_or_default());
     match seen {
         Some(seen) if seen >= generation => {}
-        Some(_) => output::note(format!("no controller has looked at the newest spec of {name} yet")),
-        None => output::note(format!("no controller has looked at {name} yet; does one run?")),
+        Some(_) => output::note(format!("no controller has processed the newest spec of {name} yet")),
+        None => output::note(format!(
+            "no controller has processed {name} yet; check that the controller is running"
+        )),
     }
 }

@@ -1,4 +1,4 @@
-//! The answer of the core, made to be pasted: namespace and program where commands need them.
+//! The core's explanation, prepared for output: commands include the program name and the namespace that the user has to type.
 
 use crate::cli;
 use crate::connect::Connection;
@@ -10,7 +10,7 @@ use rollcall_core::kind::Kind;
 use rollcall_core::line::{Command, Hint, Line, Program};
 use serde::Serialize;
 
-/// One line of the answer, with what it rests on below it.
+/// One line of the explanation, with its causes below it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Node {
     pub code: &'static str,
@@ -20,28 +20,28 @@ pub struct Node {
     pub hints: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub below: Vec<Node>,
-    /// It is a pod that is to blame: whoever can look further may.
+    /// Whether the cause lies in this pod, so that its events are worth reading.
     #[serde(skip)]
     pub blames_pod: bool,
 }
 
-/// What a line is about.
+/// The object of a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ObjectReference {
     pub kind: &'static str,
-    /// Empty for what has no namespace.
+    /// Empty for cluster-scoped objects.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     pub name: String,
-    /// Missing for what does not exist.
+    /// Missing if the object does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
 }
 
-/// How commands have to be written for this caller.
+/// How to write commands for this caller.
 pub struct CommandStyle {
     program: &'static str,
-    /// The namespace that need not be named: that of the caller's context.
+    /// Namespace that commands need not name, because it is the default of the caller's context.
     namespace: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl CommandStyle {
         CommandStyle { program: cli::program(), namespace }
     }
 
-    /// For those who are in this namespace.
+    /// The style for a caller whose default namespace is this one.
     pub fn of_namespace(namespace: &str) -> CommandStyle {
         CommandStyle { program: "rollcall", namespace: Some(namespace.to_owned()) }
     }
@@ -93,7 +93,7 @@ impl Node {
         }
     }
 
-    /// What an event says about the object of this line.
+    /// Creates a line for an event about this line's object.
     pub fn event(&self, text: String, at: Timestamp) -> Node {
         let (object, hints, below) = (self.object.clone(), Vec::new(), Vec::new());
         Node { code: "Event", text, since: at, object, hints, below, blames_pod: false }

@@ -1,13 +1,13 @@
-//! The answer as a tree, the hints below it.
+//! Prints the explanation as a tree, followed by hints.
 
 use super::node::Node;
 use crate::output::{FAINT, STRONG, styled};
 use crate::shown;
 use crate::shown::Shown;
 
-/// Hints shown at most: the first ones concern what has to happen first.
+/// Maximum number of hints. The first ones concern the causes that must be resolved first.
 const HINTS: usize = 4;
-/// Hints stand beside each other as long as the line stays readable.
+/// Maximum length of a line onto which several hints are joined.
 const WIDTH: usize = 110;
 const BETWEEN: &str = "   ·   ";
 
@@ -29,7 +29,7 @@ fn branches(node: &Node, indent: &str, text: &mut Shown) {
     }
 }
 
-/// The hints of the causes before those of what they cause, each once.
+/// Collects each hint once; the hints of causes come before those of their effects.
 fn hints(node: &Node) -> Vec<String> {
     let mut found = Vec::new();
     collect(node, &mut found);

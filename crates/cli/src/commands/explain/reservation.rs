@@ -1,4 +1,4 @@
-//! Orders and tickets, and pods that want one.
+//! Explains Orders, tickets, and pods that request a ticket.
 
 use super::unseen_by;
 use crate::connect::Connection;
@@ -47,10 +47,13 @@ fn order_line(
     now: Timestamp,
 ) -> Result<Line> {
     let facts = loaded.index.reservation_facts();
-    let entry = facts.reservations.order(object.metadata.uid()).context("the Order is gone; run it again")?;
+    let entry = facts
+        .reservations
+        .order(object.metadata.uid())
+        .context("the Order was deleted while this command ran; run it again")?;
     let status = object.status().unwrap_or_default();
     unseen_by(&object.metadata, status.observed_generation);
-    let message = status.message.as_deref().unwrap_or("it has none");
+    let message = status.message.as_deref().unwrap_or("none");
     let written = Written { since: ready_since(object), message, nodes_known: objects.nodes.is_some() };
     Ok(explain_order(facts, entry, &written, rooms, now))
 }
@@ -77,14 +80,14 @@ pub async fn ticket(connection: &Connection, name: &str, now: Timestamp) -> Resu
     Ok((loaded, line))
 }
 
-/// Reads what a pod that wants a ticket waits for. Where that cannot be read, the gate is all that is said.
+/// Loads the objects that a pod with a ticket request waits for. If they cannot be read, the explanation covers only the gate.
 pub async fn look(connection: &Connection, loaded: &mut Loaded, name: &str, now: Timestamp) -> Result<()> {
     if loaded.pod(name)?.request.is_none() {
         return Ok(());
     }
     match add(connection, loaded, now).await {
         Ok(objects) if objects.orders.is_empty() && objects.tickets.is_empty() => {
-            loaded.gaps.push(format!("there are no orders and no tickets in namespace {}", loaded.namespace));
+            loaded.gaps.push(format!("namespace {} has no Orders and no tickets", loaded.namespace));
         }
         Ok(_) => {}
         Err(error) => loaded.gaps.push(error.to_string()),
@@ -92,7 +95,7 @@ pub async fn look(connection: &Connection, loaded: &mut Loaded, name: &str, now:
     Ok(())
 }
 
-/// The position of the object of this name, or an error that says which there are.
+/// Returns the position of the object with this name, or an error that suggests similar names.
 fn named<'a>(
     there: impl Iterator<Item = &'a Meta> + Clone,
     kind: &str,
@@ -142,7 +145,7 @@ mod tests {
         pod
     }
 
-    /// A pod that wants a ticket of an Order.
+    /// A pod that requests a ticket of an Order.
     fn claimer(name: &str, order: &str, cpu: &str) -> Value {
         let mut pod = testing::held(name);
         pod["metadata"]["annotations"] = json!({ "korder.dev/order-request": order });

@@ -1,6 +1,6 @@
-//! What somebody has decided to live with: `--allow RC204`, and comments `# rollcall: allow RC204`.
+//! Findings that the user allows, by `--allow RC204` or by comments such as `# rollcall: allow RC204`.
 //!
-//! A comment counts on its own line, for the line below it, and at the head of a document for all of it.
+//! A comment applies to its own line and the line below it; at the head of a document, to the whole document.
 
 use super::rules;
 use crate::similar::suggestion;
@@ -9,25 +9,25 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const WORDS: &str = "# rollcall: allow ";
 
-/// What the comments of one text allow, by line and by document.
+/// Codes that the comments of one text allow, by line and by document.
 #[derive(Debug, Default)]
 pub struct Comments {
     by_line: BTreeMap<usize, BTreeSet<String>>,
-    /// From this line up to the next entry.
+    /// Keyed by the first line of the document.
     by_document: BTreeMap<usize, BTreeSet<String>>,
-    /// Codes that there are not, and where.
+    /// Unknown codes, with their line numbers.
     pub unknown: Vec<(usize, String)>,
 }
 
 impl Comments {
     pub fn of(text: &str) -> Comments {
         let mut comments = Comments::default();
-        // Most texts have none, and some have megabytes.
+        // Fast path: most texts have no such comments, and some are megabytes long.
         if !text.contains(WORDS) {
             return comments;
         }
         let (mut document, mut at_head) = (1, true);
-        // Codes of the comment lines just above.
+        // Codes from the comment lines directly above.
         let mut pending = BTreeSet::new();
         for (number, line) in text.lines().enumerate().map(|(number, line)| (number + 1, line)) {
             let codes = comments.codes(number, line);
@@ -43,7 +43,7 @@ impl Comments {
             } else if !line.trim().is_empty() {
                 at_head = false;
             }
-            // Documents without a comment end the one before.
+            // An entry for every document, so that the codes of the previous one do not extend to it.
             comments.by_document.entry(document).or_default();
             let here = std::mem::take(&mut pending).into_iter().chain(codes);
             comments.by_line.entry(number).or_default().extend(here);
@@ -53,7 +53,7 @@ impl Comments {
 
     fn codes(&mut self, number: usize, line: &str) -> Vec<String> {
         let Some((before, comment)) = line.rsplit_once(WORDS) else { return Vec::new() };
-        // A `#` within a word begins no comment.
+        // A `#` inside a word does not start a comment.
         let blank = before.is_empty() || before.ends_with([' ', '\t']);
         let words = comment.split([' ', ',', '\t']).filter(|word| !word.is_empty());
         let codes = words.take_while(|word| blank && word.starts_with("RC"));
@@ -69,11 +69,11 @@ impl Comments {
     }
 }
 
-/// The rule of a code that was typed.
+/// Returns the rule with a code that the user typed, in any case.
 pub fn known(code: &str) -> Result<&'static super::rule::Rule> {
     rules::find(&code.to_uppercase()).ok_or_else(|| {
         let codes = rules::ALL.iter().map(|rule| rule.code);
-        anyhow!("{code:?} is no rule{}", suggestion(code, codes))
+        anyhow!("unknown rule {code:?}{}", suggestion(code, codes))
     })
 }
 

@@ -1,8 +1,8 @@
-//! What files say, made fit for a terminal: the one place that this command does it in.
+//! Makes text from files safe for terminals. All output of this command passes through here.
 
 use crate::shown::Shown;
 
-/// One line, with control characters made visible.
+/// Returns the text as one line, with control characters made visible.
 pub fn clean(text: &str) -> String {
     Shown::cleaned(text).as_str().to_owned()
 }

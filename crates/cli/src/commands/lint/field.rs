@@ -1,11 +1,11 @@
-//! A field of an object that remembers how it was reached, so that a finding can point at it.
+//! A field of an object with its path, so that a finding can point at it.
 
 use super::manifests::Object;
 use crate::commands::simulate::source_spans::PathSegment;
 use serde_json::Value;
 use std::fmt::Write;
 
-/// A value, or the place where one would be. What is not there is null, and so is everything below it.
+/// A field, which may be missing: then its value and all values below it are null.
 #[derive(Clone, Debug)]
 pub struct Field<'a> {
     pub object: &'a Object,
@@ -22,7 +22,7 @@ impl<'a> Field<'a> {
         self.below(PathSegment::Key(key.to_owned()), &self.value[key])
     }
 
-    /// Several keys down: `spec.template.spec`.
+    /// Returns the field at a path of keys, such as `spec.template.spec`.
     pub fn down(&self, keys: &str) -> Field<'a> {
         keys.split('.').fold(self.clone(), |field, key| field.get(key))
     }
@@ -37,7 +37,8 @@ impl<'a> Field<'a> {
         entries.map(|(key, value)| (key.as_str(), self.below(PathSegment::Key(key.clone()), value))).collect()
     }
 
-    /// Along a path as the API server writes it: `spec.containers[0].image`. A key with a dot in it ends it early.
+    /// Returns the field at a path in the notation of the API server, such as `spec.containers[0].image`. Keys that contain a dot
+    /// are not supported.
     pub fn along(&self, path: &str) -> Field<'a> {
         let words = path.split(['.', '[']).map(|word| word.trim_end_matches(']'));
         words.filter(|word| !word.is_empty()).fold(self.clone(), |field, word| match word.parse() {
@@ -58,12 +59,12 @@ impl<'a> Field<'a> {
         self.value.is_null()
     }
 
-    /// Empty where there is no text.
+    /// The value as text; empty if it is not a string.
     pub fn text(&self) -> &'a str {
         self.value.as_str().unwrap_or_default()
     }
 
-    /// A number as Kubernetes has them: one that no `int32` holds is refused, and here so large that sums cannot overflow.
+    /// The value as a number, clamped to `int32`, so that sums cannot overflow. Kubernetes rejects larger numbers anyway.
     pub fn number(&self) -> Option<i64> {
         self.value.as_i64().map(|number| number.clamp(i32::MIN.into(), i32::MAX.into()))
     }
@@ -76,7 +77,7 @@ impl<'a> Field<'a> {
         &self.path
     }
 
-    /// As the API server writes it.
+    /// The path in the notation of the API server.
     pub fn shown(&self) -> String {
         let mut text = String::new();
         for segment in &self.path {

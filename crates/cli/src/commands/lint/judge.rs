@@ -1,4 +1,4 @@
-//! From manifests to what is said about them: all rules, without what is allowed, in the order of the files.
+//! Applies the rules to manifests: drops allowed findings and sorts the others by file and line.
 
 use super::allow::Comments;
 use super::manifests::Manifests;
@@ -7,19 +7,19 @@ use super::rules;
 use crate::commands::simulate::source_spans::SourceSpan;
 use std::collections::BTreeSet;
 
-/// More than anybody reads; what is beyond is counted.
+/// Limit of reported findings; further ones are only counted.
 const MOST: usize = 10_000;
 
 pub struct Judgement {
     pub findings: Vec<Located>,
-    /// Found, and not among the findings because there are too many.
+    /// Number of findings beyond the limit.
     pub left_out: usize,
-    /// Words about comments that allow what there is not.
+    /// Notes about comments that allow unknown rules.
     pub notes: Vec<String>,
     pub objects: usize,
 }
 
-/// A finding, and where it is in its text.
+/// A finding with its place in the source text.
 pub struct Located {
     pub finding: Finding,
     pub place: Option<Place>,
@@ -60,7 +60,7 @@ impl Judgement {
         let mut notes = Vec::new();
         for (source, comments) in manifests.sources.iter().zip(&comments) {
             for (line, code) in &comments.unknown {
-                notes.push(format!("{}:{line}: a comment allows {code}, which is no rule", source.name));
+                notes.push(format!("{}:{line}: a comment allows {code}, an unknown rule", source.name));
             }
         }
         Judgement { findings, left_out, notes, objects: manifests.objects.len() }
@@ -71,7 +71,7 @@ impl Judgement {
     }
 }
 
-/// What the API server would refuse is said by the rule that knows more about it, where there is one.
+/// Drops findings of general rules (RC0xx) about fields that also have a finding of a more specific rule.
 fn without_echoes(found: Vec<Finding>) -> Vec<Finding> {
     let place =
         |finding: &Finding| (finding.namespace.clone(), finding.object.clone(), finding.field.clone());

@@ -1,4 +1,4 @@
-//! The objects of a namespace, and what they use of the cluster, as far as the caller may read them.
+//! Reads the objects of a namespace, and the cluster-scoped objects that rules need, with the permissions of the caller.
 
 use super::manifests::{Manifests, Object};
 use crate::cli::Access;
@@ -10,7 +10,7 @@ use kube::api::ListParams;
 use rollcall_sim::kinds::{Info, Kind};
 use serde_json::Value;
 
-/// What rules are about.
+/// Kinds that rules check.
 const KINDS: [Kind; 17] = [
     Kind::Namespace,
     Kind::Node,
@@ -37,7 +37,7 @@ pub async fn manifests(access: &Access, namespace: Option<&str>) -> Result<Manif
     for kind in KINDS {
         let info = kind.info();
         let listed = match kind {
-            // A sequence from elsewhere may claim pods of this namespace.
+            // A sequence in another namespace may select pods of this one.
             Kind::PodSequence => match listed(&connection, info, None).await {
                 Err(error) if has_code(&error, 403) => {
                     listed(&connection, info, Some(&connection.namespace)).await
@@ -58,12 +58,12 @@ pub async fn manifests(access: &Access, namespace: Option<&str>) -> Result<Manif
     ensure!(closed.len() < KINDS.len(), "not allowed to list anything in namespace {namespace}");
     if !closed.is_empty() {
         let closed = closed.join(", ");
-        output::note(format!("not allowed to list {closed}: what rules say about them is missing"));
+        output::note(format!("not allowed to list {closed}: findings about them are missing"));
     }
     Ok(Manifests { sources: Vec::new(), objects, live: true })
 }
 
-/// The objects of a kind, of one namespace where it has any.
+/// Lists the objects of a kind; `namespace` is ignored for cluster-scoped kinds.
 async fn listed(
     connection: &Connection,
     info: &Info,
@@ -78,14 +78,15 @@ async fn listed(
     list(connection, &path, &ListParams::default()).await
 }
 
-/// The sequences of a namespace, and those whose pods are there.
+/// Keeps the sequences of a namespace, and those that select pods in it.
 fn about(mut sequences: Vec<Value>, namespace: &str) -> Vec<Value> {
     sequences
         .retain(|one| one["metadata"]["namespace"] == namespace || one["spec"]["namespace"] == namespace);
     sequences
 }
 
-/// Items of a list do not say their kind. What belongs to somebody who makes it is not the user's to change.
+/// Converts a list item, which lacks its kind, to an object. Drops objects with a controlling owner: users change the owner
+/// instead.
 fn own(info: &Info, mut item: Value) -> Option<Object> {
     let owners = item["metadata"]["ownerReferences"].as_array();
     if owners.is_some_and(|owners| owners.iter().any(|owner| owner["controller"] == true)) {

@@ -1,4 +1,4 @@
-//! Everything that is linted together: the objects, and the texts that they are from.
+//! The objects that are linted together, and the source texts that define them.
 
 use super::field::Field;
 use crate::commands::simulate::documents::{self, Placed};
@@ -8,13 +8,13 @@ use anyhow::Result;
 use rollcall_sim::kinds::Kind;
 use serde_json::Value;
 
-/// Where objects are that name no namespace.
+/// Namespace of objects that name none.
 const DEFAULT_NAMESPACE: &str = "default";
 
 pub struct Manifests<'a> {
     pub sources: Vec<Source<'a>>,
     pub objects: Vec<Object>,
-    /// From a cluster, whose API server has filled in what was left out.
+    /// Whether the objects come from a cluster, whose API server has filled in defaults.
     pub live: bool,
 }
 
@@ -26,12 +26,12 @@ pub struct Source<'a> {
 #[derive(Debug)]
 pub struct Object {
     pub value: Value,
-    /// `None` for kinds that no rule is about.
+    /// `None` for kinds that no rule checks.
     pub kind: Option<Kind>,
-    /// Empty for kinds that are in none.
+    /// Empty for cluster-scoped kinds.
     pub namespace: String,
     pub name: String,
-    /// Which source, and where in it; `None` for one from a cluster.
+    /// Index of the source and the path in it; `None` for live objects.
     pub origin: Option<(usize, Vec<PathSegment>)>,
 }
 
@@ -60,7 +60,7 @@ impl Object {
         self.root().down(path)
     }
 
-    /// Where something is said about the object as a whole.
+    /// The field that findings about the whole object point at.
     pub fn title(&self) -> Field<'_> {
         self.field("metadata.name")
     }
@@ -69,7 +69,7 @@ impl Object {
         self.field("spec")
     }
 
-    /// `StatefulSet/db`, in whichever namespace.
+    /// Kind and name without the namespace, such as `StatefulSet/db`.
     pub fn full_name(&self) -> String {
         let kind = self.value["kind"].as_str().unwrap_or_default();
         format!("{kind}/{}", self.name)
@@ -77,7 +77,7 @@ impl Object {
 }
 
 impl<'a> Manifests<'a> {
-    /// The objects of all texts. The first text that cannot be read is an error that shows the place.
+    /// Parses the objects of all texts. Returns an error with the position for the first text that is invalid.
     pub fn read(texts: &'a [Text]) -> Result<Manifests<'a>> {
         let (mut sources, mut objects) = (Vec::new(), Vec::new());
         for (number, Text { name, text }) in texts.iter().enumerate() {

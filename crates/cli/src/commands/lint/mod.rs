@@ -1,9 +1,9 @@
-//! What is wrong with manifests, or will be one day, before a cluster finds out.
+//! `rollcall lint`: finds problems in manifests before they reach a cluster.
 //!
-//! - [`manifests`], [`field`]: what is looked at. [`view`]: what rules have in common to see in it.
-//! - [`rule`]: what a rule is. [`rules`]: all of them, a file each.
-//! - [`judge`]: from manifests to findings. [`allow`]: what somebody decided to live with. [`output`]: how it is said.
-//! - [`live`]: the same for what is in a cluster.
+//! - [`manifests`], [`field`]: the objects and their fields. [`view`]: facts about them that several rules use.
+//! - [`rule`]: the definitions of a rule and a finding. [`rules`]: all rules, one file each.
+//! - [`judge`]: applies the rules to the manifests. [`allow`]: allowed findings. [`output`]: the output formats.
+//! - [`live`]: reads the objects from a cluster instead of files.
 
 mod allow;
 mod clean;
@@ -33,10 +33,10 @@ use manifests::Manifests;
 use rule::Severity;
 use std::collections::BTreeSet;
 
-/// Find what is wrong with manifests, or will be one day
+/// Find problems in manifests, including latent ones
 ///
-/// Reads files and says what the API server would refuse, what can never start, and what works otherwise than it looks.
-/// Contacts nothing, unless --live asks for the objects of a cluster.
+/// Reports objects that the API server would reject, pods that can never start, and settings without the effect that they seem to
+/// have. Contacts a cluster only with --live.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -46,30 +46,30 @@ Examples:
   rollcall lint --live -n shop
   rollcall lint --explain RC210
 
-A comment allows a rule on its line, for the line below it, or at the head of a document for all of it:
+A comment allows a rule for its own line and the line below it. At the head of a document, it applies to the whole document:
   # rollcall: allow RC210
 
 Exit codes:
-  0  no error (with --strict: no warning either)
-  1  errors (with --strict: or warnings)
-  2  a file, a code or an argument is wrong")]
+  0  no errors (with --strict: no errors or warnings)
+  1  errors (with --strict: errors or warnings)
+  2  invalid file, code or argument")]
 pub struct Arguments {
-    /// Files, directories (all .yaml, .yml and .json below them), or - for standard input
+    /// Files, directories (all .yaml, .yml and .json files below them), or - for standard input
     #[arg(value_name = "FILE", required_unless_present_any = ["explain", "live"])]
     files: Vec<String>,
-    /// Warnings count as errors do
+    /// Treat warnings as errors
     #[arg(long)]
     strict: bool,
-    /// Leave out what this rule finds; repeatable
+    /// Ignore the findings of this rule; repeatable
     #[arg(long, value_name = "CODE")]
     allow: Vec<String>,
-    /// Say what a rule is about, and why
+    /// Explain a rule: the problem, the reason and the fix
     #[arg(long, value_name = "CODE", conflicts_with_all = ["files", "live"])]
     explain: Option<String>,
-    /// Look at the objects of a cluster, with your own rights, instead of files
+    /// Check the objects of a cluster instead of files, with your own permissions
     #[arg(long, conflicts_with = "files")]
     live: bool,
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Format,
     #[command(flatten)]
@@ -97,10 +97,10 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
         let manifests = live::manifests(&access, place.namespace.as_deref()).await?;
         judge(&manifests, &allowed, output)?
     } else {
-        ensure!(place.namespace.is_none(), "-n goes with --live only");
+        ensure!(place.namespace.is_none(), "-n requires --live");
         let texts = sources::texts(&files, &mut std::io::stdin(), "lint")?;
         let manifests = Manifests::read(&texts)?;
-        ensure!(!manifests.objects.is_empty(), "no objects in {}", files.join(", "));
+        ensure!(!manifests.objects.is_empty(), "no objects found in {}", files.join(", "));
         judge(&manifests, &allowed, output)?
     };
     Ok(outcome(&judgement, strict))

@@ -1,4 +1,4 @@
-//! What a rule is, and how it says what it has found.
+//! The definitions of a rule and its findings.
 
 use super::clean::clean;
 use super::field::Field;
@@ -7,15 +7,15 @@ use super::view::Scene;
 use crate::commands::simulate::source_spans::PathSegment;
 use serde::Serialize;
 
-/// In the order of their weight.
+/// Severity of a rule; the most severe comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// It cannot work, or not as it is written.
+    /// The object is rejected, or cannot work as written.
     Error,
-    /// It will work otherwise than it looks, or fail one day.
+    /// The object behaves differently from how it reads, or will fail later.
     Warning,
-    /// Worth knowing; it may be meant.
+    /// Worth knowing, but possibly intended.
     Note,
 }
 
@@ -29,24 +29,24 @@ impl Severity {
     }
 }
 
-/// One rule: a file of its own, which holds only what nobody else knows.
+/// A rule, defined in a file of its own.
 #[derive(Debug)]
 pub struct Rule {
     /// `RC101`; the first digit is the group.
     pub code: &'static str,
     pub severity: Severity,
-    /// What is wrong, in a few words.
+    /// The problem, in a few words.
     pub title: &'static str,
-    /// Why it matters, with the facts of Kubernetes behind it.
+    /// Why the problem matters, and the Kubernetes behaviour behind it.
     pub why: &'static str,
-    /// What to write instead; lines that can be copied.
+    /// The fix, as lines to copy.
     pub hint: &'static str,
-    /// About what was left out: an API server fills that in, so on a cluster there is nothing to find.
+    /// Whether the rule is about omitted fields. It is skipped for live objects, because the API server fills in defaults.
     pub about_absence: bool,
     pub check: fn(&Scene, &mut Findings),
 }
 
-/// What rules have found so far.
+/// Collects the findings of one rule.
 pub struct Findings {
     rule: &'static Rule,
     found: Vec<Finding>,
@@ -57,12 +57,12 @@ pub struct Finding {
     pub rule: &'static Rule,
     pub message: String,
     pub hint: String,
-    /// `StatefulSet/db`
+    /// Kind and name, such as `StatefulSet/db`.
     pub object: String,
     pub namespace: String,
-    /// `spec.replicas`, for people.
+    /// Path of the field for display, such as `spec.replicas`.
     pub field: String,
-    /// Which source, and the path in it.
+    /// Index of the source and the path in it; `None` for live objects.
     pub origin: Option<(usize, Vec<PathSegment>)>,
     pub points_at: PointsAt,
 }
@@ -74,7 +74,7 @@ pub enum PointsAt {
 }
 
 impl Findings {
-    /// Everything that these rules find.
+    /// Returns the findings of `rules`.
     pub fn of(rules: &[&'static Rule], manifests: &Manifests) -> Vec<Finding> {
         let scene = Scene::new(manifests);
         let mut all = Vec::new();
@@ -86,17 +86,17 @@ impl Findings {
         all
     }
 
-    /// Something about a value.
+    /// Adds a finding that points at a value.
     pub fn at(&mut self, field: &Field, message: impl AsRef<str>) -> &mut Finding {
         self.add(field, PointsAt::Value, message.as_ref())
     }
 
-    /// Something about a field as such: that it is there, or what is missing in it.
+    /// Adds a finding that points at the key of a field: the field should not exist, or something is missing in it.
     pub fn at_key(&mut self, field: &Field, message: impl AsRef<str>) -> &mut Finding {
         self.add(field, PointsAt::Key, message.as_ref())
     }
 
-    /// Something about an object as a whole.
+    /// Adds a finding about an object as a whole.
     pub fn about(&mut self, object: &Object, message: impl AsRef<str>) -> &mut Finding {
         self.add(&object.title(), PointsAt::Value, message.as_ref())
     }
@@ -121,13 +121,13 @@ impl Findings {
 }
 
 impl Finding {
-    /// A hint that fits this very finding.
+    /// Replaces the hint of the rule by one for this finding.
     pub fn hint(&mut self, hint: impl AsRef<str>) {
         self.hint = clean_lines(hint.as_ref());
     }
 }
 
-/// Line by line: a hint may have several.
+/// Cleans each line of a hint.
 fn clean_lines(text: &str) -> String {
     text.lines().map(clean).collect::<Vec<_>>().join("\n")
 }

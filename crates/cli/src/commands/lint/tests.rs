@@ -1,4 +1,4 @@
-//! Every rule with a bad example, its corrected twin, and what is said about the bad one.
+//! Tests each rule on a bad example, whose output is recorded, and on a corrected one.
 
 use super::*;
 use crate::commands::simulate::sources::Text;
@@ -24,7 +24,7 @@ fn judged(texts: &[Text]) -> (Vec<&'static str>, String) {
     (codes, anstream::adapter::strip_str(&text).to_string())
 }
 
-/// The output has everything that is found in the example; the code of its folder must be among it.
+/// The recorded output contains all findings of the bad example, among them at least one of the rule under test.
 #[test]
 fn every_rule_finds_its_bad_example_and_nothing_in_the_good_one() {
     for rule in ALL {
@@ -38,7 +38,7 @@ fn every_rule_finds_its_bad_example_and_nothing_in_the_good_one() {
     }
 }
 
-/// A corrected twin must not be wrong in another way.
+/// A good example must not break another rule.
 #[test]
 fn good_examples_have_no_error_and_no_warning() {
     for rule in ALL {
@@ -54,7 +54,7 @@ fn good_examples_have_no_error_and_no_warning() {
 fn every_folder_is_that_of_a_rule() {
     for entry in std::fs::read_dir(folder()).expect("it is there") {
         let name = entry.expect("an entry").file_name().to_string_lossy().into_owned();
-        assert!(rules::find(&name).is_some(), "{name} is no rule");
+        assert!(rules::find(&name).is_some(), "{name} is not a rule");
     }
 }
 
@@ -101,7 +101,7 @@ fn nothing_in_a_file_steers_the_terminal() {
     assert!(said.contains('\u{fffd}') && !said.contains(['\x1b', '\u{202e}']), "{said}");
 }
 
-/// Every place of a value, as JSON Pointers.
+/// Collects the JSON Pointers of all nested values.
 fn places(value: &Value, path: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
@@ -119,7 +119,7 @@ fn places(value: &Value, path: &str, found: &mut Vec<String>) {
     found.push(path.to_owned());
 }
 
-/// Whatever stands in a field, rules look at it: nothing may make them panic.
+/// Rules must not panic on any value of any field.
 #[test]
 fn no_value_makes_a_rule_panic() {
     let odd = [Value::Null, json!(i64::MAX), json!(-1), json!("é%"), json!([[]]), json!({ "": {} })];
@@ -130,10 +130,10 @@ fn no_value_makes_a_rule_panic() {
             let whole = manifests.objects[number].value.clone();
             let mut found = Vec::new();
             places(&whole, "", &mut found);
-            // The reader has looked at these.
+            // The parser has already rejected bad values here.
             found.retain(|place| !["", "/metadata"].contains(&place.as_str()));
             for (count, place) in found.iter().enumerate() {
-                // One value at each place; all of them over all places.
+                // Each place gets one of the odd values in turn; over all places, each value is used.
                 let mut changed = whole.clone();
                 *changed.pointer_mut(place).expect("it is there") = odd[(count + number) % odd.len()].clone();
                 manifests.objects[number] = manifests::Object::new(changed, None);

@@ -6,7 +6,7 @@ pub fn page() -> String {
     let mut root = Cli::command().bin_name("rollcall");
     root.build();
     let mut text = format!(
-        "# Commands\n\nAll of them also work as `kubectl rollcall …` when the program is in the path as `kubectl-rollcall`.\n\n```text\n{}\n```\n",
+        "# Commands\n\nAll of them also work as `kubectl rollcall …` when the program is installed in the PATH as `kubectl-rollcall`.\n\n```text\n{}\n```\n",
         help(&mut root)
     );
     for command in root.get_subcommands_mut().filter(|command| !command.is_hide_set()) {

@@ -36,19 +36,19 @@ fn rows(custom: Custom, path: &str, schema: &Value, text: &mut String) {
         *text += &format!("| `{path}` | {} | {default} | {meaning} |\n", kind(field));
         let inner = if field["type"] == "array" { &field["items"] } else { field };
         let path = if field["type"] == "array" { format!("{path}[]") } else { path };
-        // The conditions of Kubernetes are described by Kubernetes.
+        // The fields of standard Kubernetes conditions are documented by Kubernetes.
         if name != "conditions" && template_of.is_none() {
             rows(custom, &path, inner, text);
         }
     }
 }
 
-/// The kind whose spec stands at this place; its fields have a page of their own.
+/// Returns the kind whose spec is embedded at this path; its fields have a page of their own.
 fn template(custom: Custom, path: &str) -> Option<Custom> {
     (custom == Custom::Order && path == "spec.template.spec").then_some(Custom::Ticket)
 }
 
-/// The name of the page.
+/// Returns the file name of the page.
 pub fn file(custom: Custom) -> &'static str {
     match custom {
         Custom::PodSequence => "podsequence.md",
@@ -72,7 +72,7 @@ fn kind(field: &Value) -> String {
     }
 }
 
-/// Text that does not end a cell of a table.
+/// Escapes text for a cell of a Markdown table.
 fn cell(text: &str) -> String {
     text.replace("\n\n", "<br>").replace('\n', " ").replace('|', "\\|")
 }

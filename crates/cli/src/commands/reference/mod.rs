@@ -1,4 +1,4 @@
-//! The pages of `docs/reference`, from the code that they describe.
+//! The pages of `docs/reference`, generated from the code that they describe.
 
 mod commands;
 mod fields;
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 /// Print the reference pages, or write them to a folder
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
-    /// The folder to write them to, one file for each
+    /// Folder to write the pages to, one file each
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
 }
@@ -29,7 +29,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome> {
             Some(dir) => {
                 let file = dir.join(name);
                 std::fs::create_dir_all(dir)
-                    .with_context(|| format!("--dir: cannot make {}", dir.display()))?;
+                    .with_context(|| format!("--dir: cannot create {}", dir.display()))?;
                 std::fs::write(&file, page)
                     .with_context(|| format!("--dir: cannot write {}", file.display()))?;
             }
@@ -99,7 +99,7 @@ mod tests {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference");
         for (name, page) in pages() {
             let written = std::fs::read_to_string(format!("{folder}/{name}")).unwrap_or_default();
-            assert!(written == page, "docs/reference/{name} is not what the code says: run `make manifests`");
+            assert!(written == page, "docs/reference/{name} is out of date: run `make manifests`");
         }
     }
 

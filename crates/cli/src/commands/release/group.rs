@@ -1,4 +1,4 @@
-//! Groups of a sequence: noted on it as opened by hand.
+//! Opens groups of a sequence by hand, with an annotation on the sequence.
 
 use crate::commands::target::{group as group_named, titles};
 use crate::connect::Connection;
@@ -15,7 +15,7 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Others write to the sequence too; each try starts from what they wrote.
+/// Maximum number of attempts. Other clients write to the sequence too; each attempt starts from its newest version.
 const TRIES: usize = 5;
 
 pub async fn open(connection: &Connection, name: &str, groups: &[String]) -> Result<Outcome> {
@@ -29,7 +29,7 @@ pub async fn open(connection: &Connection, name: &str, groups: &[String]) -> Res
         let new: Vec<&Arc<str>> = wanted.iter().filter(|title| !open.contains(*title)).collect();
         if new.is_empty() {
             output::data(&shown!(
-                "podsequence/{} unchanged: {} opened by hand before\n",
+                "podsequence/{} unchanged: already opened by hand: {}\n",
                 name,
                 list(&wanted)
             ))?;
@@ -46,7 +46,7 @@ pub async fn open(connection: &Connection, name: &str, groups: &[String]) -> Res
             Err(error) => return Err(connection.explained(error, &format!("patch podsequence {name}"))),
         }
     }
-    bail!("podsequence {name} changed {TRIES} times while we wrote to it; try again")
+    bail!("podsequence {name} changed during each of {TRIES} attempts to write it; try again")
 }
 
 async fn get(connection: &Connection, name: &str) -> Result<SequenceObject> {
@@ -58,7 +58,7 @@ async fn get(connection: &Connection, name: &str) -> Result<SequenceObject> {
     })
 }
 
-/// The titles of the groups that are meant.
+/// Resolves group names from the command line to group titles.
 fn wanted(spec: &Spec, name: &str, groups: &[String]) -> Result<BTreeSet<Arc<str>>> {
     if groups.is_empty() {
         let program = cli::program();
@@ -74,7 +74,8 @@ fn wanted(spec: &Spec, name: &str, groups: &[String]) -> Result<BTreeSet<Arc<str
     groups.iter().map(title).collect()
 }
 
-/// Guarded by the resourceVersion: what somebody else opened meanwhile must not be lost.
+/// Writes the annotation, guarded by the resourceVersion, so that a group that another client opens at the same time is not
+/// lost.
 async fn write(
     connection: &Connection,
     object: &SequenceObject,
@@ -93,7 +94,7 @@ async fn write(
     connection.client.request::<SequenceObject>(request).await.map(drop)
 }
 
-/// Names separated by commas; a JSON list where that would be read differently.
+/// Joins the names with commas, or writes a JSON list if a comma-separated list would be parsed differently.
 fn annotation(open: &BTreeSet<Arc<str>>) -> String {
     let odd = |name: &Arc<str>| name.contains(',') || name.trim() != &**name || name.starts_with('[');
     match open.iter().any(odd) {

@@ -1,4 +1,4 @@
-//! Override by hand, with the caller's own rights.
+//! Implements `rollcall release`: a manual override with the caller's own permissions.
 
 mod group;
 mod pod;
@@ -16,24 +16,24 @@ Examples:
   rollcall release pod/web --reason \"demo at ten\"
   rollcall release shop --group \"Application Layer\"
 
-The first removes the gate from one pod and notes on it who did so and why. The second notes on the
-sequence that a group is open (annotation podsequence.example.com/open-groups); the controller then
-releases its members.
+The first command removes the gate from one pod and records the user and the reason on the pod.
+The second command records on the sequence that a group is open (annotation
+podsequence.example.com/open-groups); the controller then releases its members.
 
-A pod that only waits for the room of a ticket (gate korder.dev/ticket-gate) runs without it then.
+A pod that waits only for a ticket (gate korder.dev/ticket-gate) then runs without the reserved capacity.
 
-Exit code 1: the pod carries no gate of ours.")]
+Exit code 1: the pod has no Rollcall gate.")]
 pub struct Arguments {
     /// pod/NAME, or the NAME of a sequence
     #[arg(value_name = "TARGET", required = true, num_args = 1..=2)]
     target: Vec<String>,
-    /// With a sequence: the group to open, by its name or as "Group N"; may be repeated
+    /// With a sequence: the group to open, by its name or as "Group N"; repeatable
     #[arg(long, value_name = "GROUP", conflicts_with_all = ["reason", "gate"])]
     group: Vec<String>,
-    /// With a pod: why, for those who read its annotations later
+    /// With a pod: the reason, recorded as an annotation of the pod
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// With a pod: the gate to remove, instead of those of the sequences that claim it
+    /// With a pod: the gate to remove, instead of the gates of the sequences that the pod belongs to
     #[arg(long, value_name = "NAME")]
     gate: Option<String>,
     #[command(flatten)]
@@ -49,13 +49,13 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     let connect = || Connection::open(&access, place.namespace.as_deref(), REQUEST_TIMEOUT);
     match target {
         Target::Pod(name) if group.is_empty() => pod::release(&connect().await?, &name, gate, reason).await,
-        Target::Pod(name) => bail!("--group: pod/{name} is a pod; name the sequence whose group is to open"),
+        Target::Pod(name) => bail!("--group: pod/{name} is a pod; name a sequence to open one of its groups"),
         Target::Sequence(name) if reason.is_some() || gate.is_some() => {
             bail!("--reason and --gate are for pods; did you mean pod/{name}?")
         }
         Target::Sequence(name) => group::open(&connect().await?, &name, &group).await,
         Target::Order(name) | Target::Ticket(name) => {
-            bail!("{name} holds no pod; name the pod that is to run without its room: pod/NAME")
+            bail!("{name} holds no pods; name the pod to run without reserved capacity: pod/NAME")
         }
     }
 }

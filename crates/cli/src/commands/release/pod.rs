@@ -1,4 +1,4 @@
-//! One pod: its gate goes, and it says who took it and why.
+//! Releases one pod: removes its gates, and records the user and the reason on the pod.
 
 use crate::connect::Connection;
 use crate::load::reservation::claimed_by;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What an annotation is worth reading; Kubernetes would take 256 KiB of them.
+/// Maximum length of a reason in bytes, chosen for readability; Kubernetes allows 256 KiB of annotations.
 const REASON_LENGTH: usize = 1024;
 
 pub async fn release(
@@ -41,9 +41,9 @@ pub async fn release(
         None => ours(&loaded, pod),
     };
     if gates.is_empty() {
-        output::note(format!("nothing to release: pod {name} carries no gate of ours; {}", carried(pod)));
+        output::note(format!("nothing to release: pod {name} has no Rollcall gate; {}", carried(pod)));
         if !pod.gates.is_empty() {
-            output::hint(format!("{} release pod/{name} --gate NAME removes another one", cli::program()));
+            output::hint(format!("{} release pod/{name} --gate NAME removes another gate", cli::program()));
         }
         return Ok(Outcome::Failed);
     }
@@ -55,7 +55,9 @@ pub async fn release(
     match pods.patch(name, &params, &Patch::Strategic(body)).await {
         Ok(_) => {}
         Err(error) if has_code(&error, 404) || has_code(&error, 409) => {
-            return Err(anyhow!("pod {name} was replaced while we looked at it; look again and repeat"));
+            return Err(anyhow!(
+                "pod {name} was replaced while this command ran; check the new pod, then run the command again"
+            ));
         }
         Err(error) => {
             return Err(connection.explained(error, &format!("patch pod {name} in namespace {namespace}")));
@@ -69,28 +71,31 @@ pub async fn release(
     Ok(Outcome::Done)
 }
 
-/// Says so where the room of a ticket is being given to the pod right now.
+/// Prints a note that the pod runs without reserved capacity, or that the hand-over of a ticket to it is in progress.
 async fn say_handed_over(connection: &Connection, pod: &Pod, gates: &[Arc<str>]) {
     if !gates.iter().any(|gate| **gate == *names::TICKET_GATE) {
         return;
     }
     match claimed_by(connection, &pod.namespace, pod).await {
         Some(ticket) => output::note(in_between(&ticket)),
-        None => output::note("it runs without reserved room: whatever else wants to run may be there first"),
+        None => output::note(
+            "the pod runs without reserved capacity, so other pods may take the free capacity first",
+        ),
     }
 }
 
 fn in_between(ticket: &Ticket) -> String {
     let on = ticket.record.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
     format!(
-        "it is being given the room of ticket {}{on}: let go now, it may run elsewhere, and then the room is kept again",
+        "the hand-over of ticket {}{on} is in progress; if released now, the pod may be scheduled elsewhere, and the ticket becomes available again",
         ticket.name
     )
 }
 
-/// The gates of the sequences that claim it, as far as it carries them; of a pod that none claims, the usual one. Who may not act
-/// in its namespace claims nothing: he could name any gate, and have it removed with the rights of whoever asks. A pod that no
-/// sequence holds, and that waits for the room of a ticket, is let go without it.
+/// Returns the gates to remove: the gates on the pod of the sequences that it belongs to, and the default sequence gate. A
+/// sequence selects only pods in namespaces where its author may act. Otherwise the author could name any gate and have it
+/// removed with the permissions of the user who runs this command. A pod that no sequence holds and that waits for a ticket
+/// loses its ticket gate.
 fn ours(loaded: &Loaded, pod: &Pod) -> Vec<Arc<str>> {
     let claims = loaded.index.facts().claims_on(pod.uid);
     let specs = claims.filter_map(|claim| loaded.index.sequences.get(claim.sequence)?.spec());
@@ -103,8 +108,8 @@ fn ours(loaded: &Loaded, pod: &Pod) -> Vec<Arc<str>> {
     }
 }
 
-/// Guarded by the uid: a pod of the same name that came meanwhile answers with a conflict. Only what is named goes;
-/// other gates, also those that came meanwhile, stay.
+/// Builds the patch. The UID guards it: if another pod has taken the name meanwhile, the API server answers with a conflict.
+/// Only the named gates are removed; all other gates stay, including those that were added meanwhile.
 fn patch(pod: &Pod, gates: &[Arc<str>], who: &str, reason: Option<&str>) -> Value {
     let mut annotations = json!({ (names::RELEASED_BY): who });
     if let Some(reason) = reason {
@@ -117,18 +122,18 @@ fn patch(pod: &Pod, gates: &[Arc<str>], who: &str, reason: Option<&str>) -> Valu
     })
 }
 
-/// Who the API server says we are, else what the kubeconfig calls us.
+/// Returns the user name that the API server reports for the caller, or else the user of the kubeconfig.
 async fn who(connection: &Connection) -> String {
     let reviews = Api::<SelfSubjectReview>::all(connection.client.clone());
     let review = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await.ok();
     let user = review.and_then(|review| review.status?.user_info?.username);
-    user.or_else(|| connection.user.clone()).unwrap_or_else(|| "somebody".into())
+    user.or_else(|| connection.user.clone()).unwrap_or_else(|| "unknown user".into())
 }
 
 fn carried(pod: &Pod) -> String {
     match pod.gates.len() {
-        0 => "it carries none at all".into(),
-        _ => format!("it carries {}", list(&pod.gates)),
+        0 => "it has no gates".into(),
+        _ => format!("it has {}", list(&pod.gates)),
     }
 }
 
@@ -142,7 +147,7 @@ mod tests {
     use crate::testing;
     use rollcall_core::index::{Index, Object};
 
-    /// The gates that go from a pod with these.
+    /// The gates that `release` removes from a pod with the given gates.
     fn taken(gates: &[&str]) -> Vec<String> {
         let mut pod = testing::held("web");
         pod["spec"]["schedulingGates"] = gates.iter().map(|name| json!({ "name": name })).collect();
@@ -158,7 +163,7 @@ mod tests {
         let (sequence, ticket, launch) = (names::SEQUENCE_GATE, names::TICKET_GATE, names::LAUNCH_GATE);
         assert_eq!(taken(&[ticket]), [ticket]);
         assert_eq!(taken(&["example.com/quota", ticket, launch]), [ticket]);
-        assert_eq!(taken(&[sequence, ticket]), [sequence], "then its turn comes");
+        assert_eq!(taken(&[sequence, ticket]), [sequence], "the ticket gate stays until a second release");
         assert!(taken(&[launch]).is_empty());
     }
 
@@ -169,7 +174,7 @@ mod tests {
             serde_json::from_value(claimed).expect("a ticket");
         assert_eq!(
             in_between(&ticket.facts()),
-            "it is being given the room of ticket agents-node-c on node-c: let go now, it may run elsewhere, and then the room is kept again"
+            "the hand-over of ticket agents-node-c on node-c is in progress; if released now, the pod may be scheduled elsewhere, and the ticket becomes available again"
         );
     }
 }

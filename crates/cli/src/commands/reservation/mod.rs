@@ -1,4 +1,4 @@
-//! `rollcall orders` and `rollcall tickets`: how far reservations are, as their statuses say.
+//! Implements `rollcall orders` and `rollcall tickets`: list reservations from the statuses of Orders and tickets.
 
 pub mod orders;
 pub mod tickets;
@@ -14,15 +14,15 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::json;
 
-/// What both take.
+/// Arguments of both commands.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
-    /// Those of all namespaces
+    /// List the objects of all namespaces
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
     #[command(flatten)]
     place: InNamespace,
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Format,
 }
@@ -31,15 +31,15 @@ pub struct Arguments {
 enum Format {
     #[default]
     Text,
-    /// With more columns
+    /// Like text, with more columns
     Wide,
     Json,
 }
 
-/// Names in a cell; the others are counted.
+/// Maximum number of names in a cell; the remaining ones are only counted.
 const NAMES: usize = 3;
 
-/// `a, b, c and 4 more`.
+/// Joins names: `a, b, c and 4 more`.
 fn some(names: &[&str]) -> String {
     match names.len() {
         0..=NAMES => names.join(", "),
@@ -47,14 +47,14 @@ fn some(names: &[&str]) -> String {
     }
 }
 
-/// What somebody wants to see, and where.
+/// A connection, the namespaces to list, and the output format.
 struct Question {
     connection: Connection,
     all_namespaces: bool,
     output: Format,
 }
 
-/// How a table is drawn.
+/// Optional columns of the table.
 #[derive(Clone, Copy, Debug)]
 struct Columns {
     namespace: bool,
@@ -68,7 +68,7 @@ impl Question {
         Ok(Question { connection, all_namespaces, output })
     }
 
-    /// `None` for all of them.
+    /// The namespace to list, or `None` for all namespaces.
     fn namespace(&self) -> Option<&str> {
         (!self.all_namespaces).then_some(self.connection.namespace.as_str())
     }
@@ -82,10 +82,10 @@ impl Question {
         match (self.output, self.namespace()) {
             (Format::Json, _) => output::json(&json!({"items": views}))?,
             (Format::Text | Format::Wide, None) if views.is_empty() => {
-                output::note(format!("no {what} anywhere"));
+                output::note(format!("no {what} in any namespace"));
             }
             (Format::Text | Format::Wide, Some(namespace)) if views.is_empty() => {
-                output::note(format!("no {what} in namespace {namespace}; -A shows all"));
+                output::note(format!("no {what} in namespace {namespace}; -A lists all namespaces"));
             }
             (Format::Text | Format::Wide, namespace) => {
                 let columns = Columns { namespace: namespace.is_none(), wide: self.output == Format::Wide };

@@ -1,4 +1,4 @@
-//! The columns of `kubectl get orders`, and what those that are not Ready wait for.
+//! The columns of `kubectl get orders`, and the reasons why Orders that are not Ready wait.
 
 use super::{Arguments, Columns, Question, some};
 use crate::cli::Access;
@@ -21,14 +21,14 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     let tickets = match orders.is_empty() {
         true => Vec::new(),
         false => tickets(connection, namespace).await.unwrap_or_else(|error| {
-            output::note(format!("{error}: what Orders wait for is told by their own status alone"));
+            output::note(format!("{error}: the reasons why Orders wait come only from their own statuses"));
             Vec::new()
         }),
     };
     question.answer("orders", &views(&orders, &tickets), text)
 }
 
-/// What is shown of an Order.
+/// The data shown for an Order.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct View {
@@ -37,7 +37,7 @@ struct View {
     created: Timestamp,
     generation: i64,
     status: OrderStatus,
-    /// Why it is not Ready; empty if it is.
+    /// The reason why it is not Ready; empty if it is Ready.
     waits: String,
     #[serde(skip)]
     strategy: String,
@@ -72,10 +72,10 @@ fn views(orders: &[OrderObject], tickets: &[TicketObject]) -> Vec<View> {
     orders.iter().map(view).collect()
 }
 
-/// `2 of 3 reserved, 1 NoRoom on node-b`.
+/// Describes the wait, as in `2 of 3 reserved, 1 NoRoom on node-b`.
 fn waits(status: &OrderStatus, pending: &[&TicketObject]) -> String {
     let condition = |kind: &str| status.conditions.iter().find(|condition| condition.type_ == kind);
-    let Some(ready) = condition("Ready") else { return "no controller has looked at it yet".into() };
+    let Some(ready) = condition("Ready") else { return "no controller has processed it yet".into() };
     if let Some(wrong) =
         ["Stalled", "Progressing"].iter().filter_map(|kind| condition(kind)).find(|condition| {
             condition.status == "True" && condition.type_ == "Stalled" || condition.reason == "Paused"

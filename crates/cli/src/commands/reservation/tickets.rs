@@ -1,4 +1,4 @@
-//! The columns of `kubectl get tickets`, and why those that keep no room do not.
+//! The columns of `kubectl get tickets`, and the reasons why some tickets reserve no capacity.
 
 use super::{Arguments, Columns, Question};
 use crate::cli::Access;
@@ -19,7 +19,7 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     question.answer("tickets", &views, text)
 }
 
-/// What is shown of a ticket.
+/// The data shown for a ticket.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct View {
@@ -28,7 +28,7 @@ struct View {
     created: Timestamp,
     generation: i64,
     status: TicketStatus,
-    /// Why it keeps no room; empty if it does, or if a pod has it.
+    /// The reason why it reserves no capacity; empty if it is Reserved or Claimed.
     waits: String,
     #[serde(skip)]
     requests: String,
@@ -53,7 +53,7 @@ impl View {
 
 fn waits(status: &TicketStatus) -> String {
     match status.phase {
-        None => "no controller has looked at it yet".into(),
+        None => "no controller has processed it yet".into(),
         Some(Phase::Reserved | Phase::Claimed) => String::new(),
         Some(Phase::Pending | Phase::Expired) => {
             let said = [&status.reason, &status.message].into_iter().flatten().cloned();
@@ -95,7 +95,7 @@ fn text(views: &[View], columns: Columns, now: Timestamp) -> Shown {
     table(&head, &views.iter().map(row).collect::<Vec<_>>())
 }
 
-/// How much time is left, where time matters.
+/// The time until expiry as in `in 5m`; if no expiry time counts down, the text of `status.expires`.
 fn expires(status: &TicketStatus, now: Timestamp) -> String {
     let counts = status.expires.is_some();
     match status.expiration_time.map(|time| time.get()).filter(|_| counts) {

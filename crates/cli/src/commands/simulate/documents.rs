@@ -1,6 +1,6 @@
-//! The text of one source into objects, or into an error that shows the place.
+//! Parses the text of one source into objects, or into an error that shows the position.
 //!
-//! JSON is read as what it also is, YAML: so both get the same checks and the same messages.
+//! JSON is parsed as YAML, of which it is a subset, so both formats get the same checks and messages.
 
 use super::source_spans::{PathSegment, SourceSpan, SourceSpans};
 use crate::output::DrawnError;
@@ -14,12 +14,12 @@ use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::options::DuplicateKeyPolicy;
 use serde_saphyr::{Error, Options, Spanned};
 
-/// Lists within lists; a list of lists is already unusual.
+/// Maximum nesting of lists; a list of lists is already unusual.
 const DEEPEST_LIST: usize = 8;
-/// serde_json's own limit; the deepest CRDs in use have about 60.
+/// Maximum nesting of values, equal to the limit of serde_json; the deepest CRDs in use have about 60 levels.
 const DEEPEST: usize = 128;
 
-/// What is wrong, where, and what was expected there.
+/// An error: the problem, its position, and the expected content.
 pub struct Problem {
     pub what: String,
     pub expected: String,
@@ -27,12 +27,13 @@ pub struct Problem {
     pub help: Option<String>,
 }
 
-/// As Kubernetes reads YAML (1.1, where `0755` is 493 and `yes` is true) and without what it silently drops.
+/// YAML options equal to those of Kubernetes (YAML 1.1, where `0755` is 493 and `yes` is true), except that duplicate keys are
+/// errors.
 pub fn options() -> Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_depth: DEEPEST,
-            // A source has 64 MiB at most; these keep out what grows beyond that by aliases.
+            // A source has at most 64 MiB. These limits stop sources that grow further when aliases are expanded.
             max_documents: 1_000_000,
             max_nodes: 20_000_000,
             max_events: 50_000_000,
@@ -45,15 +46,15 @@ pub fn options() -> Options {
     }
 }
 
-/// An object, and where in its source it is.
+/// An object and its position in the source.
 pub struct Placed {
     pub value: Value,
-    /// From the document to the object.
+    /// Path from the document to the object.
     pub path: Vec<PathSegment>,
     pub place: SourceSpan,
 }
 
-/// The objects of one source: lists unpacked, empty documents left out.
+/// Parses the objects of one source; unpacks lists and skips empty documents.
 pub fn objects(file: &str, text: &str) -> Result<Vec<Given>> {
     let placed = placed(file, &SourceSpans::of(text), "simulate")?.into_iter();
     let given = |Placed { value, path: _, place }| Given {
@@ -63,7 +64,7 @@ pub fn objects(file: &str, text: &str) -> Result<Vec<Given>> {
     Ok(placed.map(given).collect())
 }
 
-/// The same with their paths. `command` is the one of ours that a hint names.
+/// Like [`objects`], with the path of each object. `command` is the subcommand that a hint suggests.
 pub fn placed(file: &str, spans: &SourceSpans, command: &str) -> Result<Vec<Placed>> {
     let text = spans.text();
     let source = Source { file, text, spans, command };
@@ -122,10 +123,10 @@ impl Source<'_> {
         Ok(())
     }
 
-    /// As compilers show it: what, where, the line, what was expected.
+    /// Formats an error like a compiler: title, source line with the position marked, and the expected content.
     fn problem(&self, problem: Problem) -> anyhow::Error {
         let Problem { what, expected, place, help } = problem;
-        // The library takes care of the text of the source, and of nothing else.
+        // The library escapes the text of the source, but not the file name or `expected`.
         let (file, expected) = (self.file.shown(), expected.shown());
         let document = document_number(self.text, place.line);
         let title = shown!("{} (document {} of {})", what, document, file);
@@ -139,32 +140,32 @@ impl Source<'_> {
         DrawnError(Renderer::styled().render(&[group])).into()
     }
 
-    /// What the parser says, in words for somebody who does not know the parser.
+    /// Describes a parser error in words that need no knowledge of the parser.
     fn syntax(&self, error: &Error) -> Problem {
         let text = self.text;
         let place = error.location().map_or(SourceSpan::START, |location| self.spans.at(location));
         let (what, expected) = match error {
             Error::DuplicateMappingKey { key, .. } => {
                 let key = key.as_deref().map_or(String::new(), |key| format!(" {key:?}"));
-                (format!("the key{key} is there twice"), "expected each key once".into())
+                (format!("duplicate key{key}"), "expected each key once".into())
             }
             Error::Unexpected { expected, .. } if *expected == "string scalar" => {
-                ("a key is no text".into(), "expected a text as key".into())
+                ("a key is not a string".into(), "expected a string as key".into())
             }
             Error::NullIntoString { .. } => {
-                ("a key is null".into(), "expected a text as key; quote it".into())
+                ("a key is null".into(), "expected a string as key; quote it".into())
             }
             Error::NonFiniteFloat { .. } => {
-                ("a number is not finite".into(), "expected a number or, quoted, a text".into())
+                ("a number is not finite".into(), "expected a finite number, or a quoted string".into())
             }
             Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => {
-                ("too deep".into(), format!("expected at most {DEEPEST} levels"))
+                ("too many nested levels".into(), format!("expected at most {DEEPEST} levels"))
             }
             Error::Budget { .. } => (
-                "more than is read of one source".into(),
-                "expected no more documents, values or aliases here".into(),
+                "the source exceeds the size limits".into(),
+                "expected fewer documents, values or aliases".into(),
             ),
-            _ => ("no valid YAML".into(), without_place(error)),
+            _ => ("invalid YAML".into(), without_place(error)),
         };
         let line = text.lines().nth(place.line - 1).unwrap_or_default();
         let help = if line.contains("{{") {
@@ -174,9 +175,9 @@ impl Source<'_> {
                 self.command
             ))
         } else if line.contains('\t') && !text.trim_start().starts_with('{') {
-            Some("YAML is indented by blanks, never by tabs".into())
+            Some("YAML is indented with spaces, never with tabs".into())
         } else if text.trim_start().starts_with('{') && without_place(error).contains("<document start>") {
-            Some("several objects in one source go into a List, or with --- between them".into())
+            Some("put several objects of one source into a List, or separate them with ---".into())
         } else {
             None
         };
@@ -184,7 +185,8 @@ impl Source<'_> {
     }
 }
 
-/// As a person counts them: `---` at the start of a line begins the next one, but for one before everything else.
+/// Counts documents as people do: each `---` at the start of a line begins a new document, unless only blanks and comments
+/// precede it.
 fn document_number(text: &str, line: usize) -> usize {
     let (mut number, mut something) = (1, false);
     for line in text.lines().take(line) {
@@ -199,7 +201,7 @@ fn document_number(text: &str, line: usize) -> usize {
     number
 }
 
-/// The message without its last words: the place is shown.
+/// Removes the position from the end of the message, because the error shows it separately.
 fn without_place(error: &Error) -> String {
     let text = error.without_snippet().to_string();
     match text.rfind(" at line ") {

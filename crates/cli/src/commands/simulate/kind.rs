@@ -1,10 +1,10 @@
-//! Kinds as people type them.
+//! Parses names of kinds as users type them.
 
 use crate::similar::suggestion;
 use anyhow::{Result, anyhow};
 use rollcall_sim::kinds::Kind;
 
-/// The short names of kubectl.
+/// Short names of kubectl.
 const SHORT: [(&str, Kind); 16] = [
     ("ns", Kind::Namespace),
     ("no", Kind::Node),
@@ -24,7 +24,7 @@ const SHORT: [(&str, Kind); 16] = [
     ("po", Kind::Pod),
 ];
 
-/// `deployment`, `deployments`, `Deployment` or `deploy`.
+/// Parses a kind: `deployment`, `deployments`, `Deployment` or `deploy`.
 pub fn kind_named(text: &str) -> Result<Kind> {
     let lower = text.to_lowercase();
     if let Some((_, kind)) = SHORT.iter().find(|(short, _)| *short == lower) {
@@ -33,14 +33,11 @@ pub fn kind_named(text: &str) -> Result<Kind> {
     let named = |kind: &Kind| kind.info().name.to_lowercase() == lower || kind.info().plural == lower;
     Kind::all().find(named).ok_or_else(|| {
         let names: Vec<String> = Kind::all().map(|kind| kind.info().name.to_lowercase()).collect();
-        anyhow!(
-            "{text:?} is no kind that is simulated{}",
-            suggestion(&lower, names.iter().map(String::as_str))
-        )
+        anyhow!("{text:?} is not a simulated kind{}", suggestion(&lower, names.iter().map(String::as_str)))
     })
 }
 
-/// Whether pods belong to objects of this kind.
+/// Whether objects of this kind own pods.
 pub fn has_pods(kind: Kind) -> bool {
     match kind {
         Kind::Deployment
@@ -88,7 +85,7 @@ mod tests {
         }
         assert_eq!(
             kind_named("deploymnet").unwrap_err().to_string(),
-            "\"deploymnet\" is no kind that is simulated; did you mean deployment or daemonset?"
+            "\"deploymnet\" is not a simulated kind; did you mean deployment or daemonset?"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! In which order manifests would start, before anything is deployed.
+//! Predicts the start order of manifests before they are deployed.
 
 pub mod documents;
 mod kind;
@@ -24,13 +24,13 @@ use rollcall_sim::report::{self, Report};
 use std::path::Path;
 use std::time::Duration;
 
-/// What is not over by then mostly never is; virtual time costs next to nothing.
+/// Default limit of virtual time. A run that takes longer rarely completes at all, and virtual time costs almost nothing.
 const UNTIL: &str = "1h";
 
-/// Show in which order manifests would start, before anything is deployed
+/// Predict the start order of manifests before they are deployed
 ///
-/// Runs the controller on an embedded cluster in virtual time: nothing is contacted, nothing is changed, and the same
-/// seed gives the same answer.
+/// Runs the controller on an embedded cluster in virtual time. It contacts and changes no real cluster, and the same seed gives
+/// the same result.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -42,38 +42,38 @@ Examples:
 Selectors: app=db,tier=back (labels), pod=web-* (name), deployment/web (all its pods); ,namespace=shop narrows them.
 
 Exit codes:
-  0  everything arrives
-  1  something can never start
-  2  the manifests or arguments are wrong
-  3  not over within --until")]
+  0  all pods arrive
+  1  some pods can never start
+  2  the manifests or arguments are invalid
+  3  not complete within --until")]
 pub struct Arguments {
     /// Files, directories (all .yaml, .yml and .json below them), or - for standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<String>,
-    /// How many nodes there are, and what each has: 3 or 3:cpu=4,memory=16Gi; repeat it for others
+    /// Number of nodes, and the resources of each: 3 or 3:cpu=4,memory=16Gi; repeatable for nodes of other sizes
     /// [default: the Nodes among the manifests, else 3]
     #[arg(long, value_name = "N[:RESOURCES]", value_parser = options::nodes)]
     nodes: Vec<NodePool>,
-    /// How long pods take from their start until they are ready, such as app=db:40s; repeatable, the last one counts
+    /// Time from the start of a pod until it is ready, such as app=db:40s; repeatable, the last match counts
     #[arg(long, value_name = "SELECTOR:DURATION", value_parser = options::ready_after)]
     ready_after: Vec<ReadyAfter>,
-    /// Which pods fail, at once or so long after their start, such as pod=web-0 or app=db:10s; repeatable
+    /// Pods that fail, at once or this long after their start, such as pod=web-0 or app=db:10s; repeatable
     #[arg(long, value_name = "SELECTOR[:DURATION]", value_parser = options::fail)]
     fail: Vec<Fail>,
-    /// What happens meanwhile: 'scale KIND/NAME N', 'delete KIND/NAME', 'apply FILE', 'cordon NODE', 'drain NODE'
+    /// Action at a virtual time: 'scale KIND/NAME N', 'delete KIND/NAME', 'apply FILE', 'cordon NODE', 'drain NODE'
     /// or 'add-node NAME'; repeatable
     #[arg(long, num_args = 2, value_names = ["TIME", "ACTION"])]
     at: Vec<String>,
-    /// Another number, another course of what chance decides
+    /// Seed of the random choices; another number gives another valid run
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// How much time to give it, in the simulated cluster
+    /// Limit of virtual time in the simulated cluster
     #[arg(long, value_name = "DURATION", default_value = UNTIL, value_parser = options::duration)]
     until: Duration,
-    /// Give every pod a line, however many there are
+    /// Show a line for every pod, no matter how many there are
     #[arg(long)]
     all_pods: bool,
-    /// How to print it; html is one page that needs nothing else
+    /// Output format; html is a single self-contained page
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Format,
 }
@@ -110,7 +110,7 @@ fn show(report: &Report, title: &str, format: Format, all_pods: bool) -> Result<
     }
 }
 
-/// The run in characters, as wide as the terminal.
+/// Draws the run as text, as wide as the terminal.
 pub fn picture(report: &Report, all_pods: bool) -> Shown {
     let room = text::Room { width: output::width().unwrap_or(text::USUAL_WIDTH), all_pods };
     text::text(report, room)
@@ -124,7 +124,7 @@ pub fn outcome(report: &Report) -> Outcome {
     }
 }
 
-/// What was given, in a few words.
+/// Short title of the report, from the names of the files.
 fn title(files: &[String]) -> String {
     let name = |file: &String| match file.as_str() {
         "-" => "standard input".to_owned(),

@@ -1,8 +1,8 @@
-//! What every Kubernetes object has, checked before anything is made of it.
+//! Checks of the fields that every Kubernetes object has, before the object is used.
 
 use serde_json::{Map, Value};
 
-/// What is wrong with an object, and at which of its fields.
+/// An error in an object, and the path of the field.
 #[derive(Debug)]
 pub struct Problem {
     pub what: String,
@@ -18,10 +18,10 @@ fn problem(what: impl Into<String>, expected: impl Into<String>, at: &[&str]) ->
     }
 }
 
-/// Whether it can be an object, or a list of objects.
+/// Checks that the value can be an object or a list of objects.
 pub fn check(value: &Value) -> Result<(), Problem> {
     let Value::Object(object) = value else {
-        let what = format!("{} is no Kubernetes object", found(value));
+        let what = format!("{} is not a Kubernetes object", found(value));
         return Err(problem(what, "expected apiVersion, kind and metadata", &[]));
     };
     text(object, "apiVersion", "such as v1 or apps/v1")?;
@@ -51,7 +51,7 @@ fn check_metadata(kind: &str, metadata: &Map<String, Value>) -> Result<(), Probl
             None | Some(Value::Null | Value::String(_)) => {}
             Some(other) => {
                 let what = format!("metadata.{field} is {}", found(other));
-                return Err(problem(what, "expected a text; quote it", &["metadata", field]));
+                return Err(problem(what, "expected a string; quote it", &["metadata", field]));
             }
         }
     }
@@ -63,16 +63,16 @@ fn check_metadata(kind: &str, metadata: &Map<String, Value>) -> Result<(), Probl
         match metadata.get(field) {
             None | Some(Value::Null) => {}
             Some(Value::Object(entries)) => {
-                // `country: no` is a boolean, and the API server refuses it.
+                // YAML reads `country: no` as a boolean, which the API server rejects.
                 let wrong = entries.iter().find(|(_, value)| !value.is_string() && !value.is_null());
                 if let Some((key, value)) = wrong {
                     let what = format!("metadata.{field}: {key} is {}", found(value));
-                    return Err(problem(what, "expected a text; quote it", &["metadata", field, key]));
+                    return Err(problem(what, "expected a string; quote it", &["metadata", field, key]));
                 }
             }
             Some(other) => {
                 let what = format!("metadata.{field} is {}", found(other));
-                return Err(problem(what, "expected keys and values", &["metadata", field]));
+                return Err(problem(what, "expected a mapping of keys to strings", &["metadata", field]));
             }
         }
     }
@@ -85,7 +85,7 @@ fn text<'a>(object: &'a Map<String, Value>, field: &str, example: &str) -> Resul
         None => Err(problem(format!("no {field}"), format!("expected {field}, {example}"), &[])),
         Some(other) => Err(problem(
             format!("{field} is {}", found(other)),
-            format!("expected a text {example}"),
+            format!("expected a string {example}"),
             &[field],
         )),
     }
@@ -97,19 +97,19 @@ fn found(value: &Value) -> String {
         Value::Bool(value) => format!("the boolean {value}"),
         Value::Number(value) => format!("the number {value}"),
         Value::String(text) if text.is_empty() => "empty".into(),
-        Value::String(_) => "a text".into(),
+        Value::String(_) => "a string".into(),
         Value::Array(_) => "a list".into(),
         Value::Object(_) => "a mapping".into(),
     }
 }
 
-/// `List`, and what the API server answers with: `PodList`.
+/// Whether the object is a `List`, or a typed list such as the `PodList` that the API server returns.
 fn is_list(object: &Map<String, Value>) -> bool {
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
     kind == "List" || (kind.ends_with("List") && object.contains_key("items"))
 }
 
-/// The objects of a list; `None` if it is none. Those of a `PodList` need not say that they are Pods.
+/// The objects of a list; `None` if the value is not a list. In a `PodList`, items without a kind get the kind Pod.
 pub fn items(value: &Value) -> Option<Vec<Value>> {
     let object = value.as_object().filter(|object| is_list(object))?;
     let kind = object.get("kind").and_then(Value::as_str).and_then(|kind| kind.strip_suffix("List"));

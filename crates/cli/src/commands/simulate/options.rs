@@ -1,4 +1,4 @@
-//! What is typed after `--nodes`, `--ready-after`, `--fail` and `--at`, into the types of a plan.
+//! Parses the values of `--nodes`, `--ready-after`, `--fail` and `--at` into the types of a plan.
 
 use super::kind::{self, kind_named};
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -10,14 +10,14 @@ use rollcall_sim::plan::{
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// As many as Kubernetes supports.
+/// Maximum number of nodes that Kubernetes supports.
 const MOST_NODES: usize = 5000;
-/// Of one workload: more than a cluster of that size holds.
+/// Maximum size of one workload: more pods than a cluster with the maximum number of nodes holds.
 const MOST_REPLICAS: u32 = 150_000;
-/// The longest name that an object can have (RFC 1123 subdomain).
+/// Maximum length of an object name (RFC 1123 subdomain).
 const LONGEST_NAME: usize = 253;
 
-const SELECTORS: &str = "app=db (labels), pod=NAME or deployment/NAME, with * for any characters";
+const SELECTORS: &str = "app=db (labels), pod=NAME or deployment/NAME; * matches any characters";
 const ACTIONS: &str = "'scale KIND/NAME N', 'delete KIND/NAME', 'apply FILE', 'cordon NODE', 'drain NODE' or \
                        'add-node NAME'";
 
@@ -25,7 +25,7 @@ pub fn duration(text: &str) -> Result<Duration> {
     text.parse::<GoDuration>().map(GoDuration::get).map_err(|error| anyhow!("{text:?} {error}"))
 }
 
-/// `3` or `3:cpu=4,memory=16Gi`
+/// Parses `3` or `3:cpu=4,memory=16Gi`.
 pub fn nodes(text: &str) -> Result<NodePool> {
     let (count, capacity) = text.split_once(':').map_or((text, None), |(count, rest)| (count, Some(rest)));
     let count: usize = count
@@ -51,7 +51,8 @@ fn resources(text: &str) -> Result<BTreeMap<String, String>> {
     Ok(capacity)
 }
 
-/// Digits, perhaps with a point, and a suffix that Kubernetes knows; what could not be the size of a node is not.
+/// Whether the text is a plain decimal number with a suffix of Kubernetes; signs, exponents and suffixes such as `n` are
+/// excluded.
 fn is_quantity(text: &str) -> bool {
     const SUFFIXES: [&str; 14] = ["", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
     let number = text.trim_end_matches(|char: char| char.is_ascii_alphabetic());
@@ -60,7 +61,7 @@ fn is_quantity(text: &str) -> bool {
     plain && SUFFIXES.contains(&&text[number.len()..])
 }
 
-/// `app=db:40s`
+/// Parses `app=db:40s`.
 pub fn ready_after(text: &str) -> Result<ReadyAfter> {
     let (pods, after) = text
         .rsplit_once(':')
@@ -68,7 +69,7 @@ pub fn ready_after(text: &str) -> Result<ReadyAfter> {
     Ok(ReadyAfter { pods: selector(pods)?, after: duration(after)? })
 }
 
-/// `pod=web-0` or `pod=web-0:10s`
+/// Parses `pod=web-0` or `pod=web-0:10s`.
 pub fn fail(text: &str) -> Result<Fail> {
     match text.rsplit_once(':') {
         Some((pods, after)) => Ok(Fail { pods: selector(pods)?, after: Some(duration(after)?) }),
@@ -100,14 +101,14 @@ fn selector(text: &str) -> Result<Selector> {
     let by = match (by, labels.is_empty()) {
         (None, false) => SelectBy::Labels(labels),
         (Some(by), true) => by,
-        (Some(_), false) => bail!("{text:?} mixes labels with a name; give either of them"),
+        (Some(_), false) => bail!("{text:?} mixes labels with a name; use one or the other"),
         (None, true) => SelectBy::Name(Pattern("*".into())),
     };
     Ok(Selector { namespace, by })
 }
 
 fn once<T>(place: &mut Option<T>, value: T, text: &str) -> Result<()> {
-    ensure!(place.is_none(), "{text:?} names more than one; repeat the option instead");
+    ensure!(place.is_none(), "{text:?} selects more than one name; repeat the option instead");
     *place = Some(value);
     Ok(())
 }
@@ -117,7 +118,7 @@ fn workload(kind: &str, name: &str) -> Result<SelectBy> {
     match kind_named(kind)? {
         Kind::Pod => Ok(SelectBy::Name(pattern)),
         kind if kind::has_pods(kind) => Ok(SelectBy::Workload(kind, pattern)),
-        other => bail!("a {} has no pods of its own; pods are meant by {SELECTORS}", other.info().name),
+        other => bail!("a {} has no pods; select pods by {SELECTORS}", other.info().name),
     }
 }
 
@@ -132,17 +133,14 @@ fn label(key: &str, value: &str) -> Result<()> {
     ensure!(known, "{key:?} must be a label such as app or app.kubernetes.io/name");
     ensure!(
         value.is_empty() || name(value),
-        "{value:?} must be the value of a label: letters, digits, -, _ and . (for * use pod=NAME)"
+        "{value:?} must be the value of a label: letters, digits, -, _ and . (* works only in pod=NAME)"
     );
     Ok(())
 }
 
 fn pattern(text: &str) -> Result<Pattern> {
     let filled = text.replace('*', "x");
-    ensure!(
-        is_name(&filled),
-        "{text:?} must be a name: lower-case letters, digits, -, . and * for any of them"
-    );
+    ensure!(is_name(&filled), "{text:?} must be a name: lower-case letters, digits, -, . and the wildcard *");
     Ok(Pattern(text.to_owned()))
 }
 
@@ -159,7 +157,7 @@ fn name(text: &str) -> Result<String> {
     Ok(text.to_owned())
 }
 
-/// The pairs of all `--at`, in the order of time. `apply` reads its file through `read`.
+/// Parses the TIME and ACTION pairs of all `--at` flags, sorted by time. `read` loads the file of an `apply`.
 pub fn at(values: &[String], read: &dyn Fn(&str) -> Result<Vec<Given>>) -> Result<Vec<At>> {
     let mut all = Vec::new();
     for pair in values.chunks_exact(2) {
@@ -183,7 +181,7 @@ fn action(text: &str, read: &dyn Fn(&str) -> Result<Vec<Given>>) -> Result<Actio
             let target = target(place, namespace)?;
             ensure!(
                 kind::is_scaled(target.kind),
-                "a {} cannot be scaled; a Deployment, StatefulSet or ReplicaSet can",
+                "a {} cannot be scaled; expected a Deployment, StatefulSet or ReplicaSet",
                 target.kind.info().name
             );
             let replicas = replicas.strip_prefix("--replicas=").unwrap_or(replicas);
@@ -204,9 +202,9 @@ fn action(text: &str, read: &dyn Fn(&str) -> Result<Vec<Given>>) -> Result<Actio
         [known @ ("cordon" | "drain" | "add-node"), ..] => {
             bail!("must be '{known} NAME', such as '{known} node-1'")
         }
-        [unknown, ..] => bail!("{unknown:?} is no action; there are {ACTIONS}"),
+        [unknown, ..] => bail!("{unknown:?} is not an action; expected {ACTIONS}"),
     };
-    ensure!(anywhere, "-n goes with scale and delete only");
+    ensure!(anywhere, "-n is valid only with scale and delete");
     Ok(action)
 }
 

@@ -15,7 +15,7 @@ fn named(pattern: &str) -> Pattern {
 }
 
 fn nothing(_: &str) -> Result<Vec<Given>> {
-    bail!("no file is read here")
+    bail!("this test reads no files")
 }
 
 fn one_at(time: &str, action: &str) -> Result<Action> {
@@ -84,7 +84,7 @@ fn when_pods_are_ready_and_when_they_fail() {
 
 #[test]
 fn no_selector() {
-    const NAME: &str = "must be a name: lower-case letters, digits, -, . and * for any of them";
+    const NAME: &str = "must be a name: lower-case letters, digits, -, . and the wildcard *";
     for (text, answer) in [
         ("app=db", "\"app=db\" must be SELECTOR:DURATION, such as app=db:40s".to_owned()),
         ("app=db:", "\"\" must be a duration such as 90s, 5m or 1h30m, not negative".into()),
@@ -95,20 +95,21 @@ fn no_selector() {
         ("app=db,:40s", format!("\"\" must be {SELECTORS}")),
         (
             "app=d*:40s",
-            "\"d*\" must be the value of a label: letters, digits, -, _ and . (for * use pod=NAME)".into(),
+            "\"d*\" must be the value of a label: letters, digits, -, _ and . (* works only in pod=NAME)"
+                .into(),
         ),
         ("-app=db:40s", "\"-app\" must be a label such as app or app.kubernetes.io/name".into()),
         ("=db:40s", "\"\" must be a label such as app or app.kubernetes.io/name".into()),
         ("app=a,app=b:40s", "\"app=a,app=b\" names the label app twice".into()),
         ("pod=:40s", format!("\"\" {NAME}")),
         ("pod=Web:40s", format!("\"Web\" {NAME}")),
-        ("pod=a,pod=b:40s", "\"pod=a,pod=b\" names more than one; repeat the option instead".into()),
-        ("pod=a,app=b:40s", "\"pod=a,app=b\" mixes labels with a name; give either of them".into()),
+        ("pod=a,pod=b:40s", "\"pod=a,pod=b\" selects more than one name; repeat the option instead".into()),
+        ("pod=a,app=b:40s", "\"pod=a,app=b\" mixes labels with a name; use one or the other".into()),
         (
             "deploymnet/web:1s",
-            "\"deploymnet\" is no kind that is simulated; did you mean deployment or daemonset?".into(),
+            "\"deploymnet\" is not a simulated kind; did you mean deployment or daemonset?".into(),
         ),
-        ("service/web:1s", format!("a Service has no pods of its own; pods are meant by {SELECTORS}")),
+        ("service/web:1s", format!("a Service has no pods; select pods by {SELECTORS}")),
     ] {
         assert_eq!(error(ready_after(text)), answer, "{text}");
     }
@@ -167,22 +168,22 @@ fn files_are_read_at_once() {
 fn nothing_that_happens() {
     for (text, answer) in [
         ("", format!("an action is missing: {ACTIONS}")),
-        ("restart deployment/web", format!("\"restart\" is no action; there are {ACTIONS}")),
+        ("restart deployment/web", format!("\"restart\" is not an action; expected {ACTIONS}")),
         ("scale deployment/web", "must be 'scale KIND/NAME N', such as 'scale deployment/web 5'".into()),
         ("scale web 5", "\"web\" must be KIND/NAME, such as deployment/web".into()),
         ("scale deployment/web five", "\"five\" must be a number from 0 to 150000".into()),
         ("scale deployment/web -1", "\"-1\" must be a number from 0 to 150000".into()),
         (
             "scale ds/agent 5",
-            "a DaemonSet cannot be scaled; a Deployment, StatefulSet or ReplicaSet can".into(),
+            "a DaemonSet cannot be scaled; expected a Deployment, StatefulSet or ReplicaSet".into(),
         ),
         ("scale deployment/Web 5", "\"Web\" must be a name: lower-case letters, digits, - and .".into()),
         ("delete", "must be 'delete KIND/NAME', such as 'delete pod/web-0'".into()),
         ("delete pod web", "must be 'delete KIND/NAME', such as 'delete pod/web-0'".into()),
         ("apply", "must be 'apply FILE', such as 'apply more.yaml'".into()),
         ("drain", "must be 'drain NAME', such as 'drain node-1'".into()),
-        ("drain node-1 -n shop", "-n goes with scale and delete only".into()),
-        ("apply x.yaml", "no file is read here".into()),
+        ("drain node-1 -n shop", "-n is valid only with scale and delete".into()),
+        ("apply x.yaml", "this test reads no files".into()),
     ] {
         assert_eq!(error(one_at("30s", text)), format!("--at 30s '{text}': {answer}"));
     }

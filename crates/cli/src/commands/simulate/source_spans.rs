@@ -1,4 +1,4 @@
-//! Where in a text the parts of its documents are. Asked for when something is wrong with them, and for lists.
+//! Positions of values in the text of a source, for error messages and for the items of lists.
 
 use super::documents::options;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -9,15 +9,15 @@ use std::ops::Range;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceSpan {
-    /// From 1.
+    /// Counted from 1.
     pub line: usize,
-    /// From 1, in characters.
+    /// Counted from 1, in characters.
     pub column: usize,
-    /// The bytes to point at, of one line.
+    /// The bytes to highlight, within one line.
     pub range: Range<usize>,
 }
 
-/// One part of the path to a value.
+/// One step of the path to a value.
 #[derive(Clone, Debug)]
 pub enum PathSegment {
     Document(usize),
@@ -29,10 +29,10 @@ impl SourceSpan {
     pub const START: SourceSpan = SourceSpan { line: 1, column: 1, range: 0..0 };
 }
 
-/// Finds parts of one text; parses it when the first is asked for.
+/// Finds the positions of values in one text; parses the text at the first lookup.
 pub struct SourceSpans<'a> {
     text: &'a str,
-    /// Where each line begins.
+    /// Byte offsets of the beginnings of lines.
     lines: OnceCell<Vec<usize>>,
     documents: OnceCell<Vec<Spanned<Tree>>>,
 }
@@ -46,7 +46,7 @@ impl<'a> SourceSpans<'a> {
         self.text
     }
 
-    /// Of a line, counted from 1: where it begins, and its text without the line break.
+    /// Returns the byte offset of a line, counted from 1, and its text without the line break.
     pub fn line(&self, line: usize) -> (usize, &'a str) {
         let after = |(at, _): (usize, &str)| at + 1;
         let lines = || std::iter::once(0).chain(self.text.match_indices('\n').map(after)).collect();
@@ -58,14 +58,14 @@ impl<'a> SourceSpans<'a> {
         (begin, text.strip_suffix('\r').unwrap_or(text))
     }
 
-    /// The word at a location.
+    /// Returns the span of the word at a location.
     pub fn at(&self, location: Location) -> SourceSpan {
         let (line, column) = (location.line().max(1) as usize, location.column().max(1) as usize);
         let (begin, rest) = self.line(line);
-        // Not counted among the columns.
+        // A byte order mark does not count as a column.
         let mark = if rest.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
         let rest = &rest[mark..];
-        // A line can have megabytes, and then it is not counted through for each place.
+        // A line can be megabytes long, so the byte offset is used where possible instead of counting characters.
         let offset = location.span().byte_offset().map(|offset| offset as usize);
         let known = offset.and_then(|offset| offset.checked_sub(begin)).filter(|skipped| {
             !self.text.starts_with('\u{feff}') && *skipped >= column - 1 && rest.is_char_boundary(*skipped)
@@ -76,22 +76,22 @@ impl<'a> SourceSpans<'a> {
         let ends = |char: char| char.is_whitespace() || ":,#[]{}".contains(char);
         let first = rest.chars().next().map_or(0, char::len_utf8);
         let more = rest[first..].find(ends).unwrap_or(rest.len() - first);
-        // A bracket alone: what is in it is another matter.
+        // For a bracket, only the bracket itself is highlighted, not the contents.
         let length = if rest.starts_with(ends) { first } else { first + more };
         SourceSpan { line, column, range: from..from + length }
     }
 
-    /// Where the value at the end of the path is, or what of the path is there.
+    /// Returns the span of the value at the path, or of the deepest existing part of the path.
     pub fn find(&self, path: &[PathSegment]) -> Option<SourceSpan> {
         self.follow(path).map(|(_, value)| self.at(value.referenced))
     }
 
-    /// Where the key at the end of the path is, or what of the path is there.
+    /// Returns the span of the key at the path, or of the deepest existing part of the path.
     pub fn find_key(&self, path: &[PathSegment]) -> Option<SourceSpan> {
         self.follow(path).map(|(key, value)| self.at(key.unwrap_or(value.referenced)))
     }
 
-    /// The last part of the path that is there: its key, if it has one, and its value.
+    /// Returns the deepest existing part of the path: the location of its key, if it has one, and its value.
     fn follow(&self, path: &[PathSegment]) -> Option<(Option<Location>, &Spanned<Tree>)> {
         let parse = || serde_saphyr::from_multiple_with_options(self.text, options()).unwrap_or_default();
         let documents = self.documents.get_or_init(parse);
@@ -135,7 +135,7 @@ impl<'de> Visitor<'de> for TreeVisitor {
     type Value = Tree;
 
     fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str("anything")
+        f.write_str("any value")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tree, A::Error> {

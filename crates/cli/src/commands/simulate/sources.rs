@@ -1,4 +1,4 @@
-//! The files, directories and standard input that are to be simulated, into objects.
+//! Reads the files, directories and standard input to simulate, and parses them into objects.
 
 use super::documents;
 use crate::cli::program;
@@ -8,18 +8,17 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Of one file. The bundles of the largest operators have 5 MiB.
+/// Maximum size of one file in bytes. The bundles of the largest operators have 5 MiB.
 const LARGEST: u64 = 64 << 20;
-/// In directories: somebody who gives more has named the wrong one.
+/// Maximum number of files in a directory; a larger directory was probably named by mistake.
 const MOST_FILES: usize = 10_000;
-/// Directories within each other.
+/// Maximum nesting of directories.
 const DEEPEST: usize = 32;
 
 const STDIN: &str = "standard input";
 const COMMAND: &str = "simulate";
 
-/// All objects of all sources, in the order in which they were given; a directory's files by name. `-` is read from
-/// `stdin`.
+/// Reads the objects of all sources in the given order, and the files of a directory sorted by name. The source `-` is `stdin`.
 pub fn read(sources: &[String], stdin: &mut dyn Read) -> Result<Vec<Given>> {
     let mut objects = Vec::new();
     for_each(sources, stdin, COMMAND, &mut |Text { name, text }| {
@@ -29,20 +28,20 @@ pub fn read(sources: &[String], stdin: &mut dyn Read) -> Result<Vec<Given>> {
     Ok(objects)
 }
 
-/// The objects of one file, as it was named.
+/// Reads the objects of one file; their origin is the path as given.
 pub fn file(path: &Path) -> Result<Vec<Given>> {
     let Text { name, text } = read_file(path, COMMAND)?;
     documents::objects(&name, &text)
 }
 
-/// A source, as it was named, and what is in it.
+/// A source: its name as given, and its text.
 pub struct Text {
     pub name: String,
     pub text: String,
 }
 
-/// All sources, in the order in which they were given; a directory's files by name. `command` is the one of ours that a
-/// refusal names.
+/// Reads all sources in the given order, and the files of a directory sorted by name. `command` is the subcommand that error
+/// messages suggest.
 pub fn texts(sources: &[String], stdin: &mut dyn Read, command: &str) -> Result<Vec<Text>> {
     let mut texts = Vec::new();
     for_each(sources, stdin, command, &mut |text| {
@@ -52,7 +51,7 @@ pub fn texts(sources: &[String], stdin: &mut dyn Read, command: &str) -> Result<
     Ok(texts)
 }
 
-/// One source after the other, so that the first that is wrong is the one that is named.
+/// Reads one source after the other, so that an error names the first invalid source.
 fn for_each(
     sources: &[String],
     stdin: &mut dyn Read,
@@ -62,7 +61,7 @@ fn for_each(
     let mut stdin = Some(stdin);
     for source in sources {
         if source == "-" {
-            let stdin = stdin.take().context("standard input (-) can be read once")?;
+            let stdin = stdin.take().context("standard input (-) can be read only once")?;
             take(Text { name: STDIN.into(), text: text(STDIN, stdin)? })?;
             continue;
         }
@@ -89,11 +88,11 @@ fn text(name: &str, from: &mut dyn Read) -> Result<String> {
     String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         let line = error.as_bytes()[..valid].iter().filter(|byte| **byte == b'\n').count() + 1;
-        anyhow!("{name}:{line}: expected UTF-8 text, found a byte that is none")
+        anyhow!("{name}:{line}: expected UTF-8 text, found an invalid byte")
     })
 }
 
-/// A file itself; of a directory, what kubectl would take from it.
+/// Returns the path of a file itself; for a directory, the files that kubectl would read from it.
 fn files(path: &Path) -> Result<Vec<PathBuf>> {
     let metadata = fs::metadata(path).map_err(|error| unreadable(&path.display().to_string(), &error))?;
     if !metadata.is_dir() {
@@ -107,17 +106,18 @@ fn files(path: &Path) -> Result<Vec<PathBuf>> {
 
 fn walk(directory: &Path, deeper: usize, found: &mut Vec<PathBuf>) -> Result<()> {
     let name = directory.display().to_string();
-    ensure!(deeper > 0, "{name}: more than {DEEPEST} directories within each other");
+    ensure!(deeper > 0, "{name}: directories are nested more than {DEEPEST} levels deep");
     let entries = fs::read_dir(directory).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
     let mut entries = entries.map_err(|error| unreadable(&name, &error))?;
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in entries {
-        // `.git`, `.github`, and the `..data` of mounted ConfigMaps, whose files are linked beside it.
+        // Skips `.git`, `.github`, and the `..data` directory of mounted ConfigMaps, because symlinks beside it lead to the
+        // same files.
         if entry.file_name().as_encoded_bytes().starts_with(b".") {
             continue;
         }
         let path = entry.path();
-        // Of the entry itself: a linked directory could lead in a circle.
+        // The type of the entry itself, not of the target of a symlink: a linked directory could form a cycle.
         let kind = entry.file_type().map_err(|error| unreadable(&path.display().to_string(), &error))?;
         if kind.is_dir() {
             walk(&path, deeper - 1, found)?;
@@ -134,7 +134,7 @@ fn is_manifest(path: &Path) -> bool {
     extension.is_some_and(|extension| ["yaml", "yml", "json"].contains(&extension))
 }
 
-/// What other tools make manifests of.
+/// Rejects sources that other tools render into manifests.
 fn refuse_sources_of_others(path: &Path, ours: &str) -> Result<()> {
     let directory = match path.parent() {
         Some(parent) if parent != Path::new("") => parent.display().to_string(),
@@ -145,7 +145,7 @@ fn refuse_sources_of_others(path: &Path, ours: &str) -> Result<()> {
         Some("Chart.yaml") => ("a Helm chart", "helm template"),
         Some(_) | None => return Ok(()),
     };
-    bail!("{} is {what}, no manifest: {command} {directory} | {} {ours} -", path.display(), program())
+    bail!("{} is {what}, not a manifest; run: {command} {directory} | {} {ours} -", path.display(), program())
 }
 
 fn unreadable(name: &str, error: &std::io::Error) -> anyhow::Error {

@@ -66,12 +66,12 @@ items:
     assert_eq!(objects(text), format!("4 {{{POD}\"a\"}}}}\n10 {{{POD}\"b\"}}}}\n"));
     assert_eq!(objects("{apiVersion: v1, kind: List, items: []}"), "");
     assert_eq!(objects("{apiVersion: v1, kind: List}"), "");
-    // A kind of somebody that only ends like one.
+    // A custom kind whose name happens to end with `List`.
     let custom = "{apiVersion: example.com/v1, kind: AllowList, metadata: {name: a}}";
     assert!(objects(custom).contains("AllowList"));
 }
 
-/// What YAML 1.1 and 1.2 read differently is read as the API server would.
+/// Values that YAML 1.1 and 1.2 interpret differently are parsed as the API server parses them.
 #[test]
 fn values_are_those_of_kubernetes() {
     let text = "\
@@ -122,7 +122,7 @@ fn refusals_show_the_place() {
         ("a label is a boolean", format!("{object}  labels:\n    app: a\n    country: no\n")),
         ("an annotation is a number", format!("{object}  annotations:\n    version: 1.10\n")),
         ("labels are a list", format!("{object}  labels: [a]\n")),
-        ("items are no list", "apiVersion: v1\nkind: List\nitems: {a: b}\n".into()),
+        ("items are not a list", "apiVersion: v1\nkind: List\nitems: {a: b}\n".into()),
         (
             "an item has no name",
             "apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: a}\n- metadata: {}\n".into(),
@@ -150,7 +150,7 @@ fn refusals_show_the_place() {
     insta::assert_snapshot!(answers);
 }
 
-/// Lists that each have one item, the next one.
+/// A list whose only item is the next list, and so on.
 fn nested_lists(depth: usize) -> String {
     let open = "{apiVersion: v1, kind: List, items: [";
     format!("{}{}\n---\n", open.repeat(depth), "]}".repeat(depth))
@@ -168,14 +168,11 @@ fn an_alias_bomb_is_refused() {
 
 #[test]
 fn what_is_no_text() {
-    assert_eq!(
-        refusal(b"a: 1\nb: \xff\n"),
-        "standard input:2: expected UTF-8 text, found a byte that is none"
-    );
+    assert_eq!(refusal(b"a: 1\nb: \xff\n"), "standard input:2: expected UTF-8 text, found an invalid byte");
     assert_eq!(refusal(b""), "standard input is empty");
     assert_eq!(refusal(b" \n\n"), "standard input is empty");
     let twice = read(&["-".into(), "-".into()], &mut &b"# nothing"[..]).unwrap_err();
-    assert_eq!(message(&twice), "standard input (-) can be read once");
+    assert_eq!(message(&twice), "standard input (-) can be read only once");
 }
 
 #[test]
@@ -190,7 +187,7 @@ fn files_and_directories() {
     write("b.yml", &pod("b"));
     write("a.yaml", &(pod("a1") + "---\n" + &pod("a2")));
     write("c/d.json", r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "d"}}"#);
-    write("c/README.md", "no manifest");
+    write("c/README.md", "not a manifest");
     write(".git/e.yaml", "no: manifest");
     write("named.txt", &pod("named"));
     symlink(dir.path(), dir.path().join("c/circle")).unwrap();
@@ -209,13 +206,12 @@ fn files_and_directories() {
     assert_eq!(refused("empty"), "empty has no .yaml, .yml or .json file");
     assert_eq!(refused("nowhere.yaml"), "nowhere.yaml: no such file or directory");
     write("k/kustomization.yaml", "resources: []\n");
-    let answer =
-        "k/kustomization.yaml is a kustomization, no manifest: kubectl kustomize k | rollcall simulate -";
+    let answer = "k/kustomization.yaml is a kustomization, not a manifest; run: kubectl kustomize k | rollcall simulate -";
     assert_eq!(refused("k"), answer);
     write("h/Chart.yaml", "apiVersion: v2\n");
     assert_eq!(
         refused("h"),
-        "h/Chart.yaml is a Helm chart, no manifest: helm template h | rollcall simulate -"
+        "h/Chart.yaml is a Helm chart, not a manifest; run: helm template h | rollcall simulate -"
     );
     write("bad.yaml", "kind: Pod\n");
     let answer = "\

@@ -1,8 +1,8 @@
-//! Runs as the simulator would report them, made by hand.
+//! Reports of the simulator, written by hand for tests.
 
 use rollcall_sim::report::*;
 
-/// States and when they began, in milliseconds.
+/// States of a pod with their start times in milliseconds.
 pub type States<'a> = &'a [(u64, PodState)];
 
 pub fn pod(name: &str, states: States) -> PodReport {
@@ -22,7 +22,7 @@ pub fn pod(name: &str, states: States) -> PodReport {
     }
 }
 
-/// Held, starting, ready.
+/// A pod that is held, starts, and becomes ready.
 pub fn usual(name: &str, created: u64, released: u64, ready: u64) -> PodReport {
     pod(name, &[(created, PodState::Held), (released, PodState::Starting), (ready, PodState::Ready)])
 }
@@ -94,7 +94,7 @@ pub fn all() -> Vec<(&'static str, Report)> {
     ]
 }
 
-/// Room on two nodes, one of which an agent has taken, and a node without room; a ticket by hand that has ended.
+/// Reservations on two nodes, one of them claimed by an agent, a node without free capacity, and an expired ticket created by hand.
 pub fn reservations() -> Report {
     let ticket = |name: &str, order: Option<&str>, node: &str, states: &[(u64, TicketState)]| TicketReport {
         namespace: "default".into(),
@@ -108,7 +108,7 @@ pub fn reservations() -> Report {
                 state: *state,
                 claimed_by: (*state == TicketState::Claimed).then(|| "agent-x2x1z".to_owned()),
                 why: (*state == TicketState::NoRoom)
-                    .then(|| "there is no room on node-3 for 1 cpu".to_owned()),
+                    .then(|| "not enough capacity on node-3 for 1 cpu; guardians never preempt".to_owned()),
             })
             .collect(),
         deleted: None,
@@ -120,7 +120,7 @@ pub fn reservations() -> Report {
         namespace: "default".into(),
         name: "agents".into(),
         ready: false,
-        message: "2 of 3 nodes reserved; 1 node has no room".into(),
+        message: "2 of 3 nodes reserved; not enough capacity on 1 node".into(),
     }];
     report.tickets = vec![
         ticket(
@@ -137,7 +137,7 @@ pub fn reservations() -> Report {
     report
 }
 
-/// A pod whose containers start in order, and one whose first rank is not ready.
+/// A pod whose containers start in order, and a pod whose first rank is not ready.
 pub fn launch() -> Report {
     let rank = |priority: i32, containers: &[&str], states: States| RankReport {
         priority,
@@ -209,7 +209,7 @@ fn stuck(mut report: Report, never: &[(&str, Why)]) -> Report {
     report
 }
 
-/// Two sequences, each waiting for a pod that the other one holds.
+/// Two sequences, each waiting for a pod that the other sequence holds.
 pub fn deadlock() -> Report {
     let waits = |group: &str| {
         let sentence = format!("waits for group 1 \"{group}\": 0 of 1 ready");
@@ -246,7 +246,7 @@ pub fn deadlock() -> Report {
     stuck(report(3_000, sequences, pods), &never)
 }
 
-/// A name in a sequence that no manifest has.
+/// A sequence that names a pod that no manifest creates.
 pub fn missing() -> Report {
     let absent = why(
         "PodMissing",
@@ -273,12 +273,12 @@ pub fn missing() -> Report {
     stuck(report(5_200, vec![sequence], vec![usual("postgres-01", 0, 100, 5_200), web]), &never)
 }
 
-/// One pod fails; one fits no node; one runs and never becomes ready.
+/// One pod fails, one fits no node, and one runs but never becomes ready.
 pub fn failed() -> Report {
     let broken = why(
         "PodFailed",
         "app-2 has failed: container server ended with code 1",
-        "it was told to by --fail pod=app-2:6s",
+        "it fails because of --fail 'pod=app-2:6s'",
     );
     let no_room = why(
         "Unschedulable",
@@ -310,7 +310,7 @@ pub fn failed() -> Report {
     stuck(report(30_000, vec![sequence], pods), &never)
 }
 
-/// 500 pods in 40 groups, three groups side by side at a time.
+/// 500 pods in 40 groups, of which three at a time run in parallel.
 pub fn many() -> Report {
     let (mut pods, mut groups, mut critical) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..40u64 {
@@ -343,7 +343,7 @@ pub fn many() -> Report {
     report
 }
 
-/// A group of 40 pods, of which one is late and two never come; ten pods of no sequence.
+/// A group of 40 pods, one of them late and two never ready, and ten pods without a sequence.
 pub fn replicas() -> Report {
     let slow = why("NotReady", "not ready for 52.0s: readiness probe fails", "look at its readiness probe");
     let mut pods: Vec<PodReport> = (0..40)
@@ -369,7 +369,7 @@ pub fn empty() -> Report {
     report(0, Vec::new(), Vec::new())
 }
 
-/// Ready, not ready for a moment, ready again; and a pod that no sequence knows.
+/// A pod that is ready, twice unready for a while, and ready again; and a pod without a sequence.
 pub fn flapping() -> Report {
     let flaps = [
         (0, PodState::Starting),
@@ -390,7 +390,7 @@ pub fn flapping() -> Report {
     report(60_000, vec![sequence("flaky", groups)], pods)
 }
 
-/// A migration that ends, and what waits for it.
+/// A migration that completes, and groups that wait for it.
 pub fn jobs() -> Report {
     let ends = |name: &str, from: u64, to: u64| {
         pod(name, &[(0, PodState::Held), (from, PodState::Starting), (to, PodState::Succeeded)])
@@ -411,7 +411,7 @@ pub fn jobs() -> Report {
     report
 }
 
-/// Names as long as Kubernetes has them, and what would be markup elsewhere.
+/// Names of maximum length, and names that contain markup.
 pub fn names() -> Report {
     let long = "payments-reconciliation-worker-with-a-very-long-release-name-7d4b9c6f5-x2x1z";
     let pods = vec![usual(long, 0, 100, 3_000), usual("b", 0, 3_100, 4_000)];
@@ -426,7 +426,7 @@ pub fn names() -> Report {
     report
 }
 
-/// Groups that wait for several others.
+/// Groups that wait for several other groups.
 pub fn platform() -> Report {
     let mut pods = Vec::new();
     let mut groups = Vec::new();

@@ -1,4 +1,4 @@
-//! How far sequences are, as their status says.
+//! Implements `rollcall status`: shows the progress of sequences from their statuses.
 
 pub mod screen;
 mod table;
@@ -21,34 +21,34 @@ use std::io::IsTerminal;
 use std::time::Duration;
 use view::View;
 
-/// Show how far sequences are
+/// Show the progress of sequences
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Exit codes with NAME:
-  0  the sequence is complete; without -w also: it is on its way
-  1  the sequence has failed (the condition Stalled says why)
-  2  no such sequence, or the cluster cannot be reached
+  0  the sequence is complete; without -w also: it is in progress
+  1  the sequence has failed (the condition Stalled has the reason)
+  2  the sequence does not exist, or the cluster cannot be reached
   3  -w: not complete within --timeout")]
 pub struct Arguments {
-    /// The sequence to show group by group; all of the namespace as a table without it
+    /// Sequence to show group by group; without it, a table of all sequences in the namespace
     name: Option<String>,
-    /// Keep showing it until it is complete or has failed
+    /// Update the output until the sequence is complete or has failed
     #[arg(short, long, requires = "name")]
     watch: bool,
-    /// With -w: how long to wait at most, such as 90s or 5m
+    /// With -w: maximum time to wait, such as 90s or 5m
     #[arg(long, value_name = "DURATION", requires = "watch", value_parser = duration)]
     timeout: Option<Duration>,
-    /// The sequences of all namespaces
+    /// List the sequences of all namespaces
     #[arg(short = 'A', long, conflicts_with_all = ["name", "namespace"])]
     all_namespaces: bool,
     #[command(flatten)]
     place: InNamespace,
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Format,
 }
 
-/// Reads a duration such as `90s` or `5m`.
+/// Parses a duration such as `90s` or `5m`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     text.parse::<GoDuration>().map(GoDuration::get).map_err(|error| error.to_string())
 }
@@ -72,9 +72,14 @@ async fn all(connection: &Connection, all_namespaces: bool, format: Format) -> R
     let views: Vec<View> = objects.iter().map(View::new).collect();
     match format {
         Format::Json => output::json(&json!({"items": views}))?,
-        Format::Text if views.is_empty() && all_namespaces => output::note("no podsequences anywhere"),
+        Format::Text if views.is_empty() && all_namespaces => {
+            output::note("no podsequences in any namespace")
+        }
         Format::Text if views.is_empty() => {
-            output::note(format!("no podsequences in namespace {}; -A shows all", connection.namespace));
+            output::note(format!(
+                "no podsequences in namespace {}; -A lists all namespaces",
+                connection.namespace
+            ));
         }
         Format::Text => output::data(&table::text(&views, all_namespaces, Timestamp::now()))?,
     }

@@ -1,4 +1,4 @@
-//! Where a sequence is shown while it changes: drawn over itself on a terminal, line by line elsewhere.
+//! Displays a sequence while it changes: redrawn in place on a terminal, appended line by line elsewhere.
 
 use super::tree::{self, Style};
 use super::view::View;
@@ -11,16 +11,16 @@ use rollcall_api::sequence::{GroupStatus, Phase};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 
-/// Groups drawn at a time: with their blockers they fit a screen of 24 lines.
+/// Maximum number of groups per drawing; with their blockers they fit a screen of 24 lines.
 const ROWS: usize = 8;
 
 pub struct Screen {
     format: Format,
     terminal: bool,
-    /// What is drawn, to be drawn over.
+    /// The current drawing, which the next one replaces.
     drawn: Shown,
     last: Option<View>,
-    /// What stands below the sequence.
+    /// Text below the sequence.
     below: Shown,
 }
 
@@ -47,7 +47,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Shows how much time has gone by.
+    /// Redraws the elapsed times.
     pub fn tick(&mut self, now: Timestamp) -> Result<()> {
         match (self.format, self.terminal, self.last.clone()) {
             (Format::Text, true, Some(view)) => self.draw(&view, now),
@@ -55,7 +55,8 @@ impl Screen {
         }
     }
 
-    /// What is to stand below the sequence from the next drawing on; in a log it is said when it is first there.
+    /// Sets the text below the sequence from the next drawing on. Without a terminal, the text is printed once, when it first
+    /// appears.
     pub fn below(&mut self, text: Shown) -> Result<()> {
         if !self.terminal && self.below.is_empty() {
             output::data(&text)?;
@@ -64,7 +65,7 @@ impl Screen {
         Ok(())
     }
 
-    /// A line that stays, above the sequence if that is drawn.
+    /// Prints a permanent line, above the drawing of the sequence if there is one.
     pub fn say(&mut self, line: Shown) -> Result<()> {
         if !self.terminal {
             return output::data(&line);
@@ -74,7 +75,7 @@ impl Screen {
         self.tick(Timestamp::now())
     }
 
-    /// Leaves what is drawn where it is, and goes on below it.
+    /// Keeps the current drawing on the screen; the next one starts below it.
     pub fn keep(&mut self) -> Result<()> {
         (self.drawn, self.below) = (Shown::default(), Shown::default());
         if self.terminal { output::data(&Shown::own("\n")) } else { Ok(()) }
@@ -91,7 +92,7 @@ impl Screen {
     }
 }
 
-/// What is new, in lines that make sense in a log.
+/// Returns the changes between two views as log lines.
 fn changes(before: Option<&View>, view: &View, now: Timestamp) -> Shown {
     let state = |view: &View| (view.status.phase, view.status.message.clone());
     let mut text = Shown::default();

@@ -1,4 +1,4 @@
-//! A sequence, its groups, what they wait for.
+//! Draws a sequence as a tree: its groups, and the reasons why they wait.
 
 use super::view::View;
 use crate::output::{BAD, BUSY, FAINT, GOOD, STRONG, styled};
@@ -9,17 +9,17 @@ use rollcall_api::sequence::{BlockedBy, GroupState, GroupStatus, NodeCounts, Nod
 use rollcall_core::line::{elapsed, human};
 use std::time::Duration;
 
-/// Characters of a bar: halves, thirds, quarters and fifths of it are seen as such.
+/// Length of a bar in characters, a multiple of 2, 3, 4, 6, 8 and 12.
 const BAR: u32 = 24;
-/// Of the groups that are complete, those shown when there is no room for all.
+/// Number of complete groups to show before the first incomplete one, if not all groups fit.
 const BEHIND: usize = 2;
-/// Nodes shown that are not complete.
+/// Maximum number of incomplete nodes to show.
 const NODES: usize = 5;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
     pub bars: bool,
-    /// Groups shown at most, the others are counted.
+    /// Maximum number of groups to show; the remaining ones are only counted.
     pub rows: usize,
 }
 
@@ -38,7 +38,7 @@ pub fn text(view: &View, style: Style, now: Timestamp) -> Shown {
         status.nodes.as_ref().map(|nodes| nodes_below(nodes, &status.node_status)).unwrap_or_default();
     let (before, shown, after) = window(&status.groups, style.rows);
     if before > 0 {
-        text += shown!("├─ … {} complete before\n", before);
+        text += shown!("├─ … {} complete groups before\n", before);
     }
     let width = shown.iter().map(|group| group.name.shown().width()).max().unwrap_or_default();
     for (position, group) in shown.iter().enumerate() {
@@ -50,12 +50,12 @@ pub fn text(view: &View, style: Style, now: Timestamp) -> Shown {
     }
     if after > 0 {
         let branch = if nodes.is_empty() { "└─" } else { "├─" };
-        text += shown!("{} … {} more after\n", branch, after);
+        text += shown!("{} … {} more groups after\n", branch, after);
     }
     text + nodes
 }
 
-/// How many nodes are complete, and what the first others wait for.
+/// Draws the number of complete nodes, and the waits of the first incomplete ones.
 fn nodes_below(counts: &NodeCounts, listed: &[NodeSequenceStatus]) -> Shown {
     let NodeCounts { total, complete, waiting } = counts;
     let mut text = shown!("└─ {} of {} nodes are complete\n", complete, total);
@@ -73,7 +73,7 @@ fn nodes_below(counts: &NodeCounts, listed: &[NodeSequenceStatus]) -> Shown {
     text
 }
 
-/// The groups around the first that is not complete, and how many are left out on both sides.
+/// Selects the groups around the first incomplete one; also returns the number of groups omitted before and after them.
 fn window(groups: &[GroupStatus], rows: usize) -> (usize, &[GroupStatus], usize) {
     if groups.len() <= rows {
         return (0, groups, 0);
@@ -87,7 +87,7 @@ fn blockers_below(blockers: &[&BlockedBy], indent: &str, now: Timestamp) -> Show
     let mut text = Shown::default();
     for (position, blocker) in blockers.iter().enumerate() {
         let branch = if position + 1 == blockers.len() { "└─" } else { "├─" };
-        // What the API server said of the first one stands in the message above.
+        // The message of the sequence already contains the API server's response about the first blocker.
         let BlockedBy { group: _, pod, reason, message: _, since } = blocker;
         let pod = pod.as_ref().map_or(String::new(), |pod| format!("{pod}: "));
         let since = since.map_or(String::new(), |since| format!(" for {}", elapsed(since.get(), now)));
@@ -96,7 +96,7 @@ fn blockers_below(blockers: &[&BlockedBy], indent: &str, now: Timestamp) -> Show
     text
 }
 
-/// One group: how many of how many, and since when.
+/// Draws one group: arrived and expected pods, and the state with its duration.
 pub fn line(group: &GroupStatus, width: usize, bars: bool, now: Timestamp) -> Shown {
     let arrived = group.arrived.unwrap_or_default();
     let expected = group.expected.map_or("?".into(), |expected| expected.to_string());
@@ -124,18 +124,18 @@ fn state(group: &GroupStatus, now: Timestamp) -> Shown {
     if group.opened_by_hand { state + shown!(", opened by hand") } else { state }
 }
 
-/// How long something took, in tenths of a second: what is over can be told exactly.
+/// Formats a completed duration in tenths of a second.
 fn took(from: Timestamp, to: Timestamp) -> String {
     let millis = u64::try_from(to.duration_since(from).as_millis()).unwrap_or_default();
     human(Duration::from_millis(millis / 100 * 100))
 }
 
-/// `█` arrived, `░` released, `·` held or not there yet.
+/// Draws a bar: `█` arrived, `░` released, `·` held or not yet created.
 fn bar(group: &GroupStatus) -> String {
     let (present, released) = (group.present.unwrap_or_default(), group.released.unwrap_or_default());
     let arrived = group.arrived.unwrap_or_default();
     let whole = group.expected.unwrap_or(0).max(present).max(1);
-    // Rounded down, so that a bar is full only when nothing is missing.
+    // Rounds down, so that a bar is full only if all pods have arrived.
     let part = |number: u32| (u64::from(number.min(whole)) * u64::from(BAR) / u64::from(whole)) as usize;
     let all = BAR as usize;
     let full = if group.state == GroupState::Complete { all } else { part(arrived) };
@@ -164,7 +164,7 @@ mod tests {
         let mut shop = testing::shop_in_progress();
         let node = |number: usize| {
             let phase = if number < 8 { "InProgress" } else { "Completed" };
-            json!({ "nodeName": format!("worker-{number}"), "phase": phase, "message": "\"agents\" has 0 of 1 arrived" })
+            json!({ "nodeName": format!("worker-{number}"), "phase": phase, "message": "\"agents\": 0 of 1 pods arrived" })
         };
         shop["status"]["nodes"] = json!({ "total": 9, "complete": 2, "waiting": 7 });
         shop["status"]["nodeStatus"] = (1..=9).map(node).collect();

@@ -1,4 +1,4 @@
-//! What is shown of a sequence.
+//! The data shown for a sequence.
 
 use jiff::Timestamp;
 use rollcall_api::sequence::{Phase, PodSequenceStatus, SequenceObject};
@@ -26,7 +26,7 @@ impl View {
         }
     }
 
-    /// The end it has come to, for now: what was said about an older spec does not count.
+    /// The final phase, if the sequence has reached one. A phase that describes an older spec does not count.
     pub fn settled(&self) -> Option<Phase> {
         let current = self.status.observed_generation.unwrap_or_default() >= self.generation;
         match self.status.phase {

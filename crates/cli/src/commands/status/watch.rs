@@ -1,4 +1,4 @@
-//! One sequence until it is complete or has failed.
+//! Watches one sequence until it is complete or has failed.
 
 use super::screen::Screen;
 use super::view::View;
@@ -17,14 +17,14 @@ use rollcall_api::watch::ListOf;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// How often the elapsed times are drawn again.
+/// Interval at which elapsed times are redrawn.
 const TICK: Duration = Duration::from_secs(1);
-/// A watch ends by itself after this time, well before the connection would be given up.
+/// Duration of one watch request, shorter than the read timeout of the connection.
 const WATCH_SECONDS: u32 = 290;
-/// An API server that restarts is back by then.
+/// Number of retries, enough for an API server to restart.
 const FAILURES: u32 = 60;
 const PAUSE: Duration = Duration::from_secs(1);
-/// Without `--timeout`: longer than anybody watches.
+/// The timeout if `--timeout` is not set; in effect unlimited.
 const FOR_EVER: Duration = Duration::from_secs(365 * 86_400);
 
 pub async fn until_settled(
@@ -56,7 +56,7 @@ async fn follow(connection: &Connection, name: &str, screen: &mut Screen) -> Res
     loop {
         let (view, version) = match get(connection, name).await {
             Ok(found) => found,
-            // Somebody who has just started it wants to know at once that it cannot be reached.
+            // If the first request fails, the command reports the error at once instead of retrying.
             Err(error) if screen.is_empty() || failures == FAILURES => return Err(error),
             Err(_) => {
                 failures += 1;
@@ -71,14 +71,14 @@ async fn follow(connection: &Connection, name: &str, screen: &mut Screen) -> Res
         match watch(connection, name, &version, screen).await {
             Ok(Some(phase)) => return Ok(phase),
             Ok(None) => {}
-            // What is wrong shows when it is asked for again.
+            // The next GET reports the cause if the problem persists.
             Err(Broken::Connection) => sleep(PAUSE).await,
             Err(Broken::Answer(error)) => return Err(error),
         }
     }
 }
 
-/// The sequence, and the version to watch it from.
+/// Reads the sequence, and the resourceVersion to watch from.
 async fn get(connection: &Connection, name: &str) -> Result<(View, String)> {
     let namespace = &connection.namespace;
     let params = ListParams::default().fields(&format!("metadata.name={name}"));
@@ -86,7 +86,7 @@ async fn get(connection: &Connection, name: &str) -> Result<(View, String)> {
     let list: ListOf<SequenceObject> = match connection.client.request(request).await {
         Ok(list) => list,
         Err(error) if has_code(&error, 404) => bail!(
-            "the cluster at {} does not know PodSequences; {} install | kubectl apply -f -",
+            "PodSequences are not installed in the cluster at {}; run: {} install | kubectl apply -f -",
             connection.server,
             cli::program()
         ),
@@ -145,7 +145,7 @@ async fn watch(
     }
 }
 
-/// Shows the change; says whether it was the last one.
+/// Shows a changed view, and returns the final phase if the sequence has reached one.
 fn show(screen: &mut Screen, view: View) -> Result<Option<Phase>> {
     let settled = view.settled();
     screen.show(view, Timestamp::now())?;

@@ -1,4 +1,4 @@
-//! Carries out what is next, shows how far it is, and looks again: until all is done, or nothing goes on.
+//! Executes the next step, shows the progress, and reads the world again, until the command is done or cannot continue.
 
 use super::warnings::Warning;
 use super::world::{Unread, World};
@@ -18,71 +18,71 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Between two looks: pods need longer to end or to start, and a look is ten small requests.
+/// Pause between two reads: pods take longer to start or end, and a read consists of ten small requests.
 const PAUSE: Duration = Duration::from_millis(500);
-/// In a large namespace a look takes longer; then there is as much rest as this many looks take.
+/// In a large namespace a read takes longer; the pause is then this many times the duration of a read.
 const REST: u32 = 4;
-/// An API server that restarts is back by then.
+/// Failed reads in a row, one per second, before giving up: enough for an API server to restart.
 const FAILURES: u32 = 60;
-/// How often in a row somebody else may have written to what is to be written.
+/// Write conflicts in a row before giving up.
 const MOVES: u32 = 60;
-/// How long something has to look stuck to be taken for it: a pod that has just been replaced is not ready either.
+/// How long a workload must look stuck before the command fails: a pod that was just replaced is not ready either.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
 
-/// What comes next, judged by what is there now.
+/// The next step, decided from the current world.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
     Write(Vec<Write>),
     Wait(Wait),
     Done,
-    /// It cannot go on; why, and what to do.
+    /// The command cannot continue: the reason, and commands that help.
     Failed {
         why: String,
         hints: Vec<String>,
     },
 }
 
-/// What has to happen before it goes on.
+/// A condition that the command waits for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Wait {
-    /// The groups that this is about.
+    /// Titles of the groups that it waits for.
     pub tiers: Vec<Arc<str>>,
-    /// What they wait for: `2 pods are left: web-1, web-2`.
+    /// Description, such as `not stopped yet: pod/web-1, pod/web-2`.
     pub what: String,
-    /// Commands that help if it takes too long.
+    /// Commands that help after a timeout.
     pub hints: Vec<String>,
-    /// Nothing goes on by itself, if this is so for a while: why, and what to do.
+    /// Why the wait cannot end without intervention, and commands that help. The command fails if this persists.
     pub stuck: Option<(String, Vec<String>)>,
 }
 
-/// What there is to judge by.
+/// Input of a decision.
 pub struct Moment<'a> {
     pub world: &'a World,
-    /// The workloads that this run has written to.
+    /// Workloads that this run has changed.
     pub written: &'a BTreeSet<Uid>,
-    /// Since the first look.
+    /// Time since the first read.
     pub elapsed: Duration,
 }
 
-/// What was found at one look.
+/// Result of a decision.
 pub struct Look {
     pub next: Next,
-    /// The groups that are through.
+    /// Titles of the groups that are done.
     pub done: BTreeSet<Arc<str>>,
 }
 
-/// How the command is called, and what it is about.
+/// Parameters of a run.
 pub struct Drive<'a> {
     pub connection: &'a Connection,
     pub timeout: Duration,
-    /// Of a tier that is through: `is stopped`.
+    /// Text about a group that is done, such as `is stopped`.
     pub through: &'static str,
-    /// What always helps, when it fails or takes too long.
+    /// Hints after any failure or timeout.
     pub advice: Vec<String>,
 }
 
 impl Drive<'_> {
-    /// Turns until there is nothing left to do.
+    /// Reads, decides and writes until the command is done, fails or times out.
     pub async fn run(
         &self,
         mut world: World,
@@ -105,7 +105,7 @@ impl Drive<'_> {
                 Next::Failed { why, hints } => return Ok(self.failed(&why, &hints)),
                 Next::Write(writes) => match self.write(&world, &writes, &mut written, &mut screen).await? {
                     true => (timer, moved) = (Timer::default(), 0),
-                    false if moved == MOVES => bail!("{} changes all the time; try again", world.namespace()),
+                    false if moved == MOVES => bail!("write conflicts in {}; try again", world.namespace()),
                     false => moved += 1,
                 },
                 Next::Wait(wait) => {
@@ -120,7 +120,7 @@ impl Drive<'_> {
         }
     }
 
-    /// Writes one after the other; what has changed meanwhile is left for the next look. Says whether anything was written.
+    /// Sends the writes in order and stops at the first conflict, to decide again. Returns whether anything was written.
     async fn write(
         &self,
         world: &World,
@@ -161,7 +161,7 @@ impl Drive<'_> {
         }
     }
 
-    /// Says how it ends, if it does.
+    /// Returns the outcome if the command is stuck or the time limit has passed.
     fn wait(&self, wait: &Wait, timer: &mut Timer) -> Option<Outcome> {
         let now = Instant::now();
         let titles: Vec<String> = wait.tiers.iter().map(|title| format!("\"{title}\"")).collect();
@@ -197,7 +197,7 @@ impl Drive<'_> {
     }
 }
 
-/// Since when the same is waited for.
+/// How long the command has waited for the same groups.
 #[derive(Default)]
 struct Timer {
     waited_for: Vec<Arc<str>>,
@@ -206,7 +206,7 @@ struct Timer {
     pause: Duration,
 }
 
-/// Says what there is to know before anything is changed.
+/// Prints the warnings.
 pub fn warn(warnings: &[Warning]) {
     for Warning { text, hint } in warnings {
         output::note(text);
@@ -214,7 +214,7 @@ pub fn warn(warnings: &[Warning]) {
     }
 }
 
-/// What would be done, a group after the other.
+/// Prints the planned changes, group by group.
 pub fn plan(title: &str, tiers: &[(Arc<str>, Vec<String>)]) -> Shown {
     let mut text = shown!("{}\n", title);
     for (number, (title, lines)) in tiers.iter().enumerate() {
@@ -226,7 +226,7 @@ pub fn plan(title: &str, tiers: &[(Arc<str>, Vec<String>)]) -> Shown {
     text
 }
 
-/// A list of names, cut where nobody reads on.
+/// Joins the first few names, followed by the number of the others.
 pub fn some<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
     const MOST: usize = 5;
     let names: Vec<&str> = names.into_iter().collect();

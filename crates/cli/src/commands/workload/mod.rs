@@ -1,13 +1,12 @@
-//! Ordered stop, start and restart of the workloads behind a sequence, with the rights of whoever calls.
+//! Ordered stop, start and restart of the workloads of a sequence, with the permissions of the caller.
 //!
 //! ```text
-//! world: what is there, read anew before each step      tiers: which workloads belong to which group
-//! warnings, rights: what is said and asked before anything is changed
-//! stop, start, restart: world → what is next            drive: carries that out, shows it, and looks again
+//! world: state of the cluster, read before each step    tiers: which workloads belong to which group
+//! warnings, rights: warnings and permission checks before the first change
+//! stop, start, restart: world → next step               drive: executes it, shows the progress, and reads the world again
 //! ```
 //!
-//! What to do next depends on nothing but the world. So a command can be killed at any point and called again: what it has to
-//! remember stands in annotations of the workloads.
+//! A command can be killed at any point and called again: state that it must remember is in annotations of the workloads.
 
 mod drive;
 pub mod restart;
@@ -35,22 +34,22 @@ use std::sync::Arc;
 use std::time::Duration;
 use world::World;
 
-/// What all three commands take.
+/// Arguments of all three commands.
 #[derive(clap::Args, Debug)]
 pub struct Common {
-    /// The sequence
+    /// Name of the sequence
     name: String,
-    /// Print what would be done, and do nothing
+    /// Print the planned changes without making them
     #[arg(long)]
     dry_run: bool,
-    /// How long one tier may take, such as 90s or 5m
+    /// Time limit for each group, such as 90s or 5m
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = status::duration)]
     timeout: Duration,
     #[command(flatten)]
     place: InNamespace,
 }
 
-/// What a command begins with.
+/// The initial state of a command.
 struct Begun {
     connection: Connection,
     world: World,
@@ -68,7 +67,7 @@ async fn begin(access: &Access, common: &Common) -> Result<Begun> {
     let (home, there) = (&connection.namespace, &spec.pod_namespace);
     if !world.index.cluster.permits(there, home) {
         bail!(
-            "namespace {there} does not allow sequences from {home}: podsequence {} claims nothing there",
+            "namespace {there} does not permit sequences from namespace {home}: podsequence {} has no members there",
             common.name
         );
     }

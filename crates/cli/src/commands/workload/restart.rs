@@ -1,4 +1,4 @@
-//! The tiers rolled one after the other, each complete and settled before the next.
+//! Restarts the workloads of a sequence group by group: each group is complete and settled before the next one is restarted.
 
 use super::drive::{self, Drive, Look, Moment, Next, Wait, some};
 use super::tiers::{self, Tier, tiers};
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Restart the workloads of a sequence, tier by tier
+/// Restart the workloads of a sequence, group by group
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -28,31 +28,32 @@ Examples:
   rollcall restart shop --group \"Application Layer\"
   rollcall restart shop --undo
 
-Each workload is rolled as `kubectl rollout restart` does it. A tier is complete, and its waitDuration over, before
-the next one begins. A tier that does not come up stops the restart; called again it goes on, and --undo takes back
-the tiers that were rolled, the last one first. Jobs, CronJobs, ReplicaSets, pods without owner and what is
-updated OnDelete are named and left.
+Workloads are restarted like with `kubectl rollout restart`. The next group is restarted when a group is complete
+and its waitDuration has passed. If a group does not become ready, the restart ends. Run the command again to
+continue, or use --undo to revert the restarted groups, the last one first. The partition of a StatefulSet is
+honoured. Jobs, CronJobs, ReplicaSets, pods without an owner and workloads with the strategy OnDelete are listed and
+not restarted.
 
 Exit codes:
   0  restarted
-  1  a tier cannot come up by itself
+  1  a group cannot become ready without intervention
   2  not possible; nothing was changed
-  3  a tier took longer than --timeout")]
+  3  a group took longer than --timeout")]
 pub struct Arguments {
     #[command(flatten)]
     common: Common,
-    /// Only this group, by its name or as "Group N"; may be repeated
+    /// Restart only this group, given by name or as "Group N"; repeatable
     #[arg(long, value_name = "GROUP")]
     group: Vec<String>,
-    /// Take back what an unfinished restart has rolled, the last tier first
+    /// Revert an unfinished restart, the last group first
     #[arg(long)]
     undo: bool,
 }
 
-/// Which way it goes.
+/// Direction of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Direction {
-    /// With the value that templates get.
+    /// Restart, with the value of the template annotation.
     Forward(String),
     Back,
 }
@@ -82,7 +83,7 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
             (tier.title.clone(), writes.chain(stays(&world, tier)).collect())
         };
         let plan: Vec<_> = order.iter().map(lines).collect();
-        let how = if undo { "would be taken back" } else { "would be restarted" };
+        let how = if undo { "would be reverted" } else { "would be restarted" };
         let title = format!("podsequence/{} {how}, group by group:", common.name);
         output::data(&drive::plan(&title, &plan))?;
         return Ok(Outcome::Done);
@@ -90,16 +91,14 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     order.iter().flat_map(|tier| stays(&world, tier)).for_each(output::note);
     let (name, program, timeout) = (&common.name, program(), common.timeout);
     let (through, advice) = match undo {
-        true => ("is taken back", vec![format!("{program} restart {name} --undo goes on where it was")]),
+        true => ("is reverted", vec![format!("to continue: {program} restart {name} --undo")]),
         false => {
-            let undo = format!("{program} restart {name} --undo takes back the tiers that were rolled");
-            ("is restarted", vec![format!("{program} restart {name} goes on where it was"), undo])
+            let undo = format!("to revert the restarted groups: {program} restart {name} --undo");
+            ("is restarted", vec![format!("to continue: {program} restart {name}"), undo])
         }
     };
     if undo && writes.is_empty() {
-        output::note(format!(
-            "no restart of podsequence/{name} is unfinished: there is nothing to take back"
-        ));
+        output::note(format!("podsequence/{name} has no unfinished restart: there is nothing to revert"));
     }
     let drive = Drive { connection: &connection, timeout, through, advice };
     let mut progress = Progress::default();
@@ -120,29 +119,31 @@ fn in_order(wanted: &Wanted) -> Box<dyn Iterator<Item = usize> + '_> {
     }
 }
 
-/// A paused Deployment would take the new template and not roll it.
+/// Rejects paused Deployments: they would accept the new template without replacing their pods.
 fn refuse_paused(world: &World, tiers: &[&Tier]) -> Result<()> {
     let all = tiers.iter().flat_map(|tier| tier.workloads(world));
     let paused = all.into_iter().find(|workload| workload.fields.spec.paused == Some(true));
     match paused {
         Some(paused) => {
             let (title, resume) = (paused.title(), warnings::resume(world, paused));
-            bail!("{title} is paused and would not be rolled; nothing was changed; {resume}")
+            bail!(
+                "{title} is paused, so its pods would not be replaced; nothing was changed; to resume it: {resume}"
+            )
         }
         None => Ok(()),
     }
 }
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Default)]
 pub struct Progress {
-    /// Since when tiers are complete, by the time of this run.
+    /// When each group became complete, measured from the start of the run.
     complete_since: BTreeMap<usize, Duration>,
-    /// All tiers are through: only notes are left, and nothing is rolled once more.
+    /// Whether all groups are done. Then only the notes are removed, and no workload is restarted again.
     through: bool,
 }
 
-/// What is next.
+/// Decides the next step.
 fn next(moment: &Moment<'_>, wanted: &Wanted, progress: &mut Progress) -> Look {
     let Moment { world, written, elapsed } = *moment;
     let (tiers, Some(spec)) = (tiers(world), world.spec()) else {
@@ -198,14 +199,14 @@ fn next(moment: &Moment<'_>, wanted: &Wanted, progress: &mut Progress) -> Look {
     Look { next, done }
 }
 
-/// Whether a tier was rolled by this run, or by one before that was interrupted.
+/// Whether this run, or an earlier one that was interrupted, restarted workloads of the tier.
 fn is_touched(world: &World, tier: &Tier, written: &BTreeSet<Uid>) -> bool {
     rolled(world, tier).any(|workload| {
         written.contains(&workload.uid()) || workload.annotation(names::BEFORE_RESTART).is_some()
     })
 }
 
-/// How much of its `waitDuration` a tier has left; nothing if it was not touched.
+/// Remaining `waitDuration` of a tier; `None` if it has passed or the tier was not restarted.
 fn unsettled(group: &Group, since: Duration, elapsed: Duration, touched: bool) -> Option<Duration> {
     (since + group.wait).checked_sub(elapsed).filter(|left| touched && !left.is_zero())
 }
@@ -217,14 +218,14 @@ fn wait(world: &World, waits: &[Waiting<'_>]) -> Next {
         waits.iter().flat_map(|(_, unfinished, _)| unfinished).copied().collect();
     let titles = waits.iter().map(|(tier, _, _)| tier.title.clone()).collect();
     if let Some(late) = unfinished.iter().find(|workload| is_late(workload)) {
-        let why = format!("{} does not come up: its progressDeadlineSeconds are over", late.title());
+        let why = format!("{} does not become ready: it exceeded its progressDeadlineSeconds", late.title());
         return Next::Failed { why, hints: vec![describe(world, late)] };
     }
     let names: Vec<String> = unfinished.iter().map(|workload| progress(workload)).collect();
     Next::Wait(Wait {
         tiers: titles,
         what: match names.is_empty() {
-            true => "its waitDuration is not over".into(),
+            true => "its waitDuration has not passed".into(),
             false => some(names.iter().map(String::as_str)),
         },
         hints: unfinished.first().map(|workload| describe(world, workload)).into_iter().collect(),
@@ -236,7 +237,7 @@ fn describe(world: &World, workload: &Workload) -> String {
     format!("kubectl describe {} -n {}", workload.title(), world.namespace())
 }
 
-/// A Deployment says itself when it takes too long.
+/// Whether a Deployment reports that it exceeded its progress deadline.
 fn is_late(workload: &Workload) -> bool {
     let mut conditions = workload.fields.status.conditions.iter();
     conditions.any(|there| {
@@ -244,7 +245,7 @@ fn is_late(workload: &Workload) -> bool {
     }) && workload.is_observed()
 }
 
-/// Whether it is one that can be rolled.
+/// Whether a change of its template restarts the workload.
 fn is_rolled(workload: &Workload) -> bool {
     let by_hand = workload.fields.spec.update_strategy.kind.as_deref() == Some("OnDelete");
     match workload.kind {
@@ -258,7 +259,7 @@ fn rolled<'w>(world: &'w World, tier: &Tier) -> impl Iterator<Item = &'w Workloa
     tier.workloads(world).into_iter().filter(|workload| is_rolled(workload))
 }
 
-/// What is to be written to roll a tier, or to take that back. Who carries a note was rolled already.
+/// Writes that restart a tier or revert that. A workload with a note has been restarted already.
 fn writes(world: &World, tier: &Tier, direction: &Direction) -> Vec<Write> {
     let of_one = |workload: &Workload| {
         let note = workload.annotation(names::BEFORE_RESTART);
@@ -269,7 +270,7 @@ fn writes(world: &World, tier: &Tier, direction: &Direction) -> Vec<Write> {
             }
             (Direction::Back, Some(before)) => {
                 let before = Some(before).filter(|before| !before.is_empty());
-                Some(roll(workload, None, before, "taken back"))
+                Some(roll(workload, None, before, "reverted"))
             }
             (Direction::Forward(_), Some(_)) | (Direction::Back, None) => None,
         }
@@ -277,13 +278,13 @@ fn writes(world: &World, tier: &Tier, direction: &Direction) -> Vec<Write> {
     rolled(world, tier).filter_map(of_one).collect()
 }
 
-/// Note and template in one patch.
+/// Patches the note and the template in one write.
 fn roll(workload: &Workload, note: Option<String>, at: Option<&str>, says: &str) -> Write {
     let template = json!({"template": {"metadata": {"annotations": {(names::RESTARTED_AT): at}}}});
     Write::of_workload(workload, &[(names::BEFORE_RESTART, note)], template, says)
 }
 
-/// When all tiers are through, nothing is to be taken back any more.
+/// Removes the notes once all groups are done: they are only needed to revert an unfinished restart.
 fn forget(world: &World, tiers: &[Tier], wanted: &Wanted) -> Next {
     let selected = wanted.groups.iter().flat_map(|position| tiers[*position].workloads(world));
     let noted = selected.filter(|workload| workload.annotation(names::BEFORE_RESTART).is_some());
@@ -295,15 +296,14 @@ fn forget(world: &World, tiers: &[Tier], wanted: &Wanted) -> Next {
     }
 }
 
-/// The workloads of a tier that are not, or not all of them, of their newest template and up.
+/// Workloads of a tier whose pods are not all updated.
 ///
-/// `all_up`: also that its pods are available. Of a tier that was not rolled at all this is nobody's business when others are taken
-/// back; but one that is on its way back is waited for.
+/// With `all_up`, the pods must also be available. A revert ignores the availability of tiers that were never restarted.
 fn unfinished<'w>(world: &'w World, tier: &Tier, group: &Group, all_up: bool) -> Vec<&'w Workload> {
     rolled(world, tier).filter(|workload| !is_complete(workload, group, all_up)).collect()
 }
 
-/// As `kubectl rollout status` has it, but for `minReady` of the group.
+/// Whether a rollout is complete, like in `kubectl rollout status`, but with the `minReady` of the group.
 fn is_complete(workload: &Workload, group: &Group, all_up: bool) -> bool {
     let status = &workload.fields.status;
     let enough = |available: u32, wanted: u32| {
@@ -312,7 +312,7 @@ fn is_complete(workload: &Workload, group: &Group, all_up: bool) -> bool {
         }
         let required = match group.min_ready {
             MinReady::Percent(_) => group.min_ready.of(wanted),
-            // Of all workloads of the group together; each of them as far as it goes.
+            // The number applies to all workloads of the group together; each one can contribute at most its size.
             MinReady::Count(_) => wanted.min(group.min_ready.of(wanted)),
         };
         available >= required
@@ -340,7 +340,7 @@ fn is_complete(workload: &Workload, group: &Group, all_up: bool) -> bool {
         }
 }
 
-/// `deployment/web: 1 of 3 updated, 2 available`.
+/// Describes progress, such as `deployment/web: 1 of 3 updated, 2 available`.
 fn progress(workload: &Workload) -> String {
     let status = &workload.fields.status;
     let (updated, wanted, available) = match workload.kind {
@@ -352,25 +352,25 @@ fn progress(workload: &Workload) -> String {
     format!("{}: {updated} of {wanted} updated, {available} available", workload.title())
 }
 
-/// What is named and left, and what was rolled before.
+/// Lines about workloads and pods that are not restarted.
 fn stays(world: &World, tier: &Tier) -> Vec<String> {
     let workloads = tier.workloads(world);
     let left = workloads.iter().filter(|workload| !is_rolled(workload)).map(|workload| {
         let why = match workload.kind {
             OwnerKind::StatefulSet | OwnerKind::DaemonSet => {
-                "its pods are updated when they are deleted (OnDelete)"
+                "with OnDelete, pods are updated only when they are deleted"
             }
-            OwnerKind::Job | OwnerKind::CronJob => "what it has done is not done again",
-            _ => "a ReplicaSet does not roll its pods",
+            OwnerKind::Job | OwnerKind::CronJob => "its work is not repeated",
+            _ => "a ReplicaSet does not replace its pods",
         };
-        format!("{} stays: {why}", workload.title())
+        format!("{} is not restarted: {why}", workload.title())
     });
     let bare = tier.bare_pods(world).chain(tier.pods_of_others(world));
-    let bare = bare.map(|pod| format!("pod/{} stays: no workload would make it again", pod.name));
+    let bare = bare.map(|pod| format!("pod/{} is not restarted: it has no workload", pod.name));
     left.chain(bare).collect()
 }
 
-/// What is next when everything is rolled, or taken back.
+/// Decides the next step when all groups are restarted or reverted.
 #[cfg(test)]
 pub fn next_of_all(moment: &Moment<'_>, back: bool, progress: &mut Progress) -> Look {
     let groups = (0..moment.world.spec().map_or(0, |spec| spec.groups.len())).collect();

@@ -1,4 +1,4 @@
-//! Whether the caller may do all that is to be done, asked before anything is changed.
+//! Checks that the caller has the permissions for all writes, before the first change.
 
 use super::write::Write;
 use crate::connect::Connection;
@@ -12,7 +12,7 @@ use rollcall_api::resource::Resource;
 use rollcall_core::kind::Kind;
 use std::collections::BTreeSet;
 
-/// Asks for the rights that these writes need; an error names those that are missing.
+/// Checks the permissions that these writes need. The error names the missing ones.
 pub async fn ask<'w>(
     connection: &Connection,
     namespace: &str,
@@ -24,8 +24,8 @@ pub async fn ask<'w>(
         let right = format!("{verb} {} in namespace {namespace}", Resource::of(kind).plural);
         let reviews = Api::<SelfSubjectAccessReview>::all(connection.client.clone());
         let answer = reviews.create(&PostParams::default(), &review(verb, kind, namespace)).await;
-        let answer =
-            answer.map_err(|error| connection.explained(error, &format!("ask whether one may {right}")))?;
+        let answer = answer
+            .map_err(|error| connection.explained(error, &format!("check the permission to {right}")))?;
         let allowed = answer.status.is_some_and(|status| status.allowed);
         anyhow::Ok((!allowed).then_some(right))
     });

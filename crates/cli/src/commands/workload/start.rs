@@ -1,4 +1,4 @@
-//! Everything that was stopped gets its size back; the gates make the order.
+//! Restores the sizes of stopped workloads; the gates enforce the start order.
 
 use super::drive::{self, Drive, Look, Moment, Next, Wait, some};
 use super::stop::{self, BeforeStop};
@@ -20,21 +20,22 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// How long the sizes wait for a controller to answer. Without one, the gates hold everything anyway, and one that comes back
-/// reads the sequence before the pods.
+/// How long the command waits for a controller to answer before it restores sizes. Without a controller, the gates hold all pods
+/// anyway. A controller that starts later reads the sequence before the pods.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Start what `rollcall stop` has stopped, in order
+/// Start the workloads that `rollcall stop` has stopped, in order
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Every workload gets back what it had before the stop; the gates make the order, as at the first start. The
-live tree is that of `rollcall status -w`. Killed after the sizes are given, the gates finish the start.
+Restores the state of each workload before the stop. The gates enforce the order, like at the first start, and the
+progress is shown like in `rollcall status -w`. If the command is killed after it has restored the sizes, the start
+continues in order, because the gates hold the pods.
 
 Exit codes:
   0  the sequence is complete
-  1  the sequence has failed (the condition Stalled says why)
+  1  the sequence has failed (see the condition Stalled)
   2  not possible; nothing was changed
-  3  a tier took longer than --timeout")]
+  3  a group took longer than --timeout")]
 pub struct Arguments {
     #[command(flatten)]
     common: Common,
@@ -51,7 +52,7 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
         .collect::<Result<_>>()?;
     drive::warn(&warnings(&world, stopped.iter().map(|(tier, _)| *tier)));
     unordered(&world, &spec).iter().for_each(output::note);
-    // It differs from all before, whichever clock this is.
+    // The value only has to differ from earlier ones, so the accuracy of the clock does not matter.
     let start = (!stopped.is_empty()).then(|| Timestamp::now().to_string());
     let begins = start.as_deref().map(|start| Write::begin_again(&world, start));
     let all = stopped.iter().flat_map(|(_, writes)| writes).chain(&begins);
@@ -61,7 +62,7 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
             |writes: &[Write]| -> Vec<String> { writes.iter().map(|write| write.says.clone()).collect() };
         let plan: Vec<_> = stopped.iter().map(|(tier, writes)| (tier.title.clone(), says(writes))).collect();
         let title = match plan.is_empty() {
-            true => format!("nothing of podsequence/{} is stopped", common.name),
+            true => format!("podsequence/{} has no stopped workloads", common.name),
             false => format!("podsequence/{} would be started, group by group:", common.name),
         };
         output::data(&drive::plan(&title, &plan))?;
@@ -69,7 +70,7 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     }
     if start.is_none() {
         output::note(format!(
-            "nothing of podsequence/{} is stopped; waiting until it is complete",
+            "podsequence/{} has no stopped workloads; waiting until it is complete",
             common.name
         ));
     }
@@ -82,7 +83,7 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
         {
             late = true;
             output::note(
-                "no controller has answered; the sizes are given, and the gates hold until one does",
+                "no controller has answered; restoring the sizes anyway, the gates hold the pods until one answers",
             );
         }
         next(moment.world, start.as_deref(), moment.elapsed)
@@ -90,13 +91,13 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     drive.run(world, judge).await
 }
 
-/// What does not wait for its turn, and what makes all of them wait.
+/// Notes about groups that do not wait, and about a suspended sequence.
 fn unordered(world: &World, spec: &Spec) -> Vec<String> {
     let by_hand = world.sequence.facts().opened_by_hand;
     let open = spec.groups.iter().filter(|group| by_hand.contains(&group.title));
     let open = open.map(|group| {
         format!(
-            "\"{}\" was opened by hand and does not wait (annotation {})",
+            "group \"{}\" was opened manually and does not wait (annotation {})",
             group.title,
             names::OPEN_GROUPS
         )
@@ -106,12 +107,12 @@ fn unordered(world: &World, spec: &Spec) -> Vec<String> {
     open.chain(suspended).collect()
 }
 
-/// Whether the controller has forgotten the last start.
+/// Whether the controller has accepted the new start, and so has reset its records of the previous one.
 fn has_begun(world: &World, start: Option<&str>) -> bool {
     world.sequence.facts().recorded.begun_again.as_deref() == start
 }
 
-/// What is next. `start`: what was asked for, if anything was stopped.
+/// Decides the next step. `start` is the value that requests a new start, if any workload was stopped.
 pub fn next(world: &World, start: Option<&str>, elapsed: Duration) -> Result<Look> {
     let view = View::new(&world.sequence);
     let complete = view.status.groups.iter().filter(|group| group.state == GroupState::Complete);
@@ -125,7 +126,7 @@ pub fn next(world: &World, start: Option<&str>, elapsed: Duration) -> Result<Loo
             let what = "the controller has not answered".into();
             return Ok(Look { next: Next::Wait(Wait { what, ..Wait::default() }), done });
         }
-        // The first tiers first, so that nobody is there before those for whom he waits.
+        // In the order of groups, so that no pod is created before the pods that it waits for.
         let tiers = tiers(world);
         let writes: Vec<Vec<Write>> = tiers.iter().map(|tier| writes(world, tier)).collect::<Result<_>>()?;
         let writes = writes.concat();
@@ -158,12 +159,12 @@ fn wait(world: &World, view: &View) -> Wait {
         })
         .collect();
     let pod = status.blocked_by.iter().find_map(|blocked| blocked.pod.as_deref());
-    // `pod` may be a workload, which says its kind.
+    // `pod` may name a workload, in the form `kind/name`.
     let object = pod.map(|pod| if pod.contains('/') { pod.to_owned() } else { format!("pod/{pod}") });
     Wait {
         tiers: title.map(Into::into).into_iter().collect(),
         what: match blocked.is_empty() {
-            true => status.message.clone().unwrap_or_else(|| "no controller has looked at it".into()),
+            true => status.message.clone().unwrap_or_else(|| "no controller has processed it".into()),
             false => some(blocked.iter().map(String::as_str)),
         },
         hints: object
@@ -174,7 +175,7 @@ fn wait(world: &World, view: &View) -> Wait {
     }
 }
 
-/// What is to be written to start a tier: what stands in the notes, and nothing where somebody has started it since.
+/// Writes that start a tier: they restore the state in the notes, except for workloads that have been started meanwhile.
 fn writes(world: &World, tier: &Tier) -> Result<Vec<Write>> {
     let noted = stop::all(world, tier).into_iter().filter_map(|workload| {
         let note = workload.annotation(names::BEFORE_STOP)?;
@@ -183,17 +184,16 @@ fn writes(world: &World, tier: &Tier) -> Result<Vec<Write>> {
     noted.map(|(workload, note)| start(workload, note)).collect()
 }
 
-/// Size and note in one patch: never twice, never another size than before.
+/// Patches size and note in one write, so that a size is restored at most once, and only to its previous value.
 fn start(workload: &Workload, note: &str) -> Result<Write> {
-    let unread =
-        || format!("{}: the annotation {} cannot be read: {note}", workload.title(), names::BEFORE_STOP);
+    let unread = || format!("{}: invalid annotation {}: {note}", workload.title(), names::BEFORE_STOP);
     let before: BeforeStop = serde_json::from_str(note).with_context(unread)?;
     let (spec, says) = match workload.kind {
         OwnerKind::Job | OwnerKind::CronJob => {
             let suspend = before.suspend.with_context(unread)?;
             match workload.is_suspended() {
                 true => (json!({"suspend": suspend}), "resumed".into()),
-                false => (Value::Null, "somebody has resumed it; it stays as it is".into()),
+                false => (Value::Null, "already resumed; not changed".into()),
             }
         }
         _ => {
@@ -202,7 +202,9 @@ fn start(workload: &Workload, note: &str) -> Result<Write> {
                 0 => (json!({"replicas": before}), format!("0 → {before}")),
                 size => (
                     Value::Null,
-                    format!("somebody has started it; it stays at {size} and does not get {before}"),
+                    format!(
+                        "already started with {size} replicas; not changed to the previous size {before}"
+                    ),
                 ),
             }
         }

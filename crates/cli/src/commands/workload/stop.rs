@@ -1,4 +1,4 @@
-//! Everything that a sequence starts, stopped in the reverse order.
+//! Stops the workloads of a sequence in reverse order.
 
 use super::drive::{self, Drive, Look, Moment, Next, Wait, some};
 use super::tiers::{self, Tier, tiers};
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// Stop the workloads of a sequence, in the reverse order
+/// Stop the workloads of a sequence, in reverse order
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -26,28 +26,28 @@ Examples:
   rollcall stop shop
   rollcall stop shop --from \"Application Layer\"
 
-Deployments, StatefulSets and ReplicaSets get the size 0, Jobs and CronJobs are suspended. No pod of a group is
-left before the groups that it waits for are stopped. What was there stands in an annotation of each
-workload (rollcall.dev/before-stop), so the command can be interrupted and repeated; `rollcall start` gives it
-back. DaemonSets and pods without owner are named and left.
+Deployments, StatefulSets and ReplicaSets are scaled to 0; Jobs and CronJobs are suspended. A group is stopped when
+no pods remain in the groups that wait for it. The previous state is stored in an annotation of each workload
+(rollcall.dev/before-stop), so the command can be interrupted and repeated; `rollcall start` restores it. DaemonSets
+and pods without an owner are listed and not stopped.
 
 Exit codes:
   0  stopped
-  1  somebody set a size back, or a StatefulSet cannot go on by itself
+  1  a stopped workload was started again, or a StatefulSet is stuck
   2  not possible; nothing was changed
-  3  a tier took longer than --timeout")]
+  3  a group took longer than --timeout")]
 pub struct Arguments {
     #[command(flatten)]
     common: Common,
-    /// Only this group, by its name or as "Group N", and all that wait for it
+    /// Stop only this group, given by name or as "Group N", and all groups that wait for it
     #[arg(long, value_name = "GROUP")]
     from: Option<String>,
-    /// Delete pods without owner, too; nobody makes them again
+    /// Also delete pods without an owner; they are not re-created
     #[arg(long)]
     delete_pods: bool,
 }
 
-/// What a workload was before it was stopped: the annotation `rollcall.dev/before-stop`.
+/// State of a workload before it was stopped, stored in the annotation `rollcall.dev/before-stop`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BeforeStop {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,7 +56,7 @@ pub struct BeforeStop {
     pub suspend: Option<bool>,
 }
 
-/// What is to be stopped.
+/// Groups to stop, and whether to delete pods without an owner.
 struct Wanted {
     groups: BTreeSet<usize>,
     delete_pods: bool,
@@ -83,7 +83,7 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
         return Ok(Outcome::Done);
     }
     order.iter().flat_map(|tier| stays(&world, tier, delete_pods)).for_each(output::note);
-    let advice = vec![format!("{} stop {} goes on where it was", program(), common.name)];
+    let advice = vec![format!("to continue: {} stop {}", program(), common.name)];
     let timeout = common.timeout;
     let drive = Drive { connection: &connection, timeout, through: "is stopped", advice };
     let mut stopped = BTreeSet::new();
@@ -94,7 +94,7 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     let outcome = drive.run(world, judge).await?;
     if outcome == Outcome::Done {
         output::note(format!(
-            "podsequence/{} is stopped; {} start {0} starts it again",
+            "podsequence/{} is stopped; to start it again: {} start {0}",
             common.name,
             program()
         ));
@@ -102,7 +102,7 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// A group and all that wait for it, or all.
+/// A group and all groups that wait for it; without `from`, all groups.
 fn selected(spec: &Spec, name: &str, from: Option<&str>) -> Result<BTreeSet<usize>> {
     let all = 0..spec.groups.len();
     let Some(from) = from else { return Ok(all.collect()) };
@@ -110,7 +110,7 @@ fn selected(spec: &Spec, name: &str, from: Option<&str>) -> Result<BTreeSet<usiz
     Ok(all.filter(|group| *group == from || tiers::waits_for(spec, *group).contains(&from)).collect())
 }
 
-/// With this policy a StatefulSet of size 0 has no claims any more.
+/// Rejects StatefulSets whose retention policy deletes their claims when they are scaled down.
 fn refuse_loss_of_data(world: &World, tiers: &[&Tier]) -> Result<()> {
     let all = tiers.iter().flat_map(|tier| tier.workloads(world));
     let loses = |workload: &&Workload| {
@@ -129,7 +129,7 @@ fn refuse_loss_of_data(world: &World, tiers: &[&Tier]) -> Result<()> {
     Ok(())
 }
 
-/// What is next. `stopped`: the workloads that this run has stopped, or seen stopped.
+/// Decides the next step. `stopped` collects the workloads that this run has stopped or seen stopped.
 fn next(world: &World, wanted: &Wanted, stopped: &mut BTreeSet<Uid>) -> Look {
     let (tiers, Some(spec)) = (tiers(world), world.spec()) else {
         return Look { next: Next::Done, done: BTreeSet::new() };
@@ -141,7 +141,7 @@ fn next(world: &World, wanted: &Wanted, stopped: &mut BTreeSet<Uid>) -> Look {
         if let Some(failed) = set_back(world, tier, stopped) {
             return Look { next: failed, done };
         }
-        // Whoever waits for this group, at any distance, is to be gone before.
+        // Groups that wait for this one, directly or indirectly, must be stopped first.
         let is_waited_for = running.iter().any(|later| tiers::waits_for(spec, *later).contains(&position));
         let (to_do, left) =
             (self::writes(world, tier, wanted.delete_pods), left(world, tier, wanted.delete_pods));
@@ -171,29 +171,29 @@ fn wait(world: &World, waits: &[(&Tier, Vec<String>)]) -> Wait {
     let mut workloads = waits.iter().flat_map(|(tier, _)| tier.workloads(world));
     Wait {
         tiers: waits.iter().map(|(tier, _)| tier.title.clone()).collect(),
-        what: format!("left: {}", some(left.iter().copied())),
+        what: format!("not stopped yet: {}", some(left.iter().copied())),
         hints: left.first().map(describe).into_iter().collect(),
         stuck: workloads.find_map(|workload| stuck::scale_down(world, workload)),
     }
 }
 
-/// Somebody has given a workload its size back that was stopped.
+/// Fails if a stopped workload was started again.
 fn set_back(world: &World, tier: &Tier, stopped: &mut BTreeSet<Uid>) -> Option<Next> {
     let (running, at_rest): (Vec<_>, Vec<_>) = all(world, tier).into_iter().partition(|it| is_running(it));
     stopped.extend(at_rest.iter().map(|workload| workload.uid()));
     let again = running.into_iter().find(|workload| stopped.contains(&workload.uid()))?;
     let state = match again.kind {
-        OwnerKind::Job | OwnerKind::CronJob => "is not suspended any more".into(),
-        _ => format!("has the size {} again", again.size()),
+        OwnerKind::Job | OwnerKind::CronJob => "is no longer suspended".into(),
+        _ => format!("has {} replicas again", again.size()),
     };
     let why = format!(
-        "{} {state}: somebody else decides about it, and would undo the rest, too; the next tier was not touched",
+        "{} {state}: another user or controller manages it and would undo further steps too; the next group was not changed",
         again.title()
     );
     Some(Next::Failed { why, hints: Vec::new() })
 }
 
-/// The workloads of a tier, and the Jobs of its CronJobs, which go on when only the CronJob is suspended.
+/// Workloads of a tier, and the Jobs of its CronJobs, because suspending a CronJob does not stop its Jobs.
 pub fn all<'w>(world: &'w World, tier: &Tier) -> Vec<&'w Workload> {
     let mut found = Vec::new();
     for workload in tier.workloads(world) {
@@ -206,7 +206,7 @@ pub fn all<'w>(world: &'w World, tier: &Tier) -> Vec<&'w Workload> {
     found
 }
 
-/// Whether there is something to stop.
+/// Whether a workload needs to be stopped.
 fn is_running(workload: &Workload) -> bool {
     match workload.kind {
         OwnerKind::Deployment | OwnerKind::ReplicaSet | OwnerKind::StatefulSet => workload.size() > 0,
@@ -216,7 +216,7 @@ fn is_running(workload: &Workload) -> bool {
     }
 }
 
-/// What is to be written to stop a tier.
+/// Writes that stop a tier.
 fn writes(world: &World, tier: &Tier, delete_pods: bool) -> Vec<Write> {
     let running = all(world, tier).into_iter().filter(|workload| is_running(workload));
     let stops = running.map(|workload| match workload.kind {
@@ -234,12 +234,12 @@ fn writes(world: &World, tier: &Tier, delete_pods: bool) -> Vec<Write> {
     stops.chain(pods).collect()
 }
 
-/// Size and note in one patch: whoever sees the one sees the other.
+/// Patches size and note in one write, so that neither is seen without the other.
 fn stop(workload: &Workload, before: BeforeStop, spec: serde_json::Value, says: String) -> Write {
     Write::of_workload(workload, &[(names::BEFORE_STOP, Some(json!(before).to_string()))], spec, says)
 }
 
-/// What is left of a tier that was told to stop.
+/// Pods and workloads of a tier that have not stopped yet.
 fn left(world: &World, tier: &Tier, delete_pods: bool) -> Vec<String> {
     let mut left = BTreeSet::new();
     for workload in all(world, tier) {
@@ -249,7 +249,7 @@ fn left(world: &World, tier: &Tier, delete_pods: bool) -> Vec<String> {
         let pods = world.pods_of(workload.uid()).map(|pod| format!("pod/{}", pod.name));
         let before = left.len();
         left.extend(pods);
-        // Its controller may be about to make one more.
+        // Its controller may still create a pod.
         if left.len() == before && !is_at_rest(workload) {
             left.insert(workload.title());
         }
@@ -258,7 +258,7 @@ fn left(world: &World, tier: &Tier, delete_pods: bool) -> Vec<String> {
     left.into_iter().collect()
 }
 
-/// Whether its controller knows that it is stopped.
+/// Whether the controller of a workload has observed that it is stopped.
 fn is_at_rest(workload: &Workload) -> bool {
     match workload.kind {
         OwnerKind::Deployment | OwnerKind::ReplicaSet | OwnerKind::StatefulSet => {
@@ -269,19 +269,20 @@ fn is_at_rest(workload: &Workload) -> bool {
     }
 }
 
-/// What is named and left.
+/// Lines about workloads and pods that are not stopped.
 fn stays(world: &World, tier: &Tier, delete_pods: bool) -> Vec<String> {
     let daemons = tier.workloads(world).into_iter().filter(|workload| workload.kind == OwnerKind::DaemonSet);
-    let daemons = daemons.map(|daemon| format!("{} stays: a DaemonSet has no size", daemon.title()));
+    let daemons =
+        daemons.map(|daemon| format!("{} is not stopped: a DaemonSet cannot be scaled", daemon.title()));
     let bare = tier.bare_pods(world).filter(|_| !delete_pods);
-    let bare = bare
-        .map(|pod| format!("pod/{} stays: nobody would make it again; --delete-pods deletes it", pod.name));
+    let bare =
+        bare.map(|pod| format!("pod/{} is not stopped: it has no owner; --delete-pods deletes it", pod.name));
     let others = tier.pods_of_others(world);
-    let others = others.map(|pod| format!("pod/{} stays: something else made it, and would again", pod.name));
+    let others = others.map(|pod| format!("pod/{} is not stopped: its owner would re-create it", pod.name));
     daemons.chain(bare).chain(others).collect()
 }
 
-/// What is next when everything is to stop.
+/// Decides the next step when all groups are stopped.
 #[cfg(test)]
 pub fn next_of_all(world: &World, stopped: &mut BTreeSet<Uid>, delete_pods: bool) -> Look {
     let groups = (0..world.spec().map_or(0, |spec| spec.groups.len())).collect();

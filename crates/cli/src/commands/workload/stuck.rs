@@ -1,17 +1,18 @@
-//! StatefulSets that wait for something which cannot come: only the deletion of a pod helps.
+//! Stuck StatefulSets, which continue only after a pod is deleted.
 //!
-//! With `OrderedReady` their controller goes from pod to pod. It waits for a pod that is not ready, also where that pod is the
-//! very one to be replaced or to go.
+//! With `OrderedReady` their controller processes one pod at a time. It waits for a pod that is not ready, even if it should
+//! replace or delete that very pod.
 
 use super::world::{Workload, World};
 use rollcall_core::facts::Pod;
 
-/// The label by which a pod says of which revision it is.
+/// Pod label with the revision of the StatefulSet.
 const REVISION: &str = "controller-revision-hash";
 
 type Stuck = (String, Vec<String>);
 
-/// Scaled down, the highest pod goes first. If it is not ready, its controller waits for the lowest one that is not ready either.
+/// Detects a stuck scale-down. The controller deletes the highest pod first. If that pod is not ready, the controller waits for
+/// the lowest pod that is not ready either.
 pub fn scale_down(world: &World, workload: &Workload) -> Option<Stuck> {
     if !workload.is_ordered_ready() || workload.size() > 0 {
         return None;
@@ -23,7 +24,7 @@ pub fn scale_down(world: &World, workload: &Workload) -> Option<Stuck> {
     }
     let first = lower.iter().find(|pod| !pod.ready)?;
     let why = format!(
-        "{} does not go on: {} is not ready, and waits for {}, which is not ready either",
+        "{} is stuck: pod {} is not ready, and its controller waits for pod {}, which is not ready either",
         workload.title(),
         highest.name,
         first.name
@@ -31,7 +32,7 @@ pub fn scale_down(world: &World, workload: &Workload) -> Option<Stuck> {
     Some((why, vec![delete(world, highest)]))
 }
 
-/// Updated, a pod of another revision that is not ready is waited for, and never replaced.
+/// Detects a stuck update. The controller waits for a pod of an old revision that is not ready, and never replaces it.
 pub fn update(world: &World, workload: &Workload) -> Option<Stuck> {
     if !workload.is_ordered_ready() || !workload.is_observed() {
         return None;
@@ -43,7 +44,7 @@ pub fn update(world: &World, workload: &Workload) -> Option<Stuck> {
         !pod.ready && !pod.terminating && revision.is_some_and(|revision| **revision != *newest)
     })?;
     let why = format!(
-        "{} does not go on: {} is not ready and of an old revision, and is not replaced before it is ready",
+        "{} is stuck: pod {} has an old revision and is not ready; its controller does not replace it until it is ready",
         workload.title(),
         broken.name
     );

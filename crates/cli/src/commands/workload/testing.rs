@@ -1,4 +1,4 @@
-//! A shop of all kinds in which writes are carried out at once, and controllers follow when they are told to.
+//! A sequence with workloads of all kinds. Writes take effect at once; controllers act when [`Shop::settle`] is called.
 
 use super::world::{Listed, World};
 use super::write::{Target, Write};
@@ -17,7 +17,7 @@ pub struct Shop {
 }
 
 impl Shop {
-    /// A database, a migration, two servers beside each other, an agent.
+    /// A database, a migration, two parallel servers and an agent.
     pub fn new() -> Shop {
         let by_ref = |group: &str, kind: &str, after: &[&str]| {
             let version = if kind == "Job" { "batch/v1" } else { "apps/v1" };
@@ -87,7 +87,7 @@ impl Shop {
         (0..size).for_each(|n| self.pod(&format!("{name}-{n}"), Some((OwnerKind::ReplicaSet, name))));
     }
 
-    /// A pod that is ready.
+    /// Adds a ready pod.
     pub fn pod(&mut self, name: &str, owner: Option<(OwnerKind, &str)>) {
         let mut object = crate::testing::ready(name);
         object["metadata"]["namespace"] = NAMESPACE.into();
@@ -117,7 +117,7 @@ impl Shop {
         World::new(sequence(self.sequence.clone()), listed).expect("a world")
     }
 
-    /// What the API server makes of a write.
+    /// Applies a write like the API server.
     pub fn apply(&mut self, write: &Write) {
         match &write.target {
             Target::Workload { kind, name, body, .. } => {
@@ -132,7 +132,7 @@ impl Shop {
         }
     }
 
-    /// What the controllers of Kubernetes make of it: pods go, statuses follow.
+    /// Acts like the controllers of Kubernetes: deletes pods and updates statuses.
     pub fn settle(&mut self) {
         let mut ended = Vec::new();
         for (kind, object) in &mut self.workloads {
@@ -171,12 +171,12 @@ fn owned_by(kind: OwnerKind, name: &str) -> Value {
     json!([{"apiVersion": version, "kind": kind.as_str(), "name": name, "uid": uid(kind, name), "controller": true}])
 }
 
-/// The status of a workload all of whose pods are there, of its newest template, and available.
+/// Status of a workload whose pods are all updated and available.
 fn up(size: u32) -> Value {
     json!({"replicas": size, "updatedReplicas": size, "availableReplicas": size, "readyReplicas": size})
 }
 
-/// As RFC 7386 has it.
+/// Applies a JSON merge patch (RFC 7386).
 fn merge(object: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else { return *object = patch.clone() };
     if !object.is_object() {

@@ -1,4 +1,4 @@
-//! What is next, played through: each look is followed by what it asks for.
+//! Plays commands through: each decision is executed before the next one.
 
 use super::drive::{Look, Moment, Next};
 use super::testing::Shop;
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Far more than any of these takes.
+/// Limit of decisions, far above what any command here needs.
 const LOOKS: usize = 60;
 
-/// Plays until the end or until so many writes are made, and says what happened.
+/// Plays a command until it ends or has made `most_writes` writes, and returns a log.
 fn play(
     shop: &mut Shop,
     most_writes: usize,
@@ -56,7 +56,7 @@ fn stop_all(shop: &mut Shop, most_writes: usize) -> String {
 }
 
 fn start_all(shop: &mut Shop, most_writes: usize) -> String {
-    // No controller answers: the sizes are given after a while, and nothing is waited for.
+    // No controller answers, so the sizes are restored after a while; this ends before the wait for pods.
     let log = play(shop, most_writes, |world, _, elapsed| {
         let Look { next, done } = start::next(world, Some("t1"), elapsed).expect("the notes can be read");
         let begun = elapsed > Duration::from_secs(11);
@@ -65,7 +65,7 @@ fn start_all(shop: &mut Shop, most_writes: usize) -> String {
     log.replace("waits for []: the controller has not answered\n", "")
 }
 
-/// The sizes, the suspensions and the notes.
+/// Sizes, suspensions and notes of the workloads.
 fn state(shop: &Shop) -> String {
     let mut state = String::new();
     for (kind, object) in &shop.workloads {
@@ -148,17 +148,17 @@ fn a_size_that_somebody_sets_back_ends_a_stop_and_a_start_leaves_it() {
         stop::next_of_all(world, written, false)
     });
     assert!(log.ends_with("done\n") && looks > 3);
-    // Somebody starts one tier by hand, in another size.
+    // A user starts one workload manually, with another size.
     shop.workload(OwnerKind::Deployment, "web")["spec"]["replicas"] = 5.into();
     let mut stopped = [Uid::new("Deployment-web")].into();
     let Look { next, .. } = stop::next_of_all(&shop.world(), &mut stopped, false);
     assert!(
-        matches!(&next, Next::Failed { why, .. } if why.contains("deployment/web has the size 5 again")),
+        matches!(&next, Next::Failed { why, .. } if why.contains("deployment/web has 5 replicas again")),
         "{next:?}"
     );
     let log = start_all(&mut shop, usize::MAX);
     assert!(
-        log.contains("deployment/web: somebody has started it; it stays at 5 and does not get 1"),
+        log.contains("deployment/web: already started with 5 replicas; not changed to the previous size 1"),
         "{log}"
     );
     assert!(state(&shop).contains("web 5 null -\n"));
@@ -178,7 +178,7 @@ fn pods_by_name_lead_to_their_stateful_set_when_none_is_left() {
     shop.pod("single-of-an-operator", None);
     insta::assert_snapshot!("names", stop_all(&mut shop, usize::MAX));
     assert_eq!(tiers(&shop.world())[0].workloads(&shop.world()).len(), 1);
-    // With the pods that nobody makes again.
+    // Also deletes the pods without an owner.
     let log = play(&mut shop, usize::MAX, |world, written, _| stop::next_of_all(world, written, true));
     assert!(log.contains("pod/single: deleted"), "{log}");
     assert_eq!(shop.pods.len(), 1);
@@ -248,7 +248,7 @@ fn stateful_sets_that_cannot_go_on_are_recognised() {
     assert_eq!(look(&shop, false), None);
     unready(&mut shop, "db-1");
     insta::assert_debug_snapshot!("stuck_update", look(&shop, false));
-    // Scaled down, the highest waits for a lower one.
+    // When scaled down, the highest pod waits for a lower one.
     let mut down = || {
         let set = shop.workload(OwnerKind::StatefulSet, "db");
         set["spec"]["replicas"] = 0.into();
@@ -263,7 +263,7 @@ fn stateful_sets_that_cannot_go_on_are_recognised() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(down(), None, "the only one that is not ready goes first");
+    assert_eq!(down(), None, "the only pod that is not ready is deleted first");
     unready(&mut shop, "db-0");
     let Next::Wait(wait) = stop::next_of_all(&shop.world(), &mut BTreeSet::new(), false).next else {
         panic!()

@@ -1,4 +1,4 @@
-//! Which workloads belong to which group: by the claims of the core, and, where no pod is left to tell, by names.
+//! Which workloads belong to which group: by the membership of their pods in the core, or by names if they have no pods.
 
 use super::world::{Workload, World, is_left};
 use rollcall_core::Uid;
@@ -7,19 +7,19 @@ use rollcall_core::sequence::spec::{Members, Spec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A group, and what a command can do something about.
+/// A group with its workloads and pods.
 #[derive(Debug, Default)]
 pub struct Tier {
     pub title: Arc<str>,
-    /// The workloads, each at the top of those that made its pods, by name. In several groups, it belongs to the earliest.
+    /// Top-level owners of the members. A workload with members in several groups belongs to the earliest group.
     pub workloads: BTreeSet<Uid>,
-    /// Pods that nobody made.
+    /// Pods without an owner.
     pub bare_pods: BTreeSet<Uid>,
-    /// Pods that something else made: an operator, say.
+    /// Pods with another kind of owner, such as an operator.
     pub pods_of_others: BTreeSet<Uid>,
 }
 
-/// The groups of the sequence, in their order.
+/// The tiers of the sequence, in the order of its groups.
 pub fn tiers(world: &World) -> Vec<Tier> {
     let (Some(entry), Some(spec)) = (world.entry(), world.spec()) else { return Vec::new() };
     let mut tiers: Vec<Tier> =
@@ -50,7 +50,7 @@ pub fn tiers(world: &World) -> Vec<Tier> {
     tiers
 }
 
-/// The pods that belong to the sequence, each with its group; also those that are just ending.
+/// Members of the sequence with their groups, including terminating pods.
 fn members(world: &World) -> impl Iterator<Item = (usize, &Pod)> {
     let uid = world.sequence.metadata.uid();
     world.index.cluster.pods().filter(|pod| is_left(pod)).filter_map(move |pod| {
@@ -59,7 +59,7 @@ fn members(world: &World) -> impl Iterator<Item = (usize, &Pod)> {
     })
 }
 
-/// The StatefulSet that a pod of this name would be of: `db` for `db-0`.
+/// The StatefulSet that a pod of this name belongs to: `db` for `db-0`.
 fn stateful_set_of(world: &World, spec: &Spec, pod: &str) -> Option<Uid> {
     let (name, ordinal) = pod.rsplit_once('-')?;
     ordinal.parse::<u32>().ok()?;
@@ -68,7 +68,7 @@ fn stateful_set_of(world: &World, spec: &Spec, pod: &str) -> Option<Uid> {
 }
 
 impl Tier {
-    /// Its workloads, those of one kind together, by name.
+    /// Its workloads, sorted by kind and name.
     pub fn workloads<'w>(&self, world: &'w World) -> Vec<&'w Workload> {
         let mut found: Vec<&Workload> =
             self.workloads.iter().filter_map(|uid| world.workloads.get(uid)).collect();
@@ -85,7 +85,7 @@ impl Tier {
     }
 }
 
-/// All that a group waits for, at any distance. Groups wait for earlier ones only.
+/// All groups that a group waits for, directly or indirectly. Groups wait only for earlier ones.
 pub fn waits_for(spec: &Spec, position: usize) -> BTreeSet<usize> {
     let mut found: BTreeSet<usize> = spec.groups[position].after.iter().copied().collect();
     for earlier in (0..position).rev() {

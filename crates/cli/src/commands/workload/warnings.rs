@@ -1,4 +1,4 @@
-//! Who may undo what is about to be done: said before anything is changed.
+//! Warnings, printed before the first change, about tools and settings that may undo or prevent it.
 
 use super::tiers::Tier;
 use super::world::{Workload, World};
@@ -6,19 +6,20 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use rollcall_core::facts::OwnerKind;
 use rollcall_core::sequence::index::SequenceEntry;
 
-/// Something to know before it happens, and what to do about it.
+/// A warning, with a command that helps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     pub text: String,
     pub hint: Option<String>,
 }
 
-/// What is the matter with the workloads of some tiers.
+/// Warnings about the workloads of some tiers.
 pub fn warnings<'t>(world: &World, tiers: impl IntoIterator<Item = &'t Tier>) -> Vec<Warning> {
     let mut found = Vec::new();
     if world.autoscalers.is_none() {
         found.push(Warning {
-            text: "not allowed to list horizontalpodautoscalers: whether one sets sizes is not known".into(),
+            text: "not allowed to list horizontalpodautoscalers: unknown whether one scales a workload"
+                .into(),
             hint: None,
         });
     }
@@ -70,29 +71,29 @@ fn of_autoscaler(world: &World, workload: &Workload, autoscaler: &HorizontalPodA
         }
         None => {
             let text = format!(
-                "is scaled by HorizontalPodAutoscaler {name}, which rests while the size is 0 and goes on afterwards"
+                "is scaled by HorizontalPodAutoscaler {name}, which is inactive at size 0 and resumes afterwards"
             );
             warning(workload, text, None)
         }
     }
 }
 
-/// Kueue decides itself whether a Job is suspended.
+/// Kueue controls whether its Jobs are suspended.
 fn kueue(workload: &Workload) -> Option<Warning> {
     let queue = labels(workload).find(|(key, _)| *key == "kueue.x-k8s.io/queue-name")?.1;
     (workload.kind == OwnerKind::Job).then(|| {
-        warning(workload, format!("is in the queue {queue} of Kueue, which will undo a suspension"), None)
+        warning(workload, format!("is in queue {queue} of Kueue, which will undo a suspension"), None)
     })
 }
 
 fn paused(world: &World, workload: &Workload) -> Option<Warning> {
     (workload.fields.spec.paused == Some(true)).then(|| {
-        let text = "is paused: its size changes, but a new template is not rolled out";
+        let text = "is paused: it can be scaled, but a new template is not rolled out";
         warning(workload, text, Some(resume(world, workload)))
     })
 }
 
-/// The command that ends a pause.
+/// Command that resumes a paused Deployment.
 pub fn resume(world: &World, workload: &Workload) -> String {
     format!("kubectl rollout resume {} -n {}", workload.title(), world.namespace())
 }
@@ -102,7 +103,7 @@ fn owner(workload: &Workload) -> Option<Warning> {
     let owner = owners.iter().find(|owner| owner.controller == Some(true))?;
     let ours = OwnerKind::of_word(&owner.kind).is_some_and(|kind| kind != OwnerKind::Other);
     (!ours).then(|| {
-        let text = format!("belongs to {} {}, whose controller may undo it", owner.kind, owner.name);
+        let text = format!("belongs to {} {}, whose controller may undo the change", owner.kind, owner.name);
         warning(workload, text, None)
     })
 }
@@ -117,7 +118,7 @@ fn argo_cd(workload: &Workload) -> Option<Warning> {
         _ => None,
     };
     let hint = application.map(|name| format!("argocd app set {name} --sync-policy none"));
-    Some(warning(workload, "is managed by Argo CD, which undoes it if it heals by itself", hint))
+    Some(warning(workload, "is managed by Argo CD, which undoes the change if self-healing is enabled", hint))
 }
 
 fn flux(workload: &Workload) -> Option<Warning> {
@@ -137,7 +138,7 @@ fn flux(workload: &Workload) -> Option<Warning> {
         let namespace = label("namespace").map_or(String::new(), |namespace| format!(" -n {namespace}"));
         format!("flux suspend {kind} {name}{namespace}")
     });
-    Some(warning(workload, "is managed by Flux, which undoes it at its next turn", hint))
+    Some(warning(workload, "is managed by Flux, which undoes the change at its next reconciliation", hint))
 }
 
 fn other_sequences(world: &World, workload: &Workload) -> Option<Warning> {
@@ -149,7 +150,7 @@ fn other_sequences(world: &World, workload: &Workload) -> Option<Warning> {
     let others = world.index.sequences.iter().filter(|other| other.sequence.uid != own).filter(has);
     let names: Vec<String> = others.map(|other| other.sequence.name_in(world.namespace())).collect();
     (!names.is_empty())
-        .then(|| warning(workload, format!("is in PodSequence {}, too", names.join(", ")), None))
+        .then(|| warning(workload, format!("also belongs to PodSequence {}", names.join(", ")), None))
 }
 
 fn labels(workload: &Workload) -> impl Iterator<Item = (&str, &str)> {

@@ -1,4 +1,5 @@
-//! What is there: the sequence, its workloads with the fields that matter here, and who belongs to whom, as the core counts it.
+//! The current state of the cluster: the sequence, its workloads with the relevant fields, and ownership and membership from the
+//! core.
 
 use crate::connect::Connection;
 use crate::load::{self, has_code, list};
@@ -28,11 +29,11 @@ pub struct World {
     pub index: Index,
     pub sequence: SequenceObject,
     pub workloads: BTreeMap<Uid, Workload>,
-    /// `None` if the caller may not see them, or was not asked to look.
+    /// `None` if the caller is not permitted to list them, or if they were not requested.
     pub autoscalers: Option<Vec<HorizontalPodAutoscaler>>,
 }
 
-/// Objects as the API server lists them.
+/// Objects listed by the API server.
 #[derive(Default)]
 pub struct Listed {
     pub sequences: Vec<SequenceObject>,
@@ -42,7 +43,7 @@ pub struct Listed {
     pub autoscalers: Option<Vec<HorizontalPodAutoscaler>>,
 }
 
-/// A workload, with what a stop, a start or a restart depends on.
+/// A workload with the fields that stop, start and restart need.
 #[derive(Clone, Debug)]
 pub struct Workload {
     pub kind: OwnerKind,
@@ -127,7 +128,7 @@ impl Workload {
         self.fields.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// As kubectl takes it: `deployment/web`.
+    /// Kind and name in the form of kubectl, such as `deployment/web`.
     pub fn title(&self) -> String {
         WorkloadRef { kind: self.kind, name: self.name().into() }.to_string()
     }
@@ -136,7 +137,7 @@ impl Workload {
         self.fields.metadata.annotations.as_ref()?.get(key).map(String::as_str)
     }
 
-    /// How many pods it is to have.
+    /// Desired number of pods.
     pub fn size(&self) -> u32 {
         self.fields.spec.replicas.unwrap_or(1)
     }
@@ -145,7 +146,7 @@ impl Workload {
         self.fields.spec.suspend == Some(true)
     }
 
-    /// Of a Job: it has come to its end, a good or a bad one.
+    /// Whether a Job has completed or failed.
     pub fn is_finished(&self) -> bool {
         self.kind == OwnerKind::Job && (self.holds("Complete") || self.holds("Failed"))
     }
@@ -160,13 +161,13 @@ impl Workload {
             && self.fields.spec.pod_management_policy.as_deref() != Some("Parallel")
     }
 
-    /// The value of its template's annotation by which it was restarted last.
+    /// Value of the template annotation that the last restart has set.
     pub fn restarted_at(&self) -> Option<&str> {
         let annotations = self.fields.spec.template.metadata.annotations.as_ref()?;
         annotations.get(names::RESTARTED_AT).map(String::as_str)
     }
 
-    /// Whether its controller has seen the newest version of it.
+    /// Whether its controller has observed its current generation.
     pub fn is_observed(&self) -> bool {
         let generation = self.fields.metadata.generation.unwrap_or_default();
         self.fields.status.observed_generation.unwrap_or_default() >= generation
@@ -177,7 +178,7 @@ impl Workload {
 #[derive(Debug)]
 pub struct Unread {
     pub error: anyhow::Error,
-    /// The API server, or the way to it, may be back in a moment.
+    /// Whether the error may be temporary, such as an unreachable API server.
     pub passes: bool,
 }
 
@@ -200,7 +201,7 @@ impl From<anyhow::Error> for Unread {
 impl World {
     pub fn new(sequence: SequenceObject, listed: Listed) -> Result<World, serde_json::Error> {
         let Listed { sequences, namespace, pods, workloads, autoscalers } = listed;
-        // Only membership matters here, in both scopes.
+        // Only membership is needed; the index of Full mode computes it for both scopes.
         let mut loader = Loader::into_index(Index::of_full_mode());
         let mut found = BTreeMap::new();
         for (kind, value) in workloads {
@@ -213,12 +214,12 @@ impl World {
         loader.add(Kind::Namespace, namespace.as_slice());
         loader.add(Kind::Pod, &pods);
         loader.add(Kind::Sequence, &sequences);
-        // The newest view of the sequence wins, also where the list has an older one.
+        // Added last, so that it replaces an older version in the list.
         loader.add(Kind::Sequence, std::slice::from_ref(&sequence));
         Ok(World { index: loader.index, sequence, workloads: found, autoscalers })
     }
 
-    /// Reads the namespace of the pods. `at_first`: also what is said before anything is changed.
+    /// Reads the namespace of the pods. With `at_first`, also reads the autoscalers, which only warnings need.
     pub async fn load(
         connection: &Connection,
         sequence: SequenceObject,
@@ -240,7 +241,7 @@ impl World {
             let there = there.map_err(|error| unread(error, resource.plural))?;
             listed.workloads.extend(there.into_iter().map(|value| (kind, value)));
         }
-        // After the workloads: a pod is not to be seen without the one who made it.
+        // Listed after the workloads, so that the owner of each pod is known.
         let pods = list(connection, &Resource::of(Kind::Pod).path(Some(namespace)), &all).await;
         listed.pods = pods.map_err(|error| unread(error, "pods"))?;
         if *namespace != *facts.namespace {
@@ -261,7 +262,7 @@ impl World {
         World::new(sequence, listed).map_err(|error| anyhow!("cannot read a workload: {error}").into())
     }
 
-    /// The same a moment later.
+    /// Reads the current state again.
     pub async fn again(&self, connection: &Connection) -> Result<World, Unread> {
         let meta = &self.sequence.metadata;
         let path = load::sequences_path(Some(&meta.namespace));
@@ -271,7 +272,7 @@ impl World {
         let get = get.map_err(kube::Error::BuildRequest).map_err(unread)?;
         let sequence: SequenceObject = connection.client.request(get).await.map_err(unread)?;
         if sequence.metadata.uid != meta.uid {
-            return Err(anyhow!("podsequence {} was replaced by another one of its name", meta.name).into());
+            return Err(anyhow!("podsequence {} was deleted and re-created", meta.name).into());
         }
         World::load(connection, sequence, Vec::new(), false).await
     }
@@ -284,26 +285,26 @@ impl World {
         self.entry()?.spec()
     }
 
-    /// Where the pods are.
+    /// Namespace of the pods.
     pub fn namespace(&self) -> &str {
         self.spec().map_or(&self.sequence.metadata.namespace, |spec| &spec.pod_namespace)
     }
 
-    /// The workload at the top of those that made something: a Deployment rather than its ReplicaSet.
+    /// The top-level owner: a Deployment rather than its ReplicaSet.
     pub fn top_of(&self, owner: Uid) -> Option<&Owner> {
         let owner = self.index.cluster.owner(owner)?;
         let above = owner.parent.and_then(|parent| self.index.cluster.owner(parent.uid));
         Some(above.unwrap_or(owner))
     }
 
-    /// The pods of a workload that are there, also those that are just ending: neither Succeeded nor Failed.
+    /// Pods of a workload that are neither Succeeded nor Failed, including terminating pods.
     pub fn pods_of(&self, workload: Uid) -> impl Iterator<Item = &Pod> {
         let below = self.index.cluster.pods_below(workload).into_iter();
         below.filter_map(move |uid| self.index.cluster.pod(uid)).filter(|pod| is_left(pod))
     }
 }
 
-/// Whether a pod is there: what has come to its end by itself does not count.
+/// Whether a pod still counts: it is neither Succeeded nor Failed.
 pub fn is_left(pod: &Pod) -> bool {
     match pod.phase {
         PodPhase::Succeeded | PodPhase::Failed => false,

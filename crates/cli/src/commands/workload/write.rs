@@ -1,4 +1,4 @@
-//! One change of one object, as a value: what is written, and the words for it.
+//! A change of one object: the request, and its description for the user.
 
 use super::world::{Workload, World};
 use crate::connect::Connection;
@@ -17,31 +17,31 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Write {
     pub target: Target,
-    /// What a person reads: `deployment/web: 3 → 0`.
+    /// Description for the user, such as `deployment/web: 3 → 0`.
     pub says: String,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Target {
-    /// A merge patch of a workload as it was seen.
+    /// A merge patch of a workload, valid only for the version that was read.
     Workload { kind: OwnerKind, name: String, uid: String, body: Value },
-    /// The annotation of the sequence that asks for another start.
+    /// A merge patch of the annotation that requests another start.
     Sequence { name: String, body: Value },
-    /// The end of a pod.
+    /// A deletion of a pod.
     Pod { name: String, uid: String },
 }
 
-/// How a write ended.
+/// Result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
     Done,
-    /// The object has changed, or is gone: look again.
+    /// The object has changed or no longer exists; read it again.
     Moved,
 }
 
 impl Write {
-    /// A change of a workload as it is now: annotations, of which those without a value go, and fields of its spec. It is guarded
-    /// by the version that was seen, because it depends on what stood there.
+    /// Changes annotations and spec fields of a workload; annotations without a value are removed. The patch fails if the
+    /// workload has changed since it was read, because the new values depend on the old ones.
     pub fn of_workload(
         workload: &Workload,
         annotations: &[(&str, Option<String>)],
@@ -67,16 +67,16 @@ impl Write {
         Write { target, says: format!("pod/{}: deleted", pod.name) }
     }
 
-    /// Asks for another start. The word is only compared, so no clock matters.
+    /// Requests another start. The value is only compared, so the clock does not matter.
     pub fn begin_again(world: &World, start: &str) -> Write {
         let meta = &world.sequence.metadata;
         let annotations = json!({(names::BEGIN_AGAIN): start});
         let body = json!({"metadata": {"uid": meta.uid, "annotations": annotations}});
         let target = Target::Sequence { name: meta.name.clone(), body };
-        Write { target, says: format!("podsequence/{}: begins again", meta.name) }
+        Write { target, says: format!("podsequence/{}: new start requested", meta.name) }
     }
 
-    /// The workload that it is about.
+    /// The workload that it changes.
     pub fn workload(&self) -> Option<Uid> {
         match &self.target {
             Target::Workload { uid, .. } => Some(Uid::new(uid)),
@@ -84,7 +84,7 @@ impl Write {
         }
     }
 
-    /// What one must be allowed to do for it: a verb and a resource.
+    /// The permission that it needs: a verb and a resource.
     pub fn right(&self) -> (&'static str, Kind) {
         match &self.target {
             Target::Workload { kind, .. } => ("patch", Kind::of_owner(*kind).unwrap_or(Kind::Deployment)),
@@ -97,7 +97,7 @@ impl Write {
         let params = PatchParams { field_manager: Some(names::FIELD_MANAGER.into()), ..Default::default() };
         let (sent, doing) = match &self.target {
             Target::Workload { kind, name, body, .. } => {
-                let kind = Kind::of_owner(*kind).ok_or_else(|| anyhow!("{name} is no workload"))?;
+                let kind = Kind::of_owner(*kind).ok_or_else(|| anyhow!("{name} is not a workload"))?;
                 let resource = Resource::of(kind);
                 let path = resource.path(Some(namespace));
                 let doing = format!("patch {} {name} in namespace {namespace}", resource.plural);

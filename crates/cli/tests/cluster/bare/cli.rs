@@ -282,7 +282,7 @@ async fn a_stranger_has_no_gate_removed_and_is_not_let_in() -> Result<()> {
     for word in ["steal-gate", "allow-from", &*stranger] {
         assert!(!explained.stdout.contains(word), "{word}: {explained:?}");
     }
-    assert!(explained.stdout.contains("kueue.x-k8s.io/admission, which is not ours"), "{explained:?}");
+    assert!(explained.stdout.contains("held by the gate kueue.x-k8s.io/admission for"), "{explained:?}");
 
     let released = run(cluster, &["release", "pod/web", "-n", &victim]);
     assert_eq!(released.stdout, format!("pod/web released by admin ({ours})\n"), "{released:?}");

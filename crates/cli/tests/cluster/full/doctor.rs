@@ -145,7 +145,7 @@ async fn what_is_broken_is_found_and_the_printed_command_repairs_it() -> Result<
     // Lite mode does not serve the webhook of launch order.
     let launch = format!("MutatingWebhookConfiguration/{}", names::LAUNCH_CONFIGURATION);
     patient.repair(&format!("rollcall install --mode full --only {launch} | kubectl apply -f -"))?;
-    patient.repaired("pods that ask for an order of their containers cannot be created").await?;
+    patient.repaired("pods that request a launch order cannot be created").await?;
     patient.well().await?;
 
     // No controller.
@@ -180,16 +180,16 @@ async fn what_is_broken_is_found_and_the_printed_command_repairs_it() -> Result<
 async fn definition_and_permissions(patient: &Patient) -> Result<()> {
     let field = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/suspend";
     patient.patch("crd podsequences.scheduling.example.com", json!([{"op": "remove", "path": field}]))?;
-    patient.repaired("is not that of rollcall").await?;
+    patient.repaired("differs from that of rollcall").await?;
     patient
         .patch("clusterrole pod-sequence-controller-lite", json!([{"op": "remove", "path": "/rules/0"}]))?;
-    patient.repaired("may not: get, list, watch, patch pods").await?;
+    patient.repaired("is not permitted to get, list, watch, patch pods").await?;
     patient.kubectl("delete clusterrolebinding pod-sequence-controller-lite")?;
-    patient.repaired("may not").await?;
+    patient.repaired("is not permitted to").await?;
     // Too much is no problem, but need not be.
     let more = json!([{"op": "add", "path": "/rules/0/verbs/-", "value": "update"}]);
     patient.patch("clusterrole pod-sequence-controller-lite", more)?;
-    patient.repair(&patient.advice("grants more than is needed: update pods").await?)?;
+    patient.repair(&patient.advice("grants more than required: update pods").await?)?;
     patient.well().await
 }
 
@@ -197,11 +197,15 @@ async fn limits(patient: &Patient) -> Result<()> {
     patient.kubectl("delete validatingadmissionpolicybinding podsequence-controller-pods")?;
     patient.repaired("can change the image of every pod").await?;
     patient.kubectl("delete validatingadmissionpolicies,validatingadmissionpolicybindings --all")?;
-    patient.repaired("26 missing").await?;
+    patient.repaired("26 of 26 objects missing").await?;
     // What applying again would leave as it is.
     let nowhere = json!([{"op": "add", "path": "/spec/matchResources", "value": {"namespaceSelector": {"matchLabels": {"no": "such"}}}}]);
     patient.patch("validatingadmissionpolicybinding podsequence-controller-pods", nowhere)?;
-    patient.repaired("ValidatingAdmissionPolicyBinding podsequence-controller-pods is not ours").await?;
+    patient
+        .repaired(
+            "ValidatingAdmissionPolicyBinding podsequence-controller-pods differs from the expected manifest",
+        )
+        .await?;
     patient.well().await
 }
 
@@ -247,9 +251,9 @@ async fn launch_order(patient: &Patient) -> Result<()> {
     // One more condition: apply would leave it there.
     let never = json!([{"op": "add", "path": "/webhooks/0/matchConditions/-", "value": {"name": "never", "expression": "false"}}]);
     patient.patch(&configuration, never)?;
-    patient.repaired(&format!("{} is not ours", names::LAUNCH_CONFIGURATION)).await?;
+    patient.repaired(&format!("{} differs from the expected manifest", names::LAUNCH_CONFIGURATION)).await?;
     patient.kubectl("delete clusterrolebinding pod-sequence-controller-launch")?;
-    patient.repaired("may not: get, create, patch, delete configmaps").await?;
+    patient.repaired("is not permitted to get, create, patch, delete configmaps").await?;
     patient.kubectl(&format!("delete service {} -n {OWN_NAMESPACE}", names::WEBHOOK_SERVICE))?;
     patient.repaired("is missing: the webhook cannot be called").await?;
     patient.well_but(&[none]).await?;
@@ -270,11 +274,13 @@ async fn policies(patient: &Patient, home: &str) -> Result<()> {
         |finding: &Value| finding["text"].as_str().is_some_and(|text| text.contains("would get its gate"));
     ensure!(visit.findings.iter().any(gated), "{visit:#?}");
     patient.kubectl("delete mutatingadmissionpolicybinding podsequence-pod-gates")?;
-    patient.repaired("1 missing: MutatingAdmissionPolicyBinding podsequence-pod-gates").await?;
+    patient.repaired("objects missing: MutatingAdmissionPolicyBinding podsequence-pod-gates").await?;
     // One more condition: apply would leave it there.
     let never = json!([{"op": "add", "path": "/spec/matchConditions/-", "value": {"name": "never", "expression": "false"}}]);
     patient.patch("mutatingadmissionpolicy podsequence-pod-gates", never)?;
-    patient.repaired("MutatingAdmissionPolicy podsequence-pod-gates is not ours").await?;
+    patient
+        .repaired("MutatingAdmissionPolicy podsequence-pod-gates differs from the expected manifest")
+        .await?;
     patient.well().await?;
 
     // Pods of another namespace, which permits others already.
@@ -327,7 +333,7 @@ async fn webhook(patient: &Patient, home: &str) -> Result<()> {
     let patch = brought.to_string();
     let args = ["patch", "secret", names::WEBHOOK_SECRET, "-n", OWN_NAMESPACE, "--type=merge", "-p", &patch];
     patient.lab.cluster().kubectl_ok(&args)?;
-    patient.repaired("(brought) has expired").await?;
+    patient.repaired("(user-provided) expired").await?;
     let visit = patient.well_but(&[both]).await?;
     if visit.code != Some(0) {
         bail!("{visit:#?}");

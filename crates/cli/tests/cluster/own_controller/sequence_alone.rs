@@ -141,7 +141,7 @@ async fn without_a_namespace_of_its_own_it_runs_without_notes() -> Result<()> {
     scene.pods(&["a", "b"]).await?;
     scene.phase("s", "Completed").await?;
     assert!(note(&scene, &created).await?.is_none());
-    let said = controller.log().lines().any(|line| line.contains("WARN") && line.contains("without notes"));
+    let said = controller.log().lines().any(|line| line.contains("WARN") && line.contains("notes are disabled"));
     assert!(said, "{}", controller.log());
     scene.delete_and_wait("PodSequence", "s").await?;
     drop(controller);

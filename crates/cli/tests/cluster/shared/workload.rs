@@ -184,7 +184,7 @@ async fn a_shop_stops_backwards_and_starts_in_order_again_and_again() -> Result<
     ensure!(at("deployment/app: 2 → 0")? < at("statefulset/db: 2 → 0")?, "{}", plan.text);
     is_started(&scene).await?;
     for round in 0..2 {
-        rollcall(&scene, "stop shop")?.ends_with_code(0)?.says("daemonset/agent stays")?;
+        rollcall(&scene, "stop shop")?.ends_with_code(0)?.says("daemonset/agent is not stopped")?;
         is_stopped(&scene).await?;
         went_backwards(&scene, round)?;
         scene.blocked_by("shop", "deployment/web", "WorkloadStopped").await?;
@@ -205,7 +205,7 @@ async fn a_shop_stops_backwards_and_starts_in_order_again_and_again() -> Result<
     // The migration was made once.
     let jobs = scene.history()?.pods.into_values().filter(|life| life.name.starts_with("migrate")).count();
     assert_eq!(jobs, 1);
-    rollcall(&scene, "start shop")?.ends_with_code(0)?.says("nothing of podsequence/shop is stopped")?;
+    rollcall(&scene, "start shop")?.ends_with_code(0)?.says("podsequence/shop has no stopped workloads")?;
     scene.done().await
 }
 
@@ -237,7 +237,7 @@ async fn killed_at_every_step_and_repeated_nothing_is_lost() -> Result<()> {
     rollcall(&scene, "stop shop")?.ends_with_code(0)?;
     is_stopped(&scene).await?;
     let since = version(&scene).await?;
-    killed_after(&scene, "start shop", "begins again", 1)?;
+    killed_after(&scene, "start shop", "new start requested", 1)?;
     for _ in 0..TIERS.len() {
         killed_after(&scene, "start shop", "0 → ", 1)?;
     }
@@ -260,7 +260,7 @@ async fn what_somebody_sets_back_is_said_and_the_next_tier_untouched() -> Result
     scene.phase("shop", "Completed").await?;
     // It takes too long, and says what is left and what to do.
     let late = rollcall(&scene, "stop shop --timeout 2s")?.ends_with_code(3)?;
-    late.says("--timeout: \"web\"")?.says("left: pod/web-")?.says("kubectl describe pod/web-")?;
+    late.says("--timeout: \"web\"")?.says("not stopped yet: pod/web-")?.says("kubectl describe pod/web-")?;
     assert_eq!(scene.get("StatefulSet", "db").await?["spec"]["replicas"], 1);
     let kubeconfig = scene.lab.cluster().kubeconfig();
     let mut again = command(&kubeconfig, &scene, "stop shop");
@@ -317,12 +317,12 @@ async fn a_restart_goes_tier_by_tier_and_a_tier_that_fails_ends_it() -> Result<(
     scene.create(quota).await?;
     scene.until("ResourceQuota", "few", "counted", |quota| quota["status"]["used"]["pods"] == "3").await?;
     let failed = rollcall(&scene, "restart shop --timeout 60s")?.ends_with_code(1)?;
-    failed.says("deployment/app does not come up")?.says("restart shop --undo")?;
+    failed.says("deployment/app does not become ready")?.says("restart shop --undo")?;
     let web = scene.get("Deployment", "web").await?;
     assert!(web["metadata"]["annotations"]["rollcall.dev/before-restart"].is_null(), "{web}");
     let app = scene.get("Deployment", "app").await?;
     assert_eq!(app["metadata"]["annotations"]["rollcall.dev/before-restart"], former);
-    rollcall(&scene, "restart shop --undo")?.ends_with_code(0)?.says("deployment/app: taken back")?;
+    rollcall(&scene, "restart shop --undo")?.ends_with_code(0)?.says("deployment/app: reverted")?;
     assert_eq!(restarted_at("Deployment", "app").await?, former);
     for (kind, name) in [("StatefulSet", "db"), ("Deployment", "app"), ("Deployment", "web")] {
         let notes = &scene.get(kind, name).await?["metadata"]["annotations"]["rollcall.dev/before-restart"];

@@ -1,4 +1,4 @@
-//! Which ticket a pod gets, and which ones it cannot have.
+//! Explains the ticket that a pod claims, and the tickets that it cannot claim.
 
 use super::super::Facts;
 use super::super::claim::{Choice, Obstacle, TICKET_WITHIN, candidates, check, choose};
@@ -15,7 +15,8 @@ use crate::{
     line::{Hint, Line, elapsed},
 };
 
-/// A pod behind the ticket gate; nothing if it is not, or if no Order and no ticket is known: then nobody has looked, or nobody could.
+/// Explains a pod with the ticket gate. `None` for other pods, and if no Order and no ticket is known: they were not or could not
+/// be read.
 pub fn explain_claimer(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Option<Line> {
     let known = facts.reservations.orders().next().is_some() || facts.reservations.tickets().next().is_some();
     let request = pod.request.as_deref().filter(|_| is_gated(pod) && known)?;
@@ -25,14 +26,14 @@ pub fn explain_claimer(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Option<Li
         let at = ticket.claim().map_or(pod.created, |claim| claim.at);
         let next = next_in_words(facts, pod, ticket, now).unwrap_or_default();
         let on = ticket.record.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
-        let text = format!("{name} is being given the room of ticket {}{on}: {next}", ticket.name);
+        let text = format!("{name} is being handed the capacity of ticket {}{on}: {next}", ticket.name);
         let late = now.duration_since(at) > TICKET_WITHIN;
         let line = Line { since: at, ..line("HandOver", text) };
         let line = line.hint(explain_hint("ticket", &ticket.namespace, &ticket.name));
         return Some(if late { line.hint(doctor()) } else { line });
     }
     let release = Hint::rollcall("release", &pod.namespace, format!("pod/{name}"));
-    let release = release.to("let it run without reserved room");
+    let release = release.to("run it without reserved capacity");
     let others: Vec<&str> = other_gates(pod).collect();
     let choice = choose(facts, pod, request, now);
     let below = refused(facts, pod, request, &choice);
@@ -48,12 +49,12 @@ pub fn explain_claimer(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Option<Li
     let line = match (others.is_empty(), answer) {
         (false, (_, what)) => {
             let gets = match &choice {
-                Choice::Ticket(_) => format!("now it would get {what}"),
-                Choice::Soon(_) => format!("now it would wait: {what}"),
-                Choice::None { .. } => format!("now it would run without reserved room: {what}"),
+                Choice::Ticket(_) => format!("at present it would claim {what}"),
+                Choice::Soon(_) => format!("at present it would wait: {what}"),
+                Choice::None { .. } => format!("at present it would run without reserved capacity: {what}"),
             };
             let text = format!(
-                "{name} is held by {} for {time}: its turn comes when no other gate holds it; {gets}",
+                "{name} has been held by {} for {time}; it can claim a ticket once all other gates are removed; {gets}",
                 gates::TICKET
             );
             line("OtherGateFirst", text)
@@ -62,14 +63,16 @@ pub fn explain_claimer(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Option<Li
             code,
             match &choice {
                 Choice::Ticket(_) => {
-                    format!("{name} has waited for room for {time}, and is about to get {what}")
+                    format!("{name} has waited for a ticket for {time}, and is about to claim {what}")
                 }
                 Choice::Soon(_) => format!(
-                    "{name} has waited for room for {time}, and waits at most {} s before it runs without: {what}",
+                    "{name} has waited for a ticket for {time}; after at most {} s it runs without reserved capacity: {what}",
                     TICKET_WITHIN.as_secs()
                 ),
                 Choice::None { .. } => {
-                    format!("{name} has waited for room for {time}, and is about to run without: {what}")
+                    format!(
+                        "{name} has waited for a ticket for {time}, and is about to run without reserved capacity: {what}"
+                    )
                 }
             },
         ),
@@ -79,12 +82,12 @@ pub fn explain_claimer(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Option<Li
     Some(if others.is_empty() { line.hint(release) } else { line })
 }
 
-/// The gates that hold a pod besides ours.
+/// The gates that hold a pod besides the ticket gate.
 pub(super) fn other_gates(pod: &Pod) -> impl Iterator<Item = &str> {
     pod.gates.iter().map(|gate| &**gate).filter(|gate| *gate != gates::TICKET)
 }
 
-/// A pod whose gate is gone, and that has, or is about to have, the room of a ticket.
+/// Explains a pod that has claimed a ticket and has been released.
 pub fn explain_claimed(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Option<Line> {
     let ticket = facts.reservations.claimed_by(pod.uid).filter(|_| !is_gated(pod))?;
     let claim = ticket.claim()?;
@@ -92,18 +95,18 @@ pub fn explain_claimed(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Option<Li
     let node = ticket.record.node.as_deref().unwrap_or("a node");
     let text = match &pod.node {
         Some(there) if **there == *node => {
-            format!("{name} has the room of ticket {room} on {node}, for {time}")
+            format!("{name} has used the capacity of ticket {room} on {node} for {time}")
         }
-        Some(there) => format!("{name} is on {there}, and not in the room of ticket {room} on {node}"),
+        Some(there) => format!("{name} is bound to {there}, not to {node}, the node of ticket {room}"),
         None => format!(
-            "{name} may take the room of ticket {room} on {node}, for {time}: the scheduler has not bound it"
+            "{name} claimed ticket {room} on {node} {time} ago and was released; the scheduler has not bound it yet"
         ),
     };
     let hint = explain_hint("ticket", &ticket.namespace, room);
     Some(Line::new("HasRoom", text, claim.at, Target::of_pod(pod)).hint(hint))
 }
 
-/// The tickets that it cannot have. If there is only one, what is said of the pod says it.
+/// The tickets that the pod cannot claim. If there is only one, the line about the pod already explains it.
 fn refused(facts: Facts<'_>, pod: &Pod, request: &Request, choice: &Choice<'_>) -> Vec<Line> {
     let tickets = candidates(facts, pod, request);
     if tickets.len() == 1 && !matches!(choice, Choice::Ticket(_)) {
@@ -120,39 +123,39 @@ fn refused(facts: Facts<'_>, pod: &Pod, request: &Request, choice: &Choice<'_>) 
         Some((obstacle, line))
     };
     let mut lines: Vec<_> = tickets.iter().filter_map(line).collect();
-    // What is nearest first.
+    // The smallest obstacle first.
     lines.sort_by(|(one, _), (other, _)| one.cmp(other));
     bounded(lines.into_iter().map(|(_, line)| line).collect(), "tickets")
 }
 
-/// What is next in the hand-over of a ticket to a pod that is still held; nothing if it is held no more.
+/// Describes the next step of the hand-over of a ticket to a gated pod; `None` if the pod has been released.
 pub(super) fn next_in_words(facts: Facts<'_>, pod: &Pod, ticket: &Ticket, now: Timestamp) -> Option<String> {
     if !is_gated(pod) {
         return None;
     }
     let node = ticket.record.node.as_deref().unwrap_or("its node");
     Some(match next_step(facts, ticket, now) {
-        _ if pod.gates.len() > 1 => "another gate holds it".to_owned(),
-        Some(Step::AwaitTurn) => format!("it waits for earlier claims on {node}"),
+        _ if pod.gates.len() > 1 => "another gate holds the pod".to_owned(),
+        Some(Step::AwaitTurn) => format!("waiting for earlier claims on {node}"),
         Some(Step::AwaitForeign(other, _)) => {
-            format!("it waits for pod {other}, which is nominated for {node}")
+            format!("waiting for pod {other}, which is nominated for {node}")
         }
-        Some(Step::Nominate) => format!("next, it is nominated for {node}"),
+        Some(Step::Nominate) => format!("next, the pod is nominated for {node}"),
         Some(Step::AwaitNominations) => {
-            format!("it is nominated for {node}, and waits for the other claims there to be nominated")
+            format!("nominated for {node}; waiting until the other claiming pods are nominated, too")
         }
         Some(Step::ClearNomination) => {
-            "its guardian could not be deleted; next, its nomination is cleared, and it tries again"
+            "deleting the guardian failed; next, the nomination is cleared, and the hand-over is retried"
                 .to_owned()
         }
         Some(Step::DeleteGuardian(_)) => {
-            format!("it is nominated for {node}; next, the guardian gives way")
+            format!("nominated for {node}; next, the guardian is deleted")
         }
         Some(Step::AwaitDeletions) => {
             format!(
-                "it is nominated for {node}, and waits for the guardians of all claims there to be deleted"
+                "nominated for {node}; waiting until the guardians of all claims on this node are deleted"
             )
         }
-        Some(Step::RemoveGate) | None => "the guardian has given way; next, its gate goes".to_owned(),
+        Some(Step::RemoveGate) | None => "the guardian is deleted; next, the gate is removed".to_owned(),
     })
 }

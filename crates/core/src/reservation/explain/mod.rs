@@ -1,4 +1,4 @@
-//! Why there is no ticket, why it is not Reserved, why nobody gets it: the judgement of the decisions, in lines.
+//! Explains why a ticket is missing, not Reserved or not claimed. Uses the same functions as the decisions.
 
 mod claimer;
 mod order;
@@ -23,10 +23,10 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Lines of the same kind, and names in one line: what a person reads. The others are counted.
+/// Maximum number of lines of one kind, and of names in one line. Further ones are only counted.
 const MOST: usize = 5;
 
-/// Since when a ticket is as it is.
+/// Returns when a ticket entered its current state.
 fn since(ticket: &Ticket) -> Timestamp {
     let record = &ticket.record;
     match (ticket.phase(), &record.claim) {
@@ -45,12 +45,12 @@ fn node_target(node: &Arc<str>, known: Option<&Node>) -> Target {
     Target { kind: Kind::Node, namespace: "".into(), name: node.clone(), uid: known.map(|node| node.uid) }
 }
 
-/// `a time, in 5m`. Thousandths of a second are for machines.
+/// Formats a future time without fractions of a second: `2026-01-01T00:05:00Z, in 5m`.
 fn ahead(at: Timestamp, now: Timestamp) -> String {
     format!("{}, in {}", at.strftime("%Y-%m-%dT%H:%M:%SZ"), elapsed(now, at))
 }
 
-/// `a, b, c and 4 more`.
+/// Formats names as `a, b, c and 4 more`.
 fn some<T: AsRef<str>>(names: &[T]) -> String {
     let first: Vec<&str> = names.iter().take(MOST).map(AsRef::as_ref).collect();
     match names.len().saturating_sub(MOST) {
@@ -59,7 +59,7 @@ fn some<T: AsRef<str>>(names: &[T]) -> String {
     }
 }
 
-/// The first lines, and how many there are besides.
+/// Returns the first lines, and a line with the number of further ones.
 fn bounded(lines: Vec<Line>, what: &str) -> Vec<Line> {
     let more = lines.len().saturating_sub(MOST);
     let last = lines.get(MOST).map(|line| (line.since, line.object.clone()));
@@ -71,9 +71,9 @@ fn bounded(lines: Vec<Line>, what: &str) -> Vec<Line> {
     lines
 }
 
-/// Where all is well and nothing happens.
+/// The hint for a state that the controller should change soon.
 fn doctor() -> Hint {
-    Hint::Advice("see whether a controller in Full mode runs: rollcall doctor".into())
+    Hint::Advice("check that the controller runs in Full mode: rollcall doctor".into())
 }
 
 fn explain_hint(kind: &str, namespace: &Arc<str>, name: &str) -> Hint {

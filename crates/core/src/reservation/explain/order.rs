@@ -1,4 +1,4 @@
-//! Why an Order has not all the tickets that it wants.
+//! Explains why an Order does not have all of its tickets.
 
 use super::super::Facts;
 use super::super::eligible::{Criterion, Fit};
@@ -18,21 +18,21 @@ use crate::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What the status of an Order says, which is no part of the facts.
+/// The part of an Order's status that is not in the facts.
 #[derive(Clone, Copy, Debug)]
 pub struct Written<'a> {
-    /// Since when it is Ready, or is not.
+    /// The last transition of the Ready condition.
     pub since: Option<Timestamp>,
     pub message: &'a str,
-    /// Without the nodes, the message is all that can be said of an Order that goes by them.
+    /// Whether nodes could be read. If not, an Order with one ticket per node is described only by its message.
     pub nodes_known: bool,
 }
 
-/// Who sits where a ticket could be, for the tickets of which somebody has looked.
+/// The usage of a ticket's candidate nodes, for the tickets that [`without_room`] returns.
 pub type Rooms = BTreeMap<Uid, Vec<Room>>;
 
-/// The tickets of which it is worth saying who sits on their nodes: the first ones that have no room. Those that are not bound to a
-/// node all wait for the same nodes, so one stands for them.
+/// The tickets whose candidate nodes are explained: the first ones that wait for capacity. Tickets that are not bound to a
+/// node all wait for the same nodes, so only one of them is returned.
 pub fn without_room<'a>(facts: Facts<'a>, entry: &'a OrderEntry) -> Vec<&'a Ticket> {
     let mut waiting: Vec<&Ticket> = pending(facts, entry).filter(|ticket| has_no_room(ticket)).collect();
     waiting.sort_by(|one, other| one.name.cmp(&other.name));
@@ -64,12 +64,12 @@ pub fn explain_order(
     let since = written.since.unwrap_or(entry.order.created);
     let question = Question { facts, entry, rooms, now, since };
     let Some(spec) = entry.spec() else {
-        let text = format!("Order {} cannot be carried out: {}", entry.order.name, status.message);
+        let text = format!("Order {} has an invalid spec: {}", entry.order.name, status.message);
         return question.line(Reason::InvalidSpec.code(), text).hint(question.edit());
     };
     let by_nodes = spec.places == Places::EachNode;
     if by_nodes && !written.nodes_known {
-        let text = format!("Order {}, by its own status: {}", entry.order.name, written.message);
+        let text = format!("Order {}, according to its status: {}", entry.order.name, written.message);
         return question.line("OrderUnjudged", text).with(question.tickets());
     }
     let mut below = question.tickets();
@@ -105,21 +105,21 @@ impl Question<'_> {
         let OrderStatus { ready, failure, message, .. } = status;
         let (name, time) = (&self.entry.order.name, elapsed(self.since, self.now));
         if spec.paused {
-            let text = format!("Order {name} is paused, no ticket is made or removed: {message}");
+            let text = format!("Order {name} is paused, no tickets are created or removed: {message}");
             return self.line(Reason::Paused.code(), text).hint(self.edit());
         }
-        // What the API server refuses stands before what follows from it.
+        // A rejection by the API server is reported first, because other problems follow from it.
         let refused = failure.holds && failure.reason == Reason::TicketRefused;
         let Cause { holds, reason, message } = if refused { failure } else { ready };
         let word = if *holds && !refused { "Ready" } else { "not Ready" };
-        let line = self.line(reason.code(), format!("Order {name} is {word} for {time}: {message}"));
+        let line = self.line(reason.code(), format!("Order {name} has been {word} for {time}: {message}"));
         match reason {
             Reason::Over | Reason::TicketRefused => line.hint(Hint::Advice(reason.hint().into())),
             _ => line,
         }
     }
 
-    /// The tickets that are not Reserved, by what they wait for, and those that somebody has.
+    /// The tickets that are not Reserved, grouped by reason, and the claimed tickets.
     fn tickets(&self) -> Vec<Line> {
         let mut waiting: BTreeMap<&str, Vec<&Ticket>> = BTreeMap::new();
         for ticket in pending(self.facts, self.entry) {
@@ -143,11 +143,12 @@ impl Question<'_> {
         let hint = explain_hint("ticket", &ticket.namespace, &ticket.name);
         match reason.is_empty() {
             true => {
-                let text = format!("ticket {} has no status yet, for {time}", ticket.name);
+                let text = format!("ticket {} has had no status for {time}", ticket.name);
                 Line::new("TicketUnseen", text, since, target).hint(doctor())
             }
             false => {
-                let text = format!("ticket {} is Pending for {time}: {}", ticket.name, ticket.record.message);
+                let text =
+                    format!("ticket {} has been Pending for {time}: {}", ticket.name, ticket.record.message);
                 let code = described(reason).map_or("TicketWaits", |known| known.code);
                 Line::new(code, text, since, target).with(self.no_room(ticket)).hint(hint)
             }
@@ -171,13 +172,13 @@ impl Question<'_> {
             })
             .collect();
         let text = match tickets.len() {
-            1 => format!("1 ticket is claimed: by {}", some(&who)),
-            number => format!("{number} tickets are claimed: by {}", some(&who)),
+            1 => format!("1 ticket is claimed by {}", some(&who)),
+            number => format!("{number} tickets are claimed by {}", some(&who)),
         };
         Some(Line::new(Reason::Claimed.code(), text, latest, order_target(self.entry)))
     }
 
-    /// Places that are to have a ticket and have none.
+    /// Places that should have an unclaimed ticket and have none.
     fn missing(&self, spec: &OrderSpec, status: &OrderStatus) -> Vec<Line> {
         let Question { facts, entry, now, .. } = *self;
         let ticket = |uid| facts.reservations.ticket(uid);
@@ -186,13 +187,13 @@ impl Question<'_> {
         let (mut soon, mut over, mut once) = (Vec::new(), Vec::new(), Vec::new());
         for place in entry.all_places().into_iter().filter(wants) {
             let tickets: Vec<&Ticket> = entry.tickets_at(&place).filter_map(ticket).collect();
-            // It may come back.
+            // If the hand-over fails, the place gets its ticket back.
             if tickets.iter().any(|ticket| ticket.is_being_handed_over()) {
                 continue;
             }
             match opening(facts, &entry.order, spec, &place, &tickets, now) {
                 Ok(_) => soon.push(place.to_string()),
-                // The schedule has a line of its own.
+                // [`Question::schedule`] reports this.
                 Err(Closed::Until(_)) => {}
                 Err(Closed::Over) => over.push(place.to_string()),
                 Err(Closed::Once) => once.push(place.to_string()),
@@ -204,21 +205,22 @@ impl Question<'_> {
         };
         let mut lines = Vec::new();
         if !soon.is_empty() {
-            let text = format!("no ticket is there {} yet: it is about to be made", places(&soon));
+            let text = format!("no ticket exists {} yet: it is about to be created", places(&soon));
             lines.push(self.line("TicketMissing", text).hint(doctor()));
         }
         if !over.is_empty() && status.ready.reason != Reason::Over {
-            let text = format!("no ticket is made {} any more: its time is over", places(&over));
+            let text =
+                format!("no more tickets are created {}: the reservation period has ended", places(&over));
             lines.push(self.line(Reason::Over.code(), text));
         }
         if !once.is_empty() {
-            let text = format!("no second ticket is made {}: refreshPolicy is Never", places(&once));
+            let text = format!("no second ticket is created {}: refreshPolicy is Never", places(&once));
             lines.push(self.line("TicketOnce", text));
         }
         lines
     }
 
-    /// Nodes that get none, by the criterion that they fail.
+    /// Nodes that get no ticket, grouped by the criterion that they fail.
     fn nodes(&self) -> Vec<Line> {
         let mut unfit: BTreeMap<&Criterion, Vec<&Arc<str>>> = BTreeMap::new();
         let mut lines = Vec::new();
@@ -230,7 +232,7 @@ impl Question<'_> {
             }
         }
         let mut lines = bounded(lines, "nodes that are not Ready");
-        // What fails most often first: it is the likeliest mistake.
+        // The criterion that most nodes fail comes first, because it is most likely the mistake.
         let mut unfit: Vec<(&Criterion, Vec<&Arc<str>>)> = unfit.into_iter().collect();
         unfit.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
         let groups = unfit.iter().map(|(criterion, nodes)| self.unfit(criterion, nodes)).collect();
@@ -246,8 +248,8 @@ impl Question<'_> {
     }
 
     fn kept(&self, node: &Arc<str>, until: Option<Timestamp>) -> Line {
-        let end = until.map_or("as long as it is not".to_owned(), |until| format!("until {until}"));
-        let text = format!("{node} is not Ready, and keeps the ticket that it has {end}");
+        let end = until.map_or("indefinitely".to_owned(), |until| format!("until {until}"));
+        let text = format!("{node} is not Ready, and keeps its ticket {end}");
         let object = node_target(node, self.facts.cluster.node(node));
         Line::new("NodeKept", text, self.node_since(node), object)
             .hint(Hint::kubectl_cluster("describe node", node.to_string()))
@@ -282,11 +284,6 @@ impl Question<'_> {
 
     fn schedule(&self, status: &OrderStatus) -> Option<Line> {
         let next = status.next_schedule.filter(|next| *next > self.now)?;
-        Some(
-            self.line(
-                "NextSchedule",
-                format!("its schedule says the next time is {}", ahead(next, self.now)),
-            ),
-        )
+        Some(self.line("NextSchedule", format!("next scheduled reservation: {}", ahead(next, self.now))))
     }
 }

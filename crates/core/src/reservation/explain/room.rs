@@ -1,4 +1,4 @@
-//! Who sits on a node that has no room.
+//! Explains how the capacity of a full node is used.
 
 use super::super::names::ticket_of_guardian;
 use super::super::spec::{Resources, amounts, lacking};
@@ -11,7 +11,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// A node with what the scheduler counts on it. It is looked at when somebody asks; the index does not know it.
+/// The usage of a node, as the scheduler computes it. Read on demand for `explain`; the index does not contain it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Room {
     pub node: Arc<str>,
@@ -34,7 +34,7 @@ impl Sitter {
 }
 
 impl Room {
-    /// What is left of a resource.
+    /// The free amount of a resource.
     fn left(&self, resource: &str, all: Quantity) -> Quantity {
         let taken: i128 = self.pods.iter().map(|pod| pod.takes(resource)).sum();
         Quantity::new((all.nanos() - taken).max(0), all.form())
@@ -45,7 +45,8 @@ impl Room {
         self.allocatable.iter().map(left).collect()
     }
 
-    /// How much of what is asked for is missing, in parts of it: the nearest node is the one of which most is said.
+    /// The missing amount in millionths of the requested amount, for the scarcest resource. Nodes with the smallest shortage are
+    /// listed first.
     pub(super) fn shortage(&self, asked: &Resources) -> i128 {
         const WHOLE: i128 = 1_000_000;
         let free = self.free();
@@ -56,7 +57,7 @@ impl Room {
         asked.iter().map(missing).max().unwrap_or(0)
     }
 
-    /// What is missing, and who has it.
+    /// Describes the missing amount, and lists the pods that use most of the resource.
     pub(super) fn line(&self, cluster: &Cluster, asked: &Resources, now: Timestamp) -> Line {
         let Room { node, allocatable, pods } = self;
         let known = cluster.node(node);
@@ -64,22 +65,22 @@ impl Room {
         let describe = Hint::kubectl_cluster("describe node", node.to_string());
         let Some((resource, amount)) = lacking(&self.free(), asked) else {
             let text = format!(
-                "{node} has {} left by what its pods request: something else keeps the guardian away",
+                "{node} has {} free: the guardian is not scheduled there for another reason than capacity",
                 amounts(&self.free_of(asked))
             );
             return Line::new("NodeHasRoom", text, since, object).hint(describe);
         };
         let Some(all) = allocatable.get(resource) else {
-            let text = format!("{node} offers no {resource}, and {amount} is asked for");
+            let text = format!("{node} has no {resource}, but the ticket requests {amount}");
             return Line::new("NodeFull", text, since, object).hint(describe);
         };
         let left = self.left(resource, *all);
         let text = match pods.len() {
             1 => format!(
-                "{node} has {left} of {all} {resource} left, and {amount} is asked for; 1 pod is there"
+                "{node} has {left} of {all} {resource} free, but the ticket requests {amount}; 1 pod is on the node"
             ),
             number => format!(
-                "{node} has {left} of {all} {resource} left, and {amount} is asked for; {number} pods are there"
+                "{node} has {left} of {all} {resource} free, but the ticket requests {amount}; {number} pods are on the node"
             ),
         };
         Line::new("NodeFull", text, since, object).with(self.occupants(resource)).hint(describe)
@@ -89,7 +90,7 @@ impl Room {
         self.free().into_iter().filter(|(name, _)| asked.contains_key(name)).collect()
     }
 
-    /// Those who take most of it.
+    /// The pods that request most of a resource.
     fn occupants(&self, resource: &Arc<str>) -> Vec<Line> {
         let mut takers: Vec<&Sitter> = self.pods.iter().filter(|pod| pod.takes(resource) > 0).collect();
         takers.sort_by(|one, other| {
@@ -104,7 +105,7 @@ impl Room {
             let guards =
                 ticket_of_guardian(&pod.name).map(|ticket| format!(", the guardian of ticket {ticket},"));
             let text = format!(
-                "{}/{}{} takes {amount} {resource}, priority {priority}",
+                "{}/{}{} requests {amount} {resource}, priority {priority}",
                 pod.namespace,
                 pod.name,
                 guards.unwrap_or_default()
@@ -118,7 +119,7 @@ impl Room {
             let form =
                 next.requests.get(resource).map_or(crate::quantity::Form::Decimal, |amount| amount.form());
             let text =
-                format!("and {} more take {} {resource} together", rest.len(), Quantity::new(sum, form));
+                format!("and {} more request {} {resource} in total", rest.len(), Quantity::new(sum, form));
             lines.push(Line::new("More", text, next.since, next.pod.clone()));
         }
         lines

@@ -1,4 +1,4 @@
-//! How a ticket stands, why it is not Reserved, and why nobody has claimed it.
+//! Explains the state of a ticket: why it is not Reserved, and why no pod has claimed it.
 
 use super::super::Facts;
 use super::super::claim::{Obstacle, candidates, check};
@@ -20,15 +20,15 @@ use crate::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Nodes of which it is said who sits on them.
+/// Maximum number of nodes whose usage is explained.
 pub(super) const ROOMS: usize = 3;
 
-/// What could be looked at besides the facts.
+/// Data that was read in addition to the facts.
 #[derive(Clone, Copy, Debug)]
 pub struct Looked<'a> {
-    /// The nodes on which the ticket could be; without them it is not said who sits there.
+    /// The usage of the ticket's candidate nodes. Empty if it was not read; then it is not explained.
     pub rooms: &'a [Room],
-    /// Without the pods of its namespace it is not said who wants it.
+    /// Whether the pods of the namespace could be read. If not, the pods that request the ticket are not listed.
     pub pods_known: bool,
 }
 
@@ -37,11 +37,11 @@ pub fn explain_ticket(facts: Facts<'_>, ticket: &Ticket, looked: Looked<'_>, now
     let record = &ticket.record;
     let (name, time) = (&ticket.name, elapsed(question.since, now));
     if let Err(wrong) = &ticket.spec {
-        let text = format!("ticket {name} cannot be carried out: {wrong}");
+        let text = format!("ticket {name} has an invalid spec: {wrong}");
         return question.line(Reason::InvalidSpec.code(), text);
     }
     if record.reason.is_empty() {
-        let text = format!("ticket {name} has no status yet, for {time}: no controller has looked at it");
+        let text = format!("ticket {name} has had no status for {time}: no controller has processed it");
         return question
             .line("TicketUnseen", text)
             .with(question.order().into_iter().collect())
@@ -51,9 +51,11 @@ pub fn explain_ticket(facts: Facts<'_>, ticket: &Ticket, looked: Looked<'_>, now
     let text = match ticket.claim() {
         Some(Claim { name: by, utilization, .. }) => {
             let on = record.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
-            format!("ticket {name} is Claimed{on} for {time} by {by}, which asks for {utilization}% of it")
+            format!(
+                "ticket {name} has been Claimed{on} for {time} by {by}, which requests {utilization}% of it"
+            )
         }
-        None => format!("ticket {name} is {phase} for {time}: {}", record.message),
+        None => format!("ticket {name} has been {phase} for {time}: {}", record.message),
     };
     let known = described(&record.reason);
     let mut line = question.line(known.map_or("TicketWaits", |known| known.code), text);
@@ -88,7 +90,7 @@ impl Question<'_> {
         Line::new(code, text, self.since, ticket_target(self.ticket))
     }
 
-    /// What to do where the reason alone tells it.
+    /// The hints that follow from the reason alone.
     fn hints(&self) -> Vec<Hint> {
         let Question { facts, ticket, .. } = self;
         let is = |reason: Reason| *ticket.record.reason == *reason.code();
@@ -96,7 +98,7 @@ impl Question<'_> {
         if is(Reason::GuardianNameTaken) {
             return vec![
                 Hint::kubectl("get pod", &ticket.namespace, format!("{guardian} -o yaml"))
-                    .to("see whose it is"),
+                    .to("show its owner"),
             ];
         }
         if is(Reason::UnknownPriorityClass) {
@@ -115,38 +117,42 @@ impl Question<'_> {
     fn order(&self) -> Option<Line> {
         let order = self.ticket.order?;
         let Some(entry) = self.facts.reservations.order(order) else {
-            let text = "its Order is gone: the garbage collector is about to delete it".to_owned();
+            let text =
+                "its Order no longer exists: the garbage collector is about to delete the ticket".to_owned();
             return Some(self.line("OrderGone", text));
         };
-        let text = format!("it was made by Order {}", entry.order.name);
+        let text = format!("created by Order {}", entry.order.name);
         let hint = explain_hint("order", &entry.order.namespace, &entry.order.name);
         Some(Line::new("OfOrder", text, self.ticket.created, order_target(entry)).hint(hint))
     }
 
-    /// What becomes of the pod that has claimed it.
+    /// Describes the claiming pod.
     fn claimer(&self, claim: &Claim) -> Line {
         let Facts { cluster, .. } = self.facts;
         let Some(pod) = cluster.pod(claim.pod) else {
-            let text = format!("{} cannot be seen: if it is gone, the claim is about to end", claim.name);
+            let text = format!(
+                "claiming pod {} not found: if it was deleted, the claim is about to end",
+                claim.name
+            );
             return self.line("ClaimerGone", text).hint(doctor());
         };
         let object = Target::of_pod(pod);
         let node = self.ticket.record.node.as_deref().unwrap_or("its node");
         if let Some(next) = next_in_words(self.facts, pod, self.ticket, self.now) {
-            let text = format!("the room is being handed over to {}: {next}", pod.name);
+            let text = format!("the capacity is being handed over to {}: {next}", pod.name);
             let time = self.now.duration_since(claim.at) > BIND_WITHIN;
             let line = Line::new("HandOver", text, claim.at, object);
             return if time { line.hint(doctor()) } else { line };
         }
         let code = if pod.node.is_some() { "ClaimerRuns" } else { "ClaimerUnbound" };
         let text = match &pod.node {
-            Some(there) => format!("{} is on {there}", pod.name),
-            None => format!("{} has been let go, and the scheduler has not bound it to {node} yet", pod.name),
+            Some(there) => format!("{} is bound to {there}", pod.name),
+            None => format!("{} was released, but the scheduler has not bound it to {node} yet", pod.name),
         };
         Line::new(code, text, claim.at, object)
     }
 
-    /// The guardian, where it is what has to be looked at.
+    /// Describes the guardian, if its trouble is the reason why the ticket is Pending.
     fn guardian(&self) -> Option<Line> {
         let Guardian::Ours(pod) = guardian(self.facts.cluster, self.ticket) else { return None };
         let trouble = pod.trouble.as_ref().filter(|_| self.ticket.phase() == Phase::Pending)?;
@@ -155,7 +161,7 @@ impl Question<'_> {
         Some(Line { text: format!("its guardian {}", line.text), ..line }.hint(describe))
     }
 
-    /// The pods that want it, and why each of them has it not.
+    /// The waiting pods that may claim the ticket, and why each of them has not claimed it.
     fn wanted(&self) -> Vec<Line> {
         let Facts { cluster, reservations } = self.facts;
         let pods = reservations.waiting_in(&self.ticket.namespace).filter_map(|uid| cluster.pod(uid));
@@ -165,8 +171,8 @@ impl Question<'_> {
         };
         let lines: Vec<Line> = pods.filter(wants).map(|pod| self.wanting(pod)).collect();
         match lines.is_empty() {
-            true => vec![self.line("NobodyAsks", "no pod that waits asks for it".to_owned())],
-            false => bounded(lines, "pods that want it"),
+            true => vec![self.line("NobodyAsks", "no waiting pod requests this ticket".to_owned())],
+            false => bounded(lines, "pods that request it"),
         }
     }
 
@@ -176,26 +182,27 @@ impl Question<'_> {
         let others: Vec<&str> = other_gates(pod).collect();
         let (code, text) = match answer {
             Some(Err(obstacle)) => {
-                let text = format!("{name} wants it and has it not: {}", obstacle.describe("the ticket"));
+                let text =
+                    format!("{name} requests it but cannot claim it: {}", obstacle.describe("the ticket"));
                 (obstacle_code(&obstacle), text)
             }
             _ if !others.is_empty() => {
-                ("OtherGateFirst", format!("{name} wants it, once {} lets it go", some(&others)))
+                ("OtherGateFirst", format!("{name} requests it, but is held by {}", some(&others)))
             }
-            _ => ("Wanted", format!("{name} wants it, and can have it")),
+            _ => ("Wanted", format!("{name} requests it and can claim it")),
         };
         let hint = explain_hint("pod", &pod.namespace, name);
         Line::new(code, text, pod.created, Target::of_pod(pod)).hint(hint)
     }
 
-    /// Until when its room is kept.
+    /// Describes when the ticket expires.
     fn end(&self) -> Option<Line> {
         let record = &self.ticket.record;
         record.activated.or(record.expires)?;
         let Some(end) = record.expires else {
-            return Some(self.line("Endless", "it has no end".to_owned()));
+            return Some(self.line("Endless", "it does not expire".to_owned()));
         };
-        let text = format!("it ends at {}, if nobody claims it", ahead(end, self.now));
+        let text = format!("unless a pod claims it, it expires at {}", ahead(end, self.now));
         let since = record.expiring.since.filter(|_| record.expiring.holds);
         let code = if since.is_some() { Reason::Expiring.code() } else { "Ends" };
         let begin = since.or(record.activated).unwrap_or(self.since);
@@ -203,7 +210,7 @@ impl Question<'_> {
     }
 }
 
-/// Who sits where it could be; and the nodes on which it cannot be at all.
+/// Describes the usage of a ticket's candidate nodes, and the nodes that are not eligible.
 pub(super) fn no_room(
     facts: Facts<'_>,
     ticket: &Ticket,
@@ -226,18 +233,18 @@ pub(super) fn no_room(
     let mut lines: Vec<Line> =
         rooms.iter().take(ROOMS).map(|room| room.line(cluster, &spec.requests, now)).collect();
     if !rooms.is_empty() && looked_at > ROOMS {
-        let text = format!("and {} more nodes have less room", looked_at - ROOMS);
+        let text = format!("and {} more nodes with less free capacity", looked_at - ROOMS);
         lines.push(Line::new("More", text, since(ticket), ticket_target(ticket)));
     }
     for (criterion, nodes) in unfit {
-        let text = format!("it cannot be on {}: {}", some(&nodes), criterion.describe());
+        let text = format!("not eligible: {}: {}", some(&nodes), criterion.describe());
         let object = node_target(&nodes[0], cluster.node(&nodes[0]));
         lines.push(Line::new("NodeNotEligible", text, since(ticket), object));
     }
     lines
 }
 
-/// The code of a line about a ticket that a pod cannot have.
+/// The code of a line about a ticket that a pod cannot claim.
 pub(super) fn obstacle_code(obstacle: &Obstacle) -> &'static str {
     match obstacle {
         Obstacle::Soon(_) => "TicketPending",

@@ -1,5 +1,5 @@
-//! Claims that are being carried out, by node: those that have begun, and those whose turn has not come. Both follow from the objects, so
-//! a controller that starts in the middle knows them too.
+//! Hand-overs in progress, by node: claims that have begun, and claims that wait for their turn. Both are derived from the
+//! objects, so they are known after a restart, too.
 
 use super::{Guardian, guardian, is_gated};
 use crate::reservation::spec::Ticket;
@@ -24,7 +24,7 @@ pub struct HandOver<'a> {
 }
 
 impl<'a> HandOver<'a> {
-    /// Nothing if no pod has claimed the ticket, or if the pod is bound, has ended or is being deleted.
+    /// `None` if no pod has claimed the ticket, or if the pod is bound, has ended or is being deleted.
     pub fn of(cluster: &'a Cluster, ticket: &'a Ticket) -> Option<HandOver<'a>> {
         let (claim, node) = (ticket.claim()?, ticket.record.node.as_ref()?);
         let ended = |pod: &Pod| matches!(pod.phase, PodPhase::Succeeded | PodPhase::Failed);
@@ -53,7 +53,7 @@ impl<'a> HandOver<'a> {
         self.guardian.is_some_and(|guardian| cluster.is_writing_pod(guardian.uid))
     }
 
-    /// Nothing if another client removed the gate before the first step: the scheduler decides about such a pod alone.
+    /// `None` if another client removed the gate before the first step. The scheduler places such a pod without us.
     fn turn(&self, cluster: &Cluster) -> Option<Turn> {
         let untouched = self.guardian.is_some()
             && !self.is_nominated()
@@ -71,7 +71,7 @@ impl<'a> HandOver<'a> {
 enum Turn {
     /// At least one step is done or sent.
     Begun,
-    /// Since when.
+    /// No step is done or sent. Contains the time of the claim.
     Waiting(Timestamp),
 }
 
@@ -88,7 +88,7 @@ pub struct HandOvers {
 #[derive(Debug, Default)]
 struct OnNode {
     begun: BTreeSet<Uid>,
-    /// In the order in which the claims were recorded.
+    /// The oldest claim first.
     waiting: BTreeSet<(Timestamp, Uid)>,
 }
 
@@ -98,7 +98,7 @@ impl HandOvers {
         self.nodes.get(node).into_iter().flat_map(|claims| &claims.begun).copied()
     }
 
-    /// The claims of a node whose turn has not come, in their order.
+    /// The claims of a node that wait for their turn, the oldest first.
     pub fn waiting(&self, node: &str) -> impl Iterator<Item = Uid> {
         self.nodes.get(node).into_iter().flat_map(|claims| &claims.waiting).map(|(_, ticket)| *ticket)
     }
@@ -107,21 +107,21 @@ impl HandOvers {
         self.set_back.contains(&ticket)
     }
 
-    /// A step of this claim failed.
+    /// Records that a step of this claim failed.
     pub fn set_back(&mut self, ticket: Uid) {
         self.set_back.insert(ticket);
     }
 
-    /// A step of this claim succeeded.
+    /// Records that a step of this claim succeeded.
     pub fn recover(&mut self, ticket: Uid) {
         self.set_back.remove(&ticket);
     }
 
-    /// Takes in what the objects show about a claim now.
+    /// Updates the state of a claim from the current objects.
     pub fn update(&mut self, cluster: &Cluster, ticket: &Ticket) {
         let found = HandOver::of(cluster, ticket);
         let turn = found.and_then(|found| Some((found.node.clone(), found.turn(cluster)?)));
-        // Its guardian is deleted after all, or its claim has ended.
+        // The guardian has been deleted after all, or the claim has ended.
         if found.is_none_or(|found| found.guardian.is_none()) {
             self.set_back.remove(&ticket.uid);
         }

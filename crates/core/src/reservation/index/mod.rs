@@ -1,4 +1,4 @@
-//! Orders, tickets, classes and the pods that wait for a ticket, each found by what decisions ask for.
+//! The index of Orders, tickets, PriorityClasses and pods that wait for a ticket, with the lookups that decisions need.
 
 mod hand_overs;
 mod place;
@@ -49,24 +49,24 @@ pub struct Reservations {
     released: BTreeMap<Uid, ReleasedClaim>,
     /// Pods that may be guardians without a ticket.
     suspects: BTreeSet<Uid>,
-    /// What the API server said when it did not want to make or change what a ticket or an Order needs.
+    /// The latest rejection of a write for an Order, ticket or pod, by its uid.
     refusals: BTreeMap<Uid, Refusal>,
 }
 
-/// What is known of a pod that waits for a ticket, besides its facts.
+/// The state of a pod that waits for a ticket, in addition to its facts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitingClaimer {
-    /// Since when only our gate holds it.
+    /// Since when the ticket gate has been its only gate.
     pub since: Option<Timestamp>,
-    /// The ticket that it was to get, and the version of it. Such a write may be carried out after we have given it up, as long as
-    /// the ticket has that version: whoever tried another ticket then could have two.
+    /// The ticket that the controller last tried to claim for it, and the version of that ticket. The write may still take effect
+    /// after a timeout, as long as the ticket has that version. Claiming another ticket meanwhile could give the pod two tickets.
     pub tried: Option<(Uid, u64)>,
 }
 
-/// What is known of a claiming pod that is released and not bound, besides its facts.
+/// The state of a claiming pod that is released and not bound, in addition to its facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReleasedClaim {
-    /// Since when, as far as this controller has seen it.
+    /// When this controller first observed it as released.
     pub since: Timestamp,
     /// How often it was nominated again.
     pub nominated_again: u8,
@@ -104,7 +104,7 @@ impl Reservations {
         self.ticket_names.get(namespace).map_or(0, BTreeMap::len)
     }
 
-    /// Whether the older tickets of its namespace are all that are served.
+    /// Whether a ticket is not served because the older tickets of its namespace exhaust the budget.
     pub fn is_beyond_budget(&self, ticket: &Ticket) -> bool {
         self.served
             .get(&ticket.namespace)
@@ -221,7 +221,7 @@ impl Reservations {
         self.touch_waiting(&entry.order.namespace, touched);
     }
 
-    /// Where there were too many, the next one is served now.
+    /// Updates the number of Orders after a deletion. If there were too many, the remaining ones are decided again.
     fn one_order_less(&mut self, namespace: &Arc<str>, touched: &mut Touched) {
         let Some(number) = self.order_numbers.get_mut(namespace) else { return };
         *number -= 1;
@@ -234,7 +234,7 @@ impl Reservations {
         }
     }
 
-    /// The same of tickets.
+    /// Updates the served tickets after a deletion. If there were too many, the next ticket is served now.
     fn one_ticket_less(&mut self, ticket: &Ticket, touched: &mut Touched) {
         let namespace = &ticket.namespace;
         if let Some(served) = self.served.get_mut(namespace) {
@@ -289,7 +289,7 @@ impl Reservations {
         self.released.remove(&uid);
         self.hand_overs.remove(uid);
         self.touch_node_of(Some(&ticket), touched);
-        // The ticket that stays in this place may have waited for the guardian of this one to be deleted.
+        // The remaining ticket of this place may have waited for the deletion of this ticket's guardian.
         if let Some(entry) = ticket.order.and_then(|order| self.orders.get(&order)) {
             entry.tickets_at(&OrderEntry::place_of(&ticket)).for_each(|other| touched.ticket(other));
         }
@@ -322,14 +322,15 @@ impl Reservations {
         }
     }
 
-    /// Takes in what the objects show about the claim of a ticket now. The other claims of its node may have waited for it.
+    /// Updates the state of a ticket's claim from the current objects. Other claims of its node may wait for it, so they are
+    /// decided again.
     fn update_hand_over(&mut self, cluster: &Cluster, uid: Uid, touched: &mut Touched) {
         let Some(ticket) = self.tickets.get(&uid) else { return };
         self.hand_overs.update(cluster, ticket);
         self.touch_node_of(Some(ticket), touched);
     }
 
-    /// The claims of the node on which a ticket is claimed.
+    /// Touches the claims of the node of a claimed ticket.
     fn touch_node_of(&self, ticket: Option<&Ticket>, touched: &mut Touched) {
         let claimed = ticket.filter(|ticket| ticket.claim().is_some());
         if let Some(node) = claimed.and_then(|ticket| ticket.record.node.as_ref()) {
@@ -337,7 +338,7 @@ impl Reservations {
         }
     }
 
-    /// The claims of a node that have begun, and those that are next.
+    /// Touches the claims of a node that have begun, and those that are next.
     fn touch_claims_on(&self, node: &str, touched: &mut Touched) {
         let fresh = |ticket: &Uid| !self.hand_overs.is_set_back(*ticket);
         let first = self.hand_overs.waiting(node).take(MOST_AT_ONCE);
@@ -347,7 +348,7 @@ impl Reservations {
         tickets.filter_map(Ticket::claim).for_each(|claim| touched.claim(claim.pod));
     }
 
-    /// A write to this pod failed. If it was a step of a hand-over, the claim makes way for the others of its node.
+    /// Handles a failed write to a pod. If it was a step of a hand-over, other claims of the node are preferred from now on.
     pub fn step_failed(&mut self, cluster: &Cluster, pod: Uid) {
         let of_guardian = || cluster.pod(pod)?.owner.map(|owner| owner.uid);
         let ticket = self.claimed_by.get(&pod).copied().or_else(of_guardian);
@@ -357,7 +358,7 @@ impl Reservations {
         }
     }
 
-    /// A write to this pod succeeded; the pod as it is now.
+    /// Handles a successful write to a pod. `pod` is its new state.
     pub fn step_succeeded(&mut self, pod: &Pod) {
         let ticket = self.claimed_by(pod.uid).filter(|ticket| ticket.record.node == pod.nominated);
         if let Some(ticket) = ticket.map(|ticket| ticket.uid) {
@@ -372,8 +373,8 @@ impl Reservations {
         }
     }
 
-    /// Nothing is written to a ticket any more. Whoever waited for that looks again: the watch may have told before the answer came,
-    /// and then the answer says nothing new.
+    /// Handles the end of a write to a ticket. Decisions that waited for it are made again. The watch event alone does not cause
+    /// that if it arrives before the response, because the write is still in flight then.
     pub fn write_ended(&self, uid: Uid, touched: &mut Touched) {
         self.touch_ticket(uid, touched);
         if let Some(ticket) = self.ticket(uid) {
@@ -388,14 +389,14 @@ impl Reservations {
 
     // Pods
 
-    /// A pod is about to change.
+    /// Handles a pod before it is changed or removed.
     pub fn pod_leaves(&self, pod: &Pod, touched: &mut Touched) {
         if let Some(node) = &pod.nominated {
             self.touch_claims_on(node, touched);
         }
     }
 
-    /// A pod has come or changed.
+    /// Handles a pod that was added or changed.
     pub fn pod_enters(&mut self, cluster: &Cluster, pod: &Pod, touched: &mut Touched) {
         self.touch_related(cluster, pod, touched);
         self.note_suspect(pod, touched);
@@ -413,7 +414,7 @@ impl Reservations {
         self.forget_waiting(pod, touched);
     }
 
-    /// A guardian of a ticket that is known is decided with its ticket.
+    /// Records whether a pod may be an orphaned guardian. A guardian of a known ticket is decided with that ticket instead.
     fn note_suspect(&mut self, pod: &Pod, touched: &mut Touched) {
         let owner = pod.owner.filter(|_| orphan::is_suspect(pod)).map(|owner| owner.uid);
         match owner.is_some_and(|owner| !self.tickets.contains_key(&owner)) {
@@ -425,7 +426,8 @@ impl Reservations {
         }
     }
 
-    /// The ticket that a pod is the guardian of, and the one that it has claimed.
+    /// Touches the ticket that the pod guards, the ticket that it has claimed, and the claims of the node for which it is
+    /// nominated.
     fn touch_related(&mut self, cluster: &Cluster, pod: &Pod, touched: &mut Touched) {
         if self.tickets.is_empty() {
             return;
@@ -442,7 +444,7 @@ impl Reservations {
                 self.update_hand_over(cluster, uid, touched);
             }
         }
-        // One that has the name of a guardian is in its way.
+        // A foreign pod with the name of a guardian prevents the creation of that guardian.
         if let Some(ticket) =
             ticket_of_guardian(&pod.name).and_then(|name| self.ticket_named(&pod.namespace, name))
         {
@@ -469,7 +471,7 @@ impl Reservations {
 
     // Nodes
 
-    /// A node has come, changed or gone.
+    /// Handles a node that was added, changed or deleted.
     pub fn node_changed(&mut self, name: &Arc<str>, node: Option<&Node>, touched: &mut Touched) {
         for (uid, entry) in &mut self.orders {
             if entry.node_changed(name, node, &self.tickets) {
@@ -498,13 +500,13 @@ impl Reservations {
         }
     }
 
-    /// Hardly ever does a class come or go.
+    /// Touches all Pending tickets after a change of a PriorityClass. Such changes are rare.
     pub fn touch_pending(&self, touched: &mut Touched) {
         let pending = self.tickets.values().filter(|ticket| ticket.phase() == Phase::Pending);
         pending.for_each(|ticket| touched.ticket(ticket.uid));
     }
 
-    // What decisions leave behind
+    // State that decisions keep
 
     pub fn keep_order(&mut self, uid: Uid, window: Option<super::timetable::Window>, settled: &[Place]) {
         if let Some(entry) = self.orders.get_mut(&uid) {
@@ -519,7 +521,7 @@ impl Reservations {
         };
     }
 
-    /// A write for this Order, ticket or pod was refused, or, with `None`, was not.
+    /// Records that a write for this Order or ticket was rejected or, with `None`, succeeded.
     pub fn refused(&mut self, uid: Uid, refusal: Option<Refusal>, touched: &mut Touched) {
         match refusal {
             Some(refusal) => {
@@ -546,12 +548,12 @@ tables! { Reservations:
     PriorityClass => classes;
 }
 
-/// The guardian of a ticket, as far as it is known.
+/// The pod with the name of a ticket's guardian, as far as it is known.
 #[derive(Clone, Copy, Debug)]
 pub enum Guardian<'a> {
     None,
     Ours(&'a Pod),
-    /// Another pod has its name.
+    /// Another pod has the name of the guardian.
     Taken(&'a Pod),
 }
 
@@ -568,7 +570,7 @@ pub fn ticket_target(ticket: &Ticket) -> Target {
     Target { kind: Kind::Ticket, namespace, name, uid: Some(ticket.uid) }
 }
 
-/// A guardian that is to be made: by its name, it has no uid yet.
+/// Identifies a guardian that does not exist yet, so it has a name but no uid.
 pub fn guardian_target(ticket: &Ticket) -> Target {
     Target { kind: Kind::Pod, namespace: ticket.namespace.clone(), name: guardian_of(ticket), uid: None }
 }

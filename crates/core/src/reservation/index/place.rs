@@ -1,5 +1,5 @@
-//! The places of an Order: a node each, or a number each. In every place there is at most one ticket that nobody has claimed. What an
-//! Order says in its status is counted place by place, so that one event costs one place.
+//! The places of an Order: nodes, or numbers from 0. Each place has at most one unclaimed ticket. The numbers in the status of an
+//! Order are kept per place, so that an event makes it necessary to recount only one place.
 
 use super::super::eligible::{Criterion, Fit, fit};
 use super::super::names::ticket_name;
@@ -26,22 +26,23 @@ impl fmt::Display for Place {
     }
 }
 
-/// Numbers of tickets and of places. Tickets that are being deleted do not count.
+/// Numbers of tickets and of places. Terminating tickets do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Tickets, wherever they are: also the surplus that is about to be deleted.
+    /// Tickets in any place, including surplus tickets that are about to be deleted.
     pub pending: i64,
     pub reserved: i64,
     pub claimed: i64,
     pub expired: i64,
-    /// Unclaimed tickets of the template that the Order has now.
+    /// Unclaimed tickets that match the current template of the Order.
     pub updated: i64,
-    /// Places that want a ticket: those with an unclaimed one, with a Reserved one, and those that have no capacity for one. What an
-    /// Order says of itself is counted by these, so `ready` and `no_room` together never exceed the number of wanted places.
+    /// Places that want a ticket and have an unclaimed one (`current`), a Reserved one (`ready`), or no capacity for one
+    /// (`no_room`). The status of an Order uses these, so `ready` and `no_room` together never exceed the number of wanted
+    /// places.
     pub current: i64,
     pub ready: i64,
     pub no_room: i64,
-    /// Places that want no ticket and have an unclaimed one.
+    /// Places that want no ticket but have an unclaimed one.
     pub misplaced: i64,
 }
 
@@ -58,7 +59,7 @@ impl Tally {
     }
 }
 
-/// An Order, and what is counted for it.
+/// An Order with its places and numbers.
 #[derive(Debug)]
 pub struct OrderEntry {
     pub order: Order,
@@ -66,13 +67,13 @@ pub struct OrderEntry {
     fits: BTreeMap<Arc<str>, Fit>,
     unfit: BTreeMap<Criterion, usize>,
     eligible: usize,
-    /// When nodes that are not Ready lose their tickets.
+    /// The times when nodes that are not Ready lose their tickets.
     kept_until: BTreeSet<(Timestamp, Arc<str>)>,
     places: BTreeMap<Place, Counted>,
-    /// Places in which something has changed since they were found as they should be.
+    /// Places that have changed since they were last found to need no action.
     unsettled: BTreeSet<Place>,
     pub tally: Tally,
-    /// Reserved tickets, by when they count as available, where that is later than they are reserved.
+    /// Reserved tickets, by the time when they count as available. Empty if `minReadySeconds` is 0.
     maturing: BTreeSet<(Timestamp, Place, Uid)>,
     /// The window of the last decision.
     window: Option<Window>,
@@ -116,7 +117,7 @@ impl OrderEntry {
         self.eligible
     }
 
-    /// The criterion that fails most often, and on how many nodes.
+    /// The criterion that most nodes fail, and the number of these nodes.
     pub fn most_often_unfit(&self) -> Option<(&Criterion, usize)> {
         let most =
             self.unfit.iter().max_by_key(|(criterion, number)| (**number, std::cmp::Reverse(*criterion)));
@@ -127,17 +128,17 @@ impl OrderEntry {
         self.fits.get(node)
     }
 
-    /// Every node with whether it gets a ticket.
+    /// Every node, with whether it gets a ticket.
     pub fn fits(&self) -> impl Iterator<Item = (&Arc<str>, &Fit)> {
         self.fits.iter()
     }
 
-    /// When the next node that is not Ready loses its ticket.
+    /// The next time when a node that is not Ready loses its ticket.
     pub fn next_loss(&self, now: Timestamp) -> Option<Timestamp> {
         self.kept_until.iter().map(|(until, _)| *until).find(|until| *until > now)
     }
 
-    /// Nodes that have been not Ready for longer than is tolerated.
+    /// Nodes that have not been Ready for longer than tolerated.
     fn lost(&self, now: Timestamp) -> impl Iterator<Item = Place> {
         self.kept_until
             .iter()
@@ -145,7 +146,8 @@ impl OrderEntry {
             .map(|(_, node)| Place::Node(node.clone()))
     }
 
-    /// Whether a ticket may be in a place: `Some(true)` if one is wanted there, `Some(false)` if one that is there may stay.
+    /// Whether a ticket may be in a place: `Some(true)` if the place wants a ticket, `Some(false)` if only an existing ticket may
+    /// stay, and `None` if no ticket may be there.
     pub fn wants(&self, place: &Place, now: Timestamp) -> Option<bool> {
         match (place, self.spec()?.places) {
             (Place::Node(node), Places::EachNode) => match self.fits.get(node)? {
@@ -175,7 +177,7 @@ impl OrderEntry {
         self.places.get(place).into_iter().flat_map(|place| place.tickets.iter().copied())
     }
 
-    /// The one ticket of a place that may have a guardian: the oldest that nobody has claimed.
+    /// The one ticket of a place that may have a guardian: the oldest unclaimed one.
     pub fn chosen<'a>(
         &self,
         place: &Place,
@@ -185,7 +187,7 @@ impl OrderEntry {
         unclaimed.min_by_key(|ticket| (ticket.created, ticket.uid))
     }
 
-    /// Places that have to be looked at.
+    /// Places that must be decided again.
     pub fn unsettled(&self, now: Timestamp) -> BTreeSet<Place> {
         self.unsettled
             .iter()
@@ -194,7 +196,7 @@ impl OrderEntry {
             .collect()
     }
 
-    /// All places that there are or should be.
+    /// All places that have tickets or could get one.
     pub fn all_places(&self) -> BTreeSet<Place> {
         let wanted: Vec<Place> = match self.spec().map(|spec| spec.places) {
             Some(Places::Number(number)) => (0..number).map(Place::Index).collect(),
@@ -217,7 +219,8 @@ impl OrderEntry {
         });
     }
 
-    /// How many Reserved tickets in wanted places do not count as available yet, and when the next one will.
+    /// The number of Reserved tickets in wanted places that do not count as available yet, and the time at which the next one
+    /// will.
     pub fn maturing(&self, now: Timestamp) -> (usize, Option<Timestamp>) {
         let wanted =
             |(at, place, _): &&(Timestamp, Place, Uid)| *at > now && self.wants(place, now) == Some(true);
@@ -255,7 +258,7 @@ impl OrderEntry {
         since.checked_add(min_ready).ok()
     }
 
-    /// Says whether anything has changed for the Order.
+    /// Handles a change of a node. Returns whether this changes anything for the Order.
     pub(super) fn node_changed(
         &mut self,
         name: &Arc<str>,
@@ -299,7 +302,7 @@ impl OrderEntry {
         }
     }
 
-    /// Counts a place anew, and has it looked at.
+    /// Recounts a place, and marks it as unsettled.
     fn count(&mut self, place: Place, tickets: &BTreeMap<Uid, Ticket>) {
         let wanted = match (&place, self.spec().map(|spec| spec.places)) {
             (Place::Node(node), Some(Places::EachNode)) => match self.fits.get(node) {
@@ -344,7 +347,7 @@ impl OrderEntry {
         self.unsettled.insert(place);
     }
 
-    /// The name of the ticket in a place, if no other has it.
+    /// The preferred name of the ticket in a place.
     pub fn plain_name(&self, place: &Place) -> String {
         ticket_name(&self.order.name, &place.to_string())
     }

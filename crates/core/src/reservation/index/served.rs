@@ -1,12 +1,12 @@
-//! Which tickets of a namespace are served: the oldest ones, as many as its budget allows.
+//! The tickets of a namespace that are served: the oldest ones, up to the budget.
 
 use crate::{Timestamp, Uid};
 use std::collections::BTreeSet;
 
-/// By age, and then by uid: an intruder cannot make himself older.
+/// Creation time and uid. The API server sets both, so a user cannot make a ticket seem older.
 type Age = (Timestamp, Uid);
 
-/// All that are served are older than all that are not.
+/// Tickets within and beyond the budget. Every ticket in `served` is older than every ticket in `beyond`.
 #[derive(Debug, Default)]
 pub struct Served {
     served: BTreeSet<Age>,
@@ -14,7 +14,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// One more, which may be there already. Says which other one is not served any more.
+    /// Adds a ticket, unless it is known already. Returns the other ticket that is no longer served, if any.
     pub fn add(&mut self, age: Age, most: usize) -> Option<Uid> {
         if self.beyond.contains(&age) || !self.served.insert(age) || self.served.len() <= most {
             return None;
@@ -24,7 +24,7 @@ impl Served {
         Some(youngest.1).filter(|_| youngest != age)
     }
 
-    /// One less. Says which other one is served now.
+    /// Removes a ticket. Returns the other ticket that is served instead, if any.
     pub fn remove(&mut self, age: Age) -> Option<Uid> {
         self.beyond.remove(&age);
         if !self.served.remove(&age) {
@@ -57,9 +57,9 @@ mod tests {
         let mut tickets = Served::default();
         assert_eq!(tickets.add(age(3), 2), None);
         assert_eq!(tickets.add(age(4), 2), None);
-        assert_eq!(tickets.add(age(5), 2), None, "the youngest itself");
+        assert_eq!(tickets.add(age(5), 2), None, "the new ticket itself is the youngest");
         assert_eq!(tickets.add(age(1), 2), Some(age(4).1));
-        assert_eq!(tickets.add(age(1), 2), None, "it is there already");
+        assert_eq!(tickets.add(age(1), 2), None, "it is known already");
         let beyond = |tickets: &Served| (1..6).filter(|at| tickets.is_beyond(age(*at))).collect::<Vec<i64>>();
         assert_eq!(beyond(&tickets), [4, 5]);
         assert_eq!(tickets.remove(age(5)), None);

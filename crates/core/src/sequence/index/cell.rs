@@ -1,9 +1,9 @@
-//! A cell counts the members of one group in one place (the cluster, or one node).
+//! A cell counts the members of one group in one place: in the cluster or on one node.
 //!
 //! ```text
 //! Cell ─┬─ sets:  one ordered set of (name, uid) per standing
-//!       ├─ units: per owner, how many of its pods are here and what it contributes
-//!       └─ sum:   expected / arrived / unknown, kept up on every change
+//!       ├─ units: per owner, the number of its pods and its contribution to the sum
+//!       └─ sum:   expected, arrived and unknown, updated on each change
 //! ```
 
 use crate::{
@@ -15,17 +15,17 @@ use crate::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Where a member stands on its way from its gate to having arrived.
+/// The state of a member, from held by its gate to arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
-    /// Our gate is on it.
+    /// The pod carries the gate of the sequence.
     Held,
-    /// Our gate is being taken away: sent, not answered.
+    /// The removal of the gate is in flight.
     Releasing,
-    /// Out of our gate, not arrived.
+    /// Released, but not arrived.
     Starting,
     Arrived,
-    /// Ready, but of a ReplicaSet that its Deployment has replaced.
+    /// Ready, but belongs to an old ReplicaSet of its Deployment.
     Outdated,
     Failed,
 }
@@ -40,7 +40,7 @@ impl Standing {
         Standing::Failed,
     ];
 
-    /// Where `pod` stands with regard to one gate and one rule of arrival.
+    /// The standing of `pod` for a gate and an `until` rule.
     pub fn of(pod: &Pod, gate: &str, until: Until, releasing: bool, current: bool) -> Standing {
         if releasing && planted(Bug::InFlightIsDone) {
             return Standing::Arrived;
@@ -62,14 +62,14 @@ impl Standing {
     }
 }
 
-/// The pod as a member: what a cell needs to know of it.
+/// The parts of a member pod that a cell needs.
 #[derive(Clone, Debug)]
 pub struct Member {
     pub name: Arc<str>,
     pub uid: Uid,
     pub standing: Standing,
     pub since: Timestamp,
-    /// The workload it belongs to at the top, `None` if it counts as itself.
+    /// The top-level workload that owns it; `None` if the pod counts by itself.
     pub root: Option<Uid>,
 }
 
@@ -78,7 +78,7 @@ type Names = BTreeSet<(Arc<str>, Uid)>;
 #[derive(Debug, Default)]
 pub struct Cell {
     sets: [Names; 6],
-    /// Members that are out of their gate and have not arrived, the longest waiting first.
+    /// Members that are released but have not arrived, the longest waiting first.
     waiting: BTreeSet<(Timestamp, Uid)>,
     units: BTreeMap<Uid, Unit>,
     sum: Sum,
@@ -89,21 +89,21 @@ pub struct Cell {
 struct Unit {
     present: u32,
     arrived: u32,
-    /// Found by the labels of its template, so it counts even before it has pods.
+    /// The group selects the workload itself, by its template or name, so it counts even before it has pods.
     by_template: bool,
-    /// Of a CronJob: there is a run, which counts for it.
+    /// For a CronJob: it has a run, which counts instead of the CronJob.
     has_runs: bool,
     contribution: Sum,
 }
 
-/// What is expected and what has arrived, in pods.
+/// Numbers of expected and arrived pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
     pub expected: u32,
     pub arrived: u32,
-    /// Workloads whose number is not known now.
+    /// Workloads whose desired number of pods is unknown.
     pub unknown: u32,
-    /// Of those, the ones that `rollcall stop` has stopped.
+    /// The workloads among them that `rollcall stop` has stopped.
     pub stopped: u32,
 }
 
@@ -152,8 +152,7 @@ impl Cell {
         }
     }
 
-    /// A workload is, or is no longer, a member by the labels of its template or by its name. `has_runs`: of a CronJob, whether it
-    /// has run.
+    /// Records whether the group selects a workload by its template or name. `has_runs` says whether a CronJob has run.
     pub fn by_template(
         &mut self,
         root: Uid,
@@ -167,7 +166,7 @@ impl Cell {
         self.recount(root, owner, until);
     }
 
-    /// Brings the contribution of one workload up to date, after a change of its pods or of itself.
+    /// Updates the contribution of a workload after a change of its pods or of the workload.
     pub fn recount(&mut self, root: Uid, owner: Option<&Owner>, until: Until) {
         let Some(unit) = self.units.get_mut(&root) else { return };
         let old = unit.contribution;
@@ -200,7 +199,7 @@ impl Cell {
         self.sets[standing as usize].iter().map(|(name, uid)| (name, *uid))
     }
 
-    /// Members that are out of their gate and have not arrived, the longest waiting first.
+    /// Members that are released but have not arrived, the longest waiting first.
     pub fn waiting(&self) -> impl Iterator<Item = (Timestamp, Uid)> {
         self.waiting.iter().copied()
     }
@@ -209,17 +208,17 @@ impl Cell {
         self.sets.iter().map(|set| set.len() as u32).sum()
     }
 
-    /// The workloads with members here.
+    /// The workloads that have members here, or that the group selects.
     pub fn owners(&self) -> impl Iterator<Item = Uid> {
         self.units.keys().copied()
     }
 
-    /// Whether there is a workload whose template or name the group asks for, with or without pods.
+    /// Whether the group selects a workload by its template or name, with or without pods.
     pub fn has_workload(&self) -> bool {
         self.units.values().any(|unit| unit.by_template)
     }
 
-    /// Whether a workload has members here, or would have.
+    /// Whether a workload has members here, or the group selects it.
     pub fn is_of(&self, root: Uid) -> bool {
         self.units.contains_key(&root)
     }
@@ -228,7 +227,7 @@ impl Cell {
         self.units.get(&root).map_or(0, |unit| unit.present)
     }
 
-    /// Whether all of its members come from the workloads for which `which` holds.
+    /// Whether all members belong to workloads that satisfy `which`, and at least one such workload exists.
     pub fn is_all_of(&self, which: impl Fn(Uid) -> bool) -> bool {
         let of_workloads = || self.units.values().map(|unit| unit.present).sum::<u32>();
         !self.units.is_empty() && self.units.keys().all(|uid| which(*uid)) && of_workloads() == self.present()
@@ -250,8 +249,8 @@ fn waits(standing: Standing) -> bool {
     }
 }
 
-/// What one workload adds to its group. Capped by what it wants, so that a surge in one does not hide that
-/// another is short.
+/// The contribution of a workload to its group. Arrived pods are capped by the desired number, so that surplus pods of one
+/// workload do not hide missing pods of another.
 fn contribution(arrived: u32, owner: Option<&Owner>, until: Until) -> Sum {
     let unknown = Sum { unknown: 1, ..Sum::default() };
     let Some(owner) = owner else { return unknown };
@@ -261,7 +260,7 @@ fn contribution(arrived: u32, owner: Option<&Owner>, until: Until) -> Sum {
     if let (OwnerKind::Job, Some(job)) = (owner.kind, owner.job) {
         if until.resolve(job.runs_to_completion) == Until::Succeeded {
             let expected = job.completions.unwrap_or(1).max(1);
-            // The Job says itself when it is over; until then the last success does not count.
+            // Until the Job reports that it is complete, its last success does not count.
             let arrived = if job.complete { expected } else { job.succeeded.min(expected - 1) };
             return Sum { expected, arrived, ..Sum::default() };
         }

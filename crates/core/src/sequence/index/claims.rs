@@ -1,7 +1,7 @@
-//! Which groups claim a pod: by its name, by its labels, or by the workload that owns it.
+//! An index of the groups that select a pod: by its name, its labels, or the workload that owns it.
 //!
-//! A selector is filed under one label pair it insists on, so that a pod is compared with the few selectors
-//! that could match it, not with all of them. Selectors that insist on no value are in a short list aside.
+//! A selector is indexed under one label pair that it requires, so that a pod is compared only with the few selectors that could
+//! match it. Selectors that require no particular value are in a separate list.
 
 use crate::{
     Uid,
@@ -16,15 +16,14 @@ use std::sync::Arc;
 
 type Pair = (Arc<str>, Arc<str>);
 
-/// Under this key stands, among the labels of a pod or a template, where it says itself that it belongs: `<sequence>/<group>`,
-/// the group counted from 0. No label can have this key, so no selector means it.
+/// The internal label key for the group that a pod or template names in its annotation. The value is `<sequence>/<group>`, with
+/// the group counted from 0. The key is not a valid label key, so no selector can match it by accident.
 pub const MEMBERSHIP_KEY: &str = "podsequence.example.com/belongs to";
 
 #[derive(Debug, Default)]
 pub struct Claims {
     namespaces: BTreeMap<Arc<str>, InNamespace>,
-    /// Namespaces to be read once more, because a selector there names a key that none named before, or because what is known
-    /// may be too old.
+    /// Namespaces to read again: a selector uses a label key that none used before, or the known state may be too old.
     to_read: BTreeSet<Arc<str>>,
 }
 
@@ -34,13 +33,13 @@ struct InNamespace {
     by_pair: BTreeMap<Pair, Vec<(Claim, Arc<Spec>)>>,
     others: Vec<(Claim, Arc<Spec>)>,
     by_workload: BTreeMap<WorkloadRef, Vec<Claim>>,
-    /// The keys of labels that selectors name, and how many groups do.
+    /// The label keys that selectors use, with the number of groups that use them.
     keys: BTreeMap<Arc<str>, u32>,
-    /// By what pods say themselves; only groups with a selector, of sequences in the same namespace, can be meant.
+    /// By the annotation of a pod, which can name only groups with a selector, of sequences in the same namespace.
     by_annotation: BTreeMap<Arc<str>, Claim>,
 }
 
-/// How a pod says that it belongs to a group.
+/// The value under [`MEMBERSHIP_KEY`] for a group.
 pub fn membership_value(sequence: &str, group: usize) -> Arc<str> {
     format!("{sequence}/{group}").into()
 }
@@ -123,7 +122,7 @@ impl Claims {
         }
     }
 
-    /// The sequences that claim anything in a namespace.
+    /// The sequences that select pods in a namespace.
     pub fn sequences_in(&self, namespace: &str) -> BTreeSet<Uid> {
         let Some(InNamespace { by_name, by_pair, others, by_workload, keys: _, by_annotation: _ }) =
             self.namespaces.get(namespace)
@@ -135,27 +134,27 @@ impl Claims {
         named.chain(by_selector).map(|claim| claim.sequence).collect()
     }
 
-    /// The keys of labels that selectors name in a namespace: of no other label is anything known, if it is read by need.
+    /// The label keys that selectors use in a namespace. Watches may keep only these labels.
     pub fn label_keys(&self, namespace: &str) -> impl Iterator<Item = &Arc<str>> {
         self.namespaces.get(namespace).into_iter().flat_map(|here| here.keys.keys())
     }
 
-    /// The namespaces to be read once more, since the last call.
+    /// Returns the namespaces to read again since the last call.
     pub fn take_namespaces_to_read(&mut self) -> BTreeSet<Arc<str>> {
         std::mem::take(&mut self.to_read)
     }
 
-    /// What is known of a namespace may be too old for what is to be decided.
+    /// Requests that a namespace is read again, because its known state may be too old for a decision.
     pub fn read_again(&mut self, namespace: &Arc<str>) {
         self.to_read.insert(namespace.clone());
     }
 
-    /// Whether anybody names a workload there, so that claims depend on who owns a pod.
+    /// Whether a group names a workload in a namespace, so that claims depend on the owners of pods.
     pub fn has_workloads(&self, namespace: &str) -> bool {
         self.namespaces.get(namespace).is_some_and(|here| !here.by_workload.is_empty())
     }
 
-    /// All claims on a workload by its name.
+    /// The groups that name a workload.
     pub fn on_workload(&self, owner: &Owner) -> &[Claim] {
         let Some(here) = self.namespaces.get(&owner.namespace) else { return &[] };
         if here.by_workload.is_empty() {
@@ -165,7 +164,7 @@ impl Claims {
         here.by_workload.get(&workload).map_or(&[], Vec::as_slice)
     }
 
-    /// The claims on a Deployment or CronJob after which a ReplicaSet or Job is called: `web` of `web-7d9c5`.
+    /// The groups that name the Deployment or CronJob that a ReplicaSet or Job is named after: `web` for `web-7d9c5`.
     pub fn on_namesake(&self, owner: &Owner) -> impl Iterator<Item = &Claim> {
         let here = self.namespaces.get(&owner.namespace).filter(|here| !here.by_workload.is_empty());
         let kind = match owner.kind {
@@ -185,7 +184,7 @@ impl Claims {
         claims.into_iter().flatten()
     }
 
-    /// All claims on a pod of that name, labels and owners, sorted, each once.
+    /// The groups that select a pod by its name, labels or owners: sorted, without duplicates.
     pub fn on_pod<'o>(&self, pod: &Pod, owners: impl Iterator<Item = &'o Owner>) -> Vec<Claim> {
         let Some(here) = self.namespaces.get(&pod.namespace) else { return Vec::new() };
         let mut claims = here.by_name.get(&pod.name).cloned().unwrap_or_default();
@@ -198,8 +197,8 @@ impl Claims {
         claims
     }
 
-    /// All claims on a workload: by the labels of its template, if it counts for itself, and by its name. A run of a CronJob is
-    /// claimed by the CronJob's name, too.
+    /// The groups that select a workload: by its name and, if it counts by itself, by the labels of its template. A run of a
+    /// CronJob is also selected by the name of the CronJob.
     pub fn on_owner(&self, owner: &Owner, parent: Option<&Owner>, counts_itself: bool) -> Vec<Claim> {
         let Some(here) = self.namespaces.get(&owner.namespace) else { return Vec::new() };
         let mut claims = self.on_workload(owner).to_vec();
@@ -228,8 +227,8 @@ impl InNamespace {
     }
 }
 
-/// The pairs under which a selector is filed: the requirement with the fewest values, of those the longest
-/// text, which tends to be the most particular one (`app.kubernetes.io/name=orders` before `tier=db`).
+/// The label pairs that index a selector: those of the requirement with the fewest values. Among equals, the longest text wins,
+/// because it tends to be the most specific (`app.kubernetes.io/name=orders` before `tier=db`).
 fn anchor(selector: &Selector) -> Option<Vec<Pair>> {
     let (key, values) = selector
         .equalities()

@@ -1,4 +1,4 @@
-//! A sequence with its counts.
+//! A sequence with the counts of its members.
 
 use super::{Cell, Mode, NodeResults, no_cells};
 use crate::{
@@ -17,30 +17,30 @@ use crate::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
-/// Of whoever claims nothing.
+/// The cell of sequences that have no members.
 static NOBODY: LazyLock<Cell> = LazyLock::new(Cell::default);
 
-/// A sequence with its counts.
+/// A sequence with the counts of its members.
 #[derive(Debug)]
 pub struct SequenceEntry {
     pub sequence: Sequence,
-    /// Deleted; what is left of it takes its gate from the pods it still holds.
+    /// Whether the sequence is deleted, and this entry only releases the pods that it still holds.
     pub ghost: bool,
-    /// Whether it claims pods. Who may not act in the namespace of its pods claims none, and nothing is counted for it.
+    /// Whether it selects pods. A sequence that may not act in its `spec.namespace` selects none and has no counts.
     claims: bool,
     cells: Vec<Cell>,
-    /// Pods that a group of this sequence claims and an earlier one has, by group.
+    /// For each group, the pods that it selects but that belong to an earlier group.
     claimed_by_earlier_group: BTreeMap<u32, BTreeSet<Uid>>,
-    /// What was decided last, newer than what the status has recorded.
+    /// The last decision, if it is newer than the status.
     pub(super) remembered: Option<Recorded>,
-    /// Its note tells all that would have to be done for its spec. Kept here, because a decision must not
-    /// compare thousands of names each time.
+    /// Whether its note covers its current spec. Stored, because each decision would otherwise compare thousands of names.
     pub(super) noted: bool,
     mode: Mode,
-    /// In Node scope: what is counted and was judged, per node, and of the pods that belong to none yet.
+    /// In Node scope: counts and evaluations per node.
     pub(super) node_results: NodeResults,
+    /// In Node scope: the cells of pods without a node.
     floating: Vec<Cell>,
-    /// In Node scope: the key of each group.
+    /// In Node scope: the blocked key of each group.
     keys: Vec<Arc<str>>,
 }
 
@@ -72,7 +72,7 @@ impl SequenceEntry {
         self.claims
     }
 
-    /// From here on it claims pods, or none any more; those it had have left already.
+    /// Sets whether the sequence selects pods, and resets all counts. Its pods must have been removed before.
     pub(super) fn set_claims(&mut self, claims: bool) {
         let groups = match claims {
             true => self.sequence.spec.as_ref().map_or(0, |spec| spec.groups.len()),
@@ -85,13 +85,13 @@ impl SequenceEntry {
         self.node_results = NodeResults::new(groups);
     }
 
-    /// Its name, if its pods are in its own namespace: only those can name it.
+    /// Its name, if its pods are in its own namespace. Only such pods can name the sequence in an annotation.
     pub(super) fn name_if_own_namespace(&self) -> Option<&str> {
         let spec = self.spec()?;
         (spec.pod_namespace == self.sequence.namespace).then_some(&*self.sequence.name)
     }
 
-    /// In Node scope: what keeps a node closed for a group.
+    /// In Node scope: the blocked key of a group.
     pub fn key(&self, group: usize) -> &Arc<str> {
         &self.keys[group]
     }
@@ -100,12 +100,12 @@ impl SequenceEntry {
         &self.keys
     }
 
-    /// The members of a group that belong to a node; `None` if there are none of any group.
+    /// The members of a group on a node; `None` if the node has no members of any group.
     pub fn cell_on(&self, node: &str, group: usize) -> Option<&Cell> {
         self.node_results.cell(node, group)
     }
 
-    /// The members of a group that belong to no node yet.
+    /// The members of a group that have no node yet.
     pub fn floating(&self, group: usize) -> &Cell {
         self.floating.get(group).unwrap_or(&NOBODY)
     }
@@ -122,12 +122,12 @@ impl SequenceEntry {
         }
     }
 
-    /// What is known of each node.
+    /// Counts and evaluations per node.
     pub fn node_results(&self) -> &NodeResults {
         &self.node_results
     }
 
-    /// Something about a node has changed. If it is gone, or another one has its name, what was decided about it is void.
+    /// Marks a node for re-evaluation. If it no longer exists, or another node has its name, the stored evaluation is discarded.
     pub(super) fn look_again(&mut self, node: &Arc<str>, there: bool, another: bool) {
         if (another || !there) && !planted(Bug::NodeNameNotUid) {
             self.node_results.forget(node);
@@ -137,22 +137,22 @@ impl SequenceEntry {
         }
     }
 
-    /// What was decided last about a node.
+    /// The last evaluation of a node.
     pub fn view_of(&self, node: &str) -> Option<&NodeView> {
         self.node_results.judged(node).map(|judged| &judged.view)
     }
 
-    /// Whether its note tells all that would have to be done.
+    /// Whether its note covers its current spec.
     pub fn is_noted(&self) -> bool {
         self.noted
     }
 
-    /// Whether `spec.suspend` is set; a spec that cannot be understood leaves that as it was.
+    /// Whether `spec.suspend` is set. For an invalid spec, the recorded value.
     pub fn is_suspended(&self) -> bool {
         self.sequence.spec.as_ref().map_or(self.recorded().suspended, |spec| spec.suspend)
     }
 
-    /// Its spec, if it can be acted on: valid, and of a scope this index counts.
+    /// Its spec, if that is valid and this mode supports its scope.
     pub fn spec(&self) -> Option<&Arc<Spec>> {
         self.sequence.spec.as_ref().ok().filter(|spec| spec.scope == Scope::Cluster || self.mode.full)
     }
@@ -165,7 +165,7 @@ impl SequenceEntry {
         &mut self.cells[group as usize]
     }
 
-    /// A workload wants another number of pods; says whether any of its are members.
+    /// Updates the counts after a workload changed its desired number of pods. Returns whether any group is affected.
     pub(super) fn recount(&mut self, owner: &Owner) -> bool {
         let Some(spec) = self.spec().cloned() else { return false };
         let mut concerned = false;
@@ -178,12 +178,12 @@ impl SequenceEntry {
         concerned
     }
 
-    /// How many pods a group lists or selects that belong to an earlier group.
+    /// The number of pods that a group selects but that belong to an earlier group.
     pub fn claimed_by_earlier_group(&self, group: usize) -> u32 {
         self.claimed_by_earlier_group.get(&(group as u32)).map_or(0, |pods| pods.len() as u32)
     }
 
-    /// The pods that two groups of this sequence claim.
+    /// The pods that more than one group of this sequence selects, with the later group.
     pub fn duplicates(&self) -> impl Iterator<Item = (usize, Uid)> {
         self.claimed_by_earlier_group
             .iter()
@@ -201,17 +201,17 @@ impl SequenceEntry {
         }
     }
 
-    /// Takes over the times that another controller, which acts at the same time, has journaled for the same steps.
+    /// Takes over the times that another controller, active at the same time, has recorded for the same steps.
     pub(super) fn agree_with(&mut self, seen: &Sequence) {
         let Some(remembered) = &mut self.remembered else { return };
         if remembered.begun_again != seen.recorded.begun_again {
-            // Theirs are of another start. Ours count if theirs is over; else those that are written do.
+            // The seen times belong to another start. Ours stay valid only if they belong to the latest requested start.
             if seen.begin_again.is_none() || seen.begin_again != remembered.begun_again {
                 self.remembered = None;
             }
             return;
         }
-        // What has begun has begun, whoever began it.
+        // A sequence that another controller has started is in progress.
         if remembered.phase == Some(Phase::Pending)
             && matches!(seen.recorded.phase, Some(Phase::InProgress | Phase::Completed))
         {
@@ -226,7 +226,7 @@ impl SequenceEntry {
         remembered.resumed_at = later_of(remembered.resumed_at, seen.recorded.resumed_at, bootstrap);
     }
 
-    /// Forgets the times if another start is asked for than the one they are of; says whether it is.
+    /// Discards the times if they belong to an earlier start than the requested one. Returns whether they did.
     pub(super) fn begin_again(&mut self) -> bool {
         let asked = self.sequence.begin_again.clone();
         let Some(start) = asked.filter(|start| Some(start) != self.recorded().begun_again.as_ref()) else {
@@ -240,7 +240,7 @@ impl SequenceEntry {
         true
     }
 
-    /// The times that decisions go by: what was decided last, else what the status has recorded.
+    /// The times that decisions use: from the last decision, else from the status.
     pub fn recorded(&self) -> &Recorded {
         self.remembered.as_ref().unwrap_or(&self.sequence.recorded)
     }

@@ -1,4 +1,4 @@
-//! What sequences have left on nodes, and what is being written there.
+//! Labels, taints and journals of sequences on nodes ("marks"), and writes to nodes that are in flight.
 
 use super::Sequences;
 use crate::{
@@ -16,46 +16,46 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub struct Marked {
     by_sequence: BTreeMap<Uid, MarkedNodes>,
-    /// The nodes that are being written to, and for which sequences: sent, not answered. One write to a node at a time, because
-    /// each is made for the node as it was seen.
+    /// Nodes with a write in flight, and the sequences whose marks it contains. At most one write per node at a time, because each
+    /// write is based on the last seen state of the node.
     writing: BTreeMap<Arc<str>, Vec<Uid>>,
-    /// Nodes to which a write for several sequences was rejected. One of them caused it: from then on each writes for itself.
+    /// Nodes on which the API server rejected a write for several sequences. One of them caused it, so each writes separately there.
     refused_together: BTreeSet<Arc<str>>,
-    /// The nodes that carry the label of those that nobody has seen.
+    /// The nodes that carry the label [`keys::UNSEEN`].
     unseen: BTreeMap<Arc<str>, Unseen>,
-    /// What the API server said when it refused what was to be written on a node for a sequence. Hardly ever anything.
+    /// Rejected writes to nodes, by sequence and node. Usually empty.
     refused: BTreeMap<(Uid, Arc<str>), Refusal>,
-    /// Sequences that are proved to be gone, and whose marks others have been told about.
+    /// Deleted sequences whose leftovers have been announced to the sequences with the same keys.
     swept: BTreeSet<Uid>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Unseen {
-    /// When a decision first saw it. It is written nowhere: whoever begins to lead counts anew.
+    /// The time when a decision first saw the node. It is not persisted: a new leader starts again.
     since: Option<Timestamp>,
-    /// It has been said that the time is over.
+    /// Whether the event about the elapsed time limit has been sent.
     told: bool,
 }
 
-/// What a decision has found out about nodes that carry the label of those that nobody has seen.
+/// Changes that a decision makes to the state of nodes with the label [`keys::UNSEEN`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnseenNodes {
-    /// Now, if one of them was seen for the first time.
+    /// The current time, if a node was seen for the first time.
     pub first_seen: Option<Timestamp>,
-    /// Those that were not waited for any longer, which has been said.
+    /// The nodes that get an event about the elapsed time limit.
     pub told: Vec<Arc<str>>,
 }
 
-/// The nodes on which a sequence has left something.
+/// The nodes that carry marks of a sequence.
 #[derive(Debug)]
 struct MarkedNodes {
     nodes: BTreeSet<Arc<str>>,
-    /// The oldest version of a node on which it was seen: the sequence is no younger than that.
+    /// The oldest resource version of a node with its marks. The sequence is at least as old.
     seen_at: u64,
 }
 
 impl Sequences {
-    /// Keeps up which sequence has left something where, when a node takes the place of what was known under its name.
+    /// Updates the marks after a node has changed from `old` to `new`.
     pub fn track_marks(&mut self, old: Option<&Node>, new: Option<&Node>) {
         let (was, is) = (old.map(marked_by).unwrap_or_default(), new.map(marked_by).unwrap_or_default());
         self.track_unseen(old, new);
@@ -84,7 +84,7 @@ impl Sequences {
         let Some(node) = new.or(old) else { return };
         let carries = |node: &&Node| node.labels.get(keys::UNSEEN).is_some() && !node.terminating;
         match new.filter(carries) {
-            // One that was re-created under the same name is another one.
+            // A node that was re-created under the same name is a new node.
             Some(new) if old.is_none_or(|old| old.uid != new.uid) => {
                 self.marked.unseen.insert(node.name.clone(), Unseen::default());
             }
@@ -93,7 +93,7 @@ impl Sequences {
         }
     }
 
-    /// The nodes that carry the label of those that nobody has seen, with when they were first seen here.
+    /// The nodes that carry the label [`keys::UNSEEN`], with the time when a decision first saw them.
     pub(in crate::sequence) fn unseen_nodes(&self) -> impl Iterator<Item = (&Arc<str>, Option<Timestamp>)> {
         self.marked.unseen.iter().map(|(name, unseen)| (name, unseen.since))
     }
@@ -102,7 +102,7 @@ impl Sequences {
         self.marked.unseen.get(node)?.since
     }
 
-    /// Whether it has been said that a node is not kept from members any longer.
+    /// Whether the event about the elapsed time limit of a node has been sent.
     pub(in crate::sequence) fn unseen_is_told(&self, node: &str) -> bool {
         self.marked.unseen.get(node).is_some_and(|unseen| unseen.told)
     }
@@ -117,14 +117,14 @@ impl Sequences {
         }
     }
 
-    /// Another sequence may act on nodes, or one does not any more: for some nodes it may have been the last to be waited for.
+    /// Wakes all sequences in Node scope after their set has changed: unseen nodes may no longer have to wait for a sequence.
     pub(super) fn voters_changed(&self, touched: &mut Touched) {
         if !self.marked.unseen.is_empty() {
             touched.sequences(self.node_scoped());
         }
     }
 
-    /// A sequence that is gone leaves its marks to a living one that has the same keys. That one has to look at those nodes.
+    /// Wakes existing sequences that have the same keys as a deleted one: they take over its leftovers on nodes.
     pub(super) fn look_at_what_is_left(&mut self, cluster: &Cluster, gone: Uid, touched: &mut Touched) {
         let is_gone = self.entries.get(&gone).is_none_or(|entry| entry.ghost);
         let Some(left) = self.marked.by_sequence.get(&gone).filter(|_| is_gone) else { return };
@@ -139,7 +139,8 @@ impl Sequences {
         }
     }
 
-    /// Every sequence that goes by nodes has to look at this one again. What was decided about another one of that name is void.
+    /// Makes all sequences in Node scope evaluate a node again. If `another` node has the name now, the old evaluation is
+    /// discarded.
     pub fn node_changed(&mut self, cluster: &Cluster, name: &Arc<str>, another: bool, touched: &mut Touched) {
         let there = cluster.takes_part(name);
         for uid in &self.node_scoped {
@@ -150,17 +151,17 @@ impl Sequences {
         }
     }
 
-    /// The names of the nodes that carry anything of a sequence.
+    /// The names of the nodes that carry marks of a sequence.
     pub(in crate::sequence) fn marked_nodes(&self, sequence: Uid) -> impl Iterator<Item = &Arc<str>> {
         self.marked.by_sequence.get(&sequence).into_iter().flat_map(|left| &left.nodes)
     }
 
-    /// Sequences that have left something on a node and are not known here.
+    /// Sequences that have marks on nodes but are unknown here.
     pub(super) fn unknown_sequences_on_nodes(&self) -> Vec<Uid> {
         self.marked.by_sequence.keys().filter(|uid| !self.entries.contains_key(uid)).copied().collect()
     }
 
-    /// What sequences left on nodes that are gone for good is taken off them.
+    /// Wakes deleted sequences that have leftovers on nodes, so that a decision removes the leftovers.
     pub fn sweep(&mut self, cluster: &Cluster, touched: &mut Touched) {
         for uid in self.unknown_sequences_on_nodes() {
             if self.is_gone(&cluster.freshness, uid) {
@@ -172,13 +173,13 @@ impl Sequences {
         }
     }
 
-    /// Whether what carries the uid of another sequence was left by one that is gone.
+    /// Whether a mark with the uid of this sequence is a leftover of a deleted sequence.
     pub(in crate::sequence) fn is_left_by_gone(&self, freshness: &Freshness, sequence: Uid) -> bool {
         self.get(sequence).is_some_and(|entry| entry.ghost) || self.is_gone(freshness, sequence)
     }
 
-    /// Whether it is proved that a sequence does not exist any more: its end was seen, or all changes of sequences are known up
-    /// to a time when it had left something on a node already. Later changes of that node do not weaken the proof.
+    /// Whether it is proven that a sequence no longer exists. Either its deletion was seen, or it is unknown although it already
+    /// had marks on a node at an older version than the newest known version of sequences.
     pub fn is_gone(&self, freshness: &Freshness, sequence: Uid) -> bool {
         let known = freshness.newest(Kind::Sequence);
         let seen_at = || self.marked.by_sequence.get(&sequence).map(|left| left.seen_at);
@@ -189,12 +190,12 @@ impl Sequences {
                 || known.zip(seen_at()).is_some_and(|(known, seen_at)| seen_at <= known))
     }
 
-    /// Whether something is being written to a node, for whichever sequence.
+    /// Whether a write to a node is in flight, for any sequence.
     pub fn is_being_marked(&self, node: &Arc<str>) -> bool {
         self.marked.writing.contains_key(node)
     }
 
-    /// Whether anything is being written to any node for a sequence.
+    /// Whether a write to any node is in flight for a sequence.
     pub fn is_marking_any(&self, sequence: Uid) -> bool {
         self.marked.writing.values().any(|writers| writers.contains(&sequence))
     }
@@ -208,7 +209,7 @@ impl Sequences {
         self.marked.refused_together.contains(node)
     }
 
-    /// The API server refuses what is being written to a node.
+    /// Records that the API server rejected the write to a node.
     pub(crate) fn mark_refused(&mut self, node: &Arc<str>, refusal: Refusal) {
         match self.marked.writing.get(node).map(Vec::as_slice) {
             Some([writer]) => {
@@ -221,7 +222,7 @@ impl Sequences {
         }
     }
 
-    /// What the API server refuses to write for a sequence, by node.
+    /// The rejected writes of a sequence, by node.
     pub(in crate::sequence) fn refused_marks(
         &self,
         sequence: Uid,
@@ -235,36 +236,36 @@ impl Sequences {
         self.marked.refused.get(&(sequence, node.clone()))
     }
 
-    /// There is nothing more to be written for a sequence.
+    /// Discards the rejected writes of a sequence that has nothing more to write.
     pub(super) fn forget_refusals(&mut self, sequence: Uid) {
         self.marked.refused.retain(|(uid, _), _| *uid != sequence);
     }
 
-    /// A write to a node is answered: whoever waited for that may write now.
+    /// Records that a write to a node was answered, and wakes the sequences that can write to it now.
     pub fn mark_answered(&mut self, node: &Arc<str>, done: bool, touched: &mut Touched) {
         let writers = self.marked.writing.remove(node).unwrap_or_default();
         for writer in writers.iter().filter(|_| done) {
             self.marked.refused.remove(&(*writer, node.clone()));
         }
         touched.sequences(writers);
-        // Who may not act has nothing to write, unless it is to take back what it has written.
+        // A sequence that may not act writes only to remove its own marks.
         let has_to_write = |uid: &Uid| {
             self.get(*uid).is_some_and(|entry| entry.claims()) || self.marked.by_sequence.contains_key(uid)
         };
         touched.sequences(self.node_scoped().filter(has_to_write));
-        // Also who is gone, and has something to take off.
+        // Wake deleted sequences that have leftovers on this node, too.
         let left = self.marked.by_sequence.iter().filter(|(_, left)| left.nodes.contains(node));
         touched.sequences(left.map(|(sequence, _)| *sequence));
     }
 }
 
-/// The keys of ours by which a node is closed.
+/// The blocked keys on a node.
 fn keys_on(node: &Node) -> impl Iterator<Item = &Arc<str>> {
     let labels = node.labels.iter().map(|(key, _)| key);
     labels.chain(node.taints.iter().map(|taint| &taint.key)).filter(|key| keys::is_key(key))
 }
 
-/// The sequences that have left anything on a node: a journal, or the key of a group.
+/// The sequences that have marks on a node: a journal, a label or a taint.
 fn marked_by(node: &Node) -> BTreeSet<Uid> {
     let labels = node.labels.iter().filter(|(key, _)| keys::is_key(key)).map(|(_, value)| value);
     let taints = node.taints.iter().filter(|taint| keys::is_key(&taint.key)).map(|taint| &taint.value);

@@ -1,11 +1,12 @@
-//! The sequences, counted: what this feature keeps beside the facts of the cluster.
+//! The index of sequences: counts of their members, kept up to date on each change.
 //!
 //! ```text
-//! pods ──claims──▶ sequences ──▶ groups ──▶ cells      (who is where on its way)
+//! pods ──claims──▶ sequences ──▶ groups ──▶ cells      (members by standing)
 //! ```
 //!
-//! One rule keeps the counts right: whoever changes a fact that a count depends on takes the pod out of its cells first
-//! ([`Sequences::pod_leaves`]) and puts it back afterwards ([`Sequences::pod_enters`]).
+//! A [`Claim`] says that a group of a sequence selects a pod. One rule keeps the counts correct: code that changes a fact that a
+//! count depends on first removes the pod from its cells ([`Sequences::pod_leaves`]) and then adds it again
+//! ([`Sequences::pod_enters`]).
 
 mod cell;
 mod claims;
@@ -48,23 +49,23 @@ use std::sync::Arc;
 pub struct Sequences {
     mode: Mode,
     entries: BTreeMap<Uid, SequenceEntry>,
-    /// The sequences that go by nodes.
+    /// The sequences in Node scope.
     node_scoped: BTreeSet<Uid>,
-    /// Sequences that act in a namespace other than their own, by that namespace.
+    /// Sequences whose pods are in another namespace, by that namespace.
     cross_namespace: BTreeMap<Arc<str>, BTreeSet<Uid>>,
     claims: Claims,
-    /// Groups whose selector matches a workload's template, the first one of each sequence.
+    /// For each workload, the groups that select its template: the first one of each sequence.
     templates: BTreeMap<Uid, Box<[Claim]>>,
     notes: Notes,
     marked: Marked,
 }
 
-/// What is the same for all sequences.
+/// Settings for all sequences.
 #[derive(Clone, Copy, Debug)]
 pub struct Mode {
-    /// Whether nodes are watched, so that Node scope can be acted on (Full mode).
+    /// Whether nodes are watched (Full mode), which Node scope requires.
     pub full: bool,
-    /// What the taints of `nodeGuard: Taints` begin with: one of [`keys::TAINT_PREFIXES`].
+    /// The prefix of taint keys for `nodeGuard: Taints`: one of [`keys::TAINT_PREFIXES`].
     pub taint_prefix: &'static str,
     /// Whether Orders and Tickets are watched.
     pub reservations: bool,
@@ -101,27 +102,27 @@ impl Sequences {
         self.entries.values()
     }
 
-    /// How many there are, ghosts included.
+    /// The number of sequences, including ghosts.
     pub fn number(&self) -> usize {
         self.entries.len()
     }
 
-    /// The sequences that go by nodes.
+    /// The sequences in Node scope.
     pub fn node_scoped(&self) -> impl Iterator<Item = Uid> {
         self.node_scoped.iter().copied()
     }
 
-    /// The keys of labels that selectors name in a namespace.
+    /// The label keys that selectors use in a namespace.
     pub fn label_keys(&self, namespace: &str) -> impl Iterator<Item = &Arc<str>> {
         self.claims.label_keys(namespace)
     }
 
-    /// The namespaces of whose pods and workloads too little is known, since the last call.
+    /// Namespaces that became due for a re-list of pods and workloads since the last call.
     pub fn take_namespaces_to_read(&mut self) -> BTreeSet<Arc<str>> {
         self.claims.take_namespaces_to_read()
     }
 
-    /// The sequences that claim anything in a namespace.
+    /// The sequences that select pods in a namespace.
     pub fn claiming_in(&self, namespace: &str) -> BTreeSet<Uid> {
         self.claims.sequences_in(namespace)
     }
@@ -156,8 +157,8 @@ impl Sequences {
         self.begin_again(uid);
     }
 
-    /// If another start is asked for: what is known of the workloads may be older than the wish, of a time when they had not
-    /// been stopped. Then a group could be taken for complete, and would stay so. So they are read once more.
+    /// Handles a request for a new start. The known workloads may be from before they were stopped; a group could then wrongly
+    /// count as complete, and stay so. Therefore they are read again.
     fn begin_again(&mut self, uid: Uid) {
         let Some(entry) = self.entries.get_mut(&uid) else { return };
         if entry.begin_again()
@@ -167,7 +168,7 @@ impl Sequences {
         }
     }
 
-    /// A sequence was deleted. What it still holds is released by its ghost.
+    /// Replaces a deleted sequence by its ghost, which releases the pods that it still holds.
     pub fn delete(&mut self, cluster: &mut Cluster, uid: Uid, touched: &mut Touched) {
         let Some(entry) = self.entries.get(&uid).filter(|entry| !entry.ghost) else { return };
         let ghost = self.ghost_of(entry);
@@ -176,11 +177,11 @@ impl Sequences {
         self.change(cluster, uid, ghost, touched);
     }
 
-    /// What is left to do of a sequence that goes. If its last spec cannot be acted on, an earlier one may have
-    /// left pods behind: its note knows them.
+    /// Returns the ghost of a deleted sequence, if work remains. If its last spec is invalid, an earlier spec may still hold
+    /// pods; the note contains that spec.
     fn ghost_of(&self, entry: &SequenceEntry) -> Option<SequenceEntry> {
         match (&entry.sequence.spec, entry.spec()) {
-            // It has nothing to let go; but on nodes nothing of it may stay.
+            // With `Hold` it releases no pods. In Node scope, a ghost is still needed to remove its marks from nodes.
             (Ok(spec), _)
                 if spec.deletion_policy == DeletionPolicy::Hold
                     && spec.scope == Scope::Cluster
@@ -193,22 +194,22 @@ impl Sequences {
         }
     }
 
-    /// A sequence that a restored cluster does not have: nobody deleted it, so nothing is to be done for it.
+    /// Removes a sequence that is missing after the cluster was restored from a backup. It was not deleted, so it gets no ghost.
     pub fn forget(&mut self, cluster: &mut Cluster, uid: Uid, touched: &mut Touched) {
         touched.sequence(uid);
         self.change(cluster, uid, None, touched);
     }
 
-    /// A ghost has done its work.
+    /// Removes a ghost that has finished its work.
     pub fn remove_finished_ghost(&mut self, cluster: &mut Cluster, uid: Uid, touched: &mut Touched) {
         if self.get(uid).is_some_and(|entry| entry.ghost) {
-            // Or its note, until that is removed, would raise it again.
+            // Otherwise the note, until it is removed, would create the ghost again.
             self.notes.set_deleted(uid);
             self.change(cluster, uid, None, touched);
         }
     }
 
-    /// Replaces a sequence by another version of itself, or by nothing, and counts all pods concerned anew.
+    /// Replaces a sequence by a new version, or removes it, and recounts all affected pods.
     fn change(
         &mut self,
         cluster: &mut Cluster,
@@ -217,7 +218,7 @@ impl Sequences {
         touched: &mut Touched,
     ) {
         let mut concerned = Concerned::default();
-        // By its claims, not by its counts: terminating pods are claimed too, and not counted.
+        // Find the pods by their claims: terminating pods have claims too, but are not in any cell.
         let known = self.entries.get(&uid).filter(|known| known.claims());
         let new = entry.as_ref().filter(|new| may_claim(cluster, new));
         known.into_iter().chain(new).for_each(|entry| concerned.add(cluster, entry));
@@ -234,7 +235,7 @@ impl Sequences {
         self.look_at_what_is_left(cluster, uid, touched);
     }
 
-    /// Takes pods and workloads out of all counts while something changes, and counts them anew.
+    /// Removes pods and workloads from all counts, applies a change, and counts them again.
     fn recount(
         &mut self,
         cluster: &mut Cluster,
@@ -300,7 +301,7 @@ impl Sequences {
         entry.set_claims(false);
     }
 
-    /// A namespace has changed: `before` is what was known of it.
+    /// Handles a change of a namespace. `before` is its previous state.
     pub fn namespace_changed(
         &mut self,
         cluster: &mut Cluster,
@@ -319,7 +320,7 @@ impl Sequences {
         }
     }
 
-    /// The permission for sequences from elsewhere changed: who gets it claims pods there at once, who loses it has none.
+    /// Handles a change of `allow-from`: sequences in other namespaces gain or lose their members in this one at once.
     fn ask_guests_again(&mut self, cluster: &mut Cluster, namespace: &Arc<str>, touched: &mut Touched) {
         let guests = self.cross_namespace.get(namespace).into_iter().flatten().copied();
         for uid in guests.collect::<Vec<_>>() {
@@ -342,7 +343,7 @@ impl Sequences {
         }
     }
 
-    /// Keeps what was decided, until the status has it.
+    /// Remembers the last decision until the status contains it.
     pub fn remember(&mut self, uid: Uid, recorded: Recorded, touched: &mut Touched) {
         let Some(entry) = self.entries.get_mut(&uid) else { return };
         let stalled = entry.recorded().stalled != recorded.stalled;
@@ -352,14 +353,14 @@ impl Sequences {
         }
     }
 
-    /// Keeps what was judged about nodes.
+    /// Stores evaluations of nodes.
     pub fn remember_nodes(&mut self, cluster: &Cluster, uid: Uid, judgements: Judgements) {
         if let Some(entry) = self.entries.get_mut(&uid) {
             entry.node_results.remember(judgements, |name| cluster.takes_part(name));
         }
     }
 
-    /// Makes the next decision judge every node anew, as if nothing were kept. It must come out the same.
+    /// Discards stored evaluations of nodes, so that the next decision evaluates all of them. The result must be the same.
     pub fn invalidate_node_results(&mut self, uid: Uid) {
         if let Some(entry) = self.entries.get_mut(&uid) {
             entry.node_results.invalidate();
@@ -367,12 +368,12 @@ impl Sequences {
     }
 }
 
-/// Whether a sequence may claim pods where it looks for them.
+/// Whether a sequence may select pods in its `spec.namespace`.
 fn may_claim(cluster: &Cluster, entry: &SequenceEntry) -> bool {
     entry.spec().is_some_and(|spec| cluster.permits(&spec.pod_namespace, &entry.sequence.namespace))
 }
 
-/// The pods and the workloads that may belong to a sequence.
+/// The pods and workloads that may belong to a sequence.
 #[derive(Default)]
 struct Concerned {
     pods: BTreeSet<Uid>,
@@ -414,7 +415,7 @@ fn find_members(cluster: &Cluster, spec: &Spec, name_if_own_namespace: Option<&s
     }
 }
 
-/// Selects what says itself that it belongs to a group.
+/// A selector for objects whose annotation names this group.
 fn saying(sequence: &str, group: usize) -> Selector {
     let operator = Operator::In(vec![membership_value(sequence, group)]);
     Selector { requirements: vec![Requirement { key: MEMBERSHIP_KEY.into(), operator }] }
@@ -424,7 +425,7 @@ fn no_cells(groups: usize) -> Vec<Cell> {
     std::iter::repeat_with(Cell::default).take(groups).collect()
 }
 
-/// Of claims sorted by sequence and group, the first of each sequence.
+/// Returns the first claim of each sequence. `claims` is sorted by sequence and group.
 pub(super) fn winners(claims: &[Claim]) -> impl Iterator<Item = Claim> {
     let mut last = None;
     claims.iter().copied().filter(move |claim| last.replace(claim.sequence) != Some(claim.sequence))

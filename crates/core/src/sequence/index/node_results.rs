@@ -1,12 +1,12 @@
-//! What a sequence that goes by nodes knows of each of them: who is there, and what was judged about it last.
+//! In Node scope: the members of a sequence on each node, and the last evaluation of each node.
 //!
 //! ```text
-//! NodeResults ─┬─ nodes: per node a cell for each group, and the last judgement
-//!        ├─ stale: those to which something has happened since then
-//!        └─ totals: what all judgements make together, kept up on every change
+//! NodeResults ─┬─ nodes:  per node, a cell for each group and the last evaluation
+//!              ├─ stale:  nodes that have changed since their last evaluation
+//!              └─ totals: aggregates over all evaluations, updated on each change
 //! ```
 //!
-//! So an event on one node costs the judgement of that node, however many there are.
+//! An event on one node therefore costs one evaluation, independent of the number of nodes.
 
 use super::{Cell, Standing};
 use crate::{
@@ -24,14 +24,14 @@ pub struct NodeResults {
     groups: usize,
     nodes: BTreeMap<Arc<str>, OnNode>,
     stale: BTreeSet<Arc<str>>,
-    /// Names of nodes that have members here and do not exist, or not any more. Hardly ever any.
+    /// Names of nodes that have members but do not exist. Usually empty.
     missing: BTreeSet<Arc<str>>,
-    /// What all judgements rest on; if that has changed, or is not known, none of them holds.
+    /// The common input of all evaluations. If it has changed or is `None`, no stored evaluation is valid.
     common: Option<Arc<Common>>,
     totals: Totals,
 }
 
-/// One node, as a sequence sees it.
+/// The members and the evaluation of one node.
 #[derive(Debug)]
 struct OnNode {
     cells: Vec<Cell>,
@@ -50,22 +50,22 @@ impl NodeResults {
         NodeResults { groups, totals, ..NodeResults::default() }
     }
 
-    /// The members of a group that belong to a node; `None` if there are none of any group.
+    /// The members of a group on a node; `None` if nothing is stored for the node.
     pub fn cell(&self, node: &str, group: usize) -> Option<&Cell> {
         self.nodes.get(node).map(|there| &there.cells[group])
     }
 
-    /// What was judged last about a node.
+    /// The last evaluation of a node.
     pub fn judged(&self, node: &str) -> Option<&Arc<Judged>> {
         self.nodes.get(node)?.judged.as_ref()
     }
 
-    /// Whether what was judged rests on this, so that it holds wherever nothing has happened.
+    /// Whether the stored evaluations used this common input, so that those of unchanged nodes are valid.
     pub fn rests_on(&self, common: &Common) -> bool {
         self.common.as_deref() == Some(common)
     }
 
-    /// The nodes that have to be judged again: something has happened there, or time has come.
+    /// The nodes to evaluate again: they have changed, or their wake-up time has passed.
     pub fn due(&self, now: Timestamp) -> impl Iterator<Item = &Arc<str>> {
         let wakes = self.totals.times.range((NodeTimer::Wake, Timestamp::MIN, Arc::from(""))..);
         let woken = wakes.take_while(move |(moment, at, _)| *moment == NodeTimer::Wake && *at <= now);
@@ -86,7 +86,7 @@ impl NodeResults {
         })
     }
 
-    /// `exists`: whether there is such a node.
+    /// Changes a cell of a node. `exists` says whether the node exists.
     pub(super) fn change_cell(
         &mut self,
         node: &Arc<str>,
@@ -105,7 +105,7 @@ impl NodeResults {
         self.stale.insert(node.clone());
     }
 
-    /// Something about a node has changed.
+    /// Marks a node as changed.
     pub(super) fn look_again(&mut self, node: &Arc<str>) {
         self.set_missing(node, true);
         self.stale.insert(node.clone());
@@ -118,7 +118,7 @@ impl NodeResults {
         };
     }
 
-    /// A node is gone, or another one has its name: what was judged about it is void.
+    /// Discards the evaluation of a node that no longer exists, or whose name another node has.
     pub(super) fn forget(&mut self, node: &Arc<str>) {
         self.stale.remove(node);
         self.set_missing(node, false);
@@ -132,7 +132,7 @@ impl NodeResults {
         }
     }
 
-    /// What was judged is of an earlier start.
+    /// Discards all evaluations, because they belong to an earlier start.
     pub(super) fn begin_again(&mut self) {
         for (name, there) in &mut self.nodes {
             if let Some(old) = there.judged.take() {
@@ -144,12 +144,12 @@ impl NodeResults {
         self.invalidate();
     }
 
-    /// Nothing that was judged is taken for granted any more.
+    /// Marks all stored evaluations as invalid.
     pub(super) fn invalidate(&mut self) {
         self.common = None;
     }
 
-    /// Keeps what was judged about the nodes that take part.
+    /// Stores the evaluations of the nodes that take part.
     pub(super) fn remember(&mut self, judgements: Judgements, takes_part: impl Fn(&Arc<str>) -> bool) {
         let Judgements { common, nodes } = judgements;
         let Some(common) = common else { return };
@@ -167,7 +167,7 @@ impl NodeResults {
     }
 }
 
-/// What judgements make together.
+/// Aggregates over the evaluations of all nodes.
 #[derive(Debug, Default)]
 pub struct Totals {
     pub counts: Counts,
@@ -199,7 +199,7 @@ impl Totals {
     }
 }
 
-/// How many nodes there are, and for each group how many of them stand how with it.
+/// The number of nodes and, for each group, the number of nodes in each state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub nodes: u32,
@@ -211,13 +211,13 @@ pub struct Count {
     pub open: u32,
     pub complete: u32,
     pub timed_out: u32,
-    /// Neither open for the group nor kept closed.
+    /// Nodes where the group is not open, but that are not blocked for it either.
     pub exposed: u32,
     pub expected: Total,
     pub required: Total,
 }
 
-/// A sum of numbers of which some may be unknown.
+/// A sum of numbers, some of them possibly unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Total {
     sum: u64,
@@ -225,7 +225,7 @@ pub struct Total {
 }
 
 impl Total {
-    /// Together with `more`; `None` if any of them is unknown.
+    /// The sum plus `more`; `None` if any number is unknown.
     pub fn with(self, more: u32) -> Option<u32> {
         let all = self.sum + u64::from(more);
         (self.unknown == 0).then(|| u32::try_from(all).unwrap_or(u32::MAX))

@@ -1,4 +1,5 @@
-//! The notes that sequences leave, and the ghosts that are raised from them. See docs/decisions/0001.
+//! Notes and ghosts. A note records which pods to release if a sequence is deleted while the controller is down. A ghost is the
+//! entry of a deleted sequence, made from its note, that releases these pods. See docs/decisions/0001.
 
 use super::{Mode, SequenceEntry, Sequences};
 use crate::{
@@ -15,21 +16,21 @@ use crate::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What must still be done if a sequence is deleted while nobody watches. Says everything a ghost needs.
+/// A record of a sequence, with all data that its ghost needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Note {
-    /// The uid of the sequence it speaks of.
+    /// The uid of the sequence.
     pub sequence: Uid,
     pub version: u64,
     pub namespace: Arc<str>,
     pub name: Arc<str>,
-    /// Of the sequence, when this was written.
+    /// The generation of the sequence when the note was written.
     pub generation: i64,
     pub spec: Arc<Spec>,
 }
 
 impl Note {
-    /// Whether it tells all that would have to be done for `spec`.
+    /// Whether the note covers all pods that `spec` can hold.
     pub fn says(&self, spec: &Spec) -> bool {
         let members = self.spec.groups.iter().map(|group| &group.members);
         self.spec.pod_namespace == spec.pod_namespace
@@ -60,12 +61,12 @@ impl Note {
 #[derive(Debug, Default)]
 pub struct Notes {
     pub(super) by_sequence: BTreeMap<Uid, Note>,
-    /// Sequences seen deleted whose note may still be there.
+    /// Sequences whose deletion was seen, but whose note may still exist.
     deleted_with_note: BTreeSet<Uid>,
-    /// Notes of sequences that are not known here.
+    /// Sequences that have a note but are unknown here.
     orphan_notes: BTreeSet<Uid>,
-    /// Uids that were known before the last list of sequences began and are missing from it: proven deleted. They are known
-    /// from a note, or from what a sequence has left on a node.
+    /// Uids that were known, from a note or from marks on a node, before the last list of sequences began, but are missing from
+    /// it. These sequences are proven to be deleted.
     absent_from_last_list: BTreeSet<Uid>,
 }
 
@@ -74,7 +75,7 @@ impl Notes {
         self.by_sequence.get(&sequence)
     }
 
-    /// The end of a sequence was seen, so what is to be done is known here; its note is only waiting to be removed.
+    /// Records that the deletion of a sequence was seen. Its note is not needed any more and only has to be removed.
     pub(super) fn set_deleted(&mut self, sequence: Uid) {
         if self.by_sequence.contains_key(&sequence) {
             self.deleted_with_note.insert(sequence);
@@ -102,7 +103,7 @@ impl Sequences {
         self.compare_note(sequence);
     }
 
-    /// A list of sequences begins: whoever is not known now, and is missing from it, is gone.
+    /// Handles the begin of a list of sequences. Sequences that are unknown now and missing from the list are deleted.
     pub fn list_begins(&mut self) {
         self.notes.absent_from_last_list = self.notes.orphan_notes.clone();
         self.notes.absent_from_last_list.extend(self.unknown_sequences_on_nodes());
@@ -112,13 +113,13 @@ impl Sequences {
         self.notes.absent_from_last_list.contains(&sequence)
     }
 
-    /// Settles whether a note tells what its sequence needs, or has no sequence that is known.
+    /// Updates whether a note covers the spec of its sequence, or has no known sequence.
     pub(super) fn compare_note(&mut self, uid: Uid) {
         let (note, entry) = (self.notes.by_sequence.get(&uid), self.entries.get_mut(&uid));
         let orphaned = note.is_some() && entry.is_none() && !self.notes.deleted_with_note.contains(&uid);
         if let Some(entry) = entry {
             entry.noted = match (note, entry.sequence.spec.as_ref()) {
-                // One of a newer generation was written by somebody who has heard more, and is not ours to correct.
+                // A note with a newer generation was written by a controller with newer data, so it stays as it is.
                 (Some(note), Ok(spec)) => note.says(spec) || note.generation > entry.sequence.generation,
                 (_, _) => false,
             };
@@ -129,9 +130,9 @@ impl Sequences {
         };
     }
 
-    /// Raises a ghost for every note whose sequence is gone. That the sequence is not known here proves nothing: its note may
-    /// be seen before it is. Either its end was seen, or a list of sequences taken after the note was written lacks it: by its
-    /// version, which one cluster counts for all kinds, or by the order of events here.
+    /// Creates a ghost for each note whose sequence is proven to be deleted. An unknown sequence is no proof, because its note
+    /// can be seen before the sequence. Proof is a seen deletion, or a list of sequences, taken after the note was written, that
+    /// lacks it. "After" is known from resource versions, which are comparable across kinds, or from the order of events here.
     pub fn adopt_notes(&mut self, cluster: &mut Cluster, touched: &mut Touched) {
         let freshness = &cluster.freshness;
         if self.notes.orphan_notes.is_empty()

@@ -1,4 +1,4 @@
-//! Putting pods and workloads into the cells of the groups that claim them, and taking them out again.
+//! Adds pods and workloads to the cells of their groups, and removes them.
 
 use super::{Cell, Sequences, Standing, cell::Member, winners};
 use crate::cluster::PodEntry;
@@ -11,8 +11,8 @@ use crate::{
     sequence::spec::{Group, Members, Scope, WorkloadRef},
 };
 
-/// The workload by which a member is counted, and whether the pod is of its newest revision. A ReplicaSet that a group names
-/// stands for itself, also under a Deployment.
+/// The workload that a pod counts for, and whether the pod is of its newest revision. A ReplicaSet that a group names counts by
+/// itself, even if a Deployment owns it.
 fn unit_of(entry: &PodEntry, group: &Group) -> (Option<Uid>, bool) {
     match &group.members {
         Members::Workload(WorkloadRef { kind: OwnerKind::ReplicaSet, .. }) => {
@@ -25,19 +25,19 @@ fn unit_of(entry: &PodEntry, group: &Group) -> (Option<Uid>, bool) {
 }
 
 impl Sequences {
-    /// Counts a pod in every group that claims it, as its facts are now.
+    /// Adds a pod, in its current state, to the counts of its groups.
     pub fn pod_enters(&mut self, cluster: &Cluster, uid: Uid, touched: &mut Touched) {
         self.count_pod(cluster, uid, touched, true);
     }
 
-    /// Takes a pod out of every count. Must run before any fact about the pod changes.
+    /// Removes a pod from all counts. Must run before any fact about the pod changes.
     pub fn pod_leaves(&mut self, cluster: &Cluster, uid: Uid, touched: &mut Touched) {
         self.count_pod(cluster, uid, touched, false);
     }
 
     fn count_pod(&mut self, cluster: &Cluster, uid: Uid, touched: &mut Touched, add: bool) {
         let Some(entry) = cluster.pod_entry(uid) else { return };
-        // Terminating pods do not count, anywhere.
+        // Terminating pods do not count.
         if entry.claims.is_empty() || entry.pod.terminating && !planted(Bug::TerminatingCounts) {
             return;
         }
@@ -70,30 +70,31 @@ impl Sequences {
             };
             count(sequence.cell_mut(claim.group), root_facts);
             if spec.scope == Scope::Node {
-                // How many a workload wants in all says nothing about one node.
+                // A workload's desired total says nothing about one node.
                 let node = node.as_ref().map(|node| (node, cluster.takes_part(node)));
                 sequence.change_cell_at(node, claim.group, |cell| count(cell, None));
             }
         }
     }
 
-    /// Looks up who claims a pod. Needed when its labels, its owners or the sequences change.
+    /// Looks up the groups that select a pod. Needed when its labels, its owners or the sequences change.
     pub fn resolve_claims(&self, cluster: &mut Cluster, uid: Uid) {
         let Some(pod) = cluster.pod(uid) else { return };
         let claims = self.claims.on_pod(pod, cluster.workloads_of(pod)).into();
         cluster.set_claims(uid, claims);
     }
 
-    /// Whether claims in a namespace depend on who owns a pod.
+    /// Whether claims in a namespace depend on the owners of pods.
     pub fn claims_by_owner(&self, namespace: &str) -> bool {
         self.claims.has_workloads(namespace)
     }
 
-    /// Counts a workload where the labels of its template are claimed, or its name is.
+    /// Adds a workload to the counts of the groups that select it by its template or name.
     pub fn owner_enters(&mut self, cluster: &Cluster, uid: Uid, touched: &mut Touched) {
         let Some(owner) = cluster.owner(uid) else { return };
         let parent = cluster.parent_of(owner);
-        // Admission has to know who makes the pods of a workload that somebody names, and who is only called so.
+        // Admission must know which ReplicaSets and Jobs belong to a workload that a group names, and which only have a similar
+        // name.
         let named = self
             .claims
             .on_namesake(owner)
@@ -110,7 +111,7 @@ impl Sequences {
         self.count_template(cluster, uid, touched, true);
     }
 
-    /// Takes a workload out of every count. Must run before any fact about it changes.
+    /// Removes a workload from all counts. Must run before any fact about it changes.
     pub fn owner_leaves(&mut self, cluster: &Cluster, uid: Uid, touched: &mut Touched) {
         self.count_template(cluster, uid, touched, false);
         self.templates.remove(&uid);
@@ -128,7 +129,7 @@ impl Sequences {
         }
     }
 
-    /// A workload wants another number of pods, and nothing else about it has changed.
+    /// Updates the counts after only the desired number of pods of a workload has changed.
     pub fn recount_owner(&mut self, owner: &Owner, touched: &mut Touched) {
         for sequence in self.claims.sequences_in(&owner.namespace) {
             if self.entries.get_mut(&sequence).is_some_and(|entry| entry.recount(owner)) {

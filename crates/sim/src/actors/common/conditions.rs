@@ -1,4 +1,4 @@
-//! Conditions as the controllers of workloads keep them.
+//! Conditions as workload controllers maintain them.
 
 use super::text;
 use serde_json::{Value, json};
@@ -11,8 +11,8 @@ pub fn is_true(status: &Value, kind: &str) -> bool {
     find(status, kind).is_some_and(|condition| condition["status"] == "True")
 }
 
-/// Sets a condition. One with the same status and reason stays as it is; a new one comes last, as the real controllers
-/// append it, and keeps the time of the transition if only the reason changed.
+/// Sets a condition. A condition with the same status and reason stays unchanged. Otherwise the new condition is appended,
+/// as in the real controllers. It keeps the transition time if the status is the same.
 pub fn set(status: &mut Value, mut condition: Value) {
     let kind = text(&condition["type"]).to_owned();
     if let Some(is) = find(status, &kind) {
@@ -32,7 +32,7 @@ pub fn set(status: &mut Value, mut condition: Value) {
     }
 }
 
-/// Removes a condition; an empty list goes with it.
+/// Removes a condition, and an empty list of conditions.
 pub fn remove(status: &mut Value, kind: &str) {
     let Some(list) = status["conditions"].as_array_mut() else { return };
     list.retain(|condition| condition["type"] != kind);

@@ -1,5 +1,5 @@
-//! Which pods belong to which owner: the news of both, adoption of pods that match and belong to nobody, release of
-//! pods that match no more.
+//! Ownership of pods: processes changes of owners and children, adopts matching orphans, and releases pods that no longer
+//! match.
 
 use super::template::controller_reference;
 use super::{controller_of, pods, text};
@@ -13,20 +13,20 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The first wait after a refusal, and the longest; in between it doubles. The numbers of the real work queues.
+/// Back-off after a rejected request: the first and the longest delay, doubling in between, as in the real work queues.
 const FIRST_RETRY: SignedDuration = SignedDuration::from_millis(5);
 const LONGEST_RETRY: SignedDuration = SignedDuration::from_secs(1000);
 
-/// The owners of one kind, and what is to be looked at among them.
+/// The owners of one kind, with the agenda of their reconciliation.
 pub struct Family {
     kind: Kind,
-    /// What they own: pods, or sets of pods.
+    /// The kind of the owned objects: pods or ReplicaSets.
     child: Kind,
     pub agenda: Agenda,
-    /// How long news of children and of the owner's own status is gathered before the owner is looked at.
+    /// How long changes of children and of the owner's own status are batched before a reconciliation.
     batch: Option<SignedDuration>,
-    /// Pods that belong to nobody and match an owner. Found when a pod or an owner changes, so that nobody has to
-    /// look through a whole namespace again and again.
+    /// Orphans by the owner that they match. They are recorded when a pod or an owner changes, so that no reconciliation
+    /// has to scan a whole namespace.
     adoptable: BTreeMap<Key, BTreeSet<Key>>,
     refusals: BTreeMap<Key, u32>,
 }
@@ -37,7 +37,7 @@ impl Family {
         Family { kind, child, agenda, batch: None, adoptable: BTreeMap::new(), refusals: BTreeMap::new() }
     }
 
-    /// The same, with news gathered for a while.
+    /// Batches changes for a while.
     pub fn batched(self, batch: SignedDuration) -> Family {
         Family { batch: Some(batch), ..self }
     }
@@ -77,7 +77,7 @@ impl Family {
     }
 
     fn heard_of_child(&mut self, change: &Change, cluster: &Cluster) {
-        // Where there is no owner nothing is owned, and nobody could adopt anything.
+        // Without any owner of this kind, there is no owned or adoptable object.
         if cluster.store.list(self.kind, None).next().is_none() {
             return;
         }
@@ -112,7 +112,7 @@ impl Family {
         }
     }
 
-    /// The owner of this kind that controls an object, if it is there.
+    /// The existing owner of this kind that controls an object.
     pub fn owner(&self, cluster: &Cluster, object: &Value) -> Option<Key> {
         let reference = controller_of(object)?;
         let info = self.kind.info();
@@ -124,8 +124,8 @@ impl Family {
         (reference["uid"] == owner.uid()).then_some(key)
     }
 
-    /// The pods that an owner controls, after it has taken what it may and let go what it must. `is_member` says what
-    /// beyond the selector a pod needs.
+    /// Returns the pods that an owner controls, after adopting and releasing pods. A member must match the selector and
+    /// `is_member`.
     pub fn claim(
         &mut self,
         cluster: &mut Cluster,
@@ -159,7 +159,7 @@ impl Family {
         stay
     }
 
-    /// Something was refused: the owner is looked at again, later each time.
+    /// Schedules a retry after a rejected request, with exponential back-off.
     pub fn retry(&mut self, now: Timestamp, key: Key) {
         let refusals = self.refusals.entry(key.clone()).or_default();
         let wait = FIRST_RETRY.saturating_mul(1i32.checked_shl((*refusals).min(30)).unwrap_or(i32::MAX));
@@ -182,9 +182,9 @@ fn is_adoptable(selector: &Value, pod: &Value) -> bool {
         && selects(selector, &pod["metadata"]["labels"])
 }
 
-/// Makes somebody the controller of an object that has none.
+/// Adds a controller reference to an object without one.
 pub fn adopt(cluster: &mut Cluster, key: &Key, reference: Value) {
-    // If it is gone, there is nothing to adopt.
+    // The object may already be deleted.
     let _ = cluster.update(key, |object| {
         let references = &mut object["metadata"]["ownerReferences"];
         if !references.is_array() {
@@ -197,7 +197,7 @@ pub fn adopt(cluster: &mut Cluster, key: &Key, reference: Value) {
     });
 }
 
-/// Takes an owner off an object.
+/// Removes an owner reference from an object.
 pub fn release(cluster: &mut Cluster, key: &Key, uid: &str) {
     let _ = cluster.update(key, |object| {
         let Some(metadata) = object["metadata"].as_object_mut() else { return };

@@ -1,15 +1,15 @@
-//! Numbers that may be percentages; counts that are not shown when they are zero.
+//! Numbers that may be percentages, and counts that are omitted when zero.
 
 use serde_json::{Map, Value};
 
-/// Which way a percentage is rounded.
+/// The rounding of a percentage.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Round {
     Up,
     Down,
 }
 
-/// A number or a percentage of `total`; `None` if there is nothing or it cannot be read.
+/// A number, or a percentage of `total`; `None` if missing or invalid.
 pub fn int_or_percent(value: &Value, total: i64, round: Round) -> Option<i64> {
     match value {
         Value::Number(number) => number.as_i64(),
@@ -25,7 +25,7 @@ pub fn int_or_percent(value: &Value, total: i64, round: Round) -> Option<i64> {
     }
 }
 
-/// Puts counts into a status; those that are zero are left out, as the API does with most.
+/// Adds counts to a status. Zero counts are omitted, as the API does in most cases.
 pub fn put_counts(status: &mut Map<String, Value>, counts: &[(&str, i64)]) {
     for (name, count) in counts.iter().filter(|(_, count)| *count != 0) {
         status.insert((*name).to_owned(), (*count).into());

@@ -1,4 +1,4 @@
-//! Whether a node is one that a pod asks for, and whether a pod bears what a node is tainted with.
+//! Whether a node matches a pod's node selector and affinity, and whether the pod tolerates the node's taints.
 
 use super::text;
 use serde_json::Value;
@@ -7,7 +7,7 @@ fn items(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Node selector and required node affinity.
+/// Whether a node matches the node selector and the required node affinity.
 pub fn selects_node(spec: &Value, node: &Value) -> bool {
     let labels = &node["metadata"]["labels"];
     let wanted = spec["nodeSelector"].as_object().into_iter().flatten();
@@ -18,14 +18,14 @@ pub fn selects_node(spec: &Value, node: &Value) -> bool {
             || items(&required["nodeSelectorTerms"]).iter().any(|term| fits_term(term, node)))
 }
 
-/// The sum of the weights of the preferred terms that fit.
+/// The sum of the weights of matching preferred terms.
 pub fn preference(spec: &Value, node: &Value) -> i64 {
     let preferred = &spec["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"];
     let fitting = items(preferred).iter().filter(|term| fits_term(&term["preference"], node));
     fitting.map(|term| term["weight"].as_i64().unwrap_or_default()).sum()
 }
 
-/// A term without any requirement fits no node.
+/// A term without requirements matches no node.
 fn fits_term(term: &Value, node: &Value) -> bool {
     let (expressions, fields) = (items(&term["matchExpressions"]), items(&term["matchFields"]));
     let label = |key: &str| node["metadata"]["labels"][key].as_str();
@@ -52,7 +52,7 @@ fn holds(requirement: &Value, value: Option<&str>) -> bool {
     }
 }
 
-/// The only nodes that come into question, where the pod names them: so do the pods of DaemonSets.
+/// The only nodes that the pod can run on, if it names them. Pods of DaemonSets do.
 pub fn named_nodes(spec: &Value) -> Option<Vec<&str>> {
     let required = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
     let terms = items(&required["nodeSelectorTerms"]);
@@ -66,14 +66,14 @@ pub fn named_nodes(spec: &Value) -> Option<Vec<&str>> {
     (!terms.is_empty()).then_some(names)
 }
 
-/// Whether a taint with one of these effects keeps a pod off a node.
+/// Whether a taint with one of these effects repels a pod.
 pub fn is_repelled(spec: &Value, node: &Value, effects: &[&str]) -> bool {
     let repels =
         |taint: &Value| effects.contains(&text(&taint["effect"])) && !tolerates(&spec["tolerations"], taint);
     items(&node["spec"]["taints"]).iter().any(repels)
 }
 
-/// Whether a list of tolerations bears a taint.
+/// Whether a list of tolerations covers a taint.
 pub fn tolerates(tolerations: &Value, taint: &Value) -> bool {
     items(tolerations).iter().any(|toleration| bears(toleration, taint))
 }
@@ -89,7 +89,7 @@ pub fn bears(toleration: &Value, taint: &Value) -> bool {
         }
 }
 
-/// Whether a taint keeps pods away, and does not only discourage them.
+/// Whether a taint repels pods, rather than only discouraging them.
 pub fn keeps_away(taint: &Value) -> bool {
     matches!(taint["effect"].as_str(), Some("NoSchedule" | "NoExecute"))
 }

@@ -1,4 +1,4 @@
-//! What a controller reads off a pod.
+//! Reads the state of a pod.
 
 use super::{conditions, moment, text};
 use jiff::{SignedDuration, Timestamp};
@@ -16,12 +16,12 @@ pub fn is_succeeded(pod: &Value) -> bool {
     pod["status"]["phase"] == "Succeeded"
 }
 
-/// Ended, well or not.
+/// Whether the pod has ended, successfully or not.
 pub fn is_over(pod: &Value) -> bool {
     is_failed(pod) || is_succeeded(pod)
 }
 
-/// Neither ended nor on its way out.
+/// Whether the pod has neither ended nor is terminating.
 pub fn is_active(pod: &Value) -> bool {
     !is_over(pod) && !is_terminating(pod)
 }
@@ -35,18 +35,18 @@ pub fn ready_since(pod: &Value) -> Option<Timestamp> {
     moment(&ready["lastTransitionTime"])
 }
 
-/// Whether a pod has been ready for long enough.
+/// Whether a pod has been ready for at least `min_ready_seconds`.
 pub fn is_available(pod: &Value, min_ready_seconds: i64, now: Timestamp) -> bool {
     is_ready(pod)
         && (min_ready_seconds == 0 || available_at(pod, min_ready_seconds).is_some_and(|at| at <= now))
 }
 
-/// When a pod that is ready now will have been so for long enough.
+/// When a ready pod becomes available.
 pub fn available_at(pod: &Value, min_ready_seconds: i64) -> Option<Timestamp> {
     ready_since(pod)?.checked_add(SignedDuration::from_secs(min_ready_seconds)).ok()
 }
 
-/// When the next of these pods will have been ready for long enough.
+/// When the next of these pods becomes available.
 pub fn next_available<'a>(
     pods: impl Iterator<Item = &'a Value>,
     min_ready_seconds: i64,
@@ -62,7 +62,7 @@ pub fn node(pod: &Value) -> &str {
     text(&pod["spec"]["nodeName"])
 }
 
-/// The highest number of restarts among its containers.
+/// The highest restart count of its containers.
 pub fn restarts(pod: &Value) -> i64 {
     let containers = ["initContainerStatuses", "containerStatuses"]
         .iter()
@@ -70,7 +70,7 @@ pub fn restarts(pod: &Value) -> i64 {
     containers.filter_map(|container| container["restartCount"].as_i64()).max().unwrap_or_default()
 }
 
-/// Whether the two states of a pod look alike to a controller of workloads.
+/// Whether a change of a pod is irrelevant for workload controllers.
 pub fn look_alike(one: &Value, other: &Value) -> bool {
     text(&one["status"]["phase"]) == text(&other["status"]["phase"])
         && ready_since(one) == ready_since(other)

@@ -1,4 +1,4 @@
-//! The states of a template, kept as ControllerRevisions.
+//! The history of a template, stored as ControllerRevisions.
 
 use super::template::{self, controller_reference};
 use super::{born, is_controlled_by, number, text};
@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// How many states that no pod has are kept if nothing is said.
+/// Default number of unused revisions that are kept.
 const HISTORY: i64 = 10;
-/// The longest start of the name of a revision.
+/// Maximum length of the prefix of a revision's name.
 const LONGEST_START: usize = 223;
 
-/// One state of a template.
+/// A revision of a template.
 #[derive(Clone)]
 pub struct Revision {
     pub key: Key,
@@ -35,7 +35,7 @@ impl Revision {
         number(&self.object["revision"])
     }
 
-    /// The template as it was.
+    /// The template of this revision.
     pub fn template(&self) -> Value {
         let mut template = self.object["data"]["spec"]["template"].clone();
         if let Some(template) = template.as_object_mut() {
@@ -45,7 +45,7 @@ impl Revision {
     }
 }
 
-/// What is kept: a patch that puts the template back.
+/// The stored patch, which restores the template.
 pub fn data(template: &Value) -> Value {
     let mut template = template.clone();
     template["$patch"] = "replace".into();
@@ -66,12 +66,12 @@ pub fn of(cluster: &Cluster, owner: &Stored) -> Vec<Revision> {
 
 /// How an owner names its revisions.
 pub struct Naming {
-    /// The label of a revision that holds its hash.
+    /// The label of a revision with its hash.
     pub label: &'static str,
     pub hash: fn(&Value, Option<i64>) -> String,
 }
 
-/// The revision of the present template: the one that is there, brought to the end of the list, or a new one.
+/// The revision of the current template. An existing one becomes the newest; otherwise a new one is created.
 pub fn current(
     cluster: &mut Cluster,
     key: &Key,
@@ -86,7 +86,7 @@ pub fn current(
         if equal.number() + 1 == next {
             return Ok(equal.clone());
         }
-        // Somebody went back to it.
+        // The template was rolled back to this revision.
         let object = cluster.update(&equal.key, |revision| revision["revision"] = next.into())?;
         return Ok(Revision { key: equal.key.clone(), object });
     }
@@ -119,19 +119,19 @@ fn make(
         }
         match cluster.create(Kind::ControllerRevision, revision) {
             Ok(object) => return Ok(Revision { key: Key::of(Kind::ControllerRevision, &object), object }),
-            // Two templates with the same hash.
+            // Two templates have the same hash.
             Err(refusal) if refusal.reason == "AlreadyExists" => *collisions += 1,
             Err(refusal) => return Err(refusal),
         }
     }
 }
 
-/// The hash of a template as StatefulSets compute it: of the patch and the number of collisions.
+/// The hash of a template as StatefulSets compute it, from the patch and the collision count.
 pub fn hash_of_patch(template: &Value, collisions: Option<i64>) -> String {
     template::hash_of_text(&data(template).to_string(), collisions)
 }
 
-/// Deletes the oldest states beyond the number that is kept; those that `in_use` names stay.
+/// Deletes the oldest unused revisions beyond the limit. Revisions named in `in_use` stay.
 pub fn forget(cluster: &mut Cluster, owner: &Stored, in_use: &BTreeSet<String>, label: Option<&str>) {
     let keep = owner["spec"]["revisionHistoryLimit"].as_i64().unwrap_or(HISTORY);
     let known_as =

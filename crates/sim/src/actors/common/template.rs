@@ -1,12 +1,12 @@
-//! Pods out of templates, and short names for the states of a template.
+//! Creates pods from templates, and computes hashes of templates.
 
 use crate::store::{Key, Stored};
 use serde_json::{Map, Value, json};
 
-/// What the API server makes generated names of: no vowels, so that no words come out.
+/// The alphabet of generated names. It has no vowels, so that names contain no words.
 const SAFE: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// The reference of a controller to what it owns.
+/// The controller reference to an owner.
 pub fn controller_reference(key: &Key, owner: &Stored) -> Value {
     let info = key.kind.info();
     json!({
@@ -15,7 +15,7 @@ pub fn controller_reference(key: &Key, owner: &Stored) -> Value {
     })
 }
 
-/// A pod of this template that `owner` controls, without a name.
+/// A pod of this template with `owner` as its controller, not named yet.
 pub fn pod(template: &Value, key: &Key, owner: &Stored) -> Value {
     let mut metadata = Map::new();
     metadata.insert("namespace".into(), (*key.namespace).into());
@@ -28,7 +28,7 @@ pub fn pod(template: &Value, key: &Key, owner: &Stored) -> Value {
     json!({ "metadata": metadata, "spec": template["spec"] })
 }
 
-/// A short name for a template: the same for the same template. `collisions` makes it another one.
+/// The hash of a template. Another collision count gives another hash.
 pub fn hash(template: &Value, collisions: Option<i64>) -> String {
     let mut hash = fnv1a(template.to_string().as_bytes(), FNV_START);
     if let Some(collisions) = collisions {
@@ -37,7 +37,7 @@ pub fn hash(template: &Value, collisions: Option<i64>) -> String {
     safe(&hash.to_string())
 }
 
-/// The hash of a text and a number after it.
+/// The hash of a text followed by a number.
 pub fn hash_of_text(text: &str, number: Option<i64>) -> String {
     let number = number.map(|number| number.to_string()).unwrap_or_default();
     let bytes = text.bytes().chain(number.bytes());
@@ -51,7 +51,7 @@ fn fnv1a(bytes: &[u8], start: u32) -> u32 {
     bytes.iter().fold(start, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(FNV_PRIME))
 }
 
-/// The same text in letters that cannot form a word.
+/// Maps a text to letters that cannot form words.
 fn safe(text: &str) -> String {
     text.bytes().map(|byte| SAFE[usize::from(byte) % SAFE.len()] as char).collect()
 }

@@ -1,6 +1,6 @@
-//! DaemonSets: one pod on each node that is meant.
+//! DaemonSets: one pod on each eligible node.
 //!
-//! - [`nodes`]: which nodes are meant, and the pod for one. [`steps`]: what is created and deleted. [`status`].
+//! - [`nodes`]: eligible nodes, and the pod for a node. [`steps`]: pods to create and delete. [`status`]: the status.
 
 mod nodes;
 mod status;
@@ -25,7 +25,7 @@ type Pod = (Key, Arc<Stored>);
 
 pub struct DaemonSets {
     family: Family,
-    /// How often a failed pod was replaced on a node, and when it may be again.
+    /// How often a failed pod was replaced on a node, and when it may be replaced again.
     failures: BTreeMap<(Key, String), steps::Failures>,
 }
 
@@ -51,7 +51,7 @@ impl Actor for DaemonSets {
     fn act(&mut self, cluster: &mut Cluster) -> Option<Timestamp> {
         while let Some(key) = self.family.agenda.pop(cluster.now()) {
             let Some(set) = cluster.store.get(&key).cloned() else { continue };
-            // Of one that is being deleted nothing can be said any more.
+            // The status of a DaemonSet in deletion is not updated.
             if set.is_terminating() {
                 continue;
             }
@@ -64,15 +64,15 @@ impl Actor for DaemonSets {
     }
 }
 
-/// What a DaemonSet sees at one look.
+/// The inputs of one reconciliation.
 struct View<'a> {
     key: &'a Key,
     set: &'a Stored,
-    /// The hash of the present template.
+    /// The hash of the current template.
     hash: String,
     now: Timestamp,
     nodes: Vec<Arc<Stored>>,
-    /// The pods by the node they are on or pinned to.
+    /// The pods by the node that they are bound or pinned to.
     pods: BTreeMap<String, Vec<Pod>>,
 }
 
@@ -122,7 +122,7 @@ impl DaemonSets {
     }
 }
 
-/// The pods that still count, by node: those that ended and are on their way out do not.
+/// The pods by node. Terminating pods that have ended do not count.
 fn by_node(members: Vec<Pod>) -> BTreeMap<String, Vec<Pod>> {
     let mut by_node: BTreeMap<String, Vec<Pod>> = BTreeMap::new();
     for (key, pod) in members {

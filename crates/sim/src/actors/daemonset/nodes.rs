@@ -1,4 +1,4 @@
-//! Which nodes a DaemonSet means, and the pod for one of them.
+//! The eligible nodes of a DaemonSet, and the pod for a node.
 
 use crate::actors::common::placement::{is_repelled, selects_node};
 use crate::actors::common::{pods, template, text};
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 pub const HASH: &str = "controller-revision-hash";
 const GENERATION: &str = "pod-template-generation";
-/// Where the server keeps the number of templates that there have been.
+/// The annotation where the server counts the versions of the template.
 pub const GENERATION_ANNOTATION: &str = "deprecated.daemonset.template.generation";
 
-/// What pods of a DaemonSet bear: they stay on nodes that have troubles.
+/// Taints that pods of a DaemonSet tolerate, so that they stay on nodes with problems.
 const TOLERATED: [(&str, &str); 6] = [
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -19,19 +19,19 @@ const TOLERATED: [(&str, &str); 6] = [
     ("node.kubernetes.io/pid-pressure", "NoSchedule"),
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 ];
-/// And what only those bear that use the network of the node.
+/// Additional toleration of pods that use the host network.
 const TOLERATED_ON_HOST: (&str, &str) = ("node.kubernetes.io/network-unavailable", "NoSchedule");
 
-/// Whether a pod belongs on a node, and whether one that is there may stay.
+/// Whether a pod belongs on a node, and whether an existing one may stay.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum NodeFit {
     Wanted,
-    /// A taint keeps new ones off; those that are there may stay.
+    /// A taint repels new pods; existing ones may stay.
     Tolerated,
     Unwanted,
 }
 
-/// The spec of the pods of a set, before they are pinned to a node.
+/// The spec of a set's pods, before they are pinned to a node.
 pub fn spec(set: &Value) -> Value {
     let mut spec = set["spec"]["template"]["spec"].clone();
     let on_host = (spec["hostNetwork"] == true).then_some(TOLERATED_ON_HOST);
@@ -41,7 +41,7 @@ pub fn spec(set: &Value) -> Value {
     for (key, effect) in TOLERATED.into_iter().chain(on_host) {
         let toleration = json!({ "key": key, "operator": "Exists", "effect": effect });
         if let Some(list) = spec["tolerations"].as_array_mut() {
-            // The same toleration for another time is replaced.
+            // An existing toleration with another `tolerationSeconds` is replaced.
             let same = |is: &Value| {
                 ["key", "operator", "effect"].iter().all(|field| is[*field] == toleration[*field])
             };
@@ -68,7 +68,7 @@ pub fn node_fit(spec: &Value, node: &Value) -> NodeFit {
     }
 }
 
-/// The pod for a node, not yet created.
+/// The pod for a node, not created yet.
 pub fn new_pod(key: &Key, set: &Stored, spec: &Value, node: &str, hash: &str) -> Value {
     let mut pod = template::pod(&set["spec"]["template"], key, set);
     pod["metadata"]["generateName"] = format!("{}-", key.name).into();
@@ -86,7 +86,7 @@ pub fn new_pod(key: &Key, set: &Stored, spec: &Value, node: &str, hash: &str) ->
     pod
 }
 
-/// The node that a pod is on or pinned to.
+/// The node that a pod is bound or pinned to.
 pub fn node_of(pod: &Value) -> Option<&str> {
     let on = pods::node(pod);
     if !on.is_empty() {
@@ -105,7 +105,7 @@ pub fn hash_label(pod: &Value) -> &str {
     text(&pod["metadata"]["labels"][HASH])
 }
 
-/// Whether a change of a node can change where pods belong. What it reports of itself cannot.
+/// Whether a change of a node can affect where pods belong. Changes of its status cannot.
 pub fn matters(change: &Change) -> bool {
     let Some(before) = &change.before else { return true };
     change.deleted

@@ -1,4 +1,4 @@
-//! What a DaemonSet shows of itself.
+//! Writes the status of a DaemonSet.
 
 use super::View;
 use super::nodes::{NodeFit, node_fit, spec};

@@ -1,4 +1,4 @@
-//! What a DaemonSet creates and deletes at one look.
+//! The pods that a DaemonSet creates and deletes in one reconciliation.
 
 use super::nodes::{self, NodeFit, node_fit};
 use super::{Pod, View};
@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Failed pods are replaced after a second, then later each time, at most after a quarter of an hour.
+/// Failed pods are replaced after one second, then with exponential back-off up to a quarter of an hour.
 const FIRST_WAIT: SignedDuration = SignedDuration::from_secs(1);
 const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(15);
 
@@ -23,10 +23,10 @@ pub struct Failures {
 
 #[derive(Default)]
 pub struct Plan {
-    /// The nodes that get a pod.
+    /// The nodes that get a new pod.
     create: Vec<String>,
     delete: Vec<Pod>,
-    /// When to look again at pods that failed.
+    /// When to reconcile again because of failed pods.
     pub again: Option<Timestamp>,
 }
 
@@ -55,13 +55,13 @@ pub fn plan(view: &View, failures: &mut BTreeMap<(Key, String), Failures>) -> Pl
         let name = node["metadata"]["name"].as_str().unwrap_or_default();
         plan_node(view, &mut plan, name, node_fit(&spec, node), &limits, failures);
     }
-    // Pods that wait for a node that is gone would wait for ever.
+    // Pods pinned to a deleted node would wait forever.
     for (name, pods) in &view.pods {
         if !view.nodes.iter().any(|node| node["metadata"]["name"] == **name) {
             plan.delete.extend(pods.iter().filter(|(_, pod)| pods::node(pod).is_empty()).cloned());
         }
     }
-    // First the right number of pods, then the right template.
+    // The number of pods is corrected first, the template afterwards.
     if plan.is_idle() && view.set["spec"]["updateStrategy"]["type"] != "OnDelete" {
         match limits.surge {
             0 => replace(view, &mut plan, &spec, limits.unavailable),
@@ -87,7 +87,7 @@ impl Limits {
     }
 }
 
-/// Sees to the number of pods on one node.
+/// Plans the pods of one node.
 fn plan_node(
     view: &View,
     plan: &mut Plan,
@@ -123,7 +123,7 @@ fn plan_node(
     }
     let (mut new, mut old): (Vec<&Pod>, Vec<&Pod>) =
         running.into_iter().partition(|(_, pod)| view.is_updated(pod));
-    // Two at once only while the old one works and the new one does not yet.
+    // Two pods may coexist only while the old one is ready and the new one is not available yet.
     plan.delete.extend(new.drain(new.len().min(1)..).chain(old.drain(old.len().min(1)..)).cloned());
     if let ([new], [old]) = (new.as_slice(), old.as_slice())
         && (!pods::is_ready(&old.1) || view.is_available(&new.1))
@@ -132,7 +132,7 @@ fn plan_node(
     }
 }
 
-/// The oldest that is on a node comes first.
+/// Sorts bound pods first, then by age.
 pub fn age_key(pod: &Pod) -> impl Ord + use<> {
     let (key, pod) = pod;
     (pods::node(pod).is_empty(), born(pod), key.clone())
@@ -152,7 +152,7 @@ fn may_replace(
                 plan.again = Some(plan.again.map_or(again, |at| at.min(again)));
                 return false;
             }
-            // What failed long ago is forgotten.
+            // A failure long ago does not count.
             known.wait = match quiet > LONGEST_WAIT * 2 {
                 true => FIRST_WAIT,
                 false => (known.wait * 2).min(LONGEST_WAIT),
@@ -167,14 +167,14 @@ fn may_replace(
     true
 }
 
-/// The pod of the new template and the one of an old template on a node; `None` if there are too many.
+/// The new and the old pod on a node; `None` if there are several of one sort.
 fn new_and_old<'a>(view: &View, pods: &'a [Pod]) -> Option<(Option<&'a Pod>, Option<&'a Pod>)> {
     let staying = pods.iter().filter(|(_, pod)| !pod.is_terminating());
     let (new, old): (Vec<&Pod>, Vec<&Pod>) = staying.partition(|(_, pod)| view.is_updated(pod));
     (new.len() <= 1 && old.len() <= 1).then(|| (new.first().copied(), old.first().copied()))
 }
 
-/// All nodes that have a pod or are to have one.
+/// All nodes that have a pod or should have one.
 fn concerned<'a>(view: &'a View, spec: &Value) -> BTreeMap<String, &'a [Pod]> {
     let mut nodes: BTreeMap<String, &[Pod]> =
         view.pods.iter().map(|(node, pods)| (node.clone(), pods.as_slice())).collect();
@@ -184,7 +184,7 @@ fn concerned<'a>(view: &'a View, spec: &Value) -> BTreeMap<String, &'a [Pod]> {
     nodes
 }
 
-/// Deletes old pods, as many at a time as may be unavailable; those that do not work go at once.
+/// Deletes old pods, up to the allowed number of unavailable ones. Unavailable old pods are deleted immediately.
 fn replace(view: &View, plan: &mut Plan, spec: &Value, may_be_unavailable: i64) {
     let (mut unavailable, mut candidates) = (0, Vec::new());
     for pods in concerned(view, spec).into_values() {
@@ -202,7 +202,7 @@ fn replace(view: &View, plan: &mut Plan, spec: &Value, may_be_unavailable: i64) 
     plan.delete.extend(candidates.into_iter().take(room));
 }
 
-/// Creates new pods beside the old ones, as many at a time as may be too many.
+/// Creates new pods beside the old ones, up to the allowed surge.
 fn overlap(view: &View, plan: &mut Plan, spec: &Value, surge: i64) {
     let (mut surging, mut candidates) = (0, Vec::new());
     for (node, pods) in concerned(view, spec) {

@@ -1,4 +1,4 @@
-//! How many pods a Deployment may have too many or too few while it rolls.
+//! Limits of surplus and unavailable pods during a rollout of a Deployment.
 
 use crate::actors::common::numbers::{Round, int_or_percent};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ pub fn is_rolling(deployment: &Value) -> bool {
     deployment["spec"]["strategy"]["type"] != "Recreate"
 }
 
-/// The surge and the unavailability that its strategy permits.
+/// The surge and the number of unavailable pods that the strategy permits.
 fn fence_posts(deployment: &Value) -> (i64, i64) {
     let strategy = &deployment["spec"]["strategy"]["rollingUpdate"];
     let quarter = json!("25%");
@@ -20,7 +20,7 @@ fn fence_posts(deployment: &Value) -> (i64, i64) {
     let total = replicas(deployment);
     let surge = int_or_percent(&given("maxSurge"), total, Round::Up).unwrap_or_default();
     let unavailable = int_or_percent(&given("maxUnavailable"), total, Round::Down).unwrap_or_default();
-    // Both can round to zero; then nothing would move.
+    // Both can round to zero. The rollout would then be stuck.
     if surge == 0 && unavailable == 0 { (0, 1) } else { (surge, unavailable) }
 }
 

@@ -1,7 +1,7 @@
-//! Deployments: one ReplicaSet per state of the template, and the way from one to the next.
+//! Deployments: one ReplicaSet per version of the template, and rollouts between them.
 //!
-//! - [`sets`]: the ReplicaSets. [`limits`]: how many pods too many or too few. [`revision`]: the set of the template.
-//! - [`scale`]: another number of replicas. [`rollout`]: another template. [`status`]: what is shown.
+//! - [`sets`]: the ReplicaSets. [`limits`]: limits during a rollout. [`revision`]: the ReplicaSet of the current template.
+//! - [`scale`]: changes of the replica count. [`rollout`]: changes of the template. [`status`]: the status.
 
 mod limits;
 mod revision;
@@ -34,7 +34,7 @@ impl Default for Deployments {
 impl Actor for Deployments {
     fn heard(&mut self, change: &Change, cluster: &Cluster) {
         self.family.heard(change, cluster);
-        // Recreate waits until the last old pod is gone.
+        // The Recreate strategy waits until the last old pod is deleted.
         if change.key.kind == Kind::Pod
             && change.deleted
             && let Some(deployment) = self.deployment_of_pod(change, cluster)
@@ -71,7 +71,7 @@ impl Deployments {
     }
 }
 
-/// One look at a Deployment. Says when its progress is to be looked at again.
+/// Reconciles a Deployment. Returns when to check its progress again.
 fn reconcile(
     cluster: &mut Cluster,
     key: &Key,
@@ -99,7 +99,7 @@ fn reconcile(
     }
 }
 
-/// Whether the number of replicas is another than the one that its sets were last told.
+/// Whether the replica count differs from the one in the annotations of its ReplicaSets.
 fn is_scaling(deployment: &Stored, sets: &Sets) -> bool {
     let wanted = limits::replicas(deployment);
     let told = |set: &sets::Set| set.annotation(DESIRED).parse::<i64>().ok();

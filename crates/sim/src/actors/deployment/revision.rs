@@ -1,4 +1,4 @@
-//! The ReplicaSet of the present template: found or made, and numbered.
+//! Finds or creates the ReplicaSet of the current template, and numbers it.
 
 use super::limits::{max_surge, replicas};
 use super::sets::{DESIRED, HASH, MAX, REVISION, REVISION_HISTORY, Set, Sets};
@@ -12,7 +12,7 @@ use crate::store::{Key, Stored};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// Annotations of a Deployment that its sets do not get.
+/// Annotations of a Deployment that are not copied to its ReplicaSets.
 const NOT_COPIED: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     REVISION,
@@ -21,12 +21,12 @@ const NOT_COPIED: [&str; 6] = [
     MAX,
     "deprecated.deployment.rollback.to",
 ];
-/// The longest history of revisions that is kept on a set, in characters.
+/// Maximum length of a ReplicaSet's revision history, in characters.
 const LONGEST_HISTORY: usize = 2000;
-/// The longest name of an object.
+/// Maximum length of an object's name.
 const LONGEST_NAME: usize = 253;
 
-/// The sets as they are, with the revision of the newest brought up to date on both sides.
+/// The current ReplicaSets. Also updates the revision of the newest one, there and in the Deployment.
 pub fn look(
     cluster: &mut Cluster,
     key: &Key,
@@ -58,7 +58,7 @@ pub fn look(
     Ok((deployment, sets))
 }
 
-/// The sets, with one for the present template among them.
+/// Like [`look`], but creates the ReplicaSet of the current template if it is missing.
 pub fn look_or_make(
     cluster: &mut Cluster,
     key: &Key,
@@ -92,7 +92,8 @@ pub fn look_or_make(
     Ok((deployment, Sets { new: Some(new), old: sets.old }))
 }
 
-/// The set could not be made. If its name is taken by another template, the next attempt uses another name.
+/// Records that the ReplicaSet could not be created. If its name is taken by another template, the next attempt uses
+/// another name.
 fn note_refusal(cluster: &mut Cluster, key: &Key, name: &str, refusal: &Refusal) {
     let stamp = cluster.stamp();
     let _ = cluster.update_status(key, |deployment| {
@@ -134,7 +135,7 @@ fn draft(key: &Key, deployment: &Stored, sets: &Sets, revision: i64) -> Value {
     set
 }
 
-/// With how many pods a new set begins.
+/// The initial size of a new ReplicaSet.
 fn first_size(deployment: &Stored, sets: &Sets) -> i64 {
     let wanted = replicas(deployment);
     if !super::limits::is_rolling(deployment) {
@@ -155,7 +156,7 @@ fn annotations(object: &mut Value) -> Option<&mut Map<String, Value>> {
     annotations.as_object_mut()
 }
 
-/// Tells a set the numbers by which it knows a change of size from a roll-out.
+/// Writes the annotations that distinguish scaling from a rollout.
 pub fn tell_size(set: &mut Value, deployment: &Value) {
     let wanted = replicas(deployment);
     if let Some(annotations) = annotations(set) {
@@ -164,7 +165,7 @@ pub fn tell_size(set: &mut Value, deployment: &Value) {
     }
 }
 
-/// Copies the annotations of a Deployment to its set and writes the revision, if it is a higher one.
+/// Copies the annotations of a Deployment to its ReplicaSet, and writes the revision if it is higher than before.
 fn annotate(set: &mut Value, deployment: &Stored, revision: i64) {
     let Some(annotations) = annotations(set) else { return };
     for (name, value) in deployment["metadata"]["annotations"].as_object().into_iter().flatten() {
@@ -177,7 +178,7 @@ fn annotate(set: &mut Value, deployment: &Stored, revision: i64) {
         return;
     }
     annotations.insert(REVISION.into(), revision.to_string().into());
-    // It had another number before: somebody rolls back to it.
+    // The ReplicaSet had another revision before, so this is a rollback.
     if let Some(was) = was {
         let history = annotations.get(REVISION_HISTORY).map(text).unwrap_or_default();
         let mut numbers: Vec<&str> = history.split(',').filter(|number| !number.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! Another template: the new set grows, the old ones shrink.
+//! Changes of the template: scales the new ReplicaSet up and the old ones down.
 
 use super::limits::{max_surge, max_unavailable, replicas};
 use super::scale::resize;
@@ -12,7 +12,7 @@ use crate::store::{Key, Stored};
 use jiff::Timestamp;
 use std::sync::Arc;
 
-/// How many old sets are kept if nothing is said.
+/// Default number of old ReplicaSets that are kept.
 const HISTORY: i64 = 10;
 
 pub fn roll(
@@ -28,7 +28,7 @@ pub fn roll(
     Ok(status::write_rollout(cluster, key, &deployment, &sets))
 }
 
-/// Brings the new set towards its size, as far as the surge permits.
+/// Scales the new ReplicaSet up as far as the surge permits.
 fn grow(cluster: &mut Cluster, deployment: &Stored, sets: &Sets) -> Result<bool, Refusal> {
     let Some(new) = &sets.new else { return Ok(false) };
     let wanted = replicas(deployment);
@@ -44,7 +44,7 @@ fn grow(cluster: &mut Cluster, deployment: &Stored, sets: &Sets) -> Result<bool,
     resize(cluster, deployment, new, size, false)
 }
 
-/// Takes pods from the old sets, as far as enough others are available: first those that do not work anyway.
+/// Scales old ReplicaSets down as far as enough other pods are available. Unavailable pods are removed first.
 fn shrink(cluster: &mut Cluster, deployment: &Stored, sets: &Sets) -> Result<bool, Refusal> {
     let Some(new) = &sets.new else { return Ok(false) };
     let mut old: Vec<(Set, i64)> =
@@ -73,7 +73,7 @@ fn shrink(cluster: &mut Cluster, deployment: &Stored, sets: &Sets) -> Result<boo
     Ok(shrunk)
 }
 
-/// All old pods go before the first new one comes.
+/// Deletes all old pods before it creates new ones.
 pub fn recreate(
     cluster: &mut Cluster,
     key: &Key,
@@ -95,7 +95,7 @@ pub fn recreate(
     Ok(status::write_rollout(cluster, key, &deployment, &sets))
 }
 
-/// Whether pods of a set still run, on their way out or not.
+/// Whether pods of a ReplicaSet still run, including terminating ones.
 fn has_running_pods(cluster: &Cluster, set: &Set) -> bool {
     set.count("replicas") > 0
         || cluster.store.owned(set.object.uid(), Kind::Pod).any(|(_, pod)| !pods::is_over(pod))
@@ -107,7 +107,7 @@ fn clean_up_if_complete(cluster: &mut Cluster, deployment: &Stored, sets: &Sets)
     }
 }
 
-/// Deletes the oldest revisions beyond the number that is kept.
+/// Deletes the oldest ReplicaSets beyond the limit.
 pub fn clean_up(cluster: &mut Cluster, deployment: &Stored, sets: &Sets) {
     let keep = deployment["spec"]["revisionHistoryLimit"].as_i64().unwrap_or(HISTORY);
     let mut old: Vec<&Set> = sets.old.iter().filter(|set| !set.object.is_terminating()).collect();

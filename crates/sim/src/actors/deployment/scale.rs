@@ -1,4 +1,4 @@
-//! Another number of replicas, spread over the sets that there are.
+//! Distributes a new replica count over the existing ReplicaSets.
 
 use super::limits::{is_rolling, max_surge, replicas};
 use super::revision::tell_size;
@@ -33,7 +33,7 @@ pub fn scale(cluster: &mut Cluster, deployment: &Stored, sets: &Sets) -> Result<
         added += part;
         sizes.push(set.replicas() + part);
     }
-    // What rounding left over goes to the largest.
+    // The largest ReplicaSet takes the rounding difference.
     if let Some(largest) = sizes.first_mut() {
         *largest = (*largest + to_add - added).max(0);
     }
@@ -43,7 +43,7 @@ pub fn scale(cluster: &mut Cluster, deployment: &Stored, sets: &Sets) -> Result<
     Ok(())
 }
 
-/// Gives a set another size. `anyway` writes the numbers down even if the size stays.
+/// Resizes a ReplicaSet. With `anyway`, it writes the annotations even if the size stays the same.
 pub fn resize(
     cluster: &mut Cluster,
     deployment: &Stored,
@@ -61,14 +61,14 @@ pub fn resize(
     Ok(set.replicas() != size)
 }
 
-/// Whether the new set has all pods that are wanted, and all of them available.
+/// Whether the new ReplicaSet has all desired pods, and all of them are available.
 fn is_saturated(deployment: &Stored, set: &Set) -> bool {
     let wanted = replicas(deployment);
     let told = set.annotation(DESIRED).parse::<i64>().ok();
     set.replicas() == wanted && told == Some(wanted) && set.available() == wanted
 }
 
-/// The share of a set in a change of size.
+/// The share of a ReplicaSet in a change of the replica count.
 fn proportion(deployment: &Stored, set: &Set, to_add: i64, added: i64) -> i64 {
     if set.replicas() == 0 || to_add == 0 || to_add == added {
         return 0;
@@ -88,7 +88,7 @@ fn share(deployment: &Stored, set: &Set) -> i64 {
     if before == 0 {
         return 0;
     }
-    // Rounded half away from zero, in whole numbers.
+    // Rounds half away from zero, in integer arithmetic.
     let scaled = set.replicas() * (wanted + max_surge(deployment));
     (2 * scaled + before).div_euclid(2 * before) - set.replicas()
 }

@@ -1,4 +1,4 @@
-//! The ReplicaSets of a Deployment, as it looks at them.
+//! The ReplicaSets of a Deployment.
 
 use crate::actors::common::{born, number, text};
 use crate::cluster::Cluster;
@@ -25,7 +25,7 @@ impl Set {
         self.object["spec"]["replicas"].as_i64().unwrap_or(1)
     }
 
-    /// A count of its status.
+    /// A count in its status.
     pub fn count(&self, field: &str) -> i64 {
         number(&self.object["status"][field])
     }
@@ -42,13 +42,13 @@ impl Set {
         self.annotation(REVISION).parse().unwrap_or_default()
     }
 
-    /// Oldest first; the name decides among those of one second.
+    /// Sorts by age, oldest first; by name if created in the same second.
     pub fn age_key(&self) -> impl Ord + use<> {
         (born(&self.object), self.key.name.clone())
     }
 }
 
-/// The sets of a Deployment: the one with its template, and all others, oldest first.
+/// The ReplicaSets of a Deployment: the one with the current template, and all others, oldest first.
 #[derive(Clone)]
 pub struct Sets {
     pub new: Option<Set>,
@@ -74,7 +74,7 @@ impl Sets {
         self.old.iter().chain(&self.new)
     }
 
-    /// Those that want pods.
+    /// The ReplicaSets with a positive replica count.
     pub fn active(&self) -> Vec<Set> {
         self.all().filter(|set| set.replicas() > 0).cloned().collect()
     }
@@ -87,7 +87,7 @@ impl Sets {
         self.all().map(Set::available).sum()
     }
 
-    /// The only one that wants pods; if none does, the newest.
+    /// The only ReplicaSet with a positive replica count, or the newest if there is none. `None` if there are several.
     pub fn active_or_latest(&self) -> Option<Set> {
         match self.active().as_slice() {
             [] => self.new.clone().or_else(|| self.old.iter().max_by_key(|set| set.age_key()).cloned()),
@@ -97,7 +97,7 @@ impl Sets {
     }
 }
 
-/// From the largest; among equals the newer or the older first.
+/// Sorts by size, largest first. `newer_first` decides between equal sizes.
 pub fn by_size(sets: &mut [Set], newer_first: bool) {
     sets.sort_by_cached_key(|set| (Reverse(set.replicas()), set.age_key()));
     if newer_first {
@@ -108,7 +108,7 @@ pub fn by_size(sets: &mut [Set], newer_first: bool) {
     }
 }
 
-/// Whether two templates are the same but for the label that their hash is written to.
+/// Whether two templates are equal except for the label with their hash.
 fn is_same_template(one: &Value, other: &Value) -> bool {
     let unlabelled = |template: &Value| {
         let mut labels = template["metadata"]["labels"].as_object().cloned().unwrap_or_default();

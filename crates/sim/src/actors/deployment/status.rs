@@ -1,4 +1,4 @@
-//! What a Deployment shows of itself.
+//! Writes the status of a Deployment.
 
 use super::limits::{max_unavailable, replicas};
 use super::sets::{Set, Sets};
@@ -11,9 +11,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// The seconds without progress after which a roll-out is said to be stuck, if nothing is said.
+/// Default number of seconds without progress before a rollout counts as failed.
 const DEADLINE: i64 = 600;
-/// What stands for no deadline at all.
+/// A deadline with this value means no deadline.
 const NO_DEADLINE: i64 = i32::MAX as i64;
 
 pub fn condition(kind: &str, status: &str, reason: &str, message: &str, stamp: &str) -> Value {
@@ -23,13 +23,13 @@ pub fn condition(kind: &str, status: &str, reason: &str, message: &str, stamp: &
     })
 }
 
-/// The seconds without progress after which a roll-out is said to be stuck.
+/// Seconds without progress before a rollout counts as failed; `None` if there is no deadline.
 pub fn deadline(deployment: &Value) -> Option<i64> {
     let seconds = deployment["spec"]["progressDeadlineSeconds"].as_i64().unwrap_or(DEADLINE);
     (seconds != NO_DEADLINE).then_some(seconds)
 }
 
-/// Pausing and resuming stand in the condition of progress, so that a pause does not count as being stuck.
+/// Records pausing and resuming in the `Progressing` condition, so that a pause does not count as lack of progress.
 pub fn note_pause(cluster: &mut Cluster, key: &Key, deployment: Arc<Stored>) -> Result<Arc<Stored>, Refusal> {
     if deadline(&deployment).is_none() {
         return Ok(deployment);
@@ -47,13 +47,13 @@ pub fn note_pause(cluster: &mut Cluster, key: &Key, deployment: Arc<Stored>) -> 
     cluster.update_status(key, |deployment| conditions::set(&mut deployment["status"], condition))
 }
 
-/// The status of a Deployment that is not rolling out: progress is not judged.
+/// Writes the status of a Deployment without a rollout, which does not check the progress.
 pub fn write_plain(cluster: &mut Cluster, key: &Key, deployment: &Stored, sets: &Sets) {
     let status = counts(deployment, sets, &cluster.stamp());
     write_status(cluster, key, status);
 }
 
-/// The status during a roll-out. Says when the progress is to be looked at again.
+/// Writes the status during a rollout. Returns when to check the progress again.
 pub fn write_rollout(
     cluster: &mut Cluster,
     key: &Key,
@@ -75,7 +75,7 @@ pub fn write_rollout(
     check
 }
 
-/// Says in the condition of progress how the roll-out stands.
+/// Updates the `Progressing` condition.
 fn judge(now: Timestamp, key: &Key, deployment: &Stored, sets: &Sets, deadline: i64, status: &mut Value) {
     let old = conditions::find(&deployment["status"], "Progressing").cloned();
     let reason = old.as_ref().map(|old| text(&old["reason"])).unwrap_or_default();
@@ -108,7 +108,7 @@ fn judge(now: Timestamp, key: &Key, deployment: &Stored, sets: &Sets, deadline: 
     }
 }
 
-/// All pods are of the new template and available, and no old ones are left.
+/// Whether all pods have the new template and are available, and no old pods exist.
 pub fn is_complete(deployment: &Stored, status: &Value) -> bool {
     let wanted = replicas(deployment);
     ["updatedReplicas", "replicas", "availableReplicas"].iter().all(|field| number(&status[*field]) == wanted)
@@ -137,16 +137,16 @@ fn ends(progressing: &Value, deadline: i64) -> Option<Timestamp> {
     moment(&progressing["lastUpdateTime"])?.checked_add(SignedDuration::from_secs(deadline)).ok()
 }
 
-/// When the roll-out would be stuck if nothing happened until then.
+/// When the progress must be checked again.
 fn next_check(deployment: &Stored, status: &Value) -> Option<Timestamp> {
     let deadline = deadline(deployment)?;
     let progressing = conditions::find(status, "Progressing")?;
-    // Who was complete once is never said to have timed out, so there is nothing to look for: the deadline may be long over.
+    // A Deployment that was complete never times out, so its deadline, which may have passed long ago, is not checked.
     let settled = ["ProgressDeadlineExceeded", "NewReplicaSetAvailable"];
     if is_complete(deployment, status) || settled.contains(&text(&progressing["reason"])) {
         return None;
     }
-    // A second later, as the real one: the times in the condition have lost their fractions.
+    // One second later, as in the real controller, because the times in the condition have no fractions.
     ends(progressing, deadline)?.checked_add(SignedDuration::from_secs(1)).ok()
 }
 
@@ -198,7 +198,7 @@ fn counts(deployment: &Stored, sets: &Sets, stamp: &str) -> Value {
 mod tests {
     use super::*;
 
-    /// A deadline that is over and of which nothing follows would be looked at again at once, for ever.
+    /// Otherwise an expired deadline without consequences would be checked again immediately and endlessly.
     #[test]
     fn who_was_complete_once_has_no_deadline_any_more() {
         let check = |reason: &str| {

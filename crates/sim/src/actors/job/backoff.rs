@@ -1,11 +1,11 @@
-//! How long a Job waits after pods have failed.
+//! Back-off of a Job after failed pods.
 
 use super::pod::ended;
 use crate::store::Stored;
 use jiff::{SignedDuration, Timestamp};
 use std::sync::Arc;
 
-/// The wait after the first failure; it doubles with each, up to the longest.
+/// Back-off after the first failure. It doubles with each failure, up to the longest.
 const FIRST: SignedDuration = SignedDuration::from_secs(10);
 const LONGEST: SignedDuration = SignedDuration::from_mins(10);
 
@@ -16,7 +16,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Takes in the pods that ended since it was last asked.
+    /// Records the pods that ended since the last sync.
     pub fn take_in(&mut self, succeeded: &[Arc<Stored>], failed: &[Arc<Stored>]) {
         let times = |pods: &[Arc<Stored>]| {
             let mut times: Vec<Timestamp> = pods.iter().filter_map(|pod| ended(pod)).collect();
@@ -32,7 +32,7 @@ impl Backoff {
         self.last = failures.last().copied().or(self.last);
     }
 
-    /// When the next pod may be created; `None` for at once.
+    /// When the next pod may be created; `None` means immediately.
     pub fn until(&self, now: Timestamp) -> Option<Timestamp> {
         until(self.failures, self.last?, now)
     }

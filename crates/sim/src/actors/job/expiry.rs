@@ -1,4 +1,4 @@
-//! Jobs that are deleted some time after they finished.
+//! Deletes finished Jobs after their TTL.
 
 use super::spec::is_finished;
 use crate::actors::common::{conditions, moment};
@@ -32,14 +32,14 @@ impl Actor for FinishedJobs {
             let uid = Some(job.uid().to_owned());
             let options =
                 DeleteOptions { uid, propagation: Some(Propagation::Foreground), ..DeleteOptions::default() };
-            // If it is another one by now, it was not meant.
+            // The uid prevents the deletion of a new Job with the same name.
             let _ = delete(cluster, &key, &options);
         }
         self.agenda.next_moment()
     }
 }
 
-/// When a Job that finished is to be deleted.
+/// When a finished Job must be deleted.
 fn expires(job: &Value) -> Option<Timestamp> {
     let seconds = job["spec"]["ttlSecondsAfterFinished"].as_i64().filter(|_| is_finished(job))?;
     let of = |kind| conditions::find(&job["status"], kind).filter(|is| is["status"] == "True");

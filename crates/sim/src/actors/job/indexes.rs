@@ -1,4 +1,4 @@
-//! Sets of completion indexes, written as the API writes them: `0-2,4`.
+//! Sets of completion indexes in the notation of the API: `0-2,4`.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Indexes(pub BTreeSet<i64>);
 
 impl Indexes {
-    /// What is written, without the indexes from `completions` on.
+    /// Parses a set, without the indexes from `completions` on.
     pub fn parse(text: &str, completions: i64) -> Indexes {
         let mut set = BTreeSet::new();
         for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -41,7 +41,7 @@ impl fmt::Display for Indexes {
             let comma = if at > 0 { "," } else { "" };
             match last - first {
                 0 => write!(f, "{comma}{first}")?,
-                // Two neighbours are listed, three are a range.
+                // Two neighbours are listed separately; three or more form a range.
                 1 => write!(f, "{comma}{first},{last}")?,
                 _ => write!(f, "{comma}{first}-{last}")?,
             }

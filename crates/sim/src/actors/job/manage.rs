@@ -1,4 +1,4 @@
-//! Which pods a Job creates and deletes.
+//! The pods that a Job creates and deletes.
 
 use super::backoff::{self, Backoff};
 use super::sync::{JobSync, Pod};
@@ -10,7 +10,7 @@ use crate::server::refusal::Refusal;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// How many pods are created or deleted in one sync.
+/// Limit of pods created or deleted in one sync.
 const BURST: i64 = 500;
 
 pub fn manage(cluster: &mut Cluster, sync: &mut JobSync, backoff: &Backoff) -> Result<(), Refusal> {
@@ -22,7 +22,7 @@ pub fn manage(cluster: &mut Cluster, sync: &mut JobSync, backoff: &Backoff) -> R
     }
     let parallelism = spec::parallelism(sync.job);
     let wanted = match spec::completions(sync.job) {
-        // A work queue that has seen a success is let run out.
+        // After its first success, a work queue gets no new pods.
         None if sync.succeeded > 0 => active,
         None => parallelism,
         Some(completions) => (completions - sync.succeeded).clamp(0, parallelism),
@@ -37,7 +37,7 @@ pub fn manage(cluster: &mut Cluster, sync: &mut JobSync, backoff: &Backoff) -> R
     if missing > 0 { create(cluster, sync, backoff, missing) } else { Ok(()) }
 }
 
-/// The pods to delete: those of indexes that are taken twice or not wanted, then the least advanced.
+/// The pods to delete: first those with a duplicate or unwanted index, then the least advanced.
 fn first_to_delete(sync: &JobSync, at_least: i64) -> Vec<Pod> {
     let mut left = sync.active.clone();
     left.sort_by_cached_key(|(key, pod)| {
@@ -58,7 +58,7 @@ fn first_to_delete(sync: &JobSync, at_least: i64) -> Vec<Pod> {
     if spec::is_indexed(sync.job) {
         let mut taken = BTreeSet::new();
         let mut stay = Vec::new();
-        // The most advanced of an index stays.
+        // Per completion index, keep the pod that has progressed furthest.
         for one in left.into_iter().rev() {
             match pod::index(sync.job, &one.1).is_some_and(|index| taken.insert(index)) {
                 true => stay.push(one),
@@ -73,7 +73,7 @@ fn first_to_delete(sync: &JobSync, at_least: i64) -> Vec<Pod> {
     gone
 }
 
-/// Deletes pods that need not be counted.
+/// Deletes pods that the Job does not count.
 fn remove(cluster: &mut Cluster, sync: &mut JobSync, some: &[Pod]) {
     for (key, pod) in some {
         track::let_go(cluster, key);
@@ -114,7 +114,7 @@ fn create(cluster: &mut Cluster, sync: &mut JobSync, backoff: &Backoff, missing:
     Ok(())
 }
 
-/// The lowest indexes that have no pod and need one.
+/// The lowest indexes that need a pod and have none.
 fn pending(sync: &JobSync, count: i64) -> Vec<i64> {
     let taken: BTreeSet<i64> = sync
         .pods

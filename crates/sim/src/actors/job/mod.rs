@@ -1,8 +1,9 @@
-//! Jobs: pods that are to succeed.
+//! Jobs: run pods until enough of them succeed.
 //!
-//! - [`spec`]: what is asked for. [`pod`]: the pods. [`indexes`]: sets of indexes. [`backoff`]: waits after failures.
-//! - [`sync`]: one sync of a Job. [`manage`]: what is created and deleted. [`track`]: counting pods once and for all.
-//! - [`expiry`]: Jobs that are deleted some time after they finished.
+//! - [`spec`]: the spec with its defaults. [`pod`]: the pods. [`indexes`]: sets of indexes. [`backoff`]: back-off after
+//!   failures.
+//! - [`sync`]: one sync of a Job. [`manage`]: creates and deletes pods. [`track`]: counts each finished pod exactly once.
+//! - [`expiry`]: deletes finished Jobs after their TTL.
 
 mod backoff;
 pub mod expiry;
@@ -23,14 +24,14 @@ use backoff::Backoff;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How long news of pods is gathered before a Job is looked at, as in the real controller.
+/// Changes of pods are batched for this long before a sync, as in the real controller.
 const BATCH: SignedDuration = SignedDuration::from_secs(1);
 
 pub struct Jobs {
     family: Family,
-    /// The failures since the last success, per Job.
+    /// The failures since the last success, by Job.
     backoffs: BTreeMap<Key, Backoff>,
-    /// Pods that wait to be counted by a Job that is gone or finished.
+    /// Pods with the tracking finalizer of a Job that is deleted or finished.
     orphans: BTreeSet<Key>,
 }
 

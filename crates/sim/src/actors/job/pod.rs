@@ -1,4 +1,4 @@
-//! The pods of a Job: how they are made and what is read off them.
+//! The pods of a Job: creates them and reads their state.
 
 use super::spec;
 use crate::actors::common::{born, conditions, moment, pods, template, text};
@@ -10,10 +10,10 @@ pub const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 pub const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 const ENV: &str = "JOB_COMPLETION_INDEX";
-/// The longest start of a generated name.
+/// Maximum length of the prefix of a generated name.
 const LONGEST_START: usize = 58;
 
-/// The pods of a Job, not yet created.
+/// A pod of a Job, not created yet.
 pub fn new_pod(key: &Key, job: &Stored) -> Value {
     let mut pod = template::pod(&job["spec"]["template"], key, job);
     let finalizers = &mut pod["metadata"]["finalizers"];
@@ -34,7 +34,7 @@ pub fn new_pod(key: &Key, job: &Stored) -> Value {
     pod
 }
 
-/// Makes a container's environment say the index of its pod.
+/// Sets the completion index in a container's environment.
 fn tell_index(container: &mut Value) {
     if !container["env"].is_array() {
         container["env"] = json!([]);
@@ -47,7 +47,8 @@ fn tell_index(container: &mut Value) {
     }
 }
 
-/// Makes it the pod of one index. `replaces` is the failed pod of that index, where failures are counted per index.
+/// Assigns a completion index. `failures` is the number of earlier failures of this index, if failures are counted per
+/// index.
 pub fn give_index(pod: &mut Value, key: &Key, index: i64, failures: Option<i64>) {
     for field in ["annotations", "labels"] {
         if !pod["metadata"][field].is_object() {
@@ -64,24 +65,24 @@ pub fn give_index(pod: &mut Value, key: &Key, index: i64, failures: Option<i64>)
     pod["metadata"]["generateName"] = format!("{start}{end}").into();
 }
 
-/// The index of a pod, if it is one of this Job.
+/// The completion index of a pod, if it is valid for this Job.
 pub fn index(job: &Value, pod: &Value) -> Option<i64> {
     let index = text(&pod["metadata"]["annotations"][INDEX]).parse::<i64>().ok()?;
     (0..spec::completions(job)?).contains(&index).then_some(index)
 }
 
-/// How often pods of its index had failed before.
+/// The number of earlier failures of its index.
 pub fn failures(pod: &Value) -> i64 {
     text(&pod["metadata"]["annotations"][FAILURES]).parse().unwrap_or_default()
 }
 
-/// Whether it has not been counted yet.
+/// Whether the pod has the tracking finalizer, so it has not been counted yet.
 pub fn is_tracked(pod: &Value) -> bool {
     let finalizers = pod["metadata"]["finalizers"].as_array().into_iter().flatten();
     finalizers.into_iter().any(|one| one == FINALIZER)
 }
 
-/// Whether it counts as failed. One that is deleted does, unless only those that ended are to be replaced.
+/// Whether a pod counts as failed. Terminating pods count as well, unless only finished pods are replaced.
 pub fn is_failed(job: &Value, pod: &Value) -> bool {
     pods::is_failed(pod)
         || !spec::replaces_only_failed(job) && pods::is_terminating(pod) && !pods::is_succeeded(pod)

@@ -1,4 +1,4 @@
-//! What a Job asks for, with the defaults of the API.
+//! The spec of a Job with the defaults of the API.
 
 use crate::actors::common::{conditions, number};
 use serde_json::Value;
@@ -9,7 +9,7 @@ pub fn parallelism(job: &Value) -> i64 {
     job["spec"]["parallelism"].as_i64().unwrap_or(1)
 }
 
-/// How many pods have to succeed; `None` for a work queue.
+/// The number of pods that must succeed; `None` for a work queue.
 pub fn completions(job: &Value) -> Option<i64> {
     let spec = &job["spec"];
     match (spec["completions"].as_i64(), spec["parallelism"].as_i64()) {
@@ -35,7 +35,7 @@ pub fn is_suspended(job: &Value) -> bool {
     job["spec"]["suspend"] == true
 }
 
-/// Whether a pod is replaced only when it has ended, not when it is on its way out.
+/// Whether a pod is replaced only after it has ended, and not as soon as it is terminating.
 pub fn replaces_only_failed(job: &Value) -> bool {
     job["spec"]["podReplacementPolicy"] == "Failed" || job["spec"]["podFailurePolicy"].is_object()
 }
@@ -44,7 +44,7 @@ pub fn is_finished(job: &Value) -> bool {
     ["Complete", "Failed"].iter().any(|kind| conditions::is_true(&job["status"], kind))
 }
 
-/// Whether the restarts of containers in the same pods have used up the limit.
+/// Whether the restarts of containers have reached the back-off limit.
 pub fn is_past_restarts<'a>(job: &Value, pods: impl Iterator<Item = &'a Value>) -> bool {
     if job["spec"]["template"]["spec"]["restartPolicy"] != "OnFailure" {
         return false;

@@ -1,4 +1,4 @@
-//! One sync of a Job: what has ended, whether it is over, what is to be done.
+//! One sync of a Job: counts finished pods, decides whether the Job is finished, and manages its pods.
 
 use super::backoff::Backoff;
 use super::indexes::Indexes;
@@ -14,27 +14,27 @@ use std::sync::Arc;
 
 pub type Pod = (Key, Arc<Stored>);
 
-/// What is known about a Job in one sync, and what becomes of it.
+/// The state of one sync.
 pub struct JobSync<'a> {
     pub key: &'a Key,
     pub job: &'a Stored,
     pub now: Timestamp,
     pub pods: Vec<Pod>,
     pub active: Vec<Pod>,
-    /// The numbers that the status will show.
+    /// The numbers for the status.
     pub active_count: i64,
     pub ready: i64,
     pub terminating: i64,
-    /// How many succeeded, counted or not.
+    /// The number of succeeded pods, including those that the status does not count yet.
     pub succeeded: i64,
     pub succeeded_indexes: Indexes,
     pub failed_indexes: Option<Indexes>,
-    /// Failed pods that stay until they are replaced, because they know how often their index failed.
+    /// Failed pods that are kept until they are replaced, because they record how often their index failed.
     pub kept: BTreeMap<i64, Pod>,
-    /// How it ends, if it does: the interim condition, or the final one.
+    /// The condition of a Job that finishes: either the interim condition or the final one.
     pub finish: Option<Value>,
     pub status: Value,
-    /// When to sync again though nothing happened.
+    /// When to sync again even without changes.
     pub again: Option<Timestamp>,
 }
 
@@ -107,7 +107,7 @@ impl<'a> JobSync<'a> {
         }
     }
 
-    /// Pods that count for this Job and have not been counted.
+    /// Pods of this Job that have not been counted yet.
     pub fn uncounted(&self) -> impl Iterator<Item = &Pod> {
         let indexed = spec::is_indexed(self.job);
         self.pods
@@ -115,7 +115,7 @@ impl<'a> JobSync<'a> {
             .filter(move |(_, pod)| pod::is_tracked(pod) && (!indexed || pod::index(self.job, pod).is_some()))
     }
 
-    /// The pods that succeeded and failed and are nowhere counted yet.
+    /// The succeeded and the failed pods that are not in the status yet.
     fn newly_ended(&self) -> (Vec<Arc<Stored>>, Vec<Arc<Stored>>) {
         let listed: BTreeSet<&str> = ["succeeded", "failed"]
             .iter()
@@ -133,7 +133,7 @@ impl<'a> JobSync<'a> {
         self.again = Some(self.again.map_or(at, |known| known.min(at)));
     }
 
-    /// Says whether the Job is over, because of what was said before or of what has happened since.
+    /// Decides whether the Job is finished, from its conditions or from new failures.
     fn decide_finish(&mut self, failed: i64) {
         let job = self.job;
         let known = |kind: &str| conditions::find(&job["status"], kind).filter(|is| is["status"] == "True");
@@ -197,7 +197,7 @@ impl<'a> JobSync<'a> {
         self.keep_last_failures();
     }
 
-    /// Of each index that is to be tried again, the pod that failed last is kept.
+    /// Keeps the pod that failed last for each index that will be retried.
     fn keep_last_failures(&mut self) {
         let job = self.job;
         let active: BTreeSet<i64> = self.active.iter().filter_map(|(_, pod)| pod::index(job, pod)).collect();
@@ -216,7 +216,7 @@ impl<'a> JobSync<'a> {
         self.kept = kept;
     }
 
-    /// The Job is over: what still runs is deleted.
+    /// Deletes the running pods of a finished Job.
     fn end_active(&mut self, cluster: &mut Cluster) {
         for (key, pod) in &self.active {
             delete_this(cluster, key, pod);
@@ -226,7 +226,7 @@ impl<'a> JobSync<'a> {
         self.ready = 0;
     }
 
-    /// The Job goes on, or has reached what it is for.
+    /// Creates and deletes pods, and checks whether the Job has succeeded.
     fn manage_pods(&mut self, cluster: &mut Cluster, backoff: &Backoff) -> Result<(), Refusal> {
         if self.job.is_terminating() {
             return Ok(());
@@ -266,7 +266,7 @@ impl<'a> JobSync<'a> {
     }
 }
 
-/// Puts a condition in place of the one of its type, or last.
+/// Replaces the condition of the same type, or appends the condition.
 pub fn put(status: &mut Value, condition: Value) {
     if !status["conditions"].is_array() {
         status["conditions"] = json!([]);

@@ -1,4 +1,4 @@
-//! Counting pods once and for all: noted in the status, let go, added up.
+//! Counts each finished pod exactly once: records it in the status, removes its finalizer, then adds it to the total.
 
 use super::sync::{JobSync, condition, put};
 use super::{pod, spec};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// How many pods are counted in one sync.
+/// Limit of pods counted in one sync.
 const MOST: usize = 500;
 
 pub fn track(cluster: &mut Cluster, sync: &mut JobSync) -> Result<(), Refusal> {
@@ -23,7 +23,7 @@ pub fn track(cluster: &mut Cluster, sync: &mut JobSync) -> Result<(), Refusal> {
     let all = go.len() < MOST;
     go.iter().for_each(|key| let_go(cluster, key));
     for (_, pod) in sync.pods.iter_mut().filter(|(key, _)| go.contains(key)) {
-        // What it was is counted; that it is let go is known.
+        // The pod has been recorded and its finalizer removed. The local copy follows.
         let mut freed = pod.value.clone();
         drop_finalizer(&mut freed);
         *pod = Arc::new(Stored::draft(freed));
@@ -62,7 +62,7 @@ fn set_counts(sync: &mut JobSync) {
     sync.status["terminating"] = sync.terminating.into();
 }
 
-/// Pods that are noted and have been let go are added up.
+/// Adds recorded pods without finalizer to the totals.
 fn count_untracked_pods(sync: &mut JobSync) {
     let held: BTreeSet<&str> =
         sync.pods.iter().filter(|(_, pod)| pod::is_tracked(pod)).map(|(_, pod)| pod.uid()).collect();
@@ -83,7 +83,7 @@ fn count_untracked_pods(sync: &mut JobSync) {
     }
 }
 
-/// Notes the pods that ended; says which can be let go.
+/// Records finished pods in the status. Returns the pods whose finalizer can be removed.
 fn record_ended_pods(sync: &mut JobSync) -> BTreeSet<Key> {
     let job = sync.job;
     let indexed = spec::is_indexed(job);
@@ -107,7 +107,7 @@ fn record_ended_pods(sync: &mut JobSync) -> BTreeSet<Key> {
         let known = failed.contains(&uid) || succeeded.contains(&uid);
         let counts = !indexed || pod::index(job, one).is_some();
         if pods::is_succeeded(one) && !failed.contains(&uid) {
-            // Of indexed Jobs the indexes say what is counted.
+            // In indexed Jobs, succeeded pods are counted by their indexes.
             if !indexed && !known {
                 succeeded.push(uid);
             }
@@ -141,7 +141,7 @@ fn set_text(status: &mut Value, name: &str, text: &str) {
     }
 }
 
-/// Writes the interim condition down; says which final one follows.
+/// Records the interim condition. Returns the final condition that follows.
 fn record_finish(sync: &mut JobSync) -> Option<Value> {
     let finish = sync.finish.clone()?;
     let last = match text(&finish["type"]) {
@@ -163,8 +163,8 @@ fn drop_finalizer(pod: &mut Value) {
     }
 }
 
-/// Lets a pod go that has been counted, or that nobody counts.
+/// Removes the finalizer of a pod that has been counted or need not be counted.
 pub fn let_go(cluster: &mut Cluster, key: &Key) {
-    // One that is gone has been let go.
+    // The pod may already be deleted.
     let _ = cluster.update(key, drop_finalizer);
 }

@@ -1,4 +1,4 @@
-//! Brings a pod as far as it can be now, and says when there is more to do.
+//! Advances a pod as far as possible now, and computes when to continue.
 
 use super::behaviour::{self, Behaviour};
 use super::config;
@@ -10,22 +10,23 @@ use crate::store::Store;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-/// The runtime is asked once a second: this long a container is seen as ended before it is started again.
+/// The kubelet polls the runtime once a second. An ended container is visible as terminated for this long before it
+/// restarts.
 const RELIST: SignedDuration = SignedDuration::from_secs(1);
-/// A pod with a container that has to pause is looked at when the pause is over, but at least this often. Until then the
-/// container is shown as ended, from then on as pausing.
+/// A pod with a container in back-off is synced when the back-off expires, but at least at this interval. The container is
+/// shown as terminated until the first such sync, and as CrashLoopBackOff afterwards.
 const RESYNC: SignedDuration = SignedDuration::from_secs(60);
-/// How long a container is shown as pausing when its pause is over.
+/// How long a container is still shown in back-off after the back-off has expired.
 const RESTART: SignedDuration = SignedDuration::from_millis(100);
-/// A container that could not be made is tried again after this time, and up to half of it more.
+/// Delay before the creation of a container is retried, plus a random part of up to half of it.
 const RETRY_MILLIS: i64 = 10_000;
-/// Volumes are tried again after this time, then twice as long, up to the longest.
+/// The first delay before mounting volumes is retried; it doubles up to the longest one.
 const FIRST_MOUNT_PAUSE: SignedDuration = SignedDuration::from_millis(500);
 const LONGEST_MOUNT_PAUSE: SignedDuration = SignedDuration::from_secs(122);
-/// The exit code of what was killed.
+/// The exit code of a killed process.
 const KILLED: i32 = 137;
 
-/// A pod, and what its kubelet knows beside it.
+/// A pod with the data that its kubelet uses.
 pub struct PodContext<'a> {
     pub pod: &'a Value,
     pub store: &'a Store,
@@ -33,11 +34,11 @@ pub struct PodContext<'a> {
     pub chance: &'a mut Chance,
     pub now: Timestamp,
     pub behaviour: Behaviour,
-    /// The pod was changed: what failed is tried again at once.
+    /// The pod has changed, so failed operations are retried immediately.
     pub nudged: bool,
 }
 
-/// What came of it.
+/// The result of a sync.
 #[derive(Debug, Default)]
 pub struct Progress {
     pub changed: bool,
@@ -77,7 +78,7 @@ pub fn advance(life: &mut Life, context: &mut PodContext) -> Progress {
         begin_stop(life, context, false);
         stop_further(life, context, &mut progress);
     } else if is_finished(life, context.pod) {
-        // Nothing is left but sidecars. That the containers have ended is written down first, then the phase.
+        // Only sidecars are left. The end of the other containers is reported first, then the phase.
         begin_stop(life, context, false);
         if let Some(stopping) = &mut life.stopping {
             stopping.over = Some(later(stopping.until, RELIST));
@@ -115,7 +116,7 @@ fn mount(life: &mut Life, context: &PodContext, progress: &mut Progress) -> bool
     false
 }
 
-/// The sandbox is up half-way to the start of the first container, and that is written down.
+/// The sandbox is ready half-way to the start of the first container, and this is reported.
 fn set_up(life: &mut Life, context: &PodContext, progress: &mut Progress) {
     let at = match (life.sandbox, life.units.first()) {
         (Some(at), _) => at,
@@ -152,7 +153,7 @@ fn run_containers(life: &mut Life, context: &mut PodContext, progress: &mut Prog
     }
 }
 
-/// Takes a container as far as it gets now.
+/// Advances one container as far as possible now.
 fn step(unit: &mut Unit, seen: Timestamp, context: &mut PodContext, progress: &mut Progress) {
     let now = context.now;
     loop {
@@ -232,12 +233,12 @@ fn restart(unit: &mut Unit, now: Timestamp) {
 
 fn start_again(unit: &mut Unit, now: Timestamp) {
     unit.restarts += 1;
-    // Its image is there.
+    // Its image is already present.
     unit.state = State::Creating { until: now };
 }
 
-/// What the kubelet has killed it starts again in the same breath. Whether that is too soon it tells by the end before
-/// this one, so that the first two are not followed by a pause.
+/// The kubelet restarts a container that it has killed without delay. The back-off depends on the end before this one, so
+/// the first two kills cause no pause.
 fn go_on(unit: &mut Unit, end: End, now: Timestamp, progress: &mut Progress) {
     let finished = end.finished;
     let Some(before) = unit.last.replace(end) else { return start_again(unit, now) };
@@ -277,7 +278,7 @@ fn run_on(unit: &mut Unit, since: Timestamp, seen: Timestamp, context: &PodConte
     let own = if unit.role == Role::Main { &context.behaviour } else { &Behaviour::NOTHING };
     let outlook = outlook(unit.described(context.pod), since, seen, own, &program);
     let exit = match (program.exit, program.times.is_none_or(|times| unit.runs <= times)) {
-        // An init container always ends, well if not otherwise.
+        // An init container always ends, by default with code 0.
         (Some((after, _)), false) if unit.role == Role::Init => Some((after, 0)),
         (exit, true) => exit,
         (_, false) => None,
@@ -311,7 +312,7 @@ fn run_on(unit: &mut Unit, since: Timestamp, seen: Timestamp, context: &PodConte
     }
 }
 
-/// Ends the pod as a whole, if that is how it behaves.
+/// Ends the whole pod if its behaviour says so.
 fn end_pod(life: &mut Life, context: &PodContext, progress: &mut Progress) {
     let Some((after, code)) = context.behaviour.end else { return };
     if !life.of_role(Role::Main).all(Unit::is_running) {
@@ -342,7 +343,7 @@ fn note_readiness(life: &mut Life, now: Timestamp) {
     life.ready_since = life.is_ready().then(|| life.ready_since.unwrap_or(now));
 }
 
-/// No container is left that would be started or go on, sidecars aside.
+/// Whether no container except sidecars runs or will be started.
 fn is_finished(life: &Life, pod: &Value) -> bool {
     let ended = |unit: &Unit| match &unit.state {
         State::Ended(end) => !unit.restarts_after(end.code, pod),
@@ -358,7 +359,7 @@ fn grace(pod: &Value) -> SignedDuration {
     SignedDuration::from_secs(grace.max(0))
 }
 
-/// Asks all containers to end: the sidecars after the others, the last one first.
+/// Begins to stop all containers. Sidecars follow the other containers, in reverse order.
 pub fn begin_stop(life: &mut Life, context: &PodContext, deletes: bool) {
     let (now, grace) = (context.now, grace(context.pod));
     let limit = later(now, grace);

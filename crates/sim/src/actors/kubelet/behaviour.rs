@@ -1,69 +1,70 @@
-//! How the programs in a pod behave: what its annotations say, else the rules in [`ProgramBehaviour`], else its defaults.
+//! The behaviour of the programs in a pod, from its annotations, the rules in [`ProgramBehaviour`], or its defaults, in
+//! this order.
 //!
-//! The annotations of `testbed/README.md` mean the same here. They are about the pod as a whole: `complete-after` and
-//! `fail-after` end it whatever its restart policy. Here there are also some about a single container; what follows when it
-//! exits is up to the restart policy:
-//!
-//! | annotation | |
-//! |---|---|
-//! | `NAME.start: 2s` | from its turn until it runs |
-//! | `NAME.ready-after: 2s` | from its start until it answers its probes |
-//! | `NAME.hang-after: 1m` | from its start until it does not answer any more |
-//! | `NAME.exit-after: 5s` | from its start until it exits |
-//! | `NAME.exit-code: "3"` | with this code; 0 if it is not said |
-//! | `NAME.exit-times: "2"` | only the first two times; then it runs on, or, as an init container, ends well |
-//! | `NAME.stop: 3s` | how long it takes to end when it is asked to |
-//!
-//! And what an agent shows on its node some time after it is ready (see [`crate::actors::agents`]):
+//! The annotations in `testbed/README.md` have the same meaning here. They apply to the whole pod: `complete-after` and
+//! `fail-after` end it regardless of its restart policy. Further annotations apply to a single container and leave restarts
+//! to the restart policy:
 //!
 //! | annotation | |
 //! |---|---|
-//! | `csi-driver: NAME` | registered in the node's CSINode |
-//! | `device: NAME=2` | a resource that the node offers, and how much of it |
-//! | `condition: TYPE` | a condition of the node that is True |
+//! | `NAME.start: 2s` | time to start, once its turn has come |
+//! | `NAME.ready-after: 2s` | time from its start until it answers its probes |
+//! | `NAME.hang-after: 1m` | time from its start until it stops answering |
+//! | `NAME.exit-after: 5s` | time from its start until it exits |
+//! | `NAME.exit-code: "3"` | its exit code; default 0 |
+//! | `NAME.exit-times: "2"` | only the first two runs exit; after that it keeps running, or an init container succeeds |
+//! | `NAME.stop: 3s` | time to terminate |
+//!
+//! Effects of an agent on its node, some time after the agent is ready (see [`crate::actors::agents`]):
+//!
+//! | annotation | |
+//! |---|---|
+//! | `csi-driver: NAME` | a driver in the node's CSINode |
+//! | `device: NAME=2` | a resource of the node, with its amount |
+//! | `condition: TYPE` | a condition of the node with status True |
 
 use crate::program_behaviour::{BehaviourRule, ProgramBehaviour};
 use jiff::SignedDuration;
 use serde_json::Value;
 
-/// What all annotations of this kind begin with. `testbed/README.md` says what they mean.
+/// The prefix of these annotations, which `testbed/README.md` describes.
 pub const PREFIX: &str = "testbed.rollcall.dev/";
 
-/// Of a pod as a whole.
+/// The behaviour of a pod as a whole.
 #[derive(Clone, Debug)]
 pub struct Behaviour {
-    /// From the binding until the containers run.
+    /// Time from the binding until the containers run.
     pub start_after: Option<SignedDuration>,
-    /// From the start of a container until the application can answer.
+    /// Time from the start of a container until the application can answer.
     pub ready_after: Option<SignedDuration>,
-    /// Ready or not, whatever the application answers.
+    /// Forces the readiness, whatever the application answers.
     pub ready: Option<bool>,
-    /// How the pod ends: this long after it is ready, with this exit code, whatever its restart policy.
+    /// The end of the pod, regardless of its restart policy: time after it is ready, and exit code.
     pub end: Option<(SignedDuration, i32)>,
-    /// How long it is terminating, whatever its time of grace.
+    /// How long the pod is terminating, regardless of its grace period.
     pub slow_delete: Option<SignedDuration>,
 }
 
 impl Behaviour {
-    /// Of a pod that says nothing.
+    /// The behaviour of a pod without annotations and rules.
     pub const NOTHING: Behaviour =
         Behaviour { start_after: None, ready_after: None, ready: None, end: None, slow_delete: None };
 }
 
-/// Of one container.
+/// The behaviour of one container.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// From its turn until it runs.
+    /// Time to start, once its turn has come.
     pub start: SignedDuration,
-    /// When it exits by itself, from its start, and with which code.
+    /// Time from its start until it exits, and the exit code.
     pub exit: Option<(SignedDuration, i32)>,
-    /// How often it exits in this way; every time, if it is not said.
+    /// How many runs exit in this way; `None` means all.
     pub times: Option<u32>,
-    /// From its start until it can answer.
+    /// Time from its start until it can answer.
     pub answers_after: SignedDuration,
-    /// From its start until it does not answer any more.
+    /// Time from its start until it stops answering.
     pub hangs_after: Option<SignedDuration>,
-    /// How long it takes to end when it is asked to.
+    /// Time to terminate.
     pub stop: SignedDuration,
 }
 
@@ -77,7 +78,7 @@ fn has_any(pod: &Value) -> bool {
     annotations.is_some_and(|annotations| annotations.keys().any(|key| key.starts_with(PREFIX)))
 }
 
-/// What the first rule says that is about this pod and has a value.
+/// The value of the first rule that matches this pod and has one.
 fn from_rules<T>(
     programs: &ProgramBehaviour,
     pod: &Value,
@@ -122,7 +123,7 @@ pub fn of_pod(pod: &Value, programs: &ProgramBehaviour) -> Behaviour {
     }
 }
 
-/// `is_main` as opposed to init containers and sidecars, of which the rules do not speak.
+/// `is_main` is false for init containers and sidecars, which the rules do not cover.
 pub fn of_container(
     pod: &Value,
     name: &str,
@@ -165,7 +166,7 @@ fn is_of_job(pod: &Value) -> bool {
     owners.is_some_and(|owners| owners.iter().any(|owner| owner["kind"] == "Job"))
 }
 
-/// A duration as Go writes it: `1m30s`, `500ms`, `1.5h`.
+/// Parses a duration in Go's format: `1m30s`, `500ms`, `1.5h`.
 pub fn duration(text: &str) -> Option<SignedDuration> {
     let mut total = 0.0;
     let mut rest = text.trim();
@@ -188,7 +189,7 @@ pub fn duration(text: &str) -> Option<SignedDuration> {
         total += amount * unit;
         rest = &after[unit_ends..];
     }
-    // More than a hundred years are as good as that.
+    // Limited to about a hundred years.
     Some(SignedDuration::from_millis(total.min(3.2e12) as i64))
 }
 

@@ -1,4 +1,4 @@
-//! What a container needs from ConfigMaps and Secrets before it can start.
+//! ConfigMaps and Secrets that a container needs before it can start.
 
 use crate::kinds::Kind;
 use crate::store::Store;
@@ -12,7 +12,7 @@ fn is_optional(reference: &Value) -> bool {
     reference["optional"].as_bool().unwrap_or_default()
 }
 
-/// What is missing for the environment of a container, in the words of the kubelet.
+/// The missing object or key in the environment of a container, in the words of the kubelet.
 pub fn missing_for(store: &Store, namespace: &str, container: &Value) -> Option<String> {
     for source in items(&container["envFrom"]) {
         for (field, kind) in [("configMapRef", Kind::ConfigMap), ("secretRef", Kind::Secret)] {
@@ -38,7 +38,7 @@ pub fn missing_for(store: &Store, namespace: &str, container: &Value) -> Option<
     None
 }
 
-/// What is missing of a volume that is made of a ConfigMap or a Secret and used, in the words of the kubelet.
+/// The missing ConfigMap, Secret or key of a mounted volume, in the words of the kubelet.
 pub fn missing_volume(store: &Store, namespace: &str, pod: &Value) -> Option<String> {
     let of = |kind: Kind, source: &Value, field: &str| {
         let name = source[field].as_str().filter(|_| !is_optional(source))?;
@@ -59,10 +59,10 @@ pub fn missing_volume(store: &Store, namespace: &str, pod: &Value) -> Option<Str
         let single = of(Kind::ConfigMap, &volume["configMap"], "name");
         single.or_else(|| of(Kind::Secret, &volume["secret"], "secretName")).or_else(projected)
     };
-    // The root certificate is published into every namespace; the embedded cluster has none.
+    // Real clusters publish the root certificate in every namespace; the embedded cluster does not.
     let is_own =
         |volume: &Value| volume["name"].as_str().is_some_and(|name| name.starts_with("kube-api-access-"));
-    // What no container mounts is not waited for.
+    // Volumes that no container mounts are ignored.
     let is_used = |volume: &Value| {
         let containers = items(&pod["spec"]["containers"]).chain(items(&pod["spec"]["initContainers"]));
         let mut mounts = containers.flat_map(|container| items(&container["volumeMounts"]));

@@ -1,38 +1,38 @@
-//! What a kubelet has in memory about a pod: its containers, and how far each of them is.
+//! The kubelet's in-memory state of a pod and its containers.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-/// The pause before the second restart. It doubles up to [`LONGEST_PAUSE`].
+/// The back-off before the second restart. It doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: SignedDuration = SignedDuration::from_secs(10);
 const LONGEST_PAUSE: SignedDuration = SignedDuration::from_secs(300);
-/// A container that ran for twice the longest pause begins anew.
+/// The back-off is reset after a container has run for twice the longest one.
 const FORGIVEN_AFTER: SignedDuration = SignedDuration::from_secs(600);
 
 #[derive(Debug)]
 pub struct Life {
     pub uid: String,
-    /// When the kubelet first saw it: its probes and its deadline count from here.
+    /// When the kubelet first saw the pod. Its probes and its active deadline count from here.
     pub seen: Timestamp,
-    /// When the sandbox is up, and whether it is.
+    /// When the sandbox becomes ready.
     pub sandbox: Option<Timestamp>,
     pub is_set_up: bool,
-    /// Known once a container was made.
+    /// Known after the first container was created.
     pub ip: Option<String>,
     pub volumes: Volumes,
-    /// Init containers first, in the order in which they stand.
+    /// Init containers first, in the order of the spec.
     pub units: Vec<Unit>,
-    /// All init containers are through; from then on they do not hold back anything.
+    /// Whether all init containers have finished. After that they no longer block the other containers.
     pub initialized: bool,
     pub ready_since: Option<Timestamp>,
-    /// Nothing is started any more.
+    /// Whether no container is started any more.
     pub ending: bool,
     pub stopping: Option<Stopping>,
-    /// Why it was ended, where the kubelet ended it.
+    /// The reason and message if the kubelet ended the pod.
     pub verdict: Option<(&'static str, &'static str)>,
-    /// No container runs, and none will.
+    /// Whether no container runs or will run.
     pub over: bool,
-    /// The version of the pod that the kubelet itself has written last.
+    /// The pod's version after the last write of this kubelet.
     pub written: u64,
 }
 
@@ -43,23 +43,23 @@ pub enum Volumes {
     Mounted,
 }
 
-/// The containers that still run, being stopped: when each is gone, and with which code.
+/// The stopping of the running containers: for each of them, the time of its end and its exit code.
 #[derive(Debug)]
 pub struct Stopping {
     pub until: Timestamp,
     pub ends: Vec<(usize, Timestamp, i32)>,
-    /// Because the pod is being deleted: it goes at the end.
+    /// Whether the pod is being deleted, and is removed at the end.
     pub deletes: bool,
-    /// When the pod is over, if that is later.
+    /// When the pod is over, if later than the end of the containers.
     pub over: Option<Timestamp>,
 }
 
-/// One container.
+/// A container.
 #[derive(Debug)]
 pub struct Unit {
     pub name: String,
     pub role: Role,
-    /// Where it stands in the list of its kind.
+    /// Its index in the list of its kind.
     pub place: usize,
     pub state: State,
     pub restarts: u32,
@@ -79,12 +79,12 @@ pub enum Role {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It is not its turn.
+    /// Its turn has not come yet.
     Waiting,
     Creating {
         until: Timestamp,
     },
-    /// What its environment refers to is missing.
+    /// An object that its environment refers to is missing.
     Refused {
         message: String,
         retry: Timestamp,
@@ -93,7 +93,7 @@ pub enum State {
         since: Timestamp,
     },
     Ended(End),
-    /// Ended too often; the next start is at this time.
+    /// In back-off until this time.
     Paused {
         until: Timestamp,
         pause: SignedDuration,
@@ -105,13 +105,13 @@ pub struct End {
     pub code: i32,
     pub started: Timestamp,
     pub finished: Timestamp,
-    /// Which run of the container it was.
+    /// The number of the run.
     pub run: u32,
-    /// The kubelet itself has killed it, and goes on at once.
+    /// Whether the kubelet killed it, which restarts it immediately.
     pub killed: bool,
 }
 
-/// The pause before the next restart, and when it was last made longer.
+/// The back-off before the next restart, and when it was last extended.
 #[derive(Clone, Copy, Debug)]
 pub struct BackOff {
     pub pause: SignedDuration,
@@ -172,7 +172,7 @@ impl Unit {
         }
     }
 
-    /// How the pod describes it.
+    /// Its entry in the pod's spec.
     pub fn described<'a>(&self, pod: &'a Value) -> &'a Value {
         let list = if self.role == Role::Main { "containers" } else { "initContainers" };
         &pod["spec"][list][self.place]
@@ -190,7 +190,7 @@ impl Unit {
         }
     }
 
-    /// Ends it because its probes failed.
+    /// Ends it after failed probes.
     pub fn kill(&mut self, code: i32, finished: Timestamp) {
         self.end(code, finished);
         if let State::Ended(end) = &mut self.state {
@@ -198,7 +198,7 @@ impl Unit {
         }
     }
 
-    /// Whether it is started again after it ended with this code.
+    /// Whether it restarts after an end with this code.
     pub fn restarts_after(&self, code: i32, pod: &Value) -> bool {
         if self.role == Role::Sidecar {
             return true;
@@ -212,14 +212,14 @@ impl Unit {
         }
     }
 
-    /// The pause that this end has to be followed by.
+    /// The back-off that applies after this end.
     pub fn backoff_after(&self, end: &End) -> Option<SignedDuration> {
         let backoff = self.backoff?;
         let forgiven = end.finished.duration_since(backoff.updated) > FORGIVEN_AFTER;
         (!forgiven).then_some(backoff.pause)
     }
 
-    /// A restart makes the next pause longer.
+    /// Extends the back-off after a restart.
     pub fn lengthen_pause(&mut self, finished: Timestamp, now: Timestamp) {
         let pause = match self.backoff {
             Some(is) if finished.duration_since(is.updated) <= FORGIVEN_AFTER => {

@@ -1,10 +1,11 @@
-//! The kubelets: run what is bound to their nodes.
+//! The kubelets, which run the pods of their nodes.
 //!
-//! - [`behaviour`]: what the programs in the containers do. [`config`]: what they need. [`probes`]: when they answer.
-//! - [`life`]: what a kubelet knows about a pod. [`advance`]: takes it as far as it gets.
-//! - [`phase`], [`status`]: what is written about it.
+//! - [`behaviour`]: the behaviour of programs in containers. [`config`]: the ConfigMaps and Secrets that they need.
+//!   [`probes`]: results of probes.
+//! - [`life`]: the state of a pod. [`advance`]: its progress.
+//! - [`phase`], [`status`]: the reported status.
 //!
-//! A pod costs something when something happens to it, and nothing in between: probes are not ticked but computed.
+//! A pod only costs time when its state changes: results of probes are computed in advance instead of probing periodically.
 
 mod advance;
 pub mod behaviour;
@@ -27,16 +28,16 @@ use life::Life;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// On a Node: its kubelet does nothing any more.
+/// Annotation of a Node whose kubelet does not act.
 pub const STOPPED: &str = "testbed.rollcall.dev/stopped";
 
 #[derive(Default)]
 pub struct Kubelet {
     agenda: Agenda,
     lives: BTreeMap<Key, Life>,
-    /// Pods that were changed by somebody else since they were last looked at.
+    /// Pods that others have changed since their last sync.
     nudged: BTreeSet<Key>,
-    /// Pods that wait for a kubelet to be there.
+    /// Pods on nodes without an active kubelet.
     unattended: BTreeMap<String, BTreeSet<Key>>,
     addresses: u32,
 }
@@ -73,8 +74,8 @@ impl Actor for Kubelet {
     }
 }
 
-/// Whether a kubelet has to look at a pod because of this change: everything does but what it wrote itself. A status that
-/// others have changed, it puts right.
+/// Whether the kubelet must sync the pod after this change. It ignores only its own writes, and corrects a status that
+/// others have changed.
 fn concerns(change: &Change, life: Option<&Life>) -> bool {
     let bound = !change.object["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
     bound && life.is_none_or(|life| life.written != change.object.version)
@@ -103,7 +104,7 @@ impl Kubelet {
             self.lives.insert(key.clone(), Life::new(pod, now));
         }
         let Some(life) = self.lives.get_mut(key) else { return };
-        // Whoever said that it is over is believed.
+        // A pod that others have marked as finished stays finished.
         life.over |= is_over(pod);
         let behaviour = behaviour::of_pod(pod, &cluster.programs);
         let Cluster { store, programs, chance, .. } = cluster;
@@ -151,7 +152,7 @@ fn grace_left(pod: &Value) -> SignedDuration {
 fn delete(cluster: &mut Cluster, key: &Key, pod: &Stored) {
     let options =
         DeleteOptions { grace: Some(0), uid: Some(pod.uid().to_owned()), ..DeleteOptions::default() };
-    // Gone already is as good.
+    // The pod may already be deleted.
     let _ = delete::delete(cluster, key, &options);
 }
 
@@ -161,7 +162,7 @@ fn address(node: &Value) -> String {
     internal.find_map(|address| address["address"].as_str()).unwrap_or("127.0.0.1").to_owned()
 }
 
-/// A range for measurements (RFC 2544): no packet is ever sent there, and many pods fit.
+/// An address from a benchmarking range (RFC 2544), which is never routed and large enough for many pods.
 fn pod_address(number: u32) -> String {
     let number = number % (1 << 17);
     format!("198.{}.{}.{}", 18 + (number >> 16), (number >> 8) & 0xff, number & 0xff)

@@ -1,4 +1,4 @@
-//! The phase of a pod, from the states of its containers, as the kubelet counts them.
+//! Computes the phase of a pod from the states of its containers, as the kubelet does.
 
 use super::life::{Life, Role, State, Unit};
 use serde_json::Value;
@@ -50,12 +50,12 @@ pub fn phase(life: &Life, pod: &Value) -> &'static str {
     }
     let all_succeeded = count.stopped == count.succeeded;
     if pending_init || count.waiting > 0 {
-        // What ended before it began has failed.
+        // A pod that ended before it started has failed.
         if life.over { "Failed" } else { "Pending" }
     } else if count.running > 0 {
         "Running"
     } else if count.stopped > 0 {
-        // That all have ended for good is not said before the pod is cleared away.
+        // The final phase is reported only after the pod has been cleaned up.
         match (life.over, all_succeeded) {
             (true, true) => "Succeeded",
             (true, false) => "Failed",
@@ -66,7 +66,7 @@ pub fn phase(life: &Life, pod: &Value) -> &'static str {
     }
 }
 
-/// The code with which it ended, now or the last time, if it does not run.
+/// The exit code of the latest run of a container that is not running.
 fn ended_with(unit: &Unit) -> Option<i32> {
     match &unit.state {
         State::Ended(end) => Some(end.code),

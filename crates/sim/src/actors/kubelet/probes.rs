@@ -1,23 +1,23 @@
-//! Probes, without a tick for each of them: when an application can answer is known beforehand, so the moments at which a
-//! probe changes its mind can be computed.
+//! Computes the results of probes. The time when an application can answer is known in advance, so the times when a probe
+//! changes its result can be computed without probing periodically.
 
 use super::behaviour::{Behaviour, Program};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-/// What becomes of a container that runs, as far as it is known now.
+/// The expected future of a running container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outlook {
-    /// The startup probe succeeded, or there is none.
+    /// When the startup probe succeeds; the start if there is no such probe.
     pub started: Option<Timestamp>,
     pub ready: Option<Timestamp>,
-    /// The readiness probe fails again.
+    /// When the readiness probe fails again.
     pub unready: Option<Timestamp>,
-    /// A liveness or startup probe has failed too often.
+    /// When a liveness or startup probe has failed too often.
     pub killed: Option<Timestamp>,
 }
 
-/// A probe as the container describes it.
+/// The probe in the spec of the container.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
     delay: SignedDuration,
@@ -38,19 +38,19 @@ fn probe(container: &Value, name: &str) -> Option<Probe> {
 }
 
 impl Probe {
-    /// The first tick at or after `at` of those that began at `anchor`.
+    /// The first tick at or after `at`. The ticks start at `anchor`.
     fn tick(&self, anchor: Timestamp, at: Timestamp) -> Timestamp {
         let gone = at.as_millisecond().saturating_sub(anchor.as_millisecond()).max(0);
         let ticks = (gone + self.period - 1) / self.period;
         later(anchor, SignedDuration::from_millis(ticks.saturating_mul(self.period)))
     }
 
-    /// After `more` further ticks.
+    /// The time `more` ticks after `tick`.
     fn then(&self, tick: Timestamp, more: i64) -> Timestamp {
         later(tick, SignedDuration::from_millis(self.period.saturating_mul(more)))
     }
 
-    /// When it has failed too often, if the application does not answer from `from` until `until`.
+    /// When the probe has failed too often, if the application does not answer between `from` and `until`.
     fn fails(&self, anchor: Timestamp, from: Timestamp, until: Option<Timestamp>) -> Option<Timestamp> {
         let failed = self.then(self.tick(anchor, from), self.failures - 1);
         until.is_none_or(|until| failed < until).then_some(failed)
@@ -61,7 +61,7 @@ pub fn later(at: Timestamp, by: SignedDuration) -> Timestamp {
     at.checked_add(by).unwrap_or(Timestamp::MAX)
 }
 
-/// `since` is when the container started, `seen` when the kubelet first saw its pod: from then on it asks.
+/// `since` is the start of the container, `seen` the time when the kubelet first saw the pod, which starts the probe ticks.
 pub fn outlook(
     container: &Value,
     since: Timestamp,
@@ -87,7 +87,7 @@ pub fn outlook(
 
     match probe(container, "readinessProbe") {
         Some(probe) => {
-            // It is asked as soon as it has started, and its time runs from there.
+            // The readiness probe runs immediately after the startup, and its ticks count from there.
             let first = probe.tick(started, later(since, probe.delay).max(able));
             let ready = probe.then(first, probe.successes - 1);
             outlook.ready = answers(ready).then_some(ready);
@@ -95,7 +95,7 @@ pub fn outlook(
                 outlook.unready = hangs.and_then(|hangs| probe.fails(started, hangs, None));
             }
         }
-        // Where nothing asks the application, its word stands for itself: a pod may say when it is ready.
+        // Without a readiness probe, the behaviour of the pod determines when it is ready.
         None => outlook.ready = Some(started.max(able)),
     }
     if let Some(probe) = probe(container, "livenessProbe") {
@@ -146,14 +146,14 @@ mod tests {
         assert_eq!(look(every_5.clone(), 7, None).ready, Some(at(110)));
         let delayed = json!({ "readinessProbe": { "periodSeconds": 5, "initialDelaySeconds": 12, "successThreshold": 2 } });
         assert_eq!(look(delayed, 7, None).ready, Some(at(120)));
-        // Hangs at 107: asked at 110, 115 and 120 in vain.
+        // Hangs at 107. The probes at 110, 115 and 120 fail.
         assert_eq!(look(every_5, 0, Some(7)).unready, Some(at(120)));
     }
 
     #[test]
     fn startup_gives_time_or_gives_up() {
         let startup = json!({ "startupProbe": { "periodSeconds": 3, "failureThreshold": 4 } });
-        // The kubelet asks from 99 on: 102, 105, 108, 111.
+        // The ticks count from 99: 102, 105, 108, 111.
         assert_eq!(look(startup.clone(), 5, None).started, Some(at(105)));
         let never = look(startup, 60, None);
         assert_eq!((never.started, never.ready, never.killed), (None, None, Some(at(111))));
@@ -163,7 +163,7 @@ mod tests {
     fn liveness_kills_what_does_not_answer_in_time() {
         let live = json!({ "livenessProbe": { "periodSeconds": 10, "failureThreshold": 2 } });
         assert_eq!(look(live.clone(), 5, None).killed, None);
-        // 109 and 119.
+        // The probes at 109 and 119 fail.
         assert_eq!(look(live.clone(), 30, None).killed, Some(at(119)));
         assert_eq!(look(live.clone(), 0, Some(21)).killed, Some(at(139)));
         let patient = json!({ "livenessProbe": { "periodSeconds": 10, "failureThreshold": 2, "initialDelaySeconds": 25 } });

@@ -1,4 +1,4 @@
-//! The status of a pod, as its kubelet writes it.
+//! The status of a pod as its kubelet writes it.
 
 use super::life::{End, Life, Role, State, Unit};
 use super::phase::phase;
@@ -7,11 +7,11 @@ use jiff::SignedDuration;
 use rollcall_core::hash;
 use serde_json::{Map, Value, json};
 
-/// The conditions that a kubelet owns, in the order in which it writes them.
+/// The conditions that the kubelet sets, in its order.
 const OWN: [&str; 5] =
     ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
 
-/// Writes what is known about the pod into its status. `stamp` is the time, `host` the address of the node.
+/// Writes the pod's status. `stamp` is the current time, `host` the address of the node.
 pub fn write(pod: &mut Value, life: &Life, stamp: &str, host: &str) {
     let phase = phase(life, pod);
     let conditions = conditions(pod, life, phase, stamp);
@@ -50,7 +50,7 @@ pub fn write(pod: &mut Value, life: &Life, stamp: &str, host: &str) {
     }
 }
 
-/// A condition as it should be: whether it holds, and why not.
+/// The desired state of a condition: whether it holds, and the reason.
 struct Holds {
     holds: bool,
     reason: &'static str,
@@ -110,7 +110,7 @@ fn condition(name: &str, wanted: Holds, was: Option<&Value>, generation: &Value,
     condition.into()
 }
 
-/// Whether the runtime knows a container of it: then there is a sandbox.
+/// Whether the runtime knows a container of the pod, which means that a sandbox exists.
 pub fn was_made(unit: &Unit) -> bool {
     !matches!(unit.state, State::Waiting | State::Creating { .. }) || unit.last.is_some()
 }
@@ -245,14 +245,14 @@ fn terminated(end: &End, id: &str) -> Value {
     })
 }
 
-/// 64 hexadecimal digits, another for every run.
+/// An id of 64 hexadecimal digits, different for each run.
 fn container_id(uid: &str, name: &str, run: u32) -> String {
     let whole = format!("{uid}/{name}/{run}");
     let part = |salt: u8| hash::fnv1a64(format!("{salt}{whole}").as_bytes());
     format!("{:016x}{:016x}{:016x}{:016x}", part(0), part(1), part(2), part(3))
 }
 
-/// As Go prints a duration of whole seconds: `10s`, `1m20s`, `5m0s`.
+/// Formats a duration of whole seconds like Go: `10s`, `1m20s`, `5m0s`.
 fn go_duration(duration: SignedDuration) -> String {
     match (duration.as_secs() / 60, duration.as_secs() % 60) {
         (0, seconds) => format!("{seconds}s"),

@@ -1,21 +1,21 @@
-//! Why a pod is on no node, in one sentence, as the real scheduler words it.
+//! Why a pod is unschedulable, in the words of the real scheduler.
 
 use super::filter::Unfit;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What stood against each node.
+/// Why each node was rejected.
 #[derive(Debug, Default)]
 pub struct Diagnosis {
-    /// How many nodes there are.
+    /// The number of nodes.
     pub nodes: usize,
-    /// Nothing that has to do with nodes.
+    /// A reason that does not concern nodes.
     pub before: Option<String>,
     pub unfit: BTreeMap<Arc<str>, Unfit>,
-    /// What stands against the nodes that were not looked at.
+    /// The reason for all nodes that were not checked.
     pub others: Option<&'static str>,
-    /// What came of preemption.
+    /// The result of preemption.
     pub after: String,
 }
 
@@ -41,7 +41,7 @@ impl Diagnosis {
     }
 }
 
-/// Reasons with the number of their nodes, sorted as texts; a space before them and a full stop after them.
+/// The reasons with their numbers of nodes, sorted as texts, after a space and followed by a full stop.
 pub fn counted(
     reasons: impl Iterator<Item = Cow<'static, str>>,
     others: Option<(Cow<'static, str>, usize)>,

@@ -1,4 +1,4 @@
-//! Whether a pod can be on a node, and if not, why: in the order and in the words of the real scheduler.
+//! Whether a pod fits a node, and if not, why. Order and wording follow the real scheduler.
 
 use super::neighbours::{Demands, Miss};
 use super::node::{Needs, Node};
@@ -7,13 +7,13 @@ use crate::actors::common::placement;
 use serde_json::json;
 use std::borrow::Cow;
 
-/// Why a node does not take a pod.
+/// Why a node rejects a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfit {
     pub reasons: Vec<Cow<'static, str>>,
-    /// Not even if all other pods went.
+    /// Whether preemption cannot help, even if it removed all other pods.
     pub for_good: bool,
-    /// Going pods could help: it is about room or ports.
+    /// Whether preemption could help, because resources or ports are missing.
     pub about_room: bool,
 }
 
@@ -33,7 +33,7 @@ pub fn check(needs: &Needs, demands: &Demands, node: &Node) -> Result<(), Unfit>
         }
     }
     if node.unregistered {
-        // The server taints a new node until its kubelet is there.
+        // The API server taints a new node until its kubelet has registered.
         let taint = json!({ "key": "node.kubernetes.io/not-ready", "effect": "NoSchedule" });
         if !placement::tolerates(tolerations, &taint) {
             return Err(Unfit::of("node(s) had untolerated taint(s)", true));
@@ -59,7 +59,7 @@ pub fn check(needs: &Needs, demands: &Demands, node: &Node) -> Result<(), Unfit>
     })
 }
 
-/// Ports and resources. Pods for which room is kept count like those that are there, unless this one goes before them.
+/// Checks ports and resources. Nominated pods count like bound ones, unless they have a lower priority.
 pub fn room(needs: &Needs, node: &Node) -> Result<(), Unfit> {
     let reserved =
         node.nominated.values().filter(|other| other.key != needs.key && other.priority >= needs.priority);

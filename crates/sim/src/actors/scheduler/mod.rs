@@ -1,10 +1,10 @@
-//! The scheduler: puts pods on nodes.
+//! The scheduler: binds pods to nodes.
 //!
-//! - [`node`]: what it knows about nodes and pods, counted. [`requests`]: amounts. [`neighbours`]: rules about other pods.
-//! - [`filter`]: whether a pod fits. [`explain`]: why it does not. [`preempt`]: who has to go.
-//! - [`queue`]: who is next, and who waits for something to change.
+//! - [`node`]: nodes and pods with their totals. [`requests`]: resource amounts. [`neighbours`]: rules about other pods.
+//! - [`filter`]: whether a pod fits. [`explain`]: why it does not. [`preempt`]: preemption.
+//! - [`queue`]: the order of pods, and pods that wait for a change.
 //!
-//! A pod goes to the least loaded node that takes it. Nodes are kept in that order, so most pods cost a look at one of them.
+//! A pod is bound to the least loaded node that accepts it. Nodes are sorted by load, so for most pods one check suffices.
 
 mod explain;
 mod filter;
@@ -29,31 +29,31 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The only scheduler there is; pods may name another and then wait for it.
+/// The name of the only scheduler. Pods with another scheduler name stay pending.
 const NAME: &str = "default-scheduler";
 
 #[derive(Default)]
 pub struct Scheduler {
     nodes: BTreeMap<Arc<str>, Node>,
-    /// Least loaded first.
+    /// Nodes by load, least loaded first.
     ranking: BTreeSet<(i128, usize, Arc<str>)>,
-    /// Where pods are.
+    /// The node of each bound pod.
     places: BTreeMap<Key, Arc<str>>,
-    /// Nodes whose kubelets have not said anything yet.
+    /// Nodes whose kubelets have not reported yet.
     unregistered: BTreeSet<Arc<str>>,
-    /// Nodes that have taints which only discourage pods.
+    /// Nodes with taints that only discourage pods (PreferNoSchedule).
     discouraging: BTreeSet<Arc<str>>,
-    /// Pods on nodes that are not there.
+    /// Pods that are bound to missing nodes.
     strays: BTreeMap<Arc<str>, BTreeMap<Key, Arc<Needs>>>,
-    /// Pods for which room is kept, and where.
+    /// Nominated pods with their nodes.
     nominated: BTreeMap<Key, Arc<str>>,
     neighbours: Neighbours,
     queue: Queue,
-    /// Nodes that have more room than before, or are otherwise better.
+    /// Nodes that may accept more pods than before.
     improved: BTreeSet<Arc<str>>,
-    /// Counts what happens to nodes and pods: what was found out before may be wrong after.
+    /// A counter of changes of nodes and pods. Earlier results may be outdated after a change.
     moves: u64,
-    /// What was found out after so many moves about pods that are all alike.
+    /// Results for pods of each class, valid for this value of `moves`.
     found: (u64, BTreeMap<u64, (String, Blocked)>),
 }
 
@@ -68,7 +68,7 @@ impl Actor for Scheduler {
     }
 
     fn act(&mut self, cluster: &mut Cluster) -> Option<Timestamp> {
-        // Nodes and pods that are created together: kubelets are quicker than we are, nobody has to wait.
+        // Nodes and pods may be created at the same time. Their kubelets report first, so that no pod has to wait.
         for name in std::mem::take(&mut self.unregistered) {
             if let Some(node) = cluster.store.find(Kind::Node, "", &name).cloned() {
                 self.describe_node(&name, &node, &cluster.store);
@@ -181,7 +181,7 @@ impl Scheduler {
                 let (load, pods) = node.load();
                 self.ranking.insert((load, pods, name.clone()));
                 self.nodes.insert(name.clone(), node);
-                // Pods may have been put there before the node was.
+                // Pods may have been bound to the node before it existed.
                 for needs in self.strays.remove(name).unwrap_or_default().into_values() {
                     self.arrive(needs, name, store);
                 }
@@ -192,7 +192,7 @@ impl Scheduler {
             false => drop(self.discouraging.remove(name)),
         }
         self.improved.insert(name.clone());
-        // Where pods are spread, one more node changes the sum for all.
+        // With spread constraints, a new node affects all domains.
         self.queue.wake(|blocked| blocked.by_neighbours || blocked.without_nodes);
     }
 
@@ -234,7 +234,7 @@ impl Scheduler {
         }
     }
 
-    /// Keeps room for a pod on a node, in place of where it was kept before.
+    /// Nominates a pod for a node, and revokes its previous nomination.
     fn nominate(&mut self, key: &Key, whereto: Option<(Arc<Needs>, &str)>) {
         if let Some(before) = self.nominated.remove(key)
             && let Some(node) = self.nodes.get_mut(&before)
@@ -277,7 +277,7 @@ impl Scheduler {
         self.give_up(cluster, needs, &demands, missing);
     }
 
-    /// The best node for a pod, if there is one that takes it.
+    /// The best node that accepts the pod.
     fn choose(&self, needs: &Needs, demands: &Demands) -> Option<Arc<str>> {
         let takes = |node: &&Node| filter::check(needs, demands, node).is_ok();
         if let Some(name) = self.nominated.get(&needs.key)
@@ -299,7 +299,7 @@ impl Scheduler {
         if !prefers && self.discouraging.is_empty() {
             return ranked.next().map(|node| node.name.clone());
         }
-        // Of those that are liked alike, the least loaded comes first.
+        // Among equally preferred nodes, the least loaded comes first.
         let dislikes = |node: &Node| {
             let soft = node.taints().iter().filter(|taint| !placement::keeps_away(taint));
             soft.filter(|taint| !placement::tolerates(&spec["tolerations"], taint)).count() as i64
@@ -331,7 +331,7 @@ impl Scheduler {
         }
         let (mut room, mut found) = (Room::None, None);
         if diagnosis.before.is_some() {
-            // The real scheduler stumbles over what it has not looked at, and says just this.
+            // The real scheduler reports only this text if it stops before checking nodes.
             diagnosis.after = "not found".to_owned();
         } else if diagnosis.nodes > 0 {
             match preempt::plan(&needs, &self.nodes, &diagnosis, &cluster.store) {
@@ -365,7 +365,7 @@ impl Scheduler {
         self.queue.wait(needs, class, blocked);
     }
 
-    /// Sends away those that have to go. The pod itself is tried again when they are gone.
+    /// Evicts the victims. The pod is retried after they are deleted.
     fn make_room(&mut self, cluster: &mut Cluster, needs: &Arc<Needs>, plan: preempt::Plan) {
         for victim in &plan.victims {
             if victim.terminating {
@@ -382,7 +382,7 @@ impl Scheduler {
             });
             let _ = cluster.delete(&victim.key);
         }
-        // Less important pods that waited for this room have to look elsewhere.
+        // Nominated pods with lower priority lose their nomination for this node.
         let lesser = self.nodes.get(&plan.node).into_iter().flat_map(|node| node.nominated.values());
         let lesser: Vec<Key> =
             lesser.filter(|other| other.priority < needs.priority).map(|other| other.key.clone()).collect();
@@ -397,7 +397,7 @@ impl Scheduler {
     }
 }
 
-/// A claim that the pod names and that is not there.
+/// A PersistentVolumeClaim of the pod that does not exist or is terminating.
 fn missing_volume(store: &Store, needs: &Needs) -> Option<String> {
     let volumes = needs.spec()["volumes"].as_array().into_iter().flatten();
     let mut names = volumes.filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str());
@@ -410,15 +410,15 @@ fn missing_volume(store: &Store, needs: &Needs) -> Option<String> {
     })
 }
 
-/// Where room is being made for a pod.
+/// The nomination after a failed attempt.
 enum Room {
     On(Arc<str>),
-    /// Nothing new was tried.
+    /// The previous nomination stays, because nothing new was tried.
     AsBefore,
     None,
 }
 
-/// Writes into the status that there is no place, and the node where one is being made.
+/// Writes the unschedulable condition and the nomination into the status.
 fn report(cluster: &mut Cluster, key: &Key, sentence: &str, room: &Room) {
     let Some(pod) = cluster.store.get(key).cloned() else { return };
     let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();

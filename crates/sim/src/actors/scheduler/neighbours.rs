@@ -1,5 +1,5 @@
-//! Pods that want to be near other pods, away from them, or spread: how many of those others are where, counted per
-//! distinct question, so that the answer does not cost a look at every pod.
+//! Inter-pod affinity, anti-affinity and topology spread. Matching pods are counted per distinct question, so that a
+//! decision does not look at every pod.
 
 use super::node::{Needs, Node};
 use crate::actors::common::placement;
@@ -10,12 +10,12 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Pods of some namespaces with some labels, by the value that a label has on their node.
+/// Asks for pods of some namespaces that match a selector, counted by the value of a label of their nodes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Question {
-    /// Empty for all.
+    /// Empty for all namespaces.
     namespaces: Vec<String>,
-    /// As JSON.
+    /// The selector as JSON.
     selector: String,
     pub topology: String,
 }
@@ -28,9 +28,9 @@ struct Answer {
 
 #[derive(Debug, Default)]
 pub struct Neighbours {
-    /// How many pods that are asked for are in which domain.
+    /// Numbers of matching pods by topology domain.
     answers: BTreeMap<Question, Answer>,
-    /// Who is not wanted where, by pods that are there.
+    /// Numbers of existing pods by domain whose anti-affinity repels the pods in question.
     repelled: BTreeMap<Question, Answer>,
 }
 
@@ -50,7 +50,7 @@ fn spread(spec: &Value) -> impl Iterator<Item = &Value> {
         .filter(|one| one["whenUnsatisfiable"] != "ScheduleAnyway")
 }
 
-/// Whether it matters to this pod where others are.
+/// Whether the pod has rules about other pods.
 pub fn asks(spec: &Value) -> bool {
     !required(spec, "podAffinity").is_empty()
         || !required(spec, "podAntiAffinity").is_empty()
@@ -89,13 +89,13 @@ impl Question {
     fn is_about(&self, selector: &Value, needs: &Needs) -> bool {
         let own = &*needs.key.namespace;
         let within = self.namespaces.is_empty() || self.namespaces.iter().any(|name| name == own);
-        // No selector selects nothing.
+        // A missing selector selects nothing.
         within && selector.is_object() && selectors::selects(selector, needs.labels())
     }
 }
 
 impl Neighbours {
-    /// A pod is on a node now, or (`more` false) is not any more.
+    /// Records that a pod is on a node (`more`), or no longer is.
     pub fn moved(&mut self, needs: &Needs, node: &Node, more: bool, store: &Store) {
         for (question, answer) in &mut self.answers {
             if let Some(domain) = node.label(&question.topology)
@@ -116,12 +116,12 @@ impl Neighbours {
         self.repelled.retain(|_, answer| !answer.counts.is_empty());
     }
 
-    /// Whether no pod that is somewhere keeps others away.
+    /// Whether no existing pod has anti-affinity rules.
     pub fn nobody_repels(&self) -> bool {
         self.repelled.is_empty()
     }
 
-    /// The labels of nodes have changed: everything is counted anew.
+    /// Counts everything again after a change of node labels.
     pub fn recount(&mut self, nodes: &Nodes, store: &Store) {
         self.answers.clear();
         self.repelled.clear();
@@ -145,7 +145,7 @@ impl Neighbours {
         answer.counts.clone()
     }
 
-    /// What is to be looked at on each node for this pod.
+    /// The rules that a node must fulfil for this pod.
     pub fn demands(&mut self, needs: &Needs, nodes: &Nodes, store: &Store) -> Demands {
         let (spec, own) = (needs.spec(), &*needs.key.namespace);
         let mut demands = Demands::default();
@@ -200,7 +200,7 @@ fn count(counts: &mut BTreeMap<String, u32>, domain: &str, more: bool) {
     }
 }
 
-/// What a pod demands, and what others demand of it.
+/// The demands of a pod, and the demands of existing pods on it.
 #[derive(Debug, Default)]
 pub struct Demands {
     near: Vec<Near>,
@@ -212,7 +212,7 @@ pub struct Demands {
 #[derive(Debug)]
 struct Near {
     topology: String,
-    /// It is one of those it wants to be near to: the first of them goes anywhere.
+    /// Whether the pod itself matches its affinity term. The first such pod may run anywhere.
     itself: bool,
     domains: BTreeSet<String>,
 }
@@ -220,7 +220,7 @@ struct Near {
 #[derive(Debug)]
 struct Spread {
     topology: String,
-    /// As many as may be in a domain already.
+    /// Limit of matching pods that a domain may already contain.
     limit: u32,
     counts: BTreeMap<String, u32>,
 }

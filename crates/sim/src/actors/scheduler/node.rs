@@ -1,4 +1,4 @@
-//! What the scheduler knows about a node and about a pod: read once, counted from then on.
+//! The scheduler's view of a node and of a pod, with totals that are updated incrementally.
 
 use super::requests::{self, Amounts};
 use crate::actors::common::placement;
@@ -7,12 +7,12 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Pods on a node that does not say how many it takes.
+/// Limit of pods on a node that does not report one.
 const USUAL_PODS: i64 = 110;
-/// The whole of a node when its load is compared.
+/// The load of a node with fully used CPU or memory.
 const WHOLE: i128 = 1 << 20;
 
-/// A pod, as far as it matters for where it runs.
+/// The properties of a pod that matter for scheduling.
 #[derive(Debug)]
 pub struct Needs {
     pub key: Key,
@@ -24,7 +24,7 @@ pub struct Needs {
     pub terminating: bool,
 }
 
-/// A port of the host.
+/// A host port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
     number: i64,
@@ -65,7 +65,7 @@ impl Needs {
         &self.pod["metadata"]["labels"]
     }
 
-    /// When it began to run, or was created: of two pods of one priority, the elder is the more important.
+    /// Start time, or creation time before the start. Of two pods with the same priority, the older one is more important.
     pub fn since(&self) -> &str {
         let started = self.pod["status"]["startTime"].as_str();
         started.or(self.pod["metadata"]["creationTimestamp"].as_str()).unwrap_or_default()
@@ -96,11 +96,11 @@ pub struct Node {
     pub pods: BTreeMap<Key, Arc<Needs>>,
     ports: Vec<Port>,
     priorities: BTreeMap<i64, usize>,
-    /// Its kubelet has not said anything yet.
+    /// Whether its kubelet has not reported yet.
     pub unregistered: bool,
-    /// It has taints that only discourage pods.
+    /// Whether it has taints that only discourage pods (PreferNoSchedule).
     pub discourages: bool,
-    /// Pods for which room is kept here.
+    /// Pods that are nominated for this node.
     pub nominated: BTreeMap<Key, Arc<Needs>>,
 }
 
@@ -174,7 +174,7 @@ impl Node {
         Some(needs)
     }
 
-    /// Whether a pod of this priority is more important than any that is here.
+    /// Whether the node has a pod with lower priority.
     pub fn has_less_than(&self, priority: i64) -> bool {
         self.priorities.first_key_value().is_some_and(|(lowest, _)| *lowest < priority)
     }
@@ -183,7 +183,7 @@ impl Node {
         ports.iter().all(|port| !self.ports.iter().any(|taken| taken.collides(port)))
     }
 
-    /// How full it is, CPU and memory alike; of equally full ones the one with fewer pods comes first.
+    /// The load: used shares of CPU and memory, then the number of pods.
     pub fn load(&self) -> (i128, usize) {
         let part = |used: i64, room: i64| {
             if room <= 0 { WHOLE } else { i128::from(used) * WHOLE / i128::from(room) }

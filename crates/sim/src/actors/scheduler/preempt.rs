@@ -1,6 +1,6 @@
-//! Preemption: which less important pods have to go so that a more important one finds room.
+//! Preemption: selects less important pods to evict, so that a more important pod fits.
 //!
-//! Room and ports are made free in this way; rules about neighbours are not, other than in a real cluster.
+//! Unlike in a real cluster, preemption only frees resources and ports. It does not resolve rules about other pods.
 
 use super::explain::{Diagnosis, counted};
 use super::filter;
@@ -15,20 +15,20 @@ use std::sync::Arc;
 
 type Nodes = BTreeMap<Arc<str>, Node>;
 
-/// Where room can be made, and who has to go for it, the most important first.
+/// The node and the victims of a preemption, most important victim first.
 pub struct Plan {
     pub node: Arc<str>,
     pub victims: Vec<Arc<Needs>>,
 }
 
-/// Why no room can be made.
+/// Why preemption is not possible.
 pub struct No {
     pub words: String,
-    /// Because it may not or need not, not because it would be of no use.
+    /// Whether preemption was not tried because it is not permitted or not needed.
     pub not_tried: bool,
 }
 
-/// Looks for a node on which room can be made; if there is none, says so in the words of the real scheduler.
+/// Selects a node for preemption. An error has the wording of the real scheduler.
 pub fn plan(needs: &Needs, nodes: &Nodes, diagnosis: &Diagnosis, store: &Store) -> Result<Plan, No> {
     if !needs.may_preempt() {
         return Err(No { words: "not eligible due to preemptionPolicy=Never.".to_owned(), not_tried: true });
@@ -62,7 +62,7 @@ pub fn plan(needs: &Needs, nodes: &Nodes, diagnosis: &Diagnosis, store: &Store) 
     })
 }
 
-/// It has made room already, and those that have to go are on their way.
+/// Whether the pod has already preempted others, and they are still terminating.
 fn waits_for_victims(needs: &Needs, nodes: &Nodes, diagnosis: &Diagnosis) -> bool {
     let Some(name) = needs.pod["status"]["nominatedNodeName"].as_str() else { return false };
     if diagnosis.unfit.get(name).is_some_and(|unfit| unfit.for_good) {
@@ -74,17 +74,17 @@ fn waits_for_victims(needs: &Needs, nodes: &Nodes, diagnosis: &Diagnosis) -> boo
 
 struct Candidate {
     plan: Plan,
-    /// Of its victims, those that a disruption budget protects.
+    /// Number of victims that a disruption budget protects.
     violations: usize,
 }
 
 impl Candidate {
-    /// What is compared, the first difference counts: protected victims, the priority of the most important one, the sum
-    /// of priorities, the number, and how long the most important one has been running (the longest are spared).
+    /// Compared in this order: protected victims, highest priority, sum of priorities, number of victims, and how long the
+    /// most important victim has been running. Pods that run longer are spared.
     fn cost(&self) -> (usize, i64, i64, usize, std::cmp::Reverse<String>) {
         let victims = &self.plan.victims;
         let highest = victims.iter().map(|victim| victim.priority).max().unwrap_or(i64::MIN);
-        // So that more victims of negative priority are not cheaper than fewer.
+        // The offset prevents that more victims with negative priority cost less than fewer.
         let sum = victims.iter().map(|victim| victim.priority + i64::from(i32::MAX) + 1).sum();
         let eldest =
             victims.iter().filter(|victim| victim.priority == highest).map(|victim| victim.since()).min();
@@ -98,7 +98,7 @@ impl Candidate {
     }
 }
 
-/// The fewest that have to go from this node: all less important ones, but for those that can be spared.
+/// The smallest set of victims on this node: all less important pods except those that can stay.
 fn candidate(needs: &Needs, node: &Node, store: &Store) -> Result<Candidate, Vec<Cow<'static, str>>> {
     let mut emptied = node.clone();
     let mut possible: Vec<Arc<Needs>> =
@@ -107,7 +107,7 @@ fn candidate(needs: &Needs, node: &Node, store: &Store) -> Result<Candidate, Vec
         emptied.take(&victim.key);
     }
     filter::check(needs, &Demands::default(), &emptied).map_err(|unfit| unfit.reasons)?;
-    // The most important first: the highest priority, then who has been there longest.
+    // Most important first: by priority, then by age.
     possible
         .sort_by(|one, other| other.priority.cmp(&one.priority).then_with(|| one.since().cmp(other.since())));
     let (protected, free): (Vec<_>, Vec<_>) = split_by_budgets(possible, store);
@@ -127,7 +127,7 @@ fn candidate(needs: &Needs, node: &Node, store: &Store) -> Result<Candidate, Vec
     Ok(Candidate { plan: Plan { node: node.name.clone(), victims }, violations })
 }
 
-/// Those that a disruption budget does not let go, and the others.
+/// Splits pods into those that a disruption budget protects, and the others.
 fn split_by_budgets(pods: Vec<Arc<Needs>>, store: &Store) -> (Vec<Arc<Needs>>, Vec<Arc<Needs>>) {
     let mut allowed: BTreeMap<&Key, i64> = BTreeMap::new();
     pods.into_iter().partition(|needs| {

@@ -1,4 +1,4 @@
-//! Who is next: the highest priority first, then who came first. And who waits until something changes.
+//! The queue: pods by priority, then by arrival; and unschedulable pods that wait for a change.
 
 use super::filter;
 use super::neighbours::Demands;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 type Rank = (Reverse<i64>, u64);
 
-/// What else than room on a node a pod waits for.
+/// Obstacles of a pod other than resources and ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Blocked {
     pub by_volume: bool,
@@ -24,7 +24,7 @@ pub struct Blocked {
 pub struct Queue {
     ranks: BTreeMap<Key, Rank>,
     active: BTreeMap<Rank, Arc<Needs>>,
-    /// Pods that fit nowhere, those that are alike together.
+    /// Unschedulable pods, grouped by class.
     waiting: BTreeMap<u64, Class>,
     waits_in: BTreeMap<Key, u64>,
     arrivals: u64,
@@ -72,7 +72,7 @@ impl Queue {
         self.active.pop_first().map(|(_, needs)| needs)
     }
 
-    /// It fits nowhere for now.
+    /// Records that a pod is unschedulable for now.
     pub fn wait(&mut self, needs: Arc<Needs>, id: u64, blocked: Blocked) {
         let Some(rank) = self.ranks.get(&needs.key) else { return };
         self.waits_in.insert(needs.key.clone(), id);
@@ -81,7 +81,7 @@ impl Queue {
         class.members.insert(*rank, needs);
     }
 
-    /// Something changed that these pods may have waited for.
+    /// Requeues pods that may benefit from a change.
     pub fn wake(&mut self, which: impl Fn(Blocked) -> bool) {
         let ids: Vec<u64> =
             self.waiting.iter().filter(|(_, class)| which(class.blocked)).map(|(id, _)| *id).collect();
@@ -93,7 +93,7 @@ impl Queue {
         }
     }
 
-    /// A node has more room, or takes pods it did not take: of those that are alike, as many as it takes now.
+    /// Requeues pods after a node has improved: of each class, as many as the node can take now.
     pub fn wake_for(&mut self, node: &Node) {
         let mut awake = Vec::new();
         for (id, class) in &self.waiting {
@@ -120,13 +120,13 @@ impl Queue {
     }
 }
 
-/// Pods with the same number are the same to a scheduler.
+/// The class of a pod. The scheduler treats pods of the same class alike.
 pub fn class(needs: &Needs) -> u64 {
     let spec = needs.spec();
     let volumes = spec["volumes"].as_array().into_iter().flatten();
     let claims: BTreeSet<&str> =
         volumes.filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str()).collect();
-    // A pod for which room is kept is like no other.
+    // A nominated pod has a class of its own.
     let nominated = needs.pod["status"]["nominatedNodeName"].as_str().map(|_| &*needs.key.name);
     let amounts = &needs.requests;
     let whole = json!([

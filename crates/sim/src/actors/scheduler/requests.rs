@@ -1,4 +1,4 @@
-//! What pods ask for and nodes have, in the units in which the scheduler compares them.
+//! Requests of pods and capacities of nodes, in the units of the scheduler.
 
 use crate::pod_resources;
 use rollcall_core::quantity::{Form, Quantity};
@@ -6,19 +6,19 @@ use rollcall_core::resources::Resources;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What a container that asks for nothing is taken to need when nodes are compared: a tenth of a CPU and 200 MiB.
+/// Assumed requests of a container without requests, for comparing the load of nodes: 0.1 CPU and 200 MiB.
 const USUAL: [(&str, Quantity); 2] = [
     ("cpu", Quantity::new(100_000_000, Form::Decimal)),
     ("memory", Quantity::new(200 * 1024 * 1024 * 1_000_000_000, Form::Binary)),
 ];
 
-/// Amounts by resource: CPU in thousandths, all others in whole units.
+/// Amounts by resource: CPU in millicores, all others in whole units.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Amounts {
     pub cpu: i64,
     pub memory: i64,
     pub ephemeral: i64,
-    /// All others, by name.
+    /// All other resources, by name.
     pub others: BTreeMap<String, i64>,
 }
 
@@ -66,7 +66,7 @@ pub fn of_pod(spec: &Value) -> Amounts {
     Amounts::from_resources(&pod_resources::read_pod(spec, "requests").requests())
 }
 
-/// The same where every container that asks for no CPU or memory is taken to need the usual: `(cpu, memory)`.
+/// CPU and memory requests of a pod, with the assumed requests for containers that have none.
 pub fn usual_of_pod(spec: &Value) -> (i64, i64) {
     let mut pod = pod_resources::read_pod(spec, "requests");
     for container in pod.containers.iter_mut().chain(&mut pod.init_containers) {

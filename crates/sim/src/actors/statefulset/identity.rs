@@ -1,4 +1,4 @@
-//! Who the pods of a StatefulSet are: ordinals, names, revisions.
+//! The identity of pods in a StatefulSet: ordinals, names, revisions.
 
 use super::volume_claims;
 use crate::actors::common::revisions::Revision;
@@ -23,7 +23,7 @@ pub fn is_in_range(set: &Value, ordinal: i64) -> bool {
     (start(set)..start(set) + replicas(set)).contains(&ordinal)
 }
 
-/// The ordinal in the name of a pod, if the rest of the name is that of the set.
+/// The ordinal of a pod, if its name consists of the set's name and a number.
 pub fn ordinal(set_name: &str, pod_name: &str) -> Option<i64> {
     let (parent, number) = pod_name.rsplit_once('-')?;
     let plain = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
@@ -39,25 +39,25 @@ pub fn is_rolling(set: &Value) -> bool {
     set["spec"]["updateStrategy"]["type"] != "OnDelete"
 }
 
-/// Below which place in the range the pods keep the old revision.
+/// Pods below this place keep the old revision during an update.
 pub fn partition(set: &Value) -> i64 {
     set["spec"]["updateStrategy"]["rollingUpdate"]["partition"].as_i64().unwrap_or_default()
 }
 
-/// The revisions of a set: the one that its pods had, and the one they are to have.
+/// The revisions of a set: the current one, and the one of an update.
 pub struct Revisions {
     pub current: Revision,
     pub update: Revision,
 }
 
-/// A pod of a set, not yet created.
+/// A pod of a set, not created yet.
 pub fn new_pod(key: &Key, set: &Stored, revisions: &Revisions, ordinal: i64) -> Value {
     let keeps = is_rolling(set) && ordinal < start(set) + partition(set);
     let revision = if keeps { &revisions.current } else { &revisions.update };
     let mut pod = template::pod(&revision.template(), key, set);
     let name = format!("{}-{ordinal}", key.name);
     pod["metadata"]["name"] = name.clone().into();
-    // As all pods out of templates have it, though here it makes no name.
+    // All pods from templates have this field, although it has no effect here.
     pod["metadata"]["generateName"] = format!("{}-", key.name).into();
     identify(&mut pod, &name, ordinal);
     pod["metadata"]["labels"][REVISION] = revision.name().into();
@@ -78,12 +78,12 @@ fn identify(pod: &mut Value, name: &str, ordinal: i64) {
     pod["metadata"]["labels"][POD_INDEX] = ordinal.to_string().into();
 }
 
-/// Whether a pod carries its name as it should.
+/// Whether the label with the pod's name is correct.
 pub fn is_identified(pod: &Value) -> bool {
     pod["metadata"]["labels"][POD_NAME] == pod["metadata"]["name"]
 }
 
-/// Gives a pod that was adopted, or tampered with, its labels back.
+/// Restores the identity labels of a pod that was adopted or modified.
 pub fn restore(pod: &mut Value, ordinal: i64) {
     let name = text(&pod["metadata"]["name"]).to_owned();
     identify(pod, &name, ordinal);

@@ -1,6 +1,6 @@
-//! StatefulSets: pods with names and volumes of their own, in order.
+//! StatefulSets: ordered pods with fixed names and their own volumes.
 //!
-//! - [`identity`]: ordinals and names. [`volume_claims`]: volumes. [`steps`]: what is done to the pods. [`status`].
+//! - [`identity`]: ordinals and names. [`volume_claims`]: volumes. [`steps`]: changes of pods. [`status`]: the status.
 
 mod identity;
 mod status;

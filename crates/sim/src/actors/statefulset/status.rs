@@ -1,4 +1,4 @@
-//! What a StatefulSet shows of itself.
+//! Writes the status of a StatefulSet.
 
 use super::identity::{Revisions, is_rolling, replicas, revision};
 use crate::actors::common::numbers::put_counts;
@@ -29,7 +29,7 @@ pub fn write(
     let mut current = count(&|pod| has(pod, revisions.current.name())) - current_ended;
     let mut current_revision = revisions.current.name();
     let wanted = replicas(set);
-    // The update is over.
+    // The update is finished.
     if is_rolling(set) && [updated, ready, total] == [wanted; 3] {
         current = updated;
         current_revision = revisions.update.name();

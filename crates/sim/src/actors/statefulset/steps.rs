@@ -1,4 +1,4 @@
-//! What one reconcile does to the pods of a StatefulSet: creates, deletes surplus ones, updates.
+//! The changes of pods in one reconciliation of a StatefulSet: creations, deletions of surplus pods, updates.
 
 use super::identity::{self, Revisions, is_in_range, new_pod, ordinal, partition, replicas, revision, start};
 use super::volume_claims;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 type Pod = (Key, Arc<Stored>);
 
-/// Whether this reconcile may go on to the next pod.
+/// Whether this reconciliation may continue with the next pod.
 #[derive(PartialEq, Eq)]
 enum Go {
     On,
@@ -25,11 +25,11 @@ pub struct PodReconciler<'a> {
     set: &'a Stored,
     revisions: &'a Revisions,
     now: Timestamp,
-    /// Those that are there, by their ordinals.
+    /// The existing pods within the range, by ordinal.
     replicas: BTreeMap<i64, &'a Pod>,
-    /// Those beyond the range, the highest first.
+    /// The pods beyond the range, highest ordinal first.
     condemned: Vec<(i64, &'a Pod)>,
-    /// Pods of the current revision that this reconcile deleted for an update.
+    /// Number of pods of the current revision that this reconciliation deleted for an update.
     pub current_replicas_ended: i64,
 }
 
@@ -77,7 +77,7 @@ impl<'a> PodReconciler<'a> {
         let Some((pod_key, pod)) = self.replicas.get(&ordinal) else {
             if volume_claims::are_stale(cluster, self.key, self.set, ordinal) {
                 let claim = format!("{}-{ordinal}", self.key.name);
-                let why = "its claim is still to be deleted with the pod before it";
+                let why = "its claim still awaits deletion together with the previous pod";
                 return Err(Refusal::conflict(Kind::Pod, &claim, why));
             }
             self.create(cluster, ordinal)?;
@@ -110,7 +110,7 @@ impl<'a> PodReconciler<'a> {
         Ok(())
     }
 
-    /// Deletes one pod beyond the range, unless it has to wait.
+    /// Deletes one pod beyond the range, unless it must wait.
     fn delete_condemned(
         &self,
         cluster: &mut Cluster,
@@ -126,7 +126,7 @@ impl<'a> PodReconciler<'a> {
         Go::Wait
     }
 
-    /// Deletes the highest pod that has not the new revision, if those above it are well.
+    /// Deletes the pod with the highest ordinal and an old revision, if the pods above it are available.
     fn update(&mut self, cluster: &mut Cluster) {
         let first = start(self.set);
         for place in (partition(self.set)..replicas(self.set)).rev() {
@@ -143,7 +143,7 @@ impl<'a> PodReconciler<'a> {
         }
     }
 
-    /// The lowest pod that is not available: of the range, else of those beyond it.
+    /// The lowest unavailable ordinal within the range, otherwise beyond it.
     fn first_unavailable(&self) -> Option<i64> {
         let range = start(self.set)..start(self.set) + replicas(self.set);
         let missing =

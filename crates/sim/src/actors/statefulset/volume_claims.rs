@@ -1,4 +1,4 @@
-//! The volumes of a StatefulSet: one claim per pod and template, and who owns it.
+//! The volumes of a StatefulSet: one claim per pod and claim template, and the owners of the claims.
 
 use super::identity::is_in_range;
 use crate::actors::common::template::controller_reference;
@@ -23,7 +23,7 @@ fn keys(key: &Key, set: &Value, ordinal: i64) -> Vec<Key> {
     templates(set).map(key_of).collect()
 }
 
-/// Gives a pod the volumes of its claims, in place of its own of the same names.
+/// Adds the volumes of its claims to a pod. They replace volumes with the same names.
 pub fn mount(pod: &mut Value, key: &Key, set: &Value, ordinal: i64) {
     let volume = |template: &Value| {
         let claim = name(template, key, ordinal);
@@ -38,7 +38,7 @@ pub fn mount(pod: &mut Value, key: &Key, set: &Value, ordinal: i64) {
     }
 }
 
-/// Creates the claims of a pod that are not there.
+/// Creates the missing claims of a pod.
 pub fn create(cluster: &mut Cluster, key: &Key, set: &Stored, ordinal: i64) -> Result<(), Refusal> {
     for template in templates(set) {
         let name = name(template, key, ordinal);
@@ -63,7 +63,7 @@ pub fn create(cluster: &mut Cluster, key: &Key, set: &Stored, ordinal: i64) -> R
     Ok(())
 }
 
-/// Whether a claim waits to be deleted with the pod that had it before.
+/// Whether a claim awaits deletion together with an earlier pod.
 pub fn are_stale(cluster: &Cluster, key: &Key, set: &Value, ordinal: i64) -> bool {
     deletes(set, "whenScaled")
         && keys(key, set, ordinal).iter().filter_map(|claim| cluster.store.get(claim)).any(|claim| {
@@ -81,7 +81,7 @@ fn references(claim: &Value) -> Vec<Value> {
     claim["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default()
 }
 
-/// Makes the claims of a pod belong to the set, to the pod or to nobody, as the retention policy says.
+/// Sets the owner of a pod's claims to the set, the pod or none, according to the retention policy.
 pub fn own(cluster: &mut Cluster, key: &Key, set: &Stored, (pod_key, pod): (&Key, &Stored), ordinal: i64) {
     let scaled_down = !is_in_range(set, ordinal);
     let by_pod = deletes(set, "whenScaled") && scaled_down;
@@ -92,7 +92,7 @@ pub fn own(cluster: &mut Cluster, key: &Key, set: &Stored, (pod_key, pod): (&Key
             reference["kind"] == key.kind.info().name && text(&reference["name"]) == &*key.name
         };
         let old = references(claim);
-        // A claim of a set or pod that is gone is the garbage collector's; one of another controller is not ours.
+        // The garbage collector deletes claims of former sets or pods. Claims with another controller are left alone.
         let stale = old.iter().any(|reference| {
             refers(reference, key) && reference["uid"] != set.uid()
                 || refers(reference, pod_key) && reference["uid"] != pod.uid()
@@ -109,7 +109,7 @@ pub fn own(cluster: &mut Cluster, key: &Key, set: &Stored, (pod_key, pod): (&Key
             new.push(controller_reference(pod_key, pod));
         }
         if new != old {
-            // A claim that went away meanwhile needs no owner.
+            // The claim may already be deleted.
             let _ = cluster.update(&claim_key, |claim| match new.is_empty() {
                 true => drop(claim["metadata"].as_object_mut().map(|map| map.remove("ownerReferences"))),
                 false => claim["metadata"]["ownerReferences"] = new.into(),

@@ -1,4 +1,4 @@
-//! How room was claimed and handed over: what our controllers wrote of pods that ask for it, and of tickets.
+//! Checks how tickets are claimed and their capacity handed over: the controllers' writes to claiming pods and to tickets.
 
 use super::Guardian;
 use super::{
@@ -13,7 +13,7 @@ use rollcall_core::reservation::names as known;
 use serde_json::Value;
 
 impl ReservationOrder {
-    /// One of our controllers has changed a pod that asks for room.
+    /// Checks a change of a claiming pod by a controller.
     pub fn wrote_pod(&mut self, before: &Value, change: &Change) -> Vec<Violation> {
         let (pod, name) = (&change.object, &change.key.name);
         let wrong = |what: String| vec![broken(format!("{name} {what}"))];
@@ -24,11 +24,11 @@ impl ReservationOrder {
         match (had_gate, has_gate) {
             (true, true) => match nominated {
                 Some(node) if self.has_claimed(pod.uid(), &node, None) => self.was_nominated(change, &node),
-                // Its guardian could not be deleted: it makes way for the other claims of the node.
+                // The guardian could not be deleted. The pod makes way for the other claims on the node.
                 None => Vec::new(),
-                Some(_) => wrong(format!("was nominated for {nominated:?}, and has claimed nothing there")),
+                Some(_) => wrong(format!("was nominated for {nominated:?} without a claim there")),
             },
-            (true, false) if gates(before) > 1 => wrong("is held by others, too".to_owned()),
+            (true, false) if gates(before) > 1 => wrong("was released despite other gates".to_owned()),
             (true, false) => match claimed {
                 Some(ticket) => self.was_served(change, &ticket),
                 None => self.was_let_go(change),
@@ -40,17 +40,18 @@ impl ReservationOrder {
                 let again = nominated.as_ref().is_some_and(|node| {
                     pod["spec"]["nodeName"].is_null() && self.has_claimed(pod.uid(), node, None)
                 });
-                // What was sent before another client removed the gate, or by a controller that does not know what the other one did.
+                // The write was sent before a foreign actor removed the gate, or by a controller that did not see the other
+                // controller's write.
                 let taken = self.pods.get(pod.uid()).is_some_and(|pod| pod.taken);
                 match cleared && elsewhere || again || taken || self.is_excused() {
                     true => Vec::new(),
-                    false => wrong("was changed after it had been let go".to_owned()),
+                    false => wrong("was changed after its release".to_owned()),
                 }
             }
         }
     }
 
-    /// The claims of a node whose pods are not bound, but for that of one pod.
+    /// The claims on a node whose pods are not bound yet, except the claim of `pod`.
     fn claims_beside<'a>(
         &'a self,
         pod: &'a str,
@@ -70,7 +71,8 @@ impl ReservationOrder {
         self.guardians.values().any(of_ticket)
     }
 
-    /// A pod was nominated. Beside its guardian it counts twice, which harms pods that are about to be bound.
+    /// Checks a nomination. The scheduler counts a nominated pod in addition to its guardian, which can block pods that are
+    /// about to be bound.
     fn was_nominated(&self, change: &Change, node: &str) -> Vec<Violation> {
         let (pod, name) = (change.object.uid(), &change.key.name);
         let mut own = self.tickets.values().filter(|ticket| ticket.claimer.as_deref() == Some(pod));
@@ -79,7 +81,7 @@ impl ReservationOrder {
         }
         match self.claims_beside(pod, node).find(|(ticket, _)| ticket.freed) {
             Some((other, _)) => vec![broken(format!(
-                "{name} was nominated beside its guardian, and the pod of {} is not bound",
+                "{name} was nominated beside its guardian before the pod of {} was bound",
                 other.key.name
             ))],
             None => Vec::new(),
@@ -90,31 +92,32 @@ impl ReservationOrder {
         self.excuses.two_act || self.excuses.late
     }
 
-    /// Whether a pod has ever claimed room on a node, by this ticket if one is named.
+    /// Whether a pod has ever claimed capacity on a node, optionally with the given ticket.
     fn has_claimed(&self, pod: &str, node: &str, ticket: Option<&str>) -> bool {
         let named = |is: &&Ticket| ticket.is_none_or(|name| &*is.key.name == name);
         let mut claims = self.tickets.values().filter(named).flat_map(|ticket| &ticket.claims);
         claims.any(|(who, place)| who == pod && place == node)
     }
 
-    /// A pod was let go, to take the room of a ticket.
+    /// Checks the release of a pod that takes over a ticket's capacity.
     fn was_served(&self, change: &Change, ticket: &str) -> Vec<Violation> {
         let (pod, name) = (&change.object, &change.key.name);
-        let wrong = |what: &str| vec![broken(format!("{name} was given the room of {ticket}, and {what}"))];
+        let wrong =
+            |what: &str| vec![broken(format!("{name} was released with ticket {ticket}, but {what}"))];
         let node = text(&pod["metadata"]["annotations"][known::TICKET_NODE]).unwrap_or_default();
         if !self.has_claimed(pod.uid(), &node, Some(ticket)) {
-            return wrong("has not claimed it");
+            return wrong("it has not claimed the ticket");
         }
         let of_ticket = |guardian: &&Guardian| {
             let own = self.tickets.get(&guardian.ticket);
             own.is_some_and(|own| own.there && &*own.key.name == ticket && own.claimer.is_some())
         };
         if self.guardians.values().any(|guardian| of_ticket(&guardian)) && !self.excuses.two_act {
-            return wrong("its guardian is there");
+            return wrong("the guardian still exists");
         }
-        // Each of two may have given it a ticket, and nominated it for another node.
+        // Each of two controllers may have given the pod a ticket, and nominated it for another node.
         if text(&pod["status"]["nominatedNodeName"]).as_ref() != Some(&node) && !self.excuses.two_act {
-            return wrong("is not nominated for its node");
+            return wrong("it is not nominated for the ticket's node");
         }
         let twice = |(other, claimer): &(&Ticket, &Pod)| {
             claimer.nominated == other.node && claimer.nominated.is_some() && self.has_guardian(other)
@@ -127,7 +130,7 @@ impl ReservationOrder {
         }
     }
 
-    /// A pod was let go without room.
+    /// Checks the release of a pod without a ticket.
     fn was_let_go(&self, change: &Change) -> Vec<Violation> {
         let Excuses { two_act, late, clocks_are_wrong, unanswered, .. } = self.excuses;
         if two_act || late || clocks_are_wrong || unanswered {
@@ -136,7 +139,10 @@ impl ReservationOrder {
         let (pod, name) = (&change.object, &change.key.name);
         let is_claimed = |ticket: &&Ticket| ticket.there && ticket.claimer.as_deref() == Some(pod.uid());
         if let Some(ticket) = self.tickets.values().find(is_claimed) {
-            return vec![broken(format!("{name} was let go, and {} is claimed for it", ticket.key.name))];
+            return vec![broken(format!(
+                "{name} was released without a ticket although it has claimed {}",
+                ticket.key.name
+            ))];
         }
         let is_free = |ticket: &&Ticket| {
             let of_order = !ticket.slot.1.is_empty();
@@ -151,13 +157,16 @@ impl ReservationOrder {
         };
         match self.tickets.values().find(is_free) {
             Some(ticket) => {
-                vec![broken(format!("{name} was let go without {}, which is free", ticket.key.name))]
+                vec![broken(format!(
+                    "{name} was released without a ticket although {} is free",
+                    ticket.key.name
+                ))]
             }
             None => Vec::new(),
         }
     }
 
-    /// One of our controllers has written a ticket.
+    /// Checks a write of a controller to a ticket.
     pub fn wrote_ticket(&mut self, change: &Change) -> Vec<Violation> {
         let (object, name) = (&change.object, &change.key.name);
         let wrong = |what: &str| vec![broken(format!("ticket {name} {what}"))];
@@ -167,18 +176,18 @@ impl ReservationOrder {
         let lives = |pod: &String| self.pods.get(pod).is_some_and(|pod| pod.there);
         if change.deleted {
             return match claimer(before).filter(lives) {
-                Some(_) => wrong("was deleted, and is claimed"),
+                Some(_) => wrong("was deleted while claimed"),
                 None => Vec::new(),
             };
         }
         if before["spec"] != object["spec"] || before["metadata"]["labels"] != object["metadata"]["labels"] {
-            return wrong("was changed, and not only its status");
+            return wrong("was changed beyond its status");
         }
         if object["status"]["phase"] == "Reserved" && !self.has_run(object.uid()) {
-            return wrong("is Reserved, and its guardian has never run");
+            return wrong("is Reserved although its guardian has never run");
         }
         match (claimer(before), claimer(object)) {
-            (Some(one), Some(other)) if one != other => wrong("went from one pod to another"),
+            (Some(one), Some(other)) if one != other => wrong("changed from one claiming pod to another"),
             (None, Some(pod)) => self.was_claimed(change, before, &pod),
             _ => Vec::new(),
         }
@@ -192,37 +201,37 @@ impl ReservationOrder {
         let (object, name) = (&change.object, &change.key.name);
         let order = owner(object).and_then(|order| text(&order["uid"])).unwrap_or_default();
         let slot = (order, place_of(object).to_owned());
-        // Room that is being handed over may come back.
+        // The capacity of a ticket in hand-over can become available again.
         let wanted =
             |ticket: &&Ticket| matches!(&*ticket.phase, "Pending" | "Reserved") || ticket.is_handed_over;
         let mut there = self.tickets.values().filter(|ticket| ticket.there && ticket.slot == slot);
-        // A controller whose watch is silent cannot know what another one has made.
+        // A controller with a silent watch cannot know what another controller has created.
         let unknowable = self.excuses.two_act && self.excuses.late;
         match there.find(wanted).filter(|_| !unknowable) {
-            Some(other) => vec![broken(format!("ticket {name} is the second one beside {}", other.key.name))],
+            Some(other) => vec![broken(format!("ticket {name} duplicates {}", other.key.name))],
             None => Vec::new(),
         }
     }
 
-    /// A pod has claimed a ticket that nobody had.
+    /// Checks the claim of a ticket that was unclaimed before.
     fn was_claimed(&self, change: &Change, before: &Value, pod: &str) -> Vec<Violation> {
         let name = &change.key.name;
-        let wrong = |what: &str| vec![broken(format!("ticket {name} is claimed, {what}"))];
+        let wrong = |what: &str| vec![broken(format!("ticket {name} was claimed {what}"))];
         if before["status"]["phase"] != "Reserved" {
-            return wrong("and was not Reserved");
+            return wrong("although it was not Reserved");
         }
         let others = |ticket: &&Ticket| ticket.there && ticket.claimer.as_deref() == Some(pod);
         if let Some(other) = self.tickets.values().find(others).filter(|_| !self.excuses.two_act) {
-            return wrong(&format!("and so is {} by the same pod", other.key.name));
+            return wrong(&format!("although the same pod has claimed {}", other.key.name));
         }
         let Some(ticket) = self.tickets.get(change.object.uid()) else { return Vec::new() };
         match self.pods.get(pod).filter(|pod| pod.there) {
-            Some(pod) if pod.cpu > ticket.cpu => return wrong("by a pod that is larger"),
-            Some(pod) if pod.gates > 1 => return wrong("by a pod that others hold, too"),
+            Some(pod) if pod.cpu > ticket.cpu => return wrong("by a pod with larger requests"),
+            Some(pod) if pod.gates > 1 => return wrong("by a pod with other gates"),
             Some(pod)
                 if pod.own_node.is_some() && ticket.pinned.is_some() && pod.own_node != ticket.pinned =>
             {
-                return wrong("by a pod of another node");
+                return wrong("by a DaemonSet pod of another node");
             }
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! Tickets, and pods that ask for room, in one line.
+//! Log summaries of tickets and claiming pods.
 
 use super::text;
 use crate::chaos::world::has_gate;
@@ -6,7 +6,7 @@ use rollcall_api::names;
 use rollcall_core::reservation::names as known;
 use serde_json::Value;
 
-/// How far a pod is with its room, in a few words.
+/// Progress of a pod with its ticket, in a few words.
 pub fn describe_pod(pod: &Value) -> String {
     let gated = if has_gate(pod, names::TICKET_GATE) { " ticket-gate" } else { "" };
     let nominated = text(&pod["status"]["nominatedNodeName"]).map(|node| format!(" nominated for {node}"));

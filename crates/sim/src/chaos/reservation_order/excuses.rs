@@ -1,21 +1,21 @@
-//! What cannot be promised in a run.
+//! Guarantees that do not hold in a run.
 
 use crate::chaos::fault::{Fault, Place};
 use crate::chaos::plan::Plan;
 
-/// What cannot be promised in a run, because of its faults.
+/// The faults of a run, as far as they lift guarantees.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Excuses {
-    /// Two decide, and each may have decided before the other's write.
+    /// Two controllers act, and each may decide before it sees the other's writes.
     pub two_act: bool,
-    /// What is decided on may be long past, or be carried out long afterwards.
+    /// Decisions may be based on an old view, or be carried out long afterwards.
     pub late: bool,
     pub clocks_are_wrong: bool,
-    /// Tickets cannot be deleted for a while, and their guardians can.
+    /// Tickets cannot be deleted for a while, but their guardians can.
     pub tickets_absent: bool,
-    /// A write is without an answer for longer than a pod waits for a ticket.
+    /// The answer to a write is delayed for longer than a pod waits for a ticket.
     pub unanswered: bool,
-    /// One write can fail, or be carried out later than the one that was sent with it.
+    /// A write can fail, or be carried out later than another write that was sent at the same time.
     pub writes_fail: bool,
 }
 

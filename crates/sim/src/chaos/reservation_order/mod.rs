@@ -1,5 +1,5 @@
-//! Whose room was whose, from what was committed: at most one guardian in a place, handed over in steps that nobody gets between,
-//! to one pod, which is left alone afterwards. Nothing here is computed the way the controller does it.
+//! Checks reservations on the commits. A ticket has at most one guardian, and its capacity is handed over to one pod in
+//! protected steps. The pod is not changed afterwards. The checks are independent of the controller's code.
 
 mod claims;
 mod describe;
@@ -18,29 +18,29 @@ use rollcall_core::reservation::names as known;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A ticket that nobody has claimed for this long was there for whoever asked for it.
+/// A ticket that has been unclaimed for this long was available to every pod that asked for it.
 const SURELY_FREE: SignedDuration = SignedDuration::from_secs(2);
-/// A ticket and its guardian are deleted together. If the deletion of the ticket fails, it is repeated within this time.
+/// A ticket and its guardian are deleted together. If the deletion of the ticket fails, it is retried within this time.
 const DELETED_AGAIN: SignedDuration = SignedDuration::from_secs(10);
 
-/// Tickets, guardians and pods, as they were committed so far; all by uid.
+/// Tickets, guardians and pods by uid, as committed so far.
 #[derive(Default)]
 pub struct ReservationOrder {
     pub excuses: Excuses,
     tickets: BTreeMap<String, Ticket>,
-    /// Those that are there.
+    /// The existing guardians.
     guardians: BTreeMap<String, Guardian>,
     pods: BTreeMap<String, Pod>,
-    /// Guardians that went although nothing said so: their tickets have to go at the same time.
+    /// Deletions of guardians without a reason so far. Their tickets must be deleted at the same time.
     unexplained: Vec<(Timestamp, String, String)>,
 }
 
 struct Ticket {
     key: Key,
     there: bool,
-    /// Of an Order, and where; or alone.
+    /// The uid of its Order and the place in it; for a ticket without an Order, its own uid.
     slot: (String, String),
-    /// The only node it can be on.
+    /// The only node that the ticket can be on, if any.
     pinned: Option<String>,
     cpu: i64,
     phase: String,
@@ -48,13 +48,13 @@ struct Ticket {
     claimer: Option<String>,
     expires: Option<Timestamp>,
     reserved_since: Option<Timestamp>,
-    /// A pod has claimed it, and is not known to run in its room.
+    /// Whether a pod has claimed the ticket and is not known to run yet.
     is_handed_over: bool,
-    /// A guardian of it has run.
+    /// Whether a guardian of the ticket has run.
     has_run: bool,
-    /// Its guardian was deleted by our controllers, for the pod that has claimed it.
+    /// Whether a controller has deleted the guardian for the claiming pod.
     freed: bool,
-    /// Every pod that it was claimed by, and where its room was then.
+    /// All pods that claimed the ticket, with its node at that time.
     claims: Vec<(String, String)>,
 }
 
@@ -69,11 +69,11 @@ struct Pod {
     there: bool,
     gates: usize,
     cpu: i64,
-    /// The node of a pod of a DaemonSet.
+    /// The only node of a DaemonSet pod.
     own_node: Option<String>,
     nominated: Option<String>,
     node: Option<String>,
-    /// Somebody else took its gate away.
+    /// Whether a foreign actor removed its gate.
     taken: bool,
 }
 
@@ -89,7 +89,7 @@ fn owner(object: &Value) -> Option<&Value> {
     object["metadata"]["ownerReferences"].as_array()?.first()
 }
 
-/// Thousandths of a CPU.
+/// An amount of CPU in millicores.
 fn milli_cpu(amount: &Value) -> i64 {
     let amount = amount.as_str().unwrap_or("0");
     match amount.strip_suffix('m') {
@@ -103,7 +103,7 @@ fn cpu_of_pod(pod: &Value) -> i64 {
     containers.map(|container| milli_cpu(&container["resources"]["requests"]["cpu"])).sum()
 }
 
-/// The node of a pod of a DaemonSet.
+/// The only node of a DaemonSet pod.
 fn own_node(pod: &Value) -> Option<&str> {
     let required = &pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
     required["nodeSelectorTerms"][0]["matchFields"][0]["values"][0].as_str()
@@ -114,7 +114,7 @@ fn gates(pod: &Value) -> usize {
 }
 
 impl ReservationOrder {
-    /// A ticket was committed, by whomever.
+    /// Records a change of a ticket by any author.
     pub fn ticket(&mut self, change: &Change) {
         let (object, status) = (&change.object, &change.object["status"]);
         let uid = object.uid().to_owned();
@@ -155,14 +155,14 @@ impl ReservationOrder {
         }
     }
 
-    /// A pod was committed, by whomever.
+    /// Records and checks a change of a pod by any author.
     pub fn pod(&mut self, change: &Change) -> Vec<Violation> {
         let (pod, uid, name) = (&change.object, change.object.uid().to_owned(), &change.key.name);
         let mut found = self.unexplained_before(change.at);
         let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-        // Everybody has the same priority here.
+        // All pods of this world have the same priority, so none may be preempted.
         if conditions.into_iter().any(|is| is["reason"] == "PreemptionByScheduler") {
-            found.push(broken(format!("{name} was evicted")));
+            found.push(broken(format!("{name} was preempted")));
         }
         let node = text(&pod["spec"]["nodeName"]);
         let nominated = text(&pod["status"]["nominatedNodeName"]);
@@ -180,7 +180,7 @@ impl ReservationOrder {
             return found;
         }
         if nominated.is_some() {
-            found.push(broken(format!("room is made for {name}")));
+            found.push(broken(format!("{name} is a guardian and was nominated, which preempts other pods")));
         }
         let ticket = owner(pod).and_then(|owner| text(&owner["uid"])).unwrap_or_default();
         let over = matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded"));
@@ -195,8 +195,8 @@ impl ReservationOrder {
         found
     }
 
-    /// Of two guardians in one place, one keeps room for nobody. Those that are over keep none, nor do those without a ticket:
-    /// they are about to go.
+    /// Reports two guardians in one place, because one of them reserves capacity for no ticket. Finished guardians and
+    /// those without a ticket do not count: they are about to be deleted.
     fn second_in_slot(&self, uid: &str) -> Option<Violation> {
         let slot = |guardian: &Guardian| {
             let ticket = self.tickets.get(&guardian.ticket)?;
@@ -207,7 +207,7 @@ impl ReservationOrder {
         let place = slot(one)?;
         let mut others = self.guardians.iter().filter(|(other, _)| *other != uid);
         let (_, other) = others.find(|(_, other)| slot(other) == Some(place))?;
-        Some(broken(format!("{} and {} are in one place", one.name, other.name)))
+        Some(broken(format!("guardians {} and {} are in one place", one.name, other.name)))
     }
 
     fn unexplained_before(&mut self, now: Timestamp) -> Vec<Violation> {
@@ -216,30 +216,30 @@ impl ReservationOrder {
         let patience = if writes_fail { DELETED_AGAIN } else { SignedDuration::ZERO };
         self.unexplained.retain(|(at, name, ticket)| {
             let gone = self.tickets.get(ticket).is_none_or(|ticket| !ticket.there);
-            // The ticket is wanted again before it could be deleted.
+            // The ticket was needed again before it could be deleted.
             let guarded = writes_fail && self.guardians.values().any(|other| other.ticket == *ticket);
             let waits = *at + patience >= now;
             if !gone && !guarded && !waits && !tickets_absent {
-                found.push(broken(format!("{name} was deleted, and no pod takes its capacity")));
+                found.push(broken(format!("{name} was deleted, but no pod takes its capacity")));
             }
             !gone && !guarded && waits
         });
         found
     }
 
-    /// One of our controllers has made or deleted a pod.
+    /// Checks the creation or deletion of a pod by a controller.
     pub fn made_or_deleted_pod(&mut self, change: &Change) -> Vec<Violation> {
         let (pod, name) = (&change.object, change.key.name.to_string());
         let wrong = |invariant, what: &str| vec![Violation { invariant, detail: format!("{name} {what}") }];
         if !is_guardian(pod) {
-            return wrong("S6", "was made or deleted, and is no guardian");
+            return wrong("S6", "was created or deleted although it is not a guardian");
         }
         let uid = owner(pod).and_then(|owner| text(&owner["uid"])).unwrap_or_default();
         let Some(ticket) = self.tickets.get(&uid) else {
-            return wrong("S7", "is the guardian of a ticket that there never was");
+            return wrong("S7", "is the guardian of an unknown ticket");
         };
         if change.object.is_terminating() || change.deleted {
-            // It is said that it goes, and then it is gone.
+            // A deletion can take two commits: first the deletion timestamp, then the removal.
             let said = change.before.as_ref().is_some_and(|before| before.is_terminating());
             if !said && !self.may_go(pod.uid(), ticket, change.at) {
                 self.unexplained.push((change.at, name, uid.clone()));
@@ -251,17 +251,17 @@ impl ReservationOrder {
         }
         let spec = &pod["spec"];
         if name != known::guardian_name(&ticket.key.name) || spec["terminationGracePeriodSeconds"] != 0 {
-            return wrong("S4", "is not what a guardian is like");
+            return wrong("S4", "does not have the name or grace period of a guardian");
         }
         if spec["priority"] != PRIORITY || spec["preemptionPolicy"] != "Never" {
-            return wrong("S4", "has another priority than those it keeps the room for, or evicts others");
+            return wrong("S4", "has a different priority than its ticket, or may preempt other pods");
         }
         if cpu_of_pod(pod) != ticket.cpu {
-            return wrong("S4", "takes another room than its ticket keeps");
+            return wrong("S4", "has different requests than its ticket");
         }
         let keeps = ticket.there && matches!(&*ticket.phase, "Pending" | "Reserved");
         if !keeps && !self.excuses.late && !self.excuses.two_act && ticket.there {
-            return wrong("S4", "was made for a ticket that keeps no room");
+            return wrong("S4", "was created for a ticket that reserves no capacity");
         }
         Vec::new()
     }
@@ -274,32 +274,41 @@ impl ReservationOrder {
             || ticket.expires.is_some() && self.excuses.clocks_are_wrong;
         let handed_over = ticket.claimer.as_ref().is_some_and(|claimer| {
             let pod = self.pods.get(claimer).filter(|pod| pod.there);
-            // Each of two may have given the pod a ticket, and nominated it for another node.
+            // Each of two controllers may have given the pod a ticket, and nominated it for another node.
             pod.is_none_or(|pod| pod.nominated == guardian.node || pod.node.is_some() || self.excuses.two_act)
         });
         !ticket.there || guardian.over || expired || handed_over
     }
 }
 
-/// One of our controllers has written an Order: it may say how it is.
+/// Checks a write of a controller to an Order: only the status may change.
 pub fn wrote_order(change: &Change) -> Vec<Violation> {
     let same = |before: &Value| before["spec"] == change.object["spec"];
     match change.before.as_ref().is_some_and(|before| !change.deleted && same(before)) {
         true => Vec::new(),
         false => {
-            vec![Violation { invariant: "S6", detail: format!("the Order {} was changed", change.key.name) }]
+            vec![Violation {
+                invariant: "S6",
+                detail: format!("Order {} was changed beyond its status", change.key.name),
+            }]
         }
     }
 }
 
-/// One of our controllers has made a class: of its value, and for those that evict nobody.
+/// Checks a write of a controller to a PriorityClass: it may only create its own classes, which never preempt.
 pub fn made_class(change: &Change) -> Vec<Violation> {
     let class = &change.object;
     let ours = *change.key.name == *known::guardian_class(class["value"].as_i64().unwrap_or_default() as i32);
     match change.before.is_none() && ours && class["preemptionPolicy"] == "Never" {
         true => Vec::new(),
         false => {
-            vec![Violation { invariant: "S6", detail: format!("the PriorityClass {}", change.key.name) }]
+            vec![Violation {
+                invariant: "S6",
+                detail: format!(
+                    "PriorityClass {} was changed, or is not a class of guardians",
+                    change.key.name
+                ),
+            }]
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Sequences that are deleted, held and suspended while others go on.
+//! Sequences that are deleted, held and suspended while others continue.
 
 use super::super::fault::Fault;
 use super::{Group, NAMESPACE, SequenceEnd, SequenceRule, UserAction, When, World, has_note, pods, sequence};
@@ -33,7 +33,7 @@ static RULES: [SequenceRule; 4] = [
         lets_go: true,
         guard: None,
     },
-    // Deleted, and the pods that it holds stay held.
+    // Deleted without releasing the pods that it holds.
     SequenceRule {
         namespace: NAMESPACE,
         sequence: "kept",
@@ -66,7 +66,8 @@ pub static WORLD: World = World {
         UserAction { when: When::At(4_000), act: resume },
     ],
     held: &["kept-0"],
-    // With these a note may be missing, and without it no controller learns of a deletion that it missed; the guide says so.
+    // After these faults a note may be missing, and no controller then learns of a missed deletion. The guide documents
+    // this.
     spared: &[Fault::Forbidden, Fault::ListForbidden, Fault::Quota, Fault::NamespaceGone],
 };
 
@@ -90,7 +91,8 @@ fn manifests() -> Vec<(Kind, Value)> {
     all
 }
 
-/// Whether the sequence `gone` has a note. Until then nothing is promised about a deletion that nobody sees.
+/// Whether the note of the sequence `gone` exists. Before that, nothing is guaranteed if the controller misses the
+/// deletion.
 fn has_note_of_gone(cluster: &Cluster) -> bool {
     has_note(cluster, &RULES[1])
 }

@@ -1,4 +1,4 @@
-//! The end of a run: what is not yet as it should be, and what is compared with a run without faults.
+//! The end of a run: unfinished objects, and a summary to compare with the calm run.
 
 use super::{
     Group, Members, OURS, SequenceEnd, SequenceRule, World, has_arrived, has_gate, reservation, tier,
@@ -9,8 +9,8 @@ use crate::kinds::Kind;
 use rollcall_api::names;
 use serde_json::{Value, json};
 
-/// What is not yet as it should be in the end. Every pod has arrived, except those that are to be held; every sequence reports
-/// its end.
+/// Describes something that has not reached its end state. All pods must have arrived, except those that must stay held,
+/// and all sequences must report their end.
 pub fn unfinished(world: &World, cluster: &Cluster, scripted: bool) -> Option<String> {
     for (key, pod) in cluster.store.list(Kind::Pod, None) {
         let name = &*key.name;
@@ -20,7 +20,7 @@ pub fn unfinished(world: &World, cluster: &Cluster, scripted: bool) -> Option<St
         let gates = [names::SEQUENCE_GATE, names::LAUNCH_GATE, names::TICKET_GATE];
         match (world.held.contains(&name), gates.iter().any(|gate| has_gate(pod, gate))) {
             (true, true) => {}
-            (true, false) => return Some(format!("pod {name} was let go")),
+            (true, false) => return Some(format!("pod {name} was released")),
             (false, true) => return Some(format!("pod {name} is held")),
             (false, false) if !has_arrived(pod) => return Some(format!("pod {name} has not arrived")),
             (false, false) => {}
@@ -34,7 +34,7 @@ pub fn unfinished(world: &World, cluster: &Cluster, scripted: bool) -> Option<St
         .or_else(of_reservations)
 }
 
-/// A ConfigMap whose pod is gone.
+/// A ConfigMap whose pod no longer exists.
 fn left_behind(cluster: &Cluster) -> Option<String> {
     let living = |uid: &Value| cluster.store.list(Kind::Pod, None).any(|(_, pod)| uid == pod.uid());
     let mut all = cluster.store.list(Kind::ConfigMap, None);
@@ -42,11 +42,11 @@ fn left_behind(cluster: &Cluster) -> Option<String> {
         let owner = &map["metadata"]["ownerReferences"][0];
         owner["kind"] == "Pod" && !living(&owner["uid"])
     });
-    left.map(|(key, _)| format!("the ConfigMap {} is there, and its pod is gone", key.name))
+    left.map(|(key, _)| format!("ConfigMap {} still exists although its pod does not", key.name))
 }
 
-/// A mark of ours that is left on a node. Only journals of sequences that exist may stay; and, in Full mode, the label of new nodes if
-/// no sequence goes by nodes.
+/// A leftover key on a node. Only journals of existing sequences may stay. In Full mode without sequences in Node scope,
+/// the label of new nodes may stay as well.
 fn on_nodes(world: &World, cluster: &Cluster) -> Option<String> {
     let unseen_stays = world.full && world.rules.iter().all(|rule| rule.guard.is_none());
     let sequences = || cluster.store.list(Kind::PodSequence, None).map(|(_, sequence)| sequence.uid());
@@ -65,13 +65,13 @@ fn of_sequence(rule: &SequenceRule, cluster: &Cluster, scripted: bool) -> Option
     let (name, found) = (rule.sequence, cluster.store.get(&rule.key()));
     let missing = rule.groups.iter().find_map(|group| of_group(group, cluster, scripted));
     let phase = match rule.end {
-        SequenceEnd::Deleted if found.is_some() => return Some(format!("{name} is there")),
+        SequenceEnd::Deleted if found.is_some() => return Some(format!("{name} still exists")),
         SequenceEnd::Deleted => return None,
         SequenceEnd::Failed => "Failed",
         SequenceEnd::Completed if missing.is_some() => return missing,
         SequenceEnd::Completed => "Completed",
     };
-    let Some(sequence) = found else { return Some(format!("there is no {name}")) };
+    let Some(sequence) = found else { return Some(format!("{name} is missing")) };
     let status = &sequence["status"];
     if status["phase"] != phase {
         return Some(format!("{name} is {}: {}", status["phase"], status["message"]));
@@ -82,30 +82,29 @@ fn of_sequence(rule: &SequenceRule, cluster: &Cluster, scripted: bool) -> Option
     let groups = rule.groups.iter().filter(|_| rule.end == SequenceEnd::Completed);
     groups.enumerate().find_map(|(position, group)| {
         let (told, there) = (&status["groups"][position]["present"], count_pods(group, cluster));
-        (told != there)
-            .then(|| format!("{name} tells of {told} pods in {}, and {there} are there", group.name))
+        (told != there).then(|| format!("{name} reports {told} pods in {}, but {there} exist", group.name))
     })
 }
 
-/// How many pods of a group there are.
+/// The number of existing pods of a group.
 fn count_pods(group: &Group, cluster: &Cluster) -> usize {
     let all = cluster.store.list(Kind::Pod, Some(super::NAMESPACE));
     all.filter(|(key, pod)| group.claims(&key.name, tier(pod))).count()
 }
 
-/// What a group lacks of the pods that must exist in the end. Whether they have arrived is checked elsewhere.
+/// The pods that a group lacks at the end. Their arrival is checked elsewhere.
 fn of_group(group: &Group, cluster: &Cluster, scripted: bool) -> Option<String> {
     let there = count_pods(group, cluster);
     let wanted = if scripted { group.finally } else { group.required.min(group.finally) };
     match group.members {
-        // Cleaned up in the end.
-        Members::Job(name) => (scripted && there > 0).then(|| format!("pods of {name} are there")),
+        // The Job is deleted at the end.
+        Members::Job(name) => (scripted && there > 0).then(|| format!("pods of {name} still exist")),
         Members::Named(_) | Members::Tier(_) if there >= wanted => None,
         Members::Named(_) | Members::Tier(_) => Some(format!("{} has {there} of {wanted} pods", group.name)),
     }
 }
 
-/// The end of a run, without times, uids, versions and generated names. Faults must not change it.
+/// A summary of the end of a run without times, uids, versions and generated names. Faults must not change it.
 pub fn end_state(world: &World, cluster: &Cluster) -> Vec<String> {
     let mut lines = Vec::new();
     if world.full {
@@ -128,11 +127,11 @@ pub fn end_state(world: &World, cluster: &Cluster) -> Vec<String> {
                     (name, summary.into())
                 }
                 Kind::PodSequence => (&*key.name, of_status(object)),
-                // The name of a note is made of the uid.
+                // The name of a note contains a uid.
                 _ if &*key.namespace == names::OWN_NAMESPACE => {
                     ("note", json!(object["data"].as_object().map(|data| data.len())))
                 }
-                // One that somebody has deleted after all containers have started is not missed by anybody.
+                // A foreign actor may delete the ConfigMap after all containers have started, without effect.
                 _ if object["metadata"]["ownerReferences"].is_array() => continue,
                 _ => (&*key.name, object["data"].clone()),
             };
@@ -146,7 +145,7 @@ pub fn end_state(world: &World, cluster: &Cluster) -> Vec<String> {
     lines
 }
 
-/// How far a pod says that its containers are. Of one that is over nobody says it any more.
+/// The launch progress that a pod reports. It is not updated after the pod has succeeded.
 fn of_launch(pod: &Value) -> Value {
     let annotations = &pod["metadata"]["annotations"];
     match pod["status"]["phase"] == "Succeeded" {
@@ -155,8 +154,8 @@ fn of_launch(pod: &Value) -> Value {
     }
 }
 
-/// The status of a sequence. The `expected` of a complete group without pods is left out: its Jobs were removed, and a controller
-/// that has seen an older view of them since then does not know the number.
+/// The status of a sequence. It omits `expected` of a complete group without pods: its Jobs were deleted, and a controller
+/// that later saw an older view of them does not know the number.
 fn of_status(sequence: &Value) -> Value {
     let groups = sequence["status"]["groups"].as_array().into_iter().flatten();
     let fields = ["name", "state", "expected", "present", "released", "arrived"];
@@ -170,7 +169,7 @@ fn of_status(sequence: &Value) -> Value {
     json!([sequence["status"]["phase"], sequence["spec"], groups, sequence["status"]["nodes"]])
 }
 
-/// Its labels, its taints, and from its journals which groups have been open and complete.
+/// Labels and taints of a node, and the groups that its journals report as open or complete.
 fn of_node(node: &Value) -> Value {
     let annotations = node["metadata"]["annotations"].as_object().into_iter().flatten();
     let journals = annotations.filter(|(key, _)| key.starts_with(OURS)).map(|(_, text)| {

@@ -1,6 +1,6 @@
-//! Pods whose containers start in order, in the groups of a sequence: by priorities in both spellings and by `Ordered`; of a
-//! StatefulSet, of a Deployment and of nobody; some that exit with 0, one that fails at first. One whose ConfigMap is somebody
-//! else's stays held.
+//! Pods whose containers start in order, in the groups of a sequence. They use priorities in both spellings and `Ordered`,
+//! and belong to a StatefulSet, a Deployment or no workload. Some containers exit with code 0; one fails at first. One pod
+//! stays held because a foreign ConfigMap has the name that it needs.
 
 use super::super::fault::Fault;
 use super::{Group, NAMESPACE, SequenceEnd, SequenceRule, UserAction, When, World, pod_key, sequence};
@@ -10,14 +10,14 @@ use jiff::SignedDuration;
 use rollcall_core::launch::ranks::{ORDERED, ORDERED_KEY, Spelling, barrier_name};
 use serde_json::{Value, json};
 
-/// Long enough for a pod to be made again under its name, and to find the ConfigMap of the one before.
+/// Long enough for a re-created pod to find the ConfigMap of its predecessor.
 pub const GARBAGE_COLLECTED_AFTER: SignedDuration = SignedDuration::from_secs(5);
-/// The pod whose ConfigMap is somebody else's.
+/// A foreign ConfigMap has the name that this pod needs.
 const TAKEN: &str = "taken-0";
-/// Made again by its StatefulSet.
+/// Re-created by its StatefulSet.
 const NAMESAKE: &str = "store-0";
 const BATCH: &str = "batch-0";
-/// Belongs to no sequence: it is ready in the end, and never done.
+/// Belongs to no sequence. It becomes ready but never succeeds.
 const SHAKY: &str = "shaky-0";
 
 static SHOP: SequenceRule = SequenceRule {
@@ -39,11 +39,11 @@ pub static WORLD: World = World {
     manifests,
     script: &[UserAction { when: When::Finished, act: make_namesake }],
     held: &[TAKEN],
-    // There are no agents here. Nobody marks nodes, so nobody puts back the label of new nodes, either.
+    // There are no agents here, and no sequence writes to nodes, so a removed label of new nodes would not be restored.
     spared: &[Fault::AgentsRolled, Fault::MarksTaken, Fault::MarksAdded],
 };
 
-/// A container: its name, its priority if it says one, and how its program behaves.
+/// A container: its name, its priority if it has one, and the behaviour of its program.
 struct Container {
     name: &'static str,
     priority: Option<&'static str>,
@@ -58,20 +58,20 @@ const fn container(
     Container { name, priority, behaves }
 }
 
-/// Three ranks. The first one has two containers, of which one is ready much later.
+/// Three ranks. One container of the first rank becomes ready much later than the other.
 const IN_STORE: &[Container] = &[
     container("main", None, &[("ready-after", "300ms")]),
     container("log", Some("2"), &[("ready-after", "1200ms")]),
     container("proxy", Some("1"), &[("ready-after", "400ms")]),
     container("agent", Some("2"), &[("ready-after", "200ms")]),
 ];
-/// Each does its work and ends.
+/// Each container does its work and ends.
 const IN_BATCH: &[Container] = &[
     container("main", Some("-1"), &[("ready-after", "1h"), ("exit-after", "400ms")]),
     container("fetch", Some("1"), &[("ready-after", "1h"), ("exit-after", "300ms")]),
     container("unpack", None, &[("ready-after", "1h"), ("exit-after", "300ms")]),
 ];
-/// The second one fails twice before it is ready.
+/// The second container fails twice before it becomes ready.
 const IN_SHAKY: &[Container] = &[
     container("first", None, &[("ready-after", "200ms")]),
     container(
@@ -87,7 +87,7 @@ const IN_WEB: &[Container] = &[
     container("mesh", Some("2147483647"), &[("ready-after", "300ms")]),
 ];
 
-/// A pod, or what a workload makes its pods of.
+/// The metadata and spec of a pod or a pod template.
 fn ordered(tier: &str, restart: &str, spelling: Spelling, containers: &[Container]) -> Value {
     let mut annotations = json!({});
     let described = containers.iter().map(|Container { name, priority, behaves }| {
@@ -105,7 +105,7 @@ fn ordered(tier: &str, restart: &str, spelling: Spelling, containers: &[Containe
     })
 }
 
-/// A pod of this world that no workload makes.
+/// A pod of this world that has no workload.
 pub fn pod_named(name: &str) -> Option<(Kind, Value)> {
     let mut pod = match name {
         BATCH => ordered("batch", "Never", Spelling::Proposed, IN_BATCH),
@@ -142,7 +142,7 @@ fn manifests() -> Vec<(Kind, Value)> {
     all
 }
 
-/// The StatefulSet makes the pod again, and the ConfigMap of the old one is still there.
+/// Deletes the pod. The StatefulSet re-creates it while the ConfigMap of the old pod still exists.
 fn make_namesake(cluster: &mut Cluster) {
     let _ = cluster.delete_now(&pod_key(NAMESAKE));
 }

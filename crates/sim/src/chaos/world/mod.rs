@@ -1,8 +1,7 @@
-//! The objects of a run, as people would create them, and what has to become of them.
+//! The objects of a run, as users would create them, and the expected end state.
 //!
-//! There are several worlds, and the seed says which one a run is in. What is to be checked is written down here a second
-//! time, by hand, as [`SequenceRule`]s: nothing here reads a spec the way the
-//! controller does.
+//! There are several worlds; the seed of a run selects one. [`SequenceRule`]s repeat the expectations by hand, so that the
+//! checks do not interpret specs with the controller's code.
 
 mod deletion;
 mod end_state;
@@ -22,51 +21,52 @@ use crate::store::Key;
 use rollcall_api::names;
 use serde_json::{Value, json};
 
-/// Where the pods are.
+/// The namespace of the pods.
 pub const NAMESPACE: &str = "default";
-/// A namespace that permits nothing to anybody.
+/// A namespace that permits no sequences of other namespaces.
 pub const CLOSED: &str = "closed";
 pub const NODES: [&str; 2] = ["node-1", "node-2"];
-/// A label of nodes that is not ours.
+/// A node label that does not belong to Rollcall.
 pub const AGENTS_LABEL: &str = "example.com/agents";
 /// A CSI driver.
 pub const DRIVER: &str = "csi.example.com";
-/// What everything of ours on a node begins with.
+/// The prefix of Rollcall's keys on nodes.
 pub const OURS: &str = "podsequence.example.com/";
 
-/// How long a program takes until it can answer; see `testbed/README.md`.
+/// Annotation with the time until a program is ready; see `testbed/README.md`.
 const READY_AFTER: &str = "testbed.rollcall.dev/ready-after";
 
 pub struct World {
     pub name: &'static str,
-    /// Whether we run in Full mode, with our admission, and may write to nodes.
+    /// Whether the controller runs in Full mode, with admission and writes to nodes.
     pub full: bool,
-    /// Whether containers start in order. Then garbage is collected late, so that a pod can find the ConfigMap of a namesake.
+    /// Whether containers start in order. Garbage is then collected late, so that a new pod can find the ConfigMap of an
+    /// earlier pod with its name.
     pub launch: bool,
-    /// Whether we keep room, for pods that ask for it.
+    /// Whether the world has Orders and pods that claim their tickets.
     pub reservation: bool,
-    /// The first one is the one that faults strike.
+    /// Faults target the first sequence.
     pub rules: &'static [SequenceRule],
     pub manifests: fn() -> Vec<(Kind, Value)>,
-    /// What people do meanwhile, one after the other.
+    /// Actions of the users, in order.
     pub script: &'static [UserAction],
-    /// Pods that nobody may ever let go.
+    /// Pods that must never be released.
     pub held: &'static [&'static str],
-    /// Faults that this world cannot be asked to survive.
+    /// Faults that this world is not required to survive.
     pub spared: &'static [Fault],
 }
 
-/// One sequence, and what must hold for it.
+/// A sequence and its expectations.
 pub struct SequenceRule {
     pub namespace: &'static str,
     pub sequence: &'static str,
     pub groups: &'static [Group],
     pub end: SequenceEnd,
-    /// Whether it may do anything where its pods are.
+    /// Whether the sequence is permitted to act in the namespace of its pods.
     pub permitted: bool,
     /// Whether its deletion releases the pods that it holds.
     pub lets_go: bool,
-    /// Of one that goes by nodes: how it keeps them closed.
+    /// For a sequence in Node scope: how it blocks nodes.
     pub guard: Option<Guard>,
 }
 
@@ -76,7 +76,7 @@ pub enum Guard {
     Taints,
 }
 
-/// What becomes of a sequence.
+/// The end state of a sequence.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum SequenceEnd {
     Completed,
@@ -84,40 +84,41 @@ pub enum SequenceEnd {
     Deleted,
 }
 
-/// One of its groups; each waits for the one before it.
+/// A group of a sequence. Each group waits for the preceding one.
 pub struct Group {
     pub name: &'static str,
     pub members: Members,
-    /// How many have to arrive.
+    /// Number of pods that must arrive.
     pub required: usize,
-    /// How many there are in the end.
+    /// Number of pods at the end of the run.
     pub finally: usize,
-    /// How long the next one waits after that.
+    /// Time that the next group waits after this group is complete.
     pub settle_seconds: i64,
-    /// How many may start at the same time.
+    /// Limit of pods that start at the same time.
     pub at_once: usize,
-    /// One on each node, and not wherever there is room.
+    /// Set if the pods are agents, one on each node.
     pub agents: Option<AgentTraits>,
 }
 
-/// The DaemonSet of a group. It tolerates every taint.
+/// Traits of a group's DaemonSet, which tolerates every taint.
 #[derive(Clone, Copy)]
 pub struct AgentTraits {
-    /// Only on nodes with the label [`AGENTS_LABEL`].
+    /// Whether it only runs on nodes with the label [`AGENTS_LABEL`].
     pub labelled: bool,
-    /// It brings [`DRIVER`], and the group waits for that, too.
+    /// Whether it registers [`DRIVER`], which the group also waits for.
     pub driver: bool,
 }
 
 pub enum Members {
     Named(&'static [&'static str]),
-    /// By their label.
+    /// Pods with this value of the label `tier`.
     Tier(&'static str),
-    /// The pods of a Job with that label, which has the same name; it says itself when it is done.
+    /// Pods with this value of the label `tier`, which belong to a Job of the same name. The Job's status tells when the
+    /// group is complete.
     Job(&'static str),
 }
 
-/// Something that people do.
+/// An action of the users.
 pub struct UserAction {
     pub when: When,
     pub act: fn(&mut Cluster),
@@ -125,15 +126,16 @@ pub struct UserAction {
 
 #[derive(Clone, Copy)]
 pub enum When {
-    /// So many milliseconds after the beginning.
+    /// At this many milliseconds after the beginning.
     At(u64),
-    /// The same, but not before something is so.
+    /// Like `At`, but delayed until the condition holds.
     Once(u64, fn(&Cluster) -> bool),
-    /// As soon as everything is as it should be, and no fault comes any more.
+    /// As soon as the end state is reached and all faults have struck.
     Finished,
 }
 
-/// The first one is for every fault at every write, the others for what is random; they are smaller, and many more runs.
+/// All worlds. The first one serves runs with every fault at every write; the others are smaller and serve many random
+/// runs.
 pub static ALL: [&World; 10] = [
     &shop::WORLD,
     &shop::SMALLER,
@@ -147,8 +149,8 @@ pub static ALL: [&World; 10] = [
     &reservation::WORLD,
 ];
 
-/// The index of the world of a run: of seed 0 the first one, of the others these in turn. The small shop is the one in which
-/// most goes on per second.
+/// The index of the world of a run: the first world for seed 0, the others in turn. The small shop recurs most often,
+/// because it has the most events per second.
 pub fn index_of(seed: u64) -> usize {
     let turn = (seed.wrapping_sub(1) % IN_TURN.len() as u64) as usize;
     if seed == 0 { 0 } else { IN_TURN[turn] }
@@ -156,7 +158,7 @@ pub fn index_of(seed: u64) -> usize {
 
 const IN_TURN: [usize; 20] = [1, 2, 1, 3, 8, 4, 1, 5, 6, 7, 1, 2, 9, 3, 8, 4, 9, 5, 6, 7];
 
-/// A seed for each world, in their order.
+/// A seed for each world, in the order of the worlds.
 pub fn seeds() -> impl Iterator<Item = u64> {
     (0..ALL.len()).filter_map(|wanted| (0..=IN_TURN.len() as u64).find(|seed| index_of(*seed) == wanted))
 }
@@ -166,13 +168,13 @@ impl SequenceRule {
         Key::new(Kind::PodSequence, self.namespace, self.sequence)
     }
 
-    /// By which a node is known that has not reached a group.
+    /// The key that blocks a node for a group.
     pub fn node_key(&self, position: usize) -> String {
         let (namespace, sequence, group) = (self.namespace, self.sequence, self.groups[position].name);
         format!("{OURS}{namespace}.{sequence}.{group}-blocked")
     }
 
-    /// The first group that claims a pod.
+    /// The first group that a pod belongs to.
     pub fn group_of(&self, name: &str, tier: &str) -> Option<usize> {
         self.groups.iter().position(|group| group.claims(name, tier))
     }
@@ -207,7 +209,7 @@ impl World {
             Place::Nodes => self.full,
             Place::Launch => self.launch,
             Place::Reservation | Place::HandOver => self.reservation,
-            // What becomes of nodes, launch order and room in a second start is for the tests on a real cluster.
+            // Tests on a real cluster cover restarts of sequences with nodes, launch order and reservations.
             Place::Cluster if fault == Fault::BegunAgain => !self.full,
             Place::Write | Place::List | Place::Watch | Place::Process | Place::Cluster => true,
         };
@@ -229,20 +231,21 @@ impl World {
         }
     }
 
-    /// A node of this world.
+    /// Creates a node of this world.
     pub fn create_node(&self, cluster: &mut Cluster, name: &str) {
         let capacity = if self.reservation { reservation::CAPACITY } else { &[] };
         create_node_with(cluster, name, capacity);
     }
 
-    /// The sequence that faults strike, as it was written at first.
+    /// The initial manifest of the sequence that faults target.
     pub fn main_sequence(&self) -> Value {
         let key = self.rules[0].key();
         let mut all = (self.manifests)().into_iter();
         all.find(|(kind, object)| Key::of(*kind, object) == key).map(|(_, object)| object).unwrap_or_default()
     }
 
-    /// Creates a pod again that no workload makes. It gets no gate if its sequence was deleted: the gate would hold it for ever.
+    /// Creates a pod again that has no workload. The pod has no gate if the sequence ends deleted, because the gate would
+    /// hold it forever.
     pub fn create_pod_again(&self, cluster: &mut Cluster, old: &Value) {
         let name = old["metadata"]["name"].as_str().unwrap_or_default();
         if self.reservation && !reservation::prepare_for_pod_again(cluster, name) {
@@ -262,12 +265,12 @@ impl World {
     }
 }
 
-/// A node as others leave it: with a label and a taint that are not ours, and keep nobody away.
+/// Creates a node with a foreign label and a foreign taint that repels no pods.
 pub fn create_node(cluster: &mut Cluster, name: &str) {
     create_node_with(cluster, name, &[]);
 }
 
-/// The same, with so much of some resources, and as usual of the others.
+/// Creates a node with the given capacity; other resources have defaults.
 fn create_node_with(cluster: &mut Cluster, name: &str, capacity: &[(&str, &str)]) {
     let taint = json!({ "key": "example.com/pool", "value": "a", "effect": "PreferNoSchedule" });
     let metadata = json!({ "name": name, "labels": { AGENTS_LABEL: "yes" } });
@@ -286,8 +289,8 @@ pub fn pod_key(name: &str) -> Key {
     Key::new(Kind::Pod, NAMESPACE, name)
 }
 
-/// A pod that our gate holds. Databases run for a while before they are ready, and all but the first for longer: meanwhile
-/// their group is half there.
+/// A pod with the sequence gate. Databases take a while until ready, and all but the first take longer, so that their group
+/// is half complete meanwhile.
 fn pod(name: &str, tier: &str) -> (Kind, Value) {
     let mut pod = json!({
         "metadata": { "name": name, "namespace": NAMESPACE, "labels": { "tier": tier } },
@@ -312,7 +315,7 @@ fn pod_spec(restart: &str) -> Value {
     })
 }
 
-/// What a workload makes its pods of.
+/// The pod template of a workload.
 fn template(tier: &str, restart: &str) -> Value {
     json!({ "metadata": { "labels": { "tier": tier } }, "spec": pod_spec(restart) })
 }
@@ -326,21 +329,21 @@ fn namespace(name: &str, annotations: Value) -> (Kind, Value) {
     (Kind::Namespace, json!({ "metadata": { "name": name, "annotations": annotations } }))
 }
 
-/// Whether there is a note of a sequence.
+/// Whether the controller has stored the note of a sequence. Controllers use notes to clean up after a deletion.
 fn has_note(cluster: &Cluster, rule: &SequenceRule) -> bool {
     let uid = cluster.store.get(&rule.key()).map(|sequence| sequence.uid().to_owned()).unwrap_or_default();
     let mut notes = cluster.store.list(Kind::ConfigMap, Some(names::OWN_NAMESPACE));
     notes.any(|(key, _)| key.name.ends_with(&uid))
 }
 
-/// Whether a pod has arrived, as a person would judge by `kubectl get pods`.
+/// Whether a pod has arrived, judged as in the output of `kubectl get pods`.
 pub fn has_arrived(pod: &Value) -> bool {
     let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
     let ready = conditions.into_iter().any(|is| is["type"] == "Ready" && is["status"] == "True");
     pod["metadata"]["deletionTimestamp"].is_null() && (ready || pod["status"]["phase"] == "Succeeded")
 }
 
-/// Whether the gate of sequences holds a pod.
+/// Whether the sequence gate holds a pod.
 pub fn is_held(pod: &Value) -> bool {
     has_gate(pod, names::SEQUENCE_GATE)
 }
@@ -354,7 +357,7 @@ pub fn tier(pod: &Value) -> &str {
     pod["metadata"]["labels"]["tier"].as_str().unwrap_or_default()
 }
 
-/// Whether a Job says that it is done.
+/// Whether a Job is complete.
 pub fn is_done(job: &Value) -> bool {
     let conditions = job["status"]["conditions"].as_array().into_iter().flatten();
     conditions.into_iter().any(|is| is["type"] == "Complete" && is["status"] == "True")

@@ -1,5 +1,5 @@
-//! Several sequences, of several namespaces, that share pods; gates of others; a pod that comes late; a namespace that
-//! permits nothing.
+//! Several sequences of several namespaces that share pods. There are also foreign gates, a pod that is created late, and a
+//! namespace that permits no sequences of other namespaces.
 
 use super::{
     CLOSED, Group, NAMESPACE, SequenceEnd, SequenceRule, UserAction, When, World, namespace, pod, pod_key,
@@ -30,7 +30,7 @@ static RULES: [SequenceRule; 4] = [
         lets_go: true,
         guard: None,
     },
-    // Shares app-0 with the first, and lets it go later.
+    // Shares app-0 with the first sequence, and releases it later.
     SequenceRule {
         namespace: NAMESPACE,
         sequence: "night",
@@ -43,7 +43,7 @@ static RULES: [SequenceRule; 4] = [
         lets_go: true,
         guard: None,
     },
-    // From another namespace, with its permission.
+    // Acts from another namespace, with permission.
     SequenceRule {
         namespace: OPS,
         sequence: "guest",
@@ -53,7 +53,7 @@ static RULES: [SequenceRule; 4] = [
         lets_go: true,
         guard: None,
     },
-    // Without one: it neither acts nor holds anything back.
+    // Acts from another namespace without permission: it neither releases nor holds pods.
     SequenceRule {
         namespace: OPS,
         sequence: "stranger",
@@ -125,7 +125,7 @@ fn permit(cluster: &mut Cluster) {
     let _ = cluster.update(&key, |there| there["metadata"]["annotations"][names::ALLOW_FROM] = OPS.into());
 }
 
-/// Whose gate it is takes it away; ours, if it is still there, stays.
+/// The owner of the foreign gate removes it. Rollcall's gate stays if it is still there.
 fn remove_foreign_gate(cluster: &mut Cluster) {
     let _ = cluster.update(&pod_key("app-1"), |pod| {
         if let Some(gates) = pod["spec"]["schedulingGates"].as_array_mut() {

@@ -1,5 +1,5 @@
-//! Sequences that go by nodes: agents on each of them, then what lands there, kept off by labels or by taints; a node that joins
-//! later; a sequence that is deleted in the middle.
+//! Sequences in Node scope: first agents on each node, then other pods, kept off by labels or by taints. One node joins
+//! later; one sequence is deleted half-way.
 
 use super::super::fault::Fault;
 use super::{
@@ -12,9 +12,9 @@ use crate::store::Key;
 use rollcall_api::names;
 use serde_json::{Value, json};
 
-/// Joins while the others are on their way.
+/// Joins while the other nodes are still starting.
 const LATE_NODE: &str = "node-3";
-/// Nodes at first and in the end.
+/// Number of nodes at the beginning and at the end.
 const AT_FIRST: usize = 2;
 const FINALLY: usize = 3;
 
@@ -61,7 +61,7 @@ static RULES: [SequenceRule; 2] = [
         SequenceEnd::Completed,
         Guard::Labels,
     ),
-    // Deleted before any node is open for its last group: what it held goes, and what it wrote on nodes.
+    // Deleted before any node is open for its last group. Its held pods and its leftovers on nodes must be cleaned up.
     by_nodes(
         "gone",
         &[
@@ -111,8 +111,8 @@ pub static DELETION: World = World {
         UserAction { when: When::Finished, act: add_node },
     ],
     held: &[],
-    // The first four: as in `deletion`. The others stop news of pods. A pod of a sequence that is deleted meanwhile stays held:
-    // the note is gone before the controller hears of the pod.
+    // The first four are spared as in `deletion`. The others delay news of pods. If the sequence is deleted meanwhile, a
+    // pod can stay held: its note is removed before the controller hears of the pod.
     spared: &[
         Fault::Forbidden,
         Fault::ListForbidden,
@@ -126,7 +126,7 @@ pub static DELETION: World = World {
     ],
 };
 
-/// Our admission, in a namespace that wants it and permits taints.
+/// Installs Rollcall's admission in a namespace that opts in and permits taints.
 pub fn install(cluster: &mut Cluster) {
     cluster.admission.installed = true;
     let _ = cluster.update(&Key::new(Kind::Namespace, "", NAMESPACE), |there| {
@@ -161,8 +161,8 @@ fn group(group: &Group) -> Value {
     spec
 }
 
-/// Agents take a while, and their templates have no gate: admission gives it. What outlives its sequence has none either: it
-/// would be held for ever.
+/// The workload of a group. Agents have no gate in their template, because admission adds it. Pods that outlive their
+/// sequence have no gate either, because it would hold them forever.
 fn workload(rule: &SequenceRule, group: &Group) -> (Kind, Value) {
     let metadata = json!({ "name": group.name, "namespace": NAMESPACE });
     let mut template = template(group.name, "Always");

@@ -1,7 +1,12 @@
-//! Room that is kept: on each node for an agent, which takes it because an Order selects it; and wherever it is for pods that ask
-//! for it. Strangers of the same priority, which tolerate everything, want the same room. One ticket is larger than any node,
-//! and one ends before anybody asks for it. One pod is bound late: its volume is not there. Three pods claim tickets of one node at
-//! once, and one of them cannot run there: its port is taken. One node is cordoned.
+//! Reservations. An Order reserves capacity on each node for an agent, which claims it because the Order selects it. A
+//! second Order reserves capacity on any nodes for pods that request it.
+//!
+//! Difficulties:
+//! - Foreign pods with the same priority tolerate everything and compete for the capacity.
+//! - One ticket is larger than any node, and one expires before any pod requests it.
+//! - One pod is bound late, because its volume does not exist yet.
+//! - Three pods claim tickets of one node at once, and one of them cannot run there because its port is taken.
+//! - One node is cordoned.
 
 use super::super::fault::Fault;
 use super::{
@@ -16,38 +21,40 @@ use rollcall_core::reservation::names as known;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The room of a node: enough for all in the end, and too little while the strangers are there.
+/// The CPU capacity of a node: enough for all pods at the end, but not while the foreign pods exist.
 pub const CAPACITY: &[(&str, &str)] = &[("cpu", "6")];
-/// The class of all pods and tickets, and its value.
+/// The PriorityClass of all pods and tickets, and its value.
 pub const CLASS: &str = "important";
 pub const PRIORITY: i64 = 1000;
-/// In daemonSet mode, and how many tickets nobody has claimed there are of the other one.
+/// An Order in daemonSet mode, an Order with replicas, and its number of replicas.
 pub const AGENTS: &str = "agents";
 pub const BUFFER: &str = "buffer";
 pub const REPLICAS: usize = 2;
-/// What a ticket of each keeps.
+/// The capacity that a ticket of each kind reserves.
 const AGENT_ROOM: &str = "1";
 const BUFFER_ROOM: &str = "500m";
 const CROWD_ROOM: &str = "100m";
-/// A ticket by hand that is larger than any node, and one that soon ends.
+/// Tickets without an Order: one is larger than any node, one expires soon.
 const HUGE: &str = "huge";
 const BRIEF: &str = "brief";
 
-/// Pods that ask for a ticket of [`BUFFER`], each in another spelling; and one that is too large for it.
+/// Pods that request a ticket of [`BUFFER`], each with another annotation, and a pod that is too large for it.
 const WEB: [&str; 2] = ["web-0", "web-1"];
 const APP: &str = "app-0";
 const LARGE: &str = "large-0";
-/// Cordoned all the time.
+/// This node is always cordoned.
 const CLOSED_NODE: &str = "node-8";
-/// Its volume comes late.
+/// The volume of this pod is created late.
 const SLOW: &str = "slow-0";
 const VOLUME: &str = "data";
-/// Each claims the ticket of its name. Their tickets are all on [`CROWDED_NODE`], where [`PORT_HOLDER`] has the port of the last one.
+/// Each pod claims the ticket of its name. The tickets are all on [`CROWDED_NODE`], where [`PORT_HOLDER`] uses the port of
+/// the last pod.
 const CROWD: [&str; 3] = ["crowd-0", "crowd-1", "crowd-2"];
 const CROWDED_NODE: &str = NODES[0];
 const PORT_HOLDER: &str = "port-holder";
 const PORT: u16 = 8443;
-/// They want what is kept for others: some are there from the beginning and take half of each node, some come and find no room.
+/// Foreign pods that compete for the reserved capacity. The early ones take half of each node; the late ones find no
+/// capacity.
 const EARLY: [&str; 2] = ["stranger-0", "stranger-1"];
 const LATE: [&str; 2] = ["stranger-2", "stranger-3"];
 
@@ -74,7 +81,7 @@ pub static WORLD: World = World {
         UserAction { when: When::At(15_000), act: strangers_go },
     ],
     held: &[],
-    // Nobody marks nodes here, so nobody puts back the label of new nodes, either.
+    // No sequence writes to nodes here, so a removed label of new nodes would not be restored either.
     spared: &[Fault::MarksTaken, Fault::MarksAdded],
 };
 
@@ -110,7 +117,7 @@ fn port_holder_spec() -> Value {
     spec
 }
 
-/// A pod of this world that no workload makes.
+/// A pod of this world that has no workload.
 pub fn pod_named(name: &str) -> Option<(Kind, Value)> {
     let both = [names::SEQUENCE_GATE, names::TICKET_GATE];
     let (tier, annotations, spec) = match name {
@@ -135,7 +142,7 @@ pub fn pod_named(name: &str) -> Option<(Kind, Value)> {
     Some((Kind::Pod, json!({ "metadata": metadata, "spec": spec })))
 }
 
-/// An Order as it was written at first.
+/// The initial manifest of an Order.
 pub fn order(name: &str) -> Value {
     let selector = json!({ "matchLabels": { "tier": "agent" } });
     let expression = json!({ "key": AGENTS_LABEL, "operator": "Exists" });
@@ -177,7 +184,7 @@ fn manifests() -> Vec<(Kind, Value)> {
         "template": { "metadata": { "labels": { "tier": "agent" } }, "spec": agent },
     } });
     let groups = json!([{ "name": "web", "pods": WEB }, { "name": "app", "pods": [APP] }]);
-    // The Order would like it, but for the cordon; the agents do not.
+    // The Order would have a ticket on this node if it were not cordoned. The agents do not select it.
     let closed = json!({
         "metadata": { "name": CLOSED_NODE, "labels": { AGENTS_LABEL: "no" } },
         "spec": { "unschedulable": true }, "status": { "capacity": { "cpu": "1" } },
@@ -210,9 +217,9 @@ fn strangers_go(cluster: &mut Cluster) {
     }
 }
 
-/// Makes sure that a pod can be created again. Returns `false` for a stranger: it may have left for good in the meantime.
+/// Prepares the re-creation of a pod. Returns `false` for a foreign pod, which may have been removed for good meanwhile.
 pub fn prepare_for_pod_again(cluster: &mut Cluster, name: &str) -> bool {
-    // A pod without its PriorityClass would be refused. The class may be missing at the moment.
+    // The API server rejects a pod whose PriorityClass does not exist, which may be the case now.
     let (kind, class) = class();
     let _ = cluster.create(kind, class);
     !EARLY.contains(&name) && !LATE.contains(&name)
@@ -238,8 +245,8 @@ fn all(cluster: &Cluster, kind: Kind) -> impl Iterator<Item = (&Key, &Arc<Stored
     cluster.store.list(kind, Some(NAMESPACE))
 }
 
-/// What is not yet as it should be in the end: in each place that an Order wants there is one ticket that nobody has claimed, and
-/// its guardian runs there; no guardian is anywhere else.
+/// Describes something that has not reached its end state. Each place of an Order must have one unclaimed ticket with a
+/// running guardian. No other guardians may exist.
 pub fn unfinished(cluster: &Cluster) -> Option<String> {
     let open = cluster.store.list(Kind::Node, None).filter(|(_, node)| node["spec"]["unschedulable"] != true);
     let nodes: Vec<&str> = open.map(|(key, _)| &*key.name).collect();
@@ -249,11 +256,11 @@ pub fn unfinished(cluster: &Cluster) -> Option<String> {
     ];
     for (name, places) in places {
         let key = Key::new(Kind::Order, NAMESPACE, name);
-        let Some(order) = cluster.store.get(&key) else { return Some(format!("there is no Order {name}")) };
+        let Some(order) = cluster.store.get(&key) else { return Some(format!("Order {name} is missing")) };
         let ready = order["status"]["conditions"].as_array().into_iter().flatten();
         let is_ready = ready.into_iter().any(|is| is["type"] == "Ready" && is["status"] == "True");
         if order["status"]["observedGeneration"] != order["metadata"]["generation"] || !is_ready {
-            return Some(format!("Order {name} says {}", order["status"]));
+            return Some(format!("Order {name} is not ready: {}", order["status"]));
         }
         let unclaimed: Vec<&Arc<Stored>> = all(cluster, Kind::Ticket)
             .map(|(_, ticket)| ticket)
@@ -261,7 +268,7 @@ pub fn unfinished(cluster: &Cluster) -> Option<String> {
             .collect();
         if unclaimed.len() != places.len() {
             return Some(format!(
-                "Order {name} has {} tickets, and {} places",
+                "Order {name} has {} unclaimed tickets for {} places",
                 unclaimed.len(),
                 places.len()
             ));
@@ -280,7 +287,7 @@ pub fn unfinished(cluster: &Cluster) -> Option<String> {
     of_tickets(cluster).or_else(|| of_guardians(cluster))
 }
 
-/// The node of a ticket that belongs to one, or else its number.
+/// The place of a ticket in its Order: its index, or the node of a ticket that is bound to one.
 pub fn place_of(ticket: &Value) -> &str {
     let index = ticket["metadata"]["labels"][known::INDEX].as_str();
     index.or(ticket["spec"]["nodeName"].as_str()).unwrap_or_default()
@@ -300,11 +307,11 @@ fn of_tickets(cluster: &Cluster) -> Option<String> {
             ("Pending", _) if name == HUGE && status["reason"] == "NoRoom" => None,
             ("Pending", _) => Some(format!("ticket {name} is Pending: {}", status["message"])),
             ("Reserved", Some(guardian)) if has_arrived(guardian) && is_where(guardian, ticket) => None,
-            ("Reserved", _) => Some(format!("ticket {name} is Reserved, and its guardian does not run")),
+            ("Reserved", _) => Some(format!("ticket {name} is Reserved although its guardian does not run")),
             ("Claimed", None) if living => None,
-            ("Claimed", None) => Some(format!("ticket {name} is claimed, and its pod is gone")),
+            ("Claimed", None) => Some(format!("ticket {name} is claimed although its pod does not exist")),
             ("Expired", None) => None,
-            (phase, _) => Some(format!("ticket {name} is {phase}, and its guardian is there")),
+            (phase, _) => Some(format!("ticket {name} is {phase} although its guardian exists")),
         }
     })
 }
@@ -315,17 +322,17 @@ fn is_where(guardian: &Value, ticket: &Value) -> bool {
         && (ticket["spec"]["nodeName"].is_null() || *node == ticket["spec"]["nodeName"])
 }
 
-/// A guardian without its ticket.
+/// A guardian without a ticket.
 fn of_guardians(cluster: &Cluster) -> Option<String> {
     let has_ticket =
         |pod: &Value| all(cluster, Kind::Ticket).any(|(_, ticket)| ticket.uid() == owner_uid(pod));
     let mut guardians = all(cluster, Kind::Pod).filter(|(_, pod)| is_guardian(pod));
     let lost = guardians.find(|(_, pod)| !has_ticket(pod));
-    lost.map(|(key, _)| format!("{} is there, and its ticket is not", key.name))
+    lost.map(|(key, _)| format!("guardian {} exists without its ticket", key.name))
 }
 
-/// The Orders and what is there of their tickets that nobody has claimed. Which pods found room is a matter of luck: a pod whose
-/// ticket was deleted, say, runs without.
+/// A summary of the Orders and their unclaimed tickets. It omits which pods got tickets, because that depends on chance: a
+/// pod whose ticket was deleted, for example, runs without one.
 pub fn end_state(cluster: &Cluster) -> impl Iterator<Item = String> {
     let orders = all(cluster, Kind::Order).map(|(key, order)| {
         let numbers = json!([order["status"]["desiredReplicas"], order["status"]["availableReplicas"]]);

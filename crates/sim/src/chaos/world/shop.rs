@@ -1,4 +1,4 @@
-//! Three groups of four pods each, by name and by label; and the same with half as many.
+//! Three groups of four pods each, selected by name and by label; and a variant with half as many.
 
 use super::{Group, NAMESPACE, SequenceEnd, SequenceRule, World, pods, sequence};
 use crate::kinds::Kind;

@@ -1,4 +1,5 @@
-//! What makes pods itself: a Job that is cleaned up in the end, a StatefulSet, a Deployment that is scaled up later.
+//! Workloads that create their pods: a Job that is deleted at the end, a StatefulSet, and a Deployment that is scaled up
+//! later.
 
 use super::{
     Group, Members, NAMESPACE, SequenceEnd, SequenceRule, UserAction, When, World, sequence, template,
@@ -8,7 +9,7 @@ use crate::kinds::Kind;
 use crate::store::Key;
 use serde_json::{Value, json};
 
-/// Pods of the Deployment, at first and in the end.
+/// Number of pods of the Deployment, at the beginning and at the end.
 const REPLICAS: usize = 1;
 const MORE_REPLICAS: usize = 2;
 
@@ -44,7 +45,7 @@ pub static WORLD: World = World {
 fn manifests() -> Vec<(Kind, Value)> {
     let named = |name: &str| json!({ "name": name, "namespace": NAMESPACE });
     let selector = |tier: &str| json!({ "matchLabels": { "tier": tier } });
-    // One pod after the other: while the first one is done, the second one is not there yet.
+    // The Job runs its pods one after the other. The second one does not exist yet when the first one succeeds.
     let job = json!({ "metadata": named("migrate"), "spec": {
         "completions": 2, "parallelism": 1,
         "template": template("migrate", "Never"),
@@ -64,7 +65,7 @@ fn manifests() -> Vec<(Kind, Value)> {
     vec![(Kind::Job, job), (Kind::StatefulSet, set), (Kind::Deployment, deployment), sequence(&SHOP, spec)]
 }
 
-/// From here on nothing but the journal tells that it was done.
+/// Deletes the Job. After that only the journal proves that it was complete.
 fn clean_up(cluster: &mut Cluster) {
     let _ = cluster.delete(&Key::new(Kind::Job, NAMESPACE, "migrate"));
 }

@@ -1,4 +1,4 @@
-//! What the admission plugins add that are on by default: `Priority`, `ServiceAccount`, `DefaultTolerationSeconds`,
+//! The effects of admission plugins that are enabled by default: `Priority`, `ServiceAccount`, `DefaultTolerationSeconds`,
 //! `TaintNodesByCondition` and `StorageObjectInUseProtection`.
 
 use super::{core, default, each, inner, pod as pods, text};
@@ -6,25 +6,25 @@ use crate::kinds::Kind;
 use crate::server::refusal::Refusal;
 use serde_json::{Value, json};
 
-/// How long a pod stays on a node that is not ready or not reachable.
+/// Seconds that a pod tolerates a node that is not ready or unreachable.
 const TOLERATED_SECONDS: u16 = 300;
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const TOKEN_VOLUME: &str = "kube-api-access-";
-/// An hour, and seven seconds by which the API server knows a token that nobody asked for.
+/// One hour, plus seven seconds that mark a token as requested by the API server itself.
 const TOKEN_SECONDS: u16 = 3607;
 
-/// The objects that admission looks at when a pod is created.
+/// The objects that affect the admission of a pod.
 #[derive(Clone, Copy, Debug)]
 pub struct PodAdmissionContext<'a> {
-    /// Every PriorityClass.
+    /// All PriorityClasses.
     pub classes: &'a [&'a Value],
-    /// The ServiceAccounts of the pod's namespace; `None` where the plugin is off.
+    /// The ServiceAccounts of the pod's namespace; `None` if the plugin is disabled.
     pub accounts: Option<&'a [&'a Value]>,
-    /// The end of the name of the volume with the token, by chance: five letters or digits.
+    /// The random suffix for the name of the token volume: five letters or digits.
     pub suffix: &'a str,
 }
 
-/// What is added to kinds other than Pod when they are created.
+/// Applies admission to a new object of a kind other than Pod.
 pub fn admit(kind: Kind, object: &mut Value) {
     match kind {
         Kind::Node => core::taint_not_ready(object),
@@ -33,7 +33,7 @@ pub fn admit(kind: Kind, object: &mut Value) {
     }
 }
 
-/// Why a PriorityClass may not be written: there is only one default. `classes` are all that there are.
+/// Rejects a second default PriorityClass. `classes` contains all existing classes.
 pub fn admit_class(class: &Value, classes: &[&Value]) -> Result<(), Refusal> {
     let name = text(&class["metadata"], "name");
     let other = |other: &&&Value| other["globalDefault"] == true && text(&other["metadata"], "name") != name;
@@ -48,7 +48,7 @@ pub fn admit_class(class: &Value, classes: &[&Value]) -> Result<(), Refusal> {
     }
 }
 
-/// What is added to a pod that is created, or why it may not be.
+/// Applies admission to a new pod, or rejects it.
 pub fn admit_pod(pod: &mut Value, context: &PodAdmissionContext<'_>) -> Result<(), Refusal> {
     if let Some(accounts) = context.accounts {
         give_account(pod, accounts, context.suffix)?;
@@ -58,7 +58,7 @@ pub fn admit_pod(pod: &mut Value, context: &PodAdmissionContext<'_>) -> Result<(
     Ok(())
 }
 
-/// What is added to a pod that is updated.
+/// Applies admission to an updated pod.
 pub fn admit_pod_update(old: &Value, pod: &mut Value) {
     for field in ["priority", "preemptionPolicy"] {
         if let Some(value) = old["spec"].get(field) {
@@ -189,7 +189,7 @@ fn append(object: &mut Value, list: &str, item: Value) {
 mod tests {
     use super::*;
 
-    /// The recorded cases have no default class: it would change every other pod.
+    /// The recorded cases have no default class, because it would change all other pods.
     #[test]
     fn the_lowest_default_class_is_given() {
         let class = |name: &str, value: i64| {

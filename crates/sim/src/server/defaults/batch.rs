@@ -1,14 +1,14 @@
-//! Defaults of what runs to its end.
+//! Defaults of Jobs and CronJobs.
 
 use super::{default, each, pod, text};
 use serde_json::Value;
 
 pub const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
-/// Failures that a Job bears.
+/// Default number of failures that a Job permits.
 const BACKOFF_LIMIT: i32 = 6;
 
 pub fn fill_job(job: &mut Value) {
-    // Until a new Job has got the labels that its pods are found by, there is more to come.
+    // A new Job inherits its labels later, after the API server has added the generated labels to its template.
     let labels = &job["spec"]["template"]["metadata"]["labels"];
     if job["spec"]["manualSelector"] == true || labels.get(CONTROLLER_UID).is_some() {
         label_like_template(job);
@@ -28,7 +28,7 @@ pub fn fill_job(job: &mut Value) {
     default(spec, "manualSelector", false);
 }
 
-/// The Job in the template of a CronJob gets its own defaults only when it is created.
+/// The Job template of a CronJob gets most of its defaults only when a Job is created from it.
 pub fn fill_cron_job(spec: &mut Value) {
     fill_template_of_job(&mut spec["jobTemplate"]["spec"]);
     default(spec, "concurrencyPolicy", "Allow");
@@ -50,7 +50,7 @@ fn fill_template_of_job(spec: &mut Value) {
     }
 }
 
-/// A Job without labels has those of its template.
+/// Copies the labels of the template to a Job without labels.
 pub fn label_like_template(job: &mut Value) {
     let labels = job["spec"]["template"]["metadata"]["labels"].clone();
     if labels.is_object() {

@@ -1,11 +1,11 @@
-//! Defaults of the kinds around pods.
+//! Defaults of kinds other than pods and workloads.
 
 use super::{default, each, inner, text};
 use serde_json::{Map, Value, json};
 
 const CLIENT_IP_SECONDS: u32 = 10_800;
 
-/// A namespace carries its name as a label, so that selectors can name it.
+/// Adds the namespace's name as a label, for namespace selectors.
 pub fn fill_namespace(namespace: &mut Value) {
     if let Some(name) = namespace["metadata"]["name"].as_str().filter(|name| !name.is_empty()) {
         let name = Value::from(name);
@@ -20,13 +20,13 @@ pub fn fill_node(node: &mut Value) {
     if capacity.is_object() {
         default(&mut node["status"], "allocatable", capacity);
     }
-    // The one address range is the first of all.
+    // The single address range becomes the only item of the list.
     if let Some(range) = node["spec"]["podCIDR"].as_str().map(str::to_owned) {
         default(&mut node["spec"], "podCIDRs", vec![range]);
     }
 }
 
-/// `stringData` is only a way to write `data`.
+/// Converts `stringData`, which is write-only, into `data`.
 pub fn fill_secret(secret: &mut Value) {
     if let Some(Value::Object(plain)) = secret.as_object_mut().and_then(|fields| fields.remove("stringData"))
     {
@@ -75,8 +75,8 @@ pub fn fill_service(service: &mut Value) {
     }
 }
 
-/// The families of addresses of a new Service, and what follows from an address that is given. An address that is not
-/// given is for the caller to allocate.
+/// Sets the address families of a new Service, and the fields that follow from a given address. The caller must allocate a
+/// missing address.
 pub fn families_of_service(spec: &mut Value) {
     if text(spec, "type") == "ExternalName" {
         return;
@@ -108,7 +108,7 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// The one taint and the one finalizer that admission adds to these kinds.
+/// Adds the not-ready taint of new nodes.
 pub fn taint_not_ready(node: &mut Value) {
     let spec = inner(node, "spec");
     let key = "node.kubernetes.io/not-ready";
@@ -131,7 +131,7 @@ pub fn protect_claim(claim: &mut Value) {
     }
 }
 
-/// On creation a namespace is active and held until its content is gone.
+/// Sets the status and the finalizer of a new namespace.
 pub fn new_namespace(namespace: &mut Value) {
     namespace["status"] = json!({ "phase": "Active" });
     let spec = inner(namespace, "spec");

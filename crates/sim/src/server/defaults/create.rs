@@ -1,4 +1,4 @@
-//! What the strategy of each kind makes of an object that is created.
+//! The creation strategy of each kind.
 
 use super::quantity;
 use super::{batch, core};
@@ -8,8 +8,8 @@ use rollcall_core::quantity::Quantity;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The status of a new object, its first generation, and what else a creation sets: the selector and labels by which a
-/// Job finds its pods, the families of a Service. `metadata` must have name, uid and creation time by now.
+/// Sets the initial status and generation, and other fields at creation: the generated selector and labels of a Job, the
+/// address families of a Service. `metadata` must already have name, uid and creation time.
 pub fn initial_status(kind: Kind, object: &mut Value) {
     match kind {
         Kind::Pod => new_pod(object),
@@ -34,13 +34,13 @@ pub fn initial_status(kind: Kind, object: &mut Value) {
         | Kind::CronJob
         | Kind::ResourceQuota
         | Kind::PodDisruptionBudget => object["status"] = json!({}),
-        // A custom resource has no status until somebody writes one.
+        // A new custom resource has no status.
         Kind::PodSequence | Kind::Order | Kind::Ticket => {
             if let Some(fields) = object.as_object_mut() {
                 fields.remove("status");
             }
         }
-        // A node registers with its status.
+        // A node can be created with its status.
         Kind::Node
         | Kind::CsiNode
         | Kind::PriorityClass
@@ -57,13 +57,13 @@ pub fn initial_status(kind: Kind, object: &mut Value) {
         let annotations = inner(&mut object["metadata"], "annotations");
         default(annotations, super::update::TEMPLATE_GENERATION, "1");
     }
-    // The rest has its form already.
+    // The other fields are already in canonical form.
     super::shape::part(kind, "status", object);
 }
 
 fn new_pod(pod: &mut Value) {
     merge_label_keys(pod);
-    // The one thing of a given status that is taken.
+    // The only field of a given status that is kept.
     let quality = match text(&pod["status"], "qosClass") {
         "" => quality_of_service(&pod["spec"]),
         given => given,
@@ -78,7 +78,7 @@ fn new_pod(pod: &mut Value) {
     pod["status"] = status;
 }
 
-/// Guaranteed if every container limits cpu and memory to what it requests, BestEffort if none asks for any.
+/// Guaranteed if all containers have limits equal to their requests for CPU and memory; BestEffort if none has any.
 fn quality_of_service(spec: &Value) -> &'static str {
     let mut requests: BTreeMap<&str, i128> = BTreeMap::new();
     let mut limits: BTreeMap<&str, i128> = BTreeMap::new();
@@ -108,7 +108,7 @@ fn quality_of_service(spec: &Value) -> &'static str {
     }
 }
 
-/// `matchLabelKeys` become part of the selector, with the values that the pod has.
+/// Adds `matchLabelKeys` with the pod's values to the selector.
 fn merge_label_keys(pod: &mut Value) {
     let labels = pod["metadata"]["labels"].as_object().cloned().unwrap_or_default();
     let spec = &mut pod["spec"];
@@ -145,7 +145,7 @@ fn merge_keys(term: &mut Value, labels: &Map<String, Value>) {
     }
 }
 
-/// The labels of the template and the selector that only the pods of this Job match.
+/// Generates the labels of the template, and the selector that matches only pods of this Job.
 fn select_own_pods(job: &mut Value) {
     let name = text(&job["metadata"], "name").to_owned();
     let uid = text(&job["metadata"], "uid").to_owned();

@@ -1,4 +1,4 @@
-//! Defaults of custom resources, taken from their definitions.
+//! Defaults of custom resources, from their definitions.
 
 use rollcall_api::check;
 use rollcall_api::definition::Custom;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 pub fn fill(custom: Custom, object: &mut Value) {
     fill_part(custom, object, "spec");
     fill_part(custom, object, "status");
-    // The rest of the object has the form of every other.
+    // The other fields have the same form as in all kinds.
     if !object["metadata"].is_object() {
         object["metadata"] = json!({});
     }
@@ -19,7 +19,7 @@ pub fn fill(custom: Custom, object: &mut Value) {
     }
 }
 
-/// `spec` or `status` alone.
+/// Like [`fill`], for `spec` or `status` only.
 pub fn fill_part(custom: Custom, object: &mut Value, part: &str) {
     if let (Some(schema), Some(value)) = (custom.schema().property(part), object.get_mut(part)) {
         prune(schema, value);
@@ -27,7 +27,7 @@ pub fn fill_part(custom: Custom, object: &mut Value, part: &str) {
     }
 }
 
-/// Drops what the definition does not know.
+/// Drops fields that are not in the definition.
 fn prune(schema: &Schema, value: &mut Value) {
     match value {
         Value::Object(fields) => {

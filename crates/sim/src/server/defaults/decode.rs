@@ -1,4 +1,4 @@
-//! What cannot be decoded into the types of the API server at all.
+//! Objects that cannot be decoded into the types of the API server.
 
 use super::quantity;
 use super::shape::{Field, Type, fields_of};
@@ -8,19 +8,19 @@ use rollcall_api::check;
 use serde_json::Value;
 use std::fmt::{self, Display, Formatter};
 
-/// Why an object cannot be read. To be asked before [`super::fill`], which drops what does not fit.
+/// The rejection of an object that cannot be decoded. Must be called before [`super::fill`], which drops invalid values.
 ///
-/// The names of Go types are those of their shape: `string` where the API server says `v1.RestartPolicy`.
+/// Go types are named by their shape: `string` where the API server says `v1.RestartPolicy`.
 pub fn undecodable(kind: Kind, object: &Value) -> Option<Refusal> {
     let why = match kind.custom() {
-        // The rest of a custom resource is checked by its schema.
+        // The schema of a custom resource checks its other fields.
         Some(_) => object.get("metadata").and_then(|metadata| whole("ObjectMeta", metadata)),
         None => whole(kind.info().name, object).or_else(|| no_base64(kind, object)),
     };
     Some(unhandled(kind, &why?))
 }
 
-/// Bytes are written in base64.
+/// Checks binary data, which must be base64.
 fn no_base64(kind: Kind, object: &Value) -> Option<String> {
     let field = match kind {
         Kind::Secret => "data",
@@ -36,7 +36,7 @@ fn no_base64(kind: Kind, object: &Value) -> Option<String> {
     Some(format!("illegal base64 data at input byte {at}"))
 }
 
-/// The refusal of a request with `fieldValidation=Strict`, if the object has fields that there are not.
+/// The rejection of an object with unknown fields, for requests with `fieldValidation=Strict`.
 pub fn unknown_fields(kind: Kind, object: &Value) -> Option<Refusal> {
     let mut unknown = Vec::new();
     match kind.custom() {
@@ -58,7 +58,7 @@ fn unhandled(kind: Kind, why: &str) -> Refusal {
     Refusal::bad_request(format!("{name} in version {version:?} cannot be handled as a {name}: {why}"))
 }
 
-/// A place in an object. Hardly any is ever shown, so it is put into words only then.
+/// A path in an object. It is formatted only when a message needs it.
 #[derive(Clone, Copy)]
 struct Path<'a> {
     above: Option<&'a Path<'a>>,
@@ -78,7 +78,7 @@ fn whole(name: &str, value: &Value) -> Option<String> {
     structure(name, fields_of(name), value, None)
 }
 
-/// The first field, in the order of the type, that has something wrong in it.
+/// The first invalid field, in the order of the type.
 fn structure(name: &str, fields: &[Field], value: &Value, above: Option<&Path<'_>>) -> Option<String> {
     let wrong = value.as_object()?.iter().filter_map(|(field, value)| {
         let at = fields.iter().position(|known| known.name == field)?;
@@ -93,7 +93,7 @@ fn misfit(of: &Type, value: &Value, within: &str, path: &Path<'_>) -> Option<Str
     }
     if !of.fits(value) {
         let given = match value {
-            // Only a number that would have to be another one is shown.
+            // The message shows a number only if another number would be valid.
             Value::Number(number) if of.fits(&0.into()) => format!("number {number}"),
             value => json_kind(value).to_owned(),
         };
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// The words of an API server 1.36; the recorded cases are sent without `fieldValidation=Strict`.
+    /// The message of API server 1.36. The recorded cases are sent without `fieldValidation=Strict`.
     #[test]
     fn unknown_fields_are_named_with_their_places() {
         let pod = json!({

@@ -1,17 +1,17 @@
-//! What the API server adds to an object before it stores it.
+//! Everything that the API server adds to an object before it stores it.
 //!
-//! A creation:
+//! Steps of a creation:
 //!
-//! 1. [`undecodable`] and, where the request wants it, [`unknown_fields`] may refuse it.
-//! 2. [`fill`] gives it its form and its defaults.
+//! 1. [`undecodable`] and, if requested, [`unknown_fields`] may reject the object.
+//! 2. [`fill`] applies canonical form and defaults.
 //! 3. [`admit`], for pods [`admit_pod`], for priority classes [`admit_class`]: the built-in admission plugins.
 //! 4. The caller sets name (from `generateName`), uid and creation time.
-//! 5. [`initial_status`]: the strategy of the kind. Then `rules::created`.
+//! 5. [`initial_status`]: the creation strategy of the kind. Then `rules::created`.
 //!
-//! An update: 1 and 2, for pods [`admit_pod_update`], [`carry_over`], then `rules::updated`.
+//! Steps of an update: 1 and 2, for pods [`admit_pod_update`], [`carry_over`], then `rules::updated`.
 //!
-//! Left to whoever calls, besides: resourceVersion and whether it is the newest; the addresses and node ports of
-//! Services; checks against other objects (quota, namespaces that are going away).
+//! The caller is responsible for the rest: resourceVersion and conflicts; addresses and node ports of Services; checks
+//! against other objects (quota, terminating namespaces).
 
 mod admit;
 mod batch;
@@ -34,8 +34,7 @@ pub use update::carry_over;
 use crate::kinds::Kind;
 use serde_json::{Map, Value};
 
-/// Brings an object into the form in which the API server writes it, and fills in the defaults of its type. Doing it
-/// twice changes nothing.
+/// Converts an object to the canonical form of the API server, and applies the defaults of its type. Idempotent.
 pub fn fill(kind: Kind, object: &mut Value) {
     shape::canonical(kind, object);
     let spec = &mut object["spec"];
@@ -65,7 +64,7 @@ pub fn fill(kind: Kind, object: &mut Value) {
         | Kind::Lease
         | Kind::Event => {}
     }
-    // Some of these have no spec, and indexing made one.
+    // Some kinds have no spec. The access above created an empty one.
     if let Some(fields) = object.as_object_mut()
         && fields.get("spec").is_some_and(Value::is_null)
     {
@@ -73,7 +72,7 @@ pub fn fill(kind: Kind, object: &mut Value) {
     }
 }
 
-/// Sets a field that is absent or null; nothing if `object` is no object.
+/// Sets a field that is absent or null. Does nothing if `object` is not an object.
 fn default(object: &mut Value, field: &str, value: impl Into<Value>) {
     if let Some(fields) = object.as_object_mut()
         && fields.get(field).is_none_or(Value::is_null)
@@ -82,13 +81,13 @@ fn default(object: &mut Value, field: &str, value: impl Into<Value>) {
     }
 }
 
-/// A field that is an object, made if it is absent.
+/// A field with an object, which is created if absent.
 fn inner<'a>(object: &'a mut Value, field: &str) -> &'a mut Value {
     default(object, field, Map::new());
     &mut object[field]
 }
 
-/// The items of a list; none if it is absent.
+/// The items of a list; empty if absent.
 fn each<'a>(object: &'a mut Value, field: &str) -> impl Iterator<Item = &'a mut Value> {
     object.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten()
 }

@@ -1,13 +1,13 @@
-//! Defaults of pods, and of the templates they are made from.
+//! Defaults of pods and pod templates.
 
 use super::quantity;
 use super::{default, each, text};
 use serde_json::{Map, Value, json};
 
-/// Who may read a file of a volume: everybody (0644).
+/// Default mode of files in a volume: readable by all users (0644).
 const FILE_MODE: u16 = 0o644;
 
-/// What only a pod gets, not a template: requests from limits, host ports, service links.
+/// Defaults of pods, including those that templates do not get: requests from limits, host ports, service links.
 pub fn fill_pod(spec: &mut Value) {
     fill_spec(spec);
     for list in ["containers", "initContainers"] {
@@ -47,7 +47,7 @@ fn fill_spec(spec: &mut Value) {
     service_account(spec);
 }
 
-/// `serviceAccount` is the old name of `serviceAccountName`; both are written.
+/// `serviceAccount` is the deprecated alias of `serviceAccountName`; both are set.
 pub fn service_account(spec: &mut Value) {
     let name = match text(spec, "serviceAccountName") {
         "" => text(spec, "serviceAccount"),
@@ -104,12 +104,12 @@ fn http_get(get: &mut Value) {
     default(get, "scheme", "HTTP");
 }
 
-/// `Always` for what may change behind its name: the tag `latest`, or none.
+/// The default pull policy: `Always` for images with the tag `latest` or without a tag and digest.
 fn pull_policy(image: &str) -> &'static str {
     let (name, digest) = image.split_once('@').map_or((image, None), |(name, digest)| (name, Some(digest)));
     let last = name.rsplit('/').next().unwrap_or_default();
     let (repository, tag) = last.split_once(':').unwrap_or((last, ""));
-    // What cannot be read as the name of an image has no tag.
+    // An invalid image name counts as having a tag.
     let readable = !repository.is_empty() && !name.bytes().any(|byte| byte.is_ascii_whitespace());
     let lower = !repository.bytes().any(|byte| byte.is_ascii_uppercase());
     match tag {
@@ -154,7 +154,7 @@ fn volume(volume: &mut Value) {
     old_volume(volume);
 }
 
-/// Kinds of volumes that are hardly met any more.
+/// Defaults of rarely used volume types.
 fn old_volume(volume: &mut Value) {
     if let Some(iscsi) = volume.get_mut("iscsi") {
         default(iscsi, "iscsiInterface", "default");
@@ -194,7 +194,7 @@ fn requests_from_limits(container: &mut Value) {
     }
 }
 
-/// The pod as a whole requests what its containers request, else what it is limited to.
+/// The pod-level requests default to the sum of the containers' requests, otherwise to the pod-level limits.
 fn requests_of_the_pod(spec: &mut Value) {
     let Some(limits) = spec.pointer("/resources/limits").and_then(Value::as_object).cloned() else {
         return;

@@ -1,4 +1,4 @@
-//! Quantities as they stand in objects: texts or numbers, which the API server writes in one way.
+//! Quantities in objects: strings or numbers, which the API server writes in a canonical form.
 
 use rollcall_core::quantity::Quantity;
 use serde_json::Value;
@@ -13,7 +13,7 @@ pub fn of(value: &Value) -> Option<Quantity> {
     }
 }
 
-/// Rewrites a quantity in its canonical form; what is none stays.
+/// Rewrites a quantity in canonical form. Other values stay unchanged.
 pub fn canonicalize(value: &mut Value) {
     if let Some(quantity) = of(value) {
         *value = quantity.to_string().into();

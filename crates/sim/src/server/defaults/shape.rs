@@ -1,8 +1,8 @@
-//! What decoding into the types of the API server and encoding again makes of an object.
+//! The effect of decoding an object into the API server's types and encoding it again.
 //!
-//! Fields that a type does not have are gone, so are nulls and what does not fit (see [`super::undecodable`]); empty values are left out, or written where the type
-//! always writes them; quantities are in their canonical form. `shapes.txt` has the types; it is generated from the Go
-//! types, see `crates/sim/shapes`.
+//! Unknown fields, nulls and invalid values (see [`super::undecodable`]) are dropped. Empty values are omitted, unless the
+//! type always writes them. Quantities are converted to canonical form. `shapes.txt` contains the types; it is generated
+//! from the Go types, see `crates/sim/shapes`.
 
 use super::quantity;
 use crate::kinds::Kind;
@@ -15,13 +15,13 @@ use std::sync::{LazyLock, OnceLock};
 pub(super) enum Type {
     String,
     Bool,
-    /// With its name: `int32` or `int64`.
+    /// With its Go type: `int32` or `int64`.
     Number(&'static str),
     Quantity,
-    /// With its layout. Null when it is empty and must be written.
+    /// With its layout. Written as null if it is empty and must be written.
     Time(&'static str),
     IntOrString,
-    /// Whatever is there.
+    /// Any value, unchanged.
     Raw,
     Pointer(Box<Type>),
     List(Box<Type>),
@@ -29,7 +29,7 @@ pub(super) enum Type {
     Struct(Struct),
 }
 
-/// A type with fields, by its name.
+/// A struct type, referred to by its name.
 #[derive(Debug)]
 pub(super) struct Struct {
     pub name: &'static str,
@@ -45,18 +45,18 @@ impl Struct {
 #[derive(Debug)]
 pub(super) struct Field {
     pub name: &'static str,
-    /// Written even when it is empty.
+    /// Whether the field is written even when it is empty.
     always: bool,
     pub of: Type,
 }
 
-/// The fields of a type; none if there is no such type.
+/// The fields of a type; empty if the type is unknown.
 pub(super) fn fields_of(name: &str) -> &'static [Field] {
     SHAPES.get(name).map_or(&[], Vec::as_slice)
 }
 
 impl Type {
-    /// Whether a value is of this type, its parts not looked at.
+    /// Whether a value has this type. Does not check nested values.
     pub(super) fn fits(&self, value: &Value) -> bool {
         match self {
             Type::String | Type::Time(_) => value.is_string(),
@@ -110,7 +110,7 @@ fn type_named(text: &'static str) -> Type {
     }
 }
 
-/// Gives an object of a built-in kind the form in which the API server answers; custom resources have a schema for that.
+/// Converts an object of a built-in kind to canonical form. Custom resources have a schema for this purpose.
 pub fn canonical(kind: Kind, object: &mut Value) {
     if !object.is_object() {
         *object = Value::Object(Map::new());
@@ -120,7 +120,7 @@ pub fn canonical(kind: Kind, object: &mut Value) {
     }
 }
 
-/// The same for one field of an object.
+/// Like [`canonical`], for one field of an object.
 pub(super) fn part(kind: Kind, name: &str, object: &mut Value) {
     let field = fields_of(kind.info().name).iter().find(|field| field.name == name);
     if let (Some(field), Some(value)) = (field, object.get_mut(name)) {
@@ -128,7 +128,7 @@ pub(super) fn part(kind: Kind, name: &str, object: &mut Value) {
     }
 }
 
-/// The same for a part of an object, by the name of its type.
+/// Like [`canonical`], for a part of an object with the given type.
 pub(super) fn shape(name: &str, value: &mut Value) {
     structure(fields_of(name), value);
 }
@@ -153,7 +153,7 @@ fn tidy(of: &Type, value: &mut Value) {
         Type::Pointer(inner) => tidy(inner, value),
         Type::List(inner) => {
             for item in value.as_array_mut().into_iter().flatten() {
-                // An element that is null is decoded as an empty one.
+                // A null element is decoded as an empty one.
                 if !inner.fits(item) {
                     *item = empty(inner);
                 }
@@ -166,7 +166,7 @@ fn tidy(of: &Type, value: &mut Value) {
                     *value = empty(inner);
                 }
                 tidy(inner, value);
-                // Amounts in a list of resources are rounded up to thousandths.
+                // Resource amounts are rounded up to thousandths.
                 if matches!(**inner, Type::Quantity) {
                     quantity::round_up_to_milli(value);
                 }
@@ -178,10 +178,10 @@ fn tidy(of: &Type, value: &mut Value) {
     }
 }
 
-/// Whether `omitempty` leaves it out.
+/// Whether `omitempty` omits the value.
 fn is_empty(of: &Type, value: &Value) -> bool {
     match of {
-        // Absent is absent, anything else was meant.
+        // These are omitted only if absent.
         Type::Pointer(_) | Type::Raw | Type::IntOrString | Type::Quantity => false,
         Type::String => value.as_str() == Some(""),
         Type::Bool => *value == Value::Bool(false),

@@ -1,23 +1,23 @@
-//! What an update cannot change, and what follows from what it does change.
+//! Fields that an update cannot change, and consequences of its changes.
 
 use crate::kinds::Kind;
 use serde_json::Value;
 
 pub(super) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-/// Takes over from the stored object what a write to this subresource (empty: the object itself) does not touch, and
-/// counts the generation.
+/// Copies the fields from the stored object that a write to this subresource (empty: the object itself) cannot change. Also
+/// increments the generation.
 pub fn carry_over(kind: Kind, old: &Value, new: &mut Value, subresource: &str) {
     let (before, after) = (&old["metadata"], &mut new["metadata"]);
     keep(before, after, "creationTimestamp");
     keep(before, after, "generation");
-    // A deletion is not taken back. That it cannot be set by an update either is for the rules.
+    // A deletion cannot be undone. The rules report an update that tries to set it.
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
         if before.get(field).is_some() {
             keep(before, after, field);
         }
     }
-    // Another uid is a mistake that the rules report.
+    // The rules report another uid.
     if new["metadata"]["uid"].as_str().is_none_or(str::is_empty) {
         keep(&old["metadata"], &mut new["metadata"], "uid");
     }
@@ -40,7 +40,7 @@ pub fn carry_over(kind: Kind, old: &Value, new: &mut Value, subresource: &str) {
     }
 }
 
-/// The generation of a DaemonSet's template is an annotation, from a time before revisions.
+/// Counts the changes of a DaemonSet's template in a deprecated annotation.
 fn count_template(old: &Value, new: &mut Value) {
     let before = &old["metadata"]["annotations"][TEMPLATE_GENERATION];
     let number: i64 = before.as_str().and_then(|text| text.parse().ok()).unwrap_or_default();
@@ -52,7 +52,7 @@ fn count_template(old: &Value, new: &mut Value) {
 fn carry_over_all_but_status(kind: Kind, old: &Value, new: &mut Value) {
     keep(old, new, "spec");
     match kind {
-        // Of a custom resource only the status is written.
+        // A status write of a custom resource changes only the status.
         _ if kind.custom().is_some() => keep(old, new, "metadata"),
         Kind::Deployment => keep(&old["metadata"], &mut new["metadata"], "labels"),
         Kind::Pod => {
@@ -68,7 +68,7 @@ fn carry_over_all_but_status(kind: Kind, old: &Value, new: &mut Value) {
 fn keep(old: &Value, new: &mut Value, field: &str) {
     let Some(fields) = new.as_object_mut() else { return };
     match (old.get(field), fields.get_mut(field)) {
-        // Mostly nothing was touched, and to see that is cheaper than to copy.
+        // Usually the field is unchanged, and comparing is cheaper than copying.
         (Some(before), Some(after)) => {
             if before != after {
                 after.clone_from(before);

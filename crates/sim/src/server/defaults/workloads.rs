@@ -1,9 +1,9 @@
-//! Defaults of the kinds that keep pods running.
+//! Defaults of Deployments, ReplicaSets, StatefulSets and DaemonSets.
 
 use super::{default, each, inner, pod, text};
 use serde_json::Value;
 
-/// Old ReplicaSets or revisions that are kept for going back.
+/// Default number of old ReplicaSets or revisions that are kept for rollbacks.
 const HISTORY: u8 = 10;
 
 pub fn fill_deployment(spec: &mut Value) {
@@ -44,7 +44,7 @@ pub fn fill_stateful_set(spec: &mut Value) {
     default(spec, "replicas", 1);
     default(spec, "revisionHistoryLimit", HISTORY);
     for claim in each(spec, "volumeClaimTemplates") {
-        // A claim of its own kind even inside another object.
+        // Claim templates have kind and version even inside another object.
         default(claim, "apiVersion", "v1");
         default(claim, "kind", "PersistentVolumeClaim");
         super::core::fill_claim(claim);

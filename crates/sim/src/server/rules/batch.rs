@@ -1,4 +1,4 @@
-//! Rules on what runs to its end.
+//! Validation of Jobs and CronJobs.
 
 use super::{
     ELIDED, cron, invalid_shown, items, metadata, names, not_negative, one_of, pod, selector, text, workloads,
@@ -6,7 +6,7 @@ use super::{
 use crate::server::refusal::{Wrong, WrongKind};
 use serde_json::{Value, json};
 
-/// A Job of a CronJob has the same name with a number of this length behind it.
+/// Limit of a CronJob's name. The name of its Jobs has an additional suffix of digits.
 const CRON_NAME_LENGTH: usize = 52;
 const INDEXED_PARALLELISM: i64 = 100_000;
 const UID_LABELS: [&str; 2] = ["controller-uid", "batch.kubernetes.io/controller-uid"];
@@ -38,7 +38,7 @@ pub fn job(job: &Value, found: &mut Vec<Wrong>) {
     }
 }
 
-/// The labels and the selector that the API server has added must not have been set otherwise.
+/// The generated labels and selector must not be set to other values.
 fn generated_selector(job: &Value, found: &mut Vec<Wrong>) {
     let (uid, name) = (text(&job["metadata"], "uid"), text(&job["metadata"], "name"));
     let labels = &job["spec"]["template"]["metadata"]["labels"];
@@ -153,8 +153,8 @@ pub fn job_updated(old: &Value, new: &Value, found: &mut Vec<Wrong>) {
     }
 }
 
-/// The template of a Job is fixed. While it is suspended and nothing runs, its pods may be directed elsewhere and get
-/// other resources.
+/// The template of a Job is immutable. While the Job is suspended without running pods, scheduling fields and resources may
+/// change.
 fn template_kept(old: &Value, new: &Value, found: &mut Vec<Wrong>) {
     let mut before = old["spec"]["template"].clone();
     let after = &new["spec"]["template"];
@@ -242,7 +242,7 @@ pub fn cron_job(spec: &Value, found: &mut Vec<Wrong>) {
     not_negative(found, spec, "failedJobsHistoryLimit", "spec");
 }
 
-/// Areas of the time zone database; whether there is such a city in one is not known here.
+/// Areas of the time zone database. City names are not checked.
 const AREAS: [&str; 17] = [
     "Africa",
     "America",

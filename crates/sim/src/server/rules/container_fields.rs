@@ -1,4 +1,4 @@
-//! Rules on fields of a container: variables, mounts, resources.
+//! Validation of container fields: environment variables, mounts, resources.
 
 use super::volumes::Volumes;
 use super::{invalid_each, items, names, one_of, text};
@@ -20,7 +20,7 @@ const FIELDS_FOR_VARIABLES: [&str; 9] = [
     "status.podIPs",
 ];
 
-/// Fields of a pod that the API server knows and refuses as the source of a variable.
+/// Pod fields that the API server knows but rejects as sources of environment variables.
 const FIELDS_NOT_FOR_VARIABLES: [&str; 5] =
     ["metadata.annotations", "metadata.labels", "spec.restartPolicy", "spec.schedulerName", "status.phase"];
 
@@ -141,7 +141,7 @@ pub fn mounts(container: &Value, path: &str, volumes: &Volumes<'_>, found: &mut 
         if !seen.insert(place) {
             found.push(Wrong::invalid(format!("{path}.mountPath"), &place.into(), "must be unique"));
         }
-        // Here the API server leaves out which mount it is.
+        // In this message, the API server omits the index of the mount.
         for kind in ["subPath", "subPathExpr"] {
             relative_path(text(mount, kind), &format!("{all}.{kind}"), found);
         }
@@ -152,7 +152,7 @@ pub fn mounts(container: &Value, path: &str, volumes: &Volumes<'_>, found: &mut 
     }
 }
 
-/// A path that is relative and stays below the directory it starts from.
+/// Checks that a path is relative and stays below its base directory.
 pub fn relative_path(path: &str, field: &str, found: &mut Vec<Wrong>) {
     if path.starts_with('/') {
         found.push(Wrong::invalid(field, &path.into(), "must be a relative path"));
@@ -173,7 +173,7 @@ pub fn resources(resources: &Value, path: &str, found: &mut Vec<Wrong>) {
     }
 }
 
-/// Whether less can be requested than is allowed; devices and huge pages cannot be shared.
+/// Whether the request may be lower than the limit. Devices and huge pages cannot be overcommitted.
 fn can_be_shared(name: &str) -> bool {
     let own = !name.contains('/') || name.contains("kubernetes.io/");
     own && !name.starts_with("hugepages-")

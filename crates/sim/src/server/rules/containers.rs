@@ -1,4 +1,4 @@
-//! Rules on containers: what runs, and how it is asked how it is.
+//! Validation of containers.
 
 use super::volumes::Volumes;
 use super::{container_fields, invalid_each, items, names, not_negative, one_of, text};
@@ -71,7 +71,7 @@ fn common(container: &Value, path: &str, volumes: &Volumes<'_>, found: &mut Vec<
     user(&container["securityContext"], &format!("{path}.securityContext"), found);
 }
 
-/// Only for pods; a template with such an image is stored.
+/// Checks the images of a pod. Templates with such images are accepted.
 pub fn no_blanks_around_images(spec: &Value, found: &mut Vec<Wrong>) {
     for list in ["containers", "initContainers"] {
         for (at, container) in items(spec, list).enumerate() {
@@ -90,7 +90,7 @@ fn restart_policy(container: &Value, path: &str, found: &mut Vec<Wrong>) {
     }
 }
 
-/// The numbers of a user and a group, of a container or of the pod.
+/// Checks user and group IDs of a container or a pod.
 pub fn user(security: &Value, path: &str, found: &mut Vec<Wrong>) {
     for field in ["runAsUser", "runAsGroup"] {
         if let Some(number) = security[field].as_i64()
@@ -102,7 +102,7 @@ pub fn user(security: &Value, path: &str, found: &mut Vec<Wrong>) {
     }
 }
 
-/// On the network of the node a port is what it is there.
+/// With `hostNetwork`, the host port of a container must equal its container port.
 pub fn ports_on_host_network(spec: &Value, path: &str, found: &mut Vec<Wrong>) {
     if spec["hostNetwork"] != true {
         return;
@@ -190,7 +190,7 @@ fn probes(container: &Value, path: &str, found: &mut Vec<Wrong>) {
     }
 }
 
-/// Exactly one way to ask, and it must be complete.
+/// A handler must have exactly one complete action.
 fn handler_of(handler: &Value, path: &str, found: &mut Vec<Wrong>) {
     let kinds = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
     let mut first = true;

@@ -1,4 +1,4 @@
-//! The schedules of CronJobs, read as the library reads them that the API server uses.
+//! Validation of cron schedules, with the behaviour of the API server's library.
 
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
@@ -7,7 +7,7 @@ const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 struct Bounds {
     min: u64,
     max: u64,
-    /// The first one stands for `min`.
+    /// Names of values. The first name stands for `min`.
     names: &'static [&'static str],
 }
 
@@ -19,7 +19,7 @@ const FIELDS: [Bounds; 5] = [
     Bounds { min: 0, max: 6, names: &DAYS },
 ];
 
-/// Why a schedule cannot be read.
+/// Checks a schedule.
 pub fn check(schedule: &str) -> Result<(), String> {
     let zone = schedule.starts_with("TZ=") || schedule.starts_with("CRON_TZ=");
     let schedule = match schedule.split_once(' ') {

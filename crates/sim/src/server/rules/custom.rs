@@ -1,5 +1,5 @@
-//! Rules on custom resources. They are those of their definitions, checked by `rollcall_api`; here the verdict is only put into
-//! the API server's words. Of several things that are wrong the first is named.
+//! Validation of custom resources. `rollcall_api` applies the rules of their definitions. This module converts the result
+//! to the API server's wording, and reports only the first of several errors.
 
 use crate::server::refusal::{Wrong, WrongKind};
 use rollcall_api::check::{self, Breach, Counted, Problem};
@@ -7,11 +7,11 @@ use rollcall_api::definition::Custom;
 use rollcall_api::forms::turns;
 use serde_json::Value;
 
-/// What the API server adds when it could not look at the rules because the structure is wrong.
+/// Added by the API server if structural errors prevented the evaluation of validation rules.
 const NOT_CHECKED: &str = "null: some validation rules were not checked because the object was invalid; correct the \
                            existing errors to complete validation";
 
-/// `old` is the object that this one takes the place of.
+/// Validates the spec. `old` is the object before an update.
 pub fn check(custom: Custom, old: Option<&Value>, object: &Value, found: &mut Vec<Wrong>) {
     let Some(spec) = object.get("spec") else {
         return say(Problem { field: "spec".into(), value: Value::Null, breach: Breach::Missing }, found);
@@ -22,7 +22,7 @@ pub fn check(custom: Custom, old: Option<&Value>, object: &Value, found: &mut Ve
     }
 }
 
-/// The status has no rules besides its structure.
+/// Validates the status, which has no rules besides its structure.
 pub fn check_status(custom: Custom, object: &Value, found: &mut Vec<Wrong>) {
     if let (Some(schema), Some(status)) = (custom.schema().property("status"), object.get("status"))
         && let Err(problem) = check::check(schema, status, None, "status")
@@ -38,7 +38,7 @@ fn say(problem: Problem, found: &mut Vec<Wrong>) {
         Breach::Missing => (WrongKind::Required, String::new()),
         Breach::NotOfType(of) => {
             let is = kind_of(&value);
-            // A status is looked at on its own.
+            // The status is validated separately, so the path in this message omits `status.`.
             let place = field.strip_prefix("status.").unwrap_or(&field);
             let of = of.replace(" or ", ",");
             (WrongKind::TypeInvalid, format!("\"{is}\": {place} in body must be of type {of}: \"{is}\""))
@@ -92,7 +92,7 @@ fn say(problem: Problem, found: &mut Vec<Wrong>) {
     }
 }
 
-/// As JSON schema calls it.
+/// The type in terms of JSON schema.
 fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -105,7 +105,7 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-/// A value as Go quotes it: what cannot be printed is written as a number.
+/// A value quoted as in Go: characters that are not printable are escaped.
 fn shown(value: &Value) -> String {
     let quoted = |char: char| match char {
         char if char.is_control() || turns(char) => format!("\\u{:04x}", u32::from(char)),

@@ -1,4 +1,4 @@
-//! Rules on the metadata of every object.
+//! Validation of metadata.
 
 use super::names::{self, Messages};
 use super::{invalid_each, items, text};
@@ -6,11 +6,11 @@ use crate::kinds::Kind;
 use crate::server::refusal::{Wrong, WrongKind};
 use serde_json::{Value, json};
 
-/// All annotations of an object together.
+/// Limit of the total size of an object's annotations.
 const ANNOTATION_BYTES: usize = 256 * 1024;
 const IMMUTABLE: &str = "field is immutable";
 
-/// What the objects of a kind may be called.
+/// The naming rule of a kind.
 fn name_rule(kind: Kind) -> fn(&str) -> Messages {
     match kind {
         Kind::Namespace | Kind::StatefulSet | Kind::Service => names::dns_label,
@@ -23,7 +23,7 @@ pub fn created(kind: Kind, object: &Value, found: &mut Vec<Wrong>) {
     let rule = name_rule(kind);
     let generate = text(metadata, "generateName");
     if !generate.is_empty() {
-        // What is appended begins with a letter or digit, so one dash at the end is no harm.
+        // The suffix begins with a letter or digit, so a single dash at the end is valid.
         let masked = generate.strip_suffix('-').map_or(generate.to_owned(), |start| format!("{start}a"));
         invalid_each(found, "metadata.generateName", generate, rule(&masked));
     }
@@ -117,7 +117,7 @@ fn finalizers(kind: Kind, metadata: &Value, found: &mut Vec<Wrong>) {
     qualified_finalizers(kind, metadata, found);
 }
 
-/// Built-in kinds want a domain in every finalizer that is not one of Kubernetes' own.
+/// Built-in kinds require a domain in every finalizer, except Kubernetes' own finalizers.
 fn qualified_finalizers(kind: Kind, metadata: &Value, found: &mut Vec<Wrong>) {
     if kind.custom().is_some() {
         return;
@@ -166,7 +166,7 @@ pub fn immutable(found: &mut Vec<Wrong>, field: &str, old: &Value, new: &Value) 
     }
 }
 
-/// The same where the value is written in another order than ours, or too large to be worth it.
+/// Like [`immutable`], for values that the API server prints in another field order, or that are elided.
 pub fn immutable_as(found: &mut Vec<Wrong>, field: &str, old: &Value, new: &Value, shown: &str) {
     if old != new {
         let detail = format!("{shown}: {IMMUTABLE}");
@@ -178,7 +178,7 @@ pub fn immutable_as(found: &mut Vec<Wrong>, field: &str, old: &Value, new: &Valu
 mod tests {
     use super::*;
 
-    /// Not among the recorded cases: there nothing is being deleted.
+    /// The recorded cases contain no terminating object.
     #[test]
     fn no_finalizers_are_added_to_what_is_being_deleted() {
         let with = |finalizers: Value| {

@@ -1,11 +1,11 @@
-//! What the API server refuses, in its own words.
+//! The API server's validation, in its own wording.
 //!
-//! [`created`] is for an object as [`super::defaults`] leaves it when it is created, [`updated`] for one that is written
-//! over another, after [`super::defaults::carry_over`]. Rules that nobody meets by accident (Windows, AppArmor, device
-//! claims, exotic volumes) are not here; such objects pass.
+//! [`created`] validates a new object after [`super::defaults`]. [`updated`] validates an update after
+//! [`super::defaults::carry_over`]. Rules for rarely used features (Windows, AppArmor, device claims, exotic volumes) are
+//! missing; such objects are accepted.
 //!
-//! Where the API server prints a whole object of its own types, or the difference of two, the sentence stands without it:
-//! nothing reads that, and it would need every field of those types. See [`ELIDED`].
+//! Where the API server prints a whole object of its own types, or a difference of two objects, the message contains
+//! [`ELIDED`] instead. No client reads these values, and printing them would require all fields of those types.
 
 mod batch;
 mod container_fields;
@@ -30,10 +30,10 @@ pub use names::label_value;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Stands for a value that the API server writes out in full.
+/// A placeholder for a value that the API server prints in full.
 pub const ELIDED: &str = "{…}";
 
-/// What is wrong with an object that is created.
+/// The errors of a new object.
 pub fn created(kind: Kind, object: &Value) -> Vec<Wrong> {
     let mut found = Vec::new();
     metadata::created(kind, object, &mut found);
@@ -53,7 +53,7 @@ pub fn created(kind: Kind, object: &Value) -> Vec<Wrong> {
     once_each(found)
 }
 
-/// What is wrong with an object that is written over another one; `subresource` is empty for the object itself.
+/// The errors of an update; `subresource` is empty for the object itself.
 pub fn updated(kind: Kind, old: &Value, new: &Value, subresource: &str) -> Vec<Wrong> {
     let mut found = Vec::new();
     metadata::updated(kind, old, new, &mut found);
@@ -62,7 +62,7 @@ pub fn updated(kind: Kind, old: &Value, new: &Value, subresource: &str) -> Vec<W
         status::updated(kind, old, new, &mut found);
         return once_each(found);
     }
-    // What was right is right still. Most writes change labels or annotations only, and pods are many.
+    // An unchanged spec is still valid. Most writes only change labels or annotations, and there are many pods.
     if !after.is_null() && before == after {
         return once_each(found);
     }
@@ -94,7 +94,7 @@ pub fn updated(kind: Kind, old: &Value, new: &Value, subresource: &str) -> Vec<W
     once_each(found)
 }
 
-/// The API server says nothing twice in its message. In its `causes` it does, where it looked twice; we do not.
+/// Removes duplicates. The API server's message has no duplicates either, but its `causes` may.
 fn once_each(found: Vec<Wrong>) -> Vec<Wrong> {
     let mut said = BTreeSet::new();
     found.into_iter().filter(|wrong| said.insert(wrong.to_string())).collect()
@@ -112,7 +112,7 @@ fn invalid_each(found: &mut Vec<Wrong>, field: &str, value: &str, messages: Mess
     found.extend(messages.iter().map(|message| Wrong::invalid(field, &value.into(), message)));
 }
 
-/// Wrong where a number is below zero; absent is fine.
+/// Reports a negative number. The field may be absent.
 fn not_negative(found: &mut Vec<Wrong>, object: &Value, field: &str, path: &str) {
     if object[field].as_i64().is_some_and(|number| number < 0) {
         let words = "must be greater than or equal to 0";
@@ -120,19 +120,19 @@ fn not_negative(found: &mut Vec<Wrong>, object: &Value, field: &str, path: &str)
     }
 }
 
-/// Wrong where a text is none of these; the API server names them in its own order.
+/// Reports a string other than the allowed ones. `allowed` has the order of the API server's message.
 fn one_of(found: &mut Vec<Wrong>, field: &str, value: &Value, allowed: &[&str]) {
     if !value.as_str().is_some_and(|text| allowed.contains(&text)) {
         found.push(Wrong::not_supported(field, value, allowed));
     }
 }
 
-/// An invalid value that is already written as the API server writes it.
+/// An invalid value, already formatted as the API server prints it.
 fn invalid_shown(field: &str, shown: &str, words: &str) -> Wrong {
     Wrong { field: field.to_owned(), kind: WrongKind::Invalid, detail: format!("{shown}: {words}") }
 }
 
-/// An object with its fields in a given order; ours are sorted by name.
+/// An object with its fields in a given order. Without this they are sorted by name.
 fn in_order(object: &Value, order: &[&str]) -> String {
     let field = |name: &&str| object.get(*name).map(|value| format!("\"{name}\":{value}"));
     let fields: Vec<String> = order.iter().filter_map(field).collect();

@@ -1,4 +1,4 @@
-//! What may be a name, in the words of the API server.
+//! Validation of names, in the wording of the API server.
 
 pub type Messages = Vec<String>;
 
@@ -23,7 +23,7 @@ fn with_regex(words: &str, examples: &[&str], regex: &str) -> String {
     format!("{words} (e.g. {}regex used for validation is '{regex}')", examples.join(" or "))
 }
 
-/// Most messages count characters, those on labels bytes; the API server checks bytes in both.
+/// Most messages say "characters", those about labels "bytes". The API server counts bytes in both cases.
 fn too_long(limit: usize, unit: &str) -> String {
     format!("must be no more than {limit} {unit}")
 }
@@ -74,7 +74,7 @@ fn subdomain(text: &str, unit: &str) -> Messages {
     messages
 }
 
-/// The key of a label or annotation, the name of a gate, a taint, a finalizer.
+/// Validates a label or annotation key, or the name of a gate, taint or finalizer.
 pub fn qualified(text: &str) -> Messages {
     let words = || with_regex(KEY_WORDS, &["MyName", "my.name", "123-abc"], KEY);
     let parts: Vec<&str> = text.split('/').collect();
@@ -117,7 +117,7 @@ pub fn label_value(text: &str) -> Messages {
     messages
 }
 
-/// A key of a ConfigMap or Secret.
+/// Validates a key of a ConfigMap or Secret.
 pub fn data_key(text: &str) -> Messages {
     let mut messages = Messages::new();
     if text.len() > SUBDOMAIN_LENGTH {
@@ -127,7 +127,7 @@ pub fn data_key(text: &str) -> Messages {
     if text.is_empty() || !text.bytes().all(inner) {
         messages.push(with_regex(DATA_KEY_WORDS, &["key.name", "KEY_NAME", "key-name"], "[-._a-zA-Z0-9]+"));
     }
-    // It becomes the name of a file.
+    // The key becomes a file name.
     if matches!(text, "." | "..") {
         messages.push(format!("must not be '{text}'"));
     } else if text.starts_with("..") {
@@ -162,7 +162,7 @@ pub fn port_number(port: i64) -> Messages {
     if fits { Messages::new() } else { vec!["must be between 1 and 65535, inclusive".to_owned()] }
 }
 
-/// `25%`.
+/// Validates a percentage such as `25%`.
 pub fn percentage(text: &str) -> Messages {
     let number = text.strip_suffix('%').unwrap_or_default();
     let fits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! Rules on the kinds other than pods and workloads: nodes, claims, quotas, budgets, services, events.
+//! Validation of kinds other than pods and workloads: nodes, claims, quotas, budgets, services, events.
 
 use super::workloads::{at_most_all, number_or_percentage};
 use super::{
@@ -9,7 +9,7 @@ use crate::server::defaults::quantity;
 use crate::server::refusal::{Wrong, WrongKind};
 use serde_json::{Value, json};
 
-/// What a ConfigMap or Secret may hold, keys not counted.
+/// Limit of the data in a ConfigMap or Secret, without keys.
 const DATA_BYTES: usize = 1024 * 1024;
 const HIGHEST_USER_PRIORITY: i64 = 1_000_000_000;
 const SYSTEM_CLASSES: [(&str, i64); 2] =
@@ -217,7 +217,7 @@ pub fn claim(spec: &Value, path: &str, found: &mut Vec<Wrong>) {
     one_of(found, &format!("{path}.volumeMode"), &spec["volumeMode"], &["Block", "Filesystem"]);
 }
 
-/// A claim that is bound may grow. Here the API server goes on with the difference of the two specs.
+/// A bound claim may only grow. The API server's message ends with the difference of the two specs.
 fn claim_immutable(old: &Value, new: &Value, found: &mut Vec<Wrong>) {
     let bound = old["status"]["phase"] == "Bound";
     let unnamed = text(&old["spec"], "volumeName").is_empty();
@@ -225,7 +225,7 @@ fn claim_immutable(old: &Value, new: &Value, found: &mut Vec<Wrong>) {
         let mut spec = claim["spec"].as_object().cloned().unwrap_or_default();
         spec.retain(|field, _| match field.as_str() {
             "resources" | "volumeAttributesClassName" => !bound,
-            // The controller that binds it fills this in.
+            // The controller that binds the claim sets this field.
             "volumeName" => !unnamed,
             _ => true,
         });
@@ -312,7 +312,7 @@ fn series(event: &Value, found: &mut Vec<Wrong>) {
     }
 }
 
-/// Of an event only its series and its metadata change. The names are those of the older kind of event.
+/// Only the series and the metadata of an event may change. The field names are those of the older event API.
 fn event_immutable(old: &Value, new: &Value, found: &mut Vec<Wrong>) {
     if old["series"] != new["series"] {
         series(new, found);

@@ -1,4 +1,4 @@
-//! Rules on pods, and on the templates they are made from.
+//! Validation of pods and pod templates.
 
 use super::volumes::Volumes;
 use super::{containers, invalid_each, items, metadata, names, one_of, scheduling, text, volumes};
@@ -18,15 +18,15 @@ pub fn created(pod: &Value, found: &mut Vec<Wrong>) {
     }
 }
 
-/// What holds for a pod when it is created and ever after.
+/// Validation that applies to creations and updates.
 pub fn created_or_updated(pod: &Value, found: &mut Vec<Wrong>) {
     check_spec(&pod["spec"], "spec", &[], found);
     containers::no_blanks_around_images(&pod["spec"], found);
 }
 
-/// `claims` are volumes that its owner will add.
+/// Validates a pod template. `claims` are volumes that the owner adds later.
 pub fn template(template: &Value, path: &str, claims: &[&str], found: &mut Vec<Wrong>) {
-    // The API server leaves out `metadata` here.
+    // In these paths, the API server omits `metadata`.
     metadata::labels(&template["metadata"]["labels"], &format!("{path}.labels"), found);
     metadata::annotations(&template["metadata"]["annotations"], &format!("{path}.annotations"), found);
     check_spec(&template["spec"], &format!("{path}.spec"), claims, found);

@@ -1,5 +1,5 @@
-//! What may change in a pod: images, the deadline, more tolerations, fewer gates; and while a gate is left, a tighter
-//! choice of nodes.
+//! Permitted updates of a pod: images, the deadline, additional tolerations, removed gates. While a gate remains, the node
+//! selection may also be narrowed.
 
 use super::{in_order, invalid_shown, items, pod, scheduling, text};
 use crate::server::refusal::Wrong;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
-/// Here the API server goes on with the difference of the two specs.
+/// The API server's message ends with the difference of the two specs.
 const OTHER_FIELDS: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
                             `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only \
                             additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set \
@@ -47,7 +47,7 @@ pub fn updated(old: &Value, new: &Value, found: &mut Vec<Wrong>) {
     }
 }
 
-/// It may be set, and become shorter. Whether the rest is looked at.
+/// The deadline may be set or shortened. Returns whether the other fields must be checked.
 fn deadline(old: &Value, new: &Value, found: &mut Vec<Wrong>) -> bool {
     let field = "spec.activeDeadlineSeconds";
     let seconds = |spec: &Value| spec["activeDeadlineSeconds"].as_i64();
@@ -95,7 +95,7 @@ fn gates(old: &Value, new: &Value, found: &mut Vec<Wrong>) {
     }
 }
 
-/// While the old pod has a gate, entries may be added to its node selector and to each term of its node affinity.
+/// While the old pod has a gate, its node selector and the terms of its node affinity may get additional entries.
 fn choice_of_nodes(old: &Value, new: &Value, allowed: &mut Value, found: &mut Vec<Wrong>) {
     let before = old["nodeSelector"].as_object();
     let after = &new["nodeSelector"];
@@ -149,14 +149,14 @@ fn node_affinity(before: &Value, after: &Value, found: &mut Vec<Wrong>) {
 fn is_tightened(before: &Value, after: &Value) -> bool {
     let list = |term: &Value, name: &str| -> Vec<Value> { items(term, name).cloned().collect() };
     let lists = ["matchExpressions", "matchFields"];
-    // An empty term matches nothing, so any requirement would loosen it.
+    // An empty term matches nothing, so an additional requirement would loosen it.
     if lists.iter().all(|name| list(before, name).is_empty()) {
         return lists.iter().all(|name| list(after, name).is_empty());
     }
     lists.iter().all(|name| list(after, name).starts_with(&list(before, name)))
 }
 
-/// A term as the API server prints it: with the names of its own types.
+/// A term as the API server prints it, with the field names of its own types.
 fn shown_term(term: &Value) -> String {
     let requirement = |requirement: &Value| {
         let part = |name: &str| requirement[name].clone();

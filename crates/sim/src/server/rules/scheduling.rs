@@ -1,4 +1,4 @@
-//! Rules on where a pod may go: gates, tolerations, affinity, spreading.
+//! Validation of scheduling fields: gates, tolerations, affinity, topology spread.
 
 use super::{invalid_each, items, names, one_of, selector, text};
 use crate::server::refusal::Wrong;
@@ -50,7 +50,7 @@ pub fn tolerations(spec: &Value, path: &str, found: &mut Vec<Wrong>) {
                 found.push(Wrong::invalid(&at_operator, &value.into(), words));
             }
             "Exists" => {}
-            // Comparing numbers is behind a feature gate that is off.
+            // Numeric comparison requires a feature gate that is off.
             "Lt" | "Gt" => {
                 let all = ["Equal", "Exists", "Lt", "Gt"];
                 found.push(Wrong::not_supported(&at_operator, &operator.into(), &all));
@@ -63,7 +63,7 @@ pub fn tolerations(spec: &Value, path: &str, found: &mut Vec<Wrong>) {
     }
 }
 
-/// The taints of a node. The API server says `metadata` where it means `spec`.
+/// Validates the taints of a node. The API server says `metadata` where it means `spec`.
 pub fn taints(node: &Value, found: &mut Vec<Wrong>) {
     let mut seen = BTreeSet::new();
     for (at, taint) in items(&node["spec"], "taints").enumerate() {
@@ -165,7 +165,7 @@ fn node_term(term: &Value, path: &str, found: &mut Vec<Wrong>) {
     }
 }
 
-/// A requirement on the node itself: only its name can be asked for, and only one.
+/// Validates a requirement on node fields. Only the name is supported, with a single value.
 fn node_field(requirement: &Value, path: &str, found: &mut Vec<Wrong>) {
     match text(requirement, "operator") {
         "In" | "NotIn" => {

@@ -1,4 +1,4 @@
-//! Label selectors: whether they are sound, and what they match.
+//! Label selectors: validation and matching.
 
 use super::{invalid_each, items, metadata, names, text};
 use crate::server::refusal::Wrong;
@@ -36,7 +36,7 @@ fn operator(requirement: &Value, field: &str, values: usize, found: &mut Vec<Wro
     }
 }
 
-/// Whether it can be used at all.
+/// Whether the selector is valid.
 pub fn is_sound(selector: &Value) -> bool {
     let mut found = Vec::new();
     check(selector, "", &mut found);
@@ -48,7 +48,7 @@ pub fn is_empty(selector: &Value) -> bool {
         && items(selector, "matchExpressions").next().is_none()
 }
 
-/// Whether it selects these labels. No selector selects nothing, an empty one everything.
+/// Whether the selector matches these labels. A missing selector matches nothing, an empty one everything.
 pub fn matches(selector: &Value, labels: &Value) -> bool {
     if selector.is_null() {
         return false;
@@ -70,7 +70,7 @@ fn meets(requirement: &Value, labels: &Value) -> bool {
     }
 }
 
-/// With its fields in the order of the API server's type.
+/// The selector with its fields in the order of the API server's type.
 pub fn shown(selector: &Value) -> String {
     if selector.is_null() {
         return "null".to_owned();

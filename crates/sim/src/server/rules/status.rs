@@ -1,4 +1,4 @@
-//! Rules on what is written to the status of an object.
+//! Validation of status updates.
 
 use super::{custom, invalid_each, items, metadata, names, not_negative, text};
 use crate::kinds::Kind;
@@ -65,7 +65,7 @@ fn within_replicas(status: &Value, fields: &[&str], found: &mut Vec<Wrong>) {
     }
 }
 
-/// `named` is how the API server calls the ready ones here.
+/// `named` is the API server's term for the ready replicas in this message.
 fn available_are_ready(status: &Value, named: &str, found: &mut Vec<Wrong>) {
     let available = count(status, "availableReplicas");
     if available > count(status, "readyReplicas") {

@@ -1,4 +1,4 @@
-//! Rules on the volumes of a pod.
+//! Validation of a pod's volumes.
 
 use super::{container_fields, invalid_each, items, names, one_of, text};
 use crate::server::defaults::quantity;
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 /// The names of the volumes that can be mounted.
 pub type Volumes<'a> = BTreeSet<&'a str>;
 
-/// In the order in which the API server looks for them; the first one found is the kind of the volume.
+/// Volume types in the API server's order. The first one found determines the type of the volume.
 const SOURCES: [&str; 30] = [
     "emptyDir",
     "hostPath",
@@ -114,7 +114,7 @@ fn source(volume: &Value, path: &str, found: &mut Vec<Wrong>) {
     }
 }
 
-/// The files made from keys.
+/// Validates the files of a volume that is created from keys.
 fn files(source: &Value, path: &str, found: &mut Vec<Wrong>) {
     let mode = |value: &Value, field: String, found: &mut Vec<Wrong>| {
         if value.as_i64().is_some_and(|mode| !(0..=0o777).contains(&mode)) {

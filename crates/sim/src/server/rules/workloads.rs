@@ -1,4 +1,4 @@
-//! Rules on the kinds that keep pods running.
+//! Validation of Deployments, ReplicaSets, StatefulSets and DaemonSets.
 
 use super::{
     ELIDED, invalid_each, invalid_shown, items, metadata, not_negative, one_of, pod, selector, text,
@@ -28,7 +28,7 @@ pub fn deployment(spec: &Value, found: &mut Vec<Wrong>) {
 pub fn replica_set(spec: &Value, found: &mut Vec<Wrong>) {
     not_negative(found, spec, "replicas", "spec");
     not_negative(found, spec, "minReadySeconds", "spec");
-    // Not a slip of ours: this is what the API server says.
+    // "deployment" is the API server's wording for ReplicaSets as well.
     required_selector(spec, "deployment", found);
     selected_template(spec, "ReplicaSet", found);
 }
@@ -106,7 +106,7 @@ fn selected_template(spec: &Value, of: &str, found: &mut Vec<Wrong>) {
     runs_for_ever(&spec["template"]["spec"], of, found);
 }
 
-/// An empty selector has been reported already.
+/// Reports a selector that does not match the template. An empty selector has already been reported.
 fn matched(spec: &Value, found: &mut Vec<Wrong>) {
     let wanted = &spec["selector"];
     let is_empty = !wanted.is_null() && selector::is_empty(wanted);

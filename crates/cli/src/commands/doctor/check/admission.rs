@@ -1,4 +1,4 @@
-//! Who gives pods their gates when they are created: policies, the webhook, nobody.
+//! Whether policies or the webhook add gates to new pods.
 
 use super::server::POLICIES;
 use super::{Case, number, some};
@@ -12,7 +12,7 @@ pub fn check(case: &Case<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     match (installed.policies, installed.webhook) {
         (true, true) => {
-            let text = "policies and webhook are both installed: that does no harm, and one is enough (a gate is never added twice)";
+            let text = "policies and webhook are both installed: this is harmless, but one is enough (a gate is never added twice)";
             findings.push(Check::Admission.note(text));
         }
         (false, false) => findings.extend(none(case)),
@@ -35,13 +35,11 @@ fn none(case: &Case<'_>) -> Option<Finding> {
         return Some(Check::Admission.unknown("policies and webhook", why));
     }
     if installed.mode == Mode::Lite {
-        return Some(
-            Check::Admission.ok("none, as Lite mode has it: pods bring their gate in their template"),
-        );
+        return Some(Check::Admission.ok("not used in Lite mode: pod templates contain the gate"));
     }
     let minor = seen.version.found().map_or(POLICIES, |version| version.minor);
     let admission = if minor >= POLICIES { Admission::Policies } else { Admission::Webhook };
-    let text = "neither policies nor webhook: only pods whose template has the gate are held, and new nodes are open for a moment";
+    let text = "neither policies nor webhook are installed: only pods whose template has the gate are held, and new nodes are briefly open";
     Some(Check::Admission.note(text).fix(command_line.install(installed, Mode::Full, Some(admission))))
 }
 
@@ -55,7 +53,11 @@ fn policies(case: &Case<'_>) -> Vec<Finding> {
             Fetched::Found(there) => {
                 let found = differences(&object["spec"], &there["spec"], "spec");
                 if !found.is_empty() {
-                    let text = format!("{} is not ours: {}", id.replace('/', " "), in_words(&found));
+                    let text = format!(
+                        "{} differs from the expected manifest: {}",
+                        id.replace('/', " "),
+                        in_words(&found)
+                    );
                     findings.push(case.differs(
                         Check::Admission,
                         text,
@@ -71,15 +73,16 @@ fn policies(case: &Case<'_>) -> Vec<Finding> {
         let only: Vec<&str> = missing.iter().map(String::as_str).collect();
         let named: Vec<String> = missing.iter().map(|id| id.replace('/', " ")).collect();
         let text = format!(
-            "of {} of the policies {} missing: {}",
-            number(ours.len(), "object"),
+            "policies: {} of {} missing: {}",
             missing.len(),
+            number(ours.len(), "object"),
             some(&named)
         );
         findings.push(case.differs(Check::Admission, text, command_line.restore(installed, &only)));
     }
     if findings.is_empty() {
-        let text = format!("policies: all {} there, as this program has them", number(ours.len(), "object"));
+        let text =
+            format!("policies: all {} are installed and match this program", number(ours.len(), "object"));
         findings.push(Check::Admission.ok(text));
     }
     findings
@@ -87,13 +90,11 @@ fn policies(case: &Case<'_>) -> Vec<Finding> {
 
 fn of_a_pod(case: &Case<'_>, probe: &Fetched<Probe>) -> Finding {
     match probe {
-        Fetched::Found(Probe { namespace, sequence, gated: true }) => Check::Admission.ok(format!(
-            "a pod of {sequence} in namespace {namespace} would get its gate (tried without creating it)"
-        )),
+        Fetched::Found(Probe { namespace, sequence, gated: true }) => Check::Admission
+            .ok(format!("a pod of {sequence} in namespace {namespace} would get its gate (dry run)")),
         Fetched::Found(Probe { namespace, sequence, gated: false }) => {
-            let text = format!(
-                "a pod of {sequence} in namespace {namespace} would not get its gate (tried without creating it)"
-            );
+            let text =
+                format!("a pod of {sequence} in namespace {namespace} would not get its gate (dry run)");
             let finding = Check::Admission.problem(text);
             match case.installed.webhook {
                 true => finding
@@ -104,7 +105,7 @@ fn of_a_pod(case: &Case<'_>, probe: &Fetched<Probe>) -> Finding {
                 ),
             }
         }
-        Fetched::Absent => Check::Admission.unknown("a pod on trial", "its namespace is gone"),
-        Fetched::Forbidden(why) => Check::Admission.unknown("a pod on trial", why),
+        Fetched::Absent => Check::Admission.unknown("dry run of a pod", "its namespace does not exist"),
+        Fetched::Forbidden(why) => Check::Admission.unknown("dry run of a pod", why),
     }
 }

@@ -1,4 +1,4 @@
-//! The certificate of the webhooks, where one is installed: in date, for the right names, trusted.
+//! The certificate of the webhooks, where one is installed: its dates, its names, and the trust in it.
 
 use super::Case;
 use super::webhook::{self, installed, uncalled};
@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 const DAY: SignedDuration = SignedDuration::from_hours(24);
-/// Whoever brings certificates should have heard of it by then, and must have by then; sooner for those that live shortly.
+/// Remaining time at which a user-provided certificate becomes a note (`EARLY`) or a problem (`LATE`); less for short-lived ones.
 const EARLY: SignedDuration = SignedDuration::from_hours(30 * 24);
 const LATE: SignedDuration = SignedDuration::from_hours(7 * 24);
 
@@ -26,8 +26,9 @@ pub fn check(case: &Case<'_>) -> Vec<Finding> {
     let held = match &case.seen.secret {
         Fetched::Found(secret) => held(secret),
         Fetched::Absent => {
-            let text =
-                format!("no Secret {name}: the webhook has no certificate; a controller that runs makes one");
+            let text = format!(
+                "Secret {name} not found: the webhook has no certificate; a running controller creates one"
+            );
             let restart = format!("rollout restart deployment/{}", names::CONTROLLER);
             return vec![Check::Certificates.problem(text).fix(case.command_line.kubectl_here(restart))];
         }
@@ -45,11 +46,11 @@ fn held(secret: &Value) -> Held {
     Held::read(&texts(&secret["data"]), annotations.get(names::MANAGED_CERTIFICATES).map(String::as_str))
 }
 
-/// What is served, if it can be.
+/// Checks the certificate that the webhook serves.
 fn served(case: &Case<'_>, held: &Held) -> Finding {
-    let whose = if held.managed { "made by the controller" } else { "brought" };
+    let whose = if held.managed { "created by the controller" } else { "user-provided" };
     let Some(pair) = &held.current else {
-        let text = format!("Secret {} holds no tls.crt and tls.key", names::WEBHOOK_SECRET);
+        let text = format!("Secret {} does not contain tls.crt and tls.key", names::WEBHOOK_SECRET);
         return Check::Certificates.problem(text).fix(anew(case, held));
     };
     let facts = match pair.certified().and_then(|_| pair.facts()) {
@@ -64,7 +65,7 @@ fn served(case: &Case<'_>, held: &Held) -> Finding {
     if by_service && !facts.names.contains(&service) {
         let names: Vec<String> = facts.names.iter().cloned().collect();
         let text =
-            format!("the certificate ({whose}) is not for {service}, only for {}", super::some(&names));
+            format!("the certificate ({whose}) is not valid for {service}, only for {}", super::some(&names));
         return Check::Certificates.problem(text).fix(anew(case, held));
     }
     dates(case, held, &facts, whose)
@@ -77,30 +78,32 @@ fn dates(case: &Case<'_>, held: &Held, facts: &Facts, whose: &str) -> Finding {
     let date = facts.expires.strftime("%Y-%m-%d");
     if left <= SignedDuration::ZERO {
         let text = format!(
-            "the certificate ({whose}) has expired {} ago ({date}): {}",
+            "the certificate ({whose}) expired {} ago ({date}): {}",
             age(facts.expires, now),
             uncalled(case)
         );
         return Check::Certificates.problem(text).fix(anew(case, held));
     }
-    let text = format!("certificate ({whose}) is good for {} ({date})", span(left, now));
-    // The controller renews when a third is left.
+    let text = format!("the certificate ({whose}) expires in {} ({date})", span(left, now));
+    // The controller renews a certificate when a third of its lifetime remains.
     if held.managed && left < life / 4 {
         let text = format!("{text}; its renewal is overdue");
         return Check::Certificates.problem(text).fix(anew(case, held));
     }
     if !held.managed && left < LATE.min(life / 12) {
         return Check::Certificates
-            .problem(format!("{text}, and nobody renews it here"))
+            .problem(format!("{text}; the controller does not renew it"))
             .fix(anew(case, held));
     }
     if !held.managed && left < EARLY.min(life / 4) {
-        return Check::Certificates.note(format!("{text}, and nobody renews it here")).fix(anew(case, held));
+        return Check::Certificates
+            .note(format!("{text}; the controller does not renew it"))
+            .fix(anew(case, held));
     }
     Check::Certificates.ok(text)
 }
 
-/// As ages are told.
+/// Formats a remaining time: in days, or like an age below two days.
 fn span(left: SignedDuration, now: Timestamp) -> String {
     match left >= DAY * 2 {
         true => format!("{} days", left.as_hours() / 24),
@@ -108,7 +111,8 @@ fn span(left: SignedDuration, now: Timestamp) -> String {
     }
 }
 
-/// The controller makes another one and publishes it, if the bundles are its own or empty.
+/// Command that makes the controller create and publish a new certificate. The controller overwrites only its own or empty
+/// bundles, so user-provided ones are emptied.
 fn anew(case: &Case<'_>, held: &Held) -> String {
     let delete = case.command_line.kubectl_here(format!("delete secret {}", names::WEBHOOK_SECRET));
     if held.managed {
@@ -118,7 +122,7 @@ fn anew(case: &Case<'_>, held: &Held) -> String {
     format!("{delete} && {}", publish(case, &bundles.iter().collect::<Vec<_>>(), "Cg=="))
 }
 
-/// The commands that write a bundle into these places, one for each configuration.
+/// Commands that write a `caBundle` into these places, one per configuration.
 fn publish(case: &Case<'_>, places: &[&Bundle], text: &str) -> String {
     let mut by_configuration: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for Bundle { configuration, place, .. } in places {
@@ -134,9 +138,9 @@ fn publish(case: &Case<'_>, places: &[&Bundle], text: &str) -> String {
     commands.collect::<Vec<String>>().join(" && ")
 }
 
-/// Whom a webhook trusts.
+/// The `caBundle` of a webhook.
 struct Bundle {
-    /// Its configuration, and its place in that.
+    /// Name of the configuration; `place` is the index of the webhook in it.
     configuration: &'static str,
     place: usize,
     by_service: bool,
@@ -162,7 +166,7 @@ fn trusted(case: &Case<'_>, held: &Held) -> Finding {
     if held.authorities.trim().is_empty() {
         let empty = bundles.iter().filter(|bundle| bundle.authorities.trim().is_empty()).count();
         return match empty {
-            0 => Check::Certificates.ok("caBundles are there; the Secret has no ca.crt to compare them with"),
+            0 => Check::Certificates.ok("caBundles are set; the Secret has no ca.crt to compare them with"),
             _ => Check::Certificates.problem(format!(
                 "{empty} of {count} caBundles are empty, and the Secret has no ca.crt to fill them with"
             )),
@@ -172,19 +176,19 @@ fn trusted(case: &Case<'_>, held: &Held) -> Finding {
     let distrusting: Vec<&Bundle> = bundles.iter().filter(|bundle| !trusts(bundle)).collect();
     if distrusting.is_empty() {
         let text = match count {
-            1 => "the caBundle trusts the authority of the Secret".to_owned(),
-            more => format!("all {more} caBundles trust the authority of the Secret"),
+            1 => "the caBundle trusts the CA of the Secret".to_owned(),
+            more => format!("all {more} caBundles trust the CA of the Secret"),
         };
         return Check::Certificates.ok(text);
     }
     let configurations: BTreeSet<&str> = distrusting.iter().map(|bundle| bundle.configuration).collect();
     let text = format!(
-        "{} of {count} caBundles do not trust the authority of Secret {}: {} cannot be called",
+        "{} of {count} caBundles do not trust the CA of Secret {}: {} cannot be called",
         distrusting.len(),
         names::WEBHOOK_SECRET,
         configurations.into_iter().collect::<Vec<&str>>().join(" and ")
     );
-    // The shell puts in what the Secret says.
+    // The shell inserts `ca.crt` of the Secret.
     let get = case
         .command_line
         .kubectl_here(format!(r"get secret {} -o jsonpath='{{.data.ca\.crt}}'", names::WEBHOOK_SECRET));

@@ -1,4 +1,4 @@
-//! The controller: installed, ready, leading, of this version.
+//! The controller: whether it is installed, ready and leading, and its version.
 
 use super::{Case, number};
 use crate::commands::doctor::command_line::mode_name;
@@ -16,7 +16,7 @@ pub fn check(case: &Case<'_>) -> Vec<Finding> {
     findings
 }
 
-/// How many replicas the manifests ask for.
+/// Number of replicas in the manifests.
 fn usual(mode: Mode) -> i64 {
     match mode {
         Mode::Lite => 1,
@@ -30,15 +30,19 @@ fn deployment(case: &Case<'_>) -> Finding {
     let outside = seen.leader().filter(|leader| leader.alive);
     match (seen.object(DEPLOYMENT), &outside) {
         (Fetched::Forbidden(why), _) => Check::Controller.unknown("the controller's Deployment", why),
-        (Fetched::Absent, Some(leader)) => Check::Controller
-            .note(format!("no Deployment {name} in namespace {namespace}; {} runs elsewhere", leader.holder)),
+        (Fetched::Absent, Some(leader)) => Check::Controller.note(format!(
+            "Deployment {name} not found in namespace {namespace}; controller {} runs elsewhere",
+            leader.holder
+        )),
         (Fetched::Absent, None) => {
-            let text = format!("no controller: no Deployment {name} in namespace {namespace}");
+            let text = format!("no controller: Deployment {name} not found in namespace {namespace}");
             let mode = if installed.has_admission() { Mode::Full } else { installed.mode };
             Check::Controller.problem(text).fix(command_line.install(installed, mode, None))
         }
-        (Fetched::Found(_), Some(leader)) if installed.replicas == 0 => Check::Controller
-            .note(format!("Deployment {name} is scaled to 0 replicas; {} runs elsewhere", leader.holder)),
+        (Fetched::Found(_), Some(leader)) if installed.replicas == 0 => Check::Controller.note(format!(
+            "Deployment {name} is scaled to 0 replicas; controller {} runs elsewhere",
+            leader.holder
+        )),
         (Fetched::Found(_), None) if installed.replicas == 0 => {
             let scale = format!("scale deployment/{name} --replicas={}", usual(installed.mode));
             let text = format!("no controller: Deployment {name} is scaled to 0 replicas");
@@ -78,20 +82,22 @@ fn lease(case: &Case<'_>) -> Option<Finding> {
     let restart = || command_line.kubectl_here(format!("rollout restart deployment/{}", names::CONTROLLER));
     let runs = installed.replicas > 0;
     match (&seen.lease, seen.leader()) {
-        (Fetched::Forbidden(why), _) => Some(Check::Controller.unknown("who leads", why)),
+        (Fetched::Forbidden(why), _) => Some(Check::Controller.unknown("leader", why)),
         (_, Some(leader)) if leader.alive => {
             let renewed = age(leader.renewed, seen.now);
-            Some(Check::Controller.ok(format!("{} leads, lease renewed {renewed} ago", leader.holder)))
+            Some(
+                Check::Controller.ok(format!("{} is the leader; lease renewed {renewed} ago", leader.holder)),
+            )
         }
         (_, Some(leader)) if runs => {
             let renewed = age(leader.renewed, seen.now);
-            let text = format!("nobody leads: {} has not renewed the lease for {renewed}", leader.holder);
+            let text = format!("no leader: {} has not renewed the lease for {renewed}", leader.holder);
             Some(Check::Controller.problem(text).fix(restart()))
         }
-        // Replicas that are not ready cannot be expected to lead: that has been said.
+        // Replicas that are not ready cannot lead, and are reported already.
         (_, None) if runs && installed.ready > 0 && installed.leader_elect => {
             let ready = number(installed.ready as usize, "replica");
-            let text = format!("nobody leads: {ready} ready, and nobody holds the lease {}", names::LEASE);
+            let text = format!("no leader: {ready} ready, but the lease {} has no holder", names::LEASE);
             Some(Check::Controller.problem(text).fix(restart()))
         }
         (_, Some(_) | None) => None,
@@ -102,19 +108,17 @@ fn version(case: &Case<'_>) -> Option<Finding> {
     let ours = env!("CARGO_PKG_VERSION");
     let leader = case.seen.leader().filter(|leader| leader.alive)?;
     let Some(version) = leader.version else {
-        return Some(
-            Check::Controller.note(format!(
-                "the controller does not say its version, so it is older than rollcall {ours}"
-            )),
-        );
+        return Some(Check::Controller.note(format!(
+            "the controller does not report its version, so it is older than rollcall {ours}"
+        )));
     };
     let image = case.installed.image.as_deref().unwrap_or_default();
     Some(match version == ours {
-        true => Check::Controller.ok(format!("rollcall {version}, as this program")),
+        true => Check::Controller.ok(format!("the controller is rollcall {version}, like this program")),
         false => {
-            let finding =
-                Check::Controller.note(format!("the controller is rollcall {version}, this program {ours}"));
-            // An image that is named by its version can be named by another.
+            let finding = Check::Controller
+                .note(format!("the controller is rollcall {version}, but this program is {ours}"));
+            // An image whose tag is the version can be replaced by one with the version of this program.
             match image.strip_suffix(&version).filter(|_| case.seen.newer().is_none()) {
                 Some(name) => finding.fix(case.command_line.kubectl_here(format!(
                     "set image deployment/{} controller={name}{ours}",
@@ -126,12 +130,12 @@ fn version(case: &Case<'_>) -> Option<Finding> {
     })
 }
 
-/// Whether one may go without the others missing it. One replica is what Lite mode is meant to have.
+/// Whether a standby exists and survives node drains. Lite mode is intended to have one replica.
 fn spare(case: &Case<'_>) -> Option<Finding> {
     let Case { seen, installed, command_line } = case;
     let name = names::CONTROLLER;
     if installed.mode == Mode::Full && installed.replicas == 1 {
-        let text = "1 replica: with 2 the other takes over within the time of a lease";
+        let text = "1 replica: with 2, the standby takes over within the lease duration";
         return Some(
             Check::Controller
                 .note(text)
@@ -148,7 +152,7 @@ fn spare(case: &Case<'_>) -> Option<Finding> {
     };
     (budgets == 0).then(|| {
         let text = format!(
-            "{} replicas and no PodDisruptionBudget: a drain may take all of them",
+            "{} replicas but no PodDisruptionBudget: node drains may evict all of them at once",
             installed.replicas
         );
         let selector = format!("--selector=app.kubernetes.io/name={name}");

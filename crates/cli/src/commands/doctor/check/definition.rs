@@ -1,4 +1,4 @@
-//! The CRDs: there, in force, and those that this program knows.
+//! The CRDs: whether they exist, are established, and match this program.
 
 use super::Case;
 use crate::commands::doctor::compare::{Difference, differences, in_words, strictly};
@@ -11,7 +11,7 @@ use serde_json::Value;
 pub fn check(case: &Case<'_>) -> Vec<Finding> {
     let mut findings = vec![match case.seen.object(DEFINITION) {
         Fetched::Absent => {
-            let text = format!("CRD {} is missing: the cluster does not know PodSequences", name(DEFINITION));
+            let text = format!("CRD {} is missing: PodSequences are not available", name(DEFINITION));
             Check::Definition.problem(text).fix(restore(case, &[DEFINITION]))
         }
         fetched => there(case, DEFINITION, fetched, "PodSequences"),
@@ -20,7 +20,7 @@ pub fn check(case: &Case<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Without them nothing is reserved, and all else goes on. Lite mode has no use for them.
+/// Checks the CRDs of reservations. Without them only reservations are unavailable. Lite mode does not use them.
 fn of_reservations(case: &Case<'_>) -> Vec<Finding> {
     if case.installed.mode == Mode::Lite {
         return Vec::new();
@@ -33,11 +33,11 @@ fn of_reservations(case: &Case<'_>) -> Vec<Finding> {
     match (absent.as_slice(), found.is_empty()) {
         ([], _) => {}
         (_, true) => {
-            let text = format!("no reservations: CRDs {} are missing", names.join(" and "));
+            let text = format!("reservations are not available: CRDs {} are missing", names.join(" and "));
             findings.push(Check::Definition.note(text).fix(restore(case, &absent)));
         }
         (_, false) => {
-            let text = format!("CRD {} is missing: nothing is reserved without it", names.join(" and "));
+            let text = format!("CRD {} is missing: no capacity is reserved without it", names.join(" and "));
             findings.push(Check::Definition.problem(text).fix(restore(case, &absent)));
         }
     }
@@ -54,7 +54,7 @@ fn restore(case: &Case<'_>, ids: &[&str]) -> String {
     case.command_line.restore(&case.installed, ids)
 }
 
-/// A definition that is not absent.
+/// Checks a CRD that is not absent.
 fn there(case: &Case<'_>, id: &str, fetched: &Fetched<Value>, objects: &str) -> Finding {
     let name = name(id);
     let there = match fetched {
@@ -70,7 +70,7 @@ fn there(case: &Case<'_>, id: &str, fetched: &Fetched<Value>, objects: &str) -> 
     let found = against_ours(id, there);
     if !found.is_empty() {
         let version = env!("CARGO_PKG_VERSION");
-        let text = format!("CRD {name} is not that of rollcall {version}: {}", in_words(&found));
+        let text = format!("CRD {name} differs from that of rollcall {version}: {}", in_words(&found));
         return case.differs(Check::Definition, text, restore(case, &[id]));
     }
     if !is_established(there) {
@@ -80,7 +80,7 @@ fn there(case: &Case<'_>, id: &str, fetched: &Fetched<Value>, objects: &str) -> 
             .fix(case.command_line.kubectl(format!("describe crd {name}")));
     }
     let version = names::SEQUENCE_VERSION;
-    Check::Definition.ok(format!("CRD {name} serves {version}, as this program knows it"))
+    Check::Definition.ok(format!("CRD {name} serves {version} and matches this program"))
 }
 
 fn against_ours(id: &str, there: &Value) -> Vec<Difference> {

@@ -1,4 +1,4 @@
-//! Pods behind gates of features other than sequences, which nobody takes away.
+//! Pods held by gates of launch order or reservations that no controller removes.
 
 use super::{Case, number, some};
 use crate::commands::doctor::finding::{Check, Finding};
@@ -10,21 +10,22 @@ use rollcall_core::facts::Pod;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A feature takes its gate away within moments, and some more after a restart of the controller.
+/// Minimum age of a held pod to be reported. A feature removes its gate within moments, or a little later after a restart of the
+/// controller.
 const TAKES: SignedDuration = SignedDuration::from_secs(60);
 
-/// A gate, and who takes it away.
+/// A gate, and the feature that removes it.
 pub struct Gate {
     pub name: &'static str,
-    /// What Lite mode does not do: `Lite mode does not …`.
+    /// Completes the sentence "Lite mode does not …".
     pub feature: &'static str,
-    /// It goes only when it is the last one.
+    /// Whether the gate is removed only when the pod has no other gates.
     pub last: bool,
-    /// Why nobody can take it away, and what repairs that: something that the feature needs is not there.
+    /// Why no controller can remove the gate, with the command that repairs it, if a prerequisite of the feature is missing.
     pub missing: Option<(String, String)>,
 }
 
-/// Who may not see it is not told that it is not so.
+/// Whether a controller leads. If the caller may not read the lease, assumes that one does.
 fn somebody_leads(case: &Case<'_>) -> bool {
     let Case { seen, installed, .. } = case;
     let alone = installed.ready > 0 && !installed.leader_elect;
@@ -32,7 +33,7 @@ fn somebody_leads(case: &Case<'_>) -> bool {
     unseen || alone || seen.leader().is_some_and(|leader| leader.alive)
 }
 
-/// The pods that are held by it, by namespace. That pods cannot be listed is said elsewhere.
+/// Findings about pods that the gate holds, one per namespace. Another check reports it if pods cannot be listed.
 pub fn held_by(case: &Case<'_>, gate: &Gate) -> Vec<Finding> {
     let Case { seen, installed, command_line } = case;
     let lite = installed.is_lite();
@@ -54,13 +55,13 @@ pub fn held_by(case: &Case<'_>, gate: &Gate) -> Vec<Finding> {
             missing.clone()
         } else if nobody {
             let pods = format!("get pods -l app.kubernetes.io/name={}", names::CONTROLLER);
-            ("there is no controller that leads".to_owned(), command_line.kubectl_here(pods))
+            ("no controller leads".to_owned(), command_line.kubectl_here(pods))
         } else {
             let explain = command_line.rollcall(format!("explain pod/{} -n {namespace}", names[0]));
-            ("the controller has not taken it away".to_owned(), explain)
+            ("the controller has not removed the gate".to_owned(), explain)
         };
         let text = format!(
-            "{} held by {} in namespace {namespace}, for up to {}, and {why}: {}",
+            "{} held by {} in namespace {namespace} for up to {}; {why}: {}",
             number(pods.len(), "pod"),
             gate.name,
             age(oldest, seen.now),

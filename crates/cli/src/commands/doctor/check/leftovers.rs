@@ -1,4 +1,5 @@
-//! What nobody takes away: gates of launch order and reservations, and what is left of sequences that are gone, which is pods that nobody will release, marks on nodes, notes.
+//! Leftovers that no controller removes: gates of launch order and reservations; held pods, marks on nodes and notes of deleted
+//! sequences.
 
 use super::held::{Gate, held_by};
 use super::{Case, number, reservations, some};
@@ -18,7 +19,7 @@ use rollcall_core::sequence::keys;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Of more than these a command would not fit into a line; the next run names the rest.
+/// Limit of names in one command; the next run of `doctor` prints the others.
 const AT_ONCE: usize = 50;
 
 pub fn check(case: &Case<'_>) -> Vec<Finding> {
@@ -27,8 +28,7 @@ pub fn check(case: &Case<'_>) -> Vec<Finding> {
     findings.extend(reservations::leftovers(case));
     findings.extend(of_sequences(case));
     if findings.is_empty() {
-        findings
-            .push(Check::Leftovers.ok("no pod that nobody will release, nothing of sequences that are gone"));
+        findings.push(Check::Leftovers.ok("no stuck pods, no leftovers of deleted sequences"));
     }
     findings
 }
@@ -37,12 +37,11 @@ fn of_sequences(case: &Case<'_>) -> Vec<Finding> {
     let none = Vec::new();
     let sequences = match &case.seen.sequences {
         Fetched::Found(sequences) => sequences,
-        // No definition, so no sequences.
+        // Without the CRD there are no sequences.
         Fetched::Absent => &none,
         Fetched::Forbidden(_) => {
             return vec![
-                Check::Leftovers
-                    .unknown("pods and marks of sequences that are gone", "the sequences are not known"),
+                Check::Leftovers.unknown("leftovers of deleted sequences", "the sequences cannot be listed"),
             ];
         }
     };
@@ -57,7 +56,7 @@ fn pods(case: &Case<'_>, sequences: &[SequenceObject]) -> Vec<Finding> {
         Fetched::Found(pods) => pods.as_slice(),
         Fetched::Absent => &[],
         Fetched::Forbidden(why) => {
-            return vec![Check::Leftovers.unknown("held pods that no sequence claims", why)];
+            return vec![Check::Leftovers.unknown("held pods that belong to no sequence", why)];
         }
     };
     let mut loader = Loader::into_index(Index::of_full_mode());
@@ -65,11 +64,11 @@ fn pods(case: &Case<'_>, sequences: &[SequenceObject]) -> Vec<Finding> {
     loader.add(Kind::Namespace, namespaces.map(Vec::as_slice).unwrap_or_default());
     loader.add(Kind::Sequence, sequences);
     loader.add(Kind::Pod, unbound);
-    // The claims of an invalid sequence are not known, so its namespace is left alone.
+    // The members of an invalid sequence are unknown, so pods of its namespace are not reported.
     let mut obscure: BTreeSet<Arc<str>> = BTreeSet::new();
     for sequence in sequences.iter().map(|object| object.facts()) {
         obscure.extend(sequence.spec.is_err().then(|| sequence.namespace.clone()));
-        // Nor is it known whether it may claim pods elsewhere, if namespaces cannot be read.
+        // If namespaces cannot be read, it is unknown whether a sequence may manage pods of another namespace.
         let target = sequence.spec.as_ref().ok().map(|spec| spec.pod_namespace.clone());
         obscure.extend(target.filter(|target| namespaces.is_none() && *target != sequence.namespace));
     }
@@ -82,7 +81,7 @@ fn pods(case: &Case<'_>, sequences: &[SequenceObject]) -> Vec<Finding> {
     stuck.iter().map(|((namespace, gate), pods)| unreleased(case, namespace, gate, pods)).collect()
 }
 
-/// A gate of ours on a pod that no sequence will take away. The gate of launch order is not a sequence's.
+/// Returns a Rollcall gate of the pod that no sequence will remove. Launch order has its own gate and check.
 fn unclaimed(index: &Index, pod: &Pod) -> Option<Arc<str>> {
     let claims: Vec<Arc<str>> = index
         .facts()
@@ -97,7 +96,7 @@ fn unreleased(case: &Case<'_>, namespace: &str, gate: &str, pods: &[Pod]) -> Fin
     let names: Vec<String> = pods.iter().map(|pod| pod.name.to_string()).collect();
     let oldest = pods.iter().map(|pod| pod.created).min().unwrap_or(case.seen.now);
     let text = format!(
-        "{} held by {gate} in namespace {namespace} that no PodSequence claims, for up to {}: {}",
+        "{} held by {gate} in namespace {namespace} for up to {}, but no PodSequence selects them: {}",
         number(pods.len(), "pod"),
         age(oldest, case.seen.now),
         some(&names)
@@ -114,7 +113,7 @@ fn unreleased(case: &Case<'_>, namespace: &str, gate: &str, pods: &[Pod]) -> Fin
     Check::Leftovers.problem(text).fix(fix)
 }
 
-/// What a node carries of a sequence.
+/// Kind of mark that a sequence sets on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Mark {
     Label,
@@ -126,7 +125,7 @@ enum Mark {
 struct Marked {
     mark: Mark,
     key: String,
-    /// Its uid, as it is written there.
+    /// Uid of the sequence, as written on the node.
     sequence: String,
 }
 
@@ -137,7 +136,7 @@ fn nodes(case: &Case<'_>, sequences: &[SequenceObject]) -> Vec<Finding> {
         Fetched::Forbidden(why) => return vec![Check::Leftovers.unknown("marks on nodes", why)],
     };
     let living: BTreeSet<Uid> = sequences.iter().map(|object| object.metadata.uid()).collect();
-    // In Lite mode nobody will ever take off what Full mode put on.
+    // In Lite mode no controller removes marks that Full mode has set.
     let lite = case.installed.is_lite();
     let mut found: BTreeMap<Marked, Vec<String>> = BTreeMap::new();
     for node in nodes.iter().map(|node| node.facts()) {
@@ -167,16 +166,16 @@ fn left_on(case: &Case<'_>, marked: &Marked, nodes: &[String]) -> Finding {
     let Marked { mark, key, sequence } = marked;
     let these = nodes.iter().take(AT_ONCE).map(String::as_str).collect::<Vec<_>>().join(" ");
     let on = format!(
-        "on {} of a sequence that is gone or that nobody acts on: {}",
+        "on {} is a leftover of a deleted or unserved sequence: {}",
         number(nodes.len(), "node"),
         some(nodes)
     );
     match mark {
         Mark::Label => Check::Leftovers
-            .problem(format!("label {key} {on}; pods that avoid it cannot go there"))
+            .problem(format!("label {key} {on}; pods that avoid the label cannot be scheduled there"))
             .fix(case.command_line.kubectl(format!("label nodes -l {key}={sequence} {key}-"))),
         Mark::Taint => Check::Leftovers
-            .problem(format!("taint {key} {on}; no pod without a toleration can go there"))
+            .problem(format!("taint {key} {on}; pods without a toleration cannot be scheduled there"))
             .fix(case.command_line.kubectl(format!("taint nodes {these} {key}-"))),
         Mark::Journal => Check::Leftovers
             .note(format!("annotation {key} {on}"))
@@ -184,7 +183,7 @@ fn left_on(case: &Case<'_>, marked: &Marked, nodes: &[String]) -> Finding {
     }
 }
 
-/// A note of a sequence that is gone says whom to release. Whoever leads does it at once.
+/// Notes of deleted sequences, which name the pods to release. A leading controller processes them at once.
 fn notes(case: &Case<'_>, sequences: &[SequenceObject]) -> Option<Finding> {
     let notes = match &case.seen.notes {
         Fetched::Found(notes) => notes,
@@ -196,10 +195,8 @@ fn notes(case: &Case<'_>, sequences: &[SequenceObject]) -> Option<Finding> {
     let left: Vec<String> = left.map(|note| note.metadata.name.clone()).collect();
     (!left.is_empty()).then(|| {
         let count = number(left.len(), "note");
-        let text = format!(
-            "{count} of deleted sequences, to be carried out when a controller leads: {}",
-            some(&left)
-        );
+        let text =
+            format!("{count} of deleted sequences, to be processed when a controller leads: {}", some(&left));
         Check::Leftovers.note(text)
     })
 }

@@ -1,4 +1,5 @@
-//! What holds the controller's account to what is its own (`config/rbac/limits.yaml`): in every mode, whole and in force.
+//! The limits of the controller's account (`config/rbac/limits.yaml`): admission policies that restrict it to its own objects.
+//! They must be complete and in force in every mode.
 
 use super::{Case, number, some};
 use crate::commands::doctor::compare::{in_words, strictly};
@@ -10,12 +11,12 @@ use std::collections::BTreeSet;
 
 const KIND: &str = "ValidatingAdmissionPolicy";
 const BINDING_KIND: &str = "ValidatingAdmissionPolicyBinding";
-/// So many objects are named in a command.
+/// Limit of objects that a command names one by one.
 const FEW: usize = 2;
 
 pub fn check(case: &Case<'_>) -> Vec<Finding> {
     let Case { seen, installed, command_line } = case;
-    // Without a controller there is no account to be limited; they come together with it.
+    // Without a controller there is no account to limit. Installing the controller also installs the limits.
     if *seen.object(DEPLOYMENT) == Fetched::Absent {
         return Vec::new();
     }
@@ -28,7 +29,11 @@ pub fn check(case: &Case<'_>) -> Vec<Finding> {
             Fetched::Found(there) => {
                 let found = strictly(&object["spec"], &there["spec"], "spec");
                 if !found.is_empty() {
-                    let text = format!("{} is not ours: {}", id.replace('/', " "), in_words(&found));
+                    let text = format!(
+                        "{} differs from the expected manifest: {}",
+                        id.replace('/', " "),
+                        in_words(&found)
+                    );
                     findings.push(case.differs(Check::Limits, text, command_line.replace(installed, &[id])));
                 }
             }
@@ -38,25 +43,24 @@ pub fn check(case: &Case<'_>) -> Vec<Finding> {
             }
         }
     }
-    findings.extend(
-        unseen.iter().map(|why| Check::Limits.unknown("what holds the controller's account to its own", why)),
-    );
+    findings
+        .extend(unseen.iter().map(|why| Check::Limits.unknown("limits of the controller's account", why)));
     if !missing.is_empty() {
         let names: Vec<String> = missing.iter().map(|id| id.replace('/', " ")).collect();
         let text = format!(
-            "of {} that hold the controller's account to what is its own {} missing: {}: {}",
-            number(ours.len(), "object"),
+            "limits of the controller's account: {} of {} missing: {}; {}",
             missing.len(),
+            number(ours.len(), "object"),
             some(&names),
             meaning(&missing, installed)
         );
-        // All of them, rather than a command that nobody can read.
+        // Restores all of them, rather than printing an unreadable command.
         let only = if missing.len() > FEW { vec![KIND, BINDING_KIND] } else { missing };
         findings.push(case.differs(Check::Limits, text, command_line.restore(installed, &only)));
     }
     if findings.is_empty() {
         let text = format!(
-            "all {} that hold the controller's account to what is its own are there",
+            "limits of the controller's account: all {} are installed and match this program",
             number(ours.len(), "object")
         );
         findings.push(Check::Limits.ok(text));
@@ -68,64 +72,72 @@ fn is_limit(id: &str) -> bool {
     id.split_once('/').is_some_and(|(kind, _)| kind == KIND || kind == BINDING_KIND)
 }
 
-/// A policy, whether it matters in an installation, and what can be done while it is not in force.
+/// A policy, whether it matters for an installation, and the risk while it is missing.
 type Meaning = (&'static str, fn(&Installed) -> bool, &'static str);
 
-/// The worst first.
+/// Sorted by risk, the highest first.
 const MEANINGS: [Meaning; 13] = [
     (
         "controller-webhooks",
         |it| it.webhook || it.launch,
-        "whoever steals its token can have every Secret that is written sent to him",
+        "an attacker with its token can receive every Secret that is written",
     ),
     (
         "controller-guardians",
         |it| it.mode == Mode::Full,
-        "whoever steals its token can run any pod in any namespace, and delete every pod",
+        "an attacker with its token can run any pod in any namespace, and delete every pod",
     ),
-    ("controller-pods", |_| true, "whoever steals its token can change the image of every pod"),
+    ("controller-pods", |_| true, "an attacker with its token can change the image of every pod"),
     (
         "controller-barriers",
         |it| it.launch,
-        "whoever steals its token can change every ConfigMap of the cluster",
+        "an attacker with its token can change every ConfigMap of the cluster",
     ),
     (
         "controller-nodes",
         |it| it.mode == Mode::Full,
-        "whoever steals its token can evict every pod by taints",
+        "an attacker with its token can evict every pod by taints",
     ),
     (
         "namespaces",
         |_| true,
-        "whoever may change a Namespace decides whether its sequences taint all nodes, and which gates of others go there",
+        "everyone with write access to a Namespace decides whether its sequences taint all nodes, and which foreign gates are removed there",
     ),
     (
         "controller-nominations",
         |it| it.mode == Mode::Full,
-        "whoever steals its token can write the status of every pod",
+        "an attacker with its token can write the status of every pod",
     ),
     (
         "controller-classes",
         |it| it.mode == Mode::Full,
-        "whoever steals its token can create priority classes by which others are evicted",
+        "an attacker with its token can create priority classes that preempt other pods",
     ),
     (
         "controller-tickets",
         |it| it.mode == Mode::Full,
-        "whoever steals its token can take away the room of every ticket",
+        "an attacker with its token can take away the capacity of every ticket",
     ),
     (
         "controller-secrets",
         |it| it.webhook || it.launch,
-        "whoever steals its token can create any Secret beside the controller",
+        "an attacker with its token can create any Secret in the namespace of the controller",
     ),
     (
         "controller-notes",
         |_| true,
-        "whoever steals its token can change every ConfigMap beside the controller",
+        "an attacker with its token can change every ConfigMap in the namespace of the controller",
     ),
-    ("controller-leases", |_| true, "whoever steals its token can create any lease beside the controller"),
-    ("controller-events", |_| true, "whoever steals its token can write events in the name of others"),
+    (
+        "controller-leases",
+        |_| true,
+        "an attacker with its token can create any lease in the namespace of the controller",
+    ),
+    (
+        "controller-events",
+        |_| true,
+        "an attacker with its token can write events in the name of other components",
+    ),
 ];
 
 fn meaning(missing: &[&str], installed: &Installed) -> &'static str {
@@ -133,7 +145,7 @@ fn meaning(missing: &[&str], installed: &Installed) -> &'static str {
         missing.iter().any(|id| id.split_once("/podsequence-").is_some_and(|(_, of)| of == name))
     };
     let meaning = MEANINGS.iter().find(|(name, matters, _)| lacks(name) && matters(installed));
-    meaning.map_or("that matters only with Full mode or a webhook", |(_, _, meaning)| *meaning)
+    meaning.map_or("this matters only with Full mode or a webhook", |(_, _, meaning)| *meaning)
 }
 
 #[cfg(test)]
@@ -149,6 +161,6 @@ mod tests {
         assert_eq!((meanings.len(), ids.len()), (MEANINGS.len(), 2 * MEANINGS.len()), "{meanings:?}");
         let lite = Installed::default();
         let unused = meaning(&["ValidatingAdmissionPolicy/podsequence-controller-webhooks"], &lite);
-        assert_eq!(unused, "that matters only with Full mode or a webhook");
+        assert_eq!(unused, "this matters only with Full mode or a webhook");
     }
 }

@@ -17,7 +17,7 @@ use super::command_line::CommandLine;
 use super::fetched::{ClusterView, Installed};
 use super::finding::{Check, Finding};
 
-/// What every check is given.
+/// Input of every check.
 struct Case<'a> {
     seen: &'a ClusterView,
     installed: Installed,
@@ -44,19 +44,19 @@ pub fn all(seen: &ClusterView, command_line: &CommandLine) -> Vec<Finding> {
 }
 
 impl Case<'_> {
-    /// An object is not as this program would install it. If the controller is newer than this program, that is no wonder, and to
-    /// put it back would be wrong.
+    /// Finding about an object that differs from the one that this program installs. If the controller is newer than this
+    /// program, the difference is expected, and restoring the object would be wrong.
     fn differs(&self, check: Check, text: String, fix: String) -> Finding {
         match self.seen.newer() {
             Some(newer) => {
-                check.note(format!("{text}; the controller is {newer}: use rollcall {newer} to check"))
+                check.note(format!("{text}; the controller is newer, so check with rollcall {newer}"))
             }
             None => check.problem(text).fix(fix),
         }
     }
 }
 
-/// Names in a sentence: a few of them, and how many there are besides.
+/// Joins the first few names, followed by the number of the others.
 fn some(names: &[String]) -> String {
     const SHOWN: usize = 3;
     match names.len() {

@@ -1,4 +1,4 @@
-//! The rights of the controller's account: all that it needs, and no others.
+//! Permissions of the controller's account: whether it has all that it needs, and no others.
 
 use super::{Case, number};
 use crate::commands::doctor::command_line::mode_name;
@@ -11,11 +11,11 @@ use std::collections::{BTreeMap, BTreeSet};
 pub fn check(case: &Case<'_>) -> Vec<Finding> {
     match case.seen.object(DEPLOYMENT) {
         Fetched::Found(_) => {}
-        // Without a controller there is nobody who needs them; they come together with it.
+        // Without a controller no account needs them. Installing the controller also installs its permissions.
         Fetched::Absent => return Vec::new(),
         Fetched::Forbidden(_) => {
             return vec![
-                Check::Permissions.unknown("rights of the controller", "its Deployment is not known"),
+                Check::Permissions.unknown("permissions of the controller", "its Deployment cannot be read"),
             ];
         }
     }
@@ -32,12 +32,12 @@ fn missing(case: &Case<'_>) -> Vec<Finding> {
         Fetched::Found(missing) => missing.as_slice(),
         Fetched::Absent => &[],
         Fetched::Forbidden(why) => {
-            return vec![Check::Permissions.unknown(&format!("rights of {account}"), why)];
+            return vec![Check::Permissions.unknown(&format!("permissions of {account}"), why)];
         }
     };
     if missing.is_empty() {
         let mode = mode_name(installed.mode);
-        let rights = number(seen.needed, "right");
+        let rights = number(seen.needed, "permission");
         return vec![Check::Permissions.ok(format!("{account} has all {rights} that {mode} mode needs"))];
     }
     let mut by_role: BTreeMap<&str, Vec<Right>> = BTreeMap::new();
@@ -45,14 +45,14 @@ fn missing(case: &Case<'_>) -> Vec<Finding> {
         by_role.entry(&right.role).or_default().push(right.clone());
     }
     let problems = by_role.into_iter().map(|(role, rights)| {
-        let text = format!("{account} may not: {} ({})", listed(&rights), role.replace('/', " "));
+        let text = format!("{account} is not permitted to {} ({})", listed(&rights), role.replace('/', " "));
         let binding = role.replacen('/', "Binding/", 1);
         case.differs(Check::Permissions, text, command_line.restore(installed, &[role, &binding]))
     });
     problems.collect()
 }
 
-/// Rules in roles of ours that ours have not.
+/// Rules in the installed roles that the manifests do not contain.
 fn beyond(case: &Case<'_>) -> Vec<Finding> {
     let Case { seen, installed, command_line } = case;
     let wanted = needed(installed, &seen.namespace);
@@ -61,11 +61,11 @@ fn beyond(case: &Case<'_>) -> Vec<Finding> {
     for role in roles {
         let Some(there) = seen.object(role).found() else { continue };
         let mut there = there.clone();
-        // Lists of the API server leave it out, and an answer may.
+        // Lists omit the kind, and single answers may omit it too.
         there["kind"] = role.split('/').next().unwrap_or_default().into();
         let more: Vec<Right> = granted(&there).into_iter().filter(|right| !wanted.contains(right)).collect();
         if !more.is_empty() {
-            let text = format!("{} grants more than is needed: {}", role.replace('/', " "), listed(&more));
+            let text = format!("{} grants more than required: {}", role.replace('/', " "), listed(&more));
             let finding = Check::Permissions.note(text);
             findings.push(match seen.newer() {
                 Some(_) => finding,
@@ -76,7 +76,7 @@ fn beyond(case: &Case<'_>) -> Vec<Finding> {
     findings
 }
 
-/// What Full mode had and Lite mode has no use for.
+/// Bindings of Full mode that Lite mode does not need.
 fn left_over(case: &Case<'_>) -> Vec<Finding> {
     const BINDING: &str = "ClusterRoleBinding/";
     let Case { seen, installed, command_line } = case;
@@ -89,7 +89,7 @@ fn left_over(case: &Case<'_>) -> Vec<Finding> {
     let left = only_full.filter(|name| installed.is_lite() && seen.has(&format!("{BINDING}{name}")));
     let left = left.map(|name| {
         let text =
-            format!("ClusterRoleBinding {name} is left from Full mode, and Lite mode does not need it");
+            format!("ClusterRoleBinding {name} is a leftover of Full mode; Lite mode does not need it");
         Check::Permissions
             .note(text)
             .fix(command_line.kubectl(format!("delete clusterrolebinding,clusterrole {name}")))

@@ -1,4 +1,4 @@
-//! Reservations: whether the API server can protect a hand-over, and what is left where nobody serves them.
+//! Reservations: whether this version of Kubernetes protects a hand-over, and leftovers that no controller removes.
 
 use super::held::{Gate, held_by};
 use super::{Case, number, some};
@@ -11,9 +11,9 @@ use rollcall_core::Uid;
 use rollcall_core::reservation::names::guardian_class;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Before this, the scheduler does not honour the nomination of a pod that is gated.
+/// First minor version whose scheduler honours the nomination of a gated pod.
 const NOMINATIONS: u32 = 35;
-/// Of more than these a command would not fit into a line; the next run names the rest.
+/// Limit of names in one command; the next run of `doctor` prints the others.
 const AT_ONCE: usize = 50;
 
 pub fn check(case: &Case<'_>) -> Vec<Finding> {
@@ -22,31 +22,32 @@ pub fn check(case: &Case<'_>) -> Vec<Finding> {
     if let Some(version) = case.seen.version.found().filter(|version| version.minor < NOMINATIONS && defined)
     {
         findings.push(Check::Reservations.note(format!(
-            "Kubernetes {} does not honour the nomination of a gated pod (1.{NOMINATIONS} does): another pod may get into reserved room while it is handed over",
+            "Kubernetes {} does not honour the nomination of a gated pod (1.{NOMINATIONS} does): another pod may take reserved capacity during a hand-over",
             version.text
         )));
     }
     findings
 }
 
-/// Guardians without a ticket, classes without the definition they belong to, and pods whose gate nobody takes away.
+/// Guardians without a ticket, PriorityClasses without the CRDs, and pods whose gate no controller removes.
 pub fn leftovers(case: &Case<'_>) -> Vec<Finding> {
     let missing: Vec<&str> = DEFINITIONS_OF_RESERVATIONS
         .into_iter()
         .filter(|id| matches!(case.seen.object(id), Fetched::Absent))
         .collect();
     let gone = (!missing.is_empty()).then(|| {
-        let why = "the cluster does not know Orders and Tickets".to_owned();
+        let why = "a CRD of reservations is missing".to_owned();
         (why, case.command_line.restore(&case.installed, &missing))
     });
-    let gate = Gate { name: names::TICKET_GATE, feature: "keep room", last: true, missing: gone.clone() };
+    let gate =
+        Gate { name: names::TICKET_GATE, feature: "reserve capacity", last: true, missing: gone.clone() };
     let mut findings = held_by(case, &gate);
     findings.extend(guardians(case));
     findings.extend(classes(case).filter(|_| gone.is_some()));
     findings
 }
 
-/// They keep room for nobody.
+/// Guardians without a ticket, which still occupy capacity.
 fn guardians(case: &Case<'_>) -> Vec<Finding> {
     let tickets: BTreeSet<Uid> = match &case.seen.tickets {
         Fetched::Found(tickets) => {
@@ -66,7 +67,7 @@ fn guardians(case: &Case<'_>) -> Vec<Finding> {
     let one = |(namespace, pods): (&&str, &Vec<String>)| {
         let count = number(pods.len(), "guardian");
         let text = format!(
-            "{count} in namespace {namespace} without a ticket, keeping room for nobody: {}",
+            "{count} in namespace {namespace} without a ticket, still occupying capacity: {}",
             some(pods)
         );
         let these = pods.iter().take(AT_ONCE).map(String::as_str).collect::<Vec<_>>().join(" ");
@@ -89,7 +90,8 @@ fn classes(case: &Case<'_>) -> Option<Finding> {
         } else {
             format!("{} PriorityClasses", left.len())
         };
-        let text = format!("{count} of guardians, and the cluster does not know Tickets: {}", some(&left));
+        let text =
+            format!("{count} of guardians, although a CRD of reservations is missing: {}", some(&left));
         let these = left.iter().take(AT_ONCE).map(String::as_str).collect::<Vec<_>>().join(" ");
         Check::Leftovers.note(text).fix(case.command_line.kubectl(format!("delete priorityclasses {these}")))
     })

@@ -1,4 +1,4 @@
-//! The sequences: whether there is somebody who may do what they ask for.
+//! The sequences: whether the controller can and may do what they require.
 
 use super::{Case, number};
 use crate::commands::doctor::command_line::quoted;
@@ -12,13 +12,13 @@ use rollcall_core::sequence::spec::{NodeGuard, Scope, Spec};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Gates that the limits let the controller take away anywhere begin with one of these.
+/// Prefixes of the gates that the limits permit the controller to remove in any namespace.
 const OUR_GATES: [&str; 2] = [names::PREFIX, "korder.dev/"];
 
 pub fn check(case: &Case<'_>) -> Vec<Finding> {
     let sequences: Vec<Sequence> = match &case.seen.sequences {
         Fetched::Found(sequences) => sequences.iter().map(|object| object.facts()).collect(),
-        // Without the definition there are none, which has been said.
+        // Without the CRD there are no sequences; the definition check reports that.
         Fetched::Absent => return Vec::new(),
         Fetched::Forbidden(why) => return vec![Check::Sequences.unknown("PodSequences", why)],
     };
@@ -39,7 +39,7 @@ fn names_of(sequences: &[&Sequence]) -> String {
     super::some(&names)
 }
 
-/// Node scope, where only Lite mode is.
+/// Sequences of scope Node while the controller runs in Lite mode.
 fn by_nodes(case: &Case<'_>, valid: &[(&Sequence, &Spec)]) -> Vec<Finding> {
     let by_node = valid.iter().filter(|(_, spec)| spec.scope == Scope::Node).map(|(sequence, _)| *sequence);
     let by_node: Vec<&Sequence> = by_node.collect();
@@ -47,7 +47,7 @@ fn by_nodes(case: &Case<'_>, valid: &[(&Sequence, &Spec)]) -> Vec<Finding> {
         return Vec::new();
     }
     let count = number(by_node.len(), "PodSequence");
-    let text = format!("{count} of scope Node, and Lite mode does not act on them: {}", names_of(&by_node));
+    let text = format!("{count} of scope Node, which Lite mode does not support: {}", names_of(&by_node));
     vec![Check::Sequences.problem(text).fix(case.command_line.install(&case.installed, Mode::Full, None))]
 }
 
@@ -55,8 +55,8 @@ fn taints_nodes(spec: &Spec) -> bool {
     spec.scope == Scope::Node && spec.guard == NodeGuard::Taints
 }
 
-/// Where sequences taint nodes, the controller must tolerate that: if it had to move while all nodes are closed, nobody would be
-/// there to open them. A toleration names one key or all of them, and each sequence has keys of its own.
+/// Where sequences taint nodes, the controller must tolerate the taints: if it has to move while all nodes are blocked, it could
+/// not start anywhere to open them. Each sequence has keys of its own, so only a toleration of all keys is enough.
 fn kept_out(case: &Case<'_>, tainting: &[&Sequence]) -> Option<Finding> {
     let deployment = case.seen.object(DEPLOYMENT).found()?;
     let pod = &deployment["spec"]["template"]["spec"];
@@ -70,7 +70,7 @@ fn kept_out(case: &Case<'_>, tainting: &[&Sequence]) -> Option<Finding> {
         return None;
     }
     let text = format!(
-        "{} taints nodes, which the controller does not tolerate: should it have to move while all nodes are closed, nobody opens them: {}",
+        "{} with node taints that the controller does not tolerate; if it has to move while all nodes are blocked, it cannot start: {}",
         number(tainting.len(), "PodSequence"),
         names_of(tainting)
     );
@@ -90,17 +90,17 @@ fn permissions(case: &Case<'_>, valid: &[(&Sequence, &Spec)]) -> Vec<Finding> {
         }
         Fetched::Absent => BTreeMap::new(),
         Fetched::Forbidden(why) => {
-            return vec![Check::Sequences.unknown("what namespaces permit", why)];
+            return vec![Check::Sequences.unknown("permissions that namespaces grant", why)];
         }
     };
     let (mut findings, mut tainting) = (Vec::new(), Vec::new());
     for (sequence, spec) in valid {
         let Some(target) = namespaces.get(&*spec.pod_namespace) else {
             let who = format!("PodSequence {}/{}", sequence.namespace, sequence.name);
-            findings.push(
-                Check::Sequences
-                    .note(format!("{who} is about namespace {}, which does not exist", spec.pod_namespace)),
-            );
+            findings.push(Check::Sequences.note(format!(
+                "{who} manages pods of namespace {}, which does not exist",
+                spec.pod_namespace
+            )));
             continue;
         };
         let home = namespaces.get(&*sequence.namespace);
@@ -115,7 +115,7 @@ fn permissions(case: &Case<'_>, valid: &[(&Sequence, &Spec)]) -> Vec<Finding> {
     findings
 }
 
-/// Sets an annotation that is a list, with what stands there already.
+/// Command that adds a value to an annotation with a comma-separated list.
 fn annotate(case: &Case<'_>, namespace: &NamespaceObject, key: &str, value: &str) -> String {
     let name = &namespace.metadata.name;
     let list = match namespace.metadata.annotation(key).filter(|there| !there.trim().is_empty()) {
@@ -131,7 +131,7 @@ fn guest(case: &Case<'_>, sequence: &Sequence, spec: &Spec, target: &NamespaceOb
         return None;
     }
     let text = format!(
-        "PodSequence {home}/{name} is about pods of namespace {}, which does not permit it ({})",
+        "PodSequence {home}/{name} manages pods of namespace {}, which does not permit it ({})",
         spec.pod_namespace,
         names::ALLOW_FROM
     );
@@ -145,13 +145,13 @@ fn taints(case: &Case<'_>, sequence: &Sequence, spec: &Spec, home: &NamespaceObj
     }
     let (namespace, name, key) = (&sequence.namespace, &sequence.name, names::ALLOW_NODE_TAINTS);
     let text = format!(
-        "PodSequence {namespace}/{name} wants to taint nodes, which namespace {namespace} does not permit ({key})"
+        "PodSequence {namespace}/{name} requires node taints, which namespace {namespace} does not permit ({key})"
     );
     let fix = case.command_line.kubectl(format!("annotate --overwrite namespace {namespace} {key}=true"));
     Some(Check::Sequences.problem(text).fix(fix))
 }
 
-/// The limits hold the controller to gates of our own, unless a namespace names others.
+/// The limits permit the controller to remove only Rollcall's own gates, unless a namespace permits others.
 fn gate(case: &Case<'_>, sequence: &Sequence, spec: &Spec, target: &NamespaceObject) -> Option<Finding> {
     let held = case.seen.has("ValidatingAdmissionPolicyBinding/podsequence-controller-pods");
     if !held || OUR_GATES.iter().any(|prefix| spec.gate.starts_with(prefix)) {
@@ -162,7 +162,7 @@ fn gate(case: &Case<'_>, sequence: &Sequence, spec: &Spec, target: &NamespaceObj
         return None;
     }
     let text = format!(
-        "PodSequence {}/{} uses the gate {}, which the limits do not let the controller take away in namespace {} ({})",
+        "PodSequence {}/{} uses the gate {}, which the limits do not permit the controller to remove in namespace {} ({})",
         sequence.namespace,
         sequence.name,
         spec.gate,

@@ -1,4 +1,4 @@
-//! The webhooks, where they are installed: as ours are, and with somebody behind them.
+//! The webhooks, where they are installed: whether their configurations match this program and endpoints serve them.
 
 use super::{Case, number};
 use crate::commands::doctor::compare::{differences, in_words, strictly};
@@ -8,15 +8,15 @@ use crate::commands::install::{Admission, Mode, id, objects, of_launch_alone};
 use rollcall_api::names;
 use serde_json::{Value, json};
 
-/// A webhook configuration of ours, and what it means if something is wrong with it.
+/// A webhook configuration of Rollcall, with the consequences of its faults.
 pub struct Configuration {
     pub id: &'static str,
     failure_policy: &'static str,
-    /// With the other failure policy, while the controller is away.
+    /// Consequence of the other failure policy while the controller is down.
     otherwise: &'static str,
-    /// In Lite mode.
+    /// Consequence of being installed in Lite mode.
     unserved: &'static str,
-    /// If the server cannot be called.
+    /// Consequence if the server cannot be called.
     uncalled: &'static str,
 }
 
@@ -24,16 +24,16 @@ pub const CONFIGURATIONS: [Configuration; 2] = [
     Configuration {
         id: CONFIGURATION,
         failure_policy: "Ignore",
-        otherwise: "when the controller is away, no pod can be created",
-        unserved: "every pod creation that it asks about is held up for nothing",
+        otherwise: "while the controller is down, no pod can be created",
+        unserved: "it delays pod creations without any effect",
         uncalled: "pods are created without their gate",
     },
     Configuration {
         id: LAUNCH_CONFIGURATION,
         failure_policy: "Fail",
-        otherwise: "when the controller is away, pods that ask for an order of their containers start without one",
-        unserved: "pods that ask for an order of their containers cannot be created (no others are touched)",
-        uncalled: "pods that ask for an order of their containers cannot be created (no others are touched)",
+        otherwise: "while the controller is down, pods that request a launch order start without one",
+        unserved: "pods that request a launch order cannot be created (other pods are not affected)",
+        uncalled: "pods that request a launch order cannot be created (other pods are not affected)",
     },
 ];
 
@@ -42,19 +42,19 @@ impl Configuration {
         self.id.split_once('/').map_or(self.id, |(_, name)| name)
     }
 
-    /// The failure policy that it must not have.
+    /// The failure policy that the configuration must not have.
     fn wrong_policy(&self) -> &'static str {
         if self.failure_policy == "Fail" { "Ignore" } else { "Fail" }
     }
 }
 
-/// Those that are there.
+/// Configurations that exist in the cluster.
 pub fn installed<'a>(case: &Case<'a>) -> Vec<(&'static Configuration, &'a Value)> {
     let there = CONFIGURATIONS.iter().filter_map(|ours| Some((ours, case.seen.object(ours.id).found()?)));
     there.collect()
 }
 
-/// What it means that the server cannot be called.
+/// Describes the consequences if the server cannot be called.
 pub fn uncalled(case: &Case<'_>) -> String {
     let meanings: Vec<&str> = installed(case).iter().map(|(ours, _)| ours.uncalled).collect();
     format!("the webhook cannot be called, so {}", meanings.join(", and "))
@@ -81,12 +81,12 @@ pub fn check(case: &Case<'_>) -> Vec<Finding> {
 
 fn unserved(case: &Case<'_>, ours: &Configuration) -> Finding {
     let name = ours.name();
-    let text = format!("{name} is installed, and Lite mode does not serve it: {}", ours.unserved);
+    let text = format!("{name} is installed, but Lite mode does not serve it: {}", ours.unserved);
     let delete = format!("delete mutatingwebhookconfiguration {name}");
     Check::Admission.problem(text).fix(case.command_line.kubectl(delete))
 }
 
-/// Full mode comes with launch order, and can do without it.
+/// Launch order is an optional part of Full mode.
 fn no_launch(case: &Case<'_>) -> Option<Finding> {
     let Case { seen, installed, command_line } = case;
     if !(installed.known && installed.mode == Mode::Full) {
@@ -101,14 +101,15 @@ fn no_launch(case: &Case<'_>) -> Option<Finding> {
             let missing = of_launch_alone(admission);
             let missing: Vec<&str> = missing.iter().map(String::as_str).filter(|id| !seen.has(id)).collect();
             let text = format!(
-                "{name} is not installed: the containers of pods that ask for an order start all at once"
+                "{name} is not installed: the containers of pods that request a launch order start all at once"
             );
             Some(Check::Admission.note(text).fix(command_line.restore(installed, &missing)))
         }
     }
 }
 
-/// How it is called is left out: it may be by an address instead of the Service, and the bundle is looked at with the certificates.
+/// The webhooks without their `clientConfig`. It may contain a URL instead of the Service, and the certificates check examines
+/// the `caBundle`.
 fn called_anyhow(configuration: &Value) -> Value {
     let webhooks = webhooks(configuration).cloned().map(|mut webhook| {
         webhook.as_object_mut().map(|fields| fields.remove("clientConfig"));
@@ -117,7 +118,7 @@ fn called_anyhow(configuration: &Value) -> Value {
     webhooks.collect()
 }
 
-/// An object of ours, as this program has it.
+/// An object as this program installs it.
 fn as_printed(case: &Case<'_>, wanted: &str) -> Value {
     let all = objects(Mode::Full, Some(Admission::Webhook), &case.seen.namespace);
     all.into_iter().find(|object| id(object) == wanted).unwrap_or_default()
@@ -149,11 +150,11 @@ fn configuration(case: &Case<'_>, ours: &Configuration, there: &Value) -> Findin
     let found = differences(&called_anyhow(&as_printed(case, ours.id)), &called_anyhow(there), "webhooks");
     match found.is_empty() {
         true => {
-            Check::Admission.ok(format!("webhook: {name} as this program has it, failurePolicy {policy}"))
+            Check::Admission.ok(format!("webhook: {name} matches this program; failurePolicy is {policy}"))
         }
         false => {
-            let text = format!("{name} is not ours: {}", in_words(&found));
-            // By apply a list would keep what others put into it.
+            let text = format!("{name} differs from the expected manifest: {}", in_words(&found));
+            // `kubectl apply` would keep foreign entries in lists.
             case.differs(Check::Admission, text, command_line.replace(installed, &[ours.id]))
         }
     }
@@ -189,9 +190,9 @@ fn service(case: &Case<'_>) -> Finding {
     let pods = format!("get pods -l app.kubernetes.io/name={}", names::CONTROLLER);
     match found.is_empty() {
         true => Check::Admission.problem(text).fix(command_line.kubectl_here(pods)),
-        // By apply a selector would keep what others put into it.
+        // `kubectl apply` would keep foreign entries in the selector.
         false => Check::Admission
-            .problem(format!("{text}; it is not ours: {}", in_words(&found)))
+            .problem(format!("{text}; it differs from the expected manifest: {}", in_words(&found)))
             .fix(command_line.replace(installed, &[SERVICE])),
     }
 }

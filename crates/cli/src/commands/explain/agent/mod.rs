@@ -1,4 +1,4 @@
-//! A pod that waits in an init container for an agent of its node: what there is, for the core's `agent::explain`.
+//! Pods that wait in an init container for an agent on their node: loads the objects that `agent::explain` of the core needs.
 
 mod object;
 
@@ -19,7 +19,7 @@ use rollcall_core::line::Line;
 use rollcall_core::node::Node;
 use serde::de::DeserializeOwned;
 
-/// Why the pod waits, if it waits like that; and what could not be read.
+/// Explains the wait if the pod waits for an agent. Adds to `gaps` the objects that could not be read.
 pub async fn line(
     connection: &Connection,
     name: &str,
@@ -29,7 +29,7 @@ pub async fn line(
     let namespace = &connection.namespace;
     let pod: PodObject = match get(connection, &format!("/api/v1/namespaces/{namespace}/pods"), name).await {
         Ok(pod) => pod,
-        // Whoever asks for the pod itself says so, and better.
+        // The caller reads the pod again and reports the error with more detail.
         Err(_) => return Ok(None),
     };
     let Some(waiting) = pod.waiting()? else { return Ok(None) };
@@ -47,7 +47,7 @@ pub async fn line(
     Ok(Some(explain(&waiting, &agents, node.as_ref(), now)))
 }
 
-/// The wait, where nothing else was to say; otherwise below what there was.
+/// Returns the agent wait if the pod is otherwise not held; else puts it below the existing line.
 pub fn instead_of(mut line: Line, waits: Option<Line>) -> Line {
     match waits {
         Some(waits) if line.code == "NotHeld" => waits,
@@ -58,14 +58,14 @@ pub fn instead_of(mut line: Line, waits: Option<Line>) -> Line {
     }
 }
 
-/// The DaemonSets that keep markers: of all namespaces, or else of this one.
+/// DaemonSets that write marker files, in all namespaces or, without permission for that, in the connection's namespace.
 async fn daemon_sets(connection: &Connection, gaps: &mut Vec<String>) -> Result<Vec<Agent>> {
     let namespace = &connection.namespace;
     let all = load::list(connection, "/apis/apps/v1/daemonsets", &ListParams::default()).await;
     let objects: Vec<DaemonSetObject> = match all {
         Err(error) if has_code(&error, 403) => {
             gaps.push(format!(
-                "not allowed to list daemonsets of all namespaces: only those of {namespace} are looked at"
+                "not allowed to list daemonsets of all namespaces: only those of namespace {namespace} are considered"
             ));
             let path = format!("/apis/apps/v1/namespaces/{namespace}/daemonsets");
             match load::list(connection, &path, &ListParams::default()).await {
@@ -110,7 +110,7 @@ async fn read_node(connection: &Connection, name: &str, gaps: &mut Vec<String>) 
     match get::<watch::NodeObject>(connection, "/api/v1/nodes", name).await {
         Ok(node) => Ok(Some(node.facts())),
         Err(error) if has_code(&error, 403) => {
-            gaps.push(format!("not allowed to get node {name}: its labels and taints are not known"));
+            gaps.push(format!("not allowed to get node {name}: its labels and taints are unknown"));
             Ok(None)
         }
         Err(error) if has_code(&error, 404) => Ok(None),

@@ -1,4 +1,4 @@
-//! Pods and DaemonSets with what says who waits for which file, and who keeps it.
+//! Pods and DaemonSets, parsed for the marker files that they wait for or write.
 
 use anyhow::Result;
 use jiff::Timestamp;
@@ -10,7 +10,7 @@ use rollcall_core::facts::OwnerKind;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A pod, as it came: its facts are read from it by `rollcall_api`.
+/// A pod as the API server returned it; `rollcall_api` parses its facts.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub struct PodObject(Value);
@@ -131,19 +131,19 @@ impl ContainerObject {
     }
 }
 
-/// The containers in the spec of a pod or of a template, init containers first.
+/// Parses the containers in the spec of a pod or of a template, init containers first.
 pub fn containers(spec: &Value) -> Result<Vec<Container>> {
     let PodSpec { init_containers, containers, volumes } = part(spec)?;
     Ok(init_containers.iter().chain(&containers).map(|container| container.facts(&volumes)).collect())
 }
 
 impl PodObject {
-    /// The wait that holds it up, if that is what holds it up.
+    /// Describes the marker files that the pod's current init container waits for; `None` if it waits for no marker file.
     pub fn waiting(&self) -> Result<Option<Waiting>> {
         let pod = watch::PodObject::deserialize(&self.0)?.facts();
         let spec = PodSpec::deserialize(&self.0["spec"])?;
         let status = part::<Status>(&self.0["status"])?;
-        // They run one after the other; the first that is not done is the one.
+        // Init containers run one after the other, so the first one that is not ready is the current one.
         let Some(current) = status.init_container_statuses.iter().find(|status| !status.ready) else {
             return Ok(None);
         };
@@ -161,14 +161,15 @@ impl PodObject {
         let began = current.state.running.as_ref().and_then(|running| running.started_at);
         let scheduled = status.conditions.iter().find(|condition| condition.kind == "PodScheduled");
         let bound = scheduled.and_then(|condition| condition.last_transition_time);
-        // A wait that was started again has been going on since before this attempt.
+        // After a restart, the wait began before the current attempt, so the start time of the container is too late.
         let since = began.filter(|_| current.restart_count == 0).or(bound).unwrap_or(pod.created);
         Ok(Some(Waiting { pod, container: current.name.clone(), files, since, pauses }))
     }
 }
 
 impl DaemonSetObject {
-    /// An agent, if it keeps markers: by its annotation, or else by the arguments of its containers.
+    /// Returns the agent if this DaemonSet writes marker files, as declared by its annotation or by the arguments of its
+    /// containers.
     pub fn agent(&self) -> Result<Option<Agent>> {
         let said = self.0["metadata"]["annotations"][names::MARKER].as_str();
         let markers: Vec<String> = match said {
@@ -189,7 +190,7 @@ impl DaemonSetObject {
     }
 }
 
-/// A part of an object; one that is not there has nothing in it.
+/// Parses a part of an object; a missing part yields the default.
 fn part<T: Default + for<'a> Deserialize<'a>>(value: &Value) -> Result<T> {
     if value.is_null() { Ok(T::default()) } else { Ok(T::deserialize(value)?) }
 }
@@ -205,7 +206,7 @@ mod tests {
         "2026-11-17T09:00:41Z".parse().expect("a time")
     }
 
-    /// `memory-leak-app` as its sample has it, in its init container.
+    /// The pod `memory-leak-app` of the sample, waiting in its init container.
     fn pod() -> Value {
         json!({
             "metadata": {"name": "app", "namespace": "memory-leak-demo", "uid": "u1", "resourceVersion": "1",
@@ -330,7 +331,7 @@ mod tests {
         let seen = answer(pod(), Some(elsewhere), None, node(json!([])));
         assert_eq!(
             seen[1..],
-            ["  AgentUnknown: no DaemonSet that can be seen says that it writes /mnt/dump/.ready"]
+            ["  AgentUnknown: no visible DaemonSet declares that it writes /mnt/dump/.ready"]
         );
         let said = agent(json!({"rollcall.dev/marker": "/run/a, /mnt/dump/.ready"}), json!({}));
         assert_eq!(answer(pod(), Some(said), None, node(json!([])))[1], AGENT);
@@ -338,7 +339,7 @@ mod tests {
         inside["spec"]["volumes"] = json!([{"name": "host-dumps", "emptyDir": {}}]);
         let seen = answer(inside, None, None, node(json!([])));
         assert!(
-            seen[1].starts_with("  MarkerNotOnNode: /mnt/dump/.ready is in no folder of the node"),
+            seen[1].starts_with("  MarkerNotOnNode: /mnt/dump/.ready is not in a folder of the node"),
             "{seen:?}"
         );
     }
@@ -358,7 +359,7 @@ mod tests {
             json!({"waiting": {"reason": "CrashLoopBackOff"}});
         let seen = answer(again, None, None, node(json!([])));
         assert!(
-            seen[0].ends_with("on node-1 for 10m; it gave up, and is started again after a pause"),
+            seen[0].ends_with("on node-1 for 10m; the container gave up and restarts after a back-off"),
             "{seen:?}"
         );
     }

@@ -1,4 +1,4 @@
-//! Commands of GitHub Actions, which shows them beside the lines of a pull request.
+//! GitHub Actions workflow commands, which GitHub shows as annotations in a pull request.
 
 use super::super::clean::clean;
 use super::super::judge::{Judgement, Located};
@@ -30,12 +30,12 @@ fn line(Located { finding, place }: &Located) -> String {
     format!("::{command} {place}title={title}::{message}\n")
 }
 
-/// As `@actions/core` escapes data.
+/// Escapes data like `@actions/core`.
 fn escaped(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// As `@actions/core` escapes properties.
+/// Escapes properties like `@actions/core`.
 fn property(text: &str) -> String {
     escaped(text).replace(':', "%3A").replace(',', "%2C")
 }

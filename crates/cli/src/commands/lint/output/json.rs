@@ -1,4 +1,4 @@
-//! For programs.
+//! JSON output.
 
 use super::super::clean::clean;
 use super::super::judge::{Judgement, Located};
@@ -16,7 +16,7 @@ struct Entry<'a> {
     severity: Severity,
     message: &'a str,
     hint: &'a str,
-    /// Of objects from a cluster there is none of these three.
+    /// `None` for live objects, like `line` and `column`.
     file: Option<String>,
     line: Option<usize>,
     column: Option<usize>,

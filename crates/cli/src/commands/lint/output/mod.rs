@@ -1,4 +1,4 @@
-//! The same findings for people, programs, code hosts and CI.
+//! Output formats of the findings.
 
 pub mod github;
 pub mod json;

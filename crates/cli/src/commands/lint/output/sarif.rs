@@ -1,4 +1,4 @@
-//! SARIF 2.1.0, which code hosts and editors read.
+//! SARIF 2.1.0 output, for code hosts and editors.
 
 use super::super::judge::{Judgement, Located};
 use super::super::rule::{Rule, Severity};
@@ -19,7 +19,7 @@ pub fn log(judgement: &Judgement) -> Value {
                 "version": env!("CARGO_PKG_VERSION"),
                 "rules": rules,
             } },
-            // Columns are counted in characters, not in the units of UTF-16.
+            // Columns count characters, not UTF-16 code units.
             "columnKind": "unicodeCodePoints",
             "results": results,
         }],
@@ -62,7 +62,7 @@ fn result(Located { finding, place }: &Located) -> Value {
     })
 }
 
-/// A path as a relative reference: what a URI gives another meaning is written as its bytes.
+/// Converts a path to a relative URI reference: reserved characters are percent-encoded.
 fn uri(path: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
     path.bytes()

@@ -1,4 +1,4 @@
-//! As compilers show it: what, where, the line, what to do.
+//! Compiler-style text output: message, place, source line and hint.
 
 use super::super::clean::clean;
 use super::super::judge::{Judgement, Located, Place};
@@ -6,8 +6,8 @@ use super::super::manifests::Manifests;
 use super::super::rule::Severity;
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 
-/// Of a long line, so many characters before the place and after it: more than a terminal shows, and little beside a file that
-/// is one line of megabytes.
+/// Number of characters shown of a long line, before and after the place of a finding. It is more than a terminal shows, but
+/// limits the output for a file that consists of one huge line.
 const BEFORE: usize = 2000;
 const AFTER: usize = 200;
 
@@ -39,7 +39,7 @@ fn one(manifests: &Manifests, located: &Located) -> String {
                 .annotation(annotation);
             let group = Group::with_title(title);
             let group = match excerpt.cut {
-                // The column in the excerpt is not that in the file.
+                // The column in the excerpt differs from the one in the file.
                 true => {
                     let origin = Origin::path(clean(&place.file)).line(place.span.line);
                     group.element(origin.char_column(place.span.column)).element(snippet)
@@ -59,11 +59,11 @@ fn one(manifests: &Manifests, located: &Located) -> String {
     }
 }
 
-/// The line of a finding, or as much of it as is worth showing.
+/// The source line of a finding, shortened if it is very long.
 struct Excerpt {
     text: String,
     range: std::ops::Range<usize>,
-    /// Its beginning is missing.
+    /// Whether the beginning of the line is cut off.
     cut: bool,
 }
 
@@ -82,7 +82,7 @@ impl Excerpt {
     }
 }
 
-/// Tabs as blanks: they steer nothing, but their width is anybody's guess.
+/// Cleans the text and replaces tabs by spaces, because the width of a tab varies.
 fn shown(text: &str) -> String {
     clean(&text.replace('\t', " "))
 }
@@ -118,7 +118,7 @@ fn summary(judgement: &Judgement) -> String {
         number => format!("; {number} more findings are not shown"),
     };
     match counts.is_empty() {
-        true => format!("nothing found in {objects}"),
+        true => format!("no problems found in {objects}"),
         false => format!("{} in {objects}{more}", counts.join(", ")),
     }
 }

@@ -1,5 +1,5 @@
-//! All rules. One file each; a rule file holds only what nobody else knows: schedules, selectors, placement and validation are those of
-//! the core, the API and the embedded server.
+//! All rules, one file each. Schedules, selectors, placement and validation come from the core, the API crate and the embedded
+//! server; a rule file contains only the logic of its rule.
 
 pub mod agent;
 mod general;
@@ -12,7 +12,7 @@ mod workload;
 
 use super::rule::Rule;
 
-/// The groups, by the first digit of their codes.
+/// Groups of rules, by the first digit of their codes.
 pub const GROUPS: [(char, &str); 7] = [
     ('0', "Any object"),
     ('1', "Sequences"),
@@ -23,7 +23,7 @@ pub const GROUPS: [(char, &str); 7] = [
     ('6', "Reservations"),
 ];
 
-/// By their codes.
+/// All rules, sorted by code.
 pub static ALL: [&Rule; 77] = [
     &general::refused::RULE,
     &general::unknown_field::RULE,
@@ -108,7 +108,7 @@ pub fn find(code: &str) -> Option<&'static Rule> {
     ALL.into_iter().find(|rule| rule.code == code)
 }
 
-/// Whether it only repeats what the API server says.
+/// Whether the rule only reports the API server's own validation.
 pub fn is_general(rule: &Rule) -> bool {
     rule.code.starts_with("RC0")
 }

@@ -1,4 +1,4 @@
-//! What most rules need.
+//! Imports that most rules need.
 
 pub use crate::commands::lint::field::Field;
 pub use crate::commands::lint::manifests::{Manifests, Object};

@@ -1,4 +1,4 @@
-//! Which groups of which sequences claim which templates, as the core and the API read sequences.
+//! Membership: which groups select which templates, decided by the core.
 
 use super::pods::{Template, templates};
 use crate::commands::lint::field::Field;
@@ -13,7 +13,7 @@ use rollcall_sim::kinds::Kind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A sequence that can be understood; what is wrong with the others is another rule's matter.
+/// A sequence with a valid spec. RC101 reports invalid ones.
 pub struct Sequence<'a> {
     pub object: &'a Object,
     pub spec: Spec,
@@ -24,7 +24,7 @@ impl<'a> Sequence<'a> {
         self.object.root().along(&format!("spec.podGroups[{position}]"))
     }
 
-    /// All groups that this one waits for, however far back.
+    /// All groups that a group waits for, directly or indirectly.
     pub fn waits_for(&self, position: usize) -> BTreeSet<usize> {
         let mut all = BTreeSet::new();
         let mut next = self.spec.groups[position].after.clone();
@@ -69,7 +69,7 @@ pub fn can_be_named(template: &Template, name: &str) -> bool {
     }
 }
 
-/// The ordinal of a pod of this StatefulSet, if there can be one of this name.
+/// The ordinal of the pod with this name, if the StatefulSet has such a pod.
 pub fn ordinal(stateful_set: &Object, pod: &str) -> Option<i64> {
     let digits = pod.strip_prefix(&stateful_set.name)?.strip_prefix('-')?;
     let plain = digits == "0" || !digits.starts_with('0');
@@ -83,13 +83,13 @@ fn owner_kind(kind: Kind) -> Option<OwnerKind> {
     OwnerKind::ALL.into_iter().find(|owner| owner.as_str() == kind.info().name)
 }
 
-/// Everything about sequences that rules ask for, worked out once for each of them.
+/// Sequences, templates and their membership, computed once for all rules.
 pub struct Claims<'a> {
     pub sequences: Vec<Sequence<'a>>,
     pub templates: Vec<Template<'a>>,
-    /// Sequence, group, template; in this order.
+    /// Memberships as sorted triples of indices: sequence, group, template.
     pub claims: Vec<(usize, usize, usize)>,
-    /// The templates of each group, by sequence and group.
+    /// Indices of the templates of each group, by sequence and group.
     members: BTreeMap<(usize, usize), Vec<usize>>,
 }
 
@@ -100,7 +100,7 @@ impl<'a> Claims<'a> {
             Some(Sequence { object, spec: spec_facts(&spec, &object.namespace).ok()? })
         };
         let sequences: Vec<Sequence> = manifests.of(Kind::PodSequence).filter_map(sequence).collect();
-        // Without a sequence there is nothing to claim.
+        // Without sequences no rule needs the templates.
         let templates = if sequences.is_empty() { Vec::new() } else { templates(manifests) };
         let mut claims = Vec::new();
         for (number, sequence) in sequences.iter().enumerate() {
@@ -119,36 +119,36 @@ impl<'a> Claims<'a> {
         Claims { sequences, templates, claims, members }
     }
 
-    /// The templates of a group.
+    /// Templates of a group.
     pub fn members(&self, sequence: usize, group: usize) -> impl Iterator<Item = &Template<'a>> {
         self.places(sequence, group).iter().map(|place| &self.templates[*place])
     }
 
-    /// The same by their places among all templates.
+    /// Indices of the templates of a group.
     pub fn places(&self, sequence: usize, group: usize) -> &[usize] {
         self.members.get(&(sequence, group)).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Every group that claims something, with its templates.
+    /// All memberships: sequence, group and template.
     pub fn each(&self) -> impl Iterator<Item = (&Sequence<'a>, usize, &Template<'a>)> {
         self.claims
             .iter()
             .map(|(number, position, place)| (&self.sequences[*number], *position, &self.templates[*place]))
     }
 
-    /// The groups of a sequence that claim a template.
+    /// Groups of a sequence that select a template.
     pub fn groups_of(&self, sequence: usize, template: usize) -> Vec<usize> {
         let of = |claim: &&(usize, usize, usize)| claim.0 == sequence && claim.2 == template;
         self.claims.iter().filter(of).map(|claim| claim.1).collect()
     }
 
-    /// Whether the files hold anything, in a namespace, that could belong to a group.
+    /// Whether the manifests define pods or templates in a namespace.
     pub fn has_pods_in(&self, namespace: &str) -> bool {
         self.templates.iter().any(|template| template.object.namespace == namespace)
     }
 }
 
-/// Whether pods get their gate when they are created, as far as the files say.
+/// Whether the webhook adds gates in a namespace, by the label of the Namespace if it is among the manifests.
 pub fn gets_gate_at_admission(manifests: &Manifests, namespace: &str) -> bool {
     let object = manifests.named(Kind::Namespace, "", namespace);
     let labels = object.map(|object| object.field("metadata.labels").get(names::ENABLED_LABEL));

@@ -1,4 +1,4 @@
-//! What several rules see in manifests.
+//! Facts about the manifests that several rules use.
 
 pub mod claims;
 pub mod pods;
@@ -10,7 +10,7 @@ use super::manifests::Manifests;
 use std::cell::OnceCell;
 use std::ops::Deref;
 
-/// The manifests, and what is worked out about them once for all rules.
+/// The manifests, with facts that are computed once for all rules.
 pub struct Scene<'a> {
     manifests: &'a Manifests<'a>,
     claims: OnceCell<Claims<'a>>,

@@ -1,4 +1,4 @@
-//! Everything that makes pods: pods themselves, and the templates of workloads.
+//! Pods, and the pod templates of workloads.
 
 use crate::commands::lint::field::Field;
 use crate::commands::lint::manifests::{Manifests, Object};
@@ -7,24 +7,24 @@ use rollcall_api::watch::labels;
 use rollcall_core::labels::Labels;
 use rollcall_sim::kinds::Kind;
 
-/// What pods are made from, and by whom.
+/// A pod or a pod template, with the object that defines it.
 #[derive(Clone, Debug)]
 pub struct Template<'a> {
     pub object: &'a Object,
     pub kind: Kind,
-    /// A pod, or what pods are made from.
+    /// The pod itself, or the template.
     pub pod: Field<'a>,
     pub metadata: Field<'a>,
     pub spec: Field<'a>,
     pub labels: Labels,
 }
 
-/// Of all objects, in their order.
+/// Templates of all objects, in their order.
 pub fn templates<'a>(manifests: &'a Manifests) -> Vec<Template<'a>> {
     manifests.objects.iter().filter_map(Template::of).collect()
 }
 
-/// Of the objects of one kind.
+/// Templates of the objects of one kind.
 pub fn templates_of<'a>(manifests: &'a Manifests, kind: Kind) -> Vec<Template<'a>> {
     manifests.of(kind).filter_map(Template::of).collect()
 }
@@ -40,7 +40,7 @@ impl<'a> Template<'a> {
             Kind::CronJob => object.field("spec.jobTemplate.spec.template"),
             _ => return None,
         };
-        // What somebody made of his own template is not the user's to change.
+        // Users change the template of the owner instead.
         if object.value["metadata"]["ownerReferences"].is_array() {
             return None;
         }
@@ -59,7 +59,7 @@ impl<'a> Template<'a> {
         self.metadata.get("annotations").get(key).text()
     }
 
-    /// Containers, and init containers before them.
+    /// Init containers, followed by regular containers.
     pub fn all_containers(&self) -> Vec<Field<'a>> {
         [self.spec.get("initContainers").items(), self.containers()].concat()
     }
@@ -76,13 +76,13 @@ impl<'a> Template<'a> {
         self.spec.get("schedulingGates").items().iter().map(|gate| gate.get("name")).collect()
     }
 
-    /// Whether its pods come to an end by themselves.
+    /// Whether its pods can run to completion.
     pub fn ends(&self) -> bool {
         matches!(self.kind, Kind::Job | Kind::CronJob)
             || ["Never", "OnFailure"].contains(&self.spec.get("restartPolicy").text())
     }
 
-    /// How many pods there will be; `None` where that depends on nodes.
+    /// Number of pods; `None` for a DaemonSet, where it depends on the nodes.
     pub fn size(&self) -> Option<i64> {
         let spec = self.object.spec();
         let job = |spec: Field| {
@@ -98,7 +98,7 @@ impl<'a> Template<'a> {
         }
     }
 
-    /// Of a Job or of what a CronJob makes.
+    /// The spec of a Job, or of the Jobs that a CronJob creates.
     pub fn job(&self) -> Option<Field<'a>> {
         match self.kind {
             Kind::Job => Some(self.object.spec()),
@@ -107,7 +107,7 @@ impl<'a> Template<'a> {
         }
     }
 
-    /// Seconds from the start of its containers before which no pod can be ready: what the probes wait at least.
+    /// Least number of seconds from the start of the containers until a pod can be ready, by its probes.
     pub fn earliest_ready(&self) -> i64 {
         let first_success = |probe: &Field| {
             let number = |field: &str, default: i64| probe.get(field).number().unwrap_or(default);

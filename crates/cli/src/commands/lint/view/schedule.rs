@@ -1,25 +1,26 @@
-//! When a schedule fires, by the core's own reading of it.
+//! When a schedule fires, as interpreted by the core.
 
 use crate::commands::lint::field::Field;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rollcall_core::schedule::Schedule;
 
-/// Times looked at for the shortest pause between two: a year of days, and a few hours of minutes.
+/// Number of firings examined for the shortest interval: over a year of a daily schedule, some hours of a schedule that fires
+/// each minute.
 const LOOKED_AT: usize = 400;
-/// Any time would do; a leap year has every day.
+/// Start of the examined time, arbitrary except that a leap year has every date.
 const FROM: &str = "2024-01-01T00:00:00Z";
 
-/// What is known about when a schedule fires.
+/// How often a schedule fires.
 pub enum Firing {
-    /// It cannot be read; the API server says so.
+    /// The schedule is invalid; RC001 or RC601 reports it.
     Unreadable,
     Never,
-    /// Seconds between two times, where that is shortest; `None` if there is only one in years.
+    /// Shortest interval between two firings, in seconds; `None` if the schedule fires only once within years.
     Every(Option<i64>),
 }
 
-/// Of a schedule as it is written, and of the time zone beside it.
+/// Returns how often a schedule fires in its time zone (UTC if that is missing or invalid).
 pub fn firing(schedule: &Field, zone: &Field) -> Firing {
     let Ok(schedule) = Schedule::parse(schedule.text()) else {
         return Firing::Unreadable;

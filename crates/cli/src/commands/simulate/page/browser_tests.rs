@@ -1,6 +1,6 @@
-//! The page in a real browser: what is drawn where, what the keyboard reaches, what is asked of the network.
+//! Tests of the page in a real browser: positions of the drawn elements, keyboard navigation, network requests.
 //!
-//! `ROLLCALL_SCREENSHOTS=DIR cargo test -p rollcall-cli browser` keeps pictures to look at.
+//! `ROLLCALL_SCREENSHOTS=DIR cargo test -p rollcall-cli browser` saves screenshots.
 
 use super::html;
 use crate::commands::simulate::testing;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const DESK: (u32, u32) = (1280, 900);
 const PHONE: (u32, u32) = (400, 800);
-/// For the browser to do what it has been told to.
+/// Time limit for the browser to update the page.
 const LONG_ENOUGH: Duration = Duration::from_secs(20);
 
 struct Pages {
@@ -26,7 +26,7 @@ impl Pages {
         Ok(Pages { browser: Browser::start().await?, dir: tempfile::tempdir()? })
     }
 
-    /// Opens the page of a report; an error if it says anything to the console or asks for anything.
+    /// Opens the page of a report. Fails if the page writes to the console or requests any resource.
     async fn open(&self, name: &str, report: &Report) -> Result<()> {
         let path = self.dir.path().join(format!("{name}.html"));
         std::fs::write(&path, html(report, &format!("{name}.yaml"))?)?;
@@ -40,13 +40,13 @@ impl Pages {
         Ok(())
     }
 
-    /// What the tip says; nothing if it is not shown.
+    /// Returns the text of the tooltip; empty if it is hidden.
     async fn tip(&self) -> Result<String> {
         let tip = self.browser.script("return tip.hidden ? '' : tip.innerText").await?;
         Ok(tip.as_str().context("no tip")?.replace('\n', " | "))
     }
 
-    /// Presses Tab until the focus is within what the selector names.
+    /// Presses Tab until the focused element matches the selector.
     async fn tab_to(&self, selector: &str) -> Result<()> {
         let inside = format!("return document.activeElement.matches('{selector}')");
         for _ in 0..20 {
@@ -55,11 +55,11 @@ impl Pages {
                 return Ok(());
             }
         }
-        anyhow::bail!("20 tabs do not lead to {selector}")
+        anyhow::bail!("20 presses of Tab do not reach {selector}")
     }
 }
 
-/// Where pictures are kept, if anybody wants them.
+/// Folder for screenshots, if they are requested.
 fn album() -> Option<PathBuf> {
     std::env::var_os("ROLLCALL_SCREENSHOTS").map(PathBuf::from)
 }
@@ -72,7 +72,7 @@ async fn keep(browser: &Browser, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// `[[pod, [[from, to, left, width], …]], …]`: what the bars stand for, and their place as parts of the track.
+/// Returns `[[pod, [[from, left, width], …]], …]`: the start of each bar, and its position and width as fractions of the track.
 const BARS: &str = "
     return [...document.querySelectorAll('.row.pod')].map((row) => {
         const track = row.querySelector('.track').getBoundingClientRect();
@@ -83,7 +83,7 @@ const BARS: &str = "
         return [Number(row.dataset.pod), bars];
     });";
 
-/// Half a pixel of a track of 300.
+/// Tolerance: half a pixel of a track that is 300 pixels wide.
 const CLOSE: f64 = 0.002;
 
 fn bars_are_where_the_report_says(name: &str, report: &Report, drawn: &Value) -> Result<()> {
@@ -109,7 +109,8 @@ fn bars_are_where_the_report_says(name: &str, report: &Report, drawn: &Value) ->
     Ok(())
 }
 
-/// Long pages begin folded; the others show the first pods of every group.
+/// The number of pod rows before any interaction. Pages with many pods begin folded; the others show the first pods of each
+/// group.
 fn rows_at_first(report: &Report) -> usize {
     if report.pods.len() > 60 {
         return 0;
@@ -138,7 +139,7 @@ async fn every_page_in_a_browser() -> Result<()> {
             ensure!(wide.as_u64() <= Some(DESK.0.into()), "{name} is {wide} wide");
             keep(browser, &format!("{name}-{scheme}")).await?;
             let never = browser.script("return document.querySelectorAll('#never li').length").await?;
-            ensure!(never == report.never.len(), "{name}: {never} of what can never start");
+            ensure!(never == report.never.len(), "{name}: {never} entries of pods that can never start");
         }
         grounds.push(browser.script("return getComputedStyle(document.body).backgroundColor").await?);
     }
@@ -158,9 +159,9 @@ async fn narrow_and_printed() -> Result<()> {
         bars_are_where_the_report_says(name, &report, &browser.script(BARS).await?)?;
         keep(browser, &format!("{name}-phone")).await?;
         browser.emulate((794, 1123), "dark", "print").await?;
-        // Paper is white, whatever the screen is.
+        // Printed pages are white, even with the dark colour scheme.
         let ground = browser.script("return getComputedStyle(document.body).backgroundColor").await?;
-        ensure!(ground == "rgb(255, 255, 255)", "{name} is printed on {ground}");
+        ensure!(ground == "rgb(255, 255, 255)", "{name} is printed on the background {ground}");
         bars_are_where_the_report_says(name, &report, &browser.script(BARS).await?)?;
         keep(browser, &format!("{name}-print")).await?;
         let pdf = browser.print().await?;
@@ -180,12 +181,12 @@ async fn reasons_without_a_mouse() -> Result<()> {
     pages.open("failed", &testing::failed()).await?;
     assert_eq!(pages.tip().await?, "");
 
-    // One stop for the whole timeline; the arrows go on from there.
+    // The whole timeline is one tab stop; arrow keys move within it.
     pages.tab_to("#timeline .row").await?;
     assert!(pages.tip().await?.starts_with("Database | group 1 of 2"));
     browser.press(&[DOWN, DOWN, DOWN, DOWN]).await?;
     let about = "app-2 | on node-1 | failed at the end | \
-                 app-2 has failed: container server ended with code 1 (PodFailed) | it was told to by --fail pod=app-2:6s";
+                 app-2 has failed: container server ended with code 1 (PodFailed) | it fails because of --fail 'pod=app-2:6s'";
     assert_eq!(pages.tip().await?, about);
     keep(browser, "failed-focus").await?;
     let label = browser.script("return document.activeElement.getAttribute('aria-label')").await?;
@@ -203,7 +204,7 @@ async fn reasons_without_a_mouse() -> Result<()> {
     browser.press(&[RIGHT]).await?;
     let about = "Services | group 2 of 2 in shop | 1/4 ready, not complete | waits for Database; opened after 8.0s | \
                  app-2 has failed: container server ended with code 1 (PodFailed) | \
-                 hint: it was told to by --fail pod=app-2:6s";
+                 hint: it fails because of --fail 'pod=app-2:6s'";
     assert_eq!(pages.tip().await?, about.replace("| hint: ", "| "));
     browser.press(&[ESCAPE]).await?;
     assert_eq!(pages.tip().await?, "");

@@ -1,4 +1,4 @@
-// The groups of a sequence in columns: a group stands right of everything that it waits for.
+// Draws the groups of each sequence as a graph in columns: a group stands to the right of all groups that it waits for.
 
 const BOX = { width: 184, height: 62, apart: 54, below: 18, lane: 14 };
 
@@ -9,7 +9,7 @@ function svg(name, properties = {}, ...children) {
   return element;
 }
 
-// How many groups must be complete one after the other before this one.
+// Returns, for each group, the length of the longest chain of groups before it.
 function depths(groups) {
   const known = new Array(groups.length);
   const depth = (at, path) => {
@@ -18,11 +18,11 @@ function depths(groups) {
     known[at] = before.length ? 1 + Math.max(...before.map((other) => depth(other, new Set(path).add(at)))) : 0;
     return known[at];
   };
-  // In order: what a group waits for mostly stands before it, so nothing goes deep.
+  // In the order of the list: most groups come after those that they wait for, so the recursion stays shallow.
   return groups.map((_, at) => depth(at, new Set()));
 }
 
-// Columns of slots: the groups, and lanes for edges that pass a column, so that no edge crosses a box.
+// Assigns each column its slots: groups, and lanes for edges that pass through the column, so that no edge crosses a box.
 function layOut(groups) {
   const depth = depths(groups);
   const columns = Array.from({ length: Math.max(...depth) + 1 }, () => []);
@@ -43,7 +43,7 @@ function layOut(groups) {
   const heights = columns.map((column) => column.reduce((sum, slot) => sum + (slot.lane ? BOX.lane : BOX.height) + BOX.below, -BOX.below));
   const height = Math.max(...heights);
   columns.forEach((column, number) => {
-    // Near to what it waits for: the middle of the places of those.
+    // The mean position of the groups that a slot depends on; sorting by it places each slot near them.
     const middle = (slot) => {
       const places = slot.from.map((group) => slots.get(group)?.y ?? 0);
       return places.length ? places.reduce((sum, y) => sum + y, 0) / places.length : 0;
@@ -78,7 +78,7 @@ function route(edge, slots) {
   return { path, arrow: `M${to.x - 8},${to.middle - 4.5} l8,4.5 l-8,4.5 z` };
 }
 
-// Cut to the width of its box; the whole name is in the tip.
+// Cuts the text to the width of the box; the tooltip has the whole name.
 function clipped(element, text, width) {
   element.textContent = text;
   let length = [...text].length;
@@ -122,7 +122,7 @@ function drawGraph(sequence) {
     steps.some((group, at) => group === edge.to && steps.slice(0, at).includes(edge.from));
   const picture = svg("svg", {
     width: width + 8, height: height + 8, viewBox: `-4 -4 ${width + 8} ${height + 8}`, role: "group",
-    "aria-label": `The groups of ${sequence.name}, ${columns.length} in a row`,
+    "aria-label": `The groups of ${sequence.name} in ${columns.length} columns`,
   });
   const inOrder = [...edges].sort((one, other) => isCritical(one) - isCritical(other));
   for (const edge of inOrder) {
@@ -144,7 +144,7 @@ function drawGraph(sequence) {
   return { picture, fill: () => nodes.forEach(({ fill }) => fill()) };
 }
 
-// Left to what it waits for, right to what waits for it, up and down within its column.
+// Moves left to a group that this group waits for, right to a group that waits for it, and up and down within the column.
 function neighbour(groups, columns, slots, at, key) {
   if (key === "ArrowLeft") return groups[at].waitsFor.find((other) => groups[other]);
   if (key === "ArrowRight") {
@@ -167,7 +167,7 @@ function drawGraphs() {
     const place = section.querySelector(".graphs");
     const title = `${titleOf(sequence)} · ${sequence.phase}`;
     place.append(make("h3", { text: title }), make("div", { class: "graph" }, picture));
-    // Text has a length once it is in the page.
+    // The length of text can be measured only once it is in the page.
     fill();
   }
 }

@@ -1,4 +1,4 @@
-//! A run as one page: nothing is fetched, and what the report says is only ever shown as text.
+//! Renders a run as one self-contained HTML page. It fetches nothing, and shows the contents of the report only as text.
 
 use anyhow::Result;
 use base64::Engine;
@@ -8,7 +8,7 @@ use rollcall_sim::report::Report;
 
 const HTML: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
-/// One after the other in one script: what they share needs no modules.
+/// The files form one script, so they share names without modules.
 const SCRIPT: &str = concat!(
     "\"use strict\";\n(() => {\n",
     include_str!("model.js"),
@@ -19,7 +19,7 @@ const SCRIPT: &str = concat!(
     "})();\n"
 );
 
-/// The page, complete.
+/// Renders the complete page.
 pub fn html(report: &Report, title: &str) -> Result<String> {
     let json = harmless(&serde_json::to_string(report)?);
     let policy = format!(
@@ -38,7 +38,7 @@ pub fn html(report: &Report, title: &str) -> Result<String> {
     Ok(filled(HTML, &parts))
 }
 
-/// Each part once, from the front to the back, so that no value is taken for a place of another.
+/// Replaces each placeholder in one pass from front to back, so that placeholders inside inserted values stay as they are.
 fn filled(template: &str, parts: &[(&str, String)]) -> String {
     let mut text = String::new();
     let mut rest = template;
@@ -52,12 +52,12 @@ fn filled(template: &str, parts: &[(&str, String)]) -> String {
     text + rest
 }
 
-/// As a source of a content security policy.
+/// Returns the hash of a text as a source of a content security policy.
 fn hash(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(digest(&SHA256, text.as_bytes())))
 }
 
-/// JSON in which nothing can end the script element that it stands in, nor open a comment in it.
+/// Escapes JSON so that it can neither end the script element that contains it nor open an HTML comment.
 fn harmless(json: &str) -> String {
     json.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e")
 }

@@ -1,18 +1,18 @@
-// The report, and what can be said of it in words.
+// The report, and functions that describe its parts in words.
 
 const report = JSON.parse(document.getElementById("report").textContent);
 
 const WORDS = {
   Held: "held", Unschedulable: "no node fits", Starting: "starting", Ready: "ready", NotReady: "not ready",
   Succeeded: "succeeded", Failed: "failed", Terminating: "terminating",
-  Pending: "pending", NoRoom: "no room", Reserved: "reserved", Claimed: "claimed", Expired: "expired",
+  Pending: "pending", NoRoom: "no capacity", Reserved: "reserved", Claimed: "claimed", Expired: "expired",
 };
 
-// A little is drawn beyond the end: what arrived last is seen to be there.
+// The picture extends a little beyond the end of the run, so that the bars of the last pods are visible.
 const total = Math.max((report.ended * 17) / 16, 1);
 const criticalPods = new Map(report.critical.map((step) => [step.pod, step]));
 
-// An element with text, never markup: names in a report are whatever somebody wrote.
+// Creates an element with text, never markup, because the names in a report are untrusted.
 function make(name, properties = {}, ...children) {
   const element = document.createElement(name);
   for (const [key, value] of Object.entries(properties)) {
@@ -24,7 +24,7 @@ function make(name, properties = {}, ...children) {
   return element;
 }
 
-// 12.4s, 2m05s, 1h02m
+// Formats a duration: 12.4s, 2m05s, 1h02m.
 function time(milliseconds) {
   const tenths = Math.floor((milliseconds + 50) / 100);
   if (tenths < 600) return `${Math.floor(tenths / 10)}.${tenths % 10}s`;
@@ -34,18 +34,18 @@ function time(milliseconds) {
   return `${Math.floor(seconds / 3600)}h${two(Math.floor(seconds / 60) % 60)}m`;
 }
 
-// The spans of a pod with their ends; what lasts goes to the end of the picture.
+// The spans of a pod with their ends; a span without an end extends to the edge of the picture.
 function spansOf(pod) {
   const end = (at) => pod.spans[at + 1]?.from ?? pod.deleted;
   return pod.spans.map((span, at) => ({ ...span, to: end(at) ?? total, lasts: end(at) === null || end(at) === undefined }));
 }
 
-// The spans of a rank of its containers, which end with the pod.
+// The spans of a rank of the pod's containers; the last one ends when the pod is deleted.
 function spansOfRank(pod, rank) {
   return spansOf({ spans: rank.spans, deleted: pod.deleted });
 }
 
-// When the first of its pods was there.
+// The time at which the first pod of the group existed.
 function began(group) {
   const first = group.pods.map((pod) => report.pods[pod]?.spans[0]?.from).filter((from) => from !== undefined);
   return first.length ? Math.min(...first) : 0;
@@ -62,7 +62,7 @@ function spansOfGroup(group) {
   return spans.filter((span) => span.to > span.from);
 }
 
-// With its namespace where that says something.
+// The title of a sequence, with its namespace if the report has sequences of several namespaces.
 function titleOf(sequence) {
   const several = report.sequences.some((other) => other.namespace !== sequence.namespace);
   return several ? `podseq/${sequence.namespace}/${sequence.name}` : `podseq/${sequence.name}`;
@@ -93,11 +93,11 @@ function waited(groups, group) {
   return waited > 0 ? `waited for ${name} ${time(waited)}` : "";
 }
 
-// What there is to say, as lines: the first one is the title.
+// Descriptions for tooltips: a title, further lines, and the reason for a wait.
 function aboutPod(pod) {
   const where = [pod.workload, pod.node && `on ${pod.node}`].filter(Boolean).join(" ");
   const last = pod.spans.at(-1);
-  const now = pod.arrived !== null ? `arrived after ${time(pod.arrived)}` : last ? `${WORDS[last.state]} at the end` : "never there";
+  const now = pod.arrived !== null ? `arrived after ${time(pod.arrived)}` : last ? `${WORDS[last.state]} at the end` : "never created";
   return { title: pod.name, lines: [where, now], why: pod.reason };
 }
 
@@ -111,15 +111,15 @@ function aboutSpan(pod, span) {
 
 function aboutRank(pod, rank, span) {
   const about = { title: `${pod.name}, rank ${rank.priority}`, lines: [rank.containers.join(", ")], why: null };
-  if (!span) return { ...about, lines: [...about.lines, `${WORDS[rank.spans.at(-1)?.state] ?? "never there"} at the end`] };
+  if (!span) return { ...about, lines: [...about.lines, `${WORDS[rank.spans.at(-1)?.state] ?? "never created"} at the end`] };
   const { lines } = aboutSpan({ ...pod, spans: rank.spans }, span);
   return { ...about, lines: [...about.lines, lines[0], lines[1]] };
 }
 
 function aboutTicket(ticket, span) {
   const last = span ?? ticket.spans.at(-1);
-  const where = [ticket.order ? `of order ${ticket.order}` : "by hand", ticket.node && `on ${ticket.node}`].filter(Boolean).join(" ");
-  const word = last ? (last.claimedBy ? `claimed by ${last.claimedBy}` : WORDS[last.state]) : "never there";
+  const where = [ticket.order ? `of Order ${ticket.order}` : "created by hand", ticket.node && `on ${ticket.node}`].filter(Boolean).join(" ");
+  const word = last ? (last.claimedBy ? `claimed by ${last.claimedBy}` : WORDS[last.state]) : "never created";
   const when = !span ? `${word} at the end` : span.lasts ? `${word} from ${time(span.from)} on` : `${word} for ${time(span.to - span.from)}: ${time(span.from)} – ${time(span.to)}`;
   return { title: ticket.name, lines: [where, when, last?.why], why: null };
 }

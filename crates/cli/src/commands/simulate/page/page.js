@@ -1,14 +1,14 @@
-// The rest of the page, from top to bottom.
+// The remaining parts of the page, from top to bottom.
 
 function drawVerdict() {
   const verdicts = {
-    Complete: ["good", "✓", "Everything starts", `and has arrived after ${time(report.ended)}.`],
-    Stuck: ["bad", "✗", "Something can never start.", `After ${time(report.ended)} nothing more can happen.`],
-    Unfinished: ["busy", "…", "Not over", `when the time was over, after ${time(report.ended)}.`],
+    Complete: ["good", "✓", "All pods arrived", `after ${time(report.ended)}.`],
+    Stuck: ["bad", "✗", "Some pods can never start.", `Nothing more can happen after ${time(report.ended)}.`],
+    Unfinished: ["busy", "…", "Not complete", `at the time limit, after ${time(report.ended)}.`],
   };
   const [look, mark, word, rest] = verdicts[report.outcome];
   const nothing = !report.pods.length && !report.sequences.length;
-  const text = nothing ? " There are no pods and no sequences in what was given." : ` ${rest}`;
+  const text = nothing ? " The manifests contain no pods and no sequences." : ` ${rest}`;
   document.getElementById("verdict").append(make("b", { class: look, "data-mark": mark, text: nothing ? "Nothing to start." : word }), text);
   const arrived = report.pods.filter((pod) => pod.arrived !== null).length;
   const groups = report.sequences.flatMap((sequence) => sequence.groups);
@@ -53,12 +53,12 @@ function drawTable() {
   const section = document.getElementById("table");
   section.hidden = !report.pods.length;
   const details = section.querySelector("details");
-  // Made when somebody wants to see it: thousands of rows take their time.
+  // Created on demand, because thousands of rows take time.
   details.addEventListener("toggle", () => section.querySelector(".scroll").append(table()), { once: true });
 }
 
 function table() {
-  const head = ["Namespace", "Pod", "Workload", "Node", "Arrived", "At the end", "Why not"];
+  const head = ["Namespace", "Pod", "Workload", "Node", "Arrived", "At the end", "Reason"];
   const rows = report.pods.map((pod) => {
     const arrived = pod.arrived === null ? "" : time(pod.arrived);
     const last = pod.deleted !== null ? "deleted" : (WORDS[pod.spans.at(-1)?.state] ?? "");

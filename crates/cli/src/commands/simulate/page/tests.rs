@@ -4,9 +4,9 @@ use crate::commands::simulate::testing;
 #[test]
 fn names_cannot_end_the_script_or_begin_another() {
     let page = html(&testing::names(), "</title><script>alert(1)</script>").unwrap();
-    assert_eq!(page.matches("<script").count(), 2, "the report and the program");
+    assert_eq!(page.matches("<script").count(), 2, "the report and the script");
     assert_eq!(page.matches("</script").count(), 2);
-    assert!(!page.contains("<!--"), "a comment within a script changes where it ends");
+    assert!(!page.contains("<!--"), "a comment within a script could move its end");
     assert!(
         page.contains(
             "<title>&lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt; · rollcall simulate</title>"
@@ -37,7 +37,7 @@ fn nothing_is_fetched() {
     assert!(!page.contains("unsafe-inline"));
 }
 
-/// A value that looks like a place of the template stays what it is.
+/// A value that looks like a placeholder of the template stays unchanged.
 #[test]
 fn values_are_not_looked_into() {
     let page = html(&testing::shop(), "{{report}} {{style}}").unwrap();

@@ -1,4 +1,5 @@
-// A row for each group and pod, time from left to right.
+// Draws the timeline: a row for each group and pod, with time from left to right. FEW limits the pods of a group before it is
+// expanded; with more than MANY pods in total, all groups begin folded.
 
 // Pods shown of a group until somebody asks for all, and pods altogether beyond which groups begin folded.
 const FEW = 12;
@@ -17,7 +18,7 @@ function drawBar(span) {
   return bar;
 }
 
-// Round distances that leave room for their labels: eight marks or fewer.
+// Draws the axis with at most eight marks, at round intervals that leave space for their labels.
 function drawAxis() {
   const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
   const step = 1000 * (steps.find((seconds) => total / (seconds * 1000) <= 8) ?? 604800);
@@ -65,7 +66,7 @@ function podRow(at) {
     about: aboutPod(pod), aboutBar: (span) => aboutSpan(pod, span),
   });
   row.dataset.pod = at;
-  // The part of its life that counts for the chain.
+  // Marks the part of the pod's life that belongs to the critical chain.
   if (step) row.bars.forEach((bar) => bar.classList.toggle("counts", Number(bar.dataset.from) < step.to && Number(bar.dataset.to) > step.from && !bar.classList.contains("Held")));
   return row;
 }
@@ -79,14 +80,14 @@ function rankRows(at) {
   }));
 }
 
-// The first few, those first that count for the end or never arrived; in the order in which they were created.
+// Selects the pods to show first, preferring pods that are on the critical chain or never arrived; keeps the order of creation.
 function telling(pods) {
   const dull = (pod) => Number(!criticalPods.has(pod) && report.pods[pod].arrived !== null);
   const few = new Set([...pods].sort((one, other) => dull(one) - dull(other)).slice(0, FEW - 1));
   return pods.filter((pod) => few.has(pod));
 }
 
-// A group's row and those of its pods, which come and go.
+// The row of a group and the rows of its pods, which can be folded and expanded.
 function drawBlock({ header, pods, toggle }) {
   const block = make("div", { role: "rowgroup" }, header);
   let [open, all] = [report.pods.length <= MANY, false];
@@ -100,7 +101,7 @@ function drawBlock({ header, pods, toggle }) {
   };
   const moreRow = () => {
     const left = pods.length - (FEW - 1);
-    const about = { title: `${left} more pods`, lines: ["Enter shows them"], why: null };
+    const about = { title: `${left} more pods`, lines: ["press Enter to show them"], why: null };
     const row = drawRow({ look: "more", name: [`… and ${left} more`], spans: [], beside: ["show all"], about, aboutBar: () => about });
     row.act = () => {
       all = true;
@@ -134,12 +135,12 @@ function groupBlock(sequence, at) {
 
 function otherBlock(pods) {
   const toggle = make("span", { class: "fold", "aria-hidden": "true" });
-  const about = { title: "Pods of no sequence", lines: [`${pods.length} that nothing holds`], why: null };
+  const about = { title: "Pods without a sequence", lines: [`${pods.length} pods that no sequence holds`], why: null };
   const header = drawRow({ look: "group", name: [toggle, about.title], spans: [], beside: [], about, aboutBar: () => about });
   return drawBlock({ header, pods, toggle });
 }
 
-// Room that is kept: an Order, or what people asked for by hand, and a row for each ticket, by node.
+// Reservations: an Order, or the tickets that were created by hand, and a row for each ticket, sorted by node.
 function ticketBlock(title, message, tickets) {
   const about = { title, lines: [message, `${tickets.length} tickets`], why: null };
   const header = drawRow({ look: "group", name: [title], spans: [], beside: message ? [make("b", { text: message })] : [], about, aboutBar: () => about });
@@ -154,7 +155,7 @@ function ticketBlock(title, message, tickets) {
     const rows = shown.map(rowOf);
     if (shown.length < byNode.length) {
       const left = byNode.length - shown.length;
-      const more = { title: `${left} more tickets`, lines: ["Enter shows them"], why: null };
+      const more = { title: `${left} more tickets`, lines: ["press Enter to show them"], why: null };
       const row = drawRow({ look: "more", name: [`… and ${left} more`], spans: [], beside: ["show all"], about: more, aboutBar: () => more });
       row.act = () => fill(true);
       row.addEventListener("click", row.act);
@@ -173,10 +174,10 @@ function drawTickets() {
     chart.append(ticketBlock(`order/${order.name}`, order.message, own));
   }
   const byHand = tickets.filter((ticket) => ticket.order === null);
-  if (byHand.length) chart.append(ticketBlock("Tickets of no order", "", byHand));
+  if (byHand.length) chart.append(ticketBlock("Tickets without an Order", "", byHand));
 }
 
-// One row at a time takes part in the order of the Tab key; the arrow keys choose it.
+// Exactly one row is in the Tab order; the arrow keys choose it.
 function take(row) {
   if (!row) return;
   chart.querySelectorAll('[tabindex="0"]').forEach((other) => other.setAttribute("tabindex", "-1"));

@@ -1,4 +1,4 @@
-// What is under the pointer or has the focus, explained.
+// The tooltip that explains the element under the pointer or with the focus.
 
 const tip = document.getElementById("tip");
 
@@ -17,7 +17,7 @@ function showTip(about, anchor) {
   placeTip();
 }
 
-// Below what it explains, or above where there is no room; within the window in any case.
+// Places the tooltip below the element, or above it if there is no space, but always within the window.
 function placeTip() {
   const box = tip.anchor.getBoundingClientRect();
   const own = tip.getBoundingClientRect();
@@ -35,5 +35,5 @@ function hideTip() {
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") hideTip();
 });
-// The focus itself scrolls: the tip goes along.
+// Focusing an element can scroll the page, so the tooltip moves with it.
 window.addEventListener("scroll", () => tip.hidden || placeTip(), { passive: true, capture: true });

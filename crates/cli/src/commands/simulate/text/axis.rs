@@ -1,16 +1,16 @@
-//! The scale above the bars, and times in words.
+//! The time axis above the bars, and the format of times.
 
-/// Distances of the marks in seconds: those that people count in.
+/// Possible intervals between two marks in seconds, all of them familiar units of time.
 const STEPS: [u64; 19] =
     [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400, 604_800];
-/// Columns from one mark to the next at least, so that `1h30m` keeps its distance.
+/// Minimum distance between two marks in columns, so that labels such as `1h30m` stay apart.
 const APART: u64 = 9;
 
-/// Milliseconds since the run began, on so many columns.
+/// Maps milliseconds since the start of the run to columns.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
     pub columns: usize,
-    /// More than 0.
+    /// Length of the axis in milliseconds; more than 0.
     pub total: u64,
 }
 
@@ -19,7 +19,7 @@ impl Scale {
         Scale { columns, total: ended.max(1) }
     }
 
-    /// The times of a column: from, and the first that is no longer in it.
+    /// Returns the start of a column, and its exclusive end.
     pub fn times(self, column: usize) -> (u64, u64) {
         let at = |column: usize| (self.total as u128 * column as u128 / self.columns as u128) as u64;
         (at(column), at(column + 1).max(at(column) + 1))
@@ -29,7 +29,7 @@ impl Scale {
         (time as u128 * self.columns as u128 / self.total as u128) as usize
     }
 
-    /// `0s        10s       20s`
+    /// Draws the axis: `0s        10s       20s`.
     pub fn line(self) -> String {
         let wide_enough = |step: &&u64| **step * 1000 * self.columns as u64 / self.total >= APART;
         let step = *STEPS.iter().find(wide_enough).unwrap_or(&STEPS[STEPS.len() - 1]) * 1000;
@@ -47,7 +47,7 @@ impl Scale {
     }
 }
 
-/// A mark of the axis: whole seconds, minutes, hours.
+/// Formats a mark of the axis in whole seconds, minutes or hours.
 fn mark(time: u64) -> String {
     let seconds = time / 1000;
     let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -60,7 +60,7 @@ fn mark(time: u64) -> String {
     }
 }
 
-/// `12.4s`, `2m05s`, `1h02m`: three digits at most, where more would say nothing.
+/// Formats a duration with at most three significant digits: `12.4s`, `2m05s`, `1h02m`.
 pub fn time(milliseconds: u64) -> String {
     let tenths = (milliseconds + 50) / 100;
     let seconds = (milliseconds + 500) / 1000;

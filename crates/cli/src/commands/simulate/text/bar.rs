@@ -1,4 +1,4 @@
-//! States over time, one character per column.
+//! Bars that show states over time, one character per column.
 
 use super::axis::Scale;
 use crate::output::{BAD, BUSY, FAINT, GOOD, styled};
@@ -6,13 +6,13 @@ use crate::shown::{Show, Shown};
 use anstyle::Style;
 use rollcall_sim::report::{GroupReport, PodReport, PodState, Span};
 
-/// What a column shows.
+/// The content of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cell {
-    /// Not there.
+    /// The pod does not exist.
     Nothing,
     State(PodState),
-    /// After it has ended, well or not.
+    /// The time after the pod has succeeded or failed.
     Over(PodState),
 }
 
@@ -42,7 +42,7 @@ pub fn word(state: PodState) -> &'static str {
     }
 }
 
-/// In the order of a life, for the legend.
+/// In the order of the life cycle, for the legend.
 pub const STATES: [PodState; 8] = [
     PodState::Held,
     PodState::Unschedulable,
@@ -63,7 +63,7 @@ pub fn style(state: PodState) -> Style {
     }
 }
 
-/// How much a state wants to be seen where several fall into one column: what went wrong is never hidden.
+/// Priority of a state if several fall into one column, so that failures are never hidden.
 fn weight(state: PodState) -> u8 {
     match state {
         PodState::Failed => 3,
@@ -77,14 +77,14 @@ fn weight(state: PodState) -> u8 {
     }
 }
 
-/// A stretch of time in one state.
+/// A period of time in one state.
 struct Stretch {
     from: u64,
     to: u64,
     state: PodState,
 }
 
-/// The spans of a pod, or of a rank of its containers.
+/// Draws the spans of a pod, or of one rank of its containers.
 pub fn of_spans(pod: &PodReport, spans: &[Span], scale: Scale) -> Vec<Cell> {
     let end = pod.deleted.unwrap_or(u64::MAX);
     let ends = spans.iter().skip(1).map(|span| span.from).chain([end]);
@@ -92,7 +92,7 @@ pub fn of_spans(pod: &PodReport, spans: &[Span], scale: Scale) -> Vec<Cell> {
     cells(&spans.iter().zip(ends).map(stretch).collect::<Vec<_>>(), scale)
 }
 
-/// A group from the first of its pods on: closed, open, complete.
+/// Draws a group, from the creation of its first pod: waiting, open, complete.
 pub fn of_group(group: &GroupReport, began: u64, scale: Scale) -> Vec<Cell> {
     let opened = group.opened.unwrap_or(u64::MAX);
     let completed = group.completed.unwrap_or(u64::MAX);
@@ -118,11 +118,11 @@ fn cell(stretches: &[Stretch], (from, to): (u64, u64)) -> Cell {
         return Cell::Nothing;
     };
     let ended = matches!(most.state, PodState::Succeeded | PodState::Failed);
-    // Where it ended is marked once, in the column in which it happened.
+    // The end is marked only in the column in which the pod ended.
     if ended && most.from < from { Cell::Over(most.state) } else { Cell::State(most.state) }
 }
 
-/// The characters, neighbours of the same state in one style.
+/// Draws the cells; neighbours of the same style share one styled run.
 pub fn draw(cells: &[Cell]) -> Shown {
     let look = |cell: &Cell| match *cell {
         Cell::Nothing => (' ', None),

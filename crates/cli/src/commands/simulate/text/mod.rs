@@ -1,4 +1,4 @@
-//! A run as a picture in characters: a row per group and pod, time from left to right.
+//! Draws a run as text: a row per group and pod, with time from left to right.
 
 mod axis;
 mod bar;
@@ -17,39 +17,39 @@ use std::collections::BTreeSet;
 use unicode_width::UnicodeWidthStr;
 use words::{fit, wrapped};
 
-/// How much room there is.
+/// The available width, and whether to fold pods.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
     pub width: usize,
-    /// Every pod has a row, however many there are.
+    /// Whether every pod has a row, no matter how many there are.
     pub all_pods: bool,
 }
 
-/// The width where no terminal has one: what fits a CI log and a page of a document.
+/// Width without a terminal; it fits CI logs and documents.
 pub const USUAL_WIDTH: usize = 100;
-/// Less is not drawn on; the lines are longer than the terminal then.
+/// Minimum width to draw for; in a narrower terminal the lines wrap.
 const LEAST_WIDTH: usize = 60;
-/// More makes the way from the name to the end of its bar too long for the eye.
+/// Maximum width to draw for; in wider pictures the eye cannot follow a row from the name to the end of its bar.
 const MOST_WIDTH: usize = 160;
-/// Rows of pods altogether: two screens. Groups are always shown.
+/// Target number of pod rows, about two screens. Rows of groups are always shown.
 const ROWS: usize = 96;
-/// Of one group.
+/// Maximum number of pod rows per group.
 const MOST_PODS: usize = 8;
-/// Of one group, where there is hardly room: those on the critical chain and those that never arrived.
+/// Number of pod rows per group in a long picture: only pods on the critical chain and pods that never arrived.
 const LEAST_PODS: usize = 3;
-/// Entries of the list of what can never start; the first ones are mostly the cause of the others.
+/// Maximum length of the list of pods that can never start; the first entries mostly cause the others.
 const MOST_NEVER: usize = 20;
 const MOST_NAME: usize = 36;
-/// `  … and 137 more`
+/// Wide enough for `  … and 137 more`.
 const LEAST_NAME: usize = 16;
-/// `2/2 ready after 12.4s`, `10/12 ready, never opened`.
+/// Width of the progress column, as in `2/2 ready after 12.4s` or `10/12 ready, never opened`.
 const PROGRESS: usize = 25;
-/// From here on there is room for whom a group waited for.
+/// From this width on, the row of a group also shows the group that it waited for.
 const WIDE: usize = 110;
 const WAITED: usize = 34;
-/// The part of the run's length that is drawn beyond its end: what arrived last is seen to be there.
+/// The picture extends past the end of the run by 1/16 of its length, so that the bars of the last pods are visible.
 const BEYOND: u64 = 16;
-/// A blank at which no line is broken.
+/// A non-breaking space, at which lines are not wrapped.
 const FIXED: &str = "\u{a0}";
 
 pub fn text(report: &Report, room: Room) -> Shown {
@@ -94,7 +94,7 @@ impl<'a> Picture<'a> {
             false => share.min(MOST_PODS),
         };
         let critical = report.critical.iter().map(|step| step.pod).collect();
-        // What was asked for at a time is shown, also if nothing came of it.
+        // The axis includes the last `--at` action, even if it had no effect.
         let end = report.ended.max(report.last_action);
         let scale = Scale::new(columns, end + end / BEYOND);
         Picture { report, names, scale, beside, pods_per_group, critical }
@@ -103,7 +103,7 @@ impl<'a> Picture<'a> {
     fn draw(&self) -> Shown {
         let Report { pods, sequences, orders, tickets, .. } = self.report;
         if pods.is_empty() && sequences.is_empty() && orders.is_empty() && tickets.is_empty() {
-            return shown!("There are no pods and no sequences in what was given.\n");
+            return shown!("The manifests contain no pods and no sequences.\n");
         }
         let mut text = shown!("{}  {}\n", " ".repeat(self.names), styled(FAINT, self.scale.line()));
         let mut shown = BTreeSet::new();
@@ -113,7 +113,7 @@ impl<'a> Picture<'a> {
         }
         let others: Vec<usize> = (0..self.report.pods.len()).filter(|pod| !shown.contains(pod)).collect();
         if !others.is_empty() {
-            text += shown!("{}\n", styled(STRONG, "pods of no sequence"));
+            text += shown!("{}\n", styled(STRONG, "pods without a sequence"));
             text += self.pods(&others, false);
         }
         text += self.reservations();
@@ -148,7 +148,7 @@ impl<'a> Picture<'a> {
 
     fn group(&self, groups: &[GroupReport], number: usize, by_node: bool) -> Shown {
         let group = &groups[number];
-        // A group without pods is there from the beginning; it has nothing to wait with.
+        // A group without pods has no time of creation; its bar begins at 0.
         let began = words::began(self.report, group).unwrap_or(0);
         let cells = bar::of_group(group, began, self.scale);
         let progress = words::progress(self.report, group);
@@ -161,15 +161,15 @@ impl<'a> Picture<'a> {
         };
         let name = fit(&words::name(groups, number), self.names);
         let mut text = self.row(styled(STRONG, name), &cells, beside);
-        // In a long picture one line per group is enough; the page has the rest.
+        // A long picture has only one line per group; the HTML page shows the waits.
         if let (false, Some(waited), 1..) = (wide, waited, self.pods_per_group) {
             text += shown!("{}  {}\n", " ".repeat(self.names), styled(FAINT, shown!("└ {}", waited)));
         }
         text + self.pods(&group.pods, by_node)
     }
 
-    /// The rows of pods: all, or those that say most, and what the others came to. Where each node goes its own way, with the
-    /// node of each.
+    /// Draws the rows of pods: all of them, or the most informative ones and a summary of the others. With `by_node`, each row
+    /// names the node of its pod.
     fn pods(&self, pods: &[usize], by_node: bool) -> Shown {
         let interesting = |pod: &&usize| {
             self.critical.contains(*pod)
@@ -182,9 +182,9 @@ impl<'a> Picture<'a> {
         let mut shown: Vec<usize> = (0..pods.len()).collect();
         let mut folded = Vec::new();
         if pods.len() > room {
-            // A stable sort: within each half, the order in which they were created.
+            // The sort is stable: within each half, pods stay in the order of creation.
             shown.sort_by_key(|place| !interesting(&&pods[*place]));
-            // The line that says how many more there are takes the place of one.
+            // The summary line replaces one row.
             let rows = if self.pods_per_group == 0 { room } else { room.saturating_sub(1) };
             folded = shown.split_off(rows).into_iter().map(|place| pods[place]).collect();
             shown.sort_unstable();
@@ -198,7 +198,7 @@ impl<'a> Picture<'a> {
                 text += self.row(fit(&words::rank(rank), self.names), &cells, Shown::default());
             }
         }
-        // In a long picture the line of the group already says how many there are.
+        // In a long picture the row of the group already shows the number of pods.
         if !folded.is_empty() && self.pods_per_group > 0 {
             let more = format!("  … and {} more", folded.len());
             let tally = words::tally(self.report, &folded);
@@ -209,7 +209,7 @@ impl<'a> Picture<'a> {
 
     fn row(&self, name: Shown, cells: &[Cell], beside: Shown) -> Shown {
         if beside.is_empty() {
-            // Without blanks at its end.
+            // Trailing blanks are omitted.
             let end = cells.iter().rposition(|cell| *cell != Cell::Nothing).map_or(0, |last| last + 1);
             return shown!("{}  {}\n", name, bar::draw(&cells[..end]));
         }
@@ -220,7 +220,7 @@ impl<'a> Picture<'a> {
         self.names + 2 + self.scale.columns + 2 + self.beside
     }
 
-    /// Only what is to be seen.
+    /// The legend of the states that occur in the picture.
     fn legend(&self) -> Shown {
         let groups = || self.report.sequences.iter().flat_map(|sequence| &sequence.groups);
         let seen = |state| {
@@ -234,7 +234,7 @@ impl<'a> Picture<'a> {
             }
         };
         let used = STATES.into_iter().filter(|state| seen(*state));
-        // No line is broken within an entry.
+        // Lines are not wrapped within an entry.
         let entry = |state| format!("{} {}", bar::mark(state), bar::word(state)).replace(' ', FIXED);
         let legend = wrapped(&used.map(entry).collect::<Vec<_>>().join("   "), self.width(), 0);
         let lines = legend.as_str().lines().map(|line| line.replace(FIXED, " "));
@@ -242,7 +242,7 @@ impl<'a> Picture<'a> {
     }
 }
 
-/// Nothing, where the bar says it all.
+/// The text beside the bar of a pod; empty if the bar is sufficient.
 fn beside(pod: &PodReport, by_node: bool) -> Shown {
     match (&pod.reason, &pod.node) {
         (Some(why), _) => styled(BAD, &why.code),
@@ -267,7 +267,7 @@ fn totals(report: &Report, width: usize) -> Shown {
     let when = match report.outcome {
         Outcome::Complete => format!("after {ended}"),
         Outcome::Stuck => format!("after {ended}; nothing more can happen"),
-        Outcome::Unfinished => format!("when the time was over, after {ended} (--until gives it more)"),
+        Outcome::Unfinished => format!("at the time limit, after {ended}; raise it with --until"),
     };
     let mut text = shown!("\n{} {}\n", styled(look.bold(), word), when);
     text += shown!("{} on {}, seed {}\n", pods, nodes, report.seed);
@@ -298,7 +298,7 @@ fn never(never: &[Never], width: usize) -> Shown {
         }
     }
     if never.len() > MOST_NEVER {
-        text += shown!("  … and {} more; --output json has all\n", never.len() - MOST_NEVER);
+        text += shown!("  … and {} more; use --output json to see all\n", never.len() - MOST_NEVER);
     }
     text
 }

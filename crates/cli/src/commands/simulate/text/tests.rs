@@ -14,7 +14,7 @@ fn pictures() {
     }
 }
 
-/// Bars and what is beside them; sentences without a blank to break at may be longer.
+/// Checks bars and the text beside them; sentences without a space to break at may be wider.
 #[test]
 fn the_picture_fits_the_terminal() {
     for (name, report) in testing::all() {

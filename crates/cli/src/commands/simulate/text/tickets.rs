@@ -1,4 +1,4 @@
-//! Room that is kept: a row for each ticket, under its Order, by node.
+//! Draws reservations: a row for each ticket, under its Order, sorted by node.
 
 use super::axis::Scale;
 use super::{FIXED, LEAST_PODS, PROGRESS, Picture, fit, words, wrapped};
@@ -8,7 +8,7 @@ use crate::shown::{Show, Shown};
 use anstyle::Style;
 use rollcall_sim::report::{OrderReport, Report, TicketReport, TicketSpan, TicketState};
 
-/// In the order of a life, for the legend.
+/// In the order of the life cycle, for the legend.
 const STATES: [TicketState; 5] = [
     TicketState::Pending,
     TicketState::NoRoom,
@@ -30,7 +30,7 @@ fn mark(state: TicketState) -> char {
 fn word(state: TicketState) -> &'static str {
     match state {
         TicketState::Pending => "pending",
-        TicketState::NoRoom => "no room",
+        TicketState::NoRoom => "no capacity",
         TicketState::Reserved => "reserved",
         TicketState::Claimed => "claimed",
         TicketState::Expired => "expired",
@@ -46,7 +46,7 @@ fn style(state: TicketState) -> Style {
     }
 }
 
-/// What a column shows: what the ticket was in its middle, or else what it became there.
+/// The state to show in a column: the state at its middle, or else the first state that begins in the column.
 fn state_in(ticket: &TicketReport, (from, to): (u64, u64)) -> Option<TicketState> {
     let middle = from + (to - from) / 2;
     if ticket.deleted.is_some_and(|deleted| deleted <= middle) {
@@ -78,13 +78,13 @@ fn beside(ticket: &TicketReport) -> String {
     }
 }
 
-/// What became of the tickets that are there: `tickets: 3 reserved, 1 claimed`; nothing if there are none.
+/// Counts the existing tickets by state, as in `tickets: 3 reserved, 1 claimed`; `None` if there are none.
 pub(super) fn totals(report: &Report) -> Option<String> {
     let there: Vec<&TicketReport> = report.tickets.iter().filter(|ticket| ticket.deleted.is_none()).collect();
     (!there.is_empty()).then(|| format!("tickets: {}", tally(&there)))
 }
 
-/// `3 reserved, 1 claimed`
+/// Counts tickets by state: `3 reserved, 1 claimed`.
 fn tally(tickets: &[&TicketReport]) -> String {
     let counted = STATES.into_iter().filter_map(|state| {
         let is = |ticket: &&&TicketReport| ticket.spans.last().is_some_and(|span| span.state == state);
@@ -95,7 +95,7 @@ fn tally(tickets: &[&TicketReport]) -> String {
 }
 
 impl Picture<'_> {
-    /// The tickets of each Order, and those that people have made.
+    /// Draws the tickets of each Order, and the tickets that were created by hand.
     pub(super) fn reservations(&self) -> Shown {
         let mut text = Shown::default();
         for order in &self.report.orders {
@@ -104,7 +104,7 @@ impl Picture<'_> {
         let by_hand: Vec<&TicketReport> =
             self.report.tickets.iter().filter(|ticket| ticket.order.is_none()).collect();
         if !by_hand.is_empty() {
-            text += shown!("{}\n", styled(STRONG, "tickets of no order"));
+            text += shown!("{}\n", styled(STRONG, "tickets without an Order"));
             text += self.tickets(by_hand);
         }
         text
@@ -125,7 +125,7 @@ impl Picture<'_> {
     }
 
     fn tickets(&self, mut tickets: Vec<&TicketReport>) -> Shown {
-        // A stable sort: on each node, the order in which they were created.
+        // The sort is stable: on each node, tickets stay in the order of creation.
         tickets.sort_by(|one, other| one.node.cmp(&other.node));
         let rows = if self.pods_per_group == 0 { LEAST_PODS } else { self.pods_per_group };
         let folded = match tickets.len() > rows {
@@ -145,7 +145,7 @@ impl Picture<'_> {
         text
     }
 
-    /// Only what is to be seen; nothing if there are no tickets.
+    /// The legend of the states that occur in the picture; `None` if there are no tickets.
     pub(super) fn legend_of_tickets(&self) -> Option<Shown> {
         let spans = || self.report.tickets.iter().flat_map(|ticket| &ticket.spans);
         let used = STATES.into_iter().filter(|state| spans().any(|span| span.state == *state));

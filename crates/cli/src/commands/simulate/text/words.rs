@@ -1,4 +1,4 @@
-//! What stands beside and below the bars.
+//! Texts beside and below the bars.
 
 use super::axis::time;
 use crate::shown;
@@ -6,7 +6,7 @@ use crate::shown::{Show, Shown};
 use rollcall_sim::report::{GroupReport, PodState, RankReport, Report};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// `2/2 ready after 12.4s`, or how far it came.
+/// Describes the progress of a group: `2/2 ready after 12.4s`, or how many pods arrived.
 pub fn progress(report: &Report, group: &GroupReport) -> String {
     let arrived = group.arrived;
     let of = match group.expected {
@@ -21,7 +21,7 @@ pub fn progress(report: &Report, group: &GroupReport) -> String {
     }
 }
 
-/// Pods of Jobs are never ready: they are done.
+/// The verb for arrived pods: pods of Jobs are "done", other pods are "ready".
 fn how(report: &Report, group: &GroupReport) -> &'static str {
     let last = |pod: &usize| report.pods.get(*pod)?.spans.last().map(|span| span.state);
     let done = group.pods.iter().filter(|pod| last(pod) == Some(PodState::Succeeded)).count();
@@ -32,10 +32,10 @@ fn how(report: &Report, group: &GroupReport) -> &'static str {
     }
 }
 
-/// `waited for Database Layer 17.1s`: of several groups, the one that came last.
+/// Describes the wait of a group: `waited for Database Layer 17.1s`. Of several groups, names the one that completed last.
 pub fn waited(report: &Report, groups: &[GroupReport], group: &GroupReport, width: usize) -> Option<Shown> {
     let before = group.waits_for.iter().copied().filter(|place| *place < groups.len());
-    // One that is not complete is what it waits for still.
+    // A group that is not complete counts as the last, because the wait for it continues.
     let last = before.max_by_key(|before| groups[*before].completed.unwrap_or(u64::MAX))?;
     let name = |others: usize| cut(&name(groups, last), width.saturating_sub(others));
     match group.opened {
@@ -49,12 +49,12 @@ pub fn waited(report: &Report, groups: &[GroupReport], group: &GroupReport, widt
     }
 }
 
-/// A rank below the row of its pod: its priority and its containers.
+/// The label of a rank below the row of its pod: its priority and its containers.
 pub fn rank(rank: &RankReport) -> String {
     format!("    {} {}", rank.priority, rank.containers.join(", "))
 }
 
-/// Groups need not have a name of their own.
+/// The name of a group, or its number if it has no name.
 pub fn name(groups: &[GroupReport], place: usize) -> String {
     match groups[place].name.as_str() {
         "" => format!("group {}", place + 1),
@@ -62,13 +62,13 @@ pub fn name(groups: &[GroupReport], place: usize) -> String {
     }
 }
 
-/// When the first of its pods was there.
+/// The time at which the first pod of the group existed.
 pub fn began(report: &Report, group: &GroupReport) -> Option<u64> {
     let first = |pod: &usize| report.pods.get(*pod)?.spans.first().map(|span| span.from);
     group.pods.iter().filter_map(first).min()
 }
 
-/// Of pods that are not shown one by one: `37 ready`, `35 ready, 2 held`.
+/// Summarises pods without rows of their own: `37 ready`, `35 ready, 2 held`.
 pub fn tally(report: &Report, pods: &[usize]) -> String {
     let last = |pod: &usize| report.pods.get(*pod)?.spans.last().map(|span| span.state);
     let counted =
@@ -82,12 +82,12 @@ pub fn tally(report: &Report, pods: &[usize]) -> String {
         .join(", ")
 }
 
-/// Exactly so wide: filled up with blanks, or cut.
+/// Makes the text exactly `width` columns wide: pads it with blanks, or cuts it.
 pub fn fit(text: &str, width: usize) -> Shown {
     cut(text, width).padded(width)
 }
 
-/// At most so wide, cut in the middle: names that differ mostly differ at their end.
+/// Limits the text to `width` columns. The cut is in the middle, because similar names mostly differ at the end.
 fn cut(text: &str, width: usize) -> Shown {
     let whole = Shown::cleaned(text);
     if whole.width() <= width {
@@ -101,7 +101,7 @@ fn cut(text: &str, width: usize) -> Shown {
     shown!("{}…{}", taken(chars(), head), back)
 }
 
-/// At most so wide: a sentence, whose beginning says most.
+/// Limits a sentence to `width` columns; the cut is at the end, because the beginning is the most important part.
 pub fn cut_end(text: &str, width: usize) -> Shown {
     let whole = Shown::cleaned(text);
     if whole.width() <= width {
@@ -119,7 +119,7 @@ fn taken(chars: impl Iterator<Item = char>, width: usize) -> String {
     chars.take_while(fits).collect()
 }
 
-/// Lines of at most `width` columns, broken at blanks; those after the first are indented.
+/// Wraps the text at blanks into lines of at most `width` columns; lines after the first are indented.
 pub fn wrapped(text: &str, width: usize, indent: usize) -> Shown {
     let mut lines = Vec::new();
     let mut line = String::new();

@@ -222,7 +222,7 @@ async fn the_type_of_an_order_cannot_be_changed() {
         .kubectl_apply(&corpus::object(Custom::Order, "fixed", spec("Scheduled")))
         .unwrap_err()
         .to_string();
-    let expected = "spec.strategy.type: Invalid value: \"Scheduled\": cannot be changed from Recurring to Scheduled; make another order";
+    let expected = "spec.strategy.type: Invalid value: \"Scheduled\": cannot be changed from Recurring to Scheduled; create another Order";
     assert!(refused.contains(expected), "{refused}");
 }
 

@@ -84,8 +84,8 @@ fn what_is_refused(launch: &LaunchLab, namespace: &str) -> Result<()> {
             json!([{ "name": BARRIER, "value": "1" }]),
             format!("container \"main\": {BARRIER} is \"1\"; expected none"),
         ),
-        (twice, format!("container \"main\": {PROPOSED} is there 2 times; expected once")),
-        (json!([{ "name": SHIPPED, "value": "1" }]), "expected one spelling in a pod".to_owned()),
+        (twice, format!("container \"main\": {PROPOSED} is set 2 times; expected once")),
+        (json!([{ "name": SHIPPED, "value": "1" }]), "expected one spelling per pod".to_owned()),
     ] {
         let said = refusal(launch, namespace, &two(env))?;
         ensure!(said.contains(&words), "{said}");
@@ -96,7 +96,7 @@ fn what_is_refused(launch: &LaunchLab, namespace: &str) -> Result<()> {
     let mut many = vec![0; 65];
     many[7] = 1;
     let said = refusal(launch, namespace, &pod("many", &spec(containers(PROPOSED, &many))))?;
-    ensure!(said.contains("65 containers are to start in order; expected at most 64"), "{said}");
+    ensure!(said.contains("the launch order has 65 containers; expected at most 64"), "{said}");
     Ok(())
 }
 

@@ -169,18 +169,21 @@ async fn who_holds_up_whom(launch: &LaunchLab) -> Result<()> {
         let said = launch.explain(&namespace, "stuck")?;
         let first = "stuck starts its containers in order: 0 of 2 ranks are ready";
         let waits =
-            said.contains("rank 0 (c0) waits for c1") && said.contains("rank 1 (c1) is not ready for");
-        Ok((said.starts_with(first) && waits && said.contains("runs, and is not ready")).then_some(()))
+            said.contains("rank 0 (c0) waits for c1") && said.contains("rank 1 (c1) has not been ready for");
+        Ok((said.starts_with(first) && waits && said.contains("running but not ready")).then_some(()))
     })
     .await
     .with_context(|| launch.explain(&namespace, "stuck").unwrap_or_default())?;
     wait::until("whose ConfigMap it is", LIMIT, async || {
         let events = launch.lab.cluster().kubectl_ok(&["events", "-n", &namespace, "--for", "pod/taken"])?;
-        Ok(events.contains("the ConfigMap taken-barrier belongs to no pod").then_some(()))
+        Ok(events.contains("ConfigMap taken-barrier belongs to no pod").then_some(()))
     })
     .await?;
     let said = launch.explain(&namespace, "taken")?;
-    ensure!(said.starts_with("taken is held: its ConfigMap taken-barrier belongs to no pod"), "{said}");
+    ensure!(
+        said.starts_with("taken is held: the ConfigMap taken-barrier already exists and belongs to no pod"),
+        "{said}"
+    );
     let kept = launch.get(&namespace, "configmap/taken-barrier")?;
     ensure!(kept["data"] == json!({ "c_1": "true", "c_0": "true" }), "{kept}");
     launch.lab.cluster().kubectl_ok(&["delete", "configmap", "taken-barrier", "-n", &namespace])?;

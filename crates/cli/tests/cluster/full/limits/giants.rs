@@ -1,12 +1,12 @@
-//! The API server spends only so much on expressions, and refuses what costs more. The largest objects that others can make must
-//! not cost that much, or nobody could release them.
+//! The API server limits the cost of CEL expressions, and rejects requests that exceed it. The largest objects that users can
+//! create must stay below the limit; otherwise the controller could not release them.
 
 use super::{MERGE, STRATEGIC, create, full, pod_with, send};
 use crate::common::*;
 use http::Method;
 use serde_json::Map;
 
-/// So many fields, made of their numbers.
+/// Creates an object with `count` numbered fields.
 fn many(count: usize, prefix: &str, value: &str) -> Value {
     (0..count).map(|number| (format!("{prefix}{number}"), value.into())).collect::<Map<_, _>>().into()
 }
@@ -49,7 +49,7 @@ async fn giant_pods_are_released_all_the_same() -> Result<()> {
         let answer = send(&client, Method::PATCH, &path, STRATEGIC, &release).await?;
         let left = answer.map(|pod| pod["spec"]["schedulingGates"].clone());
         assert_eq!(left, Ok(json!([{ "name": "example.com/theirs" }])), "{name}");
-        // And the limits still look at every one of them.
+        // The limits still check every annotation of such a pod.
         let evil = json!({ "metadata": { "annotations": { "example.com/evil": "x" } } });
         let answer = send(&client, Method::PATCH, &path, MERGE, &evil).await?;
         let named = |(code, words): &(u16, String)| *code == 403 && words.contains("not example.com/evil");
@@ -78,7 +78,7 @@ async fn giant_nodes_are_marked_all_the_same() -> Result<()> {
         let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } });
         create(lab.cluster(), "/api/v1/nodes", &node.with(fields)).await?;
         let path = format!("/api/v1/nodes/{name}");
-        // What is too much already may become less, or stay as much.
+        // If there are too many entries already, a write may keep or reduce their number.
         let fewer = json!({ "metadata": {
             "labels": { "podsequence.example.com/0": null, "podsequence.example.com/new": "x" },
             "annotations": { "podsequence.example.com/0": "x" },

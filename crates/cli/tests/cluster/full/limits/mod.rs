@@ -1,5 +1,5 @@
-//! What the controller's own token is worth under `config/rbac/limits.yaml`, on a real API server: what the controller does
-//! passes, and whoever has stolen the token can do little else.
+//! Tests of `config/rbac/limits.yaml` on a real API server: the policies allow everything that the controller does, and leave
+//! little else to an attacker with a stolen token.
 
 mod giants;
 mod namespaces;
@@ -11,14 +11,14 @@ use kube::Client;
 use rollcall_testbed::Cluster;
 use tokio::sync::OnceCell;
 
-/// What the API server said: the object, or the code and the words of its refusal.
+/// The API server's answer: the object, or the status code and message of the rejection.
 type Answer = std::result::Result<Value, (u16, String)>;
 
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
-/// One request, in the name of whose client it is.
+/// Sends one request with the credentials of the client.
 async fn send(client: &Client, method: Method, path: &str, content: &str, body: &Value) -> Result<Answer> {
     let body = if body.is_null() { Vec::new() } else { serde_json::to_vec(body)? };
     let request = http::Request::builder().method(method).uri(path).header("Content-Type", content);
@@ -35,13 +35,13 @@ async fn create(cluster: &Cluster, path: &str, object: &Value) -> Result<()> {
     answer.map(drop).map_err(|(code, words)| anyhow::anyhow!("{path}: {code}: {words}"))
 }
 
-/// A namespace with these annotations from its beginning.
+/// Creates a namespace with these annotations.
 async fn namespace(cluster: &Cluster, name: &str, annotations: Value) -> Result<()> {
     let object = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name, "annotations": annotations } });
     create(cluster, "/api/v1/namespaces", &object).await
 }
 
-/// A pod for which other fields are given.
+/// Builds a pod with additional fields.
 fn pod_with(name: &str, fields: &Value) -> Value {
     let container = json!({ "name": "main", "image": "registry.example.com/pause:1" });
     let bare = json!({
@@ -64,7 +64,7 @@ async fn full() -> Result<&'static Lab> {
     .await
 }
 
-/// The API server takes a moment to notice new policies. They are noticed one by one, so each is asked.
+/// Waits until the API server enforces the policies. It notices new policies one by one, so each of them is probed.
 async fn in_force(lab: &Lab) -> Result<()> {
     let cluster = lab.cluster();
     let name = cluster.namespace("in-force").await?;
@@ -114,7 +114,7 @@ async fn in_force(lab: &Lab) -> Result<()> {
     for (method, path, body) in probes {
         let content = if method == Method::POST { JSON } else { MERGE };
         let mut last = None;
-        let refused = wait::until("the limits to be in force", LIMIT, async || {
+        let refused = wait::until("enforcement of the limits", LIMIT, async || {
             let answer = send(&client, method.clone(), &format!("{path}?dryRun=All"), content, &body).await?;
             let by_policy =
                 |(code, words): &(u16, String)| *code == 403 && words.contains("ValidatingAdmissionPolicy");
@@ -156,12 +156,12 @@ async fn a_namespace_can_hand_over_other_gates() -> Result<()> {
     Ok(())
 }
 
-/// The API server compares the expressions with the types of the objects and says what does not fit.
+/// The API server type-checks the expressions, and reports mismatches in the status of the policies.
 #[tokio::test]
 async fn the_expressions_fit_the_types() -> Result<()> {
     let lab = full().await?;
     let path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
-    let policies = wait::until("the types to be checked", LIMIT, async || {
+    let policies = wait::until("the type checks", LIMIT, async || {
         let list = send(&lab.cluster().client(), Method::GET, path, JSON, &Value::Null).await?;
         let list = list.map_err(|refused| anyhow::anyhow!("{refused:?}"))?;
         let all = list["items"].as_array().cloned().unwrap_or_default();
@@ -179,8 +179,8 @@ async fn the_expressions_fit_the_types() -> Result<()> {
     Ok(())
 }
 
-/// The oldest version that we support, as this API server plays it: it takes no expression that an API server of that version
-/// would not take.
+/// Applies the policies to the oldest supported version, emulated by this API server: it rejects expressions that an API server
+/// of that version would reject.
 #[tokio::test]
 async fn the_oldest_kubernetes_takes_them() -> Result<()> {
     let oldest = ["--emulated-version=1.33".to_owned()].into();

@@ -1,4 +1,5 @@
-//! What sequences may do to nodes, and which gates of others go, is decided by administrators, not by who may write a Namespace.
+//! Administrators decide what sequences may do to nodes, and which foreign gates they remove. Write permission for a Namespace
+//! is not sufficient.
 
 use super::{JSON, MERGE, full, namespace, send};
 use crate::common::*;
@@ -6,7 +7,7 @@ use http::Method;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-/// A portal lets its tenants write their Namespaces, and all that is in them.
+/// The permissions of a tenant of a portal, who may write Namespaces and all objects in them.
 const RIGHTS: &str = "
 apiVersion: v1
 kind: ServiceAccount
@@ -72,7 +73,7 @@ async fn only_who_may_allow_on_nodes_changes_these_annotations() -> Result<()> {
     let refused = [
         (Method::PATCH, path, annotated(json!({ "podsequence.example.com/allow-gates": "*" }))),
         (Method::PATCH, path, annotated(json!({ "podsequence.example.com/allow-node-scope": "true" }))),
-        // One that is to come.
+        // An annotation with the prefix of node permissions that no version uses yet.
         (Method::PATCH, path, annotated(json!({ "podsequence.example.com/allow-node-anything": "true" }))),
         (Method::PATCH, path, annotated(json!({ permission: "false" }))),
         (Method::PATCH, path, annotated(json!({ permission: null, "example.com/x": "2" }))),
@@ -97,16 +98,16 @@ async fn only_who_may_allow_on_nodes_changes_these_annotations() -> Result<()> {
         let content = if *method == Method::PATCH { MERGE } else { JSON };
         send(client, method.clone(), &format!("{path}?dryRun=All"), content, body).await
     };
-    let first = wait::until("the policy to be in force", LIMIT, async || {
+    let first = wait::until("enforcement of the policy", LIMIT, async || {
         Ok(try_it(&tenant, &refused[0]).await?.err())
     });
     let (code, words) = first.await?;
-    let expected = "metadata.annotations: podsequence.example.com/allow-gates can only be changed by who may allow-on-nodes";
+    let expected = "metadata.annotations: podsequence.example.com/allow-gates can only be changed by users with the permission allow-on-nodes";
     assert!(code == 403 && words.contains(expected), "{code}: {words}");
     for case in &refused {
         let answer = try_it(&tenant, case).await?;
         let named =
-            |(code, words): &(u16, String)| *code == 403 && words.contains("may allow-on-nodes podsequences");
+            |(code, words): &(u16, String)| *code == 403 && words.contains("the permission allow-on-nodes on podsequences");
         assert!(answer.as_ref().is_err_and(named), "{case:?}: {answer:?}");
         for client in [&trusted, &admin] {
             let answer = try_it(client, case).await?;

@@ -1,4 +1,4 @@
-//! Everything that was ever tried with the controller's token, and everything that the controller does with it.
+//! Requests with the controller's token: everything that the controller does, and every attack that was ever tried.
 
 use super::{Answer, JSON, MERGE, STRATEGIC, create, in_force, pod_with, send};
 use crate::common::*;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 struct Table {
     pods: BTreeMap<String, Value>,
     node: Value,
-    /// Beside the pods.
+    /// Created in addition to the pods.
     configmaps: BTreeMap<String, Value>,
     tickets: BTreeMap<String, Value>,
     cases: Vec<Case>,
@@ -25,10 +25,10 @@ struct Table {
 #[serde(deny_unknown_fields)]
 struct Case {
     case: String,
-    /// One of the pods, or a path; else the node.
+    /// The target: one of the pods, or a path; otherwise the node.
     pod: Option<String>,
     on: Option<String>,
-    /// One of them, or it is read.
+    /// The body, at most one of these; without a body, the request is a read.
     merge: Option<Value>,
     json: Option<Value>,
     strategic: Option<Value>,
@@ -37,15 +37,15 @@ struct Case {
     put: Option<Value>,
     #[serde(default)]
     delete: bool,
-    /// What the limits say.
+    /// Expected message if the limits reject the request.
     refused: Option<String>,
-    /// What RBAC says, in both modes.
+    /// Expected message if RBAC forbids the request, in both modes.
     rights: Option<String>,
-    /// Before the controller has written its Secret and its lease.
+    /// Set if the request is sent before the controller has written its Secret and its lease.
     when: Option<First>,
 }
 
-/// What stands for what in the table.
+/// Placeholders of the table and their values.
 type Words = BTreeMap<&'static str, String>;
 
 #[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
@@ -54,7 +54,7 @@ enum First {
     First,
 }
 
-/// Out of the way of the scheduler's and the controllers' taints and labels: nobody else writes to it.
+/// A separate Node object, to which the scheduler and the Kubernetes controllers write no labels or taints.
 const NODE: &str = "limited";
 const APPLY: &str = "application/apply-patch+yaml";
 const OWN: &str = "/api/v1/namespaces/pod-sequence-system";
@@ -152,7 +152,7 @@ impl Request {
         self.path.contains("/pods/") || self.path.contains("/pods?")
     }
 
-    /// One that is there; of a pod that is not, server-side apply makes one.
+    /// Whether this is a patch of an existing pod; server-side apply to a missing pod would create it.
     fn is_patch_of_pod(&self) -> bool {
         let reads = self.method == Method::GET;
         reads
@@ -161,7 +161,7 @@ impl Request {
                 && !self.path.contains("/pods/new?")
     }
 
-    /// For this Lite mode has no right at all.
+    /// Whether Lite mode has no permission for this resource at all.
     fn is_of_full_mode(&self) -> bool {
         self.path.starts_with("/api/v1/nodes")
             || self.path.contains("/secrets")
@@ -181,29 +181,29 @@ fn judge(
     control: Option<&Answer>,
 ) -> Option<String> {
     if let Some(Err(error)) = control {
-        return Some(format!("refused to everybody: {error:?}"));
+        return Some(format!("rejected for administrators too: {error:?}"));
     }
     let by_rights = |words: &str| match answer {
         Err((403, said)) if said.contains(words) && !said.contains("ValidatingAdmissionPolicy") => None,
-        answer => Some(format!("RBAC was to say no, {words:?}: {answer:?}")),
+        answer => Some(format!("expected RBAC to forbid it with {words:?}: {answer:?}")),
     };
     match (&case.rights, &case.refused) {
         (Some(words), _) => by_rights(words),
         (None, _) if mode == "lite" && request.is_of_full_mode() => by_rights("cannot "),
         (None, None) => answer.as_ref().err().map(|error| format!("refused: {error:?}")),
         (None, Some(words)) => match answer {
-            Ok(_) => Some("not refused".into()),
+            Ok(_) => Some("not rejected".into()),
             Err((403, said))
                 if said.contains("ValidatingAdmissionPolicy") && said.contains(words.as_str()) =>
             {
                 None
             }
-            Err(error) => Some(format!("refused in other words: {error:?}")),
+            Err(error) => Some(format!("rejected with another message: {error:?}")),
         },
     }
 }
 
-/// The words of the table that stand for what is too long to be written there, or is known only later.
+/// Replaces the placeholders in a value. They stand for values that are too long for the table or are not known in advance.
 fn filled(value: &Value, words: &Words) -> Value {
     let each = |value: &Value| filled(value, words);
     let many = |count: usize, value: &str| -> Value {
@@ -233,7 +233,7 @@ fn filled(value: &Value, words: &Words) -> Value {
     }
 }
 
-/// As many groups as Node scope allows, with the longest names of the widest letters.
+/// The journal with the largest number of groups that Node scope allows, and the longest names in bytes.
 fn longest_journal() -> String {
     let time = "2199-12-31T23:59:59.999Z".parse().ok();
     let group =
@@ -244,7 +244,8 @@ fn longest_journal() -> String {
     journal_text(&journal)
 }
 
-/// What the cases are about. Each has the owner that its owner reference names: garbage collection removes what belongs to nobody.
+/// Creates the objects of the cases. Each has the owner that its owner reference names; otherwise garbage collection would
+/// delete it.
 async fn prepare(lab: &Lab, namespace: &str, table: &Table) -> Result<Words> {
     let cluster = lab.cluster();
     let mut words = Words::from([("{namespace}", namespace.to_owned())]);
@@ -281,7 +282,7 @@ async fn prepare(lab: &Lab, namespace: &str, table: &Table) -> Result<Words> {
     Ok(words)
 }
 
-/// An Order, its tickets, and a class of guardians.
+/// Creates an Order, its tickets, and a PriorityClass of guardians.
 async fn reserve(cluster: &Cluster, namespace: &str, table: &Table, words: &mut Words) -> Result<()> {
     let group = format!("/apis/core.korder.dev/v1alpha1/namespaces/{namespace}");
     let room = json!({ "resources": { "requests": { "cpu": "100m" } } });
@@ -313,14 +314,14 @@ async fn uid_of(cluster: &Cluster, path: &str) -> Result<String> {
 
 const KEPT: [&str; 2] = ["pod-sequence-webhook-certs", "another"];
 
-/// As if the controller had never run.
+/// Deletes the Secrets and the lease, as if the controller had never run.
 fn forget(lab: &Lab) -> Result<()> {
     let own = ["delete", "-n", "pod-sequence-system", "--ignore-not-found"];
     lab.cluster().kubectl_ok(&[&own[..], &["secret"], &KEPT].concat())?;
     lab.cluster().kubectl_ok(&[&own[..], &["lease", rollcall_api::names::LEASE]].concat()).map(drop)
 }
 
-/// What the controller has written, and what is beside it.
+/// Creates the Secrets that the controller would have written, with additional foreign data.
 async fn keep(lab: &Lab) -> Result<()> {
     for name in KEPT {
         let metadata = json!({ "name": name, "annotations": { "example.com/theirs": "1" } });

@@ -68,7 +68,7 @@ pub async fn people_see_why_it_is_not_there(lab: &Lab) -> Result<()> {
     says(
         &out,
         &[
-            "Order agents is Ready for ",
+            "Order agents has been Ready for ",
             "1 of 1 nodes reserved",
             "node-1 gets no ticket: not matched by nodeSelector",
         ],
@@ -82,17 +82,17 @@ pub async fn people_see_why_it_is_not_there(lab: &Lab) -> Result<()> {
             "-o",
             "jsonpath={.status.message}",
         ])?;
-        Ok((says == "2 of 3 tickets reserved; there is no room for 1").then_some(()))
+        Ok((says == "2 of 3 tickets reserved; not enough capacity for 1").then_some(()))
     })
     .await?;
     let (out, _) = ask(&["explain", "order/buffer"])?;
     says(
         &out,
         &[
-            "2 of 3 tickets reserved; there is no room for 1",
-            &format!("ticket {full} is Pending for "),
-            " cpu left, and 20 is asked for",
-            "takes 20 cpu, priority 0",
+            "2 of 3 tickets reserved; not enough capacity for 1",
+            &format!("ticket {full} has been Pending for "),
+            " cpu free, but the ticket requests 20",
+            "requests 20 cpu, priority 0",
         ],
     )?;
     // The scheduler writes its event in its own time.
@@ -102,19 +102,19 @@ pub async fn people_see_why_it_is_not_there(lab: &Lab) -> Result<()> {
     })
     .await?;
     let parts = [
-        "there is no room for 20 cpu",
+        "not enough capacity for 20 cpu",
         "node-0 has ",
-        " cpu left, and 20 is asked for",
-        "takes 20 cpu, priority 0",
+        " cpu free, but the ticket requests 20",
+        "requests 20 cpu, priority 0",
     ];
     says(&out, &parts)?;
     let (out, _) = ask(&["explain", "ticket/agents-node-0"])?;
     says(
         &out,
         &[
-            "is Reserved for ",
-            "web wants it and has it not: the ticket keeps too little",
-            "it was made by Order agents",
+            "has been Reserved for ",
+            "web requests it but cannot claim it: the ticket is too small",
+            "created by Order agents",
         ],
     )?;
     let (out, _) = ask(&["explain", "pod/web"])?;
@@ -122,8 +122,8 @@ pub async fn people_see_why_it_is_not_there(lab: &Lab) -> Result<()> {
         &out,
         &[
             "held by 2 gates",
-            "its turn comes when no other gate holds it",
-            "keeps too little: the pod asks for 1 cpu",
+            "it can claim a ticket once all other gates are removed",
+            "is too small: the pod requests 1 cpu",
         ],
     )?;
     let (out, _) = ask(&["explain", "pod/web", "-o", "json"])?;
@@ -134,7 +134,7 @@ pub async fn people_see_why_it_is_not_there(lab: &Lab) -> Result<()> {
     says(&out, &["agents   DaemonSet   1         1       0", "2 of 3 reserved, 1 NoRoom"])?;
     ask(&["tickets"])?;
     let (out, _) = ask(&["tickets", "-o", "wide"])?;
-    says(&out, &["korder-guardian-agents-node-0", "NoRoom: there is no room for 20 cpu"])?;
+    says(&out, &["korder-guardian-agents-node-0", "NoRoom: not enough capacity for 20 cpu"])?;
     let (out, _) = rollcall(cluster, &["tickets", "-A", "-o", "json"])?;
     let tickets: Value = serde_json::from_str(&out)?;
     let known = tickets["items"].as_array().context("a list")?;

@@ -48,7 +48,7 @@ async fn together(lab: &Lab, round: usize) -> Result<()> {
     let pods = [lab.dumped("memory-leak-app").await?, lab.dumped("memory-leak-app-busybox").await?];
     let log = lab.log(&pods[0])?;
     ensure!(
-        log.contains("waiting for marker /mnt/dump/.ready; at most 5m") && log.contains(": all there"),
+        log.contains("waiting for marker /mnt/dump/.ready; at most 5m") && log.contains(": all conditions hold"),
         "{log}"
     );
     let log = lab.log(&pods[1])?;
@@ -69,7 +69,7 @@ async fn troubleshooting(lab: &Lab) -> Result<()> {
         )),
         "{said}"
     );
-    ensure!(said.contains("no DaemonSet that can be seen says that it writes"), "{said}");
+    ensure!(said.contains("no visible DaemonSet declares that it writes"), "{said}");
     let busybox = lab.explain(&lab.pod_of("memory-leak-app-busybox")?)?;
     ensure!(busybox.contains(&format!("for {marker} on real")), "{busybox}");
 
@@ -111,14 +111,14 @@ fn verification(lab: &Lab) -> Result<()> {
     ensure!(name == "dump-volume-critical", "{name}");
     let watched = run("### Watch the order")?;
     ensure!(watched.matches("Running").count() >= 2, "{watched}");
-    ensure!(watched.contains(": all there"), "{watched}");
+    ensure!(watched.contains(": all conditions hold"), "{watched}");
     let described = run("### Check the init container")?;
     let state = described.split_once("wait-for-volume-manager:").context("no init container")?.1;
     let words: Vec<&str> = state.split_whitespace().collect();
     let at = words.iter().position(|word| *word == "State:").context("no state")?;
     ensure!(words[at..at + 7].join(" ") == "State: Terminated Reason: Completed Exit Code: 0", "{described}");
     let stuck = run("### A pod is stuck in Init:0/1")?;
-    ensure!(stuck.contains(": all there") && stuck.contains("/host/mnt/dump/.ready"), "{stuck}");
+    ensure!(stuck.contains(": all conditions hold") && stuck.contains("/host/mnt/dump/.ready"), "{stuck}");
     let first = run("### The agent does not come first")?;
     ensure!(first.contains("dump-volume-critical") && first.contains("PRIORITY"), "{first}");
     ensure!(
@@ -193,8 +193,8 @@ async fn markers_that_do_not_count(lab: &Lab) -> Result<()> {
     fs::create_dir_all(folder("none")?)?;
     let expected = [
         ("other-boot", "stale: written in an earlier boot (on node real)"),
-        ("other-mount", "stale: written for the mount 1:2, and the folder here is "),
-        ("none", "gave up: marker /agents/.ready: not there"),
+        ("other-mount", "stale: written for mount 1:2, but the folder here is mount "),
+        ("none", "gave up: marker /agents/.ready: not found"),
     ];
     for (name, _) in expected {
         let args = ["wait", "--marker", "/agents/.ready", "--timeout", "2s"];

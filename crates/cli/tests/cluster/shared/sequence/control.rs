@@ -18,7 +18,7 @@ async fn the_settle_time_is_waited() -> Result<()> {
     scene.sequence("s", &[first, named("second", &["b"])]).await?;
     scene.pods(&["a", "b"]).await?;
     let settling =
-        |status: &Value| status["message"].as_str().is_some_and(|text| text.contains("settles until"));
+        |status: &Value| status["message"].as_str().is_some_and(|text| text.contains("waitDuration ends"));
     let status = scene.status("s", "settling", settling).await?;
     assert_eq!(status["groups"][0]["state"], "Complete");
     assert_eq!(status["groups"][1]["state"], "Waiting");
@@ -52,7 +52,7 @@ async fn a_timeout_fails_until_the_group_arrives_after_all() -> Result<()> {
     let status = scene.phase("s", "Failed").await?;
     assert_eq!(status["groups"][0]["state"], "TimedOut");
     scene.stays_held(&["b"]).await?;
-    let (reason, _) = scene.event("s", "after its timeout of 0.5s").await?;
+    let (reason, _) = scene.event("s", "timed out after 0.5s").await?;
     assert_eq!(reason, "Timeout");
     scene.make_ready("a").await?;
     scene.phase("s", "Completed").await?;
@@ -71,7 +71,7 @@ async fn a_timeout_can_be_passed() -> Result<()> {
     let status = scene.status("s", "timed out", |status| status["groups"][0]["state"] == "TimedOut").await?;
     assert_eq!(status["phase"], "InProgress");
     assert_eq!(status["currentIndex"], 0);
-    let (reason, note) = scene.event("s", "the sequence goes on").await?;
+    let (reason, note) = scene.event("s", "the sequence continues").await?;
     assert_eq!(reason, "Timeout", "{note}");
     scene.make_ready("a").await?;
     scene.phase("s", "Completed").await?;
@@ -100,7 +100,7 @@ async fn a_suspended_sequence_releases_nothing() -> Result<()> {
     scene.edit("s", json!({"suspend": false})).await?;
     scene.phase("s", "Completed").await?;
     scene.condition("s", "Suspended", "False", "NotSuspended").await?;
-    scene.event("s", "timeouts start anew").await?;
+    scene.event("s", "timeouts start again from zero").await?;
     scene.done().await
 }
 

@@ -46,8 +46,11 @@ async fn a_pod_that_runs_out_of_order_is_announced() -> Result<()> {
     scene.ready("b").await?;
     scene.pods(&["c"]).await?;
     let disorder = scene.condition("s", "OutOfOrder", "True", "OutOfOrder").await?;
-    assert!(disorder["message"].as_str().is_some_and(|text| text.contains("b of \"second\"")), "{disorder}");
-    let (reason, _) = scene.event("s", "b of \"second\" runs although its group is not open").await?;
+    assert!(
+        disorder["message"].as_str().is_some_and(|text| text.contains("its group \"second\"")),
+        "{disorder}"
+    );
+    let (reason, _) = scene.event("s", "b is running although its group \"second\" is not open").await?;
     assert_eq!(reason, "OutOfOrder");
     // That b is ready opens nothing: its own group is not open.
     scene.stays_held(&["c"]).await?;

@@ -150,7 +150,7 @@ async fn a_pod_in_two_groups_belongs_to_the_earlier() -> Result<()> {
     scene.pods(&["a", "b", "c"]).await?;
     let status = scene.phase("s", "Completed").await?;
     assert_eq!(status["groups"][1]["present"], 1, "{status}");
-    let (reason, note) = scene.event("s", "b is in \"first\" and in \"second\"").await?;
+    let (reason, note) = scene.event("s", "b is selected by groups \"first\" and \"second\"").await?;
     assert_eq!(reason, "DuplicateMember", "{note}");
     scene.done().await
 }

@@ -24,7 +24,7 @@ async fn kubectl_tells_the_story() -> Result<()> {
     assert!(table[1].starts_with("shop InProgress 2/2 Application Layer 1/2 "), "{table:?}");
     let wide = columns(&scene.kubectl(&["get", "podseq", "shop", "-o", "wide"])?);
     assert_eq!(wide[0], "NAME PHASE GROUP READY AGE SCOPE MESSAGE");
-    assert!(wide[1].contains(" Cluster \"Application Layer\" has 1 of 2 arrived"), "{wide:?}");
+    assert!(wide[1].contains(" Cluster \"Application Layer\": 1 of 2 pods arrived"), "{wide:?}");
 
     // `kubectl wait` returns when it is complete, and not before.
     let mut command = scene.lab.cluster().kubectl_command();

@@ -5,9 +5,9 @@ use crate::similar::suggestion;
 pub const RULE: Rule = Rule {
     code: "RC505",
     severity: Severity::Warning,
-    title: "a marker that nobody keeps",
-    why: "A container waits for a file on its node. DaemonSets of the files keep markers, but none keeps this one: mostly the path differs by \
-          a folder, or the volume is mounted elsewhere.",
+    title: "a wait for a marker that no DaemonSet writes",
+    why: "A container waits for a file on its node. DaemonSets in the files write markers, but none writes this one. Usually \
+          the path differs by a directory, or the volume is mounted elsewhere.",
     hint: "metadata:\n  annotations:\n    rollcall.dev/marker: /mnt/dump/.ready  # on the DaemonSet",
     about_absence: false,
     check,
@@ -25,7 +25,7 @@ fn check(all: &Scene, found: &mut Findings) {
                 let alike = suggestion(&path, kept.iter().map(String::as_str));
                 let (command, args) = (field.get("command"), field.get("args"));
                 let place = if command.is_missing() { args } else { command };
-                found.at_key(&place, format!("no DaemonSet keeps {path} on its node{alike}"));
+                found.at_key(&place, format!("no DaemonSet in the files writes the marker {path}{alike}"));
             }
         }
     }

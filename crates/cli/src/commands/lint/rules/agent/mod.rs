@@ -1,4 +1,5 @@
-//! What runs on nodes, and who waits for it there. Which containers wait and which keep a marker is for the core to say.
+//! Rules about node agents and the pods that wait for them on their node. The core recognises which containers wait for a marker
+//! file and which write one.
 
 pub mod foreign_marker;
 pub mod no_readiness;
@@ -13,18 +14,18 @@ use rollcall_api::names;
 use rollcall_core::agent::recognise::Container;
 use rollcall_core::sequence::spec::Scope;
 
-/// The containers of a template as the core sees them, each with its field; none where they cannot be read.
+/// Containers of a template as the core recognises them, each with its field; empty if they cannot be parsed.
 fn seen<'a>(template: &Template<'a>) -> Vec<(Field<'a>, Container)> {
     let facts = containers(template.spec.value).unwrap_or_default();
     template.all_containers().into_iter().zip(facts).collect()
 }
 
-/// What is left of a path below a folder, with its `/`.
+/// Returns the part of a path below a directory, with its leading `/`.
 fn rest_below<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
     path.strip_prefix(folder.trim_end_matches('/')).filter(|rest| rest.starts_with('/'))
 }
 
-/// The host paths of the markers that a DaemonSet keeps: by its annotation, or by what its containers do.
+/// Host paths of the markers that a DaemonSet writes, from its annotation or else from its containers.
 fn markers(template: &Template) -> Vec<String> {
     let said = template.object.field("metadata.annotations").get(names::MARKER).text();
     if !said.is_empty() {
@@ -34,7 +35,7 @@ fn markers(template: &Template) -> Vec<String> {
     kept.filter_map(|found| found.host).collect()
 }
 
-/// The DaemonSets for which others wait on their node: they keep a marker, or a later group of Node scope follows them.
+/// DaemonSets that other pods wait for on their node: they write a marker, or a later group of scope Node follows them.
 pub fn awaited_agents<'a>(all: &'a Scene) -> Vec<Template<'a>> {
     let claims = all.claims();
     let awaited = |template: &Template| {

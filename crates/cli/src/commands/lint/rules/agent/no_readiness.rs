@@ -4,9 +4,10 @@ use crate::commands::lint::rules::prelude::*;
 pub const RULE: Rule = Rule {
     code: "RC504",
     severity: Severity::Note,
-    title: "an agent that is ready before it is",
-    why: "Others wait until the pods of this DaemonSet are ready. Without a readiness or startup probe a pod is ready as soon as its \
-          containers run, so they wait for next to nothing. (A group can also wait for what the node shows: `nodeReady`.)",
+    title: "an awaited DaemonSet without a readiness probe",
+    why: "Other pods wait until the pods of this DaemonSet are ready. Without a readiness or startup probe a pod is ready as \
+          soon as its containers run, so the wait has almost no effect. (A group can also wait for a property of the node: \
+          `nodeReady`.)",
     hint: "readinessProbe:\n  exec: {command: [test, -S, /csi/csi.sock]}\n  periodSeconds: 5",
     about_absence: false,
     check,
@@ -21,13 +22,13 @@ fn check(all: &Scene, found: &mut Findings) {
             let name = &template.object.name;
             found.about(
                 template.object,
-                format!("others wait for DaemonSet {name}, which has no readiness probe"),
+                format!("other pods wait for DaemonSet {name}, which has no readiness or startup probe"),
             );
         }
     }
 }
 
-/// Whether the group asks for more than ready pods.
+/// Whether a group of this template also waits for a property of the node (`nodeReady`).
 fn asks_the_node(all: &Scene, template: &Template) -> bool {
     let claims = all.claims();
     claims.each().any(|(sequence, position, claimed)| {

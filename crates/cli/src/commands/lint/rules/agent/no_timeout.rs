@@ -4,9 +4,10 @@ use crate::commands::lint::rules::prelude::*;
 pub const RULE: Rule = Rule {
     code: "RC502",
     severity: Severity::Note,
-    title: "a wait without a limit",
-    why: "A pod that waits for ever is `Init:0/1` for ever, and nothing says why. `rollcall-node wait` gives up after `--timeout` (5m by \
-          default), names what is missing, and is started again by the kubelet. A shell loop can count.",
+    title: "a wait without a timeout",
+    why: "A pod that waits indefinitely stays `Init:0/1` and does not report why. `rollcall-node wait` gives up after \
+          `--timeout` (5m by default), names what is missing, and is restarted by the kubelet. A shell loop can count its \
+          attempts.",
     hint: "image: rollcall-node:latest\nargs: [wait, --marker, /mnt/dump/.ready, --timeout, 5m]",
     about_absence: false,
     check,
@@ -22,12 +23,12 @@ fn check(all: &Scene, found: &mut Findings) {
             }
             let (command, args) = (field.get("command"), field.get("args"));
             let place = if command.is_missing() { args } else { command };
-            found.at_key(&place, format!("container {} waits for ever", container.name));
+            found.at_key(&place, format!("container {} waits without a timeout", container.name));
         }
     }
 }
 
-/// `--timeout 0`, or a shell loop that neither counts nor is limited from outside.
+/// Whether the words contain `--timeout 0`, or a shell loop without a counter or an enclosing `timeout`.
 fn is_endless(words: &[&str]) -> bool {
     let zero = |text: &str| text.trim_end_matches(|char: char| char.is_ascii_alphabetic()) == "0";
     let pairs = words.windows(2).any(|pair| pair[0] == "--timeout" && zero(pair[1]));

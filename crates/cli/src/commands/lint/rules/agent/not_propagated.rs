@@ -4,9 +4,9 @@ use crate::commands::lint::rules::prelude::*;
 pub const RULE: Rule = Rule {
     code: "RC501",
     severity: Severity::Warning,
-    title: "a waiter that does not see later mounts",
-    why: "The container waits for a file on its node. A volume that the agent mounts there after this container has started is seen \
-          inside only with `mountPropagation: HostToContainer`. Without it the wait never ends.",
+    title: "a waiting container that does not see later mounts",
+    why: "The container waits for a file on its node. It sees volumes that the agent mounts there later only with \
+          `mountPropagation: HostToContainer`. Without it the wait never ends.",
     hint: "volumeMounts:\n- name: host\n  mountPath: /mnt/dump\n  readOnly: true\n  mountPropagation: HostToContainer",
     about_absence: false,
     check,
@@ -21,7 +21,7 @@ fn check(all: &Scene, found: &mut Findings) {
                     found.at_key(
                         &mounts,
                         format!(
-                            "container {} does not see {} if it is mounted later",
+                            "container {} does not see {} if it is mounted after the container starts",
                             container.name, file.path
                         ),
                     );

@@ -4,9 +4,10 @@ use crate::commands::lint::rules::prelude::*;
 pub const RULE: Rule = Rule {
     code: "RC506",
     severity: Severity::Error,
-    title: "a mount that stays inside its container",
-    why: "`rollcall-node volume` mounts its source at its target. The node and other pods see that only if the folder around the target is \
-          mounted with `mountPropagation: Bidirectional`, which a privileged container may have. Otherwise they wait for ever.",
+    title: "a mount that is visible only in its container",
+    why: "`rollcall-node volume` mounts its source at its target. The node and other pods see that mount only if the \
+          directory around the target is mounted with `mountPropagation: Bidirectional`, which requires a privileged \
+          container. Otherwise pods that wait for the mount wait indefinitely.",
     hint: "securityContext: {privileged: true}\nvolumeMounts:\n- name: host-mnt\n  mountPath: /host/mnt\n  mountPropagation: Bidirectional",
     about_absence: false,
     check,
@@ -32,11 +33,7 @@ fn check(all: &Scene, found: &mut Findings) {
                 let path = mount.get("mountPath");
                 found.at(
                     &path,
-                    format!(
-                        "what is mounted below {} stays inside container {}",
-                        path.text(),
-                        container.name
-                    ),
+                    format!("mounts below {} are visible only in container {}", path.text(), container.name),
                 );
             }
         }

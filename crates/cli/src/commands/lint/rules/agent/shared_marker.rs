@@ -5,8 +5,9 @@ pub const RULE: Rule = Rule {
     code: "RC503",
     severity: Severity::Warning,
     title: "a marker on storage that nodes share",
-    why: "A marker says that the agent of this node is ready. On storage that several nodes mount, agents overwrite each other's, and a pod \
-          starts because of an agent elsewhere. Keep it on the node: a hostPath, or `--marker` beside the volume.",
+    why: "A marker means that the agent of this node is ready. On storage that several nodes mount, agents overwrite each \
+          other's markers, and a pod may start because of an agent on another node. Keep the marker on the node: use a \
+          hostPath, or set `--marker` to a path outside the volume.",
     hint: "args: [volume, --source, /pv-storage, --target, /host/mnt/dump, --marker, /host/run/agents/dump.ready]",
     about_absence: false,
     check,
@@ -26,7 +27,7 @@ fn check(all: &Scene, found: &mut Findings) {
                     found.at_key(
                         &field.get("volumeMounts"),
                         format!(
-                            "the marker of container {} lies on the claim {claim}, which all nodes share",
+                            "the marker of container {} is on PersistentVolumeClaim {claim}, which all nodes share",
                             container.name
                         ),
                     );
@@ -36,14 +37,14 @@ fn check(all: &Scene, found: &mut Findings) {
     }
 }
 
-/// A marker in the target of `volume` is written into its source.
+/// Returns the path in the source of `rollcall-node volume` for a marker below its target.
 fn on_source(args: &[String], marker: &str) -> Option<String> {
     let value = |flag: &str| args.windows(2).find(|pair| pair[0] == flag).map(|pair| pair[1].as_str());
     let (source, target) = (value("--source")?, value("--target")?);
     rest_below(marker, target).map(|rest| format!("{source}{rest}"))
 }
 
-/// The claim on which a path of a container lies: the innermost mount decides.
+/// Name of the PersistentVolumeClaim that contains a path of a container; the innermost mount decides.
 fn claim_at<'a>(template: &Template<'a>, container: &Field<'a>, path: &str) -> Option<&'a str> {
     let mounts = container.get("volumeMounts").items();
     let below = |mount: &&Field| rest_below(path, mount.get("mountPath").text()).is_some();
@@ -54,7 +55,7 @@ fn claim_at<'a>(template: &Template<'a>, container: &Field<'a>, path: &str) -> O
     (!claim.is_empty()).then_some(claim)
 }
 
-/// One claim for all nodes, unless its volume is a folder of each node.
+/// Whether all nodes share the claim: it is `ReadWriteMany`, and its volume is not a local directory of each node.
 fn is_shared(all: &Manifests, template: &Template, claim: &str) -> bool {
     let Some(object) = all.named(Kind::PersistentVolumeClaim, &template.object.namespace, claim) else {
         return false;

@@ -1,4 +1,4 @@
-//! Whatever the object.
+//! Rules about any kind of object.
 
 pub mod refused;
 pub mod twice;

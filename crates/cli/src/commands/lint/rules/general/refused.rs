@@ -4,20 +4,21 @@ use rollcall_sim::server::{defaults, rules};
 pub const RULE: Rule = Rule {
     code: "RC001",
     severity: Severity::Error,
-    title: "the API server refuses it",
-    why: "The object breaks a rule of its own type: a field that is missing, a value that there is not, a selector that does not \
-          match the template. The judgement and its words are those of the API server that `simulate` uses.",
-    hint: "# the same answer from a cluster:\n# kubectl apply --dry-run=server -f FILE",
+    title: "an object that the API server rejects",
+    why: "The object violates the validation rules of its kind: a missing required field, an invalid value, a selector that \
+          does not match the template. The validation and its messages are those of the API server embedded in `rollcall \
+          simulate`.",
+    hint: "# to validate against a real cluster:\n# kubectl apply --dry-run=server -f FILE",
     about_absence: false,
     check,
 };
 
-/// What stands for the characters that a server would make up.
+/// Placeholder for the suffix that the API server generates from `generateName`.
 const GENERATED: &str = "xxxxx";
 const UID: &str = "00000000-0000-0000-0000-000000000000";
 
 fn check(all: &Scene, found: &mut Findings) {
-    // What is in a cluster has been accepted.
+    // Live objects have passed validation already.
     for object in all.objects.iter().filter(|_| !all.live) {
         let Some(kind) = object.kind else { continue };
         if let Some(refusal) = defaults::undecodable(kind, &object.value) {
@@ -32,11 +33,11 @@ fn check(all: &Scene, found: &mut Findings) {
             value["metadata"]["name"] = format!("{}{GENERATED}", object.name).into();
         }
         defaults::fill(kind, &mut value);
-        // By which a Job finds its pods.
+        // A Job derives its pod selector from its uid.
         value["metadata"]["uid"] = UID.into();
         defaults::initial_status(kind, &mut value);
         for wrong in rules::created(kind, &value) {
-            // What our own kinds say is judged by rules of their own.
+            // The specs of Rollcall's own kinds are checked by RC101 and RC601.
             if kind.custom().is_none() || wrong.field.starts_with("metadata") {
                 found.at(&object.root().along(&wrong.field), wrong.to_string());
             }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 pub const RULE: Rule = Rule {
     code: "RC003",
     severity: Severity::Warning,
-    title: "the same object twice",
-    why: "Applied one after the other, the later one wins, field by field. Which one that is depends on the order of the files.",
+    title: "a duplicate object",
+    why: "When both are applied, the later one overwrites the earlier one field by field. Which one is later depends on the \
+          order of the files.",
     hint: "metadata:\n  name: another-name",
     about_absence: false,
     check,
@@ -14,14 +15,14 @@ pub const RULE: Rule = Rule {
 fn check(all: &Scene, found: &mut Findings) {
     let mut seen: BTreeMap<(&str, &str, &str, &str), &Object> = BTreeMap::new();
     for object in &all.objects {
-        // Each creation from `generateName` is another object.
+        // With `generateName` each creation makes a new object.
         if object.field("metadata.name").text().is_empty() {
             continue;
         }
         let (group, _) = object.field("apiVersion").text().split_once('/').unwrap_or_default();
         let key = (group, object.field("kind").text(), object.namespace.as_str(), object.name.as_str());
         if seen.insert(key, object).is_some() {
-            found.about(object, format!("{} is there a second time", object.full_name()));
+            found.about(object, format!("{} is defined more than once", object.full_name()));
         }
     }
 }

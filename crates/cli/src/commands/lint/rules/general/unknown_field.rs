@@ -4,10 +4,10 @@ use rollcall_sim::server::defaults;
 pub const RULE: Rule = Rule {
     code: "RC002",
     severity: Severity::Warning,
-    title: "a field that there is not",
-    why: "kubectl refuses it (`strict decoding error`); other clients get it dropped by the API server, without a word. Either \
-          way it does nothing. Mostly it is misspelt, or one level too high or too low.",
-    hint: "# which fields there are:\n# kubectl explain KIND.spec --recursive",
+    title: "an unknown field",
+    why: "kubectl rejects the field (`strict decoding error`); for other clients the API server drops it silently. Either way \
+          it has no effect. Usually it is misspelt, or at the wrong level of indentation.",
+    hint: "# to list the valid fields:\n# kubectl explain KIND.spec --recursive",
     about_absence: false,
     check,
 };
@@ -21,13 +21,13 @@ fn check(all: &Scene, found: &mut Findings) {
             let field = field.split('"').next().unwrap_or_default();
             let name = kind.info().name;
             found
-                .at_key(&object.root().along(field), format!("a {name} has no field {field}"))
-                .hint(format!("# which fields there are:\n# kubectl explain {}", above(name, field)));
+                .at_key(&object.root().along(field), format!("{name} has no field {field}"))
+                .hint(format!("# to list the valid fields:\n# kubectl explain {}", above(name, field)));
         }
     }
 }
 
-/// What to ask kubectl for: the part of the path that is there.
+/// Returns the argument for `kubectl explain`: the kind and the path of the field's parent.
 fn above(kind: &str, field: &str) -> String {
     let words: Vec<&str> = field.split('.').map(|word| word.split('[').next().unwrap_or(word)).collect();
     let known = &words[..words.len() - 1];

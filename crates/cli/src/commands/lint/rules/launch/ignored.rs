@@ -5,10 +5,10 @@ use rollcall_core::launch::ranks::ORDERED_KEY;
 pub const RULE: Rule = Rule {
     code: "RC403",
     severity: Severity::Warning,
-    title: "a launch order of which something is ignored",
-    why: "The label or annotation `apps.kruise.io/container-launch-priority` has one value that means something, `Ordered`; beside it the \
-          priorities do not count. Init containers start one after the other as they are written, before all others, whatever \
-          their priority.",
+    title: "a launch order that is partly ignored",
+    why: "The label or annotation `apps.kruise.io/container-launch-priority` has one valid value, `Ordered`; with it, the \
+          priorities of containers are ignored. Init containers start one after another as listed, before all other \
+          containers, regardless of their priority.",
     hint: "metadata:\n  labels:\n    apps.kruise.io/container-launch-priority: Ordered",
     about_absence: false,
     check,

@@ -1,4 +1,4 @@
-//! The containers of a pod that start in order, as the core reads what is written.
+//! Rules about the launch order of containers in a pod, as the core reads it.
 
 pub mod ignored;
 pub mod native_sidecar;
@@ -9,7 +9,7 @@ use super::prelude::*;
 use rollcall_api::launch::{asks_for_order, written_pod};
 use rollcall_core::launch::ranks::{self, ORDERED_KEY, Problem, Reading, is_variable};
 
-/// What the core makes of every template that asks for an order.
+/// The reading of each template that requests a launch order.
 fn readings<'a>(all: &'a Manifests) -> Vec<(Template<'a>, Result<Reading, Problem>)> {
     let mut templates = templates(all);
     templates.retain(|template| asks_for_order(template.pod.value));
@@ -22,13 +22,13 @@ fn readings<'a>(all: &'a Manifests) -> Vec<(Template<'a>, Result<Reading, Proble
         .collect()
 }
 
-/// Where a container says something about the order.
+/// The environment variable that sets the priority of a container.
 fn variable<'a>(container: &Field<'a>) -> Option<Field<'a>> {
     let variables = container.get("env").items().into_iter();
     variables.map(|one| one.get("name")).find(|name| is_variable(name.text()))
 }
 
-/// Where the order of a template is asked for: the label, the annotation, or the first variable.
+/// The field that requests the launch order: the label, the annotation, or the first variable.
 fn place<'a>(template: &Template<'a>) -> Field<'a> {
     let ordered = ["labels", "annotations"].map(|map| template.metadata.get(map).get(ORDERED_KEY));
     let ordered = ordered.into_iter().find(|field| !field.is_missing());

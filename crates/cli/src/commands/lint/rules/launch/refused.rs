@@ -4,10 +4,11 @@ use crate::commands::lint::rules::prelude::*;
 pub const RULE: Rule = Rule {
     code: "RC401",
     severity: Severity::Error,
-    title: "a launch order that is refused",
-    why: "A pod that asks for an order must not start without one, so the webhook refuses what it cannot understand: a priority that is \
-          no integer from -2147483647 to 2147483647 or comes from elsewhere (`valueFrom`), both spellings in one pod, a barrier \
-          variable of one's own, more than 64 containers. A workload with such a template makes no pods.",
+    title: "a launch order that the webhook rejects",
+    why: "A pod that requests a launch order must not start without one, so the webhook rejects requests that it cannot \
+          interpret. Examples: a priority that uses `valueFrom` or is not an integer from -2147483647 to 2147483647; both \
+          spellings in one pod; a user-defined barrier variable; more than 64 containers. A workload with such a template \
+          gets no pods.",
     hint: "env:\n- name: KRUISE_CONTAINER_LAUNCH_PRIORITY\n  value: \"1\"",
     about_absence: false,
     check,

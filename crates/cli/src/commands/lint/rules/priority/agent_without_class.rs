@@ -4,10 +4,10 @@ use crate::commands::lint::rules::prelude::*;
 pub const RULE: Rule = Rule {
     code: "RC303",
     severity: Severity::Note,
-    title: "an agent without a priority",
-    why: "Others wait for this DaemonSet on their node. On a full node its pod is not placed while pods of its own priority are there; with a \
-          higher class it preempts them. (Priority does not order the start: the pod of an agent is not scheduled before others \
-          because of it, when there is room for both.)",
+    title: "an agent without a priority class",
+    why: "Other pods wait for this DaemonSet on their node. On a full node its pod is not scheduled while the other pods have \
+          the same priority; with a higher class it preempts them. (Priority does not order starts: if a node has capacity \
+          for both, the agent's pod need not be scheduled first.)",
     hint: "template:\n  spec:\n    priorityClassName: system-node-critical",
     about_absence: false,
     check,
@@ -19,7 +19,7 @@ fn check(all: &Scene, found: &mut Findings) {
             let name = &template.object.name;
             found.about(
                 template.object,
-                format!("others wait for DaemonSet {name}, which has no priority on a full node"),
+                format!("other pods wait for DaemonSet {name}, which has no priorityClassName"),
             );
         }
     }

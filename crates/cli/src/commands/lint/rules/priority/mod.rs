@@ -1,4 +1,4 @@
-//! PriorityClasses and who has one.
+//! Rules about PriorityClasses and the pods that use them.
 
 pub mod agent_without_class;
 pub mod too_high;

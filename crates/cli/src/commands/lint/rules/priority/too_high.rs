@@ -3,10 +3,10 @@ use crate::commands::lint::rules::prelude::*;
 pub const RULE: Rule = Rule {
     code: "RC301",
     severity: Severity::Error,
-    title: "a PriorityClass above what users may have",
-    why: "Values above 1,000,000,000 belong to the system; the API server refuses them for any class whose name does not begin with \
-          `system-`. For agents that nodes cannot do without there are `system-node-critical` and `system-cluster-critical`.",
-    hint: "priorityClassName: system-node-critical\n# or a class of one's own:\nvalue: 1000000",
+    title: "a PriorityClass value above the limit for users",
+    why: "Values above 1,000,000,000 are reserved for the system: the API server rejects them for any class whose name does \
+          not begin with `system-`. For agents that nodes require, use `system-node-critical` or `system-cluster-critical`.",
+    hint: "priorityClassName: system-node-critical\n# or, for a class of your own:\nvalue: 1000000",
     about_absence: false,
     check,
 };
@@ -19,7 +19,7 @@ fn check(all: &Scene, found: &mut Findings) {
         if value.value.as_i64().is_some_and(|number| number > MOST) {
             found.at(
                 &value,
-                format!("the API server refuses PriorityClass {}: users have up to 1000000000", class.name),
+                format!("the API server rejects PriorityClass {}: its value is above 1000000000", class.name),
             );
         }
     }

@@ -3,8 +3,8 @@ use crate::commands::lint::rules::prelude::*;
 pub const RULE: Rule = Rule {
     code: "RC302",
     severity: Severity::Error,
-    title: "two PriorityClasses that are everybody's default",
-    why: "Only one class can have `globalDefault: true`; the API server refuses the second.",
+    title: "two default PriorityClasses",
+    why: "Only one class can have `globalDefault: true`; the API server rejects the second one.",
     hint: "globalDefault: false",
     about_absence: false,
     check,
@@ -16,7 +16,10 @@ fn check(all: &Scene, found: &mut Findings) {
     for class in defaults.filter(|class| class.name != first.name) {
         found.at(
             &class.field("globalDefault"),
-            format!("PriorityClass {} is the default already, so {} is refused", first.name, class.name),
+            format!(
+                "PriorityClass {} is already the default, so the API server rejects {}",
+                first.name, class.name
+            ),
         );
     }
 }

@@ -4,9 +4,9 @@ use crate::similar::suggestion;
 pub const RULE: Rule = Rule {
     code: "RC304",
     severity: Severity::Warning,
-    title: "a priorityClassName that is none of the files'",
-    why: "The files have PriorityClasses, but none of this name. Pods that name a class which does not exist are refused when they are \
-          created; a workload then has none, and says so only in its events.",
+    title: "a priorityClassName of a missing PriorityClass",
+    why: "The files contain PriorityClasses, but none of this name. The API server rejects pods that name a missing class. A \
+          workload then has no pods, and reports it only in its events.",
     hint: "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: agents}\nvalue: 1000000",
     about_absence: false,
     check,
@@ -20,7 +20,7 @@ fn check(all: &Scene, found: &mut Findings) {
             name.text().is_empty() || name.text().starts_with("system-") || classes.contains(&name.text());
         if !known {
             let alike = suggestion(name.text(), classes.iter().copied());
-            found.at(&name, format!("there is no PriorityClass {}{alike}", name.text()));
+            found.at(&name, format!("PriorityClass {} not found{alike}", name.text()));
         }
     }
 }

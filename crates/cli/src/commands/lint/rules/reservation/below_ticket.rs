@@ -6,10 +6,11 @@ use rollcall_sim::cluster::PRIORITY_CLASSES;
 pub const RULE: Rule = Rule {
     code: "RC611",
     severity: Severity::Warning,
-    title: "a pod whose priority is below that of its room",
-    why: "A guardian has the priority of its ticket's class. A pod of a lower one is not given the ticket (event `PriorityBelowTicket`): \
-          while it waits for the scheduler, pods in between could take the room. It runs without reserved room.",
-    hint: "# in the template of the pods, the class of the ticket\npriorityClassName: system-node-critical",
+    title: "a pod with a lower priority than its ticket",
+    why: "A guardian has the priority of its ticket's PriorityClass. A pod with a lower priority cannot claim the ticket \
+          (event `PriorityBelowTicket`): while it waits for the scheduler, pods with a priority in between could take the \
+          capacity. It runs without reserved capacity.",
+    hint: "# in the pod template, the PriorityClass of the ticket\npriorityClassName: system-node-critical",
     about_absence: false,
     check,
 };
@@ -28,16 +29,18 @@ fn check(all: &Scene, found: &mut Findings) {
         if let Some(first) = offers.first().filter(|_| above_all) {
             let place = if class.is_missing() { seeker.template.spec.clone() } else { class };
             let (whose, object) = (seeker.template.object.full_name(), first.object.full_name());
-            let wanted = first.ticket.priority_class.as_deref().unwrap_or("the default class");
+            let wanted = first.ticket.priority_class.as_deref().unwrap_or("the default PriorityClass");
             found.at_key(
                 &place,
-                format!("the priority of {whose} is {own}, below {wanted}, which tickets of {object} have"),
+                format!(
+                    "the priority of {whose} is {own}, below that of {wanted}, the PriorityClass of {object}"
+                ),
             );
         }
     }
 }
 
-/// What a class means, as far as the files and Kubernetes itself say; without a class, the default one.
+/// Value of a PriorityClass that is built in or in the files; for an empty name, that of the default class.
 fn priority(all: &Manifests, class: &str) -> Option<i64> {
     let value = |object: &Object| object.field("value").number();
     if class.is_empty() {

@@ -6,10 +6,11 @@ use rollcall_core::reservation::spec::Wanted;
 pub const RULE: Rule = Rule {
     code: "RC608",
     severity: Severity::Warning,
-    title: "a pod that does not wait for its room",
-    why: "Room is kept for its pods, but the template has no gate, so the scheduler places them at once: the guardian keeps their room from \
-          them, too. In Full mode pods get the gate when they are created, in namespaces with the label `podsequence-enabled=true`; \
-          a Namespace with that label among the files turns this rule off. In kube-system the template must have it.",
+    title: "a pod that does not wait for its ticket",
+    why: "Capacity is reserved for its pods, but the template has no ticket gate, so the scheduler places them at once. The \
+          guardian then still occupies the capacity that is meant for them. In Full mode the webhook adds the gate in \
+          namespaces with the label `podsequence-enabled=true`. If the files contain a Namespace with that label, this rule \
+          does not apply to its pods. In kube-system the template must have the gate.",
     hint: "spec:\n  schedulingGates:\n  - name: korder.dev/ticket-gate",
     about_absence: false,
     check,
@@ -19,7 +20,7 @@ fn check(all: &Scene, found: &mut Findings) {
     let rooms = rooms(all);
     for seeker in seekers(all, &rooms) {
         let object = seeker.template.object;
-        // A pod of a cluster has been let go already.
+        // A live pod without the gate has been released already.
         let running = all.live && seeker.template.kind == Kind::Pod;
         let misspelt = seeker.template.gates().iter().any(misspelt);
         let held = seeker.is_held() || misspelt || gets_gate_at_admission(all, &object.namespace);
@@ -29,7 +30,7 @@ fn check(all: &Scene, found: &mut Findings) {
         let whose = object.full_name();
         found.at_key(
             &seeker.template.spec,
-            format!("the pods of {whose} do not wait for the room that is kept for them: they lack the gate"),
+            format!("the pods of {whose} have no ticket gate, so they do not wait for the capacity reserved for them"),
         );
     }
 }

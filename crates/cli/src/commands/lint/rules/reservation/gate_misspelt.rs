@@ -4,8 +4,9 @@ use rollcall_api::names::{KORDER_PREFIX, TICKET_GATE};
 pub const RULE: Rule = Rule {
     code: "RC612",
     severity: Severity::Error,
-    title: "a gate that looks like the one of tickets",
-    why: "Of the gates with this prefix there is one, `korder.dev/ticket-gate`. Nobody removes another one, so the pods are held for ever.",
+    title: "a misspelt ticket gate",
+    why: "The only gate with this prefix is `korder.dev/ticket-gate`. No controller removes any other one, so the pods are \
+          held indefinitely.",
     hint: "schedulingGates:\n- name: korder.dev/ticket-gate",
     about_absence: false,
     check,
@@ -14,12 +15,12 @@ pub const RULE: Rule = Rule {
 fn check(all: &Scene, found: &mut Findings) {
     for template in templates(all) {
         for gate in template.gates().iter().filter(|gate| misspelt(gate)) {
-            found.at(gate, format!("nobody removes this gate: that of tickets is {TICKET_GATE}"));
+            found.at(gate, format!("no controller removes this gate; the ticket gate is {TICKET_GATE}"));
         }
     }
 }
 
-/// Whether a gate was meant to be the one of tickets.
+/// Whether a gate looks like a misspelling of the ticket gate.
 pub fn misspelt(gate: &Field) -> bool {
     gate.text().starts_with(KORDER_PREFIX) && gate.text() != TICKET_GATE
 }

@@ -5,10 +5,10 @@ use rollcall_api::reservation::{parse_order, parse_ticket};
 pub const RULE: Rule = Rule {
     code: "RC601",
     severity: Severity::Error,
-    title: "an Order or Ticket that cannot be understood",
-    why: "The API server refuses it, or, where its rules could not say so (a time zone, a schedule), the controller says `InvalidSpec` and \
-          keeps no room.",
-    hint: "# every field, with its meaning:\n# kubectl explain orders.spec --recursive",
+    title: "an invalid Order or Ticket",
+    why: "The API server rejects it. If its validation rules cannot detect the problem (a time zone, a schedule), the \
+          controller reports `InvalidSpec` and reserves no capacity.",
+    hint: "# to list all fields with their descriptions:\n# kubectl explain orders.spec --recursive",
     about_absence: false,
     check,
 };
@@ -21,7 +21,7 @@ fn check(all: &Scene, found: &mut Findings) {
             Some(Kind::Ticket) => parse_ticket(spec).map(drop),
             _ => continue,
         };
-        // That has a rule of its own.
+        // A schedule that never fires is reported by RC602.
         let of_schedule = |field: &str| field == "spec.strategy.schedule";
         if let Err(invalid) = read
             && !(of_schedule(&invalid.field) && never_comes(object))

@@ -1,5 +1,5 @@
-//! Room that Orders and Tickets keep, and the pods that want it. What an Order says, which node it can have and what a pod asks for is
-//! read by the API and the core.
+//! Rules about Orders and Tickets, and the pods that claim their capacity. Specs, eligible nodes and ticket requests are
+//! interpreted by the API crate and the core.
 
 pub mod below_ticket;
 pub mod gate_forgotten;
@@ -27,15 +27,15 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use std::sync::Arc;
 
-/// What keeps room and can be understood: an Order, or a Ticket made by hand.
+/// A valid object that reserves capacity: an Order, or a Ticket created by a user.
 struct Room<'a> {
     object: &'a Object,
     /// `None` for a Ticket.
     order: Option<Arc<OrderSpec>>,
     ticket: Arc<TicketSpec>,
-    /// The node of a Ticket that names one.
+    /// `nodeName` of a Ticket.
     node: Option<Arc<str>>,
-    /// Of its tickets.
+    /// Labels of its tickets.
     labels: Labels,
 }
 
@@ -55,32 +55,32 @@ fn rooms<'a>(all: &'a Manifests) -> Vec<Room<'a>> {
     orders.chain(all.of(Kind::Ticket).filter_map(ticket)).collect()
 }
 
-/// As the watch reads them, but for what only a cluster has.
+/// Parses an object like the watch does, but only its name, labels and spec.
 fn read<T: DeserializeOwned>(object: &Object) -> Option<T> {
     let metadata = json!({ "name": object.name, "labels": object.value["metadata"]["labels"] });
     serde_json::from_value(json!({ "metadata": metadata, "spec": object.value["spec"] })).ok()
 }
 
 impl<'a> Room<'a> {
-    /// What its tickets are like.
+    /// The spec of its tickets.
     fn ticket_field(&self) -> Field<'a> {
         ticket_field(self.object)
     }
 
-    /// The pods that get a ticket of an Order without asking for one.
+    /// Whether the Order gives tickets to pods with these labels even if they request none.
     fn selects(&self, labels: &Labels) -> bool {
         let order = self.order.as_ref().filter(|order| order.places == Places::EachNode);
         order.and_then(|order| order.selector.as_ref()).is_some_and(|selector| selector.matches(labels))
     }
 
-    /// Whether a pod that asks for this, with these labels, may be given a ticket of it; its size and the nodes apart.
+    /// Whether a pod may claim a ticket of this object, by its request and labels. Size and nodes are not considered.
     fn serves(&self, seeker: &Seeker) -> bool {
         let Object { namespace, name, .. } = self.object;
         let is_order = self.order.is_some();
         *namespace == seeker.template.object.namespace
             && match &seeker.wanted {
                 Wanted::Any => self.selects(&seeker.template.labels),
-                // Orders call their tickets after themselves.
+                // Names of an Order's tickets start with the name of the Order.
                 Wanted::Ticket(ticket) if is_order => {
                     ticket.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('-'))
                 }
@@ -99,13 +99,13 @@ fn ticket_field(object: &Object) -> Field<'_> {
     }
 }
 
-/// What makes pods that want room, and what they ask for.
+/// A template whose pods need a ticket, with their ticket request.
 struct Seeker<'a> {
     template: Template<'a>,
     wanted: Wanted,
 }
 
-/// Those with the gate, those that ask for a ticket, and those that an Order selects.
+/// Templates that have the ticket gate, request a ticket, or are selected by an Order.
 fn seekers<'a>(all: &'a Manifests, rooms: &[Room]) -> Vec<Seeker<'a>> {
     let seeker = |template: Template<'a>| {
         let annotations = template.metadata.get("annotations").value;
@@ -126,10 +126,10 @@ impl<'a> Seeker<'a> {
         self.template.has_gate(rollcall_api::names::TICKET_GATE)
     }
 
-    /// Where it asks, or is asked to wait.
+    /// The field that requests the ticket, or else the gate, or else the labels.
     fn place(&self) -> Field<'a> {
         let annotations = ANNOTATIONS.map(|key| self.template.metadata.get("annotations").get(key));
-        // The older spelling has the name in its second part.
+        // In the older spelling, one annotation may just be "true", and another one holds the name.
         let is_name = |field: &Field| !["", "true"].contains(&field.text().trim());
         let asked = annotations.into_iter().find(is_name);
         let gates = self.template.gates();
@@ -137,7 +137,7 @@ impl<'a> Seeker<'a> {
     }
 }
 
-/// The nodes of the files as they are when nothing is wrong with them: whether one is Ready now is nothing that manifests decide.
+/// Nodes in the files. All are taken to be Ready, because manifests do not decide that.
 fn nodes(all: &Manifests) -> Vec<Node> {
     let node = |object: &Object| {
         let metadata = json!({ "name": object.name, "labels": object.value["metadata"]["labels"] });
@@ -151,7 +151,7 @@ fn nodes(all: &Manifests) -> Vec<Node> {
     all.of(Kind::Node).filter_map(node).collect()
 }
 
-/// Whether the schedule of an Order can be read and is for no day.
+/// Whether the schedule of an Order is valid but never fires.
 fn never_comes(order: &Object) -> bool {
     let strategy = order.field("spec.strategy");
     matches!(firing(&strategy.get("schedule"), &strategy.get("timeZone")), Firing::Never)

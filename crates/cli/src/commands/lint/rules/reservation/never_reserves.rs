@@ -4,9 +4,9 @@ use crate::commands::lint::rules::prelude::*;
 pub const RULE: Rule = Rule {
     code: "RC602",
     severity: Severity::Error,
-    title: "an Order whose schedule never comes",
-    why: "A day that no month has, such as the 30th of February, is accepted by the API server. The controller says `InvalidSpec`, and no \
-          room is ever kept.",
+    title: "an Order whose schedule never fires",
+    why: "The API server accepts a date that does not exist, such as the 30th of February. The controller reports \
+          `InvalidSpec`, and no capacity is ever reserved.",
     hint: "strategy:\n  type: Recurring\n  schedule: \"0 0 28 2 *\"",
     about_absence: false,
     check,
@@ -17,7 +17,11 @@ fn check(all: &Scene, found: &mut Findings) {
         let schedule = order.field("spec.strategy.schedule");
         found.at(
             &schedule,
-            format!("Order {} never reserves: \"{}\" never comes", order.name, schedule.text()),
+            format!(
+                "Order {} never reserves capacity: schedule \"{}\" matches no date",
+                order.name,
+                schedule.text()
+            ),
         );
     }
 }

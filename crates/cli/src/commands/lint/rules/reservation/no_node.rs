@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 pub const RULE: Rule = Rule {
     code: "RC604",
     severity: Severity::Warning,
-    title: "room that no node can have",
-    why: "Nodes are among the files, and the ticket fits none of them. They lack what it asks for in `nodeSelector`, required node affinity \
-          or `nodeName`, or they carry a taint that it does not tolerate. An Order with `daemonSet` then makes no ticket \
-          (`NoEligibleNode`); another one's tickets stay Pending.",
-    hint: "# which labels and taints there are:\n# kubectl get nodes --show-labels\n# kubectl get nodes -o custom-columns=NAME:.metadata.name,TAINTS:.spec.taints",
+    title: "a ticket that fits no node",
+    why: "The files contain nodes, but the ticket fits none of them. They do not match its `nodeSelector`, required node \
+          affinity or `nodeName`, or they have a taint that it does not tolerate. An Order with `daemonSet` then creates no \
+          ticket (`NoEligibleNode`); tickets of other Orders stay Pending.",
+    hint: "# to list labels and taints:\n# kubectl get nodes --show-labels\n# kubectl get nodes -o custom-columns=NAME:.metadata.name,TAINTS:.spec.taints",
     about_absence: false,
     check,
 };
@@ -21,7 +21,7 @@ fn check(all: &Scene, found: &mut Findings) {
         if let Some(name) = room.node.as_ref().filter(|name| nodes.iter().all(|node| node.name != **name)) {
             found.at(
                 &room.ticket_field().get("nodeName"),
-                format!("there is no node {name} for {}", room.object.full_name()),
+                format!("node {name}, which {} requires, is not found", room.object.full_name()),
             );
             continue;
         }
@@ -34,14 +34,14 @@ fn check(all: &Scene, found: &mut Findings) {
                 Fit::Unfit(criterion) => *unfit.entry(criterion).or_default() += 1,
             }
         }
-        // The one that failed most often, as the status of an Order names it.
+        // Report the criterion that excludes most nodes, like the status of an Order does.
         let worst = unfit.iter().max_by_key(|(_, number)| **number).filter(|_| !eligible);
         if let Some((criterion, number)) = worst {
             let whose = room.object.full_name();
             found.at_key(
                 &place(room, criterion),
                 format!(
-                    "none of the {} nodes can have the room of {whose}: {number} {}",
+                    "none of the {} nodes is eligible for {whose}: {number} {}",
                     nodes.len(),
                     criterion.describe()
                 ),

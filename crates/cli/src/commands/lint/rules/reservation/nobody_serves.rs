@@ -6,9 +6,10 @@ use rollcall_core::reservation::spec::Wanted;
 pub const RULE: Rule = Rule {
     code: "RC607",
     severity: Severity::Warning,
-    title: "a pod that waits for room which nobody keeps",
-    why: "The template has the gate of tickets, but asks for no ticket, and no Order of the files selects its pods. Unless an Order elsewhere \
-          does, the controller lets them run without reserved room, and without a controller in Full mode they are held for ever.",
+    title: "a ticket gate without a matching Order or request",
+    why: "The template has the ticket gate but requests no ticket, and no Order in the files selects its pods. Unless an \
+          Order elsewhere selects them, the controller releases them without reserved capacity. Without a controller in Full \
+          mode they are held indefinitely.",
     hint: "metadata:\n  annotations:\n    korder.dev/order-request: storage",
     about_absence: false,
     check,
@@ -16,7 +17,7 @@ pub const RULE: Rule = Rule {
 
 fn check(all: &Scene, found: &mut Findings) {
     let rooms = rooms(all);
-    // An Order that cannot be understood may be the one that is meant.
+    // An Order with an invalid spec may be the one that selects the pods.
     let unread = |object: &&Object| !rooms.iter().any(|room| std::ptr::eq(room.object, *object));
     for seeker in seekers(all, &rooms) {
         let gates = seeker.template.gates();
@@ -28,7 +29,7 @@ fn check(all: &Scene, found: &mut Findings) {
             let whose = seeker.template.object.full_name();
             found.at(
                 gate,
-                format!("the pods of {whose} wait for a ticket, ask for none, and no Order selects them"),
+                format!("the pods of {whose} have the ticket gate but request no ticket, and no Order selects them"),
             );
         }
     }

@@ -10,11 +10,12 @@ pub const RULE: Rule = Rule {
     code: "RC603",
     severity: Severity::Warning,
     title: "tickets that outlast the period of their schedule",
-    why: "A `Recurring` Order makes no second ticket where one is left. When the next time comes, the ticket of the last one is still there, \
-          so nothing happens; the new one is made when the old one ends, at a time that the schedule does not name, and in between \
-          anybody can take the room. With `refreshPolicy: Always` the ticket is renewed in time and the room stays. A ticket that says \
-          nothing lasts 24h, and for ever with `refreshPolicy: Never`.",
-    hint: "strategy:\n  refreshPolicy: Always\n# or a duration that ends before the next time:\ntemplate:\n  spec:\n    duration: 1h",
+    why: "A `Recurring` Order creates no second ticket where one still exists. If the previous ticket still exists at the \
+          scheduled time, nothing happens. The new ticket is created when the old one ends, at a time that is not in the \
+          schedule. In between, other pods can take the capacity. With `refreshPolicy: Always` the ticket is renewed in time \
+          and the capacity stays reserved. Without `duration` a ticket lasts 24h, or indefinitely with `refreshPolicy: \
+          Never`.",
+    hint: "strategy:\n  refreshPolicy: Always\n# or a duration that ends before the next scheduled time:\ntemplate:\n  spec:\n    duration: 1h",
     about_absence: false,
     check,
 };
@@ -23,11 +24,11 @@ fn check(all: &Scene, found: &mut Findings) {
     for Room { object, order, .. } in rooms(all) {
         let Some(order) = order.filter(|order| order.refresh != Refresh::Always) else { continue };
         let Strategy::Recurring(timetable) = &order.strategy else { continue };
-        // In UTC every day has 24 hours: that a clock is set forward once a year is no mistake of the schedule.
+        // UTC has no 23-hour days, so a daily schedule is not reported because of daylight saving time.
         let fires = Firing::of(&timetable.schedule, &TimeZone::UTC);
         let Firing::Every(Some(period)) = fires else { continue };
         let lasts = match order.duration() {
-            None => "for ever".to_owned(),
+            None => "indefinitely".to_owned(),
             Some(duration) if duration.as_secs() > period => human(duration.unsigned_abs()),
             Some(_) => continue,
         };
@@ -37,7 +38,7 @@ fn check(all: &Scene, found: &mut Findings) {
         found.at(
             &place,
             format!(
-                "tickets of Order {} last {lasts}, and the next ones are due after {period}",
+                "tickets of Order {} last {lasts}, but the next ones are due after {period}",
                 object.name
             ),
         );

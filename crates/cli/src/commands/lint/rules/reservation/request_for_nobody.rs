@@ -6,9 +6,9 @@ use rollcall_core::reservation::spec::Wanted;
 pub const RULE: Rule = Rule {
     code: "RC606",
     severity: Severity::Warning,
-    title: "a request for room that is not there",
-    why: "The pod asks for a ticket or an Order by name or label. The files have Orders or Tickets, but none that this pod could mean; only \
-          those of its own namespace count. Its pods wait for nothing and run without reserved room (event `NoTicket`).",
+    title: "a request for a missing ticket or Order",
+    why: "The pod requests a ticket or an Order by name or label. The files contain Orders or Tickets, but none that matches; \
+          only those in the namespace of the pod count. The pods run without reserved capacity (event `NoTicket`).",
     hint: "metadata:\n  annotations:\n    korder.dev/order-request: storage",
     about_absence: false,
     check,
@@ -16,7 +16,7 @@ pub const RULE: Rule = Rule {
 
 fn check(all: &Scene, found: &mut Findings) {
     let rooms = rooms(all);
-    // What cannot be understood is there, too.
+    // Objects with an invalid spec count as well.
     let known = |kind: Kind| all.of(kind);
     if known(Kind::Order).chain(known(Kind::Ticket)).next().is_none() {
         return;
@@ -36,7 +36,7 @@ fn check(all: &Scene, found: &mut Findings) {
         };
         let served = |room: &Room| room.serves(&seeker);
         if !rooms.iter().any(served) {
-            found.at(&seeker.place(), format!("there is no {what} in namespace {namespace}{named}"));
+            found.at(&seeker.place(), format!("{what} not found in namespace {namespace}{named}"));
         }
     }
 }

@@ -6,9 +6,10 @@ use rollcall_core::reservation::spec::Wanted;
 pub const RULE: Rule = Rule {
     code: "RC609",
     severity: Severity::Error,
-    title: "a request for room that cannot be understood",
-    why: "A pod asks for a ticket by its name, by `name:`, by `selector:` with one label and its value, or by `group:`; or for any ticket of an \
-          Order. What is written otherwise gets no ticket: the pod runs without reserved room, and an event says so.",
+    title: "an invalid ticket request",
+    why: "A pod requests a ticket by its name, by `name:`, by `selector:` with one label and its value, or by `group:`; or it \
+          requests any ticket of an Order. Any other request gets no ticket: the pod runs without reserved capacity, and an \
+          event reports it.",
     hint: "metadata:\n  annotations:\n    korder.dev/ticket-request: \"selector:zone=a\"",
     about_absence: false,
     check,

@@ -7,10 +7,11 @@ use rollcall_core::reservation::spec::{OrderSpec, Places, Strategy, Wanted};
 pub const RULE: Rule = Rule {
     code: "RC605",
     severity: Severity::Warning,
-    title: "two Orders that keep room for the same pods",
-    why: "Both select the same pods and reserve on the same nodes at the same time, so each pod has room kept for it twice. It takes the \
-          ticket of the Order whose name comes first; the room of the other one is kept for nobody.",
-    hint: "# one Order for these pods, or a selector that only one of them has\nselector: {matchLabels: {app: node-exporter}}",
+    title: "two Orders that reserve capacity for the same pods",
+    why: "Both Orders select the same pods and reserve on the same nodes at the same time, so capacity for each pod is \
+          reserved twice. A pod claims the ticket of the Order whose name comes first; the tickets of the other Order stay \
+          unclaimed.",
+    hint: "# use one Order for these pods, or selectors that do not overlap\nselector: {matchLabels: {app: node-exporter}}",
     about_absence: false,
     check,
 };
@@ -24,12 +25,12 @@ fn check(all: &Scene, found: &mut Findings) {
         .filter_map(|room| Some((room, room.order.as_deref()?)))
         .filter(|(_, order)| order.places == Places::EachNode && order.selector.is_some() && !order.paused)
         .collect();
-    // Pods are served in the order of names.
+    // A pod claims from the Order whose name comes first.
     orders.sort_by_key(|(room, _)| (&room.object.namespace, &room.object.name));
     for (number, (second, later)) in orders.iter().enumerate() {
         let twice = orders[..number].iter().find(|(first, order)| {
             first.object.namespace == second.object.namespace
-                // One of the same name is another version of it, and another rule's matter.
+                // Two definitions of one Order are reported by RC003.
                 && first.object.name != second.object.name
                 && same_time(order, later)
                 && same_nodes(&nodes, &first.ticket.placement, &second.ticket.placement)
@@ -39,7 +40,10 @@ fn check(all: &Scene, found: &mut Findings) {
             let name = &second.object.name;
             found.at_key(
                 &second.object.field("spec.selector"),
-                format!("Order {name} keeps room for pods that Order {} serves already", first.object.name),
+                format!(
+                    "Order {name} reserves capacity for pods that Order {} already serves",
+                    first.object.name
+                ),
             );
         }
     }
@@ -49,7 +53,7 @@ fn served_by_both(seeker: &Seeker, one: &Room, other: &Room) -> bool {
     seeker.wanted == Wanted::Any && one.serves(seeker) && other.serves(seeker)
 }
 
-/// Room at night and room by day are not the same.
+/// Whether two Orders reserve at the same time: different schedules do not count as the same time.
 fn same_time(one: &OrderSpec, other: &OrderSpec) -> bool {
     match (&one.strategy, &other.strategy) {
         (Strategy::OneTime, _) | (_, Strategy::OneTime) => true,
@@ -57,7 +61,8 @@ fn same_time(one: &OrderSpec, other: &OrderSpec) -> bool {
     }
 }
 
-/// Whether there is a node for both. Where no nodes are known: whether one of them has all nodes of the other, as far as labels go.
+/// Whether some node is eligible for both placements. If no nodes are known: whether the labels that one requires include those
+/// that the other requires.
 fn same_nodes(nodes: &[Node], one: &Placement, other: &Placement) -> bool {
     let within = |inner: &Placement, outer: &Placement| {
         is_part_of(&outer.node_selector, &inner.node_selector)

@@ -8,10 +8,11 @@ use serde_json::json;
 pub const RULE: Rule = Rule {
     code: "RC610",
     severity: Severity::Warning,
-    title: "a pod that is larger than the room kept for it",
-    why: "A pod is given a ticket only if the ticket keeps at least what its containers request together, as the scheduler counts: init \
-          containers and overhead included. This one requests more, so it runs without reserved room, and the room stays empty.",
-    hint: "# of the ticket, at least as much as the pod requests\nresources:\n  requests: {cpu: 200m, memory: 256Mi}",
+    title: "a pod that requests more than its ticket reserves",
+    why: "A pod can claim a ticket only if the ticket reserves at least the total requests of the pod. Like for the \
+          scheduler, the total includes init containers and overhead. This pod requests more, so it runs without reserved \
+          capacity, and the ticket stays unclaimed.",
+    hint: "# in the ticket, at least as much as the pod requests\nresources:\n  requests: {cpu: 200m, memory: 256Mi}",
     about_absence: false,
     check,
 };
@@ -29,14 +30,14 @@ fn check(all: &Scene, found: &mut Findings) {
             found.at_key(
                 &seeker.template.spec.get("containers"),
                 format!(
-                    "a pod of {whose} requests {amount} of {name}, and a ticket of {object} keeps {kept}"
+                    "a pod of {whose} requests {amount} of {name}, but a ticket of {object} reserves {kept}"
                 ),
             );
         }
     }
 }
 
-/// What a pod of this template takes, after the API server has filled in what follows from its limits.
+/// Total requests of a pod of this template, including requests that the API server derives from limits.
 fn requested(template: &Template) -> Option<Resources> {
     let mut pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": template.spec.value });
     if defaults::undecodable(Kind::Pod, &pod).is_some() {

@@ -6,14 +6,14 @@ pub const RULE: Rule = Rule {
     code: "RC110",
     severity: Severity::Error,
     title: "sequences that wait for each other",
-    why: "Within one sequence there can be no circle. Across two there can: one holds A until B is there, the other holds B until A \
-          is. A pod that two sequences claim is released when both allow it.",
-    hint: "# one of the groups must not wait\npodGroups:\n- name: Queue\n  start: Immediately",
+    why: "A single sequence cannot contain a cycle, but two sequences can form one: the first holds A until B is ready, and \
+          the second holds B until A is ready. A pod that belongs to two sequences is released only when both allow it.",
+    hint: "# let one of the groups start without waiting\npodGroups:\n- name: Queue\n  start: Immediately",
     about_absence: false,
     check,
 };
 
-/// Who waits, for whom, by which group of which sequence.
+/// Edge of the wait graph: pods of a template wait for template `to`, because `group` of `sequence` holds them.
 struct Edge {
     to: usize,
     sequence: usize,
@@ -45,17 +45,18 @@ fn check(all: &Scene, found: &mut Findings) {
             }
         }
         let place = claims.sequences[last.sequence].group_field(last.group);
-        found.at(&place, format!("nobody can start: {words}"));
+        found.at(&place, format!("deadlock: {words}"));
     }
 }
 
-/// Only of groups whose members all wait: of a listed StatefulSet some pods may be elsewhere.
+/// Returns the wait graph, by waiting template. Lists of pod names count only for single-pod templates: other pods of a listed
+/// StatefulSet may be in another group.
 fn edges(all: &Manifests, claims: &Claims) -> BTreeMap<usize, Vec<Edge>> {
     let whole = |group: &Group, template: usize| match group.members {
         Members::Selector(_) | Members::Workload(_) | Members::None => true,
         Members::Names(_) => claims.templates[template].size() == Some(1),
     };
-    // A group that is passed when its time is over holds nobody for ever.
+    // A group that times out and continues, or needs no ready pods, cannot block others indefinitely.
     let lets_pass = |group: &Group| {
         group.min_ready.of(u32::MAX) == 0
             || group.timeout.is_some() && group.on_timeout == OnTimeout::Continue
@@ -83,7 +84,7 @@ fn edges(all: &Manifests, claims: &Claims) -> BTreeMap<usize, Vec<Edge>> {
     edges
 }
 
-/// The shortest way from a template back to itself.
+/// Returns the shortest cycle through a template.
 fn circle(edges: &BTreeMap<usize, Vec<Edge>>, start: usize) -> Option<Vec<&Edge>> {
     let mut came_by: BTreeMap<usize, (usize, &Edge)> = BTreeMap::new();
     let mut next = std::collections::VecDeque::from([start]);

@@ -4,10 +4,10 @@ use rollcall_core::sequence::spec::Members;
 pub const RULE: Rule = Rule {
     code: "RC109",
     severity: Severity::Warning,
-    title: "two groups that have the same pods",
-    why: "A pod in two groups of one sequence belongs to the earlier one (event `DuplicateMember`). The later group counts without \
-          it, and may never be complete.",
-    hint: "# a label that only one group asks for\npodSelector: {matchLabels: {app: web, tier: frontend}}",
+    title: "two groups that select the same pods",
+    why: "A pod that two groups of one sequence select belongs to the earlier group (event `DuplicateMember`). The later \
+          group does not count it and may never complete.",
+    hint: "# a label that only one group selects\npodSelector: {matchLabels: {app: web, tier: frontend}}",
     about_absence: false,
     check,
 };
@@ -23,14 +23,18 @@ fn check(all: &Scene, found: &mut Findings) {
                 let whose = template.object.full_name();
                 found.at_key(
                     &members(&sequence.group_field(*again)),
-                    format!("{whose} is in group {:?} already, not in {:?}", title(*first), title(*again)),
+                    format!(
+                        "{whose} already belongs to group {:?}; group {:?} does not count it",
+                        title(*first),
+                        title(*again)
+                    ),
                 );
             }
         }
     }
 }
 
-/// Two lists of names share a StatefulSet without sharing a pod.
+/// Whether two groups share pods. Two lists of names can share a StatefulSet without sharing a pod.
 fn overlap(sequence: &Sequence, one: usize, other: usize) -> bool {
     match (&sequence.spec.groups[one].members, &sequence.spec.groups[other].members) {
         (Members::Names(one), Members::Names(other)) => one.iter().any(|name| other.contains(name)),

@@ -3,11 +3,12 @@ use crate::commands::lint::rules::prelude::*;
 pub const RULE: Rule = Rule {
     code: "RC113",
     severity: Severity::Warning,
-    title: "a deadline that runs while the Job is held",
-    why: "`activeDeadlineSeconds` counts from the start of the Job, which is when its controller first sees it, and not from the \
-          start of its pods. The time behind the gate counts, too: a Job whose group opens late is failed before it has begun.",
-    hint: "# a limit that begins with the container, instead of activeDeadlineSeconds:\n\
-           command: [\"timeout\", \"600\", \"migrate\"]\n# and, for the wait, in the group:\ntimeout: 10m",
+    title: "a Job deadline that expires while the Job is held",
+    why: "`activeDeadlineSeconds` counts from the start of the Job, not from the start of its pods. The Job starts when its \
+          controller first sees it, so the time that its pods are held counts too. If the earlier groups take long, the Job \
+          fails before its pods have started.",
+    hint: "# instead of activeDeadlineSeconds, a limit that starts with the container:\n\
+           command: [\"timeout\", \"600\", \"migrate\"]\n# to limit the wait, in the group:\ntimeout: 10m",
     about_absence: false,
     check,
 };
@@ -22,7 +23,7 @@ fn check(all: &Scene, found: &mut Findings) {
             found.at(
                 &deadline,
                 format!(
-                    "these {seconds}s run while group {:?} holds {}",
+                    "activeDeadlineSeconds: {seconds} also counts while group {:?} holds {}",
                     group.title,
                     template.object.full_name()
                 ),

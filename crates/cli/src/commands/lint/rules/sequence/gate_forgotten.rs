@@ -4,10 +4,11 @@ use crate::commands::lint::rules::prelude::*;
 pub const RULE: Rule = Rule {
     code: "RC106",
     severity: Severity::Warning,
-    title: "a member that nothing holds",
-    why: "Its group waits for another one, but the template has no scheduling gate, so its pods start at once. The controller can \
-          only say so afterwards (`OutOfOrder`). In Full mode pods get the gate when they are created, in namespaces with the \
-          label `podsequence-enabled=true`; a Namespace with that label among the files turns this rule off.",
+    title: "a member without the scheduling gate",
+    why: "The group waits for another group, but the template has no scheduling gate, so its pods start at once. The \
+          controller can only report it afterwards (`OutOfOrder`). In Full mode the webhook adds the gate in namespaces with \
+          the label `podsequence-enabled=true`. If the files contain a Namespace with that label, this rule does not apply to \
+          its pods.",
     hint: "spec:\n  schedulingGates:\n  - name: podsequence.example.com/sequence-gate",
     about_absence: false,
     check,
@@ -20,7 +21,7 @@ fn check(all: &Scene, found: &mut Findings) {
         let gate = &*sequence.spec.gate;
         let held = template.has_gate(gate) || gets_gate_at_admission(all, &template.object.namespace);
         let misspelt = template.gates().iter().any(|name| near_miss(name.text(), gate));
-        // Released by the controller already, or bound: a gate would be gone.
+        // A live pod without the gate may have had it: the controller may have released the pod already.
         let running = all.live && template.kind == Kind::Pod;
         if group.after.is_empty() || held || misspelt || running {
             continue;
@@ -31,7 +32,7 @@ fn check(all: &Scene, found: &mut Findings) {
             .at_key(
                 &template.spec,
                 format!(
-                    "nothing holds the pods of {} until {} is complete: they lack the gate",
+                    "the pods of {} have no scheduling gate, so they do not wait for group {}",
                     template.object.full_name(),
                     before.join(" and ")
                 ),

@@ -5,15 +5,15 @@ use rollcall_core::gates;
 pub const RULE: Rule = Rule {
     code: "RC107",
     severity: Severity::Error,
-    title: "another gate than the sequence's",
-    why: "A sequence removes the one gate that it manages (`schedulingGateName`, or the usual one). A gate of another name is \
-          somebody else's and stays, so the pod is held for ever.",
+    title: "a misspelt sequence gate",
+    why: "A sequence removes only the gate that it manages: `schedulingGateName`, or the default one. A gate with another \
+          name is foreign and stays, so the pod is held indefinitely.",
     hint: "schedulingGates:\n- name: podsequence.example.com/sequence-gate",
     about_absence: false,
     check,
 };
 
-/// How alike two names are (Jaro-Winkler) that differ by a slip of the finger.
+/// Minimum Jaro-Winkler similarity of a name and its misspelling.
 const ALIKE: f64 = 0.9;
 
 fn check(all: &Scene, found: &mut Findings) {
@@ -25,14 +25,17 @@ fn check(all: &Scene, found: &mut Findings) {
             if near_miss(name.text(), gate) && !managed(name.text()) {
                 let whose = &sequence.object.name;
                 found
-                    .at(&name, format!("nobody removes this gate: that of PodSequence {whose} is {gate}"))
+                    .at(
+                        &name,
+                        format!("no PodSequence removes this gate; PodSequence {whose} manages {gate}"),
+                    )
                     .hint(format!("schedulingGates:\n- name: {gate}"));
             }
         }
     }
 }
 
-/// Whether a gate looks like one that was meant to be the sequence's.
+/// Whether `name` looks like a misspelling of the sequence's gate.
 pub fn near_miss(name: &str, gate: &str) -> bool {
     let ours = name.starts_with(names::PREFIX) && gates::feature(name).is_none();
     name != gate && (ours || strsim::jaro_winkler(name, gate) >= ALIKE)

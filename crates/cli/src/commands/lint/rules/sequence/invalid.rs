@@ -4,10 +4,10 @@ use rollcall_api::sequence::{parse_spec, spec_facts};
 pub const RULE: Rule = Rule {
     code: "RC101",
     severity: Severity::Error,
-    title: "a PodSequence that cannot be understood",
-    why: "The API server refuses it, or, where its rules could not say so, the controller reports `Stalled` with the reason \
-          `InvalidSpec` and releases nothing.",
-    hint: "# every field, with its meaning:\n# kubectl explain podseq.spec --recursive",
+    title: "an invalid PodSequence",
+    why: "The API server rejects it. If its validation rules cannot detect the problem, the controller reports `Stalled` with \
+          the reason `InvalidSpec` and releases no pods.",
+    hint: "# to list all fields with their descriptions:\n# kubectl explain podseq.spec --recursive",
     about_absence: false,
     check,
 };

@@ -7,10 +7,11 @@ use serde_json::json;
 pub const RULE: Rule = Rule {
     code: "RC117",
     severity: Severity::Error,
-    title: "an agent that the taints of its own sequence keep away",
-    why: "With `nodeGuard: Taints` every node is tainted for the groups that it has not reached. The DaemonSet controller goes by the \
-          template, so a DaemonSet of an earlier group whose template does not tolerate these taints never gets a pod. The \
-          controller then taints nothing and reports `Stalled`, reason `TemplateLacksToleration`.",
+    title: "a DaemonSet that does not tolerate its sequence's taints",
+    why: "With `nodeGuard: Taints` the controller taints every node for each group that is still blocked there. The DaemonSet \
+          controller checks the tolerations of the pod template. A DaemonSet of an earlier group whose template lacks the \
+          toleration therefore never gets a pod. In that case the controller adds no taints and reports `Stalled`, reason \
+          `TemplateLacksToleration`.",
     hint: "tolerations:\n- key: podsequence.example.com/NAMESPACE.SEQUENCE.GROUP-blocked  # rollcall keys SEQUENCE prints it\n  \
            operator: Exists\n  effect: NoSchedule",
     about_absence: false,
@@ -25,7 +26,7 @@ fn check(all: &Scene, found: &mut Findings) {
         }
         let object = sequence.object;
         let keys = keys::keys(keys::PREFIX, &object.namespace, &object.name, &sequence.spec.groups);
-        // Groups whose pods are all of DaemonSets need no taint.
+        // A group whose pods all belong to DaemonSets needs no taint.
         let tainted = |position: usize| {
             let mut members = claims.members(number, position).peekable();
             let daemons =
@@ -45,7 +46,9 @@ fn check(all: &Scene, found: &mut Findings) {
                     found
                         .at_key(
                             place,
-                            format!("{whose} does not tolerate {key}, so it gets no pod on new nodes"),
+                            format!(
+                                "{whose} does not tolerate the taint {key}, so it gets no pods on new nodes"
+                            ),
                         )
                         .hint(format!(
                             "tolerations:\n- key: {key}\n  operator: Exists\n  effect: NoSchedule"

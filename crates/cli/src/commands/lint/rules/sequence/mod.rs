@@ -1,4 +1,4 @@
-//! PodSequences, and what they claim.
+//! Rules about PodSequences and their members.
 
 pub mod circle;
 pub mod claimed_twice;

@@ -4,10 +4,10 @@ use rollcall_core::sequence::spec::{Members, MinReady};
 pub const RULE: Rule = Rule {
     code: "RC119",
     severity: Severity::Warning,
-    title: "a group that waits for more pods than there are",
-    why: "`expected` and a `minReady` given as a number are taken as they are. If the workloads of the group make fewer pods, it is \
-          never complete. Without `expected` the number is derived from the workloads, and follows them when they are scaled.",
-    hint: "# leave expected out; for a part of them:\nminReady: 50%",
+    title: "a group that expects more pods than its workloads create",
+    why: "`expected`, and `minReady` as a number, are absolute. If the workloads of the group create fewer pods, the group \
+          never completes. Without `expected` the number is derived from the workloads and follows their replica counts.",
+    hint: "# omit expected; to require only some of the pods:\nminReady: 50%",
     about_absence: false,
     check,
 };
@@ -20,7 +20,7 @@ fn check(all: &Scene, found: &mut Findings) {
             if matches!(group.members, Members::Names(_)) || members.peek().is_none() {
                 continue;
             }
-            // A DaemonSet has as many as there are nodes.
+            // The size of a DaemonSet depends on the number of nodes.
             let Some(there) = members.map(Template::size).sum::<Option<i64>>() else { continue };
             let field = sequence.group_field(position);
             let wanted = match group.min_ready {
@@ -30,7 +30,10 @@ fn check(all: &Scene, found: &mut Findings) {
             if let Some((name, wanted)) = wanted.filter(|(_, wanted)| *wanted > there) {
                 found.at(
                     &field.get(name),
-                    format!("group {:?} wants {wanted} pods, and its workloads make {there}", group.title),
+                    format!(
+                        "group {:?} requires {wanted} pods, but its workloads create only {there}",
+                        group.title
+                    ),
                 );
             }
         }

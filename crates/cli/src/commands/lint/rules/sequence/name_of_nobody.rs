@@ -6,10 +6,10 @@ use rollcall_core::sequence::spec::Members;
 pub const RULE: Rule = Rule {
     code: "RC104",
     severity: Severity::Warning,
-    title: "a listed pod that nobody makes",
-    why: "A group that lists pods waits for all of them. In the files there is no pod of this name, and no StatefulSet that makes \
-          one: its ordinals end before, or it has another name. Pods of Deployments, DaemonSets and Jobs have names that nobody \
-          knows beforehand.",
+    title: "a listed pod that no workload creates",
+    why: "A group that lists pods waits for all of them. The files contain neither a pod of this name nor a StatefulSet that \
+          creates one: its replicas are too few, or it has another name. Pod names of Deployments, DaemonSets and Jobs are \
+          not predictable.",
     hint: "podSelector: {matchLabels: {app: web}}\n# or\nworkloadRef: {apiVersion: apps/v1, kind: Deployment, name: web}",
     about_absence: false,
     check,
@@ -31,13 +31,13 @@ fn check(all: &Scene, found: &mut Findings) {
                 }
                 let names: Vec<String> = here().flat_map(names).collect();
                 let alike = suggestion(name.text(), names.iter().map(String::as_str));
-                found.at(&name, format!("nothing in the files makes a pod {}{alike}", name.text()));
+                found.at(&name, format!("no workload in the files creates pod {}{alike}", name.text()));
             }
         }
     }
 }
 
-/// The names that can be known; of a large StatefulSet the first ones.
+/// Returns the predictable pod names of a template; for a large StatefulSet only the first ones.
 fn names(template: &Template) -> Vec<String> {
     const SHOWN: i64 = 10;
     match template.kind {

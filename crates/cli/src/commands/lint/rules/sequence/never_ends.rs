@@ -4,9 +4,9 @@ use rollcall_core::sequence::spec::Until;
 pub const RULE: Rule = Rule {
     code: "RC111",
     severity: Severity::Error,
-    title: "until: Succeeded on what never ends",
-    why: "The pods of a Deployment, StatefulSet, DaemonSet or ReplicaSet are restarted whenever they end, and so is a pod with \
-          `restartPolicy: Always`. They never succeed, and the group is never complete.",
+    title: "until: Succeeded for pods that never succeed",
+    why: "The containers of a Deployment, StatefulSet, DaemonSet or ReplicaSet are restarted whenever they exit, as are those \
+          of a pod with `restartPolicy: Always`. Such pods never reach the phase `Succeeded`, so the group never completes.",
     hint: "until: Ready",
     about_absence: false,
     check,
@@ -17,7 +17,10 @@ fn check(all: &Scene, found: &mut Findings) {
         if sequence.spec.groups[position].until == Until::Succeeded && !template.ends() {
             found.at(
                 &sequence.group_field(position).get("until"),
-                format!("the pods of {} never end, so they never succeed", template.object.full_name()),
+                format!(
+                    "the pods of {} never reach Succeeded: their containers are restarted whenever they exit",
+                    template.object.full_name()
+                ),
             );
         }
     }

@@ -4,10 +4,11 @@ use rollcall_core::sequence::spec::Scope;
 pub const RULE: Rule = Rule {
     code: "RC116",
     severity: Severity::Warning,
-    title: "Node scope without a DaemonSet",
-    why: "With `scope: Node` a group is complete on a node when its pods there are ready. Pods that can land anywhere are not on every \
-          node; a group of such pods is complete on all nodes that hold none of them, so others hardly wait for it.",
-    hint: "scope: Cluster\n# or make it a DaemonSet, which has a pod on every node",
+    title: "scope: Node for a group without a DaemonSet",
+    why: "With `scope: Node` a group is complete on a node when its pods on that node are ready. Pods that can run anywhere \
+          are not on every node. A group of such pods is complete on every node without one of them, so later groups rarely \
+          wait for it.",
+    hint: "scope: Cluster\n# or use a DaemonSet, which runs a pod on every node",
     about_absence: false,
     check,
 };
@@ -27,7 +28,10 @@ fn check(all: &Scene, found: &mut Findings) {
             if members.all(|template| !is_on_a_node(template)) {
                 found.at(
                     &sequence.group_field(position),
-                    format!("group {:?} has no DaemonSet, so on most nodes nobody waits for it", group.title),
+                    format!(
+                        "group {:?} has no DaemonSet, so on most nodes later groups do not wait for it",
+                        group.title
+                    ),
                 );
             }
         }

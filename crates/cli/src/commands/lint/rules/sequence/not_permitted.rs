@@ -5,10 +5,11 @@ use rollcall_core::sequence::spec::NodeGuard;
 pub const RULE: Rule = Rule {
     code: "RC118",
     severity: Severity::Warning,
-    title: "a sequence that its namespace does not permit",
-    why: "Pods of another namespace may be sequenced only where that Namespace says so (`podsequence.example.com/allow-from`), and \
-          nodes may be tainted only for a Namespace with `podsequence.example.com/allow-node-taints: \"true\"`. The Namespace is \
-          among the files and does not say so: the sequence is `Stalled` (`NotPermitted`, `TaintsNotPermitted`).",
+    title: "a sequence that the Namespace does not permit",
+    why: "A sequence may manage pods of another namespace only if that Namespace permits it \
+          (`podsequence.example.com/allow-from`). It may taint nodes only if its own Namespace has \
+          `podsequence.example.com/allow-node-taints: \"true\"`. The Namespace in the files lacks the annotation, so the \
+          sequence is `Stalled` (`NotPermitted`, `TaintsNotPermitted`).",
     hint: "kind: Namespace\nmetadata:\n  annotations:\n    podsequence.example.com/allow-from: shop",
     about_absence: false,
     check,
@@ -27,7 +28,7 @@ fn check(all: &Scene, found: &mut Findings) {
                 found
                     .at(
                         &sequence.object.field("spec.namespace"),
-                        format!("Namespace {pods} does not permit sequences from {own}"),
+                        format!("Namespace {pods} does not permit sequences from namespace {own}"),
                     )
                     .hint(format!(
                         "kind: Namespace\nmetadata:\n  name: {pods}\n  annotations:\n    {}: {own}",

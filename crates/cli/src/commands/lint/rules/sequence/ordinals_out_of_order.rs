@@ -5,9 +5,9 @@ use rollcall_core::sequence::spec::Members;
 pub const RULE: Rule = Rule {
     code: "RC105",
     severity: Severity::Error,
-    title: "ordinals in an order that a StatefulSet cannot give",
-    why: "With `podManagementPolicy: OrderedReady` (the default) a StatefulSet makes x-1 when x-0 is ready, not before. A group that \
-          lists x-1 and comes before the one that releases x-0 waits for a pod that cannot exist yet: nobody moves.",
+    title: "pods listed in an order that the StatefulSet cannot follow",
+    why: "With `podManagementPolicy: OrderedReady` (the default) a StatefulSet creates x-1 only after x-0 is ready. If a \
+          group lists x-1, and only a later group releases x-0, the group waits for a pod that cannot exist yet: a deadlock.",
     hint: "podGroups:\n- pods: [db-0]\n- pods: [db-1]\n# or, in the StatefulSet:\npodManagementPolicy: Parallel",
     about_absence: false,
     check,
@@ -32,27 +32,27 @@ fn check(all: &Scene, found: &mut Findings) {
             if let Some((earlier, why)) = earlier {
                 found.at(
                     &name,
-                    format!("{} comes into being when {earlier} is ready, and {why}", name.text()),
+                    format!("{} is created only after {earlier} is ready, but {why}", name.text()),
                 );
             }
         }
     }
 }
 
-/// Why a pod of the same set is not released before this group is complete.
+/// Returns why another pod of the StatefulSet is not released before this group completes, or `None` if it is.
 fn why_not_yet(sequence: &Sequence, position: usize, pod: &str) -> Option<String> {
     let groups = sequence.spec.groups.iter();
     let lists = |members: &Members| match members {
         Members::Names(names) => names.contains(pod),
-        // Others claim all pods of the set, this one as well; that is another rule's matter.
+        // Such a group selects all pods of the StatefulSet; RC109 reports the overlap.
         Members::Selector(_) | Members::Workload(_) => true,
         Members::None => false,
     };
     match groups.enumerate().find(|(_, group)| lists(&group.members)) {
-        None => Some("no group releases that one".to_owned()),
+        None => Some("no group lists that pod".to_owned()),
         Some((at, group)) => {
             let waits = sequence.waits_for(at).contains(&position);
-            waits.then(|| format!("group {:?}, which has that one, waits for this group", group.title))
+            waits.then(|| format!("that pod belongs to group {:?}, which waits for this group", group.title))
         }
     }
 }

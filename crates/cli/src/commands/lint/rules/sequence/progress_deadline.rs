@@ -4,16 +4,17 @@ use crate::commands::lint::rules::prelude::*;
 pub const RULE: Rule = Rule {
     code: "RC114",
     severity: Severity::Warning,
-    title: "a progressDeadlineSeconds that will fire while the Deployment is held",
-    why: "Pods behind a gate are no progress. The groups before this one take longer, by their settle times and probes alone, than the \
-          Deployment's `progressDeadlineSeconds` (600 by default). It then reports `ProgressDeadlineExceeded`, and `kubectl rollout \
-          status`, `helm --wait` and Argo CD take it for failed. Its pods still start when the group opens.",
+    title: "a Deployment that exceeds progressDeadlineSeconds while held",
+    why: "A held pod counts as no progress. By their settle times and probes alone, the earlier groups take longer than the \
+          Deployment's `progressDeadlineSeconds` (600 by default). The Deployment then reports `ProgressDeadlineExceeded`, \
+          and `kubectl rollout status`, `helm --wait` and Argo CD treat it as failed. Its pods still start once the earlier \
+          groups are complete.",
     hint: "spec:\n  progressDeadlineSeconds: 3600",
     about_absence: false,
     check,
 };
 
-/// What a Deployment has that says nothing.
+/// The default of `progressDeadlineSeconds`.
 const USUAL: i64 = 600;
 
 fn check(all: &Scene, found: &mut Findings) {
@@ -31,7 +32,7 @@ fn check(all: &Scene, found: &mut Findings) {
         if opens >= deadline {
             let whose = template.object.full_name();
             let words =
-                format!("{whose} is held for {opens}s at least, and reports failure after {deadline}s");
+                format!("{whose} is held for at least {opens}s, but its progress deadline is {deadline}s");
             found
                 .at(&if field.is_missing() { template.object.title() } else { field }, words)
                 .hint(format!("progressDeadlineSeconds: {}", opens.saturating_mul(2)));
@@ -39,7 +40,7 @@ fn check(all: &Scene, found: &mut Findings) {
     }
 }
 
-/// Seconds before which each group cannot open.
+/// Returns the earliest start of each group, in seconds.
 fn opens_after(claims: &Claims, number: usize) -> Vec<i64> {
     let sequence = &claims.sequences[number];
     let (mut opens, mut complete): (Vec<i64>, Vec<i64>) = (Vec::new(), Vec::new());

@@ -4,11 +4,11 @@ use rollcall_core::quantity::Quantity;
 pub const RULE: Rule = Rule {
     code: "RC115",
     severity: Severity::Warning,
-    title: "gated pods that use up a quota",
-    why: "A pod counts against a ResourceQuota from the moment it is created, gate or not. If all pods of the namespace together are \
-          more than the quota allows, held pods of later groups can take the room of earlier ones, which then are not created: \
-          everybody waits for ever.",
-    hint: "spec:\n  hard:\n    pods: \"20\"  # room for all groups at once",
+    title: "a quota that is too small for all groups together",
+    why: "A pod counts against a ResourceQuota from its creation, even while it is gated. If all pods of the namespace \
+          together exceed the quota, held pods of later groups can use it up. Pods of earlier groups are then not created, \
+          and all groups wait indefinitely.",
+    hint: "spec:\n  hard:\n    pods: \"20\"  # enough for all groups at once",
     about_absence: false,
     check,
 };
@@ -35,14 +35,14 @@ fn check(all: &Scene, found: &mut Findings) {
                 let (used, limit) = (shown(used), hard.value.to_string().replace('"', ""));
                 found.at(
                     &hard,
-                    format!("all groups together use {used} of {resource}, and the quota has {limit}"),
+                    format!("all pods of the namespace together exceed the quota for {resource}: used {used}, limited to {limit}"),
                 );
             }
         }
     }
 }
 
-/// In billionths, so that all resources are counted alike.
+/// Parses a quantity, in billionths: a common unit for all resources.
 fn amount(value: &Field) -> Option<i128> {
     let text = value.value.as_str().map_or_else(|| value.value.to_string(), str::to_owned);
     text.parse::<Quantity>().ok().map(Quantity::nanos)
@@ -53,7 +53,7 @@ fn shown(nanos: i128) -> String {
     if nanos % BILLION == 0 { (nanos / BILLION).to_string() } else { format!("{}m", nanos / 1_000_000) }
 }
 
-/// Of all pods of a template; how many a DaemonSet makes is not known.
+/// Returns the usage of all pods of a template, in billionths; 0 for a DaemonSet, whose pod count is unknown.
 fn used(template: &Template, resource: &str) -> i128 {
     let size = i128::from(template.size().unwrap_or_default().max(0));
     if ["pods", "count/pods"].contains(&resource) {
@@ -67,7 +67,7 @@ fn used(template: &Template, resource: &str) -> i128 {
     let of = |container: &Field| {
         let resources = container.get("resources");
         let stated = amount(&resources.get(part).get(name));
-        // A request that is not there is the limit.
+        // A missing request defaults to the limit.
         stated.or_else(|| amount(&resources.get("limits").get(name))).unwrap_or_default()
     };
     let one = template.containers().iter().map(of).fold(0i128, i128::saturating_add);

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 pub const RULE: Rule = Rule {
     code: "RC102",
     severity: Severity::Warning,
-    title: "a selector that matches nothing",
-    why: "No pod or template in the files has these labels, though there are others in that namespace. A group that nobody \
-          belongs to is never complete, so everything after it waits for ever. (If its pods come from elsewhere, allow the rule; \
-          if they may be absent, say `optional: true`.)",
-    hint: "template:\n  metadata:\n    labels: {app: web}  # what the group's podSelector asks for",
+    title: "a podSelector that matches no pods",
+    why: "No pod or pod template in the files matches the selector, although the files define other pods in that namespace. A \
+          group without members never completes, so all later groups wait indefinitely. (If its pods are defined elsewhere, \
+          allow this rule; if they may be absent, set `optional: true`.)",
+    hint: "template:\n  metadata:\n    labels: {app: web}  # the labels that the group's podSelector requires",
     about_absence: false,
     check,
 };
@@ -31,9 +31,11 @@ fn check(all: &Scene, found: &mut Findings) {
             found
                 .at_key(
                     &sequence.group_field(position).get("podSelector"),
-                    format!("nothing in namespace {namespace} has the labels {wanted}{alike}"),
+                    format!("no pod in namespace {namespace} matches the selector {wanted}{alike}"),
                 )
-                .hint(format!("# which pods it would be:\n# kubectl get pods -n {namespace} -l '{wanted}'"));
+                .hint(format!(
+                    "# to list the matching pods:\n# kubectl get pods -n {namespace} -l '{wanted}'"
+                ));
         }
     }
 }

@@ -4,10 +4,10 @@ use rollcall_core::sequence::spec::Until;
 pub const RULE: Rule = Rule {
     code: "RC112",
     severity: Severity::Warning,
-    title: "a timeout that is over before the probes begin",
-    why: "A pod cannot be ready before its probes have first succeeded: `initialDelaySeconds`, and the period once more for each \
-          further `successThreshold`. A StatefulSet with `OrderedReady` needs that for one pod after the other. With a shorter \
-          timeout the group always times out, however fast its pods are.",
+    title: "a timeout that is shorter than the probes take",
+    why: "A pod is not ready before its probes have succeeded: after `initialDelaySeconds`, plus one period for each further \
+          `successThreshold`. A StatefulSet with `OrderedReady` needs that time for each of its pods in turn. With a shorter \
+          timeout the group always times out, however fast its pods start.",
     hint: "timeout: 5m",
     about_absence: false,
     check,
@@ -26,7 +26,7 @@ fn check(all: &Scene, found: &mut Findings) {
                 .at(
                     &sequence.group_field(position).get("timeout"),
                     format!(
-                        "the group has {given}s, and the probes of {} take {needed}s at least",
+                        "the timeout is {given}s, but the probes of {} take at least {needed}s",
                         template.object.full_name()
                     ),
                 )
@@ -35,7 +35,7 @@ fn check(all: &Scene, found: &mut Findings) {
     }
 }
 
-/// Before so many seconds a workload is not ready as a whole.
+/// Returns the least number of seconds until all pods of a workload are ready.
 pub fn least_seconds(template: &Template) -> i64 {
     let one = template.earliest_ready();
     let parallel = template.object.field("spec.podManagementPolicy").text() == "Parallel";

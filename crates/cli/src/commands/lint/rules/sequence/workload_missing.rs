@@ -5,9 +5,9 @@ use rollcall_core::sequence::spec::Members;
 pub const RULE: Rule = Rule {
     code: "RC103",
     severity: Severity::Warning,
-    title: "a workloadRef that names nobody",
-    why: "The files have workloads in that namespace, but none of this kind and name. The group waits for it \
-          (`WorkloadMissing`), and everything after the group, too.",
+    title: "a workloadRef that points to a missing workload",
+    why: "The files define workloads in that namespace, but none of this kind and name. The group waits for the workload \
+          (`WorkloadMissing`), and all later groups wait for the group.",
     hint: "workloadRef: {apiVersion: apps/v1, kind: StatefulSet, name: db}\n# or, if it may be absent:\noptional: true",
     about_absence: false,
     check,
@@ -32,7 +32,7 @@ fn check(all: &Scene, found: &mut Findings) {
             let alike = suggestion(&workload.to_string(), there.iter().map(String::as_str));
             found.at(
                 &sequence.group_field(position).down("workloadRef.name"),
-                format!("there is no {workload} in namespace {namespace}{alike}"),
+                format!("{workload} not found in namespace {namespace}{alike}"),
             );
         }
     }

@@ -5,9 +5,9 @@ use rollcall_sim::actors::common::numbers::{Round, int_or_percent};
 pub const RULE: Rule = Rule {
     code: "RC210",
     severity: Severity::Warning,
-    title: "a PodDisruptionBudget that lets nobody go",
-    why: "No pod may ever be evicted: `kubectl drain` tries again for ever, and node upgrades stop. One pod must be allowed to be \
-          away. For a workload of one pod, a budget cannot help; two replicas can.",
+    title: "a PodDisruptionBudget that allows no evictions",
+    why: "No pod may ever be evicted: `kubectl drain` retries indefinitely, and node upgrades stall. Allow at least one pod \
+          to be unavailable. A budget cannot protect a workload of one pod; run two replicas instead.",
     hint: "spec:\n  maxUnavailable: 1",
     about_absence: false,
     check,
@@ -18,15 +18,18 @@ fn check(all: &Scene, found: &mut Findings) {
         let Some(size) = template.size().filter(|size| *size > 0) else { continue };
         for budget in budgets_of(all, &template) {
             let (most, least) = (budget.field("spec.maxUnavailable"), budget.field("spec.minAvailable"));
-            // Both are rounded up.
+            // Kubernetes rounds both percentages up.
             let away = int_or_percent(most.value, size, Round::Up);
             let stay = int_or_percent(least.value, size, Round::Up);
             let whose = template.object.full_name();
             if away.is_some_and(|away| away <= 0) {
-                found.at(&most, format!("no pod of {whose} may ever be evicted"));
+                found.at(&most, format!("maxUnavailable allows no eviction of pods of {whose}"));
             }
             if stay.is_some_and(|stay| stay >= size) {
-                found.at(&least, format!("no pod of {whose} may ever be evicted: it has {size}"));
+                found.at(
+                    &least,
+                    format!("minAvailable allows no eviction of pods of {whose}: the total is {size}"),
+                );
             }
         }
     }

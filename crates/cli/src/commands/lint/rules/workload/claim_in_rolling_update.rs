@@ -4,9 +4,9 @@ use crate::commands::lint::rules::prelude::*;
 pub const RULE: Rule = Rule {
     code: "RC213",
     severity: Severity::Note,
-    title: "a rolling update on a ReadWriteOnce claim",
-    why: "A rolling update starts the new pod before the old one ends. If it lands on another node it waits for the volume, and the old \
-          pod is not taken away before the new one is ready: the update never gets through. `Recreate` ends the old one first.",
+    title: "a rolling update with a ReadWriteOnce claim",
+    why: "A rolling update starts the new pod before it stops the old one. On another node the new pod waits for the volume. \
+          The old pod is kept until the new one is ready, so the update never finishes. `Recreate` stops the old pod first.",
     hint: "spec:\n  strategy: {type: Recreate}",
     about_absence: false,
     check,
@@ -21,7 +21,7 @@ fn check(all: &Scene, found: &mut Findings) {
         }
         if let Some((claim, place)) = claims_of_one_node(all, &template).first() {
             let whose = template.object.full_name();
-            found.at(place, format!("the next pod of {whose} wants {claim} while the last one still has it"));
+            found.at(place, format!("in a rolling update the new pod of {whose} needs claim {claim} while the old pod still uses it"));
         }
     }
 }

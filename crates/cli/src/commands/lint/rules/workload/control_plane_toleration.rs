@@ -6,9 +6,10 @@ use serde_json::json;
 pub const RULE: Rule = Rule {
     code: "RC222",
     severity: Severity::Warning,
-    title: "control plane nodes wanted, and not tolerated",
-    why: "The template asks for nodes of the control plane, which carry the taint `node-role.kubernetes.io/control-plane:NoSchedule`. \
-          Without a toleration for it no pod comes there: affinity says where a pod wants to be, a toleration where it may.",
+    title: "a control-plane node selector without a toleration",
+    why: "The template requires control-plane nodes, which have the taint `node-role.kubernetes.io/control-plane:NoSchedule`. \
+          Without a toleration no pod is scheduled there: affinity selects nodes, but only a toleration permits nodes with a \
+          taint.",
     hint: "tolerations:\n- key: node-role.kubernetes.io/control-plane\n  operator: Exists\n  effect: NoSchedule",
     about_absence: false,
     check,
@@ -25,7 +26,7 @@ fn check(all: &Scene, found: &mut Findings) {
             let whose = template.object.full_name();
             found.at_key(
                 &place,
-                format!("{whose} wants nodes of the control plane and does not tolerate their taint"),
+                format!("{whose} requires control-plane nodes but does not tolerate their taint"),
             );
         }
     }

@@ -4,9 +4,9 @@ use crate::commands::lint::view::schedule::{Firing, firing};
 pub const RULE: Rule = Rule {
     code: "RC244",
     severity: Severity::Error,
-    title: "a schedule that never comes",
-    why: "The API server checks each field for itself, so a day that no month has is accepted: the 31st of February, the 31st of April. \
-          The CronJob never runs.",
+    title: "a schedule that never fires",
+    why: "The API server validates each field separately, so it accepts dates that do not exist, such as the 31st of February \
+          or the 31st of April. The CronJob never runs.",
     hint: "schedule: \"0 3 28 2 *\"",
     about_absence: false,
     check,
@@ -18,7 +18,11 @@ fn check(all: &Scene, found: &mut Findings) {
         if matches!(firing(&schedule, &cron_job.field("spec.timeZone")), Firing::Never) {
             found.at(
                 &schedule,
-                format!("CronJob {} never runs: \"{}\" never comes", cron_job.name, schedule.text()),
+                format!(
+                    "CronJob {} never runs: schedule \"{}\" matches no date",
+                    cron_job.name,
+                    schedule.text()
+                ),
             );
         }
     }

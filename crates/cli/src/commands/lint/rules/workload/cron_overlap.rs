@@ -5,9 +5,9 @@ pub const RULE: Rule = Rule {
     code: "RC242",
     severity: Severity::Warning,
     title: "a CronJob whose runs can overlap",
-    why: "Without `concurrencyPolicy` (that is `Allow`) a run starts even if the last one still goes on. Nothing ends a run before the next \
-          one is due: it has no `activeDeadlineSeconds`, or a longer one. Backups then write over each other, and runs that hang pile \
-          up. Saying `Allow` is fine, if that is meant.",
+    why: "With the default `concurrencyPolicy`, `Allow`, a run starts even if the previous one is still active. Nothing ends \
+          a run before the next one is due: `activeDeadlineSeconds` is missing, or longer than the period. Backups then \
+          overwrite each other, and hanging runs pile up. If overlapping runs are intended, set `Allow` explicitly.",
     hint: "spec:\n  concurrencyPolicy: Forbid",
     about_absence: true,
     check,

@@ -3,15 +3,15 @@ use crate::commands::lint::rules::prelude::*;
 pub const RULE: Rule = Rule {
     code: "RC243",
     severity: Severity::Warning,
-    title: "a startingDeadlineSeconds that is too short",
-    why: "The controller looks at CronJobs every 10 seconds. A run that is due and may start within fewer seconds can be missed, and is \
-          then not made up for.",
+    title: "a startingDeadlineSeconds below 10 seconds",
+    why: "The controller checks CronJobs every 10 seconds. With a shorter deadline it can miss a scheduled run, and it does \
+          not make up for it later.",
     hint: "spec:\n  startingDeadlineSeconds: 300",
     about_absence: false,
     check,
 };
 
-/// How often the controller looks.
+/// Seconds between two checks of the CronJob controller.
 const LOOKS_EVERY: i64 = 10;
 
 fn check(all: &Scene, found: &mut Findings) {
@@ -21,7 +21,7 @@ fn check(all: &Scene, found: &mut Findings) {
             found.at(
                 &deadline,
                 format!(
-                    "runs of CronJob {} are missed: {seconds}s are over before anybody looks",
+                    "runs of CronJob {} can be missed: {seconds}s is shorter than the 10s between two checks",
                     cron_job.name
                 ),
             );

@@ -3,9 +3,9 @@ use crate::commands::lint::rules::prelude::*;
 pub const RULE: Rule = Rule {
     code: "RC241",
     severity: Severity::Warning,
-    title: "a TZ variable on a CronJob",
-    why: "The schedule is read by the controller manager, in its own time zone (mostly UTC); what a container has in its environment does \
-          not move it. `spec.timeZone` does. `TZ` only changes what the program itself prints.",
+    title: "a CronJob with a TZ variable instead of timeZone",
+    why: "The controller manager evaluates the schedule in its own time zone (usually UTC), regardless of the environment of \
+          the container. `spec.timeZone` changes that. `TZ` affects only the program in the container.",
     hint: "spec:\n  timeZone: America/New_York",
     about_absence: false,
     check,
@@ -21,7 +21,7 @@ fn check(all: &Scene, found: &mut Findings) {
                 let zone = variable.get("value");
                 let name = &template.object.name;
                 found
-                    .at(&variable.get("name"), format!("TZ does not move the schedule of CronJob {name}"))
+                    .at(&variable.get("name"), format!("TZ does not affect the schedule of CronJob {name}"))
                     .hint(format!(
                         "spec:\n  timeZone: {}",
                         if zone.text().is_empty() { "Etc/UTC" } else { zone.text() }

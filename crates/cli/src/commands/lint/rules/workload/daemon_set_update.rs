@@ -3,9 +3,9 @@ use crate::commands::lint::rules::prelude::*;
 pub const RULE: Rule = Rule {
     code: "RC221",
     severity: Severity::Note,
-    title: "a DaemonSet that does not say how fast it is updated",
-    why: "By default one pod at a time is replaced (`maxUnavailable: 1`): safe, and slow in a large cluster. A percentage is faster, and \
-          still no outage everywhere at once. `OnDelete` replaces nothing by itself.",
+    title: "a DaemonSet without an explicit update rate",
+    why: "By default one pod at a time is replaced (`maxUnavailable: 1`): safe, but slow in a large cluster. A percentage is \
+          faster and still avoids an outage on all nodes at once. `OnDelete` replaces no pods automatically.",
     hint: "spec:\n  updateStrategy:\n    type: RollingUpdate\n    rollingUpdate: {maxUnavailable: 10%}",
     about_absence: true,
     check,
@@ -19,7 +19,10 @@ fn check(all: &Scene, found: &mut Findings) {
         if strategy.get("type").text() != "OnDelete" && !said {
             found.about(
                 set,
-                format!("DaemonSet {} is updated one node at a time: it does not say otherwise", set.name),
+                format!(
+                    "DaemonSet {} is updated one node at a time, the default: maxUnavailable is not set",
+                    set.name
+                ),
             );
         }
     }

@@ -3,9 +3,9 @@ use crate::commands::lint::rules::prelude::*;
 pub const RULE: Rule = Rule {
     code: "RC205",
     severity: Severity::Warning,
-    title: "a StatefulSet deleted for the order of its end",
-    why: "Deleting a StatefulSet gives no guarantee about the order in which its pods end: the garbage collector takes them all at \
-          once. Scaling it to 0 ends them one after the other, the highest ordinal first (with `OrderedReady`).",
+    title: "a StatefulSet deleted without scaling it to 0 first",
+    why: "Deleting a StatefulSet does not guarantee the order in which its pods terminate: the garbage collector deletes all \
+          of them at once. Scaling it to 0 terminates them one by one, the highest ordinal first (with `OrderedReady`).",
     hint: "kubectl scale statefulset db --replicas=0\nkubectl wait --for=delete pod -l app=db --timeout=5m\n\
            kubectl delete statefulset db",
     about_absence: false,
@@ -26,7 +26,7 @@ fn check(all: &Scene, found: &mut Findings) {
                 if deletes(&script) {
                     found.at_key(
                         &place,
-                        "a StatefulSet that is deleted does not end in order; scale it to 0 first",
+                        "deleting a StatefulSet does not terminate its pods in order; scale it to 0 first",
                     );
                 }
             }
@@ -34,7 +34,7 @@ fn check(all: &Scene, found: &mut Findings) {
     }
 }
 
-/// `kubectl delete statefulset db`, without a scaling before it.
+/// Whether a script runs `kubectl delete statefulset …` without scaling to 0.
 fn deletes(script: &str) -> bool {
     let words: Vec<&str> =
         script.split([' ', '\n', '\t', ';', '&', '"', '\'']).filter(|word| !word.is_empty()).collect();

@@ -4,10 +4,11 @@ use rollcall_sim::actors::common::placement::{is_repelled, selects_node};
 pub const RULE: Rule = Rule {
     code: "RC217",
     severity: Severity::Warning,
-    title: "a workload for which there is no node",
-    why: "Nodes are among the files, and none of them has what the template asks for in `nodeSelector` or required node affinity, or \
-          all that have it carry a taint that the template does not tolerate. Its pods stay Pending; a DaemonSet makes none.",
-    hint: "# which labels and taints there are:\n# kubectl get nodes --show-labels\n# kubectl get nodes -o custom-columns=NAME:.metadata.name,TAINTS:.spec.taints",
+    title: "a workload that fits no node",
+    why: "The files contain nodes, but the pods fit none of them. Either no node matches the `nodeSelector` or required node \
+          affinity, or all matching nodes have a taint that the template does not tolerate. The pods stay Pending; a \
+          DaemonSet creates none.",
+    hint: "# to list labels and taints:\n# kubectl get nodes --show-labels\n# kubectl get nodes -o custom-columns=NAME:.metadata.name,TAINTS:.spec.taints",
     about_absence: false,
     check,
 };
@@ -23,7 +24,7 @@ fn check(all: &Scene, found: &mut Findings) {
             let place = place.into_iter().find(|field| !field.is_missing());
             found.at_key(
                 &place.unwrap_or_else(|| template.spec.clone()),
-                format!("none of the {} nodes has what {whose} asks for", nodes.len()),
+                format!("none of the {} nodes matches the node selector or affinity of {whose}", nodes.len()),
             );
         } else if selected.iter().all(|node| is_repelled(spec, &node.value, &["NoSchedule", "NoExecute"])) {
             let node = selected[0];
@@ -32,7 +33,7 @@ fn check(all: &Scene, found: &mut Findings) {
             found.at_key(
                 &template.spec,
                 format!(
-                    "{whose} tolerates none of the nodes that it asks for; {} has the taint {taint}",
+                    "{whose} does not tolerate the taints of the nodes that match; {} has the taint {taint}",
                     node.name
                 ),
             );

@@ -5,8 +5,9 @@ pub const RULE: Rule = Rule {
     code: "RC233",
     severity: Severity::Note,
     title: "a Job without a deadline",
-    why: "`backoffLimit` counts failures. A pod that hangs does not fail, so such a Job runs for ever. `activeDeadlineSeconds` ends it. Not \
-          said of Jobs behind a gate, whose deadline would run while they are held.",
+    why: "`backoffLimit` counts failures, but a pod that hangs does not fail, so the Job runs indefinitely. \
+          `activeDeadlineSeconds` ends it. This rule skips Jobs of a sequence, because their deadline would also count while \
+          they are held.",
     hint: "spec:\n  activeDeadlineSeconds: 3600",
     about_absence: false,
     check,
@@ -24,7 +25,13 @@ fn check(all: &Scene, found: &mut Findings) {
         let Some(job) = template.job().filter(|_| !gated(&template)) else { continue };
         let pod = template.spec.get("activeDeadlineSeconds");
         if job.get("activeDeadlineSeconds").is_missing() && pod.is_missing() {
-            found.about(template.object, format!("nothing ends {} if it hangs", template.object.full_name()));
+            found.about(
+                template.object,
+                format!(
+                    "{} runs indefinitely if a pod hangs: it has no activeDeadlineSeconds",
+                    template.object.full_name()
+                ),
+            );
         }
     }
 }

@@ -4,8 +4,8 @@ pub const RULE: Rule = Rule {
     code: "RC236",
     severity: Severity::Note,
     title: "a Job without resource requests",
-    why: "The scheduler places pods by their requests. Pods without any fit everywhere, so a Job with many of them can crowd one node and \
-          starve what runs there. They are also the first to be evicted.",
+    why: "The scheduler places pods by their requests. Pods without requests fit on any node, so a Job with many of them can \
+          overload one node and starve its other pods. They are also the first to be evicted.",
     hint: "resources:\n  requests: {cpu: 250m, memory: 256Mi}",
     about_absence: false,
     check,
@@ -23,7 +23,11 @@ fn check(all: &Scene, found: &mut Findings) {
                 let name = container.get("name");
                 found.at(
                     &name,
-                    format!("container {} of {} has no requests", name.text(), template.object.full_name()),
+                    format!(
+                        "container {} of {} has no resource requests",
+                        name.text(),
+                        template.object.full_name()
+                    ),
                 );
             }
         }

@@ -3,10 +3,10 @@ use crate::commands::lint::rules::prelude::*;
 pub const RULE: Rule = Rule {
     code: "RC231",
     severity: Severity::Error,
-    title: "a Job whose pods are restarted for ever",
-    why: "The API server refuses Jobs with `restartPolicy: Always`, which is also what a template without one has. `OnFailure` restarts \
-          the container in the same pod; with `Never` the Job makes a new pod for each attempt, so that the logs of the last one \
-          stay. Both are retried up to `backoffLimit`.",
+    title: "a Job with an invalid restartPolicy",
+    why: "The API server rejects Jobs with `restartPolicy: Always`, which is also the default of a pod template. With \
+          `OnFailure` the container restarts in the same pod. With `Never` the Job creates a new pod for each attempt, so the \
+          logs of failed attempts are kept. Both retry up to `backoffLimit` times.",
     hint: "template:\n  spec:\n    restartPolicy: OnFailure",
     about_absence: false,
     check,
@@ -17,7 +17,7 @@ fn check(all: &Scene, found: &mut Findings) {
         let policy = template.spec.get("restartPolicy");
         if ["", "Always"].contains(&policy.text()) {
             let whose = template.object.full_name();
-            found.at_key(&policy, format!("{whose} needs restartPolicy OnFailure or Never"));
+            found.at_key(&policy, format!("{whose} requires restartPolicy OnFailure or Never"));
         }
     }
 }

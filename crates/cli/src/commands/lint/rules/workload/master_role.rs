@@ -3,10 +3,10 @@ use crate::commands::lint::rules::prelude::*;
 pub const RULE: Rule = Rule {
     code: "RC215",
     severity: Severity::Warning,
-    title: "the label of the control plane from before 1.24",
-    why: "Nodes of the control plane have the label and the taint `node-role.kubernetes.io/control-plane`; `master` went with \
-          1.24 (the label) and 1.25 (the taint). A selector for `master` matches no node, and a toleration for it alone tolerates nothing. Beside one for \
-          `control-plane` it does no harm.",
+    title: "the obsolete node role `master`",
+    why: "Control-plane nodes have the label and the taint `node-role.kubernetes.io/control-plane`. The `master` label was \
+          removed in Kubernetes 1.24 and the `master` taint in 1.25. A selector for `master` matches no node, and a \
+          toleration for it alone has no effect. Next to a toleration for `control-plane` it is harmless.",
     hint: "tolerations:\n- key: node-role.kubernetes.io/control-plane\n  operator: Exists\n  effect: NoSchedule",
     about_absence: false,
     check,
@@ -20,25 +20,25 @@ fn check(all: &Scene, found: &mut Findings) {
         let selected = template.spec.get("nodeSelector").get(OLD);
         if !selected.is_missing() {
             found
-                .at_key(&selected, format!("no node has the label {OLD} any more"))
+                .at_key(&selected, format!("no node has the label {OLD} since Kubernetes 1.24"))
                 .hint(format!("nodeSelector:\n  {NEW}: \"\""));
         }
         let tolerations = template.spec.get("tolerations").items();
         let tolerates_new = tolerations.iter().any(|one| one.get("key").text() == NEW);
         for old in tolerations.iter().map(|one| one.get("key")).filter(|key| key.text() == OLD) {
             if !tolerates_new {
-                found.at(&old, format!("no node has the taint {OLD} any more"));
+                found.at(&old, format!("no node has the taint {OLD} since Kubernetes 1.25"));
             }
         }
         for key in affinity_keys(&template) {
             if key.text() == OLD {
-                found.at(&key, format!("no node has the label {OLD} any more"));
+                found.at(&key, format!("no node has the label {OLD} since Kubernetes 1.24"));
             }
         }
     }
 }
 
-/// The labels of nodes that a template requires, where they are named.
+/// Label keys that the required node affinity of a template names with `In` or `Exists`.
 pub fn affinity_keys<'a>(template: &Template<'a>) -> Vec<Field<'a>> {
     let required = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
     let terms = template.spec.down(required).items();

@@ -1,4 +1,4 @@
-//! What each kind of workload really does.
+//! Rules about the actual behaviour of each kind of workload.
 
 pub mod budget_of_nothing;
 pub mod claim_in_rolling_update;

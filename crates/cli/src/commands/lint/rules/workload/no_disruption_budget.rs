@@ -5,8 +5,8 @@ pub const RULE: Rule = Rule {
     code: "RC209",
     severity: Severity::Note,
     title: "a replicated StatefulSet without a PodDisruptionBudget",
-    why: "Draining nodes evicts as many pods at once as it likes. A budget makes evictions wait for each other, so that a database \
-          keeps its majority while nodes are maintained. (It does not stop deletions, and not failures.)",
+    why: "Node drains may evict any number of pods at once. A budget limits concurrent evictions, so that a database keeps \
+          its majority during node maintenance. (It prevents neither deletions nor failures.)",
     hint: "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: db}\nspec:\n  maxUnavailable: 1\n  selector:\n    \
            matchLabels: {app: db}",
     about_absence: false,
@@ -22,12 +22,12 @@ fn check(all: &Scene, found: &mut Findings) {
         }
         found.about(
             set,
-            format!("nothing keeps the {size} pods of StatefulSet {} from being evicted together", set.name),
+            format!("all {size} pods of StatefulSet {} may be evicted at once: no PodDisruptionBudget selects them", set.name),
         );
     }
 }
 
-/// The budgets that a workload's pods are under.
+/// PodDisruptionBudgets that select the pods of a workload.
 pub fn budgets_of<'a>(all: &'a Manifests, template: &'a Template) -> impl Iterator<Item = &'a Object> {
     let labels = template.metadata.get("labels").value;
     all.in_namespace(Kind::PodDisruptionBudget, &template.object.namespace)

@@ -3,9 +3,9 @@ use crate::commands::lint::rules::prelude::*;
 pub const RULE: Rule = Rule {
     code: "RC216",
     severity: Severity::Note,
-    title: "a StatefulSet without limits",
-    why: "A database takes what memory it can get. Without a limit it is the node that runs out, and the kubelet evicts whom it finds, \
-          by their requests and priorities. A limit on memory keeps the harm where it was done.",
+    title: "a StatefulSet without a memory limit",
+    why: "A database uses as much memory as it can get. Without a limit the node runs out of memory, and the kubelet evicts \
+          pods by their requests and priorities, even unrelated ones. A memory limit confines the problem to its container.",
     hint: "resources:\n  requests: {cpu: 500m, memory: 1Gi}\n  limits: {memory: 1Gi}",
     about_absence: false,
     check,
@@ -20,7 +20,7 @@ fn check(all: &Scene, found: &mut Findings) {
                 found.at(
                     &name,
                     format!(
-                        "container {} of {} has no limit on memory",
+                        "container {} of {} has no memory limit",
                         name.text(),
                         template.object.full_name()
                     ),

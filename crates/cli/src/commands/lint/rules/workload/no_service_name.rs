@@ -4,8 +4,8 @@ pub const RULE: Rule = Rule {
     code: "RC201",
     severity: Severity::Note,
     title: "a StatefulSet without serviceName",
-    why: "The pods get their DNS names (`db-0.db.shop.svc`) from the headless Service that `serviceName` names. Without it they have \
-          stable names and volumes, but other pods cannot look them up one by one.",
+    why: "The pods get their DNS names (`db-0.db.shop.svc`) from the headless Service that `serviceName` names. Without it \
+          they have stable names and volumes, but other pods cannot resolve them individually.",
     hint: "spec:\n  serviceName: db\n---\napiVersion: v1\nkind: Service\nmetadata: {name: db}\nspec:\n  clusterIP: None\n  \
            selector: {app: db}\n  ports: [{port: 5432}]",
     about_absence: false,
@@ -16,13 +16,15 @@ fn check(all: &Scene, found: &mut Findings) {
     for set in all.of(Kind::StatefulSet) {
         if set.field("spec.serviceName").text().is_empty() {
             let name = &set.name;
-            found
-                .about(set, format!("the pods of StatefulSet {name} have no DNS names: it names no Service"));
+            found.about(
+                set,
+                format!("the pods of StatefulSet {name} have no DNS names: serviceName is not set"),
+            );
         }
     }
 }
 
-/// The Service that gives the pods their names, if it is among the files.
+/// The Service that `serviceName` names, if the files contain it.
 pub fn governing_service<'a>(all: &'a Manifests, set: &Object) -> Option<&'a Object> {
     all.named(Kind::Service, &set.namespace, set.field("spec.serviceName").text())
 }

@@ -3,15 +3,16 @@ use crate::commands::lint::rules::prelude::*;
 pub const RULE: Rule = Rule {
     code: "RC211",
     severity: Severity::Note,
-    title: "an even number of voters",
-    why: "Systems that decide by majority (etcd, ZooKeeper, Consul and the like) need more than half of their members. Of 4, only one may \
-          be lost, as of 3; of 2, none, as of 1, with twice the chance of a failure. One more or one fewer is better.",
+    title: "an even number of quorum members",
+    why: "Systems that decide by majority (such as etcd, ZooKeeper and Consul) need more than half of their members for a \
+          quorum. With 4 members it tolerates 1 failure, the same as with 3. With 2 members it tolerates none, the same as \
+          with 1, and a failure is twice as likely. Use an odd number.",
     hint: "replicas: 3",
     about_absence: false,
     check,
 };
 
-/// By the name of the image, without its registry and tag.
+/// Image names of such systems, without registry and tag.
 const VOTERS: [&str; 8] = ["etcd", "zookeeper", "consul", "vault", "nats", "mongo", "mongodb", "rabbitmq"];
 
 fn check(all: &Scene, found: &mut Findings) {
@@ -26,7 +27,7 @@ fn check(all: &Scene, found: &mut Findings) {
             let lost = size / 2 - 1;
             let field = template.object.field("spec.replicas");
             found
-                .at(&field, format!("of {size} voters {lost} may be lost, as of {}", size - 1))
+                .at(&field, format!("a quorum of {size} members tolerates the loss of {lost}, the same as {}; use an odd number", size - 1))
                 .hint(format!("replicas: {}", size + 1));
         }
     }

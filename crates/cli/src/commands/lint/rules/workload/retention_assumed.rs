@@ -3,9 +3,10 @@ use crate::commands::lint::rules::prelude::*;
 pub const RULE: Rule = Rule {
     code: "RC206",
     severity: Severity::Note,
-    title: "claim templates without a retention policy",
-    why: "Claims are kept when the StatefulSet is scaled down, and also when it is deleted: often it is said that deletion takes them \
-          away, and it does not. Kept volumes cost money and come back with old data. Writing the policy down says which was meant.",
+    title: "volumeClaimTemplates without a retention policy",
+    why: "By default claims are kept when the StatefulSet is scaled down, and also when it is deleted, although deletion is \
+          often expected to remove them. Kept volumes cost money and reappear with old data. An explicit policy states the \
+          intent.",
     hint: "spec:\n  persistentVolumeClaimRetentionPolicy:\n    whenScaled: Retain\n    whenDeleted: Retain",
     about_absence: true,
     check,
@@ -18,7 +19,7 @@ fn check(all: &Scene, found: &mut Findings) {
             found.at_key(
                 &claims,
                 format!(
-                    "the claims of StatefulSet {} stay, also when it is deleted; say whether that is meant",
+                    "the claims of StatefulSet {} are kept even after its deletion; set an explicit retention policy",
                     set.name
                 ),
             );

@@ -3,9 +3,9 @@ use crate::commands::lint::rules::prelude::*;
 pub const RULE: Rule = Rule {
     code: "RC207",
     severity: Severity::Warning,
-    title: "scaling down deletes data",
-    why: "With `whenScaled: Delete` the claim of a pod goes when its ordinal does. Scaling to 0 for an hour, as `rollcall stop` or \
-          maintenance does, deletes everything. `rollcall stop` refuses such a StatefulSet.",
+    title: "a StatefulSet that loses data when it is scaled down",
+    why: "With `whenScaled: Delete` the claim of a pod is deleted when its ordinal is scaled away. Scaling to 0 for an hour, \
+          as `rollcall stop` or maintenance does, deletes all data. `rollcall stop` refuses to stop such a StatefulSet.",
     hint: "persistentVolumeClaimRetentionPolicy:\n  whenScaled: Retain",
     about_absence: false,
     check,
@@ -15,7 +15,7 @@ fn check(all: &Scene, found: &mut Findings) {
     for set in all.of(Kind::StatefulSet) {
         let policy = set.field("spec.persistentVolumeClaimRetentionPolicy.whenScaled");
         if policy.text() == "Delete" && !set.field("spec.volumeClaimTemplates").items().is_empty() {
-            found.at(&policy, format!("scaling StatefulSet {} down deletes the data of its pods", set.name));
+            found.at(&policy, format!("scaling down StatefulSet {} deletes the data of its pods", set.name));
         }
     }
 }

@@ -5,9 +5,9 @@ use crate::similar::suggestion;
 pub const RULE: Rule = Rule {
     code: "RC202",
     severity: Severity::Note,
-    title: "a serviceName that is none of the files'",
-    why: "Kubernetes does not create the Service, and does not complain that it is missing: the pods start, and their DNS names do \
-          not resolve. If the Service comes from elsewhere, all is well.",
+    title: "a serviceName of a missing Service",
+    why: "Kubernetes neither creates the Service nor reports that it is missing: the pods start, but their DNS names do not \
+          resolve. If the Service is defined elsewhere, ignore this note.",
     hint: "apiVersion: v1\nkind: Service\nmetadata: {name: db}\nspec:\n  clusterIP: None\n  selector: {app: db}\n  ports: [{port: 5432}]",
     about_absence: false,
     check,
@@ -21,6 +21,6 @@ fn check(all: &Scene, found: &mut Findings) {
         }
         let there = all.in_namespace(Kind::Service, &set.namespace).map(|service| service.name.as_str());
         let alike = suggestion(name.text(), there);
-        found.at(&name, format!("there is no Service {} in namespace {}{alike}", name.text(), set.namespace));
+        found.at(&name, format!("Service {} not found in namespace {}{alike}", name.text(), set.namespace));
     }
 }

@@ -5,8 +5,8 @@ pub const RULE: Rule = Rule {
     code: "RC203",
     severity: Severity::Warning,
     title: "a StatefulSet whose Service is not headless",
-    why: "Only a headless Service (`clusterIP: None`) has a DNS record for each pod. Any other one has a single address, behind which \
-          the pods are interchangeable; `db-0.db` does not resolve. `clusterIP` cannot be changed later: make a second Service.",
+    why: "Only a headless Service (`clusterIP: None`) has a DNS record for each pod. Any other Service has a single address \
+          for all its pods, and `db-0.db` does not resolve. `clusterIP` cannot be changed later; create a second Service.",
     hint: "spec:\n  clusterIP: None",
     about_absence: false,
     check,

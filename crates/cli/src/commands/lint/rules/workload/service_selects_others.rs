@@ -5,8 +5,8 @@ pub const RULE: Rule = Rule {
     code: "RC204",
     severity: Severity::Warning,
     title: "a Service that does not select the pods of its StatefulSet",
-    why: "DNS names are made for the endpoints of the Service: the pods that its selector matches. These labels are not in the \
-          template, so there are none.",
+    why: "DNS names exist only for the endpoints of the Service, that is, the pods that its selector matches. The template \
+          lacks a label that the selector requires, so its pods have no DNS names.",
     hint: "spec:\n  selector: {app: db}  # labels of the StatefulSet's template",
     about_absence: false,
     check,
@@ -20,7 +20,7 @@ fn check(all: &Scene, found: &mut Findings) {
         let others = selector.entries().into_iter().find(|(key, value)| label(key) != Some(value.text()));
         if let Some((key, value)) = others {
             let set = &template.object.name;
-            found.at(&value, format!("the pods of StatefulSet {set} have no label {key}={}", value.text()));
+            found.at(&value, format!("the pods of StatefulSet {set} lack the label {key}={}, so the Service does not select them", value.text()));
         }
     }
 }

@@ -3,9 +3,10 @@ use crate::commands::lint::rules::prelude::*;
 pub const RULE: Rule = Rule {
     code: "RC212",
     severity: Severity::Warning,
-    title: "several pods of a Deployment on one ReadWriteOnce claim",
-    why: "A ReadWriteOnce volume is attached to one node at a time. Pods on other nodes stay in `ContainerCreating` (`Multi-Attach \
-          error`); pods on the same node write into each other's files. A StatefulSet gives each pod a claim of its own.",
+    title: "a Deployment with several pods on one ReadWriteOnce claim",
+    why: "A ReadWriteOnce volume is attached to one node at a time. Pods on other nodes stay in `ContainerCreating` \
+          (`Multi-Attach error`), and pods on the same node overwrite each other's files. A StatefulSet gives each pod its \
+          own claim.",
     hint: "kind: StatefulSet\nspec:\n  volumeClaimTemplates:\n  - metadata: {name: data}\n    spec:\n      accessModes: \
            [ReadWriteOnce]\n      resources: {requests: {storage: 10Gi}}",
     about_absence: false,
@@ -20,7 +21,7 @@ fn check(all: &Scene, found: &mut Findings) {
                 found.at(
                     &place,
                     format!(
-                        "{size} pods of {} want the claim {claim}, which one node has at a time",
+                        "{size} pods of {} share claim {claim}, which only one node can attach at a time",
                         template.object.full_name()
                     ),
                 );
@@ -29,7 +30,7 @@ fn check(all: &Scene, found: &mut Findings) {
     }
 }
 
-/// The claims of a template that only one node can have, and where they are named.
+/// Claims of a template that only one node can attach at a time, each with the field that names it.
 pub fn claims_of_one_node<'a>(all: &Manifests, template: &Template<'a>) -> Vec<(&'a str, Field<'a>)> {
     let volumes = template.spec.get("volumes").items();
     let named = volumes.iter().map(|volume| volume.down("persistentVolumeClaim.claimName"));

@@ -3,10 +3,10 @@ use crate::commands::lint::rules::prelude::*;
 pub const RULE: Rule = Rule {
     code: "RC214",
     severity: Severity::Warning,
-    title: "a shell command in the value of a variable",
-    why: "Kubernetes replaces `$(NAME)` by another variable of the container, and nothing else. No shell runs: `$(hostname | awk …)` \
-          arrives as these very characters. The ordinal of a pod is in the label `apps.kubernetes.io/pod-index`; for everything \
-          else use a shell in `command`.",
+    title: "a shell command in an environment variable",
+    why: "Kubernetes expands only `$(NAME)`, a reference to another variable of the container. No shell runs, so `$(hostname \
+          | awk …)` is passed on literally. For the ordinal of a pod, use the label `apps.kubernetes.io/pod-index`; for \
+          anything else, run a shell in `command`.",
     hint: "env:\n- name: BROKER_ID\n  valueFrom:\n    fieldRef:\n      fieldPath: metadata.labels['apps.kubernetes.io/pod-index']",
     about_absence: false,
     check,
@@ -22,7 +22,7 @@ fn check(all: &Scene, found: &mut Findings) {
                     found.at(
                         &value,
                         format!(
-                            "{} is set to \"$({command})\" as it stands: no shell runs here",
+                            "{} is set to the literal text \"$({command})\": no shell evaluates it",
                             name.text()
                         ),
                     );
@@ -32,7 +32,7 @@ fn check(all: &Scene, found: &mut Findings) {
     }
 }
 
-/// What is between `$(` and `)`, if it can be no name of a variable. `$$(` is an escaped one.
+/// Returns the text between `$(` and `)` if it cannot be the name of a variable. `$$(` is an escape.
 fn command(value: &str) -> Option<&str> {
     let mut rest = value;
     while let Some(at) = rest.find("$(") {

@@ -3,9 +3,9 @@ use crate::commands::lint::rules::prelude::*;
 pub const RULE: Rule = Rule {
     code: "RC208",
     severity: Severity::Error,
-    title: "strategy and updateStrategy mixed up",
-    why: "Deployments have `strategy`, StatefulSets and DaemonSets have `updateStrategy`. The other word is an unknown field: kubectl \
-          refuses it, other clients lose it without a word, and the update goes on as by default.",
+    title: "strategy confused with updateStrategy",
+    why: "Deployments have `strategy`; StatefulSets and DaemonSets have `updateStrategy`. The other name is an unknown field: \
+          kubectl rejects it. With other clients it is silently dropped, and updates use the default strategy.",
     hint: "# Deployment\nstrategy: {type: RollingUpdate}\n# StatefulSet, DaemonSet\nupdateStrategy: {type: RollingUpdate}",
     about_absence: false,
     check,
@@ -22,7 +22,7 @@ fn check(all: &Scene, found: &mut Findings) {
             if !field.is_missing() {
                 let name = kind.info().name;
                 found
-                    .at_key(&field, format!("a {name} has no {wrong}; it is called {right}"))
+                    .at_key(&field, format!("{name} has no field {wrong}; use {right}"))
                     .hint(format!("{right}:"));
             }
         }

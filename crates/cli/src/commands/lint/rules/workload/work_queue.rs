@@ -3,11 +3,11 @@ use crate::commands::lint::rules::prelude::*;
 pub const RULE: Rule = Rule {
     code: "RC235",
     severity: Severity::Warning,
-    title: "completions that hold back the workers",
-    why: "Never more pods run than are still needed. With `completions: 1` one pod runs, whatever `parallelism` says. A work queue leaves \
-          `completions` out: all workers start, and when one has succeeded no new ones are made, and the Job is complete when the \
-          others have ended.",
-    hint: "spec:\n  parallelism: 10  # and no completions",
+    title: "completions: 1 that disables parallelism",
+    why: "A Job never runs more pods than it still needs. With `completions: 1` it runs one pod, regardless of `parallelism`. \
+          A work queue omits `completions`: all workers start, no new pods are created after the first success, and the Job \
+          completes when the remaining pods have ended.",
+    hint: "spec:\n  parallelism: 10  # without completions",
     about_absence: false,
     check,
 };
@@ -21,7 +21,7 @@ fn check(all: &Scene, found: &mut Findings) {
             let whose = template.object.full_name();
             found.at(
                 &completions,
-                format!("{whose} runs 1 pod at a time, not {parallelism}: it needs no more to be complete"),
+                format!("{whose} runs 1 pod at a time instead of {parallelism}, because completions is 1"),
             );
         }
     }
