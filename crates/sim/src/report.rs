@@ -17,7 +17,7 @@ pub struct Report {
     pub pods: Vec<PodReport>,
     /// Every volume claim that existed, in order of creation.
     pub claims: Vec<ClaimReport>,
-    /// All Orders.
+    /// All Orders. `tickets` contains every ticket that existed, in order of creation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub orders: Vec<OrderReport>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -176,7 +176,7 @@ pub enum PodState {
     Held,
     /// No node fits, or none has enough free capacity.
     Unschedulable,
-    /// Bound, not ready.
+    /// Being scheduled or started, and not ready yet.
     Starting,
     Ready,
     /// Runs, but is no longer ready.

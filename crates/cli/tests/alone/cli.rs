@@ -1,11 +1,11 @@
-//! The program as people run it, where no cluster is needed or none is to be had.
+//! Tests of the program as users run it, for commands that need no cluster, and for a missing cluster.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A run of the program: what it said, and how it ended.
+/// The exit code and output of a run of the program.
 #[derive(Debug)]
 struct Run {
     code: Option<i32>,
@@ -15,7 +15,7 @@ struct Run {
 
 fn run_as(kubeconfig: &Path, arguments: &[&str]) -> Run {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rollcall"));
-    // What a pod of a cluster would have must not make one of us.
+    // The environment of a pod must not turn this test into a client inside a cluster.
     command.env("KUBECONFIG", kubeconfig).env_remove("RUST_LOG").env_remove("KUBERNETES_SERVICE_HOST");
     let output = command.stdin(Stdio::null()).args(arguments).output().expect("run rollcall");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
@@ -44,7 +44,7 @@ fn without_a_cluster() {
 
 #[test]
 fn a_cluster_that_does_not_answer() -> Result<()> {
-    // A port that was free a moment ago: nobody listens there.
+    // No process listens on a port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let file = std::env::temp_dir().join(format!("rollcall-cli-{}.kubeconfig", std::process::id()));
     let config = json!({

@@ -1,4 +1,4 @@
-//! `rollcall demo` as it goes into a log, without the waiting.
+//! Tests of `rollcall demo` without a terminal and without delays.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -14,7 +14,7 @@ fn text(bytes: &[u8]) -> &str {
 }
 
 fn in_words(output: &Output, folder: &Path) -> String {
-    let folder = folder.canonicalize().expect("it is there");
+    let folder = folder.canonicalize().expect("it exists");
     let said = format!(
         "{}{}exit code {}\n",
         text(&output.stdout),
@@ -40,7 +40,7 @@ fn time_goes_by_as_fast_as_it_is_told_to() {
     let page = folder.path().join("shop.html");
     let begun = Instant::now();
     let output = demo(&["--speed", "100", "--page", page.to_str().expect("UTF-8")]);
-    // The shop takes more than 20 seconds.
+    // The start of the shop takes more than 20 seconds of virtual time.
     assert!(begun.elapsed() > Duration::from_millis(200), "{:?}", begun.elapsed());
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
 }

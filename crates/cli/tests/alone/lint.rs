@@ -1,5 +1,5 @@
-//! `rollcall lint` as a person calls it: exit codes, formats, our own samples, shapes that everybody has, and what is no manifest.
-//! The rules themselves are tested beside them, with the examples in `tests/lint`. No cluster is needed.
+//! Tests of `rollcall lint` as users call it: exit codes, formats, the shipped samples, well-known shapes, and input that is
+//! not a manifest. The rules have their own tests with the examples in `tests/lint`. No cluster is needed.
 
 use super::sarif;
 use serde_json::Value;
@@ -25,7 +25,7 @@ fn run(arguments: &[&str], stdin: &str) -> Output {
         .spawn()
         .expect("it starts");
     let (mut input, text) = (child.stdin.take().expect("a pipe"), stdin.to_owned());
-    // It may answer before it has read everything, or read nothing at all.
+    // The program may answer before it has read all input, or without reading any.
     let writer = std::thread::spawn(move || drop(input.write_all(text.as_bytes())));
     let output = child.wait_with_output().expect("it ends");
     writer.join().expect("it has written");
@@ -68,7 +68,7 @@ fn manifests_below(folder: &Path) -> Vec<String> {
     found
 }
 
-/// One that a rule finds, and one that it does not.
+/// Manifests with an error, with a warning, and without findings.
 const BAD: &str = "crates/cli/tests/lint/RC231/bad.yaml";
 const WARNED: &str = "crates/cli/tests/lint/RC210/bad.yaml";
 const GOOD: &str = "crates/cli/tests/lint/RC210/good.yaml";
@@ -78,16 +78,16 @@ fn exit_codes() {
     let code = |arguments: &[&str]| run(arguments, "").status.code();
     assert_eq!(code(&[GOOD]), Some(0));
     assert_eq!(code(&[BAD]), Some(1));
-    assert_eq!(code(&[WARNED]), Some(0), "a warning is no error");
+    assert_eq!(code(&[WARNED]), Some(0), "a warning is not an error");
     assert_eq!(code(&[WARNED, "--strict"]), Some(1));
     assert_eq!(code(&[WARNED, "--strict", "--allow", "RC210"]), Some(0));
-    assert_eq!(code(&[GOOD, "--strict"]), Some(0), "notes count for nothing");
+    assert_eq!(code(&[GOOD, "--strict"]), Some(0), "notes do not count");
     assert_eq!(code(&[BAD, "--allow", "RC999"]), Some(2));
     assert_eq!(code(&["--explain", "RC210"]), Some(0));
     assert_eq!(code(&["--explain", "RC999"]), Some(2));
     assert_eq!(code(&["not-there.yaml"]), Some(2));
     assert_eq!(code(&[]), Some(2));
-    assert_eq!(code(&[GOOD, "-n", "shop"]), Some(2), "only with --live");
+    assert_eq!(code(&[GOOD, "-n", "shop"]), Some(2), "-n requires --live");
 }
 
 #[test]
@@ -131,11 +131,11 @@ fn what_is_no_manifest_gets_a_clear_answer() {
     insta::assert_snapshot!("no-manifest", said);
 }
 
-/// Ours show how it is done: nothing is wrong with them but, at most, what is worth a note. `pitfalls` shows how it is not done.
+/// The shipped samples are exemplary: they have no findings except notes. Only the samples in `pitfalls` are wrong on purpose.
 #[test]
 fn our_samples_are_clean() {
     let samples = manifests_below(&root().join("config/samples"));
-    // Prometheus reads that one.
+    // That file is for Prometheus.
     let ours = |file: &&String| !file.contains("/pitfalls/") && !file.ends_with("/alerts.yaml");
     let samples: Vec<&String> = samples.iter().filter(ours).collect();
     assert!(samples.len() > 10, "{samples:?}");
@@ -145,13 +145,13 @@ fn our_samples_are_clean() {
     }
 }
 
-/// Manifests as people have them: what is wrong with them is no error.
+/// Well-known shapes of manifests have no findings of severity error.
 #[test]
 fn no_error_on_well_known_shapes() {
     let folder = root().join("crates/cli/tests");
     let mut shapes = manifests_below(&folder.join("lint_shapes"));
     let simulated = manifests_below(&folder.join("manifests"));
-    // Two of them are there because they are wrong.
+    // These two manifests are wrong on purpose.
     let meant = |file: &&String| !file.ends_with("/deadlock.yaml") && !file.ends_with("/refused.yaml");
     shapes.extend(simulated.iter().filter(meant).cloned());
     assert!(shapes.len() >= 15, "{shapes:?}");
@@ -162,11 +162,11 @@ fn no_error_on_well_known_shapes() {
     }
 }
 
-/// The page about the kinds of workload names what shows each statement: samples that are there, rules that there are, and every
-/// sample at least once.
+/// The guide to kinds of workload names a sample or a rule for each statement. All of them exist, and every sample is named at
+/// least once.
 #[test]
 fn the_guide_names_every_sample() {
-    let guide = std::fs::read_to_string(root().join("docs/guide/workloads.md")).expect("it is there");
+    let guide = std::fs::read_to_string(root().join("docs/guide/workloads.md")).expect("it exists");
     let folder = root().join("config/samples/workloads");
     for sample in manifests_below(&folder) {
         let name = Path::new(&sample).file_name().expect("a name").to_string_lossy().into_owned();
@@ -186,13 +186,13 @@ fn the_guide_names_every_sample() {
     }
 }
 
-/// Of each pitfall the code that finds it stands in its first line.
+/// The first line of each pitfall names the code of the rule that finds it.
 #[test]
 fn every_pitfall_is_found() {
     let pitfalls = manifests_below(&root().join("config/samples/workloads/pitfalls"));
     assert!(!pitfalls.is_empty());
     for pitfall in pitfalls {
-        let text = std::fs::read_to_string(&pitfall).expect("it is there");
+        let text = std::fs::read_to_string(&pitfall).expect("it exists");
         let head = text.lines().next().unwrap_or_default();
         let codes: Vec<&str> = head
             .split(|char: char| !char.is_ascii_alphanumeric())
@@ -217,7 +217,7 @@ fn service(number: usize) -> String {
     )
 }
 
-/// Many documents, a group for each, and several findings in each.
+/// Many documents, with one group each and several findings each.
 fn crowd(number: usize) -> String {
     let mut text = String::from(
         "apiVersion: scheduling.example.com/v1alpha1\nkind: PodSequence\nmetadata: {name: all}\nspec:\n  podGroups:\n",
@@ -240,7 +240,7 @@ fn four_times_the_documents_take_about_four_times_as_long() {
         assert!(report["findings"].as_array().is_some_and(|findings| findings.len() >= 2 * number));
         took
     };
-    // A sequence has at most a thousand groups. Other tests run at the same time, so the best of several rounds counts.
+    // A sequence has at most 1,000 groups. Other tests run at the same time, so the best of several rounds counts.
     let (mut few, mut many) = (once(250), once(1000));
     for _ in 0..9 {
         if many < few * 12 {
@@ -251,7 +251,7 @@ fn four_times_the_documents_take_about_four_times_as_long() {
     panic!("{few:?}, {many:?}");
 }
 
-/// A bundle of CRDs, as large operators have them, or a dump of a namespace on one line.
+/// Input of 5 MiB: a bundle of CRDs as large operators have it, and a dump of a namespace on one line.
 #[test]
 fn five_megabytes() {
     let description = "x".repeat(5 << 20);
@@ -263,7 +263,8 @@ fn five_megabytes() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let said = text(&output.stdout);
     assert!(said.len() < 10_000 && said.contains("note[RC209]"), "{said}");
-    // Each place must not be counted from the beginning of the line: then eight times the items would take 64 times as long.
+    // Positions must not be counted from the beginning of the line; otherwise eight times the items would take 64 times as
+    // long.
     let once = |number: usize| {
         let one_line = one_line(number);
         let begun = Instant::now();

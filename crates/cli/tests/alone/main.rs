@@ -1,4 +1,4 @@
-//! The program as people run it, without a cluster.
+//! Tests of the program as users run it, without a cluster.
 
 mod cli;
 mod demo;

@@ -1,4 +1,4 @@
-//! The page of a real run in a real browser. The picture in the documentation is made here:
+//! Opens the HTML page of a real run in a real browser. This test also creates the picture in the documentation:
 //!
 //!     ROLLCALL_SCREENSHOTS=docs/images cargo test -p rollcall-cli --test alone page::
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// As wide as the page gets; as high as this run needs.
+/// The maximum width of the page, and the height that this run needs.
 const WINDOW: (u32, u32) = (1200, 758);
 
 fn rollcall(folder: &Path, arguments: &[&str]) -> Result<Vec<u8>> {

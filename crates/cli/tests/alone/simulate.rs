@@ -11,7 +11,7 @@ fn root() -> PathBuf {
 
 /// Runs `rollcall simulate`. With `stdin`, the argument `-` reads that file of the test manifests.
 fn run(arguments: &[&str], stdin: Option<&str>) -> Output {
-    let stdin = stdin.map_or(Stdio::null(), |file| File::open(manifest(file)).expect("it is there").into());
+    let stdin = stdin.map_or(Stdio::null(), |file| File::open(manifest(file)).expect("it exists").into());
     Command::new(env!("CARGO_BIN_EXE_rollcall"))
         .current_dir(root())
         .arg("simulate")
@@ -238,14 +238,14 @@ fn every_workload_sample() {
     const COMMAND: &str = "#   rollcall simulate ";
     let folder = "config/samples/workloads";
     for kind in ["statefulsets", "daemonsets", "jobs", "cronjobs", "pitfalls"] {
-        let entries = std::fs::read_dir(root().join(folder).join(kind)).expect("it is there");
+        let entries = std::fs::read_dir(root().join(folder).join(kind)).expect("it exists");
         let files = entries.map(|entry| entry.expect("an entry")).filter(|entry| entry.path().is_file());
         let mut names: Vec<String> =
             files.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
         names.sort();
         for name in names {
             let file = format!("{folder}/{kind}/{name}");
-            let sample = std::fs::read_to_string(root().join(&file)).expect("it is there");
+            let sample = std::fs::read_to_string(root().join(&file)).expect("it exists");
             let named = sample.lines().find_map(|line| line.strip_prefix(COMMAND));
             let named = named.map(words).filter(|words| words.first() == Some(&file));
             let arguments = named.unwrap_or_else(|| {

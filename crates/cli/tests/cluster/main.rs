@@ -1,4 +1,4 @@
-//! The product on real clusters. Each module below has clusters of its own; `scripts/test.sh` runs each in a process of its own.
+//! Tests on real clusters. Each module below has its own clusters; `scripts/test.sh` runs each module in a separate process.
 
 #[path = "../../../webhook/tests/cases/mod.rs"]
 mod cases;

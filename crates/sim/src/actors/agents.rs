@@ -6,8 +6,8 @@
 //!
 //! The effects of a pod are determined by its annotations or its container `node-driver-registrar`. With
 //! [`crate::program_behaviour::ProgramBehaviour::agents_show_what_is_asked`], a member also provides whatever the sequence
-//! requires of its group. If the group has no members, DaemonSet pods that look like its agent provide it: a pod with a
-//! registrar that does not name its driver provides the driver, a device plugin provides the resource.
+//! requires of its group. If the group has no members, DaemonSet pods that look like its agent provide it. A pod with a
+//! registrar that does not name its driver provides the driver; a device plugin provides the resource.
 
 use super::bound::Bound;
 use super::common::pods::{is_over, is_ready};

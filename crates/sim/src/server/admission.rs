@@ -98,7 +98,8 @@ fn ask(
     }
     if let Some(encoded) = response["patch"].as_str() {
         let patch = STANDARD.decode(encoded).expect("our own answer is base64");
-        patch::apply(Style::Json, object, &patch).expect("our own patch fits what it was made for");
+        patch::apply(Style::Json, object, &patch)
+            .expect("our own patch fits the object that it was created for");
     }
     Ok(())
 }

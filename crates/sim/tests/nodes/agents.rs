@@ -154,6 +154,6 @@ async fn a_generated_name_is_not_known_at_admission() {
         json!({ "metadata": { "name": "s", "namespace": "default" }, "spec": spec }),
     );
     let made = made(&world);
-    assert_eq!(made["metadata"]["name"], name.as_str(), "or this shows nothing");
+    assert_eq!(made["metadata"]["name"], name.as_str(), "the premise of this test");
     assert!(made["spec"]["schedulingGates"].is_null());
 }

@@ -1,10 +1,10 @@
-//! Judges a SARIF log by the schema of its standard (`sarif-schema-2.1.0.json`, as OASIS publishes it). Only the keywords that this
-//! schema uses: a validator for all of JSON Schema would bring 37 packages for one test.
+//! Validates a SARIF log against the schema of the standard (`sarif-schema-2.1.0.json`, as published by OASIS). It supports
+//! only the keywords that this schema uses; a complete JSON Schema validator would add 37 packages for one test.
 
 use serde_json::Value;
 
 const SCHEMA: &str = include_str!("sarif-schema-2.1.0.json");
-/// They say nothing about what is valid, or only how a text is to be read.
+/// Keywords that do not affect validity, or only describe the format of a text.
 const WORDS: [&str; 8] =
     ["$schema", "$id", "title", "description", "default", "format", "definitions", "pattern"];
 
@@ -20,7 +20,7 @@ fn check(root: &Value, schema: &Value, value: &Value, path: &str, found: &mut Ve
         let holds = match keyword.as_str() {
             "$ref" => {
                 let place = wanted.as_str().and_then(|place| place.strip_prefix('#')).expect("in this file");
-                check(root, root.pointer(place).expect("it is there"), value, path, found);
+                check(root, root.pointer(place).expect("it exists"), value, path, found);
                 true
             }
             "type" => is_of(value, wanted),
@@ -69,7 +69,7 @@ fn check(root: &Value, schema: &Value, value: &Value, path: &str, found: &mut Ve
             "anyOf" => fitting(root, wanted, value) > 0,
             "oneOf" => fitting(root, wanted, value) == 1,
             word => {
-                assert!(WORDS.contains(&word), "the schema says {word}, which this does not understand");
+                assert!(WORDS.contains(&word), "the schema contains the unsupported keyword {word}");
                 true
             }
         };
@@ -79,7 +79,7 @@ fn check(root: &Value, schema: &Value, value: &Value, path: &str, found: &mut Ve
     }
 }
 
-/// How many of the schemas the value fits.
+/// Counts the schemas that the value satisfies.
 fn fitting(root: &Value, schemas: &Value, value: &Value) -> usize {
     let fits = |schema: &&Value| {
         let mut found = Vec::new();

@@ -1,6 +1,5 @@
-//! What a cluster says reaches a terminal as text and as nothing else: no command to the terminal, no letters turned around,
-//! no line that looks like one of ours. The program runs on a real terminal, against objects that are hostile wherever an object
-//! has text.
+//! Checks that text from a cluster cannot control the terminal: it sends no control sequences, reverses no letters, and
+//! imitates no line of this program. The program runs on a real terminal against objects with hostile text in every text field.
 
 mod pty;
 mod server;
@@ -8,17 +7,18 @@ mod server;
 use serde_json::json;
 use server::{Mood, Server, ascii};
 
-/// What somebody would write who wants more than to be read: wipe the screen, set the title, fill the clipboard (OSC 52), the same
-/// in C1, turn letters around, end the line, fake lines of ours, hide the rest.
+/// Text of an attacker: clears the screen, sets the title, writes to the clipboard (OSC 52), does the same with C1 characters,
+/// reverses letters, ends the line, fakes lines of this program, and hides the rest.
 pub const ATTACK: &str = "evil\x1b[2J\x1b[1;1H\x1b]0;owned\x07\x1b]52;c;Y3VybA==\x07\u{9b}8m\u{9d}52;c;eA==\u{9c}\u{202e}\u{2066}\u{200f}\
     \u{61c}\u{2028}\r\nhint: faked\nerror: faked\rnote: faked\u{85}fix: faked\x08\x7f\x1b[8m";
 
-/// The colours that are ours, and those of the library that draws errors in manifests; 8, which hides, is none of them.
+/// Colour codes of this program, and of the library that draws errors in manifests. Code 8, which hides text, is not among
+/// them.
 const COLOURS: [&str; 10] = ["0", "1", "2", "31", "32", "33", "91", "92", "94", "96"];
-/// How `status -w` draws over what it has drawn.
+/// Control sequences with which `status -w` redraws its output.
 const MOVEMENTS: [&str; 3] = ["J", "?7l", "?7h"];
 
-/// What is wrong with this text on a terminal.
+/// Returns the first forbidden control sequence in the text, if any.
 fn fault(text: &str) -> Option<String> {
     let mut lines = String::new();
     let mut rest = text;
@@ -46,7 +46,7 @@ fn fault(text: &str) -> Option<String> {
     })
 }
 
-/// What comes after an escape of ours.
+/// Skips a permitted control sequence and returns the rest of the text.
 fn ours(text: &str) -> Option<&str> {
     let end = text.find(|char: char| char.is_ascii_alphabetic())?;
     let (code, rest) = text.split_at(end + 1);
@@ -55,11 +55,11 @@ fn ours(text: &str) -> Option<&str> {
     (colour || up || MOVEMENTS.contains(&code)).then_some(rest)
 }
 
-/// Runs a command on a terminal; what it says of the cluster is there, and harmless.
+/// Runs a command on a terminal, and checks that its output contains text from the cluster, all of it harmless.
 fn shows(server: &Server, line: &str) -> String {
     let text = pty::run(&server.kubeconfig(), &line.split(' ').collect::<Vec<_>>());
     assert_eq!(fault(&text), None, "$ rollcall {line}\n{text:?}");
-    assert!(text.contains("evil"), "$ rollcall {line}: nothing of the cluster in {text:?}");
+    assert!(text.contains("evil"), "$ rollcall {line}: no text from the cluster in {text:?}");
     assert!(!text.contains("no cluster is configured"), "{text:?}");
     text
 }
@@ -152,7 +152,7 @@ fn what_the_api_server_says_when_it_refuses() {
         ] {
             let text = pty::run(&server.kubeconfig(), &line.split(' ').collect::<Vec<_>>());
             assert_eq!(fault(&text), None, "$ rollcall {line}\n{text:?}");
-            // Not found, and what is not allowed, is told in words of our own by some.
+            // For 403 and 404, some commands print messages of their own.
             assert!(
                 text.contains("evil") || [403, 404].contains(&code),
                 "$ rollcall {line}: {code}: {text:?}"
@@ -180,7 +180,7 @@ fn what_a_kubeconfig_and_manifests_say() {
     let wrong_kind = json!({"apiVersion": "v1", "kind": [ATTACK], "metadata": {"name": ATTACK}});
     let wrong_name = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": ATTACK}});
     for object in [sequence(group(ATTACK)), sequence(group("first")), wrong_kind, wrong_name] {
-        // As text that YAML does not take, and as text that it takes.
+        // As text that is invalid YAML, and as text that is valid YAML.
         for text in [object.to_string(), ascii(&object)] {
             std::fs::write(&file, text).expect("write");
             let text = pty::run(&config, &["simulate", &manifest]);

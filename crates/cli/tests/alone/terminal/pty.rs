@@ -1,4 +1,4 @@
-//! The program on a terminal: what it writes there, byte by byte.
+//! Runs the program on a pseudo-terminal and records its output byte by byte.
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::fs::File;
@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs `rollcall` on a terminal of its own, with colours, and returns all that reached the terminal.
+/// Runs `rollcall` on a terminal of its own, with colours, and returns everything that it wrote to the terminal.
 pub fn run(kubeconfig: &Path, arguments: &[&str]) -> String {
     let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
     grantpt(&controller).expect("grantpt");
@@ -20,10 +20,10 @@ pub fn run(kubeconfig: &Path, arguments: &[&str]) -> String {
     }
     command.stdin(terminal()).stdout(terminal()).stderr(terminal());
     let mut child = command.spawn().expect("run rollcall");
-    // Its ends of the terminal: as long as one is open, there is more to come.
+    // Closes this process's copies of the terminal; otherwise the read below never ends.
     drop(command);
     let mut written = Vec::new();
-    // The terminal is gone with its last program: that ends the reading, with an error.
+    // When the child exits, the terminal closes, and the read ends with an error.
     let _ = File::from(controller).read_to_end(&mut written);
     child.wait().expect("wait for rollcall");
     String::from_utf8(written).expect("UTF-8")

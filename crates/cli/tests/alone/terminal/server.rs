@@ -1,4 +1,4 @@
-//! An API server in which everybody may write whatever he wants, and has.
+//! A fake API server whose objects contain hostile text wherever the API allows text.
 
 use super::ATTACK;
 use serde_json::{Value, json};
@@ -7,16 +7,16 @@ use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// What it answers with.
+/// The behaviour of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mood {
-    /// Hostile objects.
+    /// Returns hostile objects.
     Answers,
-    /// This code, and a hostile message.
+    /// Returns this status code with a hostile message.
     Refuses(u16),
 }
 
-/// A kubeconfig for a server that lives as long as the test.
+/// A server that runs until the end of the test, and its kubeconfig.
 pub struct Server {
     folder: TempDir,
 }
@@ -46,7 +46,7 @@ impl Server {
     }
 }
 
-/// JSON that is also YAML, which has no C1 characters.
+/// JSON without C1 characters, so that it is also valid YAML.
 pub fn ascii(value: &Value) -> String {
     let escaped = |char: char| match char.is_ascii() {
         true => char.to_string(),
@@ -55,7 +55,7 @@ pub fn ascii(value: &Value) -> String {
     value.to_string().replace('\x7f', "\\u007f").chars().map(escaped).collect()
 }
 
-/// One request and its answer.
+/// Reads one request and answers it.
 fn serve(mut stream: TcpStream, mood: Mood) -> Option<()> {
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     let mut first = String::new();
@@ -128,7 +128,7 @@ fn metadata(name: &str, uid: &str) -> Value {
            "creationTimestamp": "2026-11-15T23:00:00Z", "labels": {"app": name}, "annotations": {"note": ATTACK}})
 }
 
-/// A sequence that no API server with our definition would take, and a status that only the controller should write.
+/// A sequence that an API server with the real CRD would reject, and a forged status.
 fn hostile() -> Value {
     json!({
         "metadata": metadata("hostile", "s1"),
@@ -146,7 +146,7 @@ fn hostile() -> Value {
     })
 }
 
-/// A sequence as it should be, about pods that are not.
+/// A valid sequence that selects hostile pods.
 fn tame() -> Value {
     let group = |name: &str, app: &str| json!({"name": name, "podSelector": {"matchLabels": {"app": app}}});
     json!({
@@ -170,7 +170,7 @@ fn held_pod() -> Value {
     })
 }
 
-/// A pod that the others wait for, with an event of what a program in it said.
+/// A pod that other pods wait for; its event contains the output of a program in it.
 fn failing_pod() -> Value {
     let mut metadata = metadata(ATTACK, "p2");
     metadata["labels"] = json!({"app": ATTACK_LABEL});
@@ -188,7 +188,7 @@ fn failing_pod() -> Value {
     })
 }
 
-/// A pod in an init container that waits for an agent of its node.
+/// A pod in an init container that waits for an agent on its node.
 fn waiting_pod() -> Value {
     json!({
         "metadata": metadata("waits", "p3"),
@@ -214,7 +214,7 @@ fn marker() -> String {
     format!("/mnt/{ATTACK}")
 }
 
-/// A pod with a gate that is nobody's.
+/// A pod with a gate that no controller manages.
 fn stray_pod() -> Value {
     json!({
         "metadata": metadata("stray", "p4"),
@@ -223,8 +223,7 @@ fn stray_pod() -> Value {
     })
 }
 
-/// What a kubelet writes when a probe fails: the output of the probe.
-/// An Order and a ticket of it, whose statuses somebody else wrote.
+/// An Order with a forged status.
 fn order() -> Value {
     let condition = json!({"type": "Ready", "status": "False", "reason": ATTACK, "message": ATTACK,
         "lastTransitionTime": "2026-11-15T23:00:00Z"});
@@ -235,6 +234,7 @@ fn order() -> Value {
     })
 }
 
+/// A ticket of the Order, with a forged status.
 fn ticket() -> Value {
     let mut metadata = metadata("agents-a", "7");
     metadata["ownerReferences"] = json!([{"apiVersion": "core.korder.dev/v1alpha1", "kind": "Order", "name": "agents",
@@ -247,6 +247,7 @@ fn ticket() -> Value {
     })
 }
 
+/// The event that a kubelet writes when a probe fails; it contains the output of the probe.
 fn event() -> Value {
     json!({
         "type": "Warning", "reason": ATTACK, "message": format!("Readiness probe failed: {ATTACK}"),
@@ -279,7 +280,7 @@ fn namespace() -> Value {
     json!({"metadata": metadata("default", "ns1")})
 }
 
-/// A controller that somebody else has deployed.
+/// A controller from a Deployment with hostile names.
 fn deployment() -> Value {
     json!({
         "metadata": metadata("pod-sequence-controller", "c1"),

@@ -1,5 +1,4 @@
-//! The program as people run it, against a real cluster. No controller runs: what these commands say and do, they
-//! say and do without one.
+//! Tests of the program as users run it, against a real cluster. No controller is running, and these commands work without one.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
@@ -12,12 +11,12 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 use tokio::sync::OnceCell;
 
-/// Far more than anything here takes, so that a slow machine does not fail a test.
+/// Time limit of waits, far longer than any of them takes, so that a slow machine does not fail a test.
 const LIMIT: Duration = Duration::from_secs(180);
 const ROLLCALL: &str = env!("CARGO_BIN_EXE_rollcall");
 const GATE: &str = "podsequence.example.com/sequence-gate";
 
-/// The cluster, knowing PodSequences.
+/// Returns the cluster with the PodSequence CRD.
 async fn cluster() -> &'static Cluster {
     static INSTALLED: OnceCell<()> = OnceCell::const_new();
     let cluster = shared().await;
@@ -37,7 +36,7 @@ async fn cluster() -> &'static Cluster {
     cluster
 }
 
-/// A run of the program: what it said, and how it ended.
+/// The exit code and output of a run of the program.
 #[derive(Debug)]
 struct Run {
     code: Option<i32>,
@@ -70,7 +69,7 @@ fn run_as(kubeconfig: &Path, arguments: &[&str]) -> Run {
     rollcall(kubeconfig).args(arguments).output().expect("run rollcall").into()
 }
 
-/// Times and the random part of names, as letters.
+/// Replaces times and the random parts of names with letters.
 fn steady(text: &str, namespace: &str) -> String {
     let text = text.replace(namespace, "NAMESPACE");
     let mut steady = String::new();
@@ -134,7 +133,7 @@ fn is_ready(pod: &Value) -> bool {
     conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
-/// The shop with its second tier stuck, as the documentation shows it.
+/// Creates the shop with its second tier stuck, as in the documentation.
 async fn stuck_shop(cluster: &Cluster) -> Result<String> {
     let namespace = namespace("cli").await;
     let stuck = json!({"testbed.rollcall.dev/never-ready": "true"});
@@ -156,7 +155,7 @@ async fn stuck_shop(cluster: &Cluster) -> Result<String> {
     Ok(namespace)
 }
 
-/// What a kubelet would say about the readiness probe of a pod.
+/// Creates the event that a kubelet writes when the readiness probe of a pod fails.
 async fn complain(cluster: &Cluster, namespace: &str, name: &str) -> Result<()> {
     let pod = until_pod(cluster, namespace, name, |_| true).await?;
     let event = json!({
@@ -250,20 +249,18 @@ async fn release_takes_our_gate_and_says_who() -> Result<()> {
     assert_eq!(after["spec"]["schedulingGates"], json!([{"name": gates[0]}, {"name": gates[2]}]));
     assert_eq!(after["metadata"]["annotations"]["kept"], "yes");
     after["spec"]["schedulingGates"] = before["spec"]["schedulingGates"].clone();
-    assert_eq!(after["spec"], before["spec"], "nothing else was written");
+    assert_eq!(after["spec"], before["spec"], "the spec must not change");
 
     let second = run(cluster, &["release", "pod", "web", "-n", &namespace]);
     assert_eq!((second.code, second.stdout.as_str()), (Some(1), ""), "{second:?}");
-    assert!(
-        second.stderr.contains("carries no gate of ours; it carries example.com/first, example.com/last")
-    );
+    assert!(second.stderr.contains("has no Rollcall gate; it has example.com/first, example.com/last"));
 
     let named = run(cluster, &["release", "pod/web", "-n", &namespace, "--gate", "example.com/last"]);
     assert_eq!(named.code, Some(0), "{named:?}");
     Ok(())
 }
 
-/// A sequence of another namespace can name any gate of any pod. Without permission that means nothing.
+/// A sequence of another namespace can name any gate, but without permission it has no effect.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stranger_has_no_gate_removed_and_is_not_let_in() -> Result<()> {
     let cluster = cluster().await;
@@ -289,7 +286,7 @@ async fn a_stranger_has_no_gate_removed_and_is_not_let_in() -> Result<()> {
     let after = until_pod(cluster, &victim, "web", |_| true).await?;
     assert_eq!(after["spec"]["schedulingGates"], json!([{ "name": "kueue.x-k8s.io/admission" }]));
 
-    // With the permission it is somebody, who is called by his full name.
+    // With the permission, the sequence takes effect and is reported with its namespace.
     let allow = format!("podsequence.example.com/allow-from={stranger}");
     cluster.kubectl_ok(&["annotate", "namespace", &victim, &allow])?;
     let explained = run(cluster, &["explain", "pod/web", "-n", &victim]);
@@ -320,11 +317,11 @@ async fn release_opens_groups_beside_those_that_are_open() -> Result<()> {
     assert_eq!(both, "podsequence/shop opened by hand: \"Application Layer\", \"Database Layer\"\n");
     assert_eq!(annotation()?, "Application Layer,Database Layer,Group 3");
     let again = open(&["Database Layer"]);
-    assert_eq!(again, "podsequence/shop unchanged: \"Database Layer\" opened by hand before\n");
+    assert_eq!(again, "podsequence/shop unchanged: already opened by hand: \"Database Layer\"\n");
     Ok(())
 }
 
-/// Writes a status as a controller would.
+/// Writes a status like a controller.
 fn report(cluster: &Cluster, namespace: &str, status: Value) -> Result<()> {
     let patch = json!({"status": status}).to_string();
     let arguments =
@@ -346,12 +343,15 @@ async fn status_is_what_kubectl_shows() -> Result<()> {
     let namespace = namespace("cli").await;
     let empty = run(cluster, &["status", "-n", &namespace]);
     assert_eq!((empty.code, empty.stdout.as_str()), (Some(0), ""));
-    assert_eq!(empty.stderr, format!("note: no podsequences in namespace {namespace}; -A shows all\n"));
+    assert_eq!(
+        empty.stderr,
+        format!("note: no podsequences in namespace {namespace}; -A lists all namespaces\n")
+    );
 
     create(cluster, &namespace, &[shop()])?;
     report(cluster, &namespace, in_progress())?;
     let words = |text: &str| -> Vec<Vec<String>> {
-        // All but the age, which goes on between two looks.
+        // The age is excluded, because it changes between the two commands.
         let row = |line: &str| line.split_whitespace().rev().skip(1).map(str::to_owned).collect();
         text.lines().map(row).collect()
     };
@@ -372,7 +372,7 @@ async fn status_is_what_kubectl_shows() -> Result<()> {
     Ok(())
 }
 
-/// The program watching the shop, with what it has said so far read.
+/// Starts the program watching the shop, and reads its first output.
 fn watching(
     cluster: &Cluster,
     namespace: &str,
@@ -384,13 +384,13 @@ fn watching(
     let mut stdout = BufReader::new(child.stdout.take().context("a pipe")?);
     let mut line = String::new();
     while !line.ends_with("on its way\n") {
-        ensure!(stdout.read_line(&mut line)? > 0, "it ended after: {line}");
+        ensure!(stdout.read_line(&mut line)? > 0, "the output ended after: {line}");
     }
     Ok((child, stdout))
 }
 
 async fn ended(mut child: Child, mut stdout: impl Read) -> Result<Run> {
-    let status = wait::until("the end of rollcall", LIMIT, async || Ok(child.try_wait()?)).await?;
+    let status = wait::until("the exit of rollcall", LIMIT, async || Ok(child.try_wait()?)).await?;
     let mut run = Run { code: status.code(), stdout: String::new(), stderr: String::new() };
     stdout.read_to_string(&mut run.stdout)?;
     child.stderr.take().context("a pipe")?.read_to_string(&mut run.stderr)?;
@@ -405,7 +405,7 @@ async fn a_watch_ends_with_the_sequence() -> Result<()> {
 
     report(cluster, &namespace, in_progress())?;
     let (child, stdout) = watching(cluster, &namespace, &[])?;
-    // Complete, but said of an older spec: goes on.
+    // The phase Completed describes an older spec, so the watch continues.
     report(cluster, &namespace, json!({"observedGeneration": 0, "phase": "Completed", "message": "older"}))?;
     report(
         cluster,
@@ -453,8 +453,8 @@ async fn missing_rights_are_said_and_the_rest_is_answered() -> Result<()> {
     cluster.kubectl_ok(&rules)?;
     let subject = format!("--serviceaccount={namespace}:reader");
     cluster.kubectl_ok(&["create", "rolebinding", "reader", "-n", &namespace, "--role=reader", &subject])?;
-    // The API server's authorizer learns of a role by a watch of its own.
-    let answered = wait::until("the rights", LIMIT, async || {
+    // The API server's authorizer receives the new role asynchronously.
+    let answered = wait::until("the permissions", LIMIT, async || {
         let run = run_as(&nobody, &["explain", "pod/web"]);
         Ok((run.code == Some(0)).then_some(run))
     });
@@ -467,7 +467,8 @@ async fn missing_rights_are_said_and_the_rest_is_answered() -> Result<()> {
     Ok(())
 }
 
-/// What was left out the API server has filled in; what belongs to others is not the user's. With fewer rights, fewer kinds.
+/// `lint` ignores fields that the API server has defaulted, and objects that controllers own. With fewer permissions it checks
+/// fewer kinds.
 #[tokio::test(flavor = "multi_thread")]
 async fn lint_reads_a_namespace() -> Result<()> {
     let cluster = cluster().await;
@@ -496,8 +497,9 @@ async fn lint_reads_a_namespace() -> Result<()> {
     for code in ["RC202", "RC210", "RC216", "RC232"] {
         assert!(codes.contains(&code), "{code}: {found:?}");
     }
-    assert!(!codes.contains(&"RC234"), "backoffLimit is filled in: {found:?}");
-    let budget = findings.iter().find(|finding| finding["code"] == "RC210").context("the budget")?;
+    assert!(!codes.contains(&"RC234"), "the defaulted backoffLimit must be ignored: {found:?}");
+    let budget =
+        findings.iter().find(|finding| finding["code"] == "RC210").context("no finding about the budget")?;
     assert_eq!(
         (&budget["object"], &budget["field"], &budget["file"], &budget["line"]),
         (&json!("PodDisruptionBudget/db"), &json!("spec.minAvailable"), &Value::Null, &Value::Null)
@@ -516,7 +518,7 @@ async fn lint_reads_a_namespace() -> Result<()> {
     cluster.kubectl_ok(&rules)?;
     let subject = format!("--serviceaccount={namespace}:reader");
     cluster.kubectl_ok(&["create", "rolebinding", "reader", "-n", &namespace, "--role=reader", &subject])?;
-    let answered = wait::until("the rights", LIMIT, async || {
+    let answered = wait::until("the permissions", LIMIT, async || {
         let run = run_as(&nobody, &["lint", "--live"]);
         Ok((run.code == Some(0)).then_some(run))
     });
@@ -526,7 +528,7 @@ async fn lint_reads_a_namespace() -> Result<()> {
     Ok(())
 }
 
-/// A real API server takes every sample of the workloads, and refuses the pitfalls of which `lint` says so.
+/// A real API server accepts all samples of workloads, except the pitfalls that `lint` expects it to reject.
 #[tokio::test(flavor = "multi_thread")]
 async fn samples_of_workloads_are_what_lint_says_they_are() -> Result<()> {
     let cluster = cluster().await;
@@ -600,7 +602,7 @@ async fn kubectl_finds_it_as_a_plugin() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_controller_stops_when_it_is_told_to() -> Result<()> {
     let cluster = cluster().await;
-    // A dry run: the other tests here play the controller themselves.
+    // In dry-run mode, because the other tests here play the controller themselves.
     let mut command = rollcall(&cluster.kubeconfig());
     let nowhere = ["--metrics-bind-address=0", "--health-probe-bind-address=0", "--webhook-bind-address=0"];
     command.args(["controller", "--mode=lite", "--dry-run", "--log-format=json"]).args(nowhere);
@@ -613,7 +615,7 @@ async fn the_controller_stops_when_it_is_told_to() -> Result<()> {
     assert_eq!(first["message"], "starting");
     let pid = child.id().to_string();
     ensure!(Command::new("kill").args(["-TERM", &pid]).status()?.success(), "kill");
-    let status = wait::until("the controller's end", LIMIT, async || Ok(child.try_wait()?)).await?;
+    let status = wait::until("the controller's exit", LIMIT, async || Ok(child.try_wait()?)).await?;
     assert_eq!(status.code(), Some(0));
     Ok(())
 }

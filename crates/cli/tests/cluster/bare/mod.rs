@@ -1,4 +1,4 @@
-//! Tests on one cluster where the definitions are installed and no controller runs.
+//! Tests on one cluster where the CRDs are installed but no controller runs.
 
 mod admission;
 mod cli;

@@ -1,5 +1,5 @@
-//! The verifier of the order is itself put to the test: it must find what a wrong controller does. The wrong controller
-//! is this test, with the rights of the real one, which does not run here.
+//! Tests the verifier of the start order: it must report the violations of a faulty controller. This test plays the faulty
+//! controller with the permissions of the real one, which is not running.
 
 use crate::common::lab::Lab;
 use crate::common::make::{named, pod};
@@ -10,7 +10,7 @@ use rollcall_testbed::AuditEvent;
 
 const FOREIGN: &str = "example.com/quota";
 
-/// Who takes gates away as it pleases.
+/// A faulty controller that removes gates in any order.
 struct Wrong {
     scene: Scene<'static>,
     client: kube::Client,
@@ -32,14 +32,14 @@ impl Wrong {
         Ok(())
     }
 
-    /// As the real controller does it.
+    /// Releases a pod with the same patch as the real controller.
     async fn release(&self, pod: &str, gates: &[&str]) -> Result<()> {
         let uid = self.scene.get("Pod", pod).await?["metadata"]["uid"].clone();
         let gates: Vec<Value> = gates.iter().map(|gate| json!({"$patch": "delete", "name": gate})).collect();
         self.patch(pod, json!({"metadata": {"uid": uid}, "spec": {"schedulingGates": gates}})).await
     }
 
-    /// What the verifier finds, once the log holds the last write.
+    /// Returns the violations that the verifier reports, once the log contains the last write.
     async fn found(&self, last: &str) -> Result<Vec<Violation>> {
         let (namespace, last) = (self.scene.namespace.clone(), last.to_owned());
         let written = move |event: &AuditEvent| {
@@ -79,7 +79,7 @@ async fn a_gate_taken_too_early_is_found() -> Result<()> {
     assert_eq!(invariants(&found), ["S1"], "{found:?}");
     assert!(found[0].detail.contains("\"first\" never held"), "{found:?}");
 
-    // It does not help that the first group arrives afterwards, in the same second.
+    // The violation remains even if the first group arrives later in the same second.
     wrong.scene.make_ready("a").await?;
     let ready = wrong.scene.ready("a").await?;
     let (namespace, version) = (wrong.scene.namespace.clone(), ready["metadata"]["resourceVersion"].clone());

@@ -1,4 +1,4 @@
-//! The built binary as a process of its own, with the shipped ServiceAccount's rights.
+//! Runs the built binary as a separate process, with the permissions of the shipped ServiceAccount.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,18 +15,18 @@ use tokio::sync::OnceCell;
 use super::LIMIT;
 use super::lab::Lab;
 
-/// Between choosing a port and listening on it somebody else may take it.
+/// Number of attempts: another process may take a free port before the controller listens on it.
 const ATTEMPTS: usize = 5;
 
-/// How to run a controller.
+/// Options for running a controller.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The URL of a fault proxy to use instead of the API server.
+    /// URL of a fault proxy to use instead of the API server.
     pub server_override: Option<String>,
     pub args: Vec<String>,
-    /// `lite` or `full`; else as the lab was installed.
+    /// `lite` or `full`; by default the mode in which the lab was installed.
     pub mode: Option<&'static str>,
-    /// Where its webhook is to listen; else somewhere.
+    /// Port of the webhook; by default any free port.
     pub webhook: Option<u16>,
     pub env: Vec<(String, String)>,
 }
@@ -37,25 +37,25 @@ impl Options {
     }
 }
 
-/// A running controller. Dropped, it is killed; it never outlives the cluster.
+/// A running controller. It is killed when dropped, and does not outlive the cluster.
 pub struct Controller {
     child: Option<Child>,
     log: PathBuf,
     health: u16,
     metrics: u16,
-    /// Where its webhook listens, if one is configured.
+    /// Port of the webhook, if one is configured.
     pub webhook: u16,
 }
 
 impl Controller {
-    /// The one that the tests of this process share, on the shared cluster.
+    /// The controller on the shared cluster that the tests of this process share.
     pub async fn shared() -> Result<&'static Controller> {
         static CONTROLLER: OnceCell<Controller> = OnceCell::const_new();
         let start = async || Controller::start(Lab::shared().await?, Options::default()).await;
         CONTROLLER.get_or_try_init(start).await
     }
 
-    /// Starts it and waits until it is ready.
+    /// Starts a controller and waits until it is ready.
     pub async fn start(lab: &Lab, options: Options) -> Result<Controller> {
         for _ in 0..ATTEMPTS {
             let mut controller = Controller::spawn(lab, &options).await?;
@@ -67,7 +67,7 @@ impl Controller {
         bail!("no free port in {ATTEMPTS} attempts")
     }
 
-    /// Starts it and waits for nothing.
+    /// Starts a controller without waiting.
     pub async fn spawn(lab: &Lab, options: &Options) -> Result<Controller> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -94,7 +94,7 @@ impl Controller {
         Ok(Controller { child: Some(child), log, health, metrics, webhook })
     }
 
-    /// Waits until `/readyz` says yes; a controller that ends instead is an error with its log.
+    /// Waits until `/readyz` succeeds. If the controller exits instead, the error contains its log.
     pub async fn ready(&mut self) -> Result<()> {
         let client = http(self.health)?;
         wait::until("/readyz", LIMIT, async || {
@@ -107,12 +107,12 @@ impl Controller {
         .with_context(|| self.log())
     }
 
-    /// The number of its process.
+    /// The process id.
     pub fn id(&self) -> Result<u32> {
-        Ok(self.child.as_ref().context("the controller does not run")?.id())
+        Ok(self.child.as_ref().context("the controller is not running")?.id())
     }
 
-    /// Its exit status, if it has ended by itself.
+    /// Returns the exit status, if the controller has exited by itself.
     pub fn exited(&mut self) -> Result<Option<ExitStatus>> {
         match &mut self.child {
             Some(child) => Ok(child.try_wait()?),
@@ -120,25 +120,25 @@ impl Controller {
         }
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until the controller exits by itself.
     pub async fn ended(&mut self) -> Result<ExitStatus> {
-        let ended = wait::until("the controller's end", LIMIT, async || self.exited()).await;
+        let ended = wait::until("the controller's exit", LIMIT, async || self.exited()).await;
         let ended = ended.with_context(|| self.log())?;
         self.child = None;
         Ok(ended)
     }
 
-    /// Where everybody can reach it: probes and metrics.
+    /// The ports that any client can reach: probes and metrics.
     pub fn ports(&self) -> [u16; 2] {
         [self.health, self.metrics]
     }
 
-    /// What `/readyz` or `/livez` answers, if it says yes.
+    /// Returns the answer of `/readyz` or `/livez` if it is a success.
     pub async fn probe(&self, path: &str) -> Result<String> {
         fetch(&http(self.health)?, path).await
     }
 
-    /// All series, `name{labels}`, and their values.
+    /// Returns the values of all series, by `name{labels}`.
     pub async fn metrics(&self) -> Result<BTreeMap<String, f64>> {
         let text = fetch(&http(self.metrics)?, "/metrics").await?;
         let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -150,19 +150,19 @@ impl Controller {
             .collect()
     }
 
-    /// All that it has said so far.
+    /// Returns the log so far.
     pub fn log(&self) -> String {
         let text = std::fs::read(&self.log).unwrap_or_default();
         format!("log of the controller:\n{}", String::from_utf8_lossy(&text))
     }
 
     pub fn signal(&self, signal: Signal) -> Result<()> {
-        let child = self.child.as_ref().context("the controller does not run")?;
-        // Not reaped yet, so the number is still this child's.
+        let child = self.child.as_ref().context("the controller is not running")?;
+        // The process has not been reaped, so the id still belongs to this child.
         Ok(kill_process(Pid::from_child(child), signal)?)
     }
 
-    /// SIGKILL, and wait for the end.
+    /// Sends SIGKILL, and waits for the exit.
     pub fn kill(&mut self) -> Result<()> {
         if let Some(mut child) = self.child.take() {
             child.kill()?;
@@ -171,7 +171,7 @@ impl Controller {
         Ok(())
     }
 
-    /// SIGTERM, and wait until it has ended in order.
+    /// Sends SIGTERM, and waits for the orderly exit.
     pub async fn stop(&mut self) -> Result<ExitStatus> {
         self.signal(Signal::TERM)?;
         self.ended().await

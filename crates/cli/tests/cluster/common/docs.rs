@@ -1,4 +1,4 @@
-//! Documents, taken at their word.
+//! Runs the commands that documents contain.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,7 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The first commands of a section of a document.
+/// Returns the first block of commands in a section of a document.
 pub fn commands(document: &str, section: &str) -> Result<String> {
     let text = std::fs::read_to_string(root().join(document))?;
     let (_, text) = text.split_once(section).with_context(|| format!("{document} has no {section:?}"))?;
@@ -19,7 +19,7 @@ pub fn commands(document: &str, section: &str) -> Result<String> {
     Ok(commands.to_owned())
 }
 
-/// As a person in the repository who copies commands into a terminal; what they print.
+/// Runs commands like a user who copies them into a terminal in the repository; returns their output.
 pub fn shell(cluster: &Cluster, commands: &str) -> Result<String> {
     let path = format!("{}:{}", cluster.bin_dir().display(), std::env::var("PATH")?);
     let mut shell = Command::new("sh");

@@ -1,4 +1,4 @@
-//! A controller behind a proxy that sees, counts and spoils its requests.
+//! A controller behind a proxy that records, counts and disturbs its requests.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,13 +18,13 @@ use super::make::{self, With};
 use super::scene::{Scene, gates, is_ready, name_of};
 use super::{GATE, LIMIT};
 
-/// Longer than a status that is not urgent is put off (10 s): what was not written by then never is.
+/// Longer than the delay of a status that is not urgent (10 s): a status not written by then is never written.
 const QUIET: Duration = Duration::from_secs(12);
 
-/// When faults stop, all is well within this (L1).
+/// Time limit for recovery after the last fault (invariant L1).
 pub const RECOVERY: Duration = Duration::from_secs(60);
 
-/// What a request is about.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sort {
     NoteCreate,
@@ -52,11 +52,11 @@ impl Sort {
     }
 }
 
-/// A request of the controller.
+/// A recorded request of the controller.
 #[derive(Clone, Debug)]
 pub struct Seen {
     pub sort: Sort,
-    /// The how-manieth of its sort since the hooks were set, from 1.
+    /// Its number among requests of its kind since the hooks were set, from 1.
     pub nth: usize,
     pub path: String,
     pub query: String,
@@ -64,13 +64,13 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Whether it is about this namespace: its own, or in a note.
+    /// Whether the request is about this namespace, by its path or in the content of a note.
     pub fn is_about(&self, namespace: &str) -> bool {
         let noted = || self.body.to_string().contains(namespace);
         self.path.contains(&format!("/namespaces/{namespace}/"))
             || match self.sort {
                 Sort::NoteCreate | Sort::NotePatch => noted(),
-                // It names only the sequence's uid, and only one is dealt with at a time.
+                // The path contains only the sequence's UID, but tests handle one sequence at a time.
                 Sort::NoteDelete => true,
                 _ => false,
             }
@@ -120,7 +120,7 @@ impl Book {
     }
 }
 
-/// A hook that enters each request into the book, and each fault.
+/// Wraps a hook so that each request and each fault is recorded.
 fn entered<F: 'static>(
     book: Arc<Book>,
     fault: impl Fn(&Seen) -> F + Send + Sync + 'static,
@@ -140,14 +140,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A proxy that keeps a book, and controllers behind it.
+/// A recording proxy, and the controllers behind it.
 pub struct Rig<'a> {
     pub lab: &'a Lab,
     pub proxy: FaultProxy,
     book: Arc<Book>,
 }
 
-/// Where a crash falls: the API server never hears of the write, or the controller never hears of its success.
+/// The moment of a crash: before the API server receives the write, or before the controller receives the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     Before,
@@ -161,7 +161,7 @@ impl<'a> Rig<'a> {
         Ok(rig)
     }
 
-    /// No faults from now on; counts begin anew.
+    /// Removes all faults and resets the counts.
     pub fn pass(&self) {
         self.proxy.clear();
         self.on_write(|_| Fault::Pass);
@@ -170,7 +170,7 @@ impl<'a> Rig<'a> {
         self.forget();
     }
 
-    /// Counts begin anew.
+    /// Resets the counts.
     pub fn forget(&self) {
         lock(&self.book.seen).clear();
         lock(&self.book.nth).clear();
@@ -206,12 +206,12 @@ impl<'a> Rig<'a> {
         Options { server_override: Some(self.proxy.url()), ..Options::args(args) }
     }
 
-    /// A controller that is ready.
+    /// Starts a controller behind the proxy and waits until it is ready.
     pub async fn controller(&self, args: &[&str]) -> Result<Controller> {
         Controller::start(self.lab, self.options(args)).await
     }
 
-    /// Holds the first write that is wanted, from now on.
+    /// Holds the next write that satisfies `wanted`.
     pub fn arm(&self, moment: Moment, wanted: impl Fn(&Seen) -> bool + Send + Sync + 'static) -> Held {
         let (hold, held) = Hold::new();
         let hold = Mutex::new(Some(hold));
@@ -224,10 +224,10 @@ impl<'a> Rig<'a> {
         held
     }
 
-    /// Kills the controller at the write that is waited for.
+    /// Kills the controller at the write that is held.
     pub async fn strike(&self, controller: &mut Controller, mut held: Held) -> Result<()> {
         let reached = tokio::time::timeout(LIMIT, held.reached()).await;
-        reached.context("the write never came").and_then(|reached| reached).with_context(|| {
+        reached.context("the write was not sent").and_then(|reached| reached).with_context(|| {
             let sorts: Vec<Sort> = self.seen().iter().map(|seen| seen.sort).collect();
             format!("seen: {sorts:?}\n{}", controller.log())
         })?;
@@ -237,7 +237,7 @@ impl<'a> Rig<'a> {
         Ok(())
     }
 
-    /// Waits until nothing has been written for as long as anything could be put off. L1, second half.
+    /// Waits until no write has occurred for longer than any write can be delayed (the second half of L1).
     pub async fn quiet(&self) -> Result<()> {
         let writes = || self.count(|seen| seen.sort.is_write() && !seen.sort.is_lease());
         let mut last = (writes(), Instant::now());
@@ -251,7 +251,7 @@ impl<'a> Rig<'a> {
     }
 }
 
-/// Says yes to the nth request of a sort about a namespace.
+/// Returns a predicate that is true for the nth request of a kind about a namespace.
 pub fn nth(sort: Sort, nth: usize, namespace: &str) -> impl Fn(&Seen) -> bool + Send + Sync + 'static {
     let (namespace, met) = (namespace.to_owned(), AtomicU64::new(0));
     move |seen| {
@@ -260,12 +260,12 @@ pub fn nth(sort: Sort, nth: usize, namespace: &str) -> impl Fn(&Seen) -> bool + 
     }
 }
 
-/// The pods of three groups of four.
+/// The pods of three groups with four pods each.
 pub const A: [&str; 4] = ["a-0", "a-1", "a-2", "a-3"];
 pub const B: [&str; 4] = ["b-0", "b-1", "b-2", "b-3"];
 pub const C: [&str; 4] = ["c-0", "c-1", "c-2", "c-3"];
 
-/// Three groups of four, with journaled times of both sorts: a settle time and a timeout.
+/// Three groups of four pods, with both kinds of recorded times: a settle time and a timeout.
 pub fn three_by_four(name: &str) -> Value {
     let groups = [
         make::named("a", &A).with(json!({"waitDuration": "300ms"})),
@@ -280,7 +280,7 @@ pub async fn twelve_pods(scene: &Scene<'_>) -> Result<()> {
     create_all(scene, names.iter().map(|name| make::pod(name))).await
 }
 
-/// Creates them side by side.
+/// Creates the objects concurrently.
 pub async fn create_all(scene: &Scene<'_>, objects: impl IntoIterator<Item = Value>) -> Result<()> {
     let objects: Vec<Value> = objects.into_iter().collect();
     for some in objects.chunks(16) {
@@ -294,22 +294,22 @@ async fn pods(scene: &Scene<'_>) -> Result<Vec<Value>> {
     list.items.into_iter().map(|pod| Ok(serde_json::to_value(pod)?)).collect()
 }
 
-/// How many pods have lost our gate, and how many still have it.
+/// Returns the numbers of pods without and with Rollcall's gate.
 pub async fn gone_and_held(scene: &Scene<'_>) -> Result<(usize, usize)> {
     let pods = pods(scene).await?;
     let held = pods.iter().filter(|pod| gates(pod).contains(&GATE)).count();
     Ok((pods.len() - held, held))
 }
 
-/// Fails unless some gates are gone and some are not.
+/// Fails unless some gates are removed and some are not.
 pub async fn in_the_middle(scene: &Scene<'_>, what: &str) -> Result<()> {
     let (gone, held) = gone_and_held(scene).await?;
-    ensure!(gone > 0 && held > 0, "{what}: not in the middle: {gone} gates gone, {held} held");
+    ensure!(gone > 0 && held > 0, "{what}: not half-way: {gone} gates removed, {held} held");
     Ok(())
 }
 
-/// Everything that must be the same however it was reached: gates and readiness of the pods, the status without its
-/// times, what the note says.
+/// Returns the state that must be equal in all runs: gates and readiness of the pods, the status without times, and the
+/// contents of the note.
 pub async fn end_state(scene: &Scene<'_>, sequence: &str) -> Result<Value> {
     let mut status = scene.phase(sequence, "Completed").await?;
     without_times(&mut status);
@@ -332,12 +332,12 @@ pub async fn end_state(scene: &Scene<'_>, sequence: &str) -> Result<Value> {
     Ok(json!({"status": status, "pods": told, "note": note}))
 }
 
-/// How many notes there are about the sequences of a scene.
+/// Counts the notes about the sequences of a scene.
 pub async fn notes_about(scene: &Scene<'_>) -> Result<usize> {
     notes_with(scene, &format!("\"namespace\":\"{}\"", scene.namespace)).await
 }
 
-/// How many there are about one of them.
+/// Counts the notes about one sequence.
 pub async fn notes_of(scene: &Scene<'_>, sequence: &str) -> Result<usize> {
     notes_with(scene, &format!("\"namespace\":\"{}\",\"name\":\"{sequence}\"", scene.namespace)).await
 }
@@ -349,11 +349,11 @@ async fn notes_with(scene: &Scene<'_>, part: &str) -> Result<usize> {
     Ok(maps.items.iter().filter(|map| text(map).contains(part)).count())
 }
 
-/// Waits until the end state is this one. L1 allows a minute from the last fault.
+/// Waits until the end state equals `wanted`. Invariant L1 allows a minute after the last fault.
 pub async fn ends_as(scene: &Scene<'_>, sequence: &str, wanted: &Value) -> Result<()> {
     let mut last = Value::Null;
     let reached = wait::until("the same end state", RECOVERY, async || {
-        // An API server that has just started may refuse the test itself for a moment.
+        // A restarted API server may briefly reject requests of the test itself.
         last = end_state(scene, sequence).await.unwrap_or_else(|error| json!(format!("{error:#}")));
         Ok((last == *wanted).then_some(()))
     });
@@ -373,13 +373,13 @@ pub fn without_times(value: &mut Value) {
     }
 }
 
-/// The end state of a run in which nothing went wrong, and how many writes of each sort it took.
+/// The end state of a run without faults, and its number of writes by kind.
 pub struct Calm {
     pub end: Value,
     pub writes: BTreeMap<Sort, usize>,
 }
 
-/// Three groups of four without a fault, with a controller that is there already; run once for all tests of a file.
+/// Runs three groups of four pods without faults, with a controller that is already running; once for all tests of a file.
 pub async fn calm(rig: &Rig<'_>) -> Result<&'static Calm> {
     static CALM: tokio::sync::OnceCell<Calm> = tokio::sync::OnceCell::const_new();
     CALM.get_or_try_init(async || run_calmly(rig).await).await
@@ -391,7 +391,7 @@ async fn run_calmly(rig: &Rig<'_>) -> Result<Calm> {
     twelve_pods(&scene).await?;
     scene.create(three_by_four("calm")).await?;
     let end = end_state(&scene, "calm").await?;
-    // The last event comes a second after the one before it.
+    // The last event is written a second after the one before it.
     scene.event("calm", "is complete").await?;
     let mut writes = BTreeMap::new();
     for seen in rig.seen().iter().filter(|seen| seen.sort.is_write() && seen.is_about(&scene.namespace)) {

@@ -1,4 +1,5 @@
-//! A cluster on which Lite or Full mode is installed as the README says, but for the controller itself.
+//! A cluster on which Lite or Full mode is installed as described in the README, except that the Deployment of the controller
+//! has no pods.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -15,12 +16,12 @@ use tokio::sync::{MutexGuard, OnceCell};
 
 use super::{LIMIT, make};
 
-/// Who the controller is.
+/// User name of the controller's service account.
 pub const ACCOUNT: &str = "system:serviceaccount:pod-sequence-system:pod-sequence-controller";
 pub const OWN_NAMESPACE: &str = "pod-sequence-system";
 const NAME: &str = "pod-sequence-controller";
 
-/// A file of the repository, by its path from the root.
+/// Returns the path of a file in the repository.
 pub fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
@@ -29,10 +30,10 @@ pub struct Lab {
     /// `lite` or `full`.
     pub mode: &'static str,
     cluster: Machine,
-    /// Read once for all tests: it grows long.
+    /// Shared by all tests, because the log grows long and should be read only once.
     log: Mutex<AuditLog>,
     canaries: OnceCell<String>,
-    /// The limits of the controller are lifted.
+    /// Set once the limits of the controller are removed.
     unlimited: OnceCell<()>,
 }
 
@@ -60,14 +61,14 @@ impl Lab {
         LAB.get_or_try_init(async || Lab::install(Machine::Shared(CLUSTER.get().await), "lite").await).await
     }
 
-    /// Lite mode on the cluster where no controller runs.
+    /// Lite mode on a shared cluster where no controller runs.
     pub async fn bare() -> Result<&'static Lab> {
         static LAB: OnceCell<Lab> = OnceCell::const_new();
         LAB.get_or_try_init(async || Lab::install(Machine::Shared(shared().await), "lite").await).await
     }
 
-    /// Lite mode on the cluster where tests take turns, because each starts controllers of its own, which act on all of
-    /// it. The turn ends when the guard is dropped.
+    /// Lite mode on the cluster that tests use in turns, because each of them starts controllers that act on the whole cluster.
+    /// The turn ends when the guard is dropped.
     pub async fn turn() -> Result<(MutexGuard<'static, ()>, &'static Lab)> {
         static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
         static CLUSTER: SharedCluster = SharedCluster::new();
@@ -77,12 +78,12 @@ impl Lab {
         Ok((turn, LAB.get_or_try_init(install).await?))
     }
 
-    /// On a cluster of the test's own, which ends with it.
+    /// Lite mode on a new cluster that belongs to the test.
     pub async fn own(options: rollcall_testbed::Options) -> Result<Lab> {
         Lab::install(Machine::Own(Box::new(Cluster::start(options).await?)), "lite").await
     }
 
-    /// The same with Full mode.
+    /// Like [`Lab::own`], with Full mode.
     pub async fn full(options: rollcall_testbed::Options) -> Result<Lab> {
         Lab::install(Machine::Own(Box::new(Cluster::start(options).await?)), "full").await
     }
@@ -100,14 +101,14 @@ impl Lab {
         Ok(lab)
     }
 
-    /// The tests run the binary themselves; kwok would only pretend to.
+    /// Scales the Deployment of the controller to 0: tests run the real binary, while kwok would only simulate pods.
     pub fn without_pods_of_ours(&self) -> Result<()> {
         let scale = ["-n", OWN_NAMESPACE, "scale", "deployment", NAME, "--replicas=0"];
         self.cluster().kubectl_ok(&scale).map(drop)
     }
 
-    /// A client with the rights of the controller, and without the limits that hold it to what is its own: for those who do
-    /// what it would not.
+    /// Returns a client with the controller's permissions but without its limits, for tests of writes that the real controller
+    /// never sends.
     pub async fn unlimited_client(&self) -> Result<kube::Client> {
         let client = self.controllers_client().await?;
         let lift = async || {
@@ -130,7 +131,7 @@ impl Lab {
         Ok(client)
     }
 
-    /// `kubectl apply -f` a file of the repository.
+    /// Applies a file of the repository with `kubectl apply -f`.
     pub fn apply_file(&self, path: &str) -> Result<String> {
         let file = repository(path);
         self.cluster().kubectl_ok(&["apply", "-f", file.to_str().context("not UTF-8")?])
@@ -140,13 +141,13 @@ impl Lab {
         self.cluster.get()
     }
 
-    /// The namespace for sequences that only show that the controller has got so far.
+    /// The namespace for canary sequences, which show that the controller has processed all earlier events.
     pub async fn canaries(&self) -> Result<&str> {
         let create = async || self.cluster().namespace("canaries").await;
         Ok(self.canaries.get_or_try_init(create).await?)
     }
 
-    /// What the audit log has about a namespace, and about sequences and their definition anywhere.
+    /// Returns the audit events of a namespace, and all events about sequences and their CRD.
     pub fn audited(&self, namespace: &str) -> Result<Vec<AuditEvent>> {
         let wanted = |event: &&AuditEvent| {
             let kind = event.resource.as_str();
@@ -156,7 +157,7 @@ impl Lab {
         self.events(wanted)
     }
 
-    /// There is no way from this API server to a Service, so it is told where on this machine our webhook is.
+    /// Sets the URL of the webhook on this machine, because this API server cannot reach Services.
     pub fn call_webhook(&self, port: u16) -> Result<()> {
         let url = format!("https://127.0.0.1:{port}/mutate");
         let one = |place: usize| {
@@ -170,7 +171,7 @@ impl Lab {
         self.cluster().kubectl_ok(&args).map(drop)
     }
 
-    /// The same for the one of launch order.
+    /// Like [`Lab::call_webhook`], for the launch webhook.
     pub fn call_launch_webhook(&self, port: u16) -> Result<()> {
         let bundle = self.cluster().kubectl_ok(&[
             "get",
@@ -182,12 +183,12 @@ impl Lab {
             "-o",
             "jsonpath={.data.ca\\.crt}",
         ])?;
-        // An empty line, as the manifest has it: the controller writes its own.
+        // An empty line, as in the manifest: the controller fills in its own bundle.
         let bundle = if bundle.is_empty() { b"\n".to_vec() } else { STANDARD.decode(bundle)? };
         self.call_launch_webhook_at(&format!("https://127.0.0.1:{port}/launch"), &bundle)
     }
 
-    /// At any place, trusted by this authority.
+    /// Sets the URL and the certificate authority of the launch webhook.
     pub fn call_launch_webhook_at(&self, url: &str, authority: &[u8]) -> Result<()> {
         let value = json!({ "url": url, "caBundle": STANDARD.encode(authority) });
         let patch =
@@ -197,7 +198,7 @@ impl Lab {
         self.cluster().kubectl_ok(&args).map(drop)
     }
 
-    /// The bundle of a webhook, as text.
+    /// Returns the decoded CA bundle of a webhook.
     pub fn webhook_bundle(&self, place: usize) -> Result<String> {
         Ok(String::from_utf8(STANDARD.decode(self.encoded_bundle(place)?)?)?)
     }
@@ -208,20 +209,20 @@ impl Lab {
         self.cluster().kubectl_ok(&args)
     }
 
-    /// The events of the audit log so far for which `wanted` says yes.
+    /// Returns the audit events so far that satisfy `wanted`.
     pub fn events(&self, wanted: impl FnMut(&&AuditEvent) -> bool) -> Result<Vec<AuditEvent>> {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(log.all()?.iter().filter(wanted).cloned().collect())
     }
 
-    /// A client with the controller's own token.
+    /// Returns a client with the controller's own token.
     pub async fn controllers_client(&self) -> Result<kube::Client> {
         let kubeconfig = Kubeconfig::read_from(self.kubeconfig(None).await?)?;
         let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         Ok(kube::Client::try_from(config)?)
     }
 
-    /// The shipped ServiceAccount's kubeconfig, for the API server or for a proxy before it.
+    /// Returns the kubeconfig of the shipped ServiceAccount, for the API server or for a proxy in front of it.
     pub async fn kubeconfig(&self, server: Option<&str>) -> Result<PathBuf> {
         let server = server.map_or_else(|| self.cluster().server(), str::to_owned);
         self.cluster().service_account_kubeconfig_at(OWN_NAMESPACE, NAME, &server).await

@@ -1,20 +1,20 @@
-//! Objects as JSON: the shortest that does it, and `with` for what is special about one.
+//! Builders of objects as JSON: minimal objects, and `with` for additional fields.
 
 use serde_json::{Value, json};
 
-/// The gate that a sequence manages unless it names another.
+/// The default gate of a sequence.
 pub const GATE: &str = "podsequence.example.com/sequence-gate";
 
-/// Changes an object as a JSON merge patch would.
+/// Applies a patch to an object like a JSON merge patch.
 pub trait With {
     fn with(self, patch: Value) -> Value;
-    /// Adds an annotation that kwok understands, `never-ready` for `testbed.rollcall.dev/never-ready`.
+    /// Adds an annotation for kwok, for example `testbed.rollcall.dev/never-ready` for `never-ready`.
     fn kwok(self, key: &str, value: &str) -> Value;
     /// Sets a label.
     fn label(self, key: &str, value: &str) -> Value;
-    /// The gates, in place of the usual one.
+    /// Replaces the gates.
     fn gates(self, names: &[&str]) -> Value;
-    /// Runs to completion: restartPolicy Never, and kwok ends it soon.
+    /// Makes a pod run to completion: sets restartPolicy Never, and kwok soon completes the pod.
     fn completes(self) -> Value;
 }
 
@@ -58,7 +58,7 @@ fn merge(target: &mut Value, patch: Value) {
     }
 }
 
-/// A pod of one container, held by the usual gate; kwok makes it ready at once when it is bound.
+/// A pod with one container and the default gate; kwok makes it ready as soon as it is bound.
 pub fn pod(name: &str) -> Value {
     json!({
         "apiVersion": "v1",
@@ -72,7 +72,7 @@ pub fn pod(name: &str) -> Value {
     })
 }
 
-/// The same as a template with the label `app: <app>`.
+/// A template of such a pod with the label `app: <app>`.
 fn template(app: &str) -> Value {
     let pod = pod("").label("app", app);
     json!({"metadata": {"labels": pod["metadata"]["labels"]}, "spec": pod["spec"]})
@@ -116,7 +116,7 @@ pub fn job(name: &str) -> Value {
     })
 }
 
-/// A CronJob whose time does not come; its pods have the label `app: <name>`.
+/// A CronJob with a time that is never reached; its pods have the label `app: <name>`.
 pub fn cron_job(name: &str) -> Value {
     let job = job(name);
     json!({
@@ -127,7 +127,7 @@ pub fn cron_job(name: &str) -> Value {
     })
 }
 
-/// A sequence of these groups.
+/// A sequence with these groups.
 pub fn sequence(name: &str, groups: &[Value]) -> Value {
     json!({
         "apiVersion": "scheduling.example.com/v1alpha1",
@@ -137,12 +137,12 @@ pub fn sequence(name: &str, groups: &[Value]) -> Value {
     })
 }
 
-/// A group of pods by their names.
+/// A group of pods by name.
 pub fn named(group: &str, pods: &[&str]) -> Value {
     json!({"name": group, "pods": pods})
 }
 
-/// A group of the pods of a workload, with the name of the workload.
+/// A group of the pods of a workload, named like the workload.
 pub fn by_ref(kind: &str, name: &str) -> Value {
     let api_version = if kind.ends_with("Job") { "batch/v1" } else { "apps/v1" };
     json!({"name": name, "workloadRef": {"apiVersion": api_version, "kind": kind, "name": name}})

@@ -1,5 +1,5 @@
-//! What the end-to-end tests share: a real cluster with the shipped manifests, the built binary as its controller, and
-//! the means to say what should happen there.
+//! Shared helpers of the end-to-end tests: a real cluster with the shipped manifests, the built binary as its controller, and
+//! functions that express the expected behaviour.
 
 pub mod controller;
 pub mod docs;
@@ -22,5 +22,5 @@ pub use rollcall_testbed::wait;
 pub use scene::Scene;
 pub use serde_json::{Value, json};
 
-/// Far more than anything here takes, so that a slow machine does not fail a test.
+/// Time limit of waits, far longer than any of them takes, so that a slow machine does not fail a test.
 pub const LIMIT: Duration = Duration::from_secs(180);

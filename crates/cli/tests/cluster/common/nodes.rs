@@ -1,4 +1,4 @@
-//! Nodes: what is on them of ours and of others, and sequences that go by them.
+//! Helpers for nodes: own and foreign data on them, and sequences of Node scope.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub async fn all(cluster: &Cluster) -> Result<Vec<Value>> {
     Ok(list["items"].as_array().cloned().unwrap_or_default())
 }
 
-/// Labels, annotations and taints of all nodes that are ours, as `node key`.
+/// Returns Rollcall's labels, annotations and taints on all nodes, as `node key`.
 pub async fn ours(cluster: &Cluster) -> Result<Vec<String>> {
     let each = all(cluster).await?;
     let each = each.iter().flat_map(|node| {
@@ -40,7 +40,7 @@ fn is_ours(key: &str) -> bool {
     key.starts_with(PREFIX)
 }
 
-/// What others have put on a node: must never change by our hand, nor its order.
+/// Returns the foreign labels, annotations and taints of a node; the controller must never change them or their order.
 pub fn foreign(node: &Value) -> Value {
     let of = |part: &str| {
         let all = node["metadata"][part].as_object().into_iter().flatten();
@@ -57,13 +57,13 @@ pub fn foreign(node: &Value) -> Value {
     json!({ "labels": of("labels"), "annotations": of("annotations"), "spec": spec })
 }
 
-/// The same of all nodes, by name.
+/// Returns the foreign data of all nodes, by name.
 pub async fn all_foreign(cluster: &Cluster) -> Result<BTreeMap<String, Value>> {
     let each = all(cluster).await?.into_iter();
     Ok(each.map(|node| (super::scene::name_of(&node), foreign(&node))).collect())
 }
 
-/// Waits until nothing of ours is on any node.
+/// Waits until no node has labels, annotations or taints of Rollcall.
 pub async fn clean(cluster: &Cluster, controller: &Controller) -> Result<()> {
     let mut left = Vec::new();
     let clean = wait::until("clean nodes", LIMIT, async || {
@@ -73,20 +73,20 @@ pub async fn clean(cluster: &Cluster, controller: &Controller) -> Result<()> {
     clean.await.with_context(|| format!("{left:?}\n{}", controller.log()))
 }
 
-/// Waits until the policy works: a node that would register is unseen.
+/// Waits until the policy is effective: a dry run of a new node gets the unseen label.
 pub async fn unseen_at_registration(cluster: &Cluster) -> Result<()> {
     let api = Api::<Node>::all(cluster.client());
     let dry = PostParams { dry_run: true, ..Default::default() };
     let metadata = ObjectMeta { name: Some("new".into()), ..Default::default() };
     let node = Node { metadata, ..Default::default() };
-    wait::until("nodes that are unseen", LIMIT, async || {
+    wait::until("the unseen label on new nodes", LIMIT, async || {
         let labels = api.create(&dry, &node).await?.metadata.labels.unwrap_or_default();
         Ok(labels.contains_key(rollcall_api::names::UNSEEN_LABEL).then_some(()))
     })
     .await
 }
 
-/// Waits until the policies, or the webhook, work: a dry run gets its gate.
+/// Waits until the policies or the webhook are effective: a dry run of a pod gets its gate.
 pub async fn gated_at_admission(scene: &Scene<'_>) -> Result<()> {
     let pod = make::pod("probe").label("app", "app").gates(&[]);
     let pod: DynamicObject = serde_json::from_value(pod)?;
@@ -98,7 +98,7 @@ pub async fn gated_at_admission(scene: &Scene<'_>) -> Result<()> {
     .await
 }
 
-/// A DaemonSet whose pods take a while. It tolerates whatever a node has.
+/// A DaemonSet whose pods take a while to become ready. They tolerate all taints.
 pub fn agents() -> Value {
     let slow = json!({ "testbed.rollcall.dev/ready-after": "700ms" });
     let rolling = json!({ "rollingUpdate": { "maxUnavailable": "50%" } });
@@ -107,25 +107,25 @@ pub fn agents() -> Value {
     make::daemon_set("agent").with(json!({ "spec": { "updateStrategy": rolling, "template": template } }))
 }
 
-/// The same, never ready before somebody says so.
+/// Like [`agents`], but the pods become ready only when a test makes them ready.
 pub fn unready_agents() -> Value {
     let never = json!({ "testbed.rollcall.dev/never-ready": "true" });
     agents().with(json!({ "spec": { "template": { "metadata": { "annotations": never } } } }))
 }
 
-/// Agents before apps, on every node.
+/// A sequence with agents before apps on every node.
 pub fn sequence(name: &str, guard: &str) -> Value {
     let groups = [make::selected("agents", "agent"), make::selected("apps", "app")];
     make::sequence(name, &groups).with(json!({ "spec": { "scope": "Node", "nodeGuard": guard } }))
 }
 
-/// What an administrator has to say before `nodeGuard: Taints` works in a namespace.
+/// Sets the annotation with which an administrator permits `nodeGuard: Taints` in a namespace.
 pub async fn allow_taints(scene: &Scene<'_>) -> Result<()> {
     let key = "podsequence.example.com/allow-node-taints";
     scene.annotate("Namespace", &scene.namespace, key, Some("true")).await
 }
 
-/// Waits until a sequence is complete on so many nodes, which are all.
+/// Waits until a sequence is complete on all nodes, `total` in number.
 pub async fn complete(scene: &Scene<'_>, controller: &Controller, name: &str, total: usize) -> Result<()> {
     let all = json!({ "total": total, "complete": total, "waiting": 0 });
     let wanted = |status: &Value| status["phase"] == "Completed" && status["nodes"] == all;
@@ -133,13 +133,13 @@ pub async fn complete(scene: &Scene<'_>, controller: &Controller, name: &str, to
     done.map(drop).with_context(|| controller.log())
 }
 
-/// Waits until a sequence says that it cannot go on, and why.
+/// Waits until a sequence has failed and is stalled with this reason.
 pub async fn stalled(scene: &Scene<'_>, controller: &Controller, name: &str, reason: &str) -> Result<()> {
     scene.phase(name, "Failed").await.with_context(|| controller.log())?;
     scene.condition(name, "Stalled", "True", reason).await.map(drop).with_context(|| controller.log())
 }
 
-/// The pods of an app that are bound, with their nodes.
+/// Returns the bound pods of an app with their nodes.
 pub async fn bound(scene: &Scene<'_>, app: &str) -> Result<Vec<(String, String)>> {
     let list = scene.api("Pod").list(&ListParams::default().labels(&format!("app={app}"))).await?;
     let place = |pod: &DynamicObject| {
@@ -148,7 +148,7 @@ pub async fn bound(scene: &Scene<'_>, app: &str) -> Result<Vec<(String, String)>
     Ok(list.items.iter().filter_map(place).collect())
 }
 
-/// Waits until so many pods of an app are bound.
+/// Waits until this number of pods of an app is bound.
 pub async fn until_bound(scene: &Scene<'_>, app: &str, count: usize) -> Result<Vec<(String, String)>> {
     wait::until(&format!("{count} pods of {app} on nodes"), LIMIT, async || {
         let bound = bound(scene, app).await?;

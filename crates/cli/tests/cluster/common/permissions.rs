@@ -1,4 +1,4 @@
-//! What is granted by the shipped manifests, and what was used by the audit log, in the same words.
+//! The permissions that the shipped manifests grant, and those that requests in the audit log used, in one format.
 
 use super::lab::repository;
 use anyhow::{Context, Result};
@@ -6,10 +6,10 @@ use rollcall_testbed::AuditEvent;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Verb, group, resource with subresource.
+/// Verb, API group, and resource with subresource.
 pub type Permission = (String, String, String);
 
-/// What the roles of this kind in a manifest grant.
+/// Returns the permissions that roles of this kind in a manifest grant.
 pub fn granted(file: &str, kind: &str) -> Result<BTreeSet<Permission>> {
     let text = std::fs::read_to_string(repository(file))?;
     let mut permissions = BTreeSet::new();
@@ -34,7 +34,7 @@ pub fn granted(file: &str, kind: &str) -> Result<BTreeSet<Permission>> {
     Ok(permissions)
 }
 
-/// The permission that a request needed.
+/// Returns the permission that a request needed.
 pub fn used(event: &AuditEvent) -> Permission {
     (event.verb.clone(), event.group.clone(), event.resource_path())
 }

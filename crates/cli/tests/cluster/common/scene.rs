@@ -1,4 +1,4 @@
-//! One test's corner of the cluster: a namespace, and what can be done and seen there.
+//! A scene: one test's namespace on a cluster, with helpers to act and to wait there.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -20,22 +20,22 @@ use super::lab::{ACCOUNT, Lab};
 use super::make::{self, With};
 use super::order::{self, History, Rules};
 
-/// The API server writes a line of the audit log a moment after its answer.
+/// The API server writes an audit event shortly after it answers.
 const AUDIT_DELAY: Duration = Duration::from_secs(5);
 
-/// What a test acts on. Ended without [`Scene::done`], it shows the controller's log.
+/// The environment of a test. If it is dropped without [`Scene::done`], it prints the controller's log.
 pub struct Scene<'a> {
     pub lab: &'a Lab,
     pub namespace: String,
     pub client: Client,
-    /// What the log alone does not tell the verifier.
+    /// Facts for the verifier that the audit log does not contain.
     pub rules: Rules,
     controller: Option<&'static Controller>,
     passed: bool,
 }
 
 impl Scene<'static> {
-    /// A fresh namespace on the shared cluster, with the shared controller at work.
+    /// A new namespace on the shared cluster, with the shared controller.
     pub async fn new(prefix: &str) -> Result<Scene<'static>> {
         let (lab, controller) = (Lab::shared().await?, Controller::shared().await?);
         let mut scene = Scene::without_controller(lab, prefix).await?;
@@ -43,7 +43,7 @@ impl Scene<'static> {
         Ok(scene)
     }
 
-    /// A namespace that is there already, with the shared controller at work.
+    /// An existing namespace on the shared cluster, with the shared controller.
     pub async fn of(namespace: &str) -> Result<Scene<'static>> {
         let (lab, controller) = (Lab::shared().await?, Controller::shared().await?);
         let mut scene = Scene::at(lab, namespace.to_owned());
@@ -53,7 +53,7 @@ impl Scene<'static> {
 }
 
 impl<'a> Scene<'a> {
-    /// A fresh namespace; the controller is the test's own business.
+    /// A new namespace; the test itself starts a controller, if it needs one.
     pub async fn without_controller(lab: &'a Lab, prefix: &str) -> Result<Scene<'a>> {
         let namespace = lab.cluster().namespace(prefix).await?;
         Ok(Scene::at(lab, namespace))
@@ -69,7 +69,7 @@ impl<'a> Scene<'a> {
         self.controller.expect("this scene has no shared controller")
     }
 
-    /// The objects of a kind, here or, for kinds without namespaces, everywhere.
+    /// The API for objects of a kind in this namespace, or in the whole cluster for cluster-scoped kinds.
     pub fn api(&self, kind: &str) -> Api<DynamicObject> {
         self.api_in(kind, &self.namespace)
     }
@@ -82,7 +82,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Creates an object, here unless it names another namespace; returns it as it was created.
+    /// Creates an object, in this namespace unless it names another one, and returns the created object.
     pub async fn create(&self, object: Value) -> Result<Value> {
         let kind = object["kind"].as_str().context("an object without kind")?.to_owned();
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or(&self.namespace).to_owned();
@@ -99,34 +99,34 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// A sequence of these groups.
+    /// Creates a sequence with these groups.
     pub async fn sequence(&self, name: &str, groups: &[Value]) -> Result<Value> {
         self.create(make::sequence(name, groups)).await
     }
 
-    /// Pods of these names, held by the usual gate.
+    /// Creates pods with these names, held by the default gate.
     pub async fn pods(&self, names: &[&str]) -> Result<()> {
         self.create_all(names.iter().map(|name| make::pod(name))).await
     }
 
-    /// Pods that run and are not ready before [`Scene::make_ready`].
+    /// Creates pods that run, but are not ready before [`Scene::make_ready`].
     pub async fn unready_pods(&self, names: &[&str]) -> Result<()> {
         self.create_all(names.iter().map(|name| make::pod(name).kwok("never-ready", "true"))).await
     }
 
-    /// A merge patch; returns the object afterwards.
+    /// Applies a merge patch and returns the patched object.
     pub async fn patch(&self, kind: &str, name: &str, patch: Value) -> Result<Value> {
         let patched = self.api(kind).patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await;
         Ok(serde_json::to_value(patched.with_context(|| format!("patch {kind} {name}"))?)?)
     }
 
-    /// Changes the spec of a sequence; returns its new generation.
+    /// Changes the spec of a sequence and returns its new generation.
     pub async fn edit(&self, sequence: &str, spec: Value) -> Result<i64> {
         let edited = self.patch("PodSequence", sequence, json!({"spec": spec})).await?;
         edited["metadata"]["generation"].as_i64().context("no generation")
     }
 
-    /// Tells kwok that a pod is ready, whatever its other annotations say.
+    /// Makes kwok report a pod as ready, whatever its other annotations are.
     pub async fn make_ready(&self, pod: &str) -> Result<()> {
         self.annotate("Pod", pod, "testbed.rollcall.dev/ready", Some("true")).await
     }
@@ -140,26 +140,26 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// Deletes an object and does not wait for its end.
+    /// Deletes an object without waiting until it disappears.
     pub async fn delete(&self, kind: &str, name: &str) -> Result<()> {
         let deleted = self.api(kind).delete(name, &DeleteParams::default()).await;
         deleted.with_context(|| format!("delete {kind} {name}"))?;
         Ok(())
     }
 
-    /// Deletes an object and waits until it is gone.
+    /// Deletes an object and waits until it disappears.
     pub async fn delete_and_wait(&self, kind: &str, name: &str) -> Result<()> {
         self.delete(kind, name).await?;
         wait::for_absence(&self.api(kind), name, LIMIT).await
     }
 
-    /// An object as it is now.
+    /// Reads the current version of an object.
     pub async fn get(&self, kind: &str, name: &str) -> Result<Value> {
         let object = self.api(kind).get(name).await.with_context(|| format!("get {kind} {name}"))?;
         Ok(serde_json::to_value(object)?)
     }
 
-    /// Waits until so many pods with the label `app: <app>` exist and are as wanted; returns their names.
+    /// Waits until exactly `count` pods with the label `app: <app>` exist and satisfy `wanted`; returns their names.
     pub async fn pods_are(
         &self,
         app: &str,
@@ -182,7 +182,7 @@ impl<'a> Scene<'a> {
         found.await
     }
 
-    /// Waits until an object is there and as wanted.
+    /// Waits until an object exists and satisfies `wanted`.
     pub async fn until(
         &self,
         kind: &str,
@@ -201,10 +201,10 @@ impl<'a> Scene<'a> {
         found.with_context(|| format!("last seen: {last}"))
     }
 
-    /// Waits until the status of a sequence is as wanted; returns the status.
+    /// Waits until the status of a sequence satisfies `wanted`, and returns the status.
     pub async fn status(&self, sequence: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Result<Value> {
         let found = self.until("PodSequence", sequence, what, |object| {
-            // A status of an older spec proves nothing.
+            // A status of an older spec is ignored.
             object["status"]["observedGeneration"] == object["metadata"]["generation"]
                 && wanted(&object["status"])
         });
@@ -216,7 +216,7 @@ impl<'a> Scene<'a> {
         self.status(sequence, &format!("phase {phase}"), |status| status["phase"] == phase).await
     }
 
-    /// Waits until a condition is True (or False) with this reason.
+    /// Waits until a condition has this status (True or False) and reason.
     pub async fn condition(&self, sequence: &str, kind: &str, status: &str, reason: &str) -> Result<Value> {
         let what = format!("{kind}={status}, {reason}");
         let found = self.status(sequence, &what, |seen| {
@@ -225,7 +225,7 @@ impl<'a> Scene<'a> {
         Ok(condition(&found.await?, kind).cloned().unwrap_or_default())
     }
 
-    /// Waits until `blockedBy` names this pod ("" for none) with this reason.
+    /// Waits until `blockedBy` contains this pod ("" for none) with this reason.
     pub async fn blocked_by(&self, sequence: &str, pod: &str, reason: &str) -> Result<Value> {
         self.status(sequence, &format!("blocked by {pod:?}: {reason}"), |status| {
             let mut blocked = status["blockedBy"].as_array().into_iter().flatten();
@@ -234,7 +234,7 @@ impl<'a> Scene<'a> {
         .await
     }
 
-    /// Waits until a pod's gate of ours is gone.
+    /// Waits until Rollcall's gate of a pod is removed.
     pub async fn released(&self, pod: &str) -> Result<Value> {
         self.until("Pod", pod, "released", |pod| !has_gate(pod, make::GATE)).await
     }
@@ -246,23 +246,23 @@ impl<'a> Scene<'a> {
     /// Fails unless each of these pods has its gate now.
     pub async fn held(&self, pods: &[&str]) -> Result<()> {
         for pod in pods {
-            ensure!(has_gate(&self.get("Pod", pod).await?, make::GATE), "{pod} has lost its gate");
+            ensure!(has_gate(&self.get("Pod", pod).await?, make::GATE), "{pod} no longer has its gate");
         }
         Ok(())
     }
 
-    /// Fails if one of these pods loses its gate as a consequence of what has happened so far: a sequence that is
-    /// made now is seen, decided and completed after all that came before it.
+    /// Fails if one of these pods is released because of events so far. The canary is a new sequence, so the controller
+    /// processes it after all earlier events.
     pub async fn stays_held(&self, pods: &[&str]) -> Result<()> {
         self.canary().await?;
         self.held(pods).await
     }
 
-    /// Waits until the controller has dealt with everything that has happened so far.
+    /// Waits until the controller has processed all events so far.
     pub async fn canary(&self) -> Result<()> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("canary-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
-        // Elsewhere, so that it is no part of what is tested; the controller has one watch for all namespaces.
+        // In another namespace, so that it does not affect the test; the controller has one watch for all namespaces.
         let namespace = self.lab.canaries().await?;
         let here = json!({"metadata": {"namespace": namespace}});
         self.create(make::deployment(&name, 1).with(here.clone())).await?;
@@ -273,7 +273,7 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// The events about a sequence: reason and note, oldest first.
+    /// Returns the events about a sequence as reason and note, oldest first.
     pub async fn events(&self, sequence: &str) -> Result<Vec<(String, String)>> {
         let list = self.api("Event").list(&ListParams::default()).await?;
         let mut events = Vec::new();
@@ -288,7 +288,7 @@ impl<'a> Scene<'a> {
         Ok(events.into_iter().map(|(_, reason, note)| (reason, note)).collect())
     }
 
-    /// Waits for an event about a sequence whose note holds this text.
+    /// Waits for an event about a sequence whose note contains this text.
     pub async fn event(&self, sequence: &str, text: &str) -> Result<(String, String)> {
         wait::until(&format!("an event about {sequence} with {text:?}"), LIMIT, async || {
             Ok(self.events(sequence).await?.into_iter().find(|(_, note)| note.contains(text)))
@@ -296,24 +296,24 @@ impl<'a> Scene<'a> {
         .await
     }
 
-    /// kubectl in this namespace; its standard output.
+    /// Runs kubectl in this namespace and returns its stdout.
     pub fn kubectl(&self, args: &[&str]) -> Result<String> {
         self.lab.cluster().kubectl_ok(&[&["-n", self.namespace.as_str()], args].concat())
     }
 
-    /// Tells the verifier how many members a group with a selector must have.
+    /// Sets the expected number of members of a group with a selector, for the verifier.
     pub fn expect(&mut self, sequence: &str, group: &str, members: u64) {
         self.rules.expected.insert((sequence.to_owned(), group.to_owned()), members);
     }
 
-    /// What has happened to the pods here, from the audit log.
+    /// Returns the history of the pods in this namespace, from the audit log.
     pub fn history(&self) -> Result<History> {
         Ok(History::of(&self.lab.audited(&self.namespace)?, &self.rules))
     }
 
-    /// Fails if the audit log shows that an invariant was broken here.
+    /// Fails if the audit log shows a violation of an invariant in this namespace.
     pub async fn verify(&self) -> Result<()> {
-        // A log that lacks pods would prove nothing.
+        // An incomplete log could hide violations.
         let history = self.history()?;
         for pod in self.api("Pod").list(&ListParams::default()).await?.items {
             let uid = pod.metadata.uid.unwrap_or_default();
@@ -329,7 +329,7 @@ impl<'a> Scene<'a> {
         clean.with_context(|| format!("violations:\n{}", found.join("\n")))
     }
 
-    /// The end of a test that went well: the order is verified from the audit log.
+    /// Ends a successful test: verifies the order from the audit log.
     pub async fn done(mut self) -> Result<()> {
         self.verify().await?;
         if let Some(controller) = self.controller {
@@ -369,7 +369,7 @@ pub fn is_ready(pod: &Value) -> bool {
     condition(&pod["status"], "Ready").is_some_and(|condition| condition["status"] == "True")
 }
 
-/// A condition of a status, by its type.
+/// Returns the condition of this type.
 pub fn condition<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
     status["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
 }
@@ -393,6 +393,6 @@ fn resource(kind: &str) -> ApiResource {
             let gvk = GroupVersionKind::gvk("scheduling.example.com", "v1alpha1", "PodSequence");
             ApiResource::from_gvk_with_plural(&gvk, "podsequences")
         }
-        other => panic!("tests do not know the kind {other}"),
+        other => panic!("this helper does not support the kind {other}"),
     }
 }

@@ -1,4 +1,4 @@
-//! An API server with our definition and our policies, or our webhook.
+//! An API server with the CRD and the policies or the webhook of Rollcall.
 
 use crate::cases::{self, PodCase};
 use crate::common::*;
@@ -9,10 +9,10 @@ use rollcall_testbed::Cluster;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::OnceCell;
 
-/// The gate of a pod by which it is seen that the policies know of a namespace and its sequences.
+/// Gate of a probe pod; if the pod gets it, the policies know the namespace and its sequences.
 const PROBE: &str = "probe.example.com/gate";
 
-/// What the API server says: the object, or its status code and its words.
+/// The API server's answer: the object, or the status code and the message.
 pub type Answer = std::result::Result<Value, (u16, String)>;
 
 pub struct Server<'a> {
@@ -20,7 +20,7 @@ pub struct Server<'a> {
     client: Client,
 }
 
-/// The cluster of the process, with the policies in force.
+/// Returns the cluster of this process with the policies enforced.
 pub async fn start() -> Result<Server<'static>> {
     static INSTALLED: OnceCell<()> = OnceCell::const_new();
     let lab = Lab::bare().await?;
@@ -44,7 +44,7 @@ impl<'a> Server<'a> {
         self.client.clone()
     }
 
-    /// A new namespace, with the label that lets the policies in and with other fields of its metadata.
+    /// Creates a namespace with the label that enables the policies, and with further metadata.
     pub async fn namespace(&self, prefix: &str, metadata: Value) -> Result<String> {
         let name = self.cluster.namespace(prefix).await?;
         let enabled = json!({ "metadata": { "labels": { "podsequence-enabled": "true" } } });
@@ -59,8 +59,8 @@ impl<'a> Server<'a> {
         self.until_seen(namespace).await
     }
 
-    /// Waits until the policies know what has happened so far. They hear of sequences in the order of their changes, so when
-    /// they know a new one, they know all that were there before it; and the labels of its namespace.
+    /// Waits until the policies know all events so far. They receive the changes of sequences in order: a policy that knows a
+    /// new sequence also knows all earlier ones, and the labels of its namespace.
     pub async fn until_seen(&self, namespace: &str) -> Result<()> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("probe-{}", COUNT.fetch_add(1, Ordering::Relaxed));
@@ -74,13 +74,13 @@ impl<'a> Server<'a> {
         .await
     }
 
-    /// What a pod would become.
+    /// Returns a pod as it would be created (dry run).
     pub async fn try_pod(&self, namespace: &str, pod: &Value) -> Result<Answer> {
         let path = format!("{}?dryRun=All", collection("pods", namespace));
         self.send(Method::POST, &path, "application/json", serde_json::to_vec(pod)?, None).await
     }
 
-    /// Creates an object and returns it as it is stored.
+    /// Creates an object and returns the stored version.
     pub async fn create(&self, resource: &str, namespace: &str, object: &Value) -> Result<Value> {
         let path = collection(resource, namespace);
         let body = serde_json::to_vec(object)?;
@@ -91,13 +91,13 @@ impl<'a> Server<'a> {
         self.send(Method::GET, path, "application/json", Vec::new(), None).await?.map_err(refused)
     }
 
-    /// A merge patch.
+    /// Applies a merge patch.
     pub async fn patch(&self, path: &str, patch: &Value) -> Result<Value> {
         let body = serde_json::to_vec(patch)?;
         self.send(Method::PATCH, path, "application/merge-patch+json", body, None).await?.map_err(refused)
     }
 
-    /// Creates the pod of a case, here and where nobody looks at it, and compares.
+    /// Creates the pod of a case in a new namespace and in a control namespace without policies, and compares both.
     pub async fn judge(&self, control: &str, case: &PodCase) -> Result<()> {
         let namespace = self.namespace("case", json!({})).await?;
         self.sequences(&namespace, &case.sequences(&namespace)).await?;
@@ -108,7 +108,7 @@ impl<'a> Server<'a> {
         let other = self.try_pod(control, &sent).await?.map_err(asked)?;
         for (way, pod) in [("dry run", tried), ("creation", made)] {
             let mut found = gates(&pod);
-            // The policies are evaluated for the sequences in no certain order.
+            // The order in which the policies are evaluated for the sequences is not defined.
             found[case.gates_sent()..].sort();
             assert_eq!(found, case.gates, "{}: {way}", case.case);
             let untouched = found.len() == case.gates_sent();
@@ -117,7 +117,7 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    /// The pods of all cases, where there are Orders; and where there is no kind of them at first.
+    /// Runs the cases of ticket gates without the CRDs of reservations, and then with Orders.
     pub async fn judge_tickets(&self, lab: &Lab) -> Result<()> {
         lab.apply_file("config/crd/korder-crd.yaml")?;
         for definition in ["orders", "tickets"].map(|plural| format!("crd/{plural}.core.korder.dev")) {
@@ -127,14 +127,14 @@ impl<'a> Server<'a> {
         for order in tickets.orders(&namespace) {
             self.create("orders", &namespace, &order).await?;
         }
-        // Orders are heard of in the order of their changes: who knows the last one knows all.
+        // The policies receive the changes of Orders in order: a policy that knows the last one knows all.
         let last = json!({ "daemonSet": true, "selector": { "matchLabels": { "probe": "tickets" } } });
         self.create("orders", &namespace, &cases::order(&namespace, "probe", &last)).await?;
         let selected = json!({ "metadata": { "name": "probe", "labels": { "probe": "tickets" } } });
         let asking =
             json!({ "metadata": { "name": "probe", "annotations": { "korder.dev/order-request": "x" } } });
         for probe in [selected, asking].map(|fields| cases::pod(&fields)) {
-            wait::until("the Orders to be seen", LIMIT, async || {
+            wait::until("the policies to see the Orders", LIMIT, async || {
                 let answer = self.try_pod(&namespace, &probe).await?;
                 Ok(answer.is_ok_and(|pod| !gates(&pod).is_empty()).then_some(()))
             })
@@ -148,7 +148,7 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    /// Any request, as the administrator or as somebody else.
+    /// Sends any request, as the administrator or as another user.
     pub async fn send(
         &self,
         method: Method,
@@ -169,7 +169,7 @@ impl<'a> Server<'a> {
     }
 }
 
-/// A pod without what differs between two that were sent alike, and without what a gate brings with it if it may have got one.
+/// Removes the fields in which two equal pods differ, and, if the pod may have a gate, the fields that come with a gate.
 fn rest(pod: &Value, untouched: bool) -> Value {
     let mut pod = pod.clone();
     let metadata = pod["metadata"].as_object_mut().expect("metadata");
@@ -194,10 +194,10 @@ fn rest(pod: &Value, untouched: bool) -> Value {
 }
 
 fn refused((code, message): (u16, String)) -> anyhow::Error {
-    anyhow::anyhow!("refused with {code}: {message}")
+    anyhow::anyhow!("rejected with {code}: {message}")
 }
 
-/// Where objects of a kind are created.
+/// Returns the path of the collection in which objects of a kind are created.
 pub fn collection(resource: &str, namespace: &str) -> String {
     let group = match resource {
         "podsequences" => "apis/scheduling.example.com/v1alpha1",

@@ -1,5 +1,5 @@
-//! `rollcall doctor` on a real cluster: an installation that is well is found to be; what is broken is found, and the command that
-//! is printed repairs it.
+//! Tests of `rollcall doctor` on a real cluster: it reports no problem for a healthy installation, finds each defect, and the
+//! printed command repairs it.
 
 use crate::common::lab::OWN_NAMESPACE;
 use crate::common::make::named;
@@ -16,12 +16,12 @@ const DEPLOYMENT: &str = "deployment/pod-sequence-controller";
 const KEY: &str = "podsequence.example.com/default.gone.db-blocked";
 const GONE: &str = "22222222-2222-4222-8222-222222222222";
 
-/// An installation, and the means to break it.
+/// An installation, and methods to break it.
 struct Patient {
     lab: Lab,
 }
 
-/// What the doctor said.
+/// The output of one run of the doctor.
 #[derive(Debug)]
 struct Visit {
     code: Option<i32>,
@@ -29,7 +29,7 @@ struct Visit {
 }
 
 impl Visit {
-    /// All that is worth saying.
+    /// The findings of a level other than `ok`.
     fn findings(&self) -> impl Iterator<Item = &Value> {
         self.findings.iter().filter(|finding| finding["level"] != "ok")
     }
@@ -45,7 +45,7 @@ impl Patient {
         self.lab.cluster().kubectl_ok(&args).map(drop)
     }
 
-    /// A JSON patch.
+    /// Applies a JSON patch.
     fn patch(&self, what: &str, patch: Value) -> Result<()> {
         let (what, patch) = (what.split(' '), patch.to_string());
         let args: Vec<&str> =
@@ -53,7 +53,7 @@ impl Patient {
         self.lab.cluster().kubectl_ok(&args).map(drop)
     }
 
-    /// As a person who copies a command into a terminal.
+    /// Runs a command like a user who copies it into a terminal.
     fn shell(&self, command: &str) -> Result<Output> {
         let cluster = self.lab.cluster();
         let ours = Path::new(env!("CARGO_BIN_EXE_rollcall")).parent().context("a folder")?;
@@ -73,10 +73,10 @@ impl Patient {
         Ok(Visit { code: output.status.code(), findings })
     }
 
-    /// Waits until the doctor has nothing to say but this.
+    /// Waits until the doctor reports exactly the findings in `known`.
     async fn well_but(&self, known: &[&str]) -> Result<Visit> {
         let mut last = None;
-        let well = wait::until("a well installation", LIMIT, async || {
+        let well = wait::until("a healthy installation", LIMIT, async || {
             let visit = self.visit()?;
             let expected = visit.findings().count() == known.len()
                 && known.iter().all(|text| visit.about(text).is_some());
@@ -92,7 +92,7 @@ impl Patient {
         Ok(())
     }
 
-    /// Waits for a problem, does what is printed below it, and waits until it is no more.
+    /// Waits for a problem, runs the command printed below it, and waits until the problem disappears.
     async fn repaired(&self, text: &str) -> Result<()> {
         let mut last = None;
         let found = wait::until("the finding", LIMIT, async || {
@@ -116,14 +116,14 @@ impl Patient {
         Ok(())
     }
 
-    /// What is printed below a note.
+    /// Returns the command printed below a note.
     async fn advice(&self, text: &str) -> Result<String> {
         let found = wait::until("the note", LIMIT, async || Ok(self.visit()?.about(text).cloned())).await?;
         ensure!(found["level"] == "note", "{found}");
         found["fix"].as_str().map(str::to_owned).with_context(|| format!("no command: {found}"))
     }
 
-    /// The binary in place of the pods of the Deployment, which kwok only plays.
+    /// Starts the binary in place of the Deployment's pods, which kwok only simulates.
     async fn controller(&self) -> Result<Controller> {
         Controller::start(&self.lab, Options::args(&["--leader-elect"])).await
     }
@@ -142,20 +142,20 @@ async fn what_is_broken_is_found_and_the_printed_command_repairs_it() -> Result<
     leftovers(&patient).await?;
     few_rights(&patient).await?;
 
-    // Lite mode does not serve the webhook of launch order.
+    // Lite mode does not serve the launch webhook.
     let launch = format!("MutatingWebhookConfiguration/{}", names::LAUNCH_CONFIGURATION);
     patient.repair(&format!("rollcall install --mode full --only {launch} | kubectl apply -f -"))?;
     patient.repaired("pods that request a launch order cannot be created").await?;
     patient.well().await?;
 
-    // No controller.
+    // No controller is running.
     controller.stop().await?;
     patient.kubectl(&format!("scale -n {OWN_NAMESPACE} {DEPLOYMENT} --replicas=0"))?;
     patient.repaired("no controller").await?;
     controller = patient.controller().await?;
     patient.well().await?;
 
-    // Lite mode does not act on nodes; the command makes it Full mode.
+    // Lite mode ignores sequences of Node scope; the printed command switches to Full mode.
     let home = patient.lab.cluster().namespace("doctor").await?;
     let sequence = |spec: Value| {
         json!({
@@ -186,7 +186,7 @@ async fn definition_and_permissions(patient: &Patient) -> Result<()> {
     patient.repaired("is not permitted to get, list, watch, patch pods").await?;
     patient.kubectl("delete clusterrolebinding pod-sequence-controller-lite")?;
     patient.repaired("is not permitted to").await?;
-    // Too much is no problem, but need not be.
+    // Excess permissions are a note, not a problem.
     let more = json!([{"op": "add", "path": "/rules/0/verbs/-", "value": "update"}]);
     patient.patch("clusterrole pod-sequence-controller-lite", more)?;
     patient.repair(&patient.advice("grants more than required: update pods").await?)?;
@@ -198,7 +198,7 @@ async fn limits(patient: &Patient) -> Result<()> {
     patient.repaired("can change the image of every pod").await?;
     patient.kubectl("delete validatingadmissionpolicies,validatingadmissionpolicybindings --all")?;
     patient.repaired("26 of 26 objects missing").await?;
-    // What applying again would leave as it is.
+    // A difference that `kubectl apply` would not remove.
     let nowhere = json!([{"op": "add", "path": "/spec/matchResources", "value": {"namespaceSelector": {"matchLabels": {"no": "such"}}}}]);
     patient.patch("validatingadmissionpolicybinding podsequence-controller-pods", nowhere)?;
     patient
@@ -223,7 +223,7 @@ async fn leftovers(patient: &Patient) -> Result<()> {
     patient.well().await
 }
 
-/// Somebody who may see nothing is told so, check by check, and nothing else.
+/// For a user without permissions, each check reports that it is not allowed, and nothing else.
 async fn few_rights(patient: &Patient) -> Result<()> {
     let nobody = patient.lab.cluster().service_account_kubeconfig("default", "default").await?;
     let output = patient.shell(&format!("rollcall doctor --kubeconfig {}", nobody.display()))?;
@@ -236,19 +236,19 @@ async fn few_rights(patient: &Patient) -> Result<()> {
     ] {
         ensure!(text.contains(line), "{line}: {text}");
     }
-    // What everybody may know is known all the same.
+    // Information that every user can read is still reported.
     ensure!(text.contains("Kubernetes 1."), "{text}");
     Ok(())
 }
 
-/// Full mode with launch order, and neither policies nor the other webhook.
+/// Full mode with launch order, but with neither the policies nor the other webhook.
 async fn launch_order(patient: &Patient) -> Result<()> {
     let none = "neither policies nor webhook";
     let configuration = format!("mutatingwebhookconfiguration {}", names::LAUNCH_CONFIGURATION);
     let ignore = json!([{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]);
     patient.patch(&configuration, ignore)?;
     patient.repaired("failurePolicy Ignore").await?;
-    // One more condition: apply would leave it there.
+    // An additional condition, which `kubectl apply` would keep.
     let never = json!([{"op": "add", "path": "/webhooks/0/matchConditions/-", "value": {"name": "never", "expression": "false"}}]);
     patient.patch(&configuration, never)?;
     patient.repaired(&format!("{} differs from the expected manifest", names::LAUNCH_CONFIGURATION)).await?;
@@ -257,7 +257,7 @@ async fn launch_order(patient: &Patient) -> Result<()> {
     patient.kubectl(&format!("delete service {} -n {OWN_NAMESPACE}", names::WEBHOOK_SERVICE))?;
     patient.repaired("is missing: the webhook cannot be called").await?;
     patient.well_but(&[none]).await?;
-    // Full mode can do without it, and then needs none of its rights.
+    // Full mode works without launch order, and then needs none of its permissions.
     patient.kubectl("delete clusterrole,clusterrolebinding pod-sequence-controller-launch")?;
     patient.kubectl(&format!("delete {configuration}"))?;
     let not_installed = format!("{} is not installed", names::LAUNCH_CONFIGURATION);
@@ -275,7 +275,7 @@ async fn policies(patient: &Patient, home: &str) -> Result<()> {
     ensure!(visit.findings.iter().any(gated), "{visit:#?}");
     patient.kubectl("delete mutatingadmissionpolicybinding podsequence-pod-gates")?;
     patient.repaired("objects missing: MutatingAdmissionPolicyBinding podsequence-pod-gates").await?;
-    // One more condition: apply would leave it there.
+    // An additional condition, which `kubectl apply` would keep.
     let never = json!([{"op": "add", "path": "/spec/matchConditions/-", "value": {"name": "never", "expression": "false"}}]);
     patient.patch("mutatingadmissionpolicy podsequence-pod-gates", never)?;
     patient
@@ -283,7 +283,7 @@ async fn policies(patient: &Patient, home: &str) -> Result<()> {
         .await?;
     patient.well().await?;
 
-    // Pods of another namespace, which permits others already.
+    // Pods of another namespace that already permits a third one.
     let other = patient.lab.cluster().namespace("other").await?;
     patient.kubectl(&format!("annotate namespace {other} {}=ops", names::ALLOW_FROM))?;
     let guest = json!({
@@ -297,7 +297,7 @@ async fn policies(patient: &Patient, home: &str) -> Result<()> {
 }
 
 async fn webhook(patient: &Patient, home: &str) -> Result<()> {
-    // There is no way from this API server to a Service: no pod is to wait for it.
+    // This API server cannot reach Services, so no pod may match the webhook.
     patient.kubectl(&format!("label namespace {home} podsequence-enabled-"))?;
     patient.repair("rollcall install --mode full --admission webhook | kubectl apply -f -")?;
     let both = "policies and webhook are both installed";
@@ -313,7 +313,7 @@ async fn webhook(patient: &Patient, home: &str) -> Result<()> {
     patient.repaired("failurePolicy Fail").await?;
     patient.well_but(&[both]).await?;
 
-    // An authority that is not ours, which the controller leaves alone.
+    // A foreign certificate authority, which the controller does not change.
     let day = Duration::from_secs(24 * 3600);
     let long_ago = jiff::Timestamp::now() - day * 10;
     let expired = make(&rollcall_webhook::hosts(OWN_NAMESPACE), long_ago, day)?;
@@ -324,7 +324,8 @@ async fn webhook(patient: &Patient, home: &str) -> Result<()> {
     patient.patch(&configuration, distrust)?;
     patient.repaired("1 of 3 caBundles do not trust").await?;
 
-    // Brought, and expired: the command hands it over to the controller. In one write, before which the controller has nothing to do.
+    // A user's certificate that has expired: the printed command hands the Secret over to the controller. A single patch avoids
+    // states on which the controller would act.
     let text = |text: &str| STANDARD.encode(text);
     let brought = json!({
         "metadata": {"annotations": {names::MANAGED_CERTIFICATES: "false"}},

@@ -1,4 +1,4 @@
-//! Node scope at the size of a cluster, while everything happens at once: proved from the audit log.
+//! Node scope in a large cluster under concurrent changes, verified from the audit log.
 
 use crate::common::order::Placed;
 use crate::common::*;
@@ -10,13 +10,13 @@ use std::time::Duration;
 
 const NODES: usize = 120;
 const APPS: usize = 600;
-/// Looking costs the API server something when there is so much to see.
+/// Polling interval, long because each poll of so many objects is expensive for the API server.
 const PAUSE: Duration = Duration::from_millis(100);
-/// For hundreds of pods on a busy machine.
+/// Time limit for hundreds of pods on a busy machine.
 const LONG: Duration = Duration::from_secs(240);
 
-/// What happens with one guard. Each asks for another resource, of which a node has enough for six apps: the first open nodes
-/// cannot take all of them, and those of one guard leave the nodes empty for the other.
+/// A scenario for one guard. Its apps request an extended resource of their own, and each node has enough of it for six apps.
+/// So the first open nodes cannot take all apps, and the scenarios do not compete.
 struct Story {
     guard: &'static str,
     resource: &'static str,
@@ -33,8 +33,8 @@ fn capacity() -> Capacity {
     Capacity { cpu: "6".into(), memory: "6".into(), ..Capacity::default() }
 }
 
-/// Nodes join and leave, agents are rolled, a controller is killed in the middle and stays away for a while: no app is bound to a
-/// node before an agent has been ready there, and nodes keep what others have put on them.
+/// Nodes join and leave, agents are rolled out, and the controller is killed half-way and stays down for a while. No app is
+/// bound to a node before an agent is ready there, and foreign labels, annotations and taints are kept.
 #[tokio::test]
 async fn nobody_lands_before_the_agents_whatever_happens() -> Result<()> {
     let options = rollcall_testbed::Options { nodes: NODES, capacity: capacity(), ..Default::default() };
@@ -56,7 +56,7 @@ async fn nobody_lands_before_the_agents_whatever_happens() -> Result<()> {
     let after = nodes::all_foreign(lab.cluster()).await?;
     for (name, was) in before {
         let is = after.get(&name).unwrap_or(&was);
-        ensure!(*is == was, "what others have put on {name} has changed: {was} to {is}");
+        ensure!(*is == was, "foreign data on {name} changed from {was} to {is}");
     }
     lab.cluster().audit().pass(|event| proofs.iter_mut().for_each(|(_, proof)| proof.see(&event)))?;
     let mut found = Vec::new();
@@ -78,7 +78,7 @@ impl Story {
         scene.create(nodes::sequence("crowd", self.guard)).await?;
         scene.create(nodes::agents()).await?;
         scene.create(self.apps(APPS / 2)).await?;
-        // Others write to nodes, and nodes come and go, while the first ones open; then it is killed.
+        // Other clients write to nodes, and nodes join and leave, while the first nodes open. Then the controller is killed.
         let meanwhile = async {
             label(scene, "meanwhile", json!("1")).await?;
             let joined = cluster.add_nodes(10).await?;
@@ -92,7 +92,7 @@ impl Story {
         let (joined, ()) = tokio::try_join!(meanwhile, killed)?;
         ensure!(closed(cluster).await? > 0, "all nodes were open when the controller was killed");
 
-        // Nobody is there, and everything goes on: more apps, new agents, other nodes, and one that is replaced under its name.
+        // While the controller is down: more apps, new agents, other nodes, and one node replaced under its name.
         scene.patch("Deployment", "app", json!({ "spec": { "replicas": APPS } })).await?;
         scene.kubectl(&["rollout", "restart", "daemonset/agent"])?;
         kubectl(lab, "taint", 40..60, &["example.com/meanwhile=1:PreferNoSchedule"])?;
@@ -101,7 +101,7 @@ impl Story {
         leaves(scene, self.replaced).await?;
         cluster.add_node(self.replaced, &capacity()).await?;
         let made = |status: &Value| status["replicas"] == APPS;
-        until(scene, "Deployment", "app", "all are there", made).await?;
+        until(scene, "Deployment", "app", "all pods created", made).await?;
         let rolling = |status: &Value| status["updatedNumberScheduled"].as_u64() >= Some(10);
         until(scene, "DaemonSet", "agent", "new agents", rolling).await?;
 
@@ -132,10 +132,10 @@ async fn closed(cluster: &Cluster) -> Result<usize> {
     Ok(nodes::ours(cluster).await?.iter().filter(|line| line.ends_with("-blocked")).count())
 }
 
-/// Waits until most nodes have been closed and some of them are open again.
+/// Waits until most nodes have been blocked and some of them are open again.
 async fn half_open(cluster: &Cluster) -> Result<()> {
     let mut most = 0;
-    wait::until("nodes that open", LONG, async || {
+    wait::until("nodes to open", LONG, async || {
         let closed = closed(cluster).await?;
         most = most.max(closed);
         Ok((most > NODES / 2 && closed < most * 9 / 10).then_some(()))
@@ -143,20 +143,20 @@ async fn half_open(cluster: &Cluster) -> Result<()> {
     .await
 }
 
-/// A node goes, and what was on it, as when a machine is taken away.
+/// Removes a node together with its pods, as if the machine disappeared.
 async fn leaves(scene: &Scene<'_>, node: &str) -> Result<()> {
     let cluster = scene.lab.cluster();
     scene.patch("Node", node, json!({ "spec": { "unschedulable": true } })).await?;
     cluster.remove_node(node).await?;
     let there = ListParams::default().fields(&format!("spec.nodeName={node}"));
-    wait::until_every(PAUSE, "an end of its pods", LONG, async || {
+    wait::until_every(PAUSE, "deletion of its pods", LONG, async || {
         let left = scene.api("Pod").delete_collection(&DeleteParams::default(), &there).await?;
         Ok(left.left().is_none_or(|left| left.items.is_empty()).then_some(()))
     })
     .await
 }
 
-/// What somebody else has to say about some nodes.
+/// Sets a foreign label on some nodes.
 async fn label(scene: &Scene<'_>, key: &str, value: Value) -> Result<()> {
     let patch = json!({ "metadata": { "labels": { (format!("example.com/{key}")): value } } });
     for number in 90..110 {
@@ -165,7 +165,7 @@ async fn label(scene: &Scene<'_>, key: &str, value: Value) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the status of a workload is as wanted.
+/// Waits until the status of a workload satisfies `wanted`.
 async fn until(
     scene: &Scene<'_>,
     kind: &str,
@@ -176,7 +176,7 @@ async fn until(
     let mut last = Value::Null;
     let found = wait::until_every(PAUSE, what, LONG, async || {
         let object = scene.get(kind, name).await?;
-        // A status of an older spec proves nothing.
+        // A status of an older spec is ignored.
         let current = object["status"]["observedGeneration"] == object["metadata"]["generation"];
         last = object["status"].clone();
         Ok((current && wanted(&last)).then_some(()))

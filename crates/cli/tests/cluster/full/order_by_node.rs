@@ -1,5 +1,5 @@
-//! The verifier of Node scope is itself put to the test: it must find what a wrong controller does. The wrong controller is
-//! this test, with the rights of the real one, which does not run here.
+//! Tests the verifier of Node scope: it must report the violations of a faulty controller. This test plays the faulty
+//! controller with the permissions of the real one, which is not running.
 
 use crate::common::order::{Placed, Violation};
 use crate::common::*;
@@ -7,7 +7,7 @@ use kube::Client;
 use rollcall_testbed::AuditEvent;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Two nodes, agents before apps on each.
+/// A faulty controller on two nodes, with agents before apps on each node.
 struct Wrong<'a> {
     scene: Scene<'a>,
     client: Client,
@@ -19,7 +19,7 @@ impl<'a> Wrong<'a> {
         Ok(Wrong { scene, client: lab.unlimited_client().await? })
     }
 
-    /// An agent or app, on this node and nowhere else. Nobody holds it.
+    /// Creates an agent or app without a gate that is scheduled on this node only.
     async fn lands(&self, app: &str, node: &str, ready: bool) -> Result<()> {
         let name = format!("{app}-{node}");
         let host = json!({ "spec": { "nodeSelector": { "kubernetes.io/hostname": node } } });
@@ -30,7 +30,7 @@ impl<'a> Wrong<'a> {
         self.scene.until("Pod", &name, "there", there).await.map(drop)
     }
 
-    /// A merge patch of a node by the wrong controller.
+    /// Sends a merge patch of a node with the permissions of the controller.
     async fn write(&self, node: &str, patch: Value) -> Result<()> {
         let request = http::Request::patch(format!("/api/v1/nodes/{node}"))
             .header("Content-Type", "application/merge-patch+json")
@@ -39,7 +39,7 @@ impl<'a> Wrong<'a> {
         Ok(())
     }
 
-    /// What the verifier finds, once the log holds all that has happened so far.
+    /// Returns the violations that the verifier reports, once the log contains all events so far.
     async fn found(&self) -> Result<Vec<Violation>> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("last-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
@@ -61,7 +61,7 @@ async fn what_happens_on_nodes_is_found() -> Result<()> {
     let lab = Lab::full(rollcall_testbed::Options { nodes: 2, ..Default::default() }).await?;
     let uid = |node: Value| node["metadata"]["uid"].clone();
 
-    // The right order, on one node after the other.
+    // The correct order, on one node after the other.
     let wrong = Wrong::new(&lab, "right").await?;
     for node in ["node-0", "node-1"] {
         wrong.lands("agent", node, true).await?;
@@ -69,7 +69,7 @@ async fn what_happens_on_nodes_is_found() -> Result<()> {
     }
     assert_eq!(wrong.found().await?, []);
 
-    // An agent on another node does not count, nor does one that comes later.
+    // An agent on another node does not count, and neither does one that arrives later.
     let wrong = Wrong::new(&lab, "elsewhere").await?;
     wrong.lands("agent", "node-0", true).await?;
     wrong.lands("app", "node-1", true).await?;
@@ -80,14 +80,14 @@ async fn what_happens_on_nodes_is_found() -> Result<()> {
     let found = lines(&wrong.found().await?);
     assert!(found.len() == 1 && found[0].contains("\"agents\" arrived there at version"), "{found:?}");
 
-    // Nor one that is there and not ready.
+    // An agent that is not ready does not count.
     let wrong = Wrong::new(&lab, "unready").await?;
     wrong.lands("agent", "node-0", false).await?;
     wrong.lands("app", "node-0", true).await?;
     let found = lines(&wrong.found().await?);
     assert!(found.len() == 1 && found[0].starts_with("S1: app-node-0 was bound to node-0"), "{found:?}");
 
-    // Nor one on another node of the same name.
+    // An agent on an earlier node of the same name does not count.
     let wrong = Wrong::new(&lab, "replaced").await?;
     wrong.lands("agent", "node-1", true).await?;
     lab.cluster().remove_node("node-1").await?;
@@ -97,7 +97,7 @@ async fn what_happens_on_nodes_is_found() -> Result<()> {
     let found = lines(&wrong.found().await?);
     assert!(found.len() == 1 && found[0].contains("app-node-1 was bound to node-1"), "{found:?}");
 
-    // What is ours can be written, what is not is found: a label, and taints in another order.
+    // The controller may write its own keys. Changes of foreign keys are violations: a label, and reordered taints.
     let wrong = Wrong::new(&lab, "foreign").await?;
     let taint = |key: &str| json!({ "key": key, "effect": "PreferNoSchedule" });
     let taints = |keys: [&str; 2]| json!({ "spec": { "taints": keys.map(taint) } });
@@ -111,7 +111,7 @@ async fn what_happens_on_nodes_is_found() -> Result<()> {
     let found = lines(&wrong.found().await?);
     assert!(found.len() == 2 && found.iter().all(|line| line.starts_with("S3: node-0")), "{found:?}");
 
-    // And a write that does not say which node of that name is meant.
+    // A write without the UID of the node is a violation.
     let wrong = Wrong::new(&lab, "uid").await?;
     wrong.write("node-1", label("podsequence.example.com/y-blocked")).await?;
     let found = lines(&wrong.found().await?);

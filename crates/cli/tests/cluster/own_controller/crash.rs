@@ -1,15 +1,15 @@
-//! The controller dies at a write, before and after it is committed; the next one brings it to the same end.
+//! The controller crashes at a write, before or after the write is committed; the next controller reaches the same end state.
 
 use crate::common::faults::{self, Calm, Moment, Rig, Seen, Sort};
 use crate::common::*;
 use anyhow::{Context, ensure};
 use rollcall_testbed::wait;
 
-/// A point of a run of three groups of four: the nth write of a sort.
+/// A point in a run with three groups of four pods: the nth write of a kind.
 struct Point {
     sort: Sort,
     nth: usize,
-    /// Some gates must be gone by then, and some still there.
+    /// Whether some gates must be removed and some still present at this point.
     middle: bool,
 }
 
@@ -17,8 +17,8 @@ const fn point(sort: Sort, nth: usize, middle: bool) -> Point {
     Point { sort, nth, middle }
 }
 
-/// Every kind of write of a run; of the releases the first and the last of a group and one in the middle. The statuses are:
-/// "a" complete (its settle time begins), completed. The fault runs of the embedded cluster crash at every write.
+/// Every kind of write in a run. Releases: the first and the last of a group, and one in between. Statuses: "a" complete (its
+/// settle time begins), and completed. The fault runs on the embedded cluster crash at every write.
 const POINTS: [Point; 7] = [
     point(Sort::NoteCreate, 1, false),
     point(Sort::Release, 4, true),
@@ -47,10 +47,10 @@ async fn crash_once(
     rig.strike(controller, held).await.with_context(|| what.clone())?;
     let (gone, held) = faults::gone_and_held(&scene).await?;
     if at.middle {
-        ensure!(gone > 0 && held > 0, "{what}: not in the middle: {gone} gates gone, {held} held");
+        ensure!(gone > 0 && held > 0, "{what}: not half-way: {gone} gates removed, {held} held");
     }
     if at.sort == Sort::NoteCreate {
-        ensure!(gone == 0, "{what}: {gone} gates went before the note was there");
+        ensure!(gone == 0, "{what}: {gone} gates were removed before the note existed");
     }
     *controller = rig.controller(ONE_AT_A_TIME).await?;
     faults::ends_as(&scene, "calm", &calm.end).await.with_context(|| controller.log())?;
@@ -71,7 +71,8 @@ async fn at_every_kind_of_write() -> Result<()> {
     rig.quiet().await
 }
 
-/// No controller survives its first write about this sequence, or gets its answer; each time another one takes over.
+/// Each controller crashes at its first write about this sequence, before or after the write is committed, and another one
+/// takes over.
 #[tokio::test]
 async fn at_every_single_write_of_one_run() -> Result<()> {
     let (_turn, lab) = Lab::turn().await?;
@@ -83,7 +84,7 @@ async fn at_every_single_write_of_one_run() -> Result<()> {
     faults::twelve_pods(&scene).await?;
     scene.create(faults::three_by_four("calm")).await?;
     let (mut crashes, mut middle) = (0, 0);
-    // Alternately, so that every write is first lost and then done.
+    // Alternately before and after the commit, so each write is lost once and then done once.
     for moment in [Moment::Before, Moment::After].into_iter().cycle() {
         let namespace = scene.namespace.clone();
         let wanted = move |seen: &Seen| seen.sort != Sort::Event && seen.is_about(&namespace);
@@ -100,10 +101,10 @@ async fn at_every_single_write_of_one_run() -> Result<()> {
         crashes += 1;
         let (gone, held) = faults::gone_and_held(&scene).await?;
         middle += usize::from(gone > 0 && held > 0);
-        ensure!(crashes < 200, "it does not come to an end");
+        ensure!(crashes < 200, "the run does not end");
     }
-    // A note, twelve releases, four statuses: each was lost once and done once.
-    ensure!(crashes >= 28 && middle >= 20, "only {crashes} crashes, {middle} of them in the middle");
+    // A note, twelve releases and four statuses: each was lost once and done once.
+    ensure!(crashes >= 28 && middle >= 20, "only {crashes} crashes, {middle} of them half-way");
     controller.kill()?;
     rig.pass();
     let controller = rig.controller(&[]).await?;
@@ -111,7 +112,7 @@ async fn at_every_single_write_of_one_run() -> Result<()> {
     scene.done().await
 }
 
-/// The notes: patched after an edit, removed after a deletion; the releases of what a deleted sequence held.
+/// Crashes at notes that are patched after an edit or deleted after a deletion, and at the releases of a deleted sequence.
 #[tokio::test]
 async fn at_the_notes_of_edits_and_deletions() -> Result<()> {
     let (_turn, lab) = Lab::turn().await?;
@@ -147,13 +148,14 @@ async fn at_the_notes_of_edits_and_deletions() -> Result<()> {
                 "{what}: {gone} gone, {held} held"
             );
             if sort == Sort::NotePatch {
-                // Away, and deleted meanwhile: "c" is let go only if the note had come to know it.
+                // The sequence is deleted while the controller is down: group "c" is released only if the note already
+                // contained it.
                 scene.delete_and_wait("PodSequence", "edited").await?;
             }
             controller = rig.controller(ONE_AT_A_TIME).await?;
             let noted = sort != Sort::NotePatch || moment == Moment::After;
             let let_go = if noted { 12 } else { 8 };
-            wait::until(&format!("{what}: {let_go} released, no note left"), LIMIT, async || {
+            wait::until(&format!("{what}: {let_go} pods released and the note deleted"), LIMIT, async || {
                 let (gone, _) = faults::gone_and_held(&scene).await?;
                 Ok((gone == let_go && faults::notes_about(&scene).await? == 0).then_some(()))
             })
@@ -165,7 +167,7 @@ async fn at_the_notes_of_edits_and_deletions() -> Result<()> {
     Ok(())
 }
 
-/// The lease: made, taken over, renewed.
+/// Crashes when the lease is created, taken over and renewed.
 #[tokio::test]
 async fn at_the_lease() -> Result<()> {
     let (_turn, lab) = Lab::turn().await?;
@@ -190,7 +192,7 @@ async fn at_the_lease() -> Result<()> {
         rig.strike(&mut controller, held).await.with_context(|| what.clone())?;
         if nth == 1 {
             let (gone, _) = faults::gone_and_held(&scene).await?;
-            ensure!(gone == 0, "{what}: it acted without the lease");
+            ensure!(gone == 0, "{what}: a controller without the lease acted");
         }
         let mut controller = rig.controller(ELECT).await?;
         scene.phase("s", "Completed").await.with_context(|| controller.log())?;
@@ -200,7 +202,7 @@ async fn at_the_lease() -> Result<()> {
     Ok(())
 }
 
-/// 200 pods in ten groups, and several crashes in the middle.
+/// Several crashes during a run with 200 pods in ten groups.
 #[tokio::test]
 async fn in_the_middle_of_two_hundred_pods() -> Result<()> {
     let (_turn, lab) = Lab::turn().await?;

@@ -1,5 +1,5 @@
-//! Faults between the controller and the API server, each alone and all mixed: the same end, the order kept, and no
-//! more writes than the faults explain.
+//! Faults between the controller and the API server, each kind alone and all kinds mixed. The end state is the same, the order
+//! is kept, and the number of writes is explained by the faults.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -12,8 +12,8 @@ use anyhow::{Context, ensure};
 use http::StatusCode;
 use rollcall_testbed::{Fault, Line, WatchFault, wait};
 
-/// L3: a fault may cost its write and one to find out. Notes and releases are counted exactly; statuses and events
-/// are gathered by the clock, so there are a few more of them when a run takes longer.
+/// Invariant L3: each fault may cost the lost write and one more request to find out the result. Notes and releases are counted
+/// exactly. Statuses and events are aggregated by time, so slow runs have a few more of them.
 fn no_more_than_explained(rig: &Rig<'_>, calm: &Calm, namespace: &str, faults: usize) -> Result<()> {
     let about = |seen: &Seen| seen.is_about(namespace);
     let of = |sort: Sort| rig.count(|seen| seen.sort == sort && about(seen));
@@ -31,7 +31,7 @@ fn no_more_than_explained(rig: &Rig<'_>, calm: &Calm, namespace: &str, faults: u
     Ok(())
 }
 
-/// Runs three groups of four while `spoil` has set its hooks; returns what the controller asked for.
+/// Runs three groups of four pods with the faults that `spoil` installs, and compares the result with a calm run.
 async fn run(rig: &Rig<'_>, calm: &Calm, what: &str, spoil: impl FnOnce(&Rig<'_>)) -> Result<()> {
     let scene = Scene::without_controller(rig.lab, "fault").await?;
     faults::twelve_pods(&scene).await?;
@@ -47,7 +47,7 @@ async fn run(rig: &Rig<'_>, calm: &Calm, what: &str, spoil: impl FnOnce(&Rig<'_>
 
 type MakeFault = fn() -> Fault;
 
-/// Every sort of write meets every fault, the first of its sort and then some.
+/// Every kind of write meets every kind of fault, at its first occurrence and at some later ones.
 #[tokio::test]
 async fn of_writes() -> Result<()> {
     let (_turn, lab) = Lab::turn().await?;
@@ -68,7 +68,8 @@ async fn of_writes() -> Result<()> {
         ("slow request", || Fault::Delay(Duration::from_millis(300))),
         ("slow answer", || Fault::DelayAnswer(Duration::from_millis(300))),
     ];
-    // All side by side, each in a namespace of its own: most of the time is spent waiting for what became of a write.
+    // All scenarios run concurrently in namespaces of their own, because most of the time is spent waiting for the results of
+    // writes.
     let mut scenes = Vec::new();
     for (what, fault) in table {
         let scene = Scene::without_controller(rig.lab, "fault").await?;
@@ -94,7 +95,7 @@ async fn of_writes() -> Result<()> {
     rig.quiet().await
 }
 
-/// One namespace and the fault it meets: the first write of each sort, and every fourth after it.
+/// A namespace and its fault: it hits the first write of each kind, and every fourth one after it.
 struct Row {
     namespace: String,
     fault: MakeFault,
@@ -121,7 +122,7 @@ impl Row {
     }
 }
 
-/// A proxy's 404 for pods that are there: they are not taken for gone.
+/// A proxy answers 404 for existing pods: the controller does not treat the pods as deleted.
 #[tokio::test]
 async fn of_a_wrong_404() -> Result<()> {
     let (_turn, lab) = Lab::turn().await?;
@@ -141,7 +142,7 @@ async fn of_a_wrong_404() -> Result<()> {
     run(&rig, calm, "404", spoil).await.with_context(|| controller.log())
 }
 
-/// Everything is refused for a while, at the start and in the middle.
+/// All requests are rejected for a while, at the start and half-way.
 #[tokio::test]
 async fn of_rights_for_a_while() -> Result<()> {
     let (_turn, lab) = Lab::turn().await?;
@@ -162,7 +163,7 @@ async fn of_rights_for_a_while() -> Result<()> {
         let mut controller = Controller::spawn(lab, &rig.options(&[])).await?;
         scene.released("a-0").await.with_context(|| controller.log())?;
         controller.ready().await?;
-        // In the middle: the next ten writes and every watch that is opened meanwhile.
+        // Half-way: the next ten writes, and all watches that are opened meanwhile.
         rig.pass();
         let refusals = Arc::new(AtomicUsize::new(0));
         let refuse = move || refusals.fetch_add(1, Ordering::SeqCst) < 10;
@@ -177,7 +178,7 @@ async fn of_rights_for_a_while() -> Result<()> {
     Ok(())
 }
 
-/// An answer that never comes is given up after 15 s, and found out about.
+/// A request without an answer times out after 15 s, and the controller finds out the result.
 #[tokio::test]
 async fn of_an_answer_that_never_comes() -> Result<()> {
     let (_turn, lab) = Lab::turn().await?;
@@ -195,7 +196,7 @@ async fn of_an_answer_that_never_comes() -> Result<()> {
 
 type MakeWatchFault = fn(&Seen) -> WatchFault;
 
-/// Every watch breaks, again and again, in every way.
+/// Every watch breaks repeatedly, in every way.
 #[tokio::test]
 async fn of_watches() -> Result<()> {
     let (_turn, lab) = Lab::turn().await?;
@@ -225,7 +226,7 @@ async fn of_watches() -> Result<()> {
                 let old = past.first().cloned();
                 past.push(event.clone());
                 past.truncate(5);
-                // An older version of what is known, after the newer one.
+                // Sends an older version of a known object after the newer one.
                 [Some(event), old.filter(|old| old["type"] == "MODIFIED")].into_iter().flatten().collect()
             }))
         }),
@@ -241,7 +242,7 @@ async fn of_watches() -> Result<()> {
     Ok(())
 }
 
-/// More pods than a page holds, and the token for the next page expires, twice.
+/// There are more pods than fit in one page, and the continue token expires, twice.
 #[tokio::test]
 async fn of_lists() -> Result<()> {
     let (_turn, lab) = Lab::turn().await?;
@@ -270,7 +271,7 @@ async fn of_lists() -> Result<()> {
     scene.done().await
 }
 
-/// A small generator, so that a run can be repeated from its seed.
+/// A small random generator, so that a run can be repeated with its seed.
 struct Random(AtomicU64);
 
 impl Random {
@@ -307,7 +308,7 @@ impl Random {
     }
 }
 
-/// Everything at once, for as long as forty faults last; to repeat a run, set ROLLCALL_SEED to its seed.
+/// All kinds of faults mixed, until forty faults have occurred. To repeat a run, set ROLLCALL_SEED to its seed.
 #[tokio::test]
 async fn of_all_sorts() -> Result<()> {
     let (_turn, lab) = Lab::turn().await?;
@@ -345,7 +346,7 @@ async fn of_all_sorts() -> Result<()> {
     rig.quiet().await
 }
 
-/// The line between controller and API server is cut, or silent for a while, in the middle.
+/// The connection between controller and API server is cut, or silent for a while, half-way.
 #[tokio::test]
 async fn of_the_line() -> Result<()> {
     let (_turn, lab) = Lab::turn().await?;
@@ -376,13 +377,13 @@ async fn of_the_line() -> Result<()> {
     Ok(())
 }
 
-/// A release whose outcome is not known: nothing is sent twice needlessly, and one look at most.
+/// A release with an unknown result: nothing is sent twice without need, and at most one GET is needed.
 #[tokio::test]
 async fn of_an_unknown_outcome() -> Result<()> {
     let (_turn, lab) = Lab::turn().await?;
     let rig = Rig::new(lab)?;
     let controller = rig.controller(&[]).await?;
-    // (what, the fault, whether the watch is silent, releases, looks)
+    // (name, fault, whether the watch is silent, expected releases, expected GETs)
     let table: [(&str, MakeFault, bool, usize, usize); 4] = [
         ("done, and the watch tells", || Fault::LoseAnswer, false, 1, 0),
         ("done, and the watch is silent", || Fault::LoseAnswer, true, 1, 1),
@@ -424,7 +425,7 @@ async fn of_an_unknown_outcome() -> Result<()> {
             wait::until(&format!("{what}: a look"), LIMIT, async || Ok((looked() > 0).then_some(()))).await?;
             scene.released("one").await?;
             scene.ready("one").await?;
-            // Only the watch can tell that it is ready.
+            // Only the watch can report that the pod is ready.
             rig.on_watch(|_| WatchFault::Pass);
             rig.proxy.cut_watches();
         }

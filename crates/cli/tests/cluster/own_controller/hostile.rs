@@ -1,6 +1,6 @@
-//! Tenants who want the controller dead: whatever somebody may create who may create pods and workloads and nothing else, it
-//! lives in the memory that the shipped Deployment gives it, and the sequences of others go on. `HOSTILE_OBJECTS` says how many
-//! there are of each sort.
+//! Hostile tenants who may create only pods and workloads. Whatever they create, the controller stays within the memory limit
+//! of the shipped Deployment, and sequences of other tenants progress. `HOSTILE_OBJECTS` sets the number of objects of each
+//! kind.
 
 use std::path::PathBuf;
 
@@ -12,21 +12,21 @@ use futures::{StreamExt, TryStreamExt};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-/// What the shipped Deployment allows.
+/// Memory limit of the shipped Deployment.
 const MEMORY: u64 = 256 << 20;
-/// Enough to kill a controller that keeps everything: it took 16 pods of 40,000 labels, or a page of 20 large pods.
+/// Enough to kill a controller that keeps whole objects: it took 16 pods with 40,000 labels each, or a page of 20 large pods.
 const OBJECTS: usize = 16;
 const LABELS: usize = 40_000;
 const LARGE: usize = 1_350_000;
-/// Requests of the test at a time.
+/// Maximum number of concurrent requests of the test.
 const AT_A_TIME: usize = 4;
 
-/// Objects of each sort. Gated by somebody else, so that they cost no node anything.
+/// Number of objects of each kind. A foreign gate holds the pods, so that they use no node.
 fn objects() -> usize {
     std::env::var("HOSTILE_OBJECTS").ok().and_then(|number| number.parse().ok()).unwrap_or(OBJECTS)
 }
 
-/// Bounds the memory of a process: by a control group where there is one, else only looks at it.
+/// Limits the memory of a process with a control group. Where that is not possible, the peak is only measured.
 struct Cage {
     group: Option<PathBuf>,
     process: u32,
@@ -43,7 +43,7 @@ impl Cage {
         Ok(Cage { group: confine().is_ok().then(|| group.clone()), process })
     }
 
-    /// The most that it has ever used.
+    /// Peak memory use of the process.
     fn peak(&self) -> Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -52,7 +52,7 @@ impl Cage {
     }
 
     fn check(&self, after: &str) -> Result<()> {
-        let peak = self.peak().with_context(|| format!("{after}: the controller is gone"))?;
+        let peak = self.peak().with_context(|| format!("{after}: the controller has exited"))?;
         eprintln!("{after}: peak {} MiB, confined: {}", peak >> 20, self.group.is_some());
         anyhow::ensure!(peak < MEMORY, "{after}: {} MiB", peak >> 20);
         Ok(())
@@ -61,7 +61,7 @@ impl Cage {
 
 impl Drop for Cage {
     fn drop(&mut self) {
-        // Empty by now, or soon; what is left of it is a folder without a process.
+        // The control group contains no processes, or soon will not; if removal fails, only an empty folder remains.
         self.group.take().map(std::fs::remove_dir);
     }
 }
@@ -86,7 +86,7 @@ fn labelled_pod(number: usize) -> Value {
     pod
 }
 
-/// Go writes each of these bytes as six.
+/// Go's JSON encoder escapes each of these bytes as six bytes.
 fn large_env() -> Value {
     json!([{ "name": "X", "value": "<".repeat(LARGE) }])
 }
@@ -97,7 +97,7 @@ fn large_pod(number: usize) -> Value {
     pod
 }
 
-/// Containers by the thousand, each of which waits for a key of ours.
+/// A pod with thousands of containers, each of which waits for a barrier key.
 fn barrier_pod(number: usize) -> Value {
     let name = format!("barriers-{number}");
     let container = |place: usize| {
@@ -126,7 +126,7 @@ fn large_deployment(number: usize) -> Value {
     deployment
 }
 
-/// A victim's sequence goes through its groups.
+/// Checks that a new sequence of the victim completes.
 async fn a_victim_goes_on(scene: &Scene<'_>, name: &str) -> Result<()> {
     let (first, second) = (format!("{name}-a"), format!("{name}-b"));
     scene.pods(&[&first, &second]).await?;
@@ -136,12 +136,13 @@ async fn a_victim_goes_on(scene: &Scene<'_>, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Strangers at the ports for probes and metrics: some are silent, some have sent half a header, some one that never ends.
+/// Opens foreign connections to the ports for probes and metrics. Some send nothing, some half a header, and some a header that
+/// never ends.
 async fn crowd(controller: &Controller) -> Result<Vec<TcpStream>> {
     let mut crowd = Vec::new();
     for port in controller.ports() {
         for number in 0..400 {
-            // Who is turned away has come all the same.
+            // Rejected connections are part of the test.
             let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)).await else { continue };
             let text = match number % 3 {
                 0 => String::new(),
@@ -155,7 +156,7 @@ async fn crowd(controller: &Controller) -> Result<Vec<TcpStream>> {
     Ok(crowd)
 }
 
-/// An API server under load may take so long for a giant that the client repeats its request; then the object exists.
+/// Under load, the API server may answer so late that the client repeats its request, and then the object already exists.
 async fn create_slowly(scene: &Scene<'_>, object: Value) -> Result<()> {
     match scene.create(object).await {
         Err(error) if format!("{error:#}").contains("AlreadyExists") => Ok(()),
@@ -165,12 +166,12 @@ async fn create_slowly(scene: &Scene<'_>, object: Value) -> Result<()> {
 
 #[tokio::test]
 async fn giant_pods_and_workloads_kill_nobody_and_delay_nobody() -> Result<()> {
-    // Nobody reads the audit log, and every giant would be in it several times.
+    // The test does not read the audit log, in which each large object would appear several times.
     let options = rollcall_testbed::Options { audit_bodies: false, ..Default::default() };
     let lab = &Lab::own(options).await?;
     let (victim, attacker) =
         (Scene::without_controller(lab, "victim").await?, Scene::without_controller(lab, "attacker").await?);
-    // Labels by the ten thousand cost the API server a second each; of workloads a few have to do.
+    // Creating a pod with tens of thousands of labels takes the API server a second, so there are only a few such workloads.
     let pods = (0..objects()).flat_map(|number| [labelled_pod(number), large_pod(number)]);
     let few = objects().div_ceil(4);
     let pods = pods.chain((0..few).map(barrier_pod));
@@ -189,10 +190,10 @@ async fn giant_pods_and_workloads_kill_nobody_and_delay_nobody() -> Result<()> {
     let crowd = crowd(&controller).await?;
     a_victim_goes_on(&victim, "beside-a-crowd").await?;
     controller.probe("/livez").await?;
-    cage.check("a crowd at its ports")?;
+    cage.check("many foreign connections")?;
     drop(crowd);
 
-    // More of them while it runs, and a selector that asks for their labels.
+    // More of these objects while the controller runs, and a selector that matches their labels.
     let number = objects();
     for object in [labelled_pod(number), large_pod(number), labelled_deployment(number)] {
         create_slowly(&attacker, object).await?;
@@ -201,17 +202,17 @@ async fn giant_pods_and_workloads_kill_nobody_and_delay_nobody() -> Result<()> {
         { "key": "aaaa", "operator": "Exists" },
     ] } });
     attacker.create(sequence("greedy", &[of_all])).await?;
-    // One of the pods has this label.
+    // Only one of the pods has this label.
     attacker.status("greedy", "its pod", |status| status["groups"][0]["present"] == 1).await?;
     a_victim_goes_on(&victim, "two").await?;
-    cage.check("watched and read again")?;
+    cage.check("after watching and relisting")?;
     assert!(controller.exited()?.is_none());
 
     controller.kill()?;
     drop(cage);
     let (mut controller, cage) = begin().await?;
     a_victim_goes_on(&victim, "three").await?;
-    cage.check("started again")?;
+    cage.check("after a restart")?;
     assert!(controller.exited()?.is_none());
     Ok(())
 }

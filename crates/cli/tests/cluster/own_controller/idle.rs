@@ -1,4 +1,4 @@
-//! When nothing happens, nothing is written.
+//! An idle controller writes nothing.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use jiff::{SignedDuration, Timestamp};
 use rollcall_testbed::{AuditEvent, Capacity};
 
 const SEQUENCES: usize = 50;
-/// Of these, some stay in the middle: an open group whose last pod is not ready.
+/// Number of sequences that stay incomplete: the last pod of their open group is not ready.
 const UNFINISHED: usize = 10;
-/// Two groups of five pods each: 500 pods in all.
+/// Two groups of five pods each, 500 pods in total.
 const GROUP: usize = 5;
-/// More than twice the time after which a status that is not urgent is written. The fault runs are idle for longer, in
+/// More than twice the delay after which a status that is not urgent is written. The fault runs test longer idle times in
 /// virtual time.
 const QUIET: SignedDuration = SignedDuration::from_secs(25);
-/// The quiet time begins with the last status, 10 s after the last change at the latest.
+/// Time limit for the quiet period to begin; the last status is written at most 10 s after the last change.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Requests of the test at a time.
+/// Maximum number of concurrent requests of the test.
 const AT_A_TIME: usize = 8;
 
 fn name(sequence: usize, group: &str, pod: usize) -> String {
@@ -66,13 +66,14 @@ async fn an_idle_controller_writes_nothing_and_then_the_next_ready_releases() ->
     let ours = |event: &&AuditEvent| event.user == ACCOUNT && event.is_write() && event.resource != "leases";
     let leases =
         |event: &&AuditEvent| event.user == ACCOUNT && event.resource == "leases" && event.is_write();
-    assert!(lab.events(ours)?.len() > SEQUENCES * GROUP, "no proof of activity");
-    let quiet_since = wait::until_every(Duration::from_secs(1), "a quiet time", PATIENCE, async || {
-        let last = lab.events(ours)?.iter().map(|event| event.stage_time).max().expect("there were writes");
+    assert!(lab.events(ours)?.len() > SEQUENCES * GROUP, "too few writes before the quiet period");
+    let quiet_since = wait::until_every(Duration::from_secs(1), "a quiet period", PATIENCE, async || {
+        let last =
+            lab.events(ours)?.iter().map(|event| event.stage_time).max().expect("writes of the controller");
         Ok((Timestamp::now().duration_since(last) > QUIET).then_some(last))
     });
     let quiet_since = quiet_since.await?;
-    // It was alive all the time.
+    // The controller was running all the time.
     let renewed = lab.events(leases)?.iter().filter(|event| event.stage_time > quiet_since).count();
     assert!(renewed > 3, "the lease was renewed {renewed} times");
     controller.probe("/livez").await?;

@@ -1,4 +1,4 @@
-//! Two controllers at once, with and without a leader lease.
+//! Two controllers at the same time, with and without leader election.
 
 use crate::common::faults::{self, Rig, Seen};
 use crate::common::*;
@@ -8,12 +8,12 @@ use rustix::process::Signal;
 
 const ELECT: &[&str] = &["--leader-elect", "--lease-duration=3s"];
 
-/// What only a leader does.
+/// Whether the request is a write that only a leader sends.
 fn acts(seen: &Seen) -> bool {
     seen.sort.is_write() && !seen.sort.is_lease()
 }
 
-/// Without an election both act: order kept, same end, and they agree in the end.
+/// Without leader election both act: the order is kept, the end state is the same, and the controllers finally agree.
 #[tokio::test]
 async fn both_act() -> Result<()> {
     let (_turn, lab) = Lab::turn().await?;
@@ -27,7 +27,7 @@ async fn both_act() -> Result<()> {
     scene.create(faults::three_by_four("calm")).await?;
     faults::ends_as(&scene, "calm", &calm.end).await?;
     ensure!(one.count(acts) > 0 && two.count(acts) > 0, "one of them did not act");
-    // They journaled different times; neither may write its own over the other's for ever.
+    // They recorded different times, and must not overwrite each other's times indefinitely.
     tokio::try_join!(one.quiet(), two.quiet())
         .with_context(|| format!("{}\n{}", first.log(), second.log()))?;
     faults::ends_as(&scene, "calm", &calm.end).await?;
@@ -53,7 +53,7 @@ async fn leading(controller: &Controller) -> Result<()> {
     told.await.with_context(|| controller.log())
 }
 
-/// A sequence of two pods, from the beginning to its end.
+/// Runs a sequence of two pods to completion.
 async fn small(lab: &Lab, name: &str) -> Result<()> {
     let scene = Scene::without_controller(lab, "elected").await?;
     scene.pods(&["one", "two"]).await?;
@@ -62,7 +62,7 @@ async fn small(lab: &Lab, name: &str) -> Result<()> {
     scene.done().await
 }
 
-/// Whom the writes of the lease named as its holder, in order, repetitions left out.
+/// Returns the successive holders of the lease, according to the writes to it.
 fn holders(lab: &Lab) -> Result<Vec<String>> {
     let ours = |event: &&AuditEvent| event.resource == "leases" && event.is_committed();
     let ours = lab.events(|event| ours(event) && event.namespace == lab::OWN_NAMESPACE)?;
@@ -87,8 +87,8 @@ async fn replica<'a>(lab: &'a Lab, name: &str) -> Result<Replica<'a>> {
     Ok(Replica { rig, controller })
 }
 
-/// One acts at a time; the lease is handed over at once by who stops, after its time by who is killed; who was paused
-/// beyond its time does nothing any more.
+/// Only one replica acts at a time. A stopped leader hands over the lease at once; after a killed one, it expires. A leader
+/// that was paused beyond the expiry stops acting.
 #[tokio::test]
 async fn one_acts() -> Result<()> {
     let (_turn, lab) = Lab::turn().await?;
@@ -99,20 +99,20 @@ async fn one_acts() -> Result<()> {
     ensure!(first.rig.count(acts) > 0 && second.rig.count(acts) == 0, "the follower acted");
     ensure!(leads(&first.controller).await? && !leads(&second.controller).await?);
 
-    // SIGTERM: given back.
+    // SIGTERM: the lease is released.
     ensure!(first.controller.stop().await?.success(), "{}", first.controller.log());
     leading(&second.controller).await?;
     let before = first.rig.count(acts);
     small(lab, "two").await.with_context(|| second.controller.log())?;
     ensure!(first.rig.count(acts) == before && second.rig.count(acts) > 0);
 
-    // SIGKILL: expires.
+    // SIGKILL: the lease expires.
     let third = replica(lab, "third").await?;
     second.controller.kill()?;
     leading(&third.controller).await?;
     small(lab, "three").await.with_context(|| third.controller.log())?;
 
-    // Paused beyond its time, with work for it in the meantime.
+    // Paused beyond the expiry of its lease, with work to do in the meantime.
     let Replica { rig, controller: mut paused } = third;
     let fourth = replica(lab, "fourth").await?;
     let scene = Scene::without_controller(lab, "paused").await?;
@@ -127,9 +127,9 @@ async fn one_acts() -> Result<()> {
     scene.make_ready("one").await?;
     paused.signal(Signal::CONT)?;
     let ended = paused.ended().await?;
-    ensure!(ended.code() == Some(1), "the paused one ended with {ended}: {}", paused.log());
+    ensure!(ended.code() == Some(1), "the paused replica ended with {ended}: {}", paused.log());
     scene.phase("s", "Completed").await.with_context(|| fourth.controller.log())?;
-    ensure!(rig.count(acts) == acted, "it acted after its time was over: {:?}", rig.seen());
+    ensure!(rig.count(acts) == acted, "it acted after its lease expired: {:?}", rig.seen());
     scene.done().await?;
 
     let holders: Vec<String> = holders(lab)?.into_iter().skip_while(|holder| holder != "first").collect();
@@ -137,7 +137,7 @@ async fn one_acts() -> Result<()> {
     Ok(())
 }
 
-/// A renewal whose answer is lost, or that hangs, costs nobody the lease; a lease that is deleted is made again.
+/// The leader keeps the lease if the answer to a renewal is lost or delayed; a deleted lease is re-created.
 #[tokio::test]
 async fn a_lease_survives_faults() -> Result<()> {
     use faults::Sort;
@@ -154,7 +154,7 @@ async fn a_lease_survives_faults() -> Result<()> {
             true => fault(),
             false => Fault::Pass,
         });
-        wait::until("three renewals more", LIMIT, async || Ok((renewals(&only.rig) >= 4).then_some(())))
+        wait::until("three more renewals", LIMIT, async || Ok((renewals(&only.rig) >= 4).then_some(())))
             .await?;
         ensure!(only.controller.exited()?.is_none(), "{}", only.controller.log());
         ensure!(leads(&only.controller).await?, "{}", only.controller.log());

@@ -1,5 +1,5 @@
-//! Tests that start controllers of their own. They take turns on one cluster, because a controller acts on all of it;
-//! those that judge the cluster as a whole have one to themselves.
+//! Tests that start controllers of their own. They use one cluster in turns, because a controller acts on the whole cluster.
+//! Tests that check the cluster as a whole have one of their own.
 
 mod crash;
 mod faults;

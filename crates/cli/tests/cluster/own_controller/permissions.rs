@@ -1,4 +1,4 @@
-//! The permissions that are used are those that are granted, exactly: nothing is refused, and nothing is granted in vain.
+//! Checks that the used permissions are exactly the granted ones: no request is forbidden, and no permission is unused.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ async fn used_and_granted_are_the_same() -> Result<()> {
     let lab = &Lab::own(rollcall_testbed::Options::default()).await?;
     let scene = Scene::without_controller(lab, "permissions").await?;
     let proxy = FaultProxy::start(lab.cluster())?;
-    // The watch of the pods says nothing while this is set, so that a lost answer has to be asked for.
+    // While this is set, the watch of pods is silent, so the controller has to ask for the result of a lost answer.
     let deaf = Arc::new(AtomicBool::new(false));
     proxy.on_watch({
         let deaf = deaf.clone();
@@ -37,7 +37,7 @@ async fn used_and_granted_are_the_same() -> Result<()> {
     };
     let mut controller = Controller::start(lab, options).await?;
 
-    // Names and owners of each sort; a note that is written, changed and removed.
+    // Groups by name and by selector, and owners of each kind; a note that is created, patched and deleted.
     let groups =
         [named("first", &["a"]), selected("web", "web"), selected("job", "job"), named("last", &["b"])];
     scene.sequence("s", &groups).await?;
@@ -48,7 +48,7 @@ async fn used_and_granted_are_the_same() -> Result<()> {
     scene.phase("s", "Completed").await?;
     scene.event("s", "groups are complete").await?;
 
-    // The answer to a release is lost, and no watch tells.
+    // The answer to a release is lost, and the watch is silent.
     let lost = Arc::new(AtomicBool::new(false));
     proxy.on_write({
         let (lost, deaf) = (lost.clone(), deaf.clone());
@@ -67,7 +67,7 @@ async fn used_and_granted_are_the_same() -> Result<()> {
     lab.cluster().audit().wait_for(LIMIT, asked).await?;
     assert!(lost.load(Ordering::SeqCst));
     deaf.store(false, Ordering::SeqCst);
-    // From where it had heard the last event, so that it hears again what it has missed.
+    // The watch resumes from the last event that it delivered, so the missed events follow.
     proxy.cut_watches();
     scene.phase("unsure", "Completed").await?;
 
@@ -91,7 +91,7 @@ async fn used_and_granted_are_the_same() -> Result<()> {
     assert!(everywhere.len() > 10 && own.len() > 5, "{everywhere:?} {own:?}");
     let all: BTreeSet<Permission> = events.iter().map(used).collect();
     assert_eq!(all, everywhere.union(&own).cloned().collect());
-    // What is granted in the own namespace is used there alone.
+    // Permissions in the controller's own namespace are used only there.
     let mine: BTreeSet<Permission> =
         events.iter().filter(|event| event.namespace == OWN_NAMESPACE).map(used).collect();
     assert_eq!(mine, own);

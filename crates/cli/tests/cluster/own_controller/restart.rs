@@ -1,11 +1,11 @@
-//! The control plane or the controller goes away in the middle and comes back; the world changes meanwhile.
+//! The control plane or the controller goes down half-way and recovers, while the state of the cluster changes.
 
 use crate::common::faults::{self, Rig, Seen, Sort};
 use crate::common::*;
 use anyhow::{Context, ensure};
 use rollcall_testbed::{Component, WatchFault, wait};
 
-/// Twelve pods in three groups, stopped in the middle: "a" is released and not ready.
+/// Creates twelve pods in three groups, and stops half-way: the pods of group "a" are released but not ready.
 async fn halfway<'a>(lab: &'a Lab, prefix: &str) -> Result<Scene<'a>> {
     let scene = Scene::without_controller(lab, prefix).await?;
     faults::create_all(&scene, faults::A.iter().map(|name| pod(name).kwok("never-ready", "true"))).await?;
@@ -17,7 +17,7 @@ async fn halfway<'a>(lab: &'a Lab, prefix: &str) -> Result<Scene<'a>> {
     Ok(scene)
 }
 
-/// Lets "a" become ready.
+/// Makes the pods of group "a" ready.
 async fn go_on(scene: &Scene<'_>) -> Result<()> {
     for name in faults::A {
         scene.make_ready(name).await?;
@@ -43,7 +43,7 @@ async fn of_the_control_plane() -> Result<()> {
     for outage in [Outage::Restart, Outage::Kill, Outage::EtcdToo] {
         let scene = halfway(lab, "outage").await?;
         faults::in_the_middle(&scene, &format!("{outage:?}")).await?;
-        // Releases are under way when it happens.
+        // Releases are in progress during the outage.
         go_on(&scene).await?;
         match outage {
             Outage::Restart => cluster.restart_api_server().await?,
@@ -59,7 +59,7 @@ async fn of_the_control_plane() -> Result<()> {
             }
         }
         faults::ends_as(&scene, "calm", &calm.end).await.with_context(|| controller.log())?;
-        // A server that is killed loses what it has not written to its log yet, so that proves nothing; the end does.
+        // A killed API server loses unflushed audit events, so only the end state is checked.
         if !matches!(outage, Outage::Kill) {
             scene.done().await.with_context(|| format!("{outage:?}"))?;
         }
@@ -67,7 +67,7 @@ async fn of_the_control_plane() -> Result<()> {
     rig.quiet().await
 }
 
-/// The API server is not there when the controller starts.
+/// The API server is down when the controller starts.
 #[tokio::test]
 async fn of_the_api_server_before_the_start() -> Result<()> {
     let (_turn, lab) = Lab::turn().await?;
@@ -76,10 +76,10 @@ async fn of_the_api_server_before_the_start() -> Result<()> {
     faults::twelve_pods(&scene).await?;
     scene.create(faults::three_by_four("calm")).await?;
     let options = rig.options(&[]);
-    // The token comes from the API server, so this is made ready before.
+    // The token comes from the API server, so the options are prepared before the line is cut.
     rig.proxy.line(rollcall_testbed::Line::Cut);
     let mut controller = Controller::spawn(lab, &options).await?;
-    wait::until("it lives", LIMIT, async || Ok(controller.probe("/livez").await.ok())).await?;
+    wait::until("the live probe", LIMIT, async || Ok(controller.probe("/livez").await.ok())).await?;
     ensure!(controller.probe("/readyz").await.is_err());
     rig.proxy.line(rollcall_testbed::Line::Open);
     controller.ready().await?;
@@ -87,7 +87,7 @@ async fn of_the_api_server_before_the_start() -> Result<()> {
     scene.done().await
 }
 
-/// SIGTERM in the middle, and another start.
+/// The controller is stopped with SIGTERM half-way and started again.
 #[tokio::test]
 async fn of_the_controller() -> Result<()> {
     let (_turn, lab) = Lab::turn().await?;
@@ -107,8 +107,8 @@ async fn of_the_controller() -> Result<()> {
     scene.done().await
 }
 
-/// The spec is edited in the middle, with the controller there and away: a group put in between, one renamed, one
-/// taken out.
+/// The spec is edited half-way, with the controller running and stopped: a group is inserted, one is renamed, and one is
+/// removed.
 #[tokio::test]
 async fn while_the_spec_is_edited() -> Result<()> {
     let (_turn, lab) = Lab::turn().await?;
@@ -134,14 +134,14 @@ async fn while_the_spec_is_edited() -> Result<()> {
         go_on(&scene).await?;
         let status = scene.phase("calm", "Completed").await.with_context(|| controller.log())?;
         ensure!(status["groups"].as_array().map(Vec::len) == Some(4));
-        // It is in no group any more, so nobody takes its gate.
+        // This pod belongs to no group any more, so its gate is not removed.
         scene.held(&faults::C[..1]).await?;
         scene.done().await?;
     }
     Ok(())
 }
 
-/// The sequence is deleted while the controller is away.
+/// The sequence is deleted while the controller is down.
 #[tokio::test]
 async fn while_the_sequence_is_deleted() -> Result<()> {
     let (_turn, lab) = Lab::turn().await?;
@@ -154,7 +154,7 @@ async fn while_the_sequence_is_deleted() -> Result<()> {
         faults::in_the_middle(&scene, policy).await?;
         let notes = usize::from(policy == "Release");
         let noted = async || Ok((faults::notes_about(&scene).await? == notes).then_some(()));
-        wait::until("its notes", LIMIT, noted).await?;
+        wait::until("its note", LIMIT, noted).await?;
         controller.kill()?;
         scene.delete_and_wait("PodSequence", "calm").await?;
         controller = rig.controller(&[]).await?;
@@ -168,13 +168,13 @@ async fn while_the_sequence_is_deleted() -> Result<()> {
             _ => scene.stays_held(&rest).await?,
         }
         let over = async || Ok((faults::notes_of(&scene, "calm").await? == 0).then_some(()));
-        wait::until("no note left of it", LIMIT, over).await.with_context(|| controller.log())?;
+        wait::until("deletion of its note", LIMIT, over).await.with_context(|| controller.log())?;
         scene.done().await?;
     }
     Ok(())
 }
 
-/// The CRD is missing at the start and comes later.
+/// The CRD is missing at the start and is installed later.
 #[tokio::test]
 async fn before_the_crd_is_there() -> Result<()> {
     const CRD: &str = "podsequences.scheduling.example.com";
@@ -185,7 +185,7 @@ async fn before_the_crd_is_there() -> Result<()> {
     faults::twelve_pods(&scene).await?;
     let mut controller = Controller::spawn(lab, &rig.options(&[])).await?;
     let asked = |seen: &Seen| seen.sort == Sort::List && seen.path.ends_with("/podsequences");
-    wait::until("two questions", LIMIT, async || Ok((rig.count(asked) >= 2).then_some(()))).await?;
+    wait::until("two list requests", LIMIT, async || Ok((rig.count(asked) >= 2).then_some(()))).await?;
     ensure!(controller.probe("/readyz").await.is_err() && controller.probe("/livez").await.is_ok());
     lab.apply_file("config/crd/podsequence-crd.yaml")?;
     lab.cluster().kubectl_ok(&["wait", "--for=condition=Established", "crd", CRD])?;
@@ -195,7 +195,7 @@ async fn before_the_crd_is_there() -> Result<()> {
     scene.done().await
 }
 
-/// A watch that says nothing any more is given up after 90 s. On a cluster of its own, because it takes so long.
+/// A watch that has gone silent is closed after 90 s. This test has a cluster of its own because it takes so long.
 #[tokio::test]
 async fn of_a_silent_watch() -> Result<()> {
     let lab = Lab::own(rollcall_testbed::Options::default()).await?;
@@ -210,7 +210,7 @@ async fn of_a_silent_watch() -> Result<()> {
     scene.pods(&["one", "two"]).await?;
     scene.sequence("s", &[make::named("1", &["one"]), make::named("2", &["two"])]).await?;
     let twice = async || Ok((rig.count(pods) >= 2).then_some(()));
-    wait::until("another watch", 2 * LIMIT, twice).await?;
+    wait::until("a second watch", 2 * LIMIT, twice).await?;
     scene.phase("s", "Completed").await.with_context(|| controller.log())?;
     ensure!(controller.probe("/livez").await.is_ok());
     scene.done().await

@@ -1,4 +1,5 @@
-//! What needs a controller of its own: its absence, its restart, its flags. One test at a time has the cluster.
+//! Tests that need a controller of their own, because they stop it, restart it or set its flags. They use the cluster one at a
+//! time.
 
 use std::process::Command;
 
@@ -16,10 +17,10 @@ async fn alone(prefix: &str) -> Result<(MutexGuard<'static, ()>, Scene<'static>)
 }
 
 fn time(value: &Value) -> Timestamp {
-    value.as_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("{value} is no time"))
+    value.as_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("{value} is not a time"))
 }
 
-/// The note of a sequence, if there is one.
+/// Returns the note of a sequence, if one exists.
 async fn note(scene: &Scene<'_>, sequence: &Value) -> Result<Option<Value>> {
     let uid = sequence["metadata"]["uid"].as_str().expect("a uid");
     let maps = scene.api_in("ConfigMap", OWN_NAMESPACE).list(&Default::default()).await?;
@@ -45,7 +46,7 @@ async fn the_settle_time_survives_a_restart() -> Result<()> {
     let waited =
         time(&after["groups"][1]["openedAt"]).duration_since(time(&after["groups"][0]["completedAt"]));
     assert!(waited >= SignedDuration::from_secs(4), "{waited:?}");
-    // SIGTERM ends it in order.
+    // SIGTERM stops the controller in an orderly way.
     assert!(controller.stop().await?.success());
     scene.done().await
 }
@@ -60,7 +61,7 @@ async fn a_restart_in_the_middle_changes_nothing() -> Result<()> {
     scene.pods(&["a", "d"]).await?;
     scene.released("b").await?;
     controller.kill()?;
-    // What happens meanwhile is found out afterwards.
+    // The next controller notices the changes that happen in the meantime.
     scene.make_ready("b").await?;
     scene.delete_and_wait("Pod", "c").await?;
     let _controller = Controller::start(scene.lab, Options::default()).await?;
@@ -83,17 +84,17 @@ async fn a_sequence_deleted_meanwhile_lets_its_pods_go_afterwards() -> Result<()
     scene.pods(&["b", "d"]).await?;
     scene.released("a").await?;
     scene.released("c").await?;
-    assert!(note(&scene, &released).await?.is_some(), "there is no note");
-    assert!(note(&scene, &held).await?.is_none(), "a note for a sequence that is to hold");
+    assert!(note(&scene, &released).await?.is_some(), "the note is missing");
+    assert!(note(&scene, &held).await?.is_none(), "a note exists for a sequence with deletionPolicy Hold");
     controller.kill()?;
-    // No finalizer keeps it; that its pods are held is not forgotten.
+    // The sequences have no finalizer, so they disappear at once, but their pods stay held.
     scene.delete_and_wait("PodSequence", "released").await?;
     scene.delete_and_wait("PodSequence", "held").await?;
     scene.held(&["b", "d"]).await?;
     let mut controller = Controller::start(scene.lab, Options::default()).await?;
     scene.ready("b").await?;
     let gone = async || Ok(note(&scene, &released).await?.is_none().then_some(()));
-    wait::until("the end of the note", LIMIT, gone).await?;
+    wait::until("deletion of the note", LIMIT, gone).await?;
     scene.stays_held(&["d"]).await?;
     controller.kill()?;
     scene.done().await
@@ -108,12 +109,12 @@ async fn a_crd_that_is_gone_proves_nothing() -> Result<()> {
     scene.unready_pods(&["a"]).await?;
     scene.pods(&["b"]).await?;
     scene.released("a").await?;
-    assert!(note(&scene, &created).await?.is_some(), "there is no note");
+    assert!(note(&scene, &created).await?.is_some(), "the note is missing");
     controller.kill()?;
     let crd = "podsequences.scheduling.example.com";
     scene.lab.cluster().kubectl_ok(&["delete", "crd", crd, "--wait"])?;
 
-    // It asks for the sequences again and again; an error is not an empty list.
+    // The controller keeps retrying the list of sequences; an error does not count as an empty list.
     let controller = Controller::spawn(scene.lab, &Options::default()).await?;
     wait::until("three failed lists", LIMIT, async || {
         let Ok(metrics) = controller.metrics().await else { return Ok(None) };
@@ -126,7 +127,7 @@ async fn a_crd_that_is_gone_proves_nothing() -> Result<()> {
     assert!(controller.probe("/readyz").await.is_err(), "ready without a list of sequences");
     scene.held(&["b"]).await?;
 
-    // An empty list that succeeds is one.
+    // A successful list that is empty does count.
     scene.lab.apply_file("config/crd/podsequence-crd.yaml")?;
     scene.ready("b").await?;
     drop(controller);
@@ -141,7 +142,8 @@ async fn without_a_namespace_of_its_own_it_runs_without_notes() -> Result<()> {
     scene.pods(&["a", "b"]).await?;
     scene.phase("s", "Completed").await?;
     assert!(note(&scene, &created).await?.is_none());
-    let said = controller.log().lines().any(|line| line.contains("WARN") && line.contains("notes are disabled"));
+    let said =
+        controller.log().lines().any(|line| line.contains("WARN") && line.contains("notes are disabled"));
     assert!(said, "{}", controller.log());
     scene.delete_and_wait("PodSequence", "s").await?;
     drop(controller);
@@ -157,18 +159,21 @@ async fn a_dry_run_writes_nothing() -> Result<()> {
     scene.sequence("s", &[named("first", &["a"]), named("second", &["b"])]).await?;
     scene.pods(&["a", "b"]).await?;
     let said = async || Ok(controller.log().contains("would release").then_some(()));
-    wait::until("what it would do", LIMIT, said).await?;
-    // As if it had been a controller that writes.
+    wait::until("the log of the release", LIMIT, said).await?;
+    // The test removes the gate, as a controller without `--dry-run` would.
     scene.patch("Pod", "a", json!({"spec": {"schedulingGates": null}})).await?;
     scene.ready("a").await?;
     let said = async || Ok((controller.log().matches("would release").count() == 2).then_some(()));
-    wait::until("what it would do next", LIMIT, said).await?;
+    wait::until("the log of the next release", LIMIT, said).await?;
     scene.held(&["b"]).await?;
     assert!(controller.stop().await?.success());
     let writes: Vec<&AuditEvent> =
         audit.all()?.iter().filter(|event| event.user == ACCOUNT && event.is_write()).collect();
     assert!(writes.is_empty(), "{writes:?}");
-    assert!(audit.all()?.iter().any(|event| event.user == ACCOUNT), "it has not even read");
+    assert!(
+        audit.all()?.iter().any(|event| event.user == ACCOUNT),
+        "the controller has not even read objects"
+    );
     scene.delete_and_wait("PodSequence", "s").await?;
     scene.done().await
 }
@@ -187,14 +192,14 @@ async fn an_owner_whose_number_is_not_known_is_waited_for() -> Result<()> {
     let web = scene.pods_are("web", 1, |pod| !scene::has_gate(pod, GATE)).await?;
     let observed = |deployment: &Value| deployment["status"]["observedGeneration"] == 1;
     scene.until("Deployment", "web", "observed", observed).await?;
-    // Two are wanted from now on; the one who would say so says nothing.
+    // The Deployment now wants two pods, but its paused controller does not report that.
     cluster.pause(Component::ControllerManager).await?;
     let paused = async {
         scene.patch("Deployment", "web", json!({"spec": {"replicas": 2}})).await?;
         scene.blocked_by("s", "", "NumberUnknown").await?;
         scene.make_ready(&web[0]).await?;
         scene.ready(&web[0]).await?;
-        // The canary of `stays_held` has an owner, and nobody makes its pods now.
+        // `stays_held` uses a Deployment as a canary, whose pods would not be created now.
         scene.sequence("marker", &[named("marker", &["marker"])]).await?;
         scene.pods(&["marker"]).await?;
         scene.phase("marker", "Completed").await?;
@@ -239,7 +244,7 @@ async fn the_log_can_be_json() -> Result<()> {
     assert!(controller.stop().await?.success());
     let log = controller.log();
     let lines: Vec<&str> = log.lines().skip(1).filter(|line| !line.is_empty()).collect();
-    assert!(!lines.is_empty(), "it has said nothing");
+    assert!(!lines.is_empty(), "the log is empty");
     for line in lines {
         let line: Value = serde_json::from_str(line)?;
         assert!(line["level"].is_string() && line["message"].is_string(), "{line}");

@@ -1,4 +1,4 @@
-//! Tests with a real kubelet and containerd: the machine has one such node. These tests take turns on it.
+//! Tests with a real kubelet and containerd. They take turns on the machine's one real node.
 
 mod agent;
 mod real_node;
@@ -8,14 +8,14 @@ use rollcall_testbed::{Cluster, Options, RealNode};
 use std::sync::{Arc, Weak};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-/// A cluster of one real node. To start it costs more than most of what is tested on it.
+/// A cluster with one real node. Starting it takes longer than most tests on it.
 pub struct Machine {
     pub cluster: Cluster,
     pub node: RealNode,
 }
 
-/// A test's turn on the machine. The machine ends with the last test that holds one or waits for one, so that tests
-/// with a real node of their own get theirs.
+/// A test's turn on the machine. The machine is shut down after the last test that holds or awaits a turn, so that tests with a
+/// real node of their own can start.
 pub struct MachineTurn {
     machine: Arc<Machine>,
     _turn: OwnedMutexGuard<()>,

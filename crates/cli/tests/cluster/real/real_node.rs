@@ -1,5 +1,5 @@
-//! The two installs of the documents, word by word, on a real node: the controller runs there from its image as the
-//! Deployment of rbac-lite.yaml or rbac.yaml, and the examples run as real containers with real readiness probes.
+//! Runs the two installations of the documentation verbatim on a real node. The controller runs there from its image as the
+//! Deployment of rbac-lite.yaml or rbac.yaml. The examples run as real containers with real readiness probes.
 
 use crate::common::docs::{commands, shell};
 use anyhow::{Context, Result, ensure};
@@ -13,8 +13,8 @@ use tokio::sync::OnceCell;
 const ACCOUNT: &str = "system:serviceaccount:pod-sequence-system:pod-sequence-controller";
 const IMAGE: &str = "pod-sequence-controller:latest";
 
-/// Nothing can be pulled here, and `nginx:latest` means "pull always" to Kubernetes; with this the manifests can
-/// stay as they are printed.
+/// A policy that sets the imagePullPolicy. Images cannot be pulled here, but for `nginx:latest` Kubernetes defaults to Always.
+/// The policy lets the test use the printed manifests unchanged.
 const USE_WHAT_IS_THERE: &str = r#"
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingAdmissionPolicy
@@ -42,12 +42,12 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// `make TARGET…` in the repository.
+/// Runs `make TARGET…` in the repository.
 fn make(arguments: &[&str], environment: &[(&str, &Path)]) -> Result<()> {
     let output = Command::new("make")
         .args(arguments)
         .envs(environment.iter().copied())
-        // The programs that are built already; a release build takes minutes and is not what is tested here.
+        // Uses the programs that are already built, because a release build takes minutes and is not tested here.
         .env("PROGRAM", env!("CARGO_BIN_EXE_rollcall"))
         .env("IMAGE_PROFILE", "dev")
         .current_dir(repository())
@@ -58,7 +58,7 @@ fn make(arguments: &[&str], environment: &[(&str, &Path)]) -> Result<()> {
     Ok(())
 }
 
-/// `make undeploy`, against the cluster. It returns before the namespace is gone; the next install needs that.
+/// Runs `make undeploy` and waits until the namespace is deleted, as the next installation needs.
 fn undeploy(cluster: &Cluster) -> Result<()> {
     let kubectl = format!("KUBECTL={}", cluster.bin_dir().join("kubectl").display());
     make(&["undeploy", &kubectl], &[("KUBECONFIG", &cluster.kubeconfig())])?;
@@ -68,7 +68,7 @@ fn undeploy(cluster: &Cluster) -> Result<()> {
         .context("make undeploy leaves the namespace")
 }
 
-/// Something that builds images: buildah needs no daemon, so it is installed where nothing else works.
+/// Ensures that a tool can build images. If none works, installs buildah, which needs no daemon.
 fn have_an_engine() -> Result<()> {
     let works = |program: &str| {
         let output = Command::new(program).arg("info").output();
@@ -80,11 +80,11 @@ fn have_an_engine() -> Result<()> {
     rollcall_testbed::install_packages(&[("buildah", "/usr/bin/buildah")])
 }
 
-/// The CSI driver of the example is ready when the test says so: it answers as soon as there is a file `/go`.
+/// Script of the nginx substitute. As the CSI driver of the example it becomes ready when the test creates the file `/go`.
 const NGINX: &str = "/bin/busybox hostname | /bin/busybox grep -q ^csi-driver- && \
     while ! test -f /go; do /bin/busybox sleep 0.2; done; exec /bin/busybox httpd -f -p 80 -h /www";
 
-/// `nginx:latest`, as far as the example needs it: something that answers on port 80.
+/// Imports a substitute for `nginx:latest` that answers on port 80.
 fn import_nginx(node: &RealNode, dir: &Path) -> Result<()> {
     let page = dir.join("index.html");
     fs::write(&page, "it works\n")?;
@@ -109,7 +109,7 @@ fn is_ready(event: &AuditEvent) -> bool {
     conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
-/// Each pod lost its gate, through the controller's account, after the one before it was ready.
+/// Checks that the controller's account released each pod after the previous one was ready.
 fn in_order(cluster: &Cluster, pods: &[&str]) -> Result<()> {
     let mut audit = cluster.audit();
     let events: Vec<AuditEvent> =
@@ -132,7 +132,7 @@ fn in_order(cluster: &Cluster, pods: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// A turn on the machine, with the controller's image on its node and whatever the examples need.
+/// Takes a turn on the machine, and imports the controller's image and the images of the examples.
 async fn start() -> Result<super::MachineTurn> {
     let archive = controller_image().await?;
     let machine = super::turn().await?;
@@ -144,7 +144,8 @@ async fn start() -> Result<super::MachineTurn> {
     Ok(machine)
 }
 
-/// The archive of the controller's image, built once, as the README builds it. Before the node is taken: a build takes a while.
+/// Returns the archive of the controller's image, built once as the README describes. It is built before the node is taken,
+/// because a build takes a while.
 async fn controller_image() -> Result<&'static Path> {
     static ARCHIVE: OnceCell<tempfile::TempPath> = OnceCell::const_new();
     let build = async || {
@@ -197,13 +198,16 @@ async fn the_lite_install_on_a_real_node() -> Result<()> {
         let output = cluster.kubectl(&["auth", "can-i", verb, "pods", &format!("--as={ACCOUNT}")])?;
         anyhow::Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
-    ensure!(may("patch")? == "yes" && may("update")? == "no", "patches only, never updates");
+    ensure!(
+        may("patch")? == "yes" && may("update")? == "no",
+        "the controller must be permitted to patch pods but not to update them"
+    );
 
     kubectl(&["delete", "-f", &file("config/samples/example-podsequence.yaml"), "--timeout=60s"])?;
     undeploy(cluster)
 }
 
-/// A pod without a gate in its template gets one: the API server has reached a pod of ours through its Service.
+/// Checks that a pod without a gate in its template gets one: the API server can reach the webhook through its Service.
 async fn webhook_is_reached(cluster: &Cluster) -> Result<()> {
     let run = "run probe --image=nginx:latest --labels=app=my-app --dry-run=server -o";
     let args: Vec<&str> = run.split(' ').chain(["jsonpath={.spec.schedulingGates[*].name}"]).collect();
@@ -226,7 +230,7 @@ async fn the_full_install_on_a_real_node() -> Result<()> {
         .await??;
     let kubectl = |arguments: &[&str]| cluster.kubectl_ok(arguments);
 
-    // The five steps of the document; the fourth is "the command from step 2".
+    // The section has five steps; the fourth one refers to the command from step 2.
     let steps = commands("config/webhook/README.md", "### Bring your own")?;
     let (before, after) = steps.split_at(steps.find("# 3.").context("step 3")?);
     let printed = shell(cluster, before)?;
@@ -248,7 +252,7 @@ async fn the_full_install_on_a_real_node() -> Result<()> {
     kubectl(&["label", "namespace", "default", "podsequence-enabled=true"])?;
     webhook_is_reached(cluster).await?;
 
-    // The driver runs and is not ready: nobody lands beside it.
+    // The driver runs but is not ready, so no app may be bound.
     let driver = ["get", "pods", "-l", "app=csi-driver", "-o", "jsonpath={.items[*].metadata.name}"];
     kubectl(&[
         "wait",
@@ -267,20 +271,20 @@ async fn the_full_install_on_a_real_node() -> Result<()> {
     let apps = ["get", "pods", "-l", "app=my-app", "-o", "jsonpath={.items[*].spec.nodeName}"];
     ensure!(kubectl(&apps)?.is_empty(), "an app landed before the driver was ready");
     let label = format!("jsonpath={{.metadata.labels.{}}}", key_of(cluster)?.replace('.', "\\."));
-    ensure!(!kubectl(&["get", "node", "real", "-o", &label])?.is_empty(), "the node is closed");
+    ensure!(!kubectl(&["get", "node", "real", "-o", &label])?.is_empty(), "the node is not blocked");
 
-    // Let go.
+    // Makes the driver ready.
     kubectl(&["exec", &kubectl(&driver)?, "--", "/bin/busybox", "touch", "/go"])?;
     let complete =
         kubectl(&["wait", "--for=condition=Ready", "podseq/csi-driver-sequence", "--timeout=180s"]);
     if let Err(error) = complete {
         return Err(error.context(kubectl(&["describe", "podseq,pods"])?));
     }
-    ensure!(kubectl(&apps)? == "real real real", "the apps run");
-    ensure!(kubectl(&["get", "node", "real", "-o", &label])?.is_empty(), "the node is open");
+    ensure!(kubectl(&apps)? == "real real real", "the apps do not run");
+    ensure!(kubectl(&["get", "node", "real", "-o", &label])?.is_empty(), "the node is still blocked");
     driver_first(cluster)?;
 
-    // From certificates that were brought to those that the controller makes.
+    // Switches from user-provided certificates to certificates of the controller.
     shell(cluster, &commands("config/webhook/README.md", "To go back to certificates")?)?;
     let managed = "jsonpath={.metadata.annotations.podsequence\\.example\\.com/managed-certificates}";
     let ours = async || {
@@ -289,7 +293,7 @@ async fn the_full_install_on_a_real_node() -> Result<()> {
         let output = cluster.kubectl(&args)?;
         Ok((output.stdout == b"true").then_some(()))
     };
-    rollcall_testbed::wait::until("certificates of ours", Duration::from_secs(60), ours).await?;
+    rollcall_testbed::wait::until("certificates of the controller", Duration::from_secs(60), ours).await?;
     webhook_is_reached(cluster).await?;
 
     kubectl(&["delete", "podseq", "csi-driver-sequence", "--timeout=60s"])?;
@@ -297,7 +301,12 @@ async fn the_full_install_on_a_real_node() -> Result<()> {
         let node = kubectl(&["get", "node", "real", "-o", "jsonpath={.metadata}"])?;
         Ok((!node.contains("podsequence.example.com/")).then_some(()))
     };
-    rollcall_testbed::wait::until("a node without anything of ours", Duration::from_secs(60), clean).await?;
+    rollcall_testbed::wait::until(
+        "a node without labels and taints of Rollcall",
+        Duration::from_secs(60),
+        clean,
+    )
+    .await?;
     kubectl(&["delete", "deployment,daemonset", "--all", "--timeout=60s"])?;
     undeploy(cluster)?;
     let left = cluster.kubectl(&[
@@ -306,11 +315,11 @@ async fn the_full_install_on_a_real_node() -> Result<()> {
         "-o",
         "name",
     ])?;
-    ensure!(!String::from_utf8_lossy(&left.stdout).contains("sequence"), "make undeploy leaves something");
+    ensure!(!String::from_utf8_lossy(&left.stdout).contains("sequence"), "make undeploy left objects behind");
     kubectl(&["label", "namespace", "default", "podsequence-enabled-"]).map(drop)
 }
 
-/// The label that keeps nodes closed for the second group.
+/// Returns the label that marks nodes as blocked for the second group.
 fn key_of(cluster: &Cluster) -> Result<String> {
     let output = Command::new(env!("CARGO_BIN_EXE_rollcall"))
         .args(["keys", "csi-driver-sequence"])
@@ -321,8 +330,8 @@ fn key_of(cluster: &Cluster) -> Result<String> {
     words.next_back().map(str::to_owned).with_context(|| format!("no key in {text:?}"))
 }
 
-/// Every app was bound after the driver had been ready. A binding has no version of its own; the first status that the kubelet
-/// writes for the pod has.
+/// Checks that every app was bound after the driver was ready. A binding has no version of its own, so the first status that
+/// the kubelet writes for the pod is used.
 fn driver_first(cluster: &Cluster) -> Result<()> {
     let mut audit = cluster.audit();
     let pods: Vec<AuditEvent> =

@@ -1,4 +1,4 @@
-//! Tests that share one cluster with one controller of Lite mode. Each has a namespace of its own.
+//! Tests that share one cluster with one controller in Lite mode. Each test has its own namespace.
 
 mod samples;
 mod sequence;

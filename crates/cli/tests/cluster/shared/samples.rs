@@ -1,4 +1,4 @@
-//! The commands of the documentation, word by word: each sample is applied, completes in order, and deletes.
+//! Runs the commands of the documentation verbatim: each sample is applied, completes in order, and can be deleted.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use crate::common::lab::repository;
 use crate::common::*;
 use tokio::sync::Mutex;
 
-/// They all live in `default`, and two of them have pods of the same names.
+/// Serialises the tests: all samples use the namespace `default`, and two of them have pods of the same names.
 static TURN: Mutex<()> = Mutex::const_new(());
 
-/// A sample as its file is, but for the pods that run to completion: kwok is told to end them.
+/// The text of a sample file, in which pods that run to completion get an annotation that lets kwok complete them.
 fn manifest(file: &str) -> Result<String> {
     let text = std::fs::read_to_string(repository("config/samples").join(file))?;
     let mut documents = Vec::new();
@@ -25,7 +25,7 @@ fn manifest(file: &str) -> Result<String> {
     Ok(documents.join("\n---\n"))
 }
 
-/// Applies a sample, waits for its completion, and returns the pods in the order in which they were released.
+/// Applies a sample, waits for its completion, and returns its pods in the order of their release.
 async fn run(file: &str, sequence: &str, expected: &[(&str, u64)]) -> Result<Vec<String>> {
     let _turn = TURN.lock().await;
     let mut scene = Scene::of("default").await?;
@@ -48,12 +48,12 @@ async fn run(file: &str, sequence: &str, expected: &[(&str, u64)]) -> Result<Vec
     Ok(released)
 }
 
-/// The workload of a pod, from its name.
+/// Returns the workloads of the pods in order, derived from the pods' names.
 fn owners(pods: &[String], owners: &[&str]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for pod in pods {
         let owner = owners.iter().filter(|owner| pod.starts_with(**owner)).max_by_key(|owner| owner.len());
-        let owner = owner.unwrap_or_else(|| panic!("{pod} is of nobody")).to_string();
+        let owner = owner.unwrap_or_else(|| panic!("{pod} has no known owner")).to_string();
         if found.last() != Some(&owner) {
             found.push(owner);
         }
@@ -90,7 +90,7 @@ async fn deployments_example() -> Result<()> {
     let order = run("deployments-example.yaml", "shop", &expected).await?;
     assert_eq!(order.len(), 6);
     let tiers = ["shop-database", "shop-application", "shop-frontend"];
-    // Two of three are enough for the frontend, so the third may come later.
+    // Two of three ready pods are enough for the frontend, so the third one may be released later.
     assert_eq!(owners(&order[..3], &tiers)[..2], tiers[..2]);
     Ok(())
 }
@@ -117,7 +117,7 @@ async fn workloads_by_reference() -> Result<()> {
 
 #[test]
 fn every_sample_is_run_here() -> Result<()> {
-    // Those of Node scope and of launch order need another controller.
+    // The samples of Node scope and of launch order run elsewhere, with another controller.
     let here = [
         include_str!("samples.rs"),
         include_str!("../full/nodes/each.rs"),

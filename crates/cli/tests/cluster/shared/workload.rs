@@ -1,5 +1,5 @@
-//! `rollcall stop`, `start` and `restart` on a real cluster, with the shared controller at work. What was done in which order is read
-//! from the audit log, never from what the program says.
+//! Tests of `rollcall stop`, `start` and `restart` on a real cluster with the shared controller. The order of writes is read
+//! from the audit log, never from the output of the program.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -10,14 +10,14 @@ use crate::common::*;
 use anyhow::{Context, ensure};
 use rollcall_testbed::AuditEvent;
 
-/// A run of the program: how it ended, and what it said, first to stdout and then to stderr.
+/// The exit code of a run of the program, and its stdout followed by its stderr.
 #[derive(Debug)]
 struct Run {
     code: Option<i32>,
     text: String,
 }
 
-/// In the namespace of a scene, with the rights of an administrator.
+/// Runs the program in the namespace of a scene, with the permissions of an administrator.
 fn rollcall(scene: &Scene<'_>, line: &str) -> Result<Run> {
     run_as(&scene.lab.cluster().kubeconfig(), scene, line)
 }
@@ -47,14 +47,14 @@ impl Run {
     }
 }
 
-/// Pods that take a moment to end.
+/// Sets a slow termination for the pods of a workload.
 fn slow_end(workload: Value) -> Value {
     let annotations = json!({"testbed.rollcall.dev/slow-delete": "300ms"});
     let spec = json!({"terminationGracePeriodSeconds": 30});
     workload.with(json!({"spec": {"template": {"metadata": {"annotations": annotations}, "spec": spec}}}))
 }
 
-/// A database, a migration, two servers, an agent on every node.
+/// Creates a database, a migration, two servers, and an agent on every node.
 async fn shop(scene: &mut Scene<'_>) -> Result<()> {
     for (group, members) in [("db", 2), ("migrate", 1), ("app", 2), ("web", 1), ("agent", 3)] {
         scene.expect("shop", group, members);
@@ -77,7 +77,7 @@ async fn shop(scene: &mut Scene<'_>) -> Result<()> {
 const TIERS: [(&str, &str, u64); 3] =
     [("StatefulSet", "db", 2), ("Deployment", "app", 2), ("Deployment", "web", 1)];
 
-/// Sizes and notes of the three tiers that have a size.
+/// Returns the sizes and stop notes of the three tiers that have a size.
 async fn sizes(scene: &Scene<'_>) -> Result<Vec<(u64, Option<String>)>> {
     let mut sizes = Vec::new();
     for (kind, name, _) in TIERS {
@@ -103,7 +103,7 @@ async fn is_started(scene: &Scene<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Fails if a tier was written to by the program while a pod of a later one was there. `writes`: the writes of one stop, by people.
+/// Fails if the program scaled down a tier while pods of a later tier still existed. `stop` is the number of the stop, from 0.
 fn went_backwards(scene: &Scene<'_>, stop: usize) -> Result<()> {
     let events = scene.lab.audited(&scene.namespace)?;
     let is_of = |event: &&AuditEvent, app: &str| {
@@ -114,7 +114,7 @@ fn went_backwards(scene: &Scene<'_>, stop: usize) -> Result<()> {
         let mine = events.iter().filter(|event| event.resource == plural && event.name == name);
         let mine = mine.filter(|event| event.is_committed() && event.verb == "patch");
         let by_program = mine.filter(|event| !event.user.starts_with("system:serviceaccount:kube-system"));
-        // Stop and start alternate.
+        // Writes of stop and start alternate.
         by_program.map(|event| event.request_received).nth(2 * stop)
     };
     for later in 1..TIERS.len() {
@@ -136,13 +136,13 @@ fn went_backwards(scene: &Scene<'_>, stop: usize) -> Result<()> {
                     && event.response_object["metadata"]["deletionGracePeriodSeconds"] == 0
                     && event.request_received <= at
             });
-            ensure!(gone, "{name} was scaled while {} was there", pod.response_object["metadata"]["name"]);
+            ensure!(gone, "{name} was scaled while {} existed", pod.response_object["metadata"]["name"]);
         }
     }
     Ok(())
 }
 
-/// Fails unless all pods of each tier that came after `since` were ready before the first one of the next was released.
+/// Fails unless, among pods created after `since`, all pods of each tier were ready before the next tier's first release.
 fn came_in_order(scene: &Scene<'_>, since: u64) -> Result<()> {
     let history = scene.history()?;
     let lives = |app: &str| {
@@ -168,7 +168,7 @@ fn came_in_order(scene: &Scene<'_>, since: u64) -> Result<()> {
     Ok(())
 }
 
-/// The version of the sequence as it is now.
+/// Returns the current resourceVersion of the sequence.
 async fn version(scene: &Scene<'_>) -> Result<u64> {
     let sequence = scene.get("PodSequence", "shop").await?;
     Ok(sequence["metadata"]["resourceVersion"].as_str().context("a version")?.parse()?)
@@ -188,12 +188,13 @@ async fn a_shop_stops_backwards_and_starts_in_order_again_and_again() -> Result<
         is_stopped(&scene).await?;
         went_backwards(&scene, round)?;
         scene.blocked_by("shop", "deployment/web", "WorkloadStopped").await?;
-        // What is stopped is not stopped again, and no size is lost.
+        // A second stop changes nothing, and no size is lost.
         rollcall(&scene, "stop shop")?.ends_with_code(0)?;
         is_stopped(&scene).await?;
         let since = version(&scene).await?;
         if round == 1 {
-            // The last start was asked for by a clock that is far ahead. It is only compared.
+            // The last start was requested by a client whose clock is far ahead. The value is only compared, so this does no
+            // harm.
             let ahead = Some("2199-01-01T00:00:00Z");
             scene.annotate("PodSequence", "shop", "podsequence.example.com/begin-again", ahead).await?;
             scene.status("shop", "begun", |status| status["begunAgain"] == "2199-01-01T00:00:00Z").await?;
@@ -202,14 +203,14 @@ async fn a_shop_stops_backwards_and_starts_in_order_again_and_again() -> Result<
         is_started(&scene).await?;
         came_in_order(&scene, since)?;
     }
-    // The migration was made once.
+    // Only one migration Job was created.
     let jobs = scene.history()?.pods.into_values().filter(|life| life.name.starts_with("migrate")).count();
     assert_eq!(jobs, 1);
     rollcall(&scene, "start shop")?.ends_with_code(0)?.says("podsequence/shop has no stopped workloads")?;
     scene.done().await
 }
 
-/// Runs the program until it has said so many lines that hold this text, and kills it.
+/// Runs the program until it has printed `lines` lines that contain `text`, then kills it. Returns whether it was killed.
 fn killed_after(scene: &Scene<'_>, line: &str, text: &str, lines: usize) -> Result<bool> {
     let mut command = command(&scene.lab.cluster().kubeconfig(), scene, line);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
@@ -258,14 +259,14 @@ async fn what_somebody_sets_back_is_said_and_the_next_tier_untouched() -> Result
     scene.create(stateful_set("db", 1)).await?;
     scene.create(deployment("web", 1).with(json!({"spec": {"template": template}}))).await?;
     scene.phase("shop", "Completed").await?;
-    // It takes too long, and says what is left and what to do.
+    // A stop that exceeds its timeout names the remaining pods and the next step.
     let late = rollcall(&scene, "stop shop --timeout 2s")?.ends_with_code(3)?;
     late.says("--timeout: \"web\"")?.says("not stopped yet: pod/web-")?.says("kubectl describe pod/web-")?;
     assert_eq!(scene.get("StatefulSet", "db").await?["spec"]["replicas"], 1);
     let kubeconfig = scene.lab.cluster().kubeconfig();
     let mut again = command(&kubeconfig, &scene, "stop shop");
     let mut child = again.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    // Once it shows how far it is, it has looked.
+    // Its first output shows that it has read the workloads.
     let mut shown = BufReader::new(child.stdout.take().context("stdout")?);
     shown.read_line(&mut String::new())?;
     scene.patch("Deployment", "web", json!({"spec": {"replicas": 2}})).await?;
@@ -312,7 +313,7 @@ async fn a_restart_goes_tier_by_tier_and_a_tier_that_fails_ends_it() -> Result<(
     let former = restarted_at("Deployment", "app").await?;
     assert!(former.is_string());
 
-    // No room for one more pod: the new one of `app` cannot come.
+    // The quota has no space for another pod, so the new pod of `app` cannot be created.
     let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": {"hard": {"pods": "3"}}});
     scene.create(quota).await?;
     scene.until("ResourceQuota", "few", "counted", |quota| quota["status"]["used"]["pods"] == "3").await?;
@@ -328,7 +329,7 @@ async fn a_restart_goes_tier_by_tier_and_a_tier_that_fails_ends_it() -> Result<(
         let notes = &scene.get(kind, name).await?["metadata"]["annotations"]["rollcall.dev/before-restart"];
         assert!(notes.is_null(), "{name}: {notes}");
     }
-    // Paused, it would not be rolled.
+    // A paused Deployment would not be rolled out.
     scene.patch("Deployment", "web", json!({"spec": {"paused": true}})).await?;
     let refused = rollcall(&scene, "restart shop")?.ends_with_code(2)?;
     refused.says(&format!("kubectl rollout resume deployment/web -n {}", scene.namespace))?;
@@ -350,14 +351,14 @@ async fn a_stateful_set_that_cannot_go_on_is_recognised_and_freed() -> Result<()
             && pod["status"]["phase"] == "Running"
     };
     scene.until("Pod", "db-1", "broken", broken).await?;
-    // Right again; but the broken pod is waited for.
+    // The template is correct again, but the StatefulSet still waits for the broken pod.
     let right = json!({"spec": {"template": {"metadata": {"annotations": {"testbed.rollcall.dev/never-ready": null}}}}});
     scene.patch("StatefulSet", "db", right).await?;
     let delete = format!("kubectl delete pod db-1 -n {}", scene.namespace);
     rollcall(&scene, "restart shop")?.ends_with_code(1)?.says(&delete)?;
     scene.kubectl(&["delete", "pod", "db-1"])?;
     rollcall(&scene, "restart shop")?.ends_with_code(0)?;
-    // Both not ready: the highest waits for the lowest, which would go last.
+    // Both pods are unready: the StatefulSet does not delete the highest one before the lowest one is ready.
     scene.make_unready("db-0").await?;
     scene.make_unready("db-1").await?;
     scene.until("Pod", "db-1", "unready", |pod| !scene::is_ready(pod)).await?;
@@ -401,7 +402,7 @@ async fn what_may_undo_it_is_said_first_and_what_would_lose_data_is_refused() ->
     let retain = json!({"spec": {"persistentVolumeClaimRetentionPolicy": {"whenScaled": "Retain"}}});
     scene.patch("StatefulSet", "db", retain).await?;
 
-    // Somebody who may read all, and not write all.
+    // A user who may read everything, but not write everything.
     scene.kubectl(&["create", "serviceaccount", "reader"])?;
     scene.kubectl(&[
         "create",
@@ -430,14 +431,14 @@ async fn what_may_undo_it_is_said_first_and_what_would_lose_data_is_refused() ->
         .says("not allowed to list horizontalpodautoscalers")?;
     assert_eq!(scene.get("Deployment", "web").await?["spec"]["replicas"], 1);
 
-    // From the middle on: the database stays, the CronJob is suspended.
+    // A stop from the middle on: the database stays, and the CronJob is suspended.
     rollcall(&scene, "stop shop --from web")?.ends_with_code(0)?;
     assert_eq!(scene.get("StatefulSet", "db").await?["spec"]["replicas"], 1);
     let nightly = scene.get("CronJob", "nightly").await?;
     assert_eq!(nightly["spec"]["suspend"], true);
     assert_eq!(nightly["metadata"]["annotations"]["rollcall.dev/before-stop"], "{\"suspend\":false}");
     let over = scene.get("Job", "nightly-now").await?;
-    assert!(over["metadata"]["annotations"]["rollcall.dev/before-stop"].is_null(), "it is over: {over}");
+    assert!(over["metadata"]["annotations"]["rollcall.dev/before-stop"].is_null(), "it has finished: {over}");
     rollcall(&scene, "start shop")?.ends_with_code(0)?;
     assert_eq!(scene.get("CronJob", "nightly").await?["spec"]["suspend"], false);
     scene.done().await

@@ -30,7 +30,7 @@ struct Answer {
 pub struct Neighbours {
     /// Numbers of matching pods by topology domain.
     answers: BTreeMap<Question, Answer>,
-    /// Numbers of existing pods by domain whose anti-affinity repels the pods in question.
+    /// Anti-affinity terms of existing pods, with the numbers of such pods by topology domain.
     repelled: BTreeMap<Question, Answer>,
 }
 

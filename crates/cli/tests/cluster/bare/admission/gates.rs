@@ -1,11 +1,11 @@
-//! Which pods get which gates.
+//! The gates that pods get at admission.
 
 use crate::cases;
 use crate::common::server::{self, collection, gates};
 use crate::common::*;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-/// Cases at a time: namespaces and probes mostly wait.
+/// Number of concurrent cases; namespaces and probes mostly wait.
 const AT_ONCE: usize = 6;
 
 #[tokio::test]
@@ -67,7 +67,7 @@ async fn pods_of_workloads_get_their_gates() -> Result<()> {
     Ok(())
 }
 
-/// Others that change the pod before and after us make the policies be evaluated again.
+/// Foreign policies that change the pod before and after ours cause the API server to re-evaluate the policies.
 #[tokio::test]
 async fn a_gate_is_never_added_twice() -> Result<()> {
     let server = server::start().await?;
@@ -83,7 +83,7 @@ async fn a_gate_is_never_added_twice() -> Result<()> {
         specs.into_iter().map(|(name, spec)| cases::sequence(&namespace, name, spec)).collect();
     server.sequences(&namespace, &sequences).await?;
     let pod = cases::pod(&json!({ "metadata": { "name": "a", "labels": { "app": "a" } } }));
-    wait::until("the others", LIMIT, async || {
+    wait::until("the other policies", LIMIT, async || {
         let Ok(pod) = server.try_pod(&namespace, &pod).await? else { return Ok(None) };
         let labels = &pod["metadata"]["labels"];
         Ok((labels["late-aaa"] == "true" && labels["late-zzz"] == "true").then_some(()))
@@ -95,7 +95,7 @@ async fn a_gate_is_never_added_twice() -> Result<()> {
     Ok(())
 }
 
-/// A policy of somebody else that labels pods.
+/// A foreign policy that adds a label to pods.
 fn labeller(name: &str) -> String {
     let label = format!("late-{name}");
     let policy = json!({
@@ -146,11 +146,11 @@ async fn only_namespaces_that_want_it_and_never_those_of_the_system() -> Result<
     for namespace in others {
         server.create("podsequences", namespace, &cases::sequence(namespace, "s", spec.clone())).await?;
     }
-    // What is known here was known there before.
+    // When the policies know this sequence, they also know the earlier ones in the other namespaces.
     let enabled = server.namespace("enabled", json!({})).await?;
     server.sequences(&enabled, &[cases::sequence(&enabled, "s", spec)]).await?;
     let pod = cases::pod(&json!({ "metadata": { "name": "a", "labels": { "app": "everywhere" } } }));
-    // As restricted as our own namespace asks for.
+    // As restricted as the controller's namespace requires.
     let pod = pod.with(json!({ "spec": { "securityContext": {
         "runAsNonRoot": true, "runAsUser": 1, "seccompProfile": { "type": "RuntimeDefault" } } } }));
     let mut pod = pod;

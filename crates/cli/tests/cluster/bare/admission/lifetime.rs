@@ -1,4 +1,4 @@
-//! The policies and the definition come and go without harm.
+//! Deleting and re-creating the policies and the CRD does no harm.
 
 use crate::cases;
 use crate::common::lab::repository;
@@ -31,20 +31,20 @@ async fn without_the_definition_and_without_the_policies_pods_are_free() -> Resu
     assert!(held().await?);
 
     kubectl(&cluster, "delete", DEFINITION)?;
-    wait::until("a pod that nobody can claim", LIMIT, free).await?;
+    wait::until("a pod without a gate while the CRD is missing", LIMIT, free).await?;
     define(&cluster)?;
     server.sequences(&namespace, &[sequence]).await?;
     assert!(held().await?);
 
     kubectl(&cluster, "delete", POLICIES)?;
-    wait::until("a pod that nobody looks at", LIMIT, free).await
+    wait::until("a pod without a gate while the policies are missing", LIMIT, free).await
 }
 
 fn define(cluster: &Cluster) -> Result<()> {
     kubectl(cluster, "apply", DEFINITION)?;
     let definition = "crd/podsequences.scheduling.example.com";
     cluster.kubectl_ok(&["wait", "--for=condition=Established", definition])?;
-    // This waits until it is listed, too.
+    // This also waits until the API server lists it.
     cluster.kubectl_ok(&["get", "podsequences", "--all-namespaces"]).map(drop)
 }
 

@@ -1,5 +1,5 @@
-//! The policies of `config/admission` on a real API server: which pods get which gates, that nothing else is changed, how
-//! nodes are labelled, and that the controller keeps order under them.
+//! Tests of the policies in `config/admission` on a real API server: the gates of pods, no other changes, the labels of nodes,
+//! and the order that the controller keeps with them.
 
 mod gates;
 mod lifetime;

@@ -1,4 +1,4 @@
-//! How nodes are labelled when they register.
+//! Labels that nodes get when they register.
 
 use crate::cases;
 use crate::common::server::{self, collection};
@@ -19,7 +19,7 @@ async fn nodes_are_unseen_when_they_register() -> Result<()> {
     Ok(())
 }
 
-/// It is only put on at the beginning: who takes it off does so for good.
+/// The label is added only at creation: after it is removed, it stays removed.
 #[tokio::test]
 async fn the_label_stays_off() -> Result<()> {
     let server = server::start().await?;

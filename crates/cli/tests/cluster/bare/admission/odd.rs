@@ -1,11 +1,11 @@
-//! Requests that are wrong or strange get the answer that they would get without us.
+//! Malformed and unusual requests get the same answers as without Rollcall.
 
 use crate::cases;
 use crate::common::server::{self, Answer, Server, collection, gates};
 use crate::common::*;
 use http::Method;
 
-/// What is sent, and whether it becomes a pod.
+/// Name and body of each request, and whether it creates a pod.
 fn requests() -> Vec<(&'static str, Vec<u8>, bool)> {
     let pod = cases::pod(&json!({ "metadata": { "name": "odd", "labels": { "app": "odd" } } }));
     let with = |patch: Value| pod.clone().with(patch).to_string().into_bytes();
@@ -95,7 +95,7 @@ async fn odd_requests_are_answered_as_without_us() -> Result<()> {
                 assert!(!becomes_a_pod, "{what}: {words}");
                 assert_eq!((code, words.replace(&namespace, &control)), other, "{what}");
             }
-            (here, there) => panic!("{what}: {here:?}, but without us {there:?}"),
+            (here, there) => panic!("{what}: {here:?}, but {there:?} without Rollcall"),
         }
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! The controller at work under the policies: pods whose templates know nothing of gates start in order, and what it writes is
-//! within its limits.
+//! The controller and the policies together: pods without gates in their templates start in order, and the controller's writes
+//! stay within its limits.
 
 use crate::common::make::{daemon_set, deployment, named, selected, sequence};
 use crate::common::server::Server;
@@ -39,7 +39,7 @@ async fn pods_without_a_gate_in_their_template_start_in_order() -> Result<()> {
     scene.create(pod("db").gates(&[])).await?;
     scene.phase("s", "Completed").await?;
 
-    // A gate that is not known to be ours stays, until the namespace hands it over.
+    // The controller may not remove this unknown gate until the namespace hands it over.
     let held = scene.create(pod("held").gates(&[])).await?;
     assert_eq!(scene::gates(&held), [HOLD]);
     let refused =
@@ -54,6 +54,6 @@ async fn pods_without_a_gate_in_their_template_start_in_order() -> Result<()> {
     let status = scene.phase("t", "Completed").await?;
     assert!(status["blockedBy"].as_array().is_none_or(Vec::is_empty), "{status}");
     let tries = lab.events(|event| refused(event))?.len();
-    assert!(tries < 20, "{tries} times refused: it must wait longer and longer");
+    assert!(tries < 20, "rejected {tries} times: the controller must back off");
     scene.done().await
 }

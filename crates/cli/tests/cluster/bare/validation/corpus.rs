@@ -1,9 +1,9 @@
-//! The cases, as files: a folder for each feature.
+//! The corpus of test cases, as files in a folder for each feature.
 //!
-//! So that a list of a thousand groups can be read, three short forms stand for long values:
+//! Three short forms stand for long values, so that a list of a thousand groups stays readable:
 //! - in a list, `{$repeat: N, $each: ITEM}`: N items, with `%` replaced by 0, 1, 2 …;
-//! - for a map, `{$repeat: N, $entries: {KEY: VALUE}}`: the same for entries;
-//! - for a text, `{$repeat: N, $text: T}`: T, N times, between `$before` and `$after`.
+//! - for a map, `{$repeat: N, $entries: {KEY: VALUE}}`: likewise for entries;
+//! - for a string, `{$repeat: N, $text: T}`: T repeated N times, between `$before` and `$after`.
 
 use rollcall_api::definition::Custom;
 use serde::Deserialize;
@@ -14,20 +14,20 @@ use std::path::Path;
 pub const SEQUENCE: &str = "sequence";
 pub const RESERVATION: &str = "reservation";
 
-/// A spec that breaks exactly one rule, and the same spec without the fault.
+/// A spec that violates exactly one rule, and the same spec without the error.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// The name of its file.
+    /// The name of the file.
     #[serde(skip)]
     pub name: String,
     #[serde(default = "pod_sequence")]
     kind: String,
     pub bad: Value,
-    /// What the API server says of it: the one cause in its answer.
+    /// The single cause in the API server's answer.
     pub field: String,
     pub message: String,
-    /// What rollcall says of it.
+    /// Rollcall's own error message.
     pub rollcall: String,
     pub good: Value,
 }
@@ -44,10 +44,10 @@ impl Case {
 
 pub fn custom(kind: &str) -> Custom {
     let mut all = Custom::ALL.iter().copied();
-    all.find(|custom| custom.kind() == kind).unwrap_or_else(|| panic!("{kind} is no kind of ours"))
+    all.find(|custom| custom.kind() == kind).unwrap_or_else(|| panic!("{kind} is not a kind of Rollcall"))
 }
 
-/// `cases/FEATURE/invalid`, in order.
+/// Returns the cases of `cases/FEATURE/invalid`, in order.
 pub fn invalid(feature: &str) -> Vec<Case> {
     let cases = files(&format!("{feature}/invalid")).into_iter().map(|(name, text)| {
         let mut case: Case = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -59,7 +59,7 @@ pub fn invalid(feature: &str) -> Vec<Case> {
     cases.collect()
 }
 
-/// `cases/FEATURE/valid`: whole objects.
+/// Returns the complete objects of `cases/FEATURE/valid`.
 pub fn valid(feature: &str) -> Vec<(String, Value)> {
     let objects = files(&format!("{feature}/valid")).into_iter().map(|(name, text)| {
         let object = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -68,7 +68,7 @@ pub fn valid(feature: &str) -> Vec<(String, Value)> {
     objects.collect()
 }
 
-/// An object with this spec.
+/// Builds an object with this spec.
 pub fn object(custom: Custom, name: &str, spec: Value) -> Value {
     let definition = custom.crd().spec;
     json!({
@@ -102,7 +102,7 @@ fn expand(value: &Value) -> Value {
             (None, Some(entries)) => {
                 let all = (0..times(fields)).flat_map(|index| match number(entries, index) {
                     Value::Object(entries) => entries,
-                    other => panic!("{other} are no entries"),
+                    other => panic!("{other} is not a map of entries"),
                 });
                 Value::Object(all.collect())
             }
@@ -123,7 +123,7 @@ fn times(fields: &Map<String, Value>) -> usize {
     fields["$repeat"].as_u64().unwrap() as usize
 }
 
-/// `value` with `%` replaced by `index`.
+/// Replaces `%` in a value with the index.
 fn number(value: &Value, index: usize) -> Value {
     serde_json::from_str(&value.to_string().replace('%', &index.to_string())).unwrap()
 }

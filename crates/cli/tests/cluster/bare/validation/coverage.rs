@@ -1,10 +1,10 @@
-//! Which bounds and rules of the definitions no case breaks.
+//! Finds bounds and rules of the CRDs that no case covers.
 
 use super::corpus::Case;
 use rollcall_api::definition::Custom;
 use serde_json::Value;
 
-/// One line for each keyword of the schema of `spec` that no case is about.
+/// Returns one line for each keyword in the schema of `spec` that no case covers.
 pub fn missing(custom: Custom, cases: &[Case]) -> Vec<String> {
     let mut duties = Vec::new();
     collect(&custom.open_api_schema()["properties"]["spec"], "spec", &mut duties);
@@ -13,17 +13,17 @@ pub fn missing(custom: Custom, cases: &[Case]) -> Vec<String> {
     unmet.map(|duty| format!("{}: {}", duty.field, duty.words)).collect()
 }
 
-/// Something that the API server says of a field.
+/// A validation of a field by the API server, which a case must cover.
 struct Duty {
-    /// Without indices, and with `*` for the keys of a map: `spec.podGroups[].pods[]`.
+    /// Path without indices, and with `*` for the keys of a map: `spec.podGroups[].pods[]`.
     field: String,
-    /// Words that are in every message of this kind, and in no other about the same field.
+    /// Words that all messages of this kind contain, and no other message about the same field.
     words: String,
 }
 
 impl Duty {
     fn is_met_by(&self, case: &Case, depth: usize) -> bool {
-        // A rule on a value of a map names it as the element of a list.
+        // A rule on a value of a map reports the value like an element of a list.
         let fields = [self.field.clone(), self.field.replace(".*", "[]")];
         let theirs = without_indices(&case.field);
         let same = |(ours, theirs): (&str, &str)| ours == "*" || ours == theirs;
@@ -35,8 +35,8 @@ impl Duty {
     }
 }
 
-/// How many parts of a path, from its end, a case must have in common with a duty. An order has the spec of a ticket in it, and that has
-/// selectors in many places, which are all the same type: a case in one of them is enough.
+/// Number of path segments, from the end, in which a case must match. An Order contains the spec of a ticket, which has
+/// selectors of the same type in many places; a case for one place is sufficient.
 fn depth(custom: Custom) -> usize {
     match custom {
         Custom::PodSequence => usize::MAX - 1,
@@ -44,7 +44,7 @@ fn depth(custom: Custom) -> usize {
     }
 }
 
-/// `spec.podGroups[].pods[]` of `spec.podGroups[0].pods[1]`.
+/// Converts `spec.podGroups[0].pods[1]` to `spec.podGroups[].pods[]`.
 fn without_indices(field: &str) -> String {
     let mut inside = false;
     let outside = |c: &char| {
@@ -77,9 +77,12 @@ fn collect(schema: &Value, field: &str, duties: &mut Vec<Duty>) {
     {
         let expected =
             ["minItems", "maxItems", "maxLength", "minProperties", "maxProperties", "minimum", "maximum"];
-        assert!(expected.contains(&known.as_str()), "{field}: say here how {known} is reported");
+        assert!(
+            expected.contains(&known.as_str()),
+            "{field}: this test does not know how {known} is reported"
+        );
     }
-    // A case is an object that is new; changes have a test of their own.
+    // Cases create new objects; rules about changes have tests of their own.
     let on_change = |rule: &&Value| rule["rule"].as_str().is_some_and(|text| text.contains("oldSelf"));
     let rules = schema["x-kubernetes-validations"].as_array().into_iter().flatten();
     for rule in rules.filter(|rule| !on_change(rule)) {
@@ -102,14 +105,14 @@ fn collect(schema: &Value, field: &str, duties: &mut Vec<Duty>) {
     }
 }
 
-/// What a rule says whatever the values are: its message, or the longest text within its expression for one.
+/// Returns the constant part of a rule's message: the message itself, or the longest string literal in its message expression.
 fn telling_words(rule: &Value) -> String {
     let Some(expression) = rule["messageExpression"].as_str() else {
         return rule["message"].as_str().unwrap().into();
     };
     let literals =
         expression.split(['\'', '\\']).flat_map(|text| text.split("%s")).flat_map(|text| text.split("%d"));
-    // What is between two literals is an expression, and a pattern is a literal too; neither is words.
+    // Text between two literals is an expression, and patterns are literals too; neither counts as words.
     let words =
         literals.filter(|text| !text.contains(['^', '(', ')', '=', '+']) || text.contains("group of"));
     words.max_by_key(|text| text.len()).unwrap().to_owned()

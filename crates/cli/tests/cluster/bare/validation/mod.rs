@@ -1,5 +1,6 @@
-//! Bad objects get a clear answer, and good ones none: the cases in `cases`, judged by a real API server with our
-//! definitions and by `rollcall` without one; and what bad PodSequences mean for others, with the controller at work.
+//! Tests of validation: invalid objects are rejected with a clear message, and valid ones are accepted. The cases in `cases`
+//! are checked by a real API server with the CRDs, and by `rollcall` without one. Further tests check that invalid PodSequences
+//! do not affect others while the controller is running.
 
 mod corpus;
 mod coverage;
@@ -24,7 +25,7 @@ fn all_valid() -> impl Iterator<Item = (String, Value)> {
     given.chain(samples()).chain(largest())
 }
 
-/// The orders and tickets that we ship.
+/// The shipped samples of Orders and tickets.
 fn samples() -> impl Iterator<Item = (String, Value)> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/samples/reservation");
     let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
@@ -35,7 +36,7 @@ fn samples() -> impl Iterator<Item = (String, Value)> {
     })
 }
 
-/// What rollcall makes of a spec, and whether it can be written again.
+/// Parses a spec with Rollcall, and validates it.
 fn read(custom: Custom, spec: &Value) -> Result<(), InvalidSpec> {
     match custom {
         Custom::PodSequence => validate::validate(custom, &sequence::parse_spec(spec)?),
@@ -49,10 +50,11 @@ fn rollcall_refuses_what_is_bad_and_says_why() {
     for case in all_invalid() {
         let Case { name, bad, good, rollcall, .. } = &case;
         match read(case.custom(), bad) {
-            Ok(()) => panic!("{name}: the bad spec was accepted"),
+            Ok(()) => panic!("{name}: the invalid spec was accepted"),
             Err(invalid) => assert_eq!(invalid.to_string(), *rollcall, "{name}"),
         }
-        read(case.custom(), good).unwrap_or_else(|invalid| panic!("{name}: the good one: {invalid}"));
+        read(case.custom(), good)
+            .unwrap_or_else(|invalid| panic!("{name}: the valid spec was rejected: {invalid}"));
     }
 }
 
@@ -90,11 +92,16 @@ async fn the_api_server_refuses_what_is_bad_and_says_why() {
         let Case { name, bad, good, field, message, .. } = case;
         let causes = server.refusal(&corpus::object(custom, &name, bad)).await;
         assert_eq!(causes, [(field, message)], "{name}");
-        assert_eq!(server.refusal(&corpus::object(custom, &name, good)).await, [], "{name}: the good one");
+        assert_eq!(
+            server.refusal(&corpus::object(custom, &name, good)).await,
+            [],
+            "{name}: the valid spec was rejected"
+        );
     }
 }
 
-/// The server of `simulate` says the same. Of a name that occurs twice a real one says where its own evaluation failed.
+/// The embedded server of `simulate` reports the same causes. Cases with duplicate names are excluded, because a real API
+/// server also reports where the evaluation failed.
 #[test]
 fn the_embedded_server_says_the_same() {
     for case in all_invalid().filter(|case| !case.message.contains("evaluating rule")) {
@@ -109,7 +116,7 @@ fn the_embedded_server_says_the_same() {
         };
         let expected = (json!(case.field), json!(case.message));
         assert_eq!(causes(&case.bad), [expected], "{}", case.name);
-        assert_eq!(causes(&case.good), [], "{}: the good one", case.name);
+        assert_eq!(causes(&case.good), [], "{}: the valid spec was rejected", case.name);
     }
 }
 
@@ -142,7 +149,7 @@ async fn kubectl_explains_and_shows_the_columns() {
     assert!(wide.contains("SCOPE   MESSAGE") && wide.contains("Node    waiting for 1 of 2 pods"), "{wide}");
 }
 
-/// What costs the API server most: the greatest number of groups, with many dependencies, or with many labels.
+/// The most expensive valid sequences for the API server: the maximum number of groups, with many dependencies or many labels.
 fn largest() -> Vec<(String, Value)> {
     let group = |index: usize, dependencies: usize, width: usize| {
         let earlier = (index.saturating_sub(dependencies)..index).map(|index| format!("{index:0>width$}"));
@@ -173,8 +180,8 @@ fn largest() -> Vec<(String, Value)> {
         .collect()
 }
 
-/// What costs the API server most: as many conditions on nodes and pods as there can be. Each has so much text that it is too much for
-/// rollcall, which is to keep a copy for each ticket.
+/// The most expensive reservations for the API server: the maximum number of conditions on nodes and pods. Rollcall rejects
+/// them because of their size, since it would keep a copy for each ticket.
 fn largest_reservations() -> Vec<(String, Value)> {
     let many = |count: usize, item: Value| vec![item; count];
     let labels: Value = (0..32).map(|index| (format!("example.com/label-{index}"), json!("value"))).collect();
@@ -207,7 +214,7 @@ fn largest_reservations() -> Vec<(String, Value)> {
     ]
 }
 
-/// What an API server decides on the object that is there: the type of a strategy stays.
+/// A rule that compares with the stored object: the type of a strategy cannot change.
 #[tokio::test]
 async fn the_type_of_an_order_cannot_be_changed() {
     let server = server::start().await;
@@ -226,7 +233,7 @@ async fn the_type_of_an_order_cannot_be_changed() {
     assert!(refused.contains(expected), "{refused}");
 }
 
-/// Defaults stand in what is stored, but for the duration.
+/// The API server stores all defaults, except the one for the duration.
 #[tokio::test]
 async fn the_api_server_stores_the_defaults() {
     let server = server::start().await;

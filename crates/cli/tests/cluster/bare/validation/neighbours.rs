@@ -1,4 +1,5 @@
-//! Bad objects and their neighbours: beside all of them at once, twenty good sequences start as if they were alone.
+//! Invalid objects and their neighbours: twenty valid sequences start in the presence of all invalid ones as if they were
+//! alone.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -16,24 +17,24 @@ use crate::common::order::{History, verify};
 use crate::common::*;
 
 const NEIGHBOURS: usize = 20;
-/// Bad objects take the API server's time, too, and the machine may be busy with something else: this much of the time
-/// that the twenty take alone, and so much more, is normal.
+/// Maximum duration in the presence of invalid objects, as a multiple of the duration without them, plus a constant. Invalid
+/// objects cost the API server time, and the machine may be busy.
 const TIMES: u32 = 3;
 const MORE: Duration = Duration::from_secs(15);
-/// Requests of each side at a time.
+/// Maximum number of concurrent requests of each side.
 const AT_A_TIME: usize = 8;
-/// For questions about many objects.
+/// Polling interval for queries about many objects.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The API server writes a line of the audit log a moment after its answer.
+/// The API server writes an audit event shortly after it answers.
 const AUDIT_DELAY: Duration = Duration::from_secs(5);
 
-/// All bad objects have names that begin so, and no good one.
+/// Prefix of the names of all invalid objects, and of no valid one.
 const BAD: &str = "case-";
-/// Pods that only bad objects name or select.
+/// Pods that only invalid objects name or select.
 const THEIRS: [&str; 5] = ["pod-0", "pod-1", "pod-2", "postgres-0", "db"];
 
-/// The pods of a neighbour, group by group. Those of the first are what most bad objects name as well, but they begin
-/// with `a`: if one of them had a say, `c` and `b` would wait for ever.
+/// The pods of a neighbour, group by group. Most invalid objects name the pods of the first neighbour too, but begin with `a`.
+/// If one of them took effect, `c` and `b` would wait indefinitely.
 fn members(neighbour: usize) -> [Vec<String>; 3] {
     match neighbour {
         0 => ["c", "b", "a"].map(|name| vec![name.to_owned()]),
@@ -50,26 +51,26 @@ fn neighbour(number: usize) -> Value {
     sequence(&format!("s{number}"), &groups).label("neighbour", "good")
 }
 
-/// How twenty sequences started.
+/// The result of starting twenty sequences.
 struct Round {
     took: Duration,
-    /// Their statuses without times.
+    /// The statuses of the sequences, without times.
     statuses: Vec<Value>,
-    /// Type and reason of each event about one of them.
+    /// Type and reason of each event about one of the sequences.
     events: BTreeSet<(String, String)>,
 }
 
-/// Creates twenty sequences and their pods, beside what `meanwhile` does, and waits until all are complete.
+/// Creates twenty sequences and their pods concurrently with `meanwhile`, and waits until all are complete.
 async fn twenty(scene: &Scene<'_>, meanwhile: impl Future<Output = Result<()>>) -> Result<Round> {
     let begun = Instant::now();
     let pods = (1..NEIGHBOURS).flat_map(|n| members(n).concat()).map(|name| pod(&name));
     let good = side_by_side((0..NEIGHBOURS).map(neighbour).chain(pods).map(|object| scene.create(object)));
     tokio::try_join!(good, meanwhile)?;
-    // When all are there that could hold them back.
+    // These pods are created only when all objects that could hold them exist.
     scene.create_all(members(0).concat().iter().map(|name| pod(name))).await?;
     let good = ListParams::default().labels("neighbour=good");
     let mut states = Vec::new();
-    let complete = wait::until_every(PAUSE, "all complete", LIMIT, async || {
+    let complete = wait::until_every(PAUSE, "all sequences to complete", LIMIT, async || {
         let found = scene.api("PodSequence").list(&good).await?.items;
         states = found.iter().map(|sequence| sequence.data["status"].clone()).collect();
         let complete = states.iter().filter(|status| status["phase"] == "Completed").count();
@@ -86,7 +87,7 @@ async fn side_by_side<T>(requests: impl IntoIterator<Item = impl Future<Output =
     Ok(())
 }
 
-/// The events about the twenty, when each of them has had its last one.
+/// Returns the events about the twenty sequences, once each of them has its last event.
 async fn events(scene: &Scene<'_>) -> Result<BTreeSet<(String, String)>> {
     wait::until_every(PAUSE, "their last events", LIMIT, async || {
         let (mut seen, mut last) = (BTreeSet::new(), BTreeSet::new());
@@ -97,7 +98,7 @@ async fn events(scene: &Scene<'_>) -> Result<BTreeSet<(String, String)>> {
             if event["regarding"]["kind"] != "PodSequence" || about.starts_with(BAD) {
                 continue;
             }
-            ensure!(!note.contains(BAD), "an event about {about} speaks of a bad object: {note}");
+            ensure!(!note.contains(BAD), "an event about {about} mentions an invalid object: {note}");
             seen.insert((text(&event["type"]), text(&event["reason"])));
             if note.contains("all 3 groups are complete") {
                 last.insert(about);
@@ -108,20 +109,20 @@ async fn events(scene: &Scene<'_>) -> Result<BTreeSet<(String, String)>> {
     .await
 }
 
-/// A round with bad objects beside it was like the one without.
+/// Checks that a round with invalid objects equals the round without them.
 fn compare(beside: &Round, alone: &Round) -> Result<()> {
     let (took, alone_took) = (beside.took, alone.took);
-    ensure!(took < alone_took * TIMES + MORE, "{took:?} instead of {alone_took:?}");
+    ensure!(took < alone_took * TIMES + MORE, "took {took:?}, but {alone_took:?} alone");
     for (status, wanted) in beside.statuses.iter().zip(&alone.statuses) {
         ensure!(status == wanted, "ended as {status}\nnot as {wanted}");
     }
     let news: Vec<_> = beside.events.difference(&alone.events).collect();
-    ensure!(news.is_empty(), "events that there are not without bad objects: {news:?}");
+    ensure!(news.is_empty(), "additional events because of invalid objects: {news:?}");
     Ok(())
 }
 
-/// The audit log without the bad objects is one of twenty sequences that started in order and of nothing else: who
-/// touched another pod would have had no sequence for it.
+/// Verifies the audit log after hiding the events of the invalid objects: it must show twenty sequences that start in order. A
+/// release of any other pod would be a violation, because no visible sequence permits it.
 async fn judge(scene: &Scene<'_>) -> Result<()> {
     let theirs = |event: &AuditEvent| event.resource == "podsequences" && event.name.starts_with(BAD);
     let good = async || {
@@ -137,23 +138,23 @@ async fn judge(scene: &Scene<'_>) -> Result<()> {
     let releases = History::of(&good().await?, &scene.rules).releases();
     let released: BTreeSet<String> = releases.into_iter().map(|release| release.pod).collect();
     let wanted: BTreeSet<String> = (0..NEIGHBOURS).flat_map(|n| members(n).concat()).collect();
-    ensure!(released == wanted, "released were {released:?}");
+    ensure!(released == wanted, "unexpected releases: {released:?}");
     Ok(())
 }
 
-/// The bad specs of the corpus as objects for a scene, each with what rollcall says of it.
+/// Returns the invalid specs of the corpus as objects for a scene, each with Rollcall's error message.
 fn bad_objects(scene: &Scene<'_>) -> Vec<(Value, String)> {
     let here = json!({"metadata": {"namespace": scene.namespace}});
     let object = |case: &Case| corpus::object(case.custom(), &case.name, case.bad.clone()).with(here.clone());
     invalid(SEQUENCE).into_iter().map(|case| (object(&case), case.rollcall)).collect()
 }
 
-/// Creates the pods that only bad objects claim.
+/// Creates the pods that only invalid objects select.
 async fn their_pods(scene: &Scene<'_>) -> Result<()> {
     scene.create_all(THEIRS.iter().map(|name| pod(name).label("app", "db"))).await
 }
 
-/// Waits for the controller's answer to a bad object.
+/// Waits for the controller's response to an invalid object.
 async fn answered(scene: &Scene<'_>, name: &str, reason: &str, message: &str) -> Result<()> {
     let stalled = scene.condition(name, "Stalled", "True", reason).await?;
     let said = stalled["message"].as_str().unwrap_or_default();
@@ -166,7 +167,7 @@ async fn answered(scene: &Scene<'_>, name: &str, reason: &str, message: &str) ->
     Ok(())
 }
 
-/// What the API server accepts and the controller cannot act on: its name, what is special about it, the answer.
+/// Objects that the API server accepts but the controller cannot act on: name, special fields, reason, and message.
 fn accepted(elsewhere: &str) -> [(&'static str, Value, &'static str, &'static str); 2] {
     [
         ("case-node-scope", json!({"scope": "Node"}), "NodeScopeNeedsFullMode", "spec.scope"),
@@ -174,7 +175,7 @@ fn accepted(elsewhere: &str) -> [(&'static str, Value, &'static str, &'static st
     ]
 }
 
-/// With the shipped definition: the API server refuses nearly all, and the controller answers the rest.
+/// With the shipped CRD: the API server rejects almost all invalid objects, and the controller responds to the others.
 async fn beside_refused_objects(lab: &Lab, alone: &Round) -> Result<()> {
     let (scene, home) =
         (Scene::without_controller(lab, "beside").await?, Scene::without_controller(lab, "intruder").await?);
@@ -203,11 +204,11 @@ async fn refused(scene: &Scene<'_>, object: Value) -> Result<()> {
     let object: DynamicObject = serde_json::from_value(object)?;
     match scene.api("PodSequence").create(&PostParams::default(), &object).await {
         Err(kube::Error::Api(status)) if status.code == 422 => Ok(()),
-        other => anyhow::bail!("{:?} was not refused: {other:?}", object.metadata.name),
+        other => anyhow::bail!("{:?} was not rejected: {other:?}", object.metadata.name),
     }
 }
 
-/// With a definition that has no rules, as that of another version may be: the controller sees all of them.
+/// With a CRD without rules, as another version could have: the controller receives all invalid objects.
 async fn beside_accepted_objects(lab: &Lab, alone: &Round) -> Result<()> {
     let scene = Scene::without_controller(lab, "among").await?;
     their_pods(&scene).await?;
@@ -222,7 +223,7 @@ async fn beside_accepted_objects(lab: &Lab, alone: &Round) -> Result<()> {
     judge(&scene).await
 }
 
-/// Takes all that the definition says about specs out of it, and waits until that holds.
+/// Removes all rules about specs from the CRD, and waits until the API server uses it.
 async fn without_rules(scene: &Scene<'_>, bad: &Value) -> Result<()> {
     let mut definition = serde_json::to_value(Custom::PodSequence.crd())?;
     let schema = &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
@@ -234,7 +235,7 @@ async fn without_rules(scene: &Scene<'_>, bad: &Value) -> Result<()> {
         Ok(scene.api("PodSequence").create(&dry_run, &bad).await.ok())
     })
     .await?;
-    // The controller's watch ends with the definition that it was begun with.
+    // The controller's watch ends when the CRD changes, so wait until the new watch works.
     scene.canary().await
 }
 
@@ -245,7 +246,7 @@ async fn twenty_neighbours_of_all_bad_objects_are_not_affected() -> Result<()> {
     let controller = Controller::start(&lab, Options::default()).await?;
     let said = || controller.log();
     let scene = Scene::without_controller(&lab, "alone").await?;
-    // What happens only once on a new cluster has happened then.
+    // The canary gets one-time events of a new cluster out of the way.
     scene.canary().await?;
     let alone = twenty(&scene, async { Ok(()) }).await.with_context(said)?;
     judge(&scene).await.context("alone")?;

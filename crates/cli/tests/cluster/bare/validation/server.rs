@@ -1,4 +1,4 @@
-//! A real API server that knows our definitions.
+//! A real API server with the CRDs of Rollcall.
 
 use super::corpus;
 use kube::Client;
@@ -13,10 +13,10 @@ const DEFINITIONS: [&str; 2] = [
     include_str!("../../../../../../config/crd/korder-crd.yaml"),
 ];
 
-/// How long the API server may take to serve a new definition; it takes less than a second.
+/// Time limit for the API server to serve a new CRD; it usually takes less than a second.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The API server adds this cause to others when it did not get as far as the rules.
+/// An additional cause that the API server reports if it has not evaluated all rules.
 const NOT_ALL_CHECKED: &str = "some validation rules were not checked";
 
 pub struct Server {
@@ -39,16 +39,16 @@ pub async fn start() -> Server {
 }
 
 impl Server {
-    /// What the API server has against `object`, as (field, message). Nothing is stored.
+    /// Returns the API server's objections to `object` as (field, message). Uses a dry run, so nothing is stored.
     pub async fn refusal(&self, object: &Value) -> Vec<(String, String)> {
         match self.create("?dryRun=All&fieldValidation=Strict", object).await {
             Ok(_) => vec![],
-            // Another test has stored one of this name; what is in this one was looked at before.
+            // Another test has stored an object of this name. The validation comes before this conflict.
             Err(kube::Error::Api(status)) if status.code == 409 => vec![],
             Err(kube::Error::Api(status)) => {
                 let causes =
                     status.details.as_ref().map(|details| details.causes.clone()).unwrap_or_default();
-                assert!(!causes.is_empty(), "refused, but not for what is in it: {}", status.message);
+                assert!(!causes.is_empty(), "rejected, but not because of its content: {}", status.message);
                 let told = causes.into_iter().filter(|cause| !cause.message.contains(NOT_ALL_CHECKED));
                 told.map(|cause| (cause.field, cause.message)).collect()
             }
@@ -63,7 +63,7 @@ impl Server {
         self.client.request(request.body(serde_json::to_vec(object).unwrap()).unwrap()).await
     }
 
-    /// An object as the API server would store it.
+    /// Returns the object as the API server would store it.
     pub async fn stored(&self, object: &Value) -> Value {
         self.create("?dryRun=All", object).await.unwrap()
     }
@@ -76,7 +76,7 @@ impl Server {
         self.cluster.kubectl_ok(arguments).unwrap()
     }
 
-    /// Creates `object` and gives it `status`.
+    /// Creates `object` and sets its `status`.
     pub fn create_with_status(&self, object: &Value, status: Value) {
         self.cluster.apply(&object.to_string()).unwrap();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -86,7 +86,7 @@ impl Server {
         self.kubectl(&[&target[..], &["--type=merge", "--patch", &patch]].concat());
     }
 
-    /// An established definition is served a moment later, and listed a moment after that.
+    /// Waits until the API server serves and lists the CRDs, which happens shortly after they are established.
     async fn wait_until_served(&self) {
         let ticket = json!({ "resources": { "requests": { "cpu": "1" } } });
         let probes = [
@@ -98,7 +98,7 @@ impl Server {
             let (group, plural) = (custom.crd().spec.group, custom.crd().spec.names.plural);
             let probe = corpus::object(custom, "probe", spec);
             let served = until("the definition to be served", LIMIT, async || {
-                // This also renews what kubectl remembers of the discovery.
+                // This also refreshes the discovery cache of kubectl.
                 let listed =
                     self.kubectl(&["api-resources", &format!("--api-group={group}")]).contains(&plural);
                 Ok((listed && self.create("?dryRun=All", &probe).await.is_ok()).then_some(()))
@@ -108,7 +108,7 @@ impl Server {
     }
 }
 
-/// Where objects of this kind are created.
+/// Returns the path of the collection for this kind.
 fn path(object: &Value) -> String {
     let definition = corpus::custom(object["kind"].as_str().unwrap()).crd().spec;
     let (group, version, plural) =

@@ -1,4 +1,4 @@
-//! What became of every pod and sequence, version by version.
+//! The history of all pods and sequences, version by version.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Rules;
 use crate::common::scene::gates;
 
-/// An object as it was committed, and by whom.
+/// A committed version of an object, and its author.
 #[derive(Clone, Debug)]
 pub struct Version {
     pub rv: u64,
@@ -19,18 +19,18 @@ pub struct Version {
     pub request: Value,
 }
 
-/// One object, by its uid, from its creation on.
+/// The versions of one object, identified by its UID.
 #[derive(Clone, Debug, Default)]
 pub struct Life {
     pub namespace: String,
     pub name: String,
     pub uid: String,
     pub versions: Vec<Version>,
-    /// From here on it is terminating or gone.
+    /// The version from which on the object is terminating or deleted.
     pub ended: Option<u64>,
 }
 
-/// A gate that was taken from a pod.
+/// A gate that was removed from a pod.
 #[derive(Clone, Debug)]
 pub struct Release {
     pub rv: u64,
@@ -44,21 +44,21 @@ pub struct Release {
 pub struct History {
     pub pods: BTreeMap<String, Life>,
     pub sequences: BTreeMap<String, Life>,
-    /// Writes of the judged account to anything else than pods and sequences.
+    /// Writes of the checked account to objects other than pods and sequences.
     pub others: Vec<AuditEvent>,
 }
 
 impl History {
     pub fn of(events: &[AuditEvent], rules: &Rules) -> History {
         let mut history = History::default();
-        // The log has the order of the answers; a deletion without a version happened after all that stands before it.
+        // The log is in the order of answers. A deletion without a version is later than all events before it.
         let mut newest = 0;
         for event in events.iter().filter(|event| event.is_committed()) {
             let rv = version_of(&event.response_object).unwrap_or(newest);
             newest = newest.max(rv);
             match event.resource.as_str() {
                 "pods" if event.namespace == rules.namespace => record(&mut history.pods, event, rv),
-                // With its namespace or its definition, a sequence goes without a word about itself.
+                // If the namespace or the CRD is deleted, the sequences are deleted without events of their own.
                 "podsequences" if event.verb == "deletecollection" => {
                     history.end_sequences(&event.namespace, newest);
                 }
@@ -70,13 +70,13 @@ impl History {
         }
         for life in history.pods.values_mut().chain(history.sequences.values_mut()) {
             life.versions.sort_by_key(|version| version.rv);
-            // A patch that changes nothing answers with the version that is there already.
+            // The answer to a patch without effect has the version of the existing object.
             life.versions.dedup_by(|later, earlier| later.rv == earlier.rv);
         }
         history
     }
 
-    /// All sequences of a namespace, or of all, are gone from here on.
+    /// Marks all sequences of a namespace, or of all namespaces, as deleted from this version on.
     fn end_sequences(&mut self, namespace: &str, rv: u64) {
         let all = self.sequences.values_mut();
         for sequence in all.filter(|sequence| namespace.is_empty() || sequence.namespace == namespace) {
@@ -84,14 +84,14 @@ impl History {
         }
     }
 
-    /// All gates that were taken away, in the order in which that was committed.
+    /// Returns all removals of gates in the order of their commits.
     pub fn releases(&self) -> Vec<Release> {
         let mut releases: Vec<Release> = self.pods.values().flat_map(Life::releases).collect();
         releases.sort_by_key(|release| release.rv);
         releases
     }
 
-    /// When a gate was taken from a pod, by name; the last one if there were several of the name.
+    /// Returns the version at which the pod's gate was removed; the last one if several pods had this name.
     pub fn released_at(&self, pod: &str) -> Option<u64> {
         self.releases().iter().rev().find(|release| release.pod == pod).map(|release| release.rv)
     }
@@ -112,7 +112,7 @@ impl Life {
         })
     }
 
-    /// Every version with the one before it.
+    /// Returns each version together with its predecessor.
     pub fn steps(&self) -> impl Iterator<Item = (&Version, &Version)> {
         self.versions.windows(2).map(|pair| (&pair[0], &pair[1]))
     }
@@ -121,7 +121,7 @@ impl Life {
         self.ended.is_some_and(|ended| ended <= rv)
     }
 
-    /// Its newest version before `rv`.
+    /// Returns the newest version before `rv`.
     pub fn before(&self, rv: u64) -> Option<&Version> {
         self.versions.iter().rev().find(|version| version.rv < rv)
     }
@@ -158,7 +158,7 @@ pub fn version_of(object: &Value) -> Option<u64> {
     object["metadata"]["resourceVersion"].as_str()?.parse().ok()
 }
 
-/// The uid that a patch is for: a field of it, or in a JSON patch a test.
+/// Returns the UID that a patch is guarded with: a field, or a test in a JSON patch.
 pub fn meant(request: &Value) -> Option<String> {
     let mut tests = request.as_array().into_iter().flatten().filter(|step| step["op"] == "test");
     let tested = tests.find(|step| step["path"] == "/metadata/uid").map(|step| &step["value"]);

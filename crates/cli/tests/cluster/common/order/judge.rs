@@ -1,4 +1,4 @@
-//! Whether a history keeps the rules.
+//! Checks a history against the rules.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::{Rules, Violation};
 use crate::common::lab::OWN_NAMESPACE;
 use crate::common::scene::{condition, gates};
 
-/// The gate of a sequence that names none.
+/// The default gate.
 const GATE: &str = "podsequence.example.com/sequence-gate";
 
 pub fn judge(history: &History, rules: &Rules) -> Vec<Violation> {
@@ -31,7 +31,7 @@ struct Judge<'a> {
     rules: &'a Rules,
 }
 
-/// A sequence as it stood at some time.
+/// A version of a sequence.
 #[derive(Clone, Copy)]
 struct Standing<'a> {
     life: &'a Life,
@@ -55,7 +55,7 @@ impl Standing<'_> {
         self.object["spec"]["enforcement"] == "Continuous"
     }
 
-    /// The earliest group that claims a pod.
+    /// Returns the earliest group that the pod belongs to.
     fn group_of(&self, pod: &Value) -> Option<usize> {
         self.groups().iter().position(|group| claims(group, pod))
     }
@@ -65,7 +65,7 @@ impl Standing<'_> {
         name.map_or_else(|| format!("Group {}", position + 1), str::to_owned)
     }
 
-    /// The groups that a group waits for.
+    /// Returns the groups that a group waits for.
     fn waits_for(&self, position: usize) -> Vec<usize> {
         let group = &self.groups()[position];
         let named: Vec<&str> =
@@ -88,7 +88,7 @@ impl Standing<'_> {
 }
 
 impl Judge<'_> {
-    /// S1 for one gate that went, and S6: who may take it at all.
+    /// Checks S1 for a removed gate, and S6: whether any sequence may remove it.
     fn release(&self, release: &Release, found: &mut Vec<Violation>) {
         let life = &self.history.pods[&release.uid];
         let Some(pod) = life.before(release.rv) else { return };
@@ -104,21 +104,21 @@ impl Judge<'_> {
         }
         if !claimed {
             let detail = format!(
-                "{} (rv {}) lost {} although no sequence may take it",
+                "{} (rv {}): {} was removed, but no sequence may remove it",
                 release.pod, release.rv, release.gate
             );
             found.push(Violation { invariant: "S6", detail });
         }
     }
 
-    /// What a sequence has to say to a release: nothing if it does not claim the pod through this gate.
+    /// Checks a release against one sequence; `None` if the pod does not belong to the sequence through this gate.
     fn claim<'a>(
         &self,
         sequence: &'a Life,
         pod: &Version,
         release: &Release,
     ) -> Option<(&'a Life, Result<(), String>)> {
-        // A decision is taken on the newest version that was seen: an edit may be on its way.
+        // The controller decides on the newest version that it has seen, and an edit may not have reached it yet.
         let versions = sequence.versions.iter().rev().filter(|version| version.rv < release.rv);
         let mut specs: Vec<Standing> = Vec::new();
         for version in versions {
@@ -169,7 +169,7 @@ impl Judge<'_> {
             (false, _) => {}
         }
         let opened = self.opened(sequence, position)?;
-        // In Bootstrap, a group that has been complete takes its later pods at once.
+        // With enforcement Bootstrap, later pods of a group that has been complete are released at once.
         let been_complete =
             || !sequence.continuous() && self.held_from(sequence, position, 0).is_some_and(|at| at < rv);
         if opened >= rv && !been_complete() {
@@ -178,14 +178,14 @@ impl Judge<'_> {
         self.start_limit(sequence, position, rv)
     }
 
-    /// The version at which a group may open, or what it still waits for at the end of the log.
+    /// Returns the version at which a group may open, or the reason why it is still blocked at the end of the log.
     fn opened(&self, sequence: &Standing, position: usize) -> Result<u64, String> {
         if sequence.opened_by_hand(position) {
             return Ok(0);
         }
         let mut opened = 0;
         for earlier in sequence.waits_for(position) {
-            // Time is not in the versions; that a timeout has passed is for the test to say.
+            // Versions contain no times, so the tests themselves check that a timeout has expired.
             if sequence.groups()[earlier]["onTimeout"] == "Continue" {
                 continue;
             }
@@ -197,7 +197,7 @@ impl Judge<'_> {
         Ok(opened)
     }
 
-    /// The first version, from `since` on, after which a group had what it needs.
+    /// Returns the first version from `since` on at which enough members of the group had arrived.
     fn held_from(&self, sequence: &Standing, position: usize, since: u64) -> Option<u64> {
         let group = &sequence.groups()[position];
         let mut steps: Vec<(u64, &str, Option<bool>)> = Vec::new();
@@ -223,7 +223,7 @@ impl Judge<'_> {
             let expected = expected.unwrap_or(members.len().max(1) as u64);
             let expected = if absent { 0 } else { expected };
             let arrived = members.values().filter(|arrived| **arrived).count() as u64;
-            // What held before counts from `since` on, if nothing has changed by then.
+            // An earlier state counts from `since` on, if it has not changed until then.
             let next = steps.get(index + 1).map_or(u64::MAX, |next| next.0);
             if last_of_version && next > since && arrived >= required(group, expected) {
                 return Some((*rv).max(since));
@@ -232,7 +232,7 @@ impl Judge<'_> {
         None
     }
 
-    /// No more members released and not arrived than the group allows.
+    /// Checks that not more members are starting at the same time than the group allows.
     fn start_limit(&self, sequence: &Standing, position: usize, rv: u64) -> Result<(), String> {
         let group = &sequence.groups()[position];
         let Some(limit) = group["maxConcurrentStarts"].as_u64() else { return Ok(()) };
@@ -250,11 +250,11 @@ impl Judge<'_> {
         }
     }
 
-    /// S2 and S7: what the account wrote to a pod is a gate less, and the pod is the one that was meant.
+    /// Checks S2 and S7: writes of the account to a pod only remove gates, and are guarded with the pod's UID.
     fn writes_to_pod(&self, pod: &Life, found: &mut Vec<Violation>) {
         let mut add = |invariant, detail: String| found.push(Violation { invariant, detail });
         if let Some(first) = pod.versions.first().filter(|first| first.user == self.rules.account) {
-            add("S2", format!("{} was written by {} without being known before", pod.name, first.user));
+            add("S2", format!("{} was written by {} before it was created", pod.name, first.user));
         }
         for (before, after) in pod.steps().filter(|(_, after)| after.user == self.rules.account) {
             if is_repetition(before, after) {
@@ -278,16 +278,19 @@ impl Judge<'_> {
                 rests.iter_mut().for_each(forget_our_requirements);
             }
             if rests[0] != rests[1] {
-                add("S2", format!("{what}: more than the gates has changed"));
+                add("S2", format!("{what}: the write changed more than the gates"));
             }
             let meant = meant(&after.request);
             if meant.as_ref() != Some(&pod.uid) {
-                add("S7", format!("{what}: the write was meant for uid {meant:?}, not for {}", pod.uid));
+                add(
+                    "S7",
+                    format!("{what}: the write was guarded with UID {meant:?}, but the pod has {}", pod.uid),
+                );
             }
         }
     }
 
-    /// The account writes only the status of a sequence, and its observed generation never goes back.
+    /// Checks that the account writes only the status of a sequence, and that the observed generation never decreases.
     fn writes_to_sequence(&self, sequence: &Life, found: &mut Vec<Violation>) {
         let mut seen = 0;
         for version in sequence.versions.iter().filter(|version| version.user == self.rules.account) {
@@ -305,13 +308,13 @@ impl Judge<'_> {
         }
     }
 
-    /// S6: besides that, events about sequences, and notes and the lease in the own namespace.
+    /// Checks S6: all other writes are events about sequences, or notes and the lease in the controller's own namespace.
     fn other_writes(&self, found: &mut Vec<Violation>) {
         for event in &self.history.others {
             let allowed = match event.resource.as_str() {
                 "events" => event.verb == "create",
                 "configmaps" | "leases" => event.namespace == OWN_NAMESPACE,
-                // Of another namespace: the judgement of another log.
+                // Pods of other namespaces are checked with other logs.
                 "pods" => event.namespace != self.rules.namespace,
                 _ => false,
             };
@@ -331,8 +334,8 @@ fn manages(sequence: &Life, gate: &str, rv: u64) -> bool {
         .any(|standing| standing.gate() == gate)
 }
 
-/// Whether a write asks for nothing but the end of a gate that is not there any more. It changes nothing, and is
-/// answered with a version that somebody else made: a binding, say, whose own answer does not show the pod.
+/// Whether a write only repeats the removal of a gate that is already removed. It changes nothing, and the answer contains a
+/// version that another write created. An example is a binding, whose own answer does not contain the pod.
 fn is_repetition(before: &Version, after: &Version) -> bool {
     let asked = after.request["spec"]["schedulingGates"].as_array().filter(|asked| asked.len() == 1);
     let Some(gate) = asked.and_then(|asked| asked[0]["name"].as_str()) else { return false };
@@ -347,7 +350,7 @@ fn is_repetition(before: &Version, after: &Version) -> bool {
         && gates(&before.object) == gates(&after.object)
 }
 
-/// A pod without what a release changes: its gates, and what the API server counts.
+/// Returns the pod without the fields that a release changes: its gates, and fields that the API server maintains.
 fn rest(pod: &Value) -> Value {
     let mut rest = pod.clone();
     if let Some(spec) = rest["spec"].as_object_mut() {
@@ -361,7 +364,7 @@ fn rest(pod: &Value) -> Value {
     rest
 }
 
-/// A pod without what keeps it off closed nodes, or lets it onto them.
+/// Removes the requirements and tolerations that keep a pod off blocked nodes or let it onto them.
 fn forget_our_requirements(pod: &mut Value) {
     const REQUIRED: &str = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
     let is = |entry: &Value, operator: &str| {
@@ -384,7 +387,7 @@ fn forget_our_requirements(pod: &mut Value) {
             }
         }
     }
-    // One that there is for our sake alone.
+    // An affinity that exists only because of Rollcall.
     if terms.iter().all(|term| *term == serde_json::json!({}))
         && let Some(spec) = pod["spec"].as_object_mut()
     {
@@ -393,7 +396,7 @@ fn forget_our_requirements(pod: &mut Value) {
 }
 
 pub fn claims(group: &Value, pod: &Value) -> bool {
-    // The pods of the workloads that tests make have the label `app: <name of the workload>`.
+    // In these tests, pods of workloads have the label `app: <name of the workload>`.
     if group["workloadRef"].is_object() {
         return pod["metadata"]["labels"]["app"] == group["workloadRef"]["name"];
     }
@@ -421,7 +424,7 @@ fn selects(selector: &Value, labels: &Value) -> bool {
         })
 }
 
-/// How many of `expected` must have arrived.
+/// Returns how many of `expected` members must have arrived.
 fn required(group: &Value, expected: u64) -> u64 {
     match &group["minReady"] {
         Value::Number(count) => count.as_u64().unwrap_or(expected),
@@ -433,7 +436,7 @@ fn required(group: &Value, expected: u64) -> u64 {
     }
 }
 
-/// Whether a pod has arrived by the rule of its group.
+/// Whether a pod has arrived according to the settings of its group.
 pub fn arrived(group: &Value, pod: &Value) -> bool {
     let succeeded = pod["status"]["phase"] == "Succeeded";
     let ready = condition(&pod["status"], "Ready").is_some_and(|condition| condition["status"] == "True");

@@ -1,12 +1,12 @@
-//! Proof of order, from the audit log of the API server: what was committed, in the order of its resourceVersions.
-//! Neither the clock nor the controller's own words count.
+//! Verifies the start order from the audit log of the API server: the committed writes in the order of their resourceVersions.
+//! It uses neither clocks nor the output of the controller.
 //!
 //! ```text
 //! audit log ─▶ History: every version of every pod and sequence ─▶ S1 S2 S6 S7 S9, the start limit
 //! ```
 //!
-//! The rules are written down here a second time, from the documentation of the API, on purpose: what they share with
-//! the controller would be wrong in both.
+//! The rules are implemented here a second time, from the documentation of the API. Code shared with the controller could have
+//! the same mistakes.
 
 mod history;
 mod judge;
@@ -20,7 +20,7 @@ use std::fmt;
 
 use rollcall_testbed::AuditEvent;
 
-/// A breach of one of the invariants.
+/// A violation of one of the invariants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     pub invariant: &'static str,
@@ -33,20 +33,20 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What cannot be read off the log.
+/// Facts that the audit log does not contain.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// Whose writes are judged.
+    /// The user whose writes are checked.
     pub account: String,
     /// The namespace of the pods.
     pub namespace: String,
-    /// How many members a group with a selector must have, by sequence and group: what the owners of its pods ask
-    /// for. Without a number, all that there are must have arrived, and at least one.
+    /// Expected number of members by sequence and group, for groups with a selector: the number of pods that the owners want.
+    /// Without an entry, all existing members must have arrived, and at least one.
     pub expected: BTreeMap<(String, String), u64>,
-    /// Other namespaces whose sequences are allowed here.
+    /// Other namespaces whose sequences may release pods here.
     pub cross_namespace: Vec<Guest>,
-    /// The controller follows sequences of Node scope. Where their pods land is judged by [`Placed`]; here is seen to it that
-    /// nothing but the gate and our own requirements on nodes has changed.
+    /// Whether sequences have Node scope. [`Placed`] checks where their pods run; this verifier only checks that writes change
+    /// nothing but the gate and Rollcall's own node requirements.
     pub by_node: bool,
 }
 
@@ -70,7 +70,7 @@ impl Rules {
     }
 }
 
-/// All breaches in a log, with what the rules say about it.
+/// Returns all violations in a log.
 pub fn verify(events: &[AuditEvent], rules: &Rules) -> Vec<Violation> {
     judge::judge(&History::of(events, rules), rules)
 }

@@ -1,8 +1,8 @@
-//! Proof that in Node scope nobody was bound to a node too early, and that nodes keep what is not ours.
+//! Verifies for Node scope that no pod was bound to a node too early, and that foreign data on nodes is unchanged.
 //!
-//! The answer to a binding names no version. But what the API server had answered before it was asked for the binding was
-//! committed before it: the highest version among that is the one that counts. Who acts on the arrival of an agent needs some answers
-//! of the API server until the scheduler hears of it, so a right order is never mistaken for a wrong one.
+//! The answer to a binding contains no version. But all answers that the API server sent before the binding was requested were
+//! committed before it, and the highest version among them counts. Between the arrival of an agent and a correct binding there
+//! are several answers of the API server, so a correct order is never reported as wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,15 +16,15 @@ use super::judge::{arrived, claims};
 use crate::common::nodes::foreign;
 use crate::common::scene::name_of;
 
-/// Takes in a log, event by event, for one sequence whose groups wait for all before them.
+/// Processes the events of a log for one sequence in which each group waits for all earlier groups.
 pub struct Placed {
     account: String,
     namespace: String,
     groups: Vec<Value>,
-    /// Versions, and when they had been answered.
+    /// Versions, and the times at which they were answered.
     answered: Vec<(Timestamp, u64)>,
     newest: u64,
-    /// By uid.
+    /// By UID.
     nodes: BTreeMap<String, Node>,
     members: BTreeMap<String, Member>,
     bindings: Vec<Binding>,
@@ -39,7 +39,7 @@ struct Node {
 struct NodeVersion {
     rv: u64,
     foreign: Value,
-    /// Who wrote it, if that was the judged account: how, and for which uid.
+    /// Method and guarding UID of the write, if the checked account was its author.
     written: Option<(String, Option<String>)>,
 }
 
@@ -48,9 +48,9 @@ struct Member {
     name: String,
     group: usize,
     bound: bool,
-    /// From which version on it had arrived on a node, or not.
+    /// By version: the node on which the member had arrived from then on, or `None`.
     steps: BTreeMap<u64, Option<String>>,
-    /// From here on it is terminating or gone.
+    /// The version from which on the member is terminating or deleted.
     ended: Option<u64>,
 }
 
@@ -136,7 +136,7 @@ impl Placed {
         }
     }
 
-    /// Those that had to wait and were bound, and on how many nodes.
+    /// Returns the number of bound pods that had to wait, and the number of their nodes.
     pub fn landed(&self) -> (usize, usize) {
         let late = self.bindings.iter().filter(|binding| self.late(binding).is_some());
         let nodes: Vec<&str> = late.map(|binding| binding.node.as_str()).collect();
@@ -155,7 +155,7 @@ impl Placed {
             *version = highest;
         }
         for node in self.nodes.values_mut() {
-            // A write that changes nothing is answered with the version of somebody else.
+            // The answer to a write without effect has the version of another author's write.
             node.versions.sort_by_key(|version| (version.rv, version.written.is_some()));
             node.versions.dedup_by_key(|version| version.rv);
         }
@@ -164,7 +164,7 @@ impl Placed {
         found
     }
 
-    /// S1, node by node.
+    /// Checks S1 for each node.
     fn too_early(&self) -> Vec<Violation> {
         let times = self.times();
         let mut found = Vec::new();
@@ -192,12 +192,12 @@ impl Placed {
             .filter(|(uid, member)| member.group > 0 && member.bound && !bound.contains(uid.as_str()));
         found.extend(unknown.map(|(_, member)| Violation {
             invariant: "S1",
-            detail: format!("{} is on a node, and nobody knows when it was bound", member.name),
+            detail: format!("{} is on a node without a logged binding", member.name),
         }));
         found
     }
 
-    /// From when to when members of a group had arrived on a node.
+    /// Returns, by group and node, the ranges of versions in which members had arrived.
     fn times(&self) -> BTreeMap<(usize, &str), Vec<(u64, u64)>> {
         let mut times: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for member in self.members.values() {
@@ -212,14 +212,15 @@ impl Placed {
         times
     }
 
-    /// Since when there has been the node that has this name now: what arrived on another one of that name does not count.
+    /// Returns the first version of the node that has this name at version `now`; arrivals on earlier nodes of the name do not
+    /// count.
     fn born(&self, name: &str, now: u64) -> u64 {
         let namesakes = self.nodes.values().filter(|node| node.name == name);
         let births = namesakes.filter_map(|node| Some(node.versions.first()?.rv));
         births.filter(|born| *born <= now).max().unwrap_or(0)
     }
 
-    /// S3, and S7 for nodes: what is not ours stays as it is and where it is, and the node is the one that was meant.
+    /// Checks S3, and S7 for nodes: foreign data keeps its values and order, and writes are guarded with the node's UID.
     fn foreign_changes(&self, node: &Node) -> Vec<Violation> {
         let mut found = Vec::new();
         for pair in node.versions.windows(2) {
@@ -232,7 +233,7 @@ impl Placed {
             }
             let is_meant = meant.as_ref().and_then(|uid| self.nodes.get(uid));
             if how != "patch nodes" || !is_meant.is_some_and(|meant| std::ptr::eq(meant, node)) {
-                let detail = format!("{what}: {how} was meant for uid {meant:?}");
+                let detail = format!("{what}: {how} was guarded with UID {meant:?}");
                 found.push(Violation { invariant: "S7", detail });
             }
         }

@@ -1,5 +1,5 @@
-//! At admission on a real API server: what is added, what is refused in which words, and what becomes of pods while the webhook is
-//! away.
+//! Launch order at admission on a real API server: additions to pods, rejections and their messages, and pod creation while the
+//! webhook is unavailable.
 
 use super::pods::{ORDERED, PROPOSED, SHIPPED, container, containers, pod, spec, with_priority, workload};
 use super::scene::{LaunchLab, ranks_of};
@@ -18,7 +18,7 @@ async fn pods_get_what_they_ask_for_or_hear_why_not() -> Result<()> {
     in_a_deployment(&launch, &namespace).await?;
     nothing_is_added(&launch, &namespace)?;
     let left = launch.get(&namespace, "configmaps")?;
-    ensure!(!left.to_string().contains("-barrier"), "a dry run leaves nothing: {left}");
+    ensure!(!left.to_string().contains("-barrier"), "a dry run left an object: {left}");
     samples::all(&launch).await?;
     permissions::used_and_granted_are_the_same(&launch).await?;
     without_the_webhook(&mut launch).await
@@ -26,7 +26,7 @@ async fn pods_get_what_they_ask_for_or_hear_why_not() -> Result<()> {
 
 fn refusal(launch: &LaunchLab, namespace: &str, pod: &Value) -> Result<String> {
     match launch.dry_run(namespace, pod) {
-        Ok(pod) => anyhow::bail!("it is not refused: {pod}"),
+        Ok(pod) => anyhow::bail!("not rejected: {pod}"),
         Err(error) => Ok(format!("{error:#}")),
     }
 }
@@ -100,12 +100,12 @@ fn what_is_refused(launch: &LaunchLab, namespace: &str) -> Result<()> {
     Ok(())
 }
 
-/// Who looks at the Deployment finds the words.
+/// The message of the rejection also appears in the status of a workload.
 async fn in_a_deployment(launch: &LaunchLab, namespace: &str) -> Result<()> {
     let bad = spec(vec![container("main", 1), with_priority(container("side", 1), PROPOSED, "soon")]);
     launch.create(namespace, &[workload("Deployment", "bad", 1, &bad)])?;
     let words = format!("container \\\"side\\\": {PROPOSED} is \\\"soon\\\"");
-    wait::until("the words in the ReplicaSet's condition", LIMIT, async || {
+    wait::until("the message in the ReplicaSet's condition", LIMIT, async || {
         let sets = launch.get(namespace, "replicasets?labelSelector=app%3Dbad")?;
         Ok(sets["items"][0]["status"]["conditions"].to_string().contains(&words).then_some(()))
     })
@@ -113,7 +113,7 @@ async fn in_a_deployment(launch: &LaunchLab, namespace: &str) -> Result<()> {
     launch.lab.cluster().kubectl_ok(&["delete", "deployment", "bad", "-n", namespace]).map(drop)
 }
 
-/// Pods that do not take part, and those with nothing to order, are what they would be without us.
+/// Pods that do not take part, or have only one rank, are created unchanged.
 fn nothing_is_added(launch: &LaunchLab, namespace: &str) -> Result<()> {
     let plain = spec(vec![container("a", 1), container("b", 1)]);
     let equal = spec(containers(PROPOSED, &[3, 3]));
@@ -127,21 +127,22 @@ fn nothing_is_added(launch: &LaunchLab, namespace: &str) -> Result<()> {
                 pod["metadata"].as_object_mut().context("metadata")?.remove(field);
             }
             let text = pod["spec"].to_string();
-            // The name of the token's volume is made up.
+            // The API server generates the name of the token's volume.
             let token = text.split("kube-api-access-").nth(1).map(|rest| rest[..5].to_owned());
             pod["spec"] = serde_json::from_str(&text.replace(&token.unwrap_or_default(), "xxxxx"))?;
         }
         ensure!(made == apart, "{made}\n{apart}");
     }
-    // Not even one that asks for an order, in the namespaces that are left alone.
+    // In excluded namespaces, even pods that request an order stay unchanged.
     let left = launch.dry_run("kube-system", &pod("p", &spec(containers(PROPOSED, &[1, 0]))))?;
     ensure!(left["spec"]["schedulingGates"].is_null(), "{left}");
     Ok(())
 }
 
-/// No pod that asks for an order is created without it; nobody else notices; it recovers alone.
+/// While the webhook is unavailable, pods that request an order are not created, other pods are not affected, and creation
+/// resumes by itself.
 async fn without_the_webhook(launch: &mut LaunchLab) -> Result<()> {
-    // One that takes connections and says nothing, and one that answers what nobody asked.
+    // A server that accepts connections but never answers, and one that answers with unrelated data.
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let silent = format!("https://{}/launch", silent.local_addr()?);
     let nonsense = format!("{}/version", launch.lab.cluster().server());
@@ -155,7 +156,7 @@ async fn without_the_webhook(launch: &mut LaunchLab) -> Result<()> {
     }
     launch.restart().await?;
     launch.lab.call_launch_webhook(launch.controller.webhook)?;
-    // Of the last one; of the others in their own time.
+    // The pods of all three kinds of trouble are eventually created in order.
     for trouble in ["away", "silent", "nonsense"] {
         wait::until(&format!("the ordered pods of {trouble}"), LIMIT, async || {
             let pods = launch.get(trouble, "pods?labelSelector=app%3Dordered")?;
@@ -176,12 +177,12 @@ async fn in_trouble(launch: &LaunchLab, namespace: &str) -> Result<()> {
     let ordered = workload("Deployment", "ordered", 2, &spec(containers(PROPOSED, &[1, 0])));
     launch
         .create(namespace, &[ordered, workload("Deployment", "plain", 2, &spec(vec![container("a", 1)]))])?;
-    wait::until("the plain pods, and why there are no others", LIMIT, async || {
+    wait::until("the plain pods, and the reason why ordered pods are missing", LIMIT, async || {
         let pods = launch.get(namespace, "pods")?;
         let names = pods["items"].as_array().into_iter().flatten();
         let names = names.filter_map(|pod| pod["metadata"]["name"].as_str());
         let (plain, ordered): (Vec<&str>, Vec<&str>) = names.partition(|name| name.starts_with("plain-"));
-        ensure!(ordered.is_empty(), "created without its order: {ordered:?}");
+        ensure!(ordered.is_empty(), "created without a launch order: {ordered:?}");
         let sets = launch.get(namespace, "replicasets?labelSelector=app%3Dordered")?;
         let why = sets["items"][0]["status"]["conditions"].to_string();
         let told = why.contains("failed calling webhook") && why.contains("launch.podsequence.example.com");

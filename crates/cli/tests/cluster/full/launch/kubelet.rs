@@ -1,4 +1,4 @@
-//! On a real kubelet with containerd.
+//! Launch order on a real kubelet with containerd.
 
 use super::pods::{ORDERED, PROPOSED, SHIPPED, container, containers, pod, spec, with_priority, workload};
 use super::scene::{LaunchLab, import_busybox, ranks_of};
@@ -6,7 +6,8 @@ use crate::common::*;
 use anyhow::{Context, ensure};
 use rollcall_testbed::{AuditEvent, RealNode};
 
-/// One cluster, one node, one test: the machine has only one real node, and to start it costs more than most of this.
+/// One test with one cluster and one node: the machine supports only one real node, and starting it takes longer than most
+/// scenarios.
 #[tokio::test]
 async fn containers_start_in_order() -> Result<()> {
     let mut launch = LaunchLab::start(rollcall_testbed::Options { nodes: 0, ..Default::default() }).await?;
@@ -25,8 +26,8 @@ async fn containers_start_in_order() -> Result<()> {
     undeployed(&launch).await
 }
 
-/// A pod whose first container fails three times before it is ready. Its kubelet waits more than a minute in all, so it is looked at
-/// in the end.
+/// Creates a pod whose first container fails three times before it is ready. The kubelet's back-off takes more than a minute,
+/// so the result is checked at the end.
 async fn stumble(launch: &LaunchLab) -> Result<String> {
     let namespace = launch.lab.cluster().namespace("stumbles").await?;
     let mut stumbles = containers(PROPOSED, &[0, 1]);
@@ -40,7 +41,7 @@ async fn stumble(launch: &LaunchLab) -> Result<String> {
     Ok(namespace)
 }
 
-/// Spellings, owners, and what else a pod can have.
+/// Both spellings of the variables, all owners, and other features of pods.
 async fn every_kind(launch: &LaunchLab) -> Result<()> {
     let namespace = launch.lab.cluster().namespace("kinds").await?;
     let three = spec(containers(PROPOSED, &[0, 5, -5]));
@@ -96,7 +97,7 @@ async fn every_kind(launch: &LaunchLab) -> Result<()> {
         own[0]["name"] == "OWN" && own[1]["name"] == PROPOSED && own.as_array().map(Vec::len) == Some(3),
         "{own}"
     );
-    // Nothing is left of a pod that is gone.
+    // A deleted pod leaves no ConfigMap behind.
     launch.lab.cluster().kubectl_ok(&["delete", "pods,jobs", "--all", "-n", &namespace, "--wait=true"])?;
     wait::until("no ConfigMap", LIMIT, async || {
         let left = launch.get(&namespace, "configmaps")?;
@@ -107,10 +108,10 @@ async fn every_kind(launch: &LaunchLab) -> Result<()> {
     .await
 }
 
-/// Containers that finish: the second one begins when the first has exited with 0.
+/// Containers that finish: the second one starts after the first one has exited with code 0.
 fn job_spec() -> Value {
     let task = |name: &str| {
-        // Without a probe a container is ready as soon as it runs.
+        // Without a probe, a container is ready as soon as it runs.
         let script = "echo begun $(cat /proc/uptime); echo ready $(cat /proc/uptime); sleep 0.5";
         json!({ "name": name, "image": super::pods::IMAGE, "imagePullPolicy": "Never", "command": ["/bin/sh", "-c", script] })
     };
@@ -118,7 +119,7 @@ fn job_spec() -> Value {
     json!({ "restartPolicy": "Never", "containers": [task("second"), first] })
 }
 
-/// As the proposal prints it: the barrier variables are there already.
+/// A pod as printed in the proposal, with the barrier variables already set.
 fn by_hand(name: &str) -> Value {
     let barrier = |key: &str| {
         let reference = json!({ "name": format!("{name}-barrier"), "key": key });
@@ -130,7 +131,7 @@ fn by_hand(name: &str) -> Value {
     pod(name, &spec(vec![main, sidecar]))
 }
 
-/// A pod that comes again under its name finds the ConfigMap of the one before, in which all keys are.
+/// A re-created pod of the same name finds the ConfigMap of its predecessor, which contains all keys.
 async fn namesakes(launch: &LaunchLab) -> Result<()> {
     let namespace = launch.lab.cluster().namespace("namesakes").await?;
     launch.create(&namespace, &[workload("StatefulSet", "db", 1, &spec(containers(PROPOSED, &[0, 1])))])?;
@@ -154,7 +155,7 @@ async fn namesakes(launch: &LaunchLab) -> Result<()> {
     Ok(())
 }
 
-/// What `explain` says while a container holds up the others, and when the ConfigMap is somebody else's.
+/// The output of `explain` while a container holds up the others, and when a foreign ConfigMap has the name.
 async fn who_holds_up_whom(launch: &LaunchLab) -> Result<()> {
     let namespace = launch.lab.cluster().namespace("explained").await?;
     let mut stuck = containers(PROPOSED, &[0, 1]);
@@ -165,7 +166,7 @@ async fn who_holds_up_whom(launch: &LaunchLab) -> Result<()> {
         &namespace,
         &[pod("stuck", &spec(stuck)), pod("taken", &spec(containers(PROPOSED, &[0, 1])))],
     )?;
-    wait::until("what holds up the rest", LIMIT, async || {
+    wait::until("explain to name the unready container", LIMIT, async || {
         let said = launch.explain(&namespace, "stuck")?;
         let first = "stuck starts its containers in order: 0 of 2 ranks are ready";
         let waits =
@@ -174,7 +175,7 @@ async fn who_holds_up_whom(launch: &LaunchLab) -> Result<()> {
     })
     .await
     .with_context(|| launch.explain(&namespace, "stuck").unwrap_or_default())?;
-    wait::until("whose ConfigMap it is", LIMIT, async || {
+    wait::until("the event about the foreign ConfigMap", LIMIT, async || {
         let events = launch.lab.cluster().kubectl_ok(&["events", "-n", &namespace, "--for", "pod/taken"])?;
         Ok(events.contains("ConfigMap taken-barrier belongs to no pod").then_some(()))
     })
@@ -193,7 +194,7 @@ async fn who_holds_up_whom(launch: &LaunchLab) -> Result<()> {
     launch.lab.cluster().kubectl_ok(&["delete", "namespace", &namespace, "--wait=false"]).map(drop)
 }
 
-/// A Deployment of twenty, while the controller is killed again and again.
+/// A Deployment of twenty pods, while the controller is killed repeatedly.
 async fn many(launch: &mut LaunchLab) -> Result<()> {
     let namespace = launch.lab.cluster().namespace("many").await?;
     let mut spec = spec(containers(PROPOSED, &[0, 2, 1]));
@@ -201,7 +202,7 @@ async fn many(launch: &mut LaunchLab) -> Result<()> {
     launch.create(&namespace, &[workload("Deployment", "web", 20, &spec)])?;
     let mut seen = 0;
     for _ in 0..6 {
-        // Killed when it has written something more: at another place each time.
+        // Killed after some more writes, so at another step each time.
         seen = wait::until("more writes", LIMIT, async || {
             let writes =
                 launch.lab.events(|event| event.namespace == namespace && event.user == ACCOUNT)?.len();
@@ -220,7 +221,7 @@ async fn many(launch: &mut LaunchLab) -> Result<()> {
         .map(drop)
 }
 
-/// The kubelet is away while the second rank is opened.
+/// The kubelet is down while the second rank is released.
 async fn the_kubelet_restarts(launch: &LaunchLab, node: &RealNode) -> Result<()> {
     let namespace = launch.lab.cluster().namespace("restarted").await?;
     let mut slow = containers(PROPOSED, &[0, 2, 1]);
@@ -239,8 +240,8 @@ async fn the_kubelet_restarts(launch: &LaunchLab, node: &RealNode) -> Result<()>
     launch.lab.cluster().kubectl_ok(&["delete", "pod", "slow", "-n", &namespace]).map(drop)
 }
 
-/// By what the kubelet reported, and not by what the containers say: a kubelet that has just started may report a container ready before
-/// it has asked its probe.
+/// Uses the reports of the kubelet, not the logs of the containers: a restarted kubelet may report a container as ready before
+/// it has run the probe.
 fn reported_before_opened(launch: &LaunchLab, namespace: &str) -> Result<()> {
     let events = launch.lab.events(|event| event.namespace == namespace && event.is_committed())?;
     let says_ready = |event: &&AuditEvent| {
@@ -257,11 +258,15 @@ fn reported_before_opened(launch: &LaunchLab, namespace: &str) -> Result<()> {
     };
     let ready = events.iter().find(says_ready).context("c1 is never reported ready")?;
     let opened = events.iter().find(opens).context("the second rank is never opened")?;
-    ensure!(ready.stage_time <= opened.stage_time, "opened at {}: {ready:?}", opened.stage_time);
+    ensure!(
+        ready.stage_time <= opened.stage_time,
+        "opened at {}, before the report: {ready:?}",
+        opened.stage_time
+    );
     Ok(())
 }
 
-/// `make undeploy` while pods are in the middle of it: none stays blocked, and new ones are created without us.
+/// `make undeploy` during a launch: no pod stays blocked, and new pods are created without Rollcall.
 async fn undeployed(launch: &LaunchLab) -> Result<()> {
     let namespace = launch.lab.cluster().namespace("undeployed").await?;
     let mut stuck = containers(PROPOSED, &[0, 2, 1]);

@@ -1,5 +1,5 @@
-//! Container launch order: on a real kubelet, where the containers themselves say when they began and when they were ready, and at
-//! admission on a real API server.
+//! Container launch order: on a real kubelet, where the containers log their start and readiness, and at admission on a real
+//! API server.
 
 mod admission;
 mod kubelet;

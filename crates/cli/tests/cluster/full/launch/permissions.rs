@@ -1,4 +1,4 @@
-//! The permissions of launch order that are used are those that `launch.yaml` grants, exactly.
+//! Checks that the permissions used for launch order are exactly those that `launch.yaml` grants.
 
 use super::pods::{PROPOSED, containers, pod, spec};
 use super::scene::LaunchLab;
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 const FILE: &str = "config/webhook/launch.yaml";
 
-/// After everything else that this cluster has seen.
+/// Runs last, when the audit log contains all requests of this cluster.
 pub async fn used_and_granted_are_the_same(launch: &LaunchLab) -> Result<()> {
     in_the_way_of_a_namesake(launch).await?;
     let of_launch = |event: &&AuditEvent| {
@@ -32,7 +32,7 @@ pub async fn used_and_granted_are_the_same(launch: &LaunchLab) -> Result<()> {
     Ok(())
 }
 
-/// A ConfigMap of a pod of the same name that is no more: it is looked at, removed, and made anew.
+/// A leftover ConfigMap of a deleted pod with the same name is read, deleted and re-created.
 async fn in_the_way_of_a_namesake(launch: &LaunchLab) -> Result<()> {
     let cluster = launch.lab.cluster();
     let namespace = cluster.namespace("namesakes").await?;
@@ -41,7 +41,7 @@ async fn in_the_way_of_a_namesake(launch: &LaunchLab) -> Result<()> {
         "apiVersion": "v1", "kind": "ConfigMap", "data": { "c_1": "true" },
         "metadata": { "name": "again-barrier", "ownerReferences": [dead] },
     });
-    // Garbage collection would be faster.
+    // Otherwise garbage collection would delete the ConfigMap first.
     cluster.pause(Component::ControllerManager).await?;
     launch.create(&namespace, &[left, pod("again", &spec(containers(PROPOSED, &[1, 0])))])?;
     let pods = launch.all_ready(&namespace, 1).await;

@@ -1,4 +1,4 @@
-//! Pods whose containers say when they begin and when they are ready.
+//! Pods whose containers log their start and their readiness.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ pub const PROPOSED: &str = "KRUISE_CONTAINER_LAUNCH_PRIORITY";
 pub const SHIPPED: &str = "KRUISE_CONTAINER_PRIORITY";
 pub const ORDERED: &str = "apps.kruise.io/container-launch-priority";
 
-/// A container that is ready after so many tenths of a second.
+/// A container that is ready after this many tenths of a second.
 pub fn container(name: &str, tenths: u32) -> Value {
     let script = format!(
         "echo begun $(cat /proc/uptime); sleep {}.{}; echo ready $(cat /proc/uptime); touch /ready; exec sleep 100000",
@@ -16,7 +16,7 @@ pub fn container(name: &str, tenths: u32) -> Value {
     );
     json!({
         "name": name, "image": IMAGE, "imagePullPolicy": "Never", "command": ["/bin/sh", "-c", script],
-        // Every probe is a new process. Sixty containers with a probe each second keep a small machine busy, until probes fail.
+        // Each probe starts a process. With a probe per second, sixty containers keep a small machine so busy that probes fail.
         "readinessProbe": { "exec": { "command": ["/bin/test", "-f", "/ready"] }, "periodSeconds": 2, "timeoutSeconds": 20 },
     })
 }
@@ -26,7 +26,7 @@ pub fn with_priority(mut container: Value, variable: &str, priority: &str) -> Va
     container
 }
 
-/// One container for each priority, as they are listed.
+/// Containers with these priorities, in this order.
 pub fn containers(variable: &str, priorities: &[i32]) -> Vec<Value> {
     let one = |(place, priority): (usize, &i32)| {
         let container = container(&format!("c{place}"), 3);
@@ -46,7 +46,7 @@ pub fn pod(name: &str, spec: &Value) -> Value {
     json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name }, "spec": spec })
 }
 
-/// A workload of this template, with so many replicas.
+/// A workload with this template and number of replicas.
 pub fn workload(kind: &str, name: &str, replicas: u32, spec: &Value) -> Value {
     let labels = json!({ "app": name });
     json!({

@@ -1,4 +1,4 @@
-//! A cluster with Full mode and launch order, and a controller that runs on this machine.
+//! A cluster with Full mode and launch order; the controller runs on this machine.
 
 use crate::common::*;
 use anyhow::{Context, ensure};
@@ -14,7 +14,7 @@ pub struct LaunchLab {
 }
 
 impl LaunchLab {
-    /// As the README installs it.
+    /// Installs it as described in the README.
     pub async fn start(options: rollcall_testbed::Options) -> Result<LaunchLab> {
         let lab = Lab::full(options).await?;
         lab.apply_file("config/webhook/launch.yaml")?;
@@ -25,7 +25,7 @@ impl LaunchLab {
         Ok(launch)
     }
 
-    /// Another controller in place of the one that was killed. It listens where that one did.
+    /// Kills the controller and starts another one at the same address.
     pub async fn restart(&mut self) -> Result<()> {
         self.controller.kill()?;
         let options = Options { webhook: Some(self.controller.webhook), ..Options::default() };
@@ -40,13 +40,13 @@ impl LaunchLab {
             "p",
             &super::pods::spec(super::pods::containers(super::pods::PROPOSED, &[0, 1])),
         );
-        wait::until(&format!("{LAUNCH_CONFIGURATION} in force"), LIMIT, async || {
+        wait::until(&format!("{LAUNCH_CONFIGURATION} to take effect"), LIMIT, async || {
             Ok(self.dry_run(&namespace, &pod).ok().map(drop))
         })
         .await
     }
 
-    /// The pod as it would be created.
+    /// Returns the pod as it would be created.
     pub fn dry_run(&self, namespace: &str, pod: &Value) -> Result<Value> {
         let file = self.file(pod)?;
         let create = ["create", "-n", namespace, "-f", &file, "--dry-run=server", "-o", "json"];
@@ -79,7 +79,7 @@ impl LaunchLab {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Waits until so many pods are there and all their containers are ready, or have finished.
+    /// Waits until this many pods exist, and all their containers are ready or have finished.
     pub async fn all_ready(&self, namespace: &str, number: usize) -> Result<Vec<Value>> {
         let what = format!("{number} ready pods in {namespace}");
         let ready = wait::until(&what, LIMIT * 2, async || {
@@ -101,7 +101,7 @@ impl LaunchLab {
         }
     }
 
-    /// When each container of a pod began and was ready, in seconds, as it says itself.
+    /// Returns the times in seconds at which each container started and became ready, from the containers' logs.
     pub fn times(&self, namespace: &str, pod: &Value) -> Result<BTreeMap<String, (f64, f64)>> {
         let pod_name = pod["metadata"]["name"].as_str().context("a name")?;
         let containers = pod["spec"]["containers"].as_array().context("containers")?;
@@ -118,7 +118,8 @@ impl LaunchLab {
         names.map(|name| Ok((name.to_owned(), time(name)?))).collect()
     }
 
-    /// S5, by what the containers say: none begins before all of the ranks above were ready. Returns the longest step.
+    /// Checks invariant S5 from the logs: no container starts before all containers of higher ranks are ready. Returns the
+    /// longest step.
     pub fn judge(&self, namespace: &str, pod: &Value) -> Result<f64> {
         let times = self.times(namespace, pod)?;
         let ranks = ranks_of(pod)?;
@@ -131,14 +132,14 @@ impl LaunchLab {
             let begun = times[name].0;
             ensure!(
                 begun >= last,
-                "{name} began at {begun}, before those above were ready at {last}: {times:?}"
+                "{name} started at {begun}, before higher ranks were ready at {last}: {times:?}"
             );
             longest = longest.max(begun - last);
         }
         Ok(longest)
     }
 
-    /// The writes of the controller for a pod: to it, and to its ConfigMap.
+    /// Returns the controller's writes to a pod and to its ConfigMap.
     pub fn writes(&self, namespace: &str, pod: &str) -> Result<Vec<AuditEvent>> {
         let barrier = format!("{pod}-barrier");
         self.lab.events(|event| {
@@ -156,7 +157,7 @@ impl LaunchLab {
     }
 }
 
-/// The priority of each container, by its barrier variable.
+/// Returns the priority of each container, from its barrier variable.
 pub fn ranks_of(pod: &Value) -> Result<BTreeMap<String, i32>> {
     let containers = pod["spec"]["containers"].as_array().context("containers")?;
     let rank = |container: &Value| {
@@ -181,7 +182,7 @@ fn is_through(pod: &Value) -> bool {
     statuses.len() == number && statuses.iter().all(through)
 }
 
-/// `busybox:latest`, which cannot be pulled here.
+/// Imports a substitute for `busybox:latest`, which cannot be pulled in this test.
 pub fn import_busybox(node: &RealNode, dir: &Path) -> Result<()> {
     rollcall_testbed::install_packages(&[("busybox-static", "/bin/busybox")])?;
     let mut image = Image::new(super::pods::IMAGE).file("/bin/busybox", Path::new("/bin/busybox"));

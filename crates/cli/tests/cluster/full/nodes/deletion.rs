@@ -1,5 +1,5 @@
-//! A sequence goes, by itself or with its namespace or its definition, while no controller runs: nothing hangs, and the next
-//! controller leaves nothing behind on any node or pod.
+//! A sequence is deleted, by itself or with its namespace or its CRD, while the controller is down. No deletion hangs, and the
+//! next controller leaves no leftovers on nodes or pods.
 
 use super::waiting::{GUARDS, three, waiting};
 use crate::common::*;
@@ -10,7 +10,7 @@ use rollcall_testbed::Cluster;
 use std::process::Command;
 use std::time::Duration;
 
-/// Between two rounds of somebody who writes to nodes.
+/// Interval between two rounds of the client that writes to all nodes.
 const PACE: Duration = Duration::from_millis(5);
 const RESTLESS: &str = "example.com/restless";
 const CRD: &str = "podsequences.scheduling.example.com";
@@ -36,7 +36,7 @@ async fn what_is_deleted_meanwhile_leaves_nothing_behind() -> Result<()> {
     let left = nodes::ours(cluster).await?;
     ensure!(left.iter().filter(|line| line.ends_with("-blocked")).count() == 18, "{left:?}");
 
-    // That there is no definition proves nothing; that there is one and no sequence does.
+    // A missing CRD does not prove that the sequences are deleted; an existing CRD without sequences does.
     lab.apply_file("config/crd/podsequence-crd.yaml")?;
     let controller = Controller::start(&lab, Options::default()).await?;
     tokio::select! {
@@ -61,16 +61,19 @@ async fn what_is_deleted_meanwhile_leaves_nothing_behind() -> Result<()> {
         ];
         Ok(cluster.kubectl_ok(&kept)?.is_empty().then_some(()))
     };
-    wait::until("the end of the notes", LIMIT, no_notes).await.with_context(|| controller.log())?;
-    ensure!(nodes::all_foreign(cluster).await? == before, "what is not ours is as it was");
+    wait::until("deletion of the notes", LIMIT, no_notes).await.with_context(|| controller.log())?;
+    ensure!(
+        nodes::all_foreign(cluster).await? == before,
+        "foreign labels, annotations and taints are unchanged"
+    );
     for scene in [alone, with_definition] {
         scene.done().await?;
     }
     Ok(())
 }
 
-/// Somebody who writes to every node all the time. Taints are one list, so what is decided about them holds only for the version
-/// that was seen.
+/// A client that writes to every node continuously. Taints are one list, so a decision about them is valid only for the version
+/// that the controller has seen.
 async fn restless(cluster: &Cluster) -> Result<()> {
     let api = Api::<Node>::all(cluster.client());
     let names: Vec<String> = nodes::all(cluster).await?.iter().map(scene::name_of).collect();
@@ -84,7 +87,8 @@ async fn restless(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// The last resort, with no controller left that could clean up: what the script can see on nodes it takes off them itself.
+/// The last resort without a controller to clean up: the undeploy script itself removes the labels and taints that it finds on
+/// nodes.
 #[tokio::test]
 async fn undeploying_without_a_controller_cleans_the_nodes() -> Result<()> {
     let lab = Lab::full(three()).await?;
@@ -107,6 +111,9 @@ async fn undeploying_without_a_controller_cleans_the_nodes() -> Result<()> {
     ensure!(output.status.success() && said.contains("does it run?"), "{said}");
     let left = nodes::ours(cluster).await?;
     ensure!(left.is_empty(), "{left:?}\n{said}");
-    ensure!(nodes::all_foreign(cluster).await? == before, "what is not ours is as it was");
+    ensure!(
+        nodes::all_foreign(cluster).await? == before,
+        "foreign labels, annotations and taints are unchanged"
+    );
     Ok(())
 }

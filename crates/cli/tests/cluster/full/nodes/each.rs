@@ -1,4 +1,4 @@
-//! Agents of a DaemonSet before the pods that need them, on every node by itself.
+//! The agents of a DaemonSet become ready before dependent pods start, independently on each node.
 
 use super::waiting::three;
 use crate::common::*;
@@ -8,8 +8,8 @@ use kube::api::DynamicObject;
 use rollcall_testbed::Cluster;
 use std::collections::BTreeSet;
 
-/// A node waits for its own agent alone, and says so. With the policies in place, which give the pods their gate and hold the
-/// controller to what it may write.
+/// Each node waits only for its own agent, and its status says so. The policies are installed: they add gates to pods, and
+/// limit the writes of the controller.
 #[tokio::test]
 async fn each_node_waits_for_its_own_agent() -> Result<()> {
     let lab = Lab::full(three()).await?;
@@ -21,7 +21,7 @@ async fn each_node_waits_for_its_own_agent() -> Result<()> {
     let enabled = json!({ "metadata": { "labels": { "podsequence-enabled": "true" } } });
     scene.patch("Namespace", &scene.namespace, enabled).await?;
     nodes::gated_at_admission(&scene).await?;
-    // Whatever a pod asks of its node itself stays.
+    // The node affinity in the pod's spec is kept.
     let on_linux = json!([{ "key": "kubernetes.io/os", "operator": "In", "values": ["linux"] }]);
     let required = json!({ "nodeSelectorTerms": [{ "matchExpressions": on_linux }] });
     let affinity = json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": required } });
@@ -34,17 +34,17 @@ async fn each_node_waits_for_its_own_agent() -> Result<()> {
     let (agent, node) = &agents[1];
     scene.make_ready(agent).await?;
     let placed = nodes::until_bound(&scene, "app", 6).await.with_context(|| controller.log())?;
-    ensure!(placed.iter().all(|(_, on)| on == node), "{placed:?}, and only {node} was open");
+    ensure!(placed.iter().all(|(_, on)| on == node), "placed on {placed:?}, but only {node} was open");
     let ours = nodes::ours(lab.cluster()).await?;
     let closed = ours.iter().filter(|line| line.ends_with("apps-blocked"));
-    ensure!(closed.count() == 2, "two nodes are closed: {ours:?}");
+    ensure!(closed.count() == 2, "expected two blocked nodes: {ours:?}");
     let status = scene.status("one-by-one", "one node", |status| status["nodes"]["complete"] == 1).await?;
     ensure!(status["nodeStatus"].as_array().is_some_and(|nodes| nodes.len() == 3), "{status:#}");
     ensure!(status["currentIndex"] == 0 && status["phase"] == "InProgress", "{status:#}");
     scene.done().await
 }
 
-/// The samples of Node scope, word by word.
+/// Runs the samples of Node scope verbatim.
 #[tokio::test]
 async fn samples() -> Result<()> {
     let lab = Lab::full(three()).await?;
@@ -57,7 +57,7 @@ async fn samples() -> Result<()> {
     run("node-scoped-registered-driver-example.yaml", "volumes-first", &lab, &controller)
 }
 
-/// A group of `nodeReady` alone: each node opens when a driver, from wherever, is registered there.
+/// A group with only `nodeReady`: each node opens when the driver is registered there, no matter who installed it.
 async fn without_members(lab: &Lab) -> Result<()> {
     let scene = Scene::without_controller(lab, "registered").await?;
     let driver = json!({ "name": "driver", "nodeReady": { "csiDriver": "csi.example.com" } });
@@ -73,7 +73,11 @@ async fn without_members(lab: &Lab) -> Result<()> {
     let names: Vec<&str> = all.iter().filter_map(|node| node["metadata"]["name"].as_str()).collect();
     register_on(lab, names[1]).await?;
     let placed = nodes::until_bound(&scene, "app", 2).await?;
-    ensure!(placed.iter().all(|(_, on)| on == names[1]), "{placed:?}, and only {} was open", names[1]);
+    ensure!(
+        placed.iter().all(|(_, on)| on == names[1]),
+        "placed on {placed:?}, but only {} was open",
+        names[1]
+    );
     for name in [names[0], names[2]] {
         register_on(lab, name).await?;
     }
@@ -94,7 +98,7 @@ async fn register_on(lab: &Lab, node: &str) -> Result<()> {
     Ok(())
 }
 
-/// Members by reference: a DaemonSet first, which is not there yet, then a Deployment that may land anywhere.
+/// Members by reference: first a DaemonSet that does not exist yet, then a Deployment whose pods fit any node.
 async fn by_reference(lab: &Lab) -> Result<()> {
     let scene = Scene::without_controller(lab, "by-ref").await?;
     let groups = [make::by_ref("DaemonSet", "agent"), make::by_ref("Deployment", "app")];
@@ -108,7 +112,7 @@ async fn by_reference(lab: &Lab) -> Result<()> {
     let (agent, node) = &agents[0];
     scene.make_ready(agent).await?;
     let placed = nodes::until_bound(&scene, "app", 2).await?;
-    ensure!(placed.iter().all(|(_, on)| on == node), "{placed:?}, and only {node} was open");
+    ensure!(placed.iter().all(|(_, on)| on == node), "placed on {placed:?}, but only {node} was open");
     for (agent, _) in &agents[1..] {
         scene.make_ready(agent).await?;
     }
@@ -126,7 +130,7 @@ fn run(file: &str, sequence: &str, lab: &Lab, controller: &Controller) -> Result
     Ok(())
 }
 
-/// With taints everybody is kept away, where an administrator allows it and the agents tolerate it.
+/// Taints keep all pods away, including foreign ones, if an administrator permits them and the agents tolerate them.
 #[tokio::test]
 async fn taints_keep_everybody_away_until_the_agents_are_ready() -> Result<()> {
     let lab = Lab::full(three()).await?;
@@ -139,7 +143,7 @@ async fn taints_keep_everybody_away_until_the_agents_are_ready() -> Result<()> {
     nodes::stalled(&scene, &controller, "guarded", "TaintsNotPermitted").await?;
     nodes::allow_taints(&scene).await?;
     nodes::stalled(&scene, &controller, "guarded", "TemplateLacksToleration").await?;
-    ensure!(tainted(lab.cluster(), &key).await?.is_empty(), "no node is tainted");
+    ensure!(tainted(lab.cluster(), &key).await?.is_empty(), "a node is tainted too early");
     let tolerations = json!([{ "key": key, "operator": "Exists", "effect": "NoSchedule" }]);
     let template = json!({ "spec": { "template": { "spec": { "tolerations": tolerations } } } });
     scene.patch("DaemonSet", "agent", template).await?;
@@ -147,7 +151,7 @@ async fn taints_keep_everybody_away_until_the_agents_are_ready() -> Result<()> {
         Ok((tainted(lab.cluster(), &key).await?.len() == 3).then_some(()))
     });
     all.await.with_context(|| controller.log())?;
-    // The controller itself can be started where it has closed everything, once it tolerates that as the guide says.
+    // The controller itself can be scheduled on blocked nodes, once it has the toleration from the guide.
     docs::shell(
         lab.cluster(),
         &docs::commands("docs/guide/node-scope.md", "The controller itself must be able to start")?,
@@ -158,22 +162,22 @@ async fn taints_keep_everybody_away_until_the_agents_are_ready() -> Result<()> {
     let rolled = ["rollout", "status", "deployment", "pod-sequence-controller", "--timeout=60s"];
     lab.cluster().kubectl_ok(&[&own[..], &rolled].concat())?;
     lab.without_pods_of_ours()?;
-    ensure!(tainted(lab.cluster(), &key).await?.len() == 3, "all nodes are closed");
-    // Of the first group, and without a toleration of its own: it gets one with its release. It says itself where it belongs;
-    // by the label of the agents their DaemonSet would adopt it, and node-0 would have its agent.
+    ensure!(tainted(lab.cluster(), &key).await?.len() == 3, "not all nodes are blocked");
+    // A member of the first group without a toleration of its own: it gets the toleration when it is released. Annotations
+    // assign it to the group. With the label of the agents, the DaemonSet would adopt it as the agent of node-0.
     let word = json!({ "podsequence.example.com/name": "guarded", "podsequence.example.com/group": "0" });
     let host = json!({ "nodeSelector": { "kubernetes.io/hostname": "node-0" } });
     scene
         .create(make::pod("early").with(json!({ "metadata": { "annotations": word }, "spec": host })))
         .await?;
-    let early = wait::until("an early pod on a closed node", LIMIT, async || {
+    let early = wait::until("an early pod on a blocked node", LIMIT, async || {
         let early = scene.api("Pod").get("early").await?;
         Ok(early.data["spec"]["nodeName"].is_string().then_some(early))
     });
     let early = early.await.with_context(|| controller.log())?;
     ensure!(early.data["spec"]["tolerations"].to_string().contains(&key), "{:#}", early.data);
-    ensure!(tainted(lab.cluster(), &key).await?.contains("node-0"), "node-0 is closed");
-    // A pod that has nothing to do with it, and two that have.
+    ensure!(tainted(lab.cluster(), &key).await?.contains("node-0"), "node-0 is not blocked");
+    // A pod that belongs to no sequence, and two members.
     scene.create(make::pod("stranger").gates(&[])).await?;
     scene.create(make::deployment("app", 2)).await?;
     let agent = wait::until("an agent of the new template", LIMIT, async || {
@@ -200,8 +204,8 @@ async fn taints_keep_everybody_away_until_the_agents_are_ready() -> Result<()> {
     })
     .await
     .with_context(|| controller.log())?;
-    ensure!(landed.iter().all(|on| *on == node), "{landed:?}, and only {node} was open");
-    ensure!(!tainted(lab.cluster(), &key).await?.contains(&node), "{node} is open");
+    ensure!(landed.iter().all(|on| *on == node), "landed on {landed:?}, but only {node} was open");
+    ensure!(!tainted(lab.cluster(), &key).await?.contains(&node), "{node} is still tainted");
     scene.delete("PodSequence", "guarded").await?;
     nodes::clean(lab.cluster(), &controller).await
 }

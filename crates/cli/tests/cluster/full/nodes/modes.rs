@@ -1,4 +1,4 @@
-//! From Full mode to Lite and back, with sequences of both scopes in the middle of their way.
+//! Switches from Full mode to Lite mode and back, with sequences of both scopes that are not complete.
 
 use super::waiting::{GUARDS, three, waiting};
 use crate::common::*;
@@ -18,12 +18,12 @@ async fn from_full_to_lite_and_back_nothing_is_lost() -> Result<()> {
     let kept = waiting(&lab, "kept", &controller).await?;
     let tiers = Scene::without_controller(&lab, "tiers").await?;
     tiers.sequence("tiers", &[make::named("first", &["a"]), make::named("second", &["b"])]).await?;
-    // The taints of the others are for everybody.
+    // The pods tolerate the taints of the other sequences, which apply to all pods.
     let tolerant = json!({ "spec": { "tolerations": [{ "operator": "Exists" }] } });
     tiers.create(make::pod("a").kwok("never-ready", "true").with(tolerant.clone())).await?;
     tiers.create(make::pod("b").with(tolerant)).await?;
     tiers.released("a").await.with_context(|| controller.log())?;
-    // One node is open for what is kept, and the taints of what will be deleted are on it.
+    // One node is open for the sequences that are kept, while it still has the taints of the sequences that will be deleted.
     let agents = nodes::bound(&kept, "agent").await?;
     let (agent, open) = &agents[0];
     kept.make_ready(agent).await?;
@@ -53,26 +53,26 @@ async fn from_full_to_lite_and_back_nothing_is_lost() -> Result<()> {
     }
     kept.patch("Deployment", "app", json!({ "spec": { "replicas": 4 } })).await?;
     kept.pods_are("app", 4, |_| true).await?;
-    // That this goes on shows that all before it has been seen.
+    // This progress shows that the controller has processed all earlier events.
     tiers.make_ready("a").await?;
     tiers.phase("tiers", "Completed").await.with_context(|| controller.log())?;
     kept.pods_are("app", 2, |pod| scene::has_gate(pod, GATE))
         .await
-        .context("who came in Lite mode is held")?;
+        .context("pods created in Lite mode are not held")?;
     ensure!(controller.stop().await?.success(), "{}", controller.log());
-    ensure!(nodes::ours(cluster).await? == before, "Lite mode touches no node");
+    ensure!(nodes::ours(cluster).await? == before, "Lite mode changed a node");
     let is_bad = |event: &&AuditEvent| {
         event.user == ACCOUNT && (event.resource == "nodes" || event.status_code == 403)
     };
     let bad: Vec<&AuditEvent> = audit.all()?.iter().filter(is_bad).collect();
-    ensure!(bad.is_empty(), "Lite mode asks for what it may not have: {bad:?}");
+    ensure!(bad.is_empty(), "Lite mode sent forbidden requests: {bad:?}");
 
     docs::shell(cluster, &docs::commands(GUIDE, "From Lite to Full")?)?;
     lab.without_pods_of_ours()?;
     let controller = Controller::start(&lab, Options::default()).await?;
     deleted.pods_are("app", 2, scene::is_ready).await.with_context(|| controller.log())?;
     let landed = nodes::until_bound(&kept, "app", 4).await.with_context(|| controller.log())?;
-    ensure!(landed.iter().all(|(_, node)| node == open), "{landed:?}, and only {open} was open");
+    ensure!(landed.iter().all(|(_, node)| node == open), "landed on {landed:?}, but only {open} was open");
     for (agent, _) in &agents[1..] {
         kept.make_ready(agent).await?;
     }

@@ -1,4 +1,5 @@
-//! A sequence that cannot write on a node, or may not, keeps the node from nobody else, and says what is wrong.
+//! A sequence that cannot write its state to a node, or is not permitted to, does not block the node for other sequences, and
+//! reports the problem.
 
 use super::waiting::three;
 use crate::common::*;
@@ -7,13 +8,13 @@ use rollcall_api::names;
 use rollcall_testbed::wait;
 use std::time::Duration;
 
-/// All annotations of an object together.
+/// Maximum total size of the annotations of an object.
 const ANNOTATIONS: usize = 262_144;
-/// A minute, and what the API server needs.
+/// One minute, plus the time that the API server needs.
 const A_MINUTE: Duration = Duration::from_secs(90);
 
 async fn is_seen(scene: &Scene<'_>, node: &str, limit: Duration) -> Result<()> {
-    wait::until("a node that is seen", limit, async || {
+    wait::until("a processed node", limit, async || {
         let node = scene.get("Node", node).await?;
         Ok(node["metadata"]["labels"][names::UNSEEN_LABEL].is_null().then_some(()))
     })
@@ -31,7 +32,7 @@ async fn who_cannot_write_on_a_node_keeps_it_from_nobody() -> Result<()> {
     scene.create(make::deployment("app", 1)).await?;
     nodes::complete(&scene, &controller, "victim", 3).await?;
     let status = scene.phase("victim", "Completed").await?;
-    for node in status["nodeStatus"].as_array().context("there are nodes")? {
+    for node in status["nodeStatus"].as_array().context("no nodes")? {
         let ready = &node["conditions"][0];
         ensure!(
             ready["type"] == "Ready" && ready["status"] == "True" && ready["reason"] == "Completed",
@@ -41,15 +42,15 @@ async fn who_cannot_write_on_a_node_keeps_it_from_nobody() -> Result<()> {
     let name = scene::name_of(&nodes::all(lab.cluster()).await?[0]);
     let unseen = json!({ "metadata": { "labels": { names::UNSEEN_LABEL: "true" } } });
 
-    // Taints are not permitted, so nothing is ever written for it: nobody waits for that.
+    // Taints are not permitted, so the sequence writes nothing, and other sequences do not wait for its writes.
     other.create(nodes::sequence("forbidden", "Taints")).await?;
     nodes::stalled(&other, &controller, "forbidden", "TaintsNotPermitted").await?;
     scene.patch("Node", &name, unseen.clone()).await?;
     is_seen(&scene, &name, LIMIT).await.with_context(|| controller.log())?;
 
-    // The annotations of others leave no room for a journal.
+    // Foreign annotations leave no space for the journal.
     let node = scene.get("Node", &name).await?;
-    let annotations = node["metadata"]["annotations"].as_object().context("there are some")?;
+    let annotations = node["metadata"]["annotations"].as_object().context("no annotations")?;
     let used: usize =
         annotations.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
     let full = "x".repeat(ANNOTATIONS - used - "example.com/full".len() - 10);
@@ -64,12 +65,13 @@ async fn who_cannot_write_on_a_node_keeps_it_from_nobody() -> Result<()> {
                     .is_some_and(|text| text.contains("Too long") && text.contains(&name))
         })
     };
-    let status = other.status("slow", "what is refused", refused).await.with_context(|| controller.log())?;
+    let status =
+        other.status("slow", "the rejected write", refused).await.with_context(|| controller.log())?;
     let of_node =
         status["nodeStatus"].as_array().into_iter().flatten().find(|node| node["nodeName"] == *name);
     let reason = of_node.map(|node| &node["conditions"][0]["reason"]);
     ensure!(reason == Some(&json!("NodeWriteRefused")), "{status}");
-    ensure!(controller.log().contains("a write failed"), "it is logged");
+    ensure!(controller.log().contains("a write failed"), "the failed write is not logged");
     scene.patch("Node", &name, unseen).await?;
     is_seen(&scene, &name, A_MINUTE).await.with_context(|| controller.log())?;
     let said = wait::until("the event", LIMIT, async || {
@@ -83,10 +85,10 @@ async fn who_cannot_write_on_a_node_keeps_it_from_nobody() -> Result<()> {
     let sequence = format!("{}/slow", other.namespace);
     ensure!(said["message"].as_str().is_some_and(|text| text.contains(&sequence)), "{said}");
 
-    // There is room again.
+    // The annotation is removed, so there is space for the journal again.
     scene.annotate("Node", &name, "example.com/full", None).await?;
     let written = |status: &Value| !refused(status);
-    other.status("slow", "nothing refused", written).await.with_context(|| controller.log())?;
+    other.status("slow", "no rejected write", written).await.with_context(|| controller.log())?;
     for name in ["forbidden", "slow"] {
         other.delete("PodSequence", name).await?;
     }

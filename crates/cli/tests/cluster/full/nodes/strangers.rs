@@ -1,5 +1,5 @@
-//! Pods that have nothing to do with any sequence do not notice one: they are on a node as soon as pods of a namespace that nobody
-//! has ever heard of, whatever becomes of admission.
+//! Pods that belong to no sequence are not delayed: they are bound as fast as pods of an unrelated namespace, whatever the
+//! state of admission.
 
 use super::waiting::three;
 use crate::common::*;
@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 
 const WEBHOOK: &str = "config/webhook/webhook.yaml";
 
-/// Pods per namespace; the medians of so many differ by less than a tenth when nothing is wrong.
+/// Pods per namespace; with this number, the medians normally differ by less than a tenth.
 const PODS: usize = 30;
-/// A pod is on its node after 10 ms or so; a policy costs one or two of them, a webhook some more.
+/// Maximum ratio of the medians. A pod is bound after about 10 ms; a policy costs one or two milliseconds, and a webhook a
+/// little more.
 const BOUND: f64 = 3.0;
 
 #[tokio::test]
@@ -20,7 +21,7 @@ async fn strangers_are_on_their_nodes_as_soon_as_elsewhere() -> Result<()> {
     let mut controller = Controller::start(&lab, Options::default()).await?;
     let (here, elsewhere) =
         (Scene::without_controller(&lab, "here").await?, Scene::without_controller(&lab, "elsewhere").await?);
-    // All nodes are closed for the members of the sequence here.
+    // All nodes are blocked for the members of the sequence in this namespace.
     here.create(nodes::unready_agents()).await?;
     here.create(nodes::sequence("by-node", "Labels")).await?;
     here.create(make::deployment("app", 3)).await?;
@@ -35,7 +36,7 @@ async fn strangers_are_on_their_nodes_as_soon_as_elsewhere() -> Result<()> {
     controller.kill()?;
     compare("webhook without a server", &here, &elsewhere).await?;
 
-    // Now nobody but the policies can have given a gate.
+    // Without the webhook, only the policies can add gates.
     lab.cluster().kubectl_ok(&["delete", "-f", lab::repository(WEBHOOK).to_str().context("UTF-8")?])?;
     lab.apply_file("config/admission")?;
     nodes::gated_at_admission(&here).await?;
@@ -46,7 +47,7 @@ async fn strangers_are_on_their_nodes_as_soon_as_elsewhere() -> Result<()> {
     held.map(drop).with_context(|| controller.log())
 }
 
-/// Pods here and elsewhere, in turns, from their creation to the end of their binding as the API server has noted it.
+/// Creates pods alternately in both namespaces, and compares the times from creation to binding in the API server's audit log.
 async fn compare(what: &str, here: &Scene<'_>, elsewhere: &Scene<'_>) -> Result<()> {
     let prefix = format!("{}.", what.replace(' ', "-"));
     for number in 0..PODS {
@@ -62,7 +63,7 @@ async fn compare(what: &str, here: &Scene<'_>, elsewhere: &Scene<'_>) -> Result<
     Ok(())
 }
 
-/// In microseconds.
+/// Median time to binding in microseconds.
 fn median(scene: &Scene<'_>, prefix: &str) -> Result<f64> {
     let events = scene.lab.events(|event| {
         event.namespace == scene.namespace && event.resource == "pods" && event.is_committed()

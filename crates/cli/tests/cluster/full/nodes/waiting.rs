@@ -1,4 +1,4 @@
-//! Sequences in the middle of their way.
+//! Sequences that wait for their first group.
 
 use crate::common::*;
 use anyhow::Context;
@@ -9,7 +9,7 @@ pub fn three() -> rollcall_testbed::Options {
     rollcall_testbed::Options { nodes: 3, ..Default::default() }
 }
 
-/// Agents that are not ready, and apps that wait for them: by one sequence for each guard, `labels` and `taints`.
+/// Creates agents that are not ready, and apps that wait for them. There is one sequence for each guard, `labels` and `taints`.
 pub async fn waiting<'a>(lab: &'a Lab, prefix: &str, controller: &Controller) -> Result<Scene<'a>> {
     let scene = Scene::without_controller(lab, prefix).await?;
     nodes::allow_taints(&scene).await?;

@@ -1,4 +1,4 @@
-//! Claimers for whom the room is not enough, and those who wait for others besides.
+//! Claiming pods that do not fit their ticket, and claiming pods with other gates.
 
 use super::{apply, list, pod, reserved_on};
 use crate::common::*;
@@ -50,8 +50,8 @@ async fn told(cluster: &Cluster, namespace: &str, pod: &str, reason: &str) -> Re
     .await
 }
 
-/// Somebody has the port on the node of the room. A pod that cannot run there after all goes elsewhere at once, and the room is kept
-/// again; one that can run nowhere waits, and is in nobody's way.
+/// A foreign pod uses the host port on the ticket's node. A claiming pod that cannot run there is scheduled elsewhere at once,
+/// and the capacity is reserved again. A pod that fits no node stays Pending and blocks no other pod.
 pub async fn who_cannot_run_on_its_room_runs_elsewhere(lab: &Lab) -> Result<()> {
     let cluster = lab.cluster();
     let namespace = cluster.namespace("ports").await?;
@@ -88,11 +88,11 @@ pub async fn who_cannot_run_on_its_room_runs_elsewhere(lab: &Lab) -> Result<()> 
         nowhere["spec"]["nodeName"].is_null() && nowhere["spec"]["schedulingGates"].is_null(),
         "{nowhere}"
     );
-    // It would run on the next node that comes.
+    // Otherwise it would run on the next node that joins.
     cluster.kubectl_ok(&["delete", "pod/nowhere", "-n", &namespace]).map(drop)
 }
 
-/// A pod of a sequence whose containers start in order takes the room of a ticket: three gates, and each goes when it may.
+/// A member of a sequence with a container start order claims a ticket: it has three gates, and each is removed independently.
 pub async fn three_gates_on_one_pod(lab: &Lab) -> Result<()> {
     let cluster = lab.cluster();
     let namespace = cluster.namespace("three").await?;
@@ -122,8 +122,8 @@ pub async fn three_gates_on_one_pod(lab: &Lab) -> Result<()> {
         let gates = pod["spec"]["schedulingGates"].as_array().cloned().unwrap_or_default();
         gates.iter().filter_map(|gate| gate["name"].as_str()).map(str::to_owned).collect::<Vec<_>>()
     };
-    // Nobody hands over room to a pod that others still hold.
-    wait::until("only the two that wait for others", LIMIT, async || {
+    // Capacity is not handed over to a pod that other gates still hold.
+    wait::until("only the two other gates", LIMIT, async || {
         let found = gates(&get(cluster, &namespace, "pod/second").await?);
         Ok((found == [GATE, GATED]).then_some(()))
     })

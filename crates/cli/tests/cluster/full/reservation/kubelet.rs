@@ -1,4 +1,4 @@
-//! Hand-overs on a real kubelet: it counts what runs on its node itself, and refuses a pod for which there is no room when it comes.
+//! Hand-overs on a real kubelet. The kubelet does its own accounting, and rejects a pod that does not fit when it arrives.
 
 use super::{apply, install, list, pod};
 use crate::common::*;
@@ -8,7 +8,7 @@ use rollcall_testbed::Cluster;
 
 const ROUNDS: usize = 10;
 const ROOMS: usize = 3;
-/// Of a CPU, each.
+/// CPU per ticket, in thousandths.
 const ROOM: u64 = 400;
 const PAUSE: &str = "localhost/pause:test";
 
@@ -25,7 +25,7 @@ async fn thirty_rooms_are_handed_over_and_no_pod_comes_too_early() -> Result<()>
     node.stop_kubelet().await
 }
 
-/// The node has room for what is reserved and for nothing else.
+/// Fills the node so that only the capacity for the tickets is free.
 async fn fill(cluster: &Cluster, namespace: &str) -> Result<()> {
     let node: Value = serde_json::from_str(&cluster.kubectl_ok(&["get", "node", "real", "-o", "json"])?)?;
     let cpus: u64 = node["status"]["allocatable"]["cpu"].as_str().context("CPUs")?.parse()?;
@@ -34,7 +34,7 @@ async fn fill(cluster: &Cluster, namespace: &str) -> Result<()> {
     ready(cluster, namespace, "filler").await
 }
 
-/// A pod that asks for so much, of an image that the node has.
+/// A pod with this CPU request and an image that exists on the node.
 fn running(name: &str, cpu: &str) -> Value {
     pod(name, json!({ "terminationGracePeriodSeconds": 0 })).with(json!({ "spec": { "containers": [{
         "name": "main", "image": PAUSE, "resources": { "requests": { "cpu": cpu } },
@@ -44,7 +44,7 @@ fn running(name: &str, cpu: &str) -> Value {
 async fn ready(cluster: &Cluster, namespace: &str, name: &str) -> Result<()> {
     wait::until(&format!("{name} to run"), LIMIT, async || {
         let pod = cluster.read(namespace, &format!("pod/{name}"))?;
-        ensure!(pod["status"]["reason"].is_null(), "the kubelet has refused it: {}", pod["status"]);
+        ensure!(pod["status"]["reason"].is_null(), "the kubelet rejected it: {}", pod["status"]);
         let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
         let mut ready = conditions.filter(|one| one["type"] == "Ready" && one["status"] == "True");
         Ok(ready.next().map(drop))
@@ -52,7 +52,8 @@ async fn ready(cluster: &Cluster, namespace: &str, name: &str) -> Result<()> {
     .await
 }
 
-/// Rooms are reserved by guardians that run, strangers of the same size wait, and as many pods take the rooms at once.
+/// Running guardians reserve capacity, foreign pods of the same size stay Pending, and as many pods claim all tickets at the
+/// same time.
 async fn hand_over(cluster: &Cluster, namespace: &str, round: usize) -> Result<()> {
     let room = format!("{ROOM}m");
     let order = json!({
@@ -81,14 +82,14 @@ async fn hand_over(cluster: &Cluster, namespace: &str, round: usize) -> Result<(
     try_join_all(claimers.iter().map(|claimer| ready(cluster, namespace, claimer))).await?;
     for pod in list(cluster, namespace, "pods")? {
         let name = pod["metadata"]["name"].as_str().context("a name")?;
-        ensure!(!name.starts_with("korder-guardian-"), "{name} has not given way");
+        ensure!(!name.starts_with("korder-guardian-"), "guardian {name} still exists");
         let waits = pod["spec"]["nodeName"].is_null();
         ensure!(waits == name.starts_with("stranger-"), "{pod}");
     }
     cluster.kubectl_ok(&["delete", "-n", namespace, "order/rooms"])?;
     let pods = strangers.iter().chain(&claimers).map(String::as_str);
     cluster.kubectl_ok(&["delete", "pods", "-n", namespace].into_iter().chain(pods).collect::<Vec<_>>())?;
-    wait::until("the tickets to go", LIMIT, async || {
+    wait::until("deletion of the tickets", LIMIT, async || {
         Ok(list(cluster, namespace, "tickets")?.is_empty().then_some(()))
     })
     .await

@@ -1,4 +1,5 @@
-//! Reservations on a real API server with the real scheduler, by the controller's own account within its limits. kwok plays the kubelets.
+//! Reservations on a real API server with the real scheduler. The controller uses its own service account within the limits;
+//! kwok simulates the kubelets.
 
 mod beside;
 mod kubelet;
@@ -28,7 +29,7 @@ fn list(cluster: &Cluster, namespace: &str, what: &str) -> Result<Vec<Value>> {
     cluster.read_items(namespace, what)
 }
 
-/// The phases of the tickets that nobody has claimed, by node.
+/// Returns the phases of unclaimed tickets, by node.
 fn unclaimed(cluster: &Cluster, namespace: &str) -> Result<BTreeMap<String, String>> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let tickets = list(cluster, namespace, "tickets")?;
@@ -41,7 +42,7 @@ fn unclaimed(cluster: &Cluster, namespace: &str) -> Result<BTreeMap<String, Stri
 async fn reserved_on(cluster: &Cluster, namespace: &str, nodes: &[&str]) -> Result<()> {
     let wanted: BTreeMap<String, String> =
         nodes.iter().map(|node| (node.to_string(), "Reserved".to_owned())).collect();
-    wait::until("a room on each node", LIMIT, async || {
+    wait::until("a reserved ticket on each node", LIMIT, async || {
         Ok((unclaimed(cluster, namespace)? == wanted).then_some(()))
     })
     .await
@@ -82,7 +83,7 @@ async fn room_is_kept_on_each_node_and_nobody_gets_between() -> Result<()> {
     used_and_granted_are_the_same(&lab)
 }
 
-/// After everything else that this cluster has seen.
+/// Runs last, when the audit log contains all requests of this cluster.
 fn used_and_granted_are_the_same(lab: &Lab) -> Result<()> {
     let events = lab.events(|event| event.user == ACCOUNT)?;
     let refused: Vec<&AuditEvent> = events.iter().filter(|event| event.status_code == 403).collect();
@@ -99,7 +100,7 @@ fn used_and_granted_are_the_same(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// The first Order of the original document, as it is printed.
+/// The first Order of the original document, verbatim.
 async fn tickets_follow_the_nodes(lab: &Lab) -> Result<()> {
     let cluster = lab.cluster();
     let namespace = cluster.namespace("nodes").await?;
@@ -115,9 +116,9 @@ async fn tickets_follow_the_nodes(lab: &Lab) -> Result<()> {
     reserved_on(cluster, &namespace, &["node-1"]).await?;
     cluster.kubectl_ok(&["uncordon", "node-0"])?;
     reserved_on(cluster, &namespace, &["node-0", "node-1"]).await?;
-    // Nobody has to be there when it is deleted: the garbage collector takes tickets and guardians with it.
+    // Deletion needs no controller: the garbage collector deletes the tickets and guardians.
     cluster.kubectl_ok(&["delete", "-n", &namespace, order])?;
-    wait::until("nothing left", LIMIT, async || {
+    wait::until("deletion of all tickets and pods", LIMIT, async || {
         let left = list(cluster, &namespace, "tickets")?.len() + list(cluster, &namespace, "pods")?.len();
         Ok((left == 0).then_some(()))
     })
@@ -156,11 +157,11 @@ async fn agents_take_their_room(lab: &Lab) -> Result<()> {
         ensure!(annotations["korder.dev/ticket-claimed"] == format!("agents-{name}"), "{annotations}");
         ensure!(annotations["korder.dev/ticket-node"] == *node, "{annotations}");
     }
-    // Each claimed one is replaced beside it.
+    // Each claimed ticket is replaced by a new one on the same node.
     reserved_on(cluster, &namespace, &["node-0", "node-1"]).await
 }
 
-/// They end in time, and say what they wait for.
+/// Tickets created by hand expire in time, and report what they wait for.
 async fn tickets_by_hand(lab: &Lab) -> Result<()> {
     let cluster = lab.cluster();
     let namespace = cluster.namespace("by-hand").await?;
@@ -180,7 +181,7 @@ async fn tickets_by_hand(lab: &Lab) -> Result<()> {
         cluster.kubectl_ok(&["wait", "-n", &namespace, &format!("ticket/{name}"), &says, "--timeout=90s"])?;
     }
     cluster.kubectl_ok(&["wait", "-n", &namespace, "ticket/short", "--for=delete", "--timeout=90s"])?;
-    wait::until("its guardian gone", LIMIT, async || {
+    wait::until("deletion of its guardian", LIMIT, async || {
         let gone = list(cluster, &namespace, "pods")?
             .iter()
             .all(|pod| pod["metadata"]["name"] != "korder-guardian-short");
@@ -189,7 +190,7 @@ async fn tickets_by_hand(lab: &Lab) -> Result<()> {
     .await
 }
 
-/// The node is full but for what is reserved, and every pending pod has the same priority and tolerates everything.
+/// The node has only reserved capacity left, and all pending pods have the same priority and tolerate everything.
 async fn foreign_pods_take_nothing_from_twenty_claims_at_once(lab: &Lab) -> Result<()> {
     const ALONE: usize = 4;
     const TICKETS: usize = ALONE + 20;
@@ -206,7 +207,7 @@ async fn foreign_pods_take_nothing_from_twenty_claims_at_once(lab: &Lab) -> Resu
             "template": { "spec": { "resources": { "requests": { "cpu": "1" } }, "nodeSelector": here } },
         },
     });
-    // The agents of the scene before would be in the way.
+    // The agents of the previous scene would occupy capacity.
     cluster.kubectl_ok(&["delete", "daemonset,order", "--all", "-A", "--wait=true"])?;
     apply(cluster, &namespace, &order)?;
     let available = format!("--for=jsonpath={{.status.availableReplicas}}={TICKETS}");
@@ -243,17 +244,17 @@ async fn foreign_pods_take_nothing_from_twenty_claims_at_once(lab: &Lab) -> Resu
         ensure!(claiming["spec"]["nodeName"] == "arena", "{claiming}");
     }
     for foreign in named("foreign-") {
-        ensure!(foreign["spec"]["nodeName"].is_null(), "it has taken reserved capacity: {foreign}");
+        ensure!(foreign["spec"]["nodeName"].is_null(), "the pod took reserved capacity: {foreign}");
     }
     ensure!(named("foreign-").len() == TICKETS && named("claiming-").len() == TICKETS, "a pod was evicted");
-    ensure!(named("korder-guardian-").is_empty(), "a guardian is left");
+    ensure!(named("korder-guardian-").is_empty(), "a guardian still exists");
     let events = list(cluster, &namespace, "events")?;
     let lost: Vec<&Value> = events.iter().filter(|event| event["reason"] == "NotBound").collect();
     ensure!(lost.is_empty(), "{lost:?}");
     Ok(())
 }
 
-/// Creates pods by concurrent requests: faster than any of them is handed over.
+/// Creates pods with concurrent requests, faster than any hand-over.
 async fn create_at_once(cluster: &Cluster, namespace: &str, pods: Vec<Value>) -> Result<()> {
     let api: Api<Pod> = Api::namespaced(cluster.client(), namespace);
     let (api, params) = (&api, &PostParams::default());

@@ -1,4 +1,4 @@
-//! Guardians that their Node owns, too (`--guardian-node-owner`).
+//! Guardians that have their Node as a second owner (`--guardian-node-owner`).
 
 use super::{apply, install, list, reserved_on};
 use crate::common::*;
@@ -33,18 +33,18 @@ async fn a_guardian_that_outlives_its_ticket_is_deleted_when_a_controller_starts
     ensure!(guardians.iter().map(owners).collect::<Vec<_>>() == [["Ticket true false", "Node false false"]]);
     drop(controller);
 
-    // The garbage collector deletes only what has no owner left.
+    // The garbage collector deletes only objects without any remaining owner.
     cluster.kubectl_ok(&["delete", "-n", &namespace, "order/agents"])?;
-    wait::until("a guardian of a Node alone", LIMIT, async || {
+    wait::until("a guardian that only a Node owns", LIMIT, async || {
         let guardians = list(cluster, &namespace, "pods")?;
         let orphaned = guardians.iter().map(owners).collect::<Vec<_>>() == [["Node false false"]];
         Ok(orphaned.then_some(()))
     })
     .await?;
 
-    // Also by a controller without the option.
+    // A controller without the flag deletes it too.
     let _controller = Controller::start(&lab, Options::default()).await?;
-    wait::until("no guardian", LIMIT, async || {
+    wait::until("deletion of the guardian", LIMIT, async || {
         Ok(list(cluster, &namespace, "pods")?.is_empty().then_some(()))
     })
     .await?;

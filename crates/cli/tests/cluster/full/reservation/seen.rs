@@ -1,15 +1,15 @@
-//! What a person sees of reservations while the controller is at work.
+//! The output for users about reservations while the controller is running.
 
 use super::*;
 use std::process::Command;
 
-/// What the program says to stdout and to stderr, and that it ends well.
+/// Runs the program, checks that it succeeds, and returns its stdout and stderr.
 fn rollcall(cluster: &Cluster, arguments: &[&str]) -> Result<(String, String)> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rollcall"));
     let output = command.env("KUBECONFIG", cluster.kubeconfig()).args(arguments).output()?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (out, err) = (text(&output.stdout), text(&output.stderr));
-    // For whoever has to find out why a test failed.
+    // Helps to find the cause of a failed test.
     println!("$ rollcall {}\n{out}{err}", arguments.join(" "));
     ensure!(output.status.success(), "{arguments:?}: {err}");
     Ok((out, err))
@@ -34,18 +34,18 @@ pub async fn people_see_why_it_is_not_there(lab: &Lab) -> Result<()> {
         } } },
     });
     apply(cluster, &namespace, &order)?;
-    // Two nodes of 32, and room for one of these on each.
+    // Two nodes with 32 CPUs each, enough for one ticket per node.
     let buffer = json!({
         "apiVersion": "core.korder.dev/v1alpha1", "kind": "Order", "metadata": { "name": "buffer" },
         "spec": { "replicas": 3, "template": { "spec": { "resources": { "requests": { "cpu": "20" } } } } },
     });
     apply(cluster, &namespace, &buffer)?;
-    // Held by a gate that is not ours, so that it stays to be looked at.
+    // A foreign gate holds it, so that its state does not change during the test.
     let gates = json!([{ "name": "korder.dev/ticket-gate" }, { "name": "example.com/quota" }]);
     let mut web = pod("web", json!({ "schedulingGates": gates }));
     web["metadata"]["annotations"] = json!({ "korder.dev/order-request": "agents" });
     apply(cluster, &namespace, &web)?;
-    let full = wait::until("a ticket without room", LIMIT, async || {
+    let full = wait::until("a ticket without capacity", LIMIT, async || {
         let tickets = list(cluster, &namespace, "tickets")?;
         let name = |ticket: &Value| ticket["metadata"]["name"].as_str().map(str::to_owned);
         let reason =
@@ -73,7 +73,7 @@ pub async fn people_see_why_it_is_not_there(lab: &Lab) -> Result<()> {
             "node-1 gets no ticket: not matched by nodeSelector",
         ],
     )?;
-    wait::until("what the Order says", LIMIT, async || {
+    wait::until("the message of the Order", LIMIT, async || {
         let says = cluster.kubectl_ok(&[
             "get",
             "-n",
@@ -95,7 +95,7 @@ pub async fn people_see_why_it_is_not_there(lab: &Lab) -> Result<()> {
             "requests 20 cpu, priority 0",
         ],
     )?;
-    // The scheduler writes its event in its own time.
+    // The scheduler writes its event asynchronously.
     let out = wait::until("the event of the guardian", LIMIT, async || {
         let (out, _) = ask(&["explain", &format!("ticket/{full}")])?;
         Ok(out.contains("FailedScheduling").then_some(out))
@@ -145,7 +145,7 @@ pub async fn people_see_why_it_is_not_there(lab: &Lab) -> Result<()> {
 
     let (out, err) = ask(&["release", "pod/web"])?;
     says(&out, &["pod/web released by ", "(korder.dev/ticket-gate)"])?;
-    says(&err, &["it runs without reserved room", "other gates still hold it: example.com/quota"])?;
+    says(&err, &["the pod runs without reserved capacity", "other gates still hold it: example.com/quota"])?;
     let gates = cluster.kubectl_ok(&[
         "get",
         "-n",

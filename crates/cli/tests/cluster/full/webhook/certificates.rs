@@ -1,4 +1,4 @@
-//! Where the certificates come from.
+//! Sources of the webhook's certificates.
 
 use super::{hook, load};
 use crate::common::lab::{OWN_NAMESPACE, repository};
@@ -11,17 +11,17 @@ use std::collections::BTreeSet;
 use std::process::Command;
 use tokio_util::sync::CancellationToken;
 
-/// So short that several renewals fit into a test.
+/// A lifetime so short that several renewals fit into a test.
 const SHORT: [&str; 2] = ["--webhook-certificate-lifetime", "10s"];
-/// The same for a busy machine: a third of it, which is left when the renewal begins, is long enough for a controller that waits for
-/// its turn on the processor.
+/// A lifetime for a busy machine. When a renewal begins, a third of the lifetime remains, long enough for a controller that
+/// waits for CPU time.
 const SHORT_UNDER_LOAD: [&str; 2] = ["--webhook-certificate-lifetime", "45s"];
 
 #[tokio::test]
 async fn certificates_are_renewed_under_load_and_no_pod_notices() -> Result<()> {
     let lab = hook::install(0).await?;
     hook::with_patience(&lab)?;
-    // Two replicas that share them.
+    // Two replicas share the certificates.
     let first = Controller::start(&lab, Options::args(&SHORT_UNDER_LOAD)).await?;
     let second = Controller::start(&lab, Options::args(&SHORT_UNDER_LOAD)).await?;
     lab.call_webhook(first.webhook)?;
@@ -51,7 +51,7 @@ async fn certificates_are_renewed_under_load_and_no_pod_notices() -> Result<()> 
         tokio::try_join!(load::create(&server, &namespace, "p", pod, stop.clone()), renewals)?;
     assert!(renewals >= 3 && outcome.held > 100, "{renewals} {outcome:?}");
     assert_eq!((outcome.free, outcome.refused.len()), (0, 0), "{outcome:?}");
-    // Of two that renew at once one wins; nobody writes without end.
+    // Of two replicas that renew at the same time, one wins, and neither retries endlessly.
     let writes =
         lab.events(|event| event.user == ACCOUNT && event.resource == "secrets" && is_write(event))?;
     let done = writes.iter().filter(|event| event.is_committed()).count();
@@ -63,7 +63,7 @@ fn is_write(event: &AuditEvent) -> bool {
     matches!(event.verb.as_str(), "create" | "patch" | "update" | "delete")
 }
 
-/// What was used is what `webhook.yaml` grants.
+/// Checks that the requests are those that `webhook.yaml` permits.
 fn permissions(lab: &Lab) -> Result<()> {
     let of = |resource: &str| -> Result<Vec<AuditEvent>> {
         lab.events(|event| event.user == ACCOUNT && event.resource == resource)
@@ -87,14 +87,14 @@ fn permissions(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// The seed's way, in its order: the script, the configuration, the patch, then the controller.
+/// The procedure of the original project: the script, the configuration, the patch, then the controller.
 #[tokio::test]
 async fn certificates_that_are_brought_are_served_and_never_written() -> Result<()> {
     tokio::task::spawn_blocking(|| rollcall_testbed::install_packages(&[("openssl", "/usr/bin/openssl")]))
         .await??;
     let lab = Lab::full(rollcall_testbed::Options { nodes: 0, ..Default::default() }).await?;
     let server = Server::of(lab.cluster());
-    // The script makes the namespace if it is missing.
+    // The script creates the namespace if it is missing.
     lab.cluster().kubectl_ok(&["delete", "namespace", OWN_NAMESPACE])?;
     let command = generate(&lab)?;
     lab.apply_file("config/webhook/webhook.yaml")?;
@@ -109,10 +109,10 @@ async fn certificates_that_are_brought_are_served_and_never_written() -> Result<
     lab.call_webhook(controller.webhook)?;
     hook::in_force(&server).await?;
     assert_eq!(lab.webhook_bundle(0)?, theirs);
-    assert_eq!(lab.webhook_bundle(1)?, theirs, "one that was left empty gets what the Secret says");
+    assert_eq!(lab.webhook_bundle(1)?, theirs, "an empty bundle is filled from the Secret");
     assert_eq!(hook::secret(&server, "tls.crt").await?, served);
 
-    // Others bring new ones: served without a restart, once the bundle trusts them.
+    // New certificates from the user are served without a restart, once the bundle trusts them.
     shell(&lab, &generate(&lab)?)?;
     assert_ne!(hook::secret(&server, "tls.crt").await?, served);
     assert_ne!(lab.webhook_bundle(0)?, theirs);
@@ -121,7 +121,7 @@ async fn certificates_that_are_brought_are_served_and_never_written() -> Result<
         lab.events(|event| event.user == ACCOUNT && event.resource == "secrets" && is_write(event))?;
     assert_eq!(written.len(), 0, "{written:?}");
 
-    // Back to those that the controller makes.
+    // Returns to certificates that the controller issues.
     lab.cluster().kubectl_ok(&["delete", "secret", "-n", OWN_NAMESPACE, WEBHOOK_SECRET])?;
     let patch = json!([{ "op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": "Cg==" }]);
     let patch = ["patch", "mutatingwebhookconfiguration", WEBHOOK_CONFIGURATION, "--type=json", "-p"]
@@ -130,7 +130,7 @@ async fn certificates_that_are_brought_are_served_and_never_written() -> Result<
         .chain([patch.to_string()])
         .collect::<Vec<_>>();
     lab.cluster().kubectl_ok(&patch.iter().map(String::as_str).collect::<Vec<_>>())?;
-    wait::until("an authority of ours", LIMIT, async || {
+    wait::until("a certificate authority of the controller", LIMIT, async || {
         let ours = hook::secret(&server, "ca.crt").await?;
         Ok((!ours.is_empty() && lab.webhook_bundle(0)? == ours).then_some(()))
     })
@@ -138,7 +138,7 @@ async fn certificates_that_are_brought_are_served_and_never_written() -> Result<
     hook::in_force(&server).await
 }
 
-/// What the script prints: the command that makes API servers trust what it has made.
+/// Returns the command that the script prints; it makes API servers trust the new certificates.
 fn generate(lab: &Lab) -> Result<String> {
     let output = Command::new(repository("config/webhook/generate-certs.sh"))
         .env("KUBECTL", lab.cluster().bin_dir().join("kubectl"))
@@ -149,7 +149,7 @@ fn generate(lab: &Lab) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// As a person who copies a command into a terminal.
+/// Runs a command like a user who copies it into a terminal.
 fn shell(lab: &Lab, command: &str) -> Result<()> {
     let path = format!("{}:{}", lab.cluster().bin_dir().display(), std::env::var("PATH")?);
     let mut shell = Command::new("sh");

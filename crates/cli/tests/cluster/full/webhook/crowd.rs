@@ -1,4 +1,4 @@
-//! Strangers at the port of the webhook: what an API server sends gets through all the same.
+//! Many foreign clients connect to the port of the webhook; requests of the API server still succeed.
 
 use super::{hook, load};
 use crate::common::server::Server;
@@ -10,21 +10,22 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio_util::sync::CancellationToken;
 
-/// More than the webhook has places for.
+/// Number of foreign connections, more than the webhook accepts at the same time.
 const STRANGERS: usize = 600;
-/// They come so often, so many at a time: twice as many a second as there are, because after a second each of them is closed and the
-/// machine may have other things to do.
+/// Interval and number of new connections. Twice as many arrive per second as stay open, because the webhook closes each one
+/// after a second and the machine may be busy.
 const PACE: Duration = Duration::from_millis(20);
 const AT_A_TIME: usize = 24;
 const PODS: f64 = 25.0;
 
-/// Connects and says nothing, or the beginning of something, from one of many addresses of this machine; one is the API server's.
+/// Opens a connection and sends nothing, or only the beginning of a request. It uses one of many local addresses, one of which
+/// is that of the API server.
 async fn stranger(port: u16, number: usize) -> Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.bind((Ipv4Addr::new(127, 0, 0, 1 + u8::try_from(number % 12)?), 0).into())?;
     let mut stream = socket.connect((Ipv4Addr::LOCALHOST, port).into()).await?;
     if number % 2 == 1 {
-        // The first bytes of a TLS handshake of which the rest does not come.
+        // The first bytes of a TLS handshake that is never completed.
         stream.write_all(&[22, 3, 1, 2, 0]).await?;
     }
     Ok(stream)
@@ -37,7 +38,7 @@ async fn crowd(port: u16, stop: CancellationToken) -> Result<()> {
             break;
         }
         let coming = join_all((first..first + AT_A_TIME).map(|number| stranger(port, number))).await;
-        // One that is turned away while it still connects is as good as any.
+        // Connections that are rejected while connecting count as well.
         strangers.extend(coming.into_iter().flatten());
         strangers.drain(..strangers.len().saturating_sub(STRANGERS));
         if first > STRANGERS {
@@ -64,7 +65,7 @@ async fn a_crowd_at_the_port_keeps_no_pod_from_its_gate() -> Result<()> {
             wait::until(what, LIMIT, async || Ok((of(name).await? >= number).then_some(()))).await
         };
         at_least("a crowd", crowded, 1.0).await?;
-        // The API server has not called before, so it has no connection yet.
+        // This is the first call of the API server, so it has no open connection yet.
         hook::in_force(&server).await?;
         let namespace = server.namespace("crowd", json!({})).await?;
         let (sequence, pod) = hook::claimed(&namespace);

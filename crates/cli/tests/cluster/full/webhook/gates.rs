@@ -1,4 +1,4 @@
-//! Which pods and nodes get what.
+//! The gates and taints that pods and nodes get at creation.
 
 use super::hook;
 use crate::cases;
@@ -7,7 +7,7 @@ use crate::common::*;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use rollcall_api::names::{ALLOW_FROM, ALLOW_NODE_TAINTS};
 
-/// Cases at a time: namespaces and probes mostly wait.
+/// Number of concurrent cases; namespaces and probes mostly wait.
 const AT_ONCE: usize = 6;
 
 #[tokio::test]
@@ -38,7 +38,7 @@ async fn the_webhook_does_what_the_policies_do_and_more() -> Result<()> {
     Ok(())
 }
 
-/// Sequences of another namespace, which the policies cannot see, as long as that is allowed.
+/// Sequences that select pods of another namespace, which the policies cannot see, while that namespace permits it.
 async fn from_elsewhere(server: &Server<'_>) -> Result<()> {
     let (home, abroad) =
         (server.namespace("home", json!({})).await?, server.namespace("abroad", json!({})).await?);
@@ -60,7 +60,8 @@ async fn from_elsewhere(server: &Server<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Pods of a workload that a sequence names, through its owners: by their names alone, before the controller has seen them.
+/// Pods of a workload that a sequence names are recognised through their owners: by name alone, before the controller has seen
+/// them.
 async fn by_workload(server: &Server<'_>) -> Result<()> {
     let namespace = server.namespace("owned", json!({})).await?;
     let group = |api_version: &str, kind: &str, name: &str| json!({ "workloadRef": { "apiVersion": api_version, "kind": kind, "name": name } });
@@ -95,7 +96,8 @@ async fn by_workload(server: &Server<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Deployments of which one is called like the beginning of the other: both keep their own pods when the controller has seen them.
+/// Two Deployments, where the name of one is a prefix of the other's. Each keeps its own pods once the controller has seen
+/// them.
 async fn by_workloads_called_alike(server: &Server<'_>) -> Result<()> {
     let namespace = server.namespace("alike", json!({})).await?;
     let names = ["api", "api-worker"];
@@ -134,7 +136,7 @@ async fn by_workloads_called_alike(server: &Server<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Where nodes may be tainted, members tolerate the taints that are for later groups.
+/// Where nodes may be tainted, members tolerate the taints of later groups.
 async fn tolerations(server: &Server<'_>) -> Result<()> {
     let permitted = json!({ "annotations": { ALLOW_NODE_TAINTS: "true" } });
     for (metadata, expected) in [(permitted, true), (json!({}), false)] {

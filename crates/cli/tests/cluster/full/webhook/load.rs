@@ -1,4 +1,4 @@
-//! Pods, fifty a second.
+//! Creates 50 pods per second.
 
 use crate::common::server::{Server, gates};
 use crate::common::*;
@@ -8,19 +8,19 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 const PACE: Duration = Duration::from_millis(20);
-/// Where answers take longer than that, it is fewer: a queue of our own making is none of the webhook's.
+/// Maximum number of concurrent requests. If answers are slow, fewer pods are created, so that no queue builds up in the test.
 const AT_ONCE: usize = 16;
 
-/// What became of the pods of a while.
+/// The numbers of pods created in a period, by result.
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub held: usize,
     pub free: usize,
-    /// What was said to those that could not be created.
+    /// Error messages for pods that could not be created.
     pub refused: Vec<String>,
 }
 
-/// Creates pods until `stop`, and waits for all answers.
+/// Creates pods until `stop` is cancelled, then waits for all answers.
 pub async fn create(
     server: &Server<'_>,
     namespace: &str,
@@ -29,7 +29,7 @@ pub async fn create(
     stop: CancellationToken,
 ) -> Result<Outcome> {
     let (mut ticks, mut under_way, mut outcome) = (interval(PACE), JoinSet::new(), Outcome::default());
-    // Late ones are not made up for: that would be more than fifty a second.
+    // Missed ticks are not made up for, because that would exceed 50 pods per second.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut number = 0;
     loop {

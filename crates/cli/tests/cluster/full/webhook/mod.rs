@@ -1,5 +1,5 @@
-//! The webhook of Full mode on a real API server: the same results as the policies, and what becomes of pods when it is away,
-//! slow, wrong, or gets new certificates.
+//! Tests of the webhook of Full mode on a real API server: it gives the same results as the policies. Pods are created even
+//! while it is unavailable, slow or broken, or renews its certificates.
 
 mod certificates;
 mod crowd;

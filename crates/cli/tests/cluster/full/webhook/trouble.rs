@@ -1,5 +1,5 @@
-//! The webhook is away, slow or wrong: pods are created all the same, what a template holds stays held, and everything is
-//! as before when it is back.
+//! The webhook is unavailable, slow or broken: pods are still created, pods with gates in their templates stay held, and normal
+//! operation resumes afterwards.
 
 use super::hook;
 use super::load::{self, Outcome};
@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-/// A trouble lasts until so many pods have been created in it.
+/// Number of pods created during each kind of trouble.
 const MANY: usize = 25;
 
 #[tokio::test]
@@ -29,7 +29,7 @@ async fn without_a_webhook_that_works_pods_are_created_all_the_same() -> Result<
     hook::in_force(&server).await?;
     let namespace = server.namespace("trouble", json!({})).await?;
     let (sequence, pod) = hook::claimed(&namespace);
-    // Nobody is in its first group, so nobody of the second may go, whoever gave them their gate.
+    // The first group has no members, so no pod of the second group is released, no matter how it got its gate.
     let groups = json!({ "podGroups": [{ "pods": ["never"] }, { "podSelector": { "matchLabels": { "app": "late" } } }] });
     server.sequences(&namespace, &[sequence, cases::sequence(&namespace, "order", groups)]).await?;
     let gated = |name: &str| {
@@ -67,7 +67,7 @@ async fn without_a_webhook_that_works_pods_are_created_all_the_same() -> Result<
     assert!(slow.refused.is_empty() && slow.free > 20, "{slow:?}");
     hook::in_force(&server).await?;
 
-    // With the right certificate, and nothing right behind it.
+    // The server has a valid certificate, but its answers are invalid.
     controller.stop().await?;
     let garbage = tokio::spawn(garbage(port, certificate(&server).await?));
     let wrong = meanwhile("wrong").await?;
@@ -90,7 +90,7 @@ async fn certificate(server: &Server<'_>) -> Result<Pair> {
     Ok(Pair { chain: hook::secret(server, "tls.crt").await?, key: hook::secret(server, "tls.key").await? })
 }
 
-/// Answers whatever is asked with something that is no answer, in several ways.
+/// Answers each request with one of several kinds of invalid responses.
 async fn garbage(port: u16, pair: Pair) -> Result<()> {
     let served = Arc::new(Served::default());
     served.serve(pair.certified()?);
@@ -129,7 +129,7 @@ fn ok(body: &Value) -> String {
     )
 }
 
-/// Everything of ours is configured and nothing of ours runs, and the cluster starts from nothing.
+/// The cluster restarts with the configuration of Rollcall in place, while the controller is down.
 #[tokio::test]
 async fn a_cluster_starts_cold_with_our_configuration_in_place() -> Result<()> {
     let lab = hook::install(1).await?;
@@ -152,7 +152,7 @@ async fn a_cluster_starts_cold_with_our_configuration_in_place() -> Result<()> {
         cluster.start_component(component).await?;
     }
     cluster.add_node("cold", &Default::default()).await?;
-    // The other node belongs to the kwok that was killed, until its lease is over.
+    // A new node, because the old one belongs to the killed kwok until its lease expires.
     let mut pod = cases::pod(&json!({ "metadata": { "name": "free" } }));
     pod["spec"]["nodeSelector"] = json!({ "kubernetes.io/hostname": "cold" });
     server.create("pods", &namespace, &pod).await?;

@@ -1,5 +1,5 @@
-//! `config/samples/agent` on a real kubelet: the application never starts before the mount is there, whatever happens to the
-//! agent, and every command of `docs/guide/agents.md` works as printed.
+//! Tests of `config/samples/agent` on a real kubelet. The application never starts before the mount exists, whatever happens to
+//! the agent. Every command of `docs/guide/agents.md` works as printed.
 
 mod names;
 mod node;
@@ -10,10 +10,11 @@ use node::{LIMIT, Lab, NAMESPACE};
 use rollcall_testbed::wait;
 use std::fs;
 
-/// How often the manifests are applied together: twice in either order.
+/// Number of times that the manifests are applied together, twice in each order.
 const ROUNDS: usize = 4;
 
-/// One cluster, one node, one test: the machine has only one real node, and to start it costs more than most of this.
+/// One test with one cluster and one node: the machine supports only one real node, and starting it takes longer than most
+/// scenarios.
 #[tokio::test]
 async fn agents_come_first() -> Result<()> {
     let lab = Lab::start().await?;
@@ -32,7 +33,8 @@ async fn agents_come_first() -> Result<()> {
     names::resolve_without_glibc(&lab).await
 }
 
-/// The application first, then the agent; both kinds of wait. Every second time the agent comes only when the waits run.
+/// Applies the applications with both kinds of wait, then the agent. In every second round, the agent is applied only after the
+/// waits have begun.
 async fn together(lab: &Lab, round: usize) -> Result<()> {
     lab.forget_dumps()?;
     lab.apply(&lab.application)?;
@@ -48,7 +50,8 @@ async fn together(lab: &Lab, round: usize) -> Result<()> {
     let pods = [lab.dumped("memory-leak-app").await?, lab.dumped("memory-leak-app-busybox").await?];
     let log = lab.log(&pods[0])?;
     ensure!(
-        log.contains("waiting for marker /mnt/dump/.ready; at most 5m") && log.contains(": all conditions hold"),
+        log.contains("waiting for marker /mnt/dump/.ready; at most 5m")
+            && log.contains(": all conditions hold"),
         "{log}"
     );
     let log = lab.log(&pods[1])?;
@@ -58,7 +61,7 @@ async fn together(lab: &Lab, round: usize) -> Result<()> {
     lab.bare_target().await
 }
 
-/// What `explain` says while there is no agent, and the commands of the section.
+/// Checks the output of `explain` while the agent is missing, and the commands of the troubleshooting section.
 async fn troubleshooting(lab: &Lab) -> Result<()> {
     let pod = lab.pod_of("memory-leak-app")?;
     let said = lab.explain(&pod)?;
@@ -75,7 +78,7 @@ async fn troubleshooting(lab: &Lab) -> Result<()> {
 
     let pending = lab.cluster.kubectl_ok(&["get", "pod", "-n", NAMESPACE, &pod, "--no-headers"])?;
     ensure!(pending.contains("Init:0/1"), "{pending}");
-    // A node that the agent does not want.
+    // The agent's node selector does not match the node.
     lab.apply(
         &lab.agent.replace("priorityClassName:", "nodeSelector: {disk: none}\n      priorityClassName:"),
     )?;
@@ -88,14 +91,14 @@ async fn troubleshooting(lab: &Lab) -> Result<()> {
     lab.delete("daemonset", &["dump-volume-manager"])
 }
 
-/// Every command of the seed's "Verification" and "Troubleshooting", as the guide prints them.
+/// Runs every command of the sections "Verification" and "Troubleshooting" as the guide prints them.
 fn verification(lab: &Lab) -> Result<()> {
     const GUIDE: &str = "docs/guide/agents.md";
     let run = |section: &str| {
         let text = commands(GUIDE, section)?;
         let pod = lab.pod_of("memory-leak-app")?;
         let text = text.replace("<pod-name>", &pod).replace("<node-name>", "real");
-        // What follows for ever is followed for a moment; it is the moment that ends it.
+        // Commands that follow output indefinitely are stopped after a few seconds.
         let lines = text.replace("\\\n", " ");
         let lines = lines.lines().map(|line| match line.ends_with(" -w") || line.ends_with(" -f") {
             true => format!("timeout 5 {line} || test $? = 124"),
@@ -136,30 +139,30 @@ fn verification(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// The mount recovers, and who waits meanwhile goes on.
+/// The agent restores the mount, and waiting applications proceed.
 async fn the_agent_is_deleted_and_killed(lab: &Lab) -> Result<()> {
     let before = fs::read_to_string(lab.marker())?;
     let pod = lab.pod_of("dump-volume-manager")?;
     lab.cluster.kubectl_ok(&["delete", "pod", "-n", NAMESPACE, &pod])?;
     let after_delete = lab.mounted_anew(&before).await?;
-    ensure!(lab.mounts()? == 1, "twice on top of each other");
+    ensure!(lab.mounts()? == 1, "two mounts on top of each other");
     lab.kill_agent()?;
     lab.mounted_anew(&after_delete).await?;
-    ensure!(lab.mounts()? == 1, "twice on top of each other");
+    ensure!(lab.mounts()? == 1, "two mounts on top of each other");
     lab.restart_application().await
 }
 
-/// All containers and the kubelet end at once, the mounts are gone, and everything comes back in any order.
+/// All containers and the kubelet end at the same time, the mounts disappear, and everything restarts in any order.
 async fn the_node_restarts(lab: &Lab) -> Result<()> {
     lab.forget_dumps()?;
     lab.node.power_cut().await?;
-    ensure!(lab.mounts()? == 0 && !lab.marker().exists(), "a reboot forgets mounts");
+    ensure!(lab.mounts()? == 0 && !lab.marker().exists(), "the mounts must not survive a reboot");
     lab.node.power_on(&lab.cluster).await?;
     lab.dumped("memory-leak-app").await?;
     Ok(())
 }
 
-/// The manifests deleted, as their heads say.
+/// Deletes the manifests in the way that their comments describe.
 async fn nothing_is_left(lab: &Lab) -> Result<()> {
     lab.cluster.kubectl_ok(&[
         "delete",
@@ -175,11 +178,11 @@ async fn nothing_is_left(lab: &Lab) -> Result<()> {
     ])?;
     lab.bare_target().await?;
     let left: Vec<_> = fs::read_dir(lab.storage())?.flatten().map(|entry| entry.file_name()).collect();
-    ensure!(left == ["memory-leak-demo"], "data stays, markers go: {left:?}");
+    ensure!(left == ["memory-leak-demo"], "the data must stay and the markers must be deleted: {left:?}");
     Ok(())
 }
 
-/// A marker of another boot, one of a mount that is gone, and none: each with the cause in the log, and exit code 1.
+/// A marker of another boot, a marker of an old mount, and no marker: each cause is logged, and the exit code is 1.
 async fn markers_that_do_not_count(lab: &Lab) -> Result<()> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
     let folder = |name: &str| lab.node.shared_folder().map(|folder| folder.join(name));
@@ -201,7 +204,7 @@ async fn markers_that_do_not_count(lab: &Lab) -> Result<()> {
         lab.run(name, &args, Some(&folder(name)?), serde_json::json!({}))?;
     }
     for (name, cause) in expected {
-        let code = wait::until(&format!("the end of {name}"), LIMIT, async || lab.exit_code(name)).await?;
+        let code = wait::until(&format!("the exit of {name}"), LIMIT, async || lab.exit_code(name)).await?;
         let log = lab.cluster.kubectl_ok(&["logs", name, "-c", "wait"])?;
         ensure!(code == 1 && log.contains("gave up: ") && log.contains(cause), "{name}: {code}: {log}");
     }
@@ -221,7 +224,7 @@ fn every_sample_is_used_here() -> Result<()> {
     Ok(())
 }
 
-/// No Prometheus is here to read it; what can be wrong is its form.
+/// Checks only the format of the alert, because no Prometheus is available here.
 #[test]
 fn the_alert_is_a_rule_file() -> Result<()> {
     let text =

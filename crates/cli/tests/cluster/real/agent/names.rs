@@ -1,4 +1,4 @@
-//! Names are resolved in an image that has no glibc: from `/etc/hosts`, and by DNS with search domains.
+//! Name resolution in an image without glibc: from `/etc/hosts`, and by DNS with search domains.
 
 use super::node::{LIMIT, Lab};
 use anyhow::{Context, Result, ensure};
@@ -21,7 +21,7 @@ pub async fn resolve_without_glibc(lab: &Lab) -> Result<()> {
     let url = "https://csi.kube-system/readyz";
     lab.run("by-dns", &["wait", "--http", url, "--insecure", "--tcp", "csi.kube-system:443"], None, dns)?;
     for name in ["by-hosts", "by-dns"] {
-        let code = wait::until(&format!("the end of {name}"), LIMIT, async || lab.exit_code(name)).await;
+        let code = wait::until(&format!("the exit of {name}"), LIMIT, async || lab.exit_code(name)).await;
         let log = lab.cluster.kubectl_ok(&["logs", name])?;
         let code = code.with_context(|| log.clone())?;
         ensure!(code == 0, "{name}: {code}: {log}");
@@ -29,7 +29,7 @@ pub async fn resolve_without_glibc(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// A name server that knows one name, for as long as the test runs.
+/// Runs a name server that knows one name, until the end of the test.
 fn answer(name: &str, address: Ipv4Addr, at: Ipv4Addr) -> Result<()> {
     let socket = UdpSocket::bind((at, 53)).with_context(|| format!("listen on {at}:53"))?;
     let labels = name.split('.').flat_map(|label| [&[label.len() as u8], label.as_bytes()].concat());
@@ -43,7 +43,8 @@ fn answer(name: &str, address: Ipv4Addr, at: Ipv4Addr) -> Result<()> {
     Ok(())
 }
 
-/// The question, and an address if it is about the name; no such name otherwise. Only A records are known.
+/// Builds the reply: an address if the query is an A query for the name, an empty answer for other types, and otherwise
+/// NXDOMAIN.
 fn reply(query: &[u8], wanted: &[u8], address: Ipv4Addr) -> Vec<u8> {
     const HEADER: usize = 12;
     let end =
@@ -55,11 +56,11 @@ fn reply(query: &[u8], wanted: &[u8], address: Ipv4Addr) -> Vec<u8> {
         (true, false) => (0, 0),
         (false, _) => (3, 0),
     };
-    // An answer, recursion available; one question, so many answers.
+    // Flags: response, recursion available. Then one question and the number of answers.
     let mut reply = [&query[..2], &[0x81, 0x80 | code, 0, 1, 0, answers, 0, 0, 0, 0]].concat();
     reply.extend(&query[HEADER..(end + 4).min(query.len())]);
     if answers == 1 {
-        // A pointer to the name in the question; A, IN, for a minute, four bytes.
+        // A pointer to the name in the question, then type A, class IN, a TTL of one minute, and four bytes of address.
         reply.extend([0xc0, HEADER as u8, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4]);
         reply.extend(address.octets());
     }

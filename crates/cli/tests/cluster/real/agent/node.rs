@@ -1,4 +1,4 @@
-//! The samples on the machine's one real node.
+//! Runs the agent samples on the machine's one real node.
 
 use crate::real::{Machine, MachineTurn};
 use anyhow::{Context, Result, ensure};
@@ -18,7 +18,7 @@ pub struct Lab {
     machine: MachineTurn,
     pub agent: String,
     pub application: String,
-    /// The same application with the shell loop, under a name of its own.
+    /// The same application with the shell loop as its wait, under another name.
     pub with_busybox: String,
     images: tempfile::TempDir,
 }
@@ -35,7 +35,7 @@ impl Lab {
     pub async fn start() -> Result<Lab> {
         let images = tempfile::tempdir()?;
         let archive = images.path().join("node.tar");
-        // Before the node is taken, of which the machine has one: a build can take minutes.
+        // Builds the image before it takes the machine's one node, because a build can take minutes.
         let variables = [format!("NODE_IMG={IMAGE}"), format!("NODE_IMG_TAR={}", archive.display())];
         tokio::task::spawn_blocking(move || {
             rollcall_testbed::install_packages(&[
@@ -51,7 +51,7 @@ impl Lab {
         let busybox = images.path().join("busybox.tar");
         busybox_image()?.write(&busybox)?;
         node.import_image(&busybox)?;
-        // The machine's own folders are not ours to mount into: the same below a folder that is.
+        // The test must not mount into the machine's own folders, so it uses the same paths below a folder of its own.
         let shared = node.shared_folder()?.display().to_string();
         let sample = |name: &str| -> Result<String> {
             let text =
@@ -72,7 +72,7 @@ impl Lab {
         self.cluster.apply(manifest).map(drop)
     }
 
-    /// A manifest as a file, for commands that take one.
+    /// Writes a manifest to a file, for commands that need one.
     pub fn file(&self, name: &str, manifest: &str) -> Result<String> {
         let path = self.images.path().join(name);
         fs::write(&path, manifest)?;
@@ -83,28 +83,29 @@ impl Lab {
         self.target().join(".ready")
     }
 
-    /// `/mnt/dump` of the node.
+    /// The path `/mnt/dump` of the node.
     fn target(&self) -> PathBuf {
-        self.node.shared_folder().expect("it was there before").join("mnt/dump")
+        self.node.shared_folder().expect("the shared folder exists").join("mnt/dump")
     }
 
-    /// What is mounted there.
+    /// The folder that the agent mounts there.
     pub fn storage(&self) -> PathBuf {
-        self.node.shared_folder().expect("it was there before").join("dump-storage")
+        self.node.shared_folder().expect("the shared folder exists").join("dump-storage")
     }
 
-    /// How many mounts lie at the target.
+    /// Counts the mounts at the target.
     pub fn mounts(&self) -> Result<usize> {
         let table = fs::read_to_string("/proc/self/mountinfo")?;
         let target = self.target().display().to_string();
         Ok(table.lines().filter(|line| line.split(' ').nth(4) == Some(&target)).count())
     }
 
-    /// Waits until the agent is gone: no mount, no marker, and nothing was ever written below the mount.
+    /// Waits until the agent has unmounted the target. Checks that no marker remains and that nothing was written below the
+    /// mount.
     pub async fn bare_target(&self) -> Result<()> {
         wait::until("no mount", LIMIT, async || Ok((self.mounts()? == 0).then_some(()))).await?;
         let left: Vec<_> = fs::read_dir(self.target())?.flatten().map(|entry| entry.file_name()).collect();
-        ensure!(left.is_empty(), "written before the mount was there: {left:?}");
+        ensure!(left.is_empty(), "written before the mount existed: {left:?}");
         Ok(())
     }
 
@@ -115,7 +116,7 @@ impl Lab {
         }
     }
 
-    /// The newest pod of an application that is not being deleted.
+    /// Returns the newest pod of an application that is not being deleted.
     pub fn pod_of(&self, app: &str) -> Result<String> {
         self.pods_of(app)?.pop().with_context(|| format!("no pod of {app}"))
     }
@@ -138,7 +139,7 @@ impl Lab {
         .await
     }
 
-    /// Waits until the application's dump is in the volume; its pod.
+    /// Waits until the application's dump is in the volume, and returns its pod.
     pub async fn dumped(&self, app: &str) -> Result<String> {
         let what = format!("the dump of {app}");
         let found = wait::until(&what, LIMIT, async || {
@@ -188,7 +189,7 @@ impl Lab {
         self.cluster.kubectl_ok(&[&foreground, names].concat()).map(drop)
     }
 
-    /// Waits for a mount with a marker that is not this one, nor gone.
+    /// Waits for exactly one mount with a marker other than `old`.
     pub async fn mounted_anew(&self, old: &str) -> Result<String> {
         let new = wait::until("a new marker in the mount", LIMIT, async || {
             let marker = fs::read_to_string(self.marker()).ok().filter(|marker| marker != old);
@@ -206,14 +207,14 @@ impl Lab {
         }
     }
 
-    /// SIGKILL, as the kernel would when memory runs out: the agent can do nothing about it.
+    /// Sends SIGKILL to the agent, like the kernel's OOM killer, so that the agent cannot clean up.
     pub fn kill_agent(&self) -> Result<()> {
         let cluster = self.cluster.dir().file_name().context("no name")?.to_string_lossy().into_owned();
         let mut found = Vec::new();
         for entry in fs::read_dir("/proc")?.flatten() {
             let read = |file: &str| fs::read(entry.path().join(file)).unwrap_or_default();
             let line = String::from_utf8_lossy(&read("cmdline")).replace('\0', " ");
-            // In a container of this cluster, not of another one beside it.
+            // Only agents in containers of this cluster, not of other clusters on the machine.
             let ours = String::from_utf8_lossy(&read("cgroup")).contains(&cluster);
             if ours && line.starts_with("/bin/rollcall-node volume ") {
                 found.extend(entry.file_name().to_str().and_then(|pid| pid.parse::<i32>().ok()));
@@ -223,7 +224,7 @@ impl Lab {
         Ok(kill_process(Pid::from_raw(found[0]).context("a pid")?, Signal::KILL)?)
     }
 
-    /// A pod in `default` that only waits, with a folder of the node at `/agents`.
+    /// Creates a pod in `default` that only waits, with a folder of the node at `/agents`.
     pub fn run(&self, name: &str, args: &[&str], folder: Option<&Path>, spec: Value) -> Result<()> {
         let mut pod = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
@@ -243,7 +244,7 @@ impl Lab {
         self.apply(&pod.to_string())
     }
 
-    /// With which code such a pod has ended.
+    /// Returns the exit code of such a pod.
     pub fn exit_code(&self, pod: &str) -> Result<Option<i64>> {
         let pod = self.cluster.read("default", &format!("pod/{pod}"))?;
         Ok(pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"].as_i64())
@@ -254,7 +255,7 @@ fn make(variables: &[String]) -> Result<()> {
     let output = Command::new("make")
         .arg("docker-build-node")
         .args(variables)
-        // Of the same code; what is small takes long to build.
+        // The dev profile builds the same code faster than a build optimised for size.
         .env("IMAGE_PROFILE", "dev")
         .current_dir(crate::common::docs::root())
         .output()
@@ -268,7 +269,7 @@ fn make(variables: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// `busybox:latest`, which cannot be pulled here.
+/// Builds a substitute for `busybox:latest`, which cannot be pulled in this test.
 fn busybox_image() -> Result<Image> {
     let busybox = Path::new("/bin/busybox");
     let mut image = Image::new("docker.io/library/busybox:latest").file("/bin/busybox", busybox);

@@ -1,4 +1,4 @@
-//! When a member has arrived.
+//! The conditions under which a member has arrived.
 
 use crate::common::make::{job, named, pod, selected, sequence};
 use crate::common::*;
@@ -16,7 +16,7 @@ async fn steps_that_exit_are_over_when_they_succeeded() -> Result<()> {
     scene.create(pod("init-db").with(json!({"spec": {"restartPolicy": "Never"}}))).await?;
     scene.create(pod("migrate").completes()).await?;
     scene.pods(&["database", "app"]).await?;
-    // It runs and is even Ready, which says nothing about a step that is to end.
+    // The pod runs and is even Ready, but only completion counts for a pod that runs to completion.
     scene.ready("init-db").await?;
     scene.stays_held(&["database", "migrate", "app"]).await?;
     scene.annotate("Pod", "init-db", "testbed.rollcall.dev/complete-after", Some("0s")).await?;
@@ -41,7 +41,7 @@ async fn a_job_behind_a_selector_is_over_when_it_is_complete() -> Result<()> {
     assert_eq!(migrations.len(), 2);
     assert!(migrations.iter().all(|migration| *migration < app), "{migrations:?} {app}");
 
-    // A finished Job is cleaned up; what it was waited for stays done.
+    // After a finished Job is deleted, its group stays complete.
     scene.kubectl(&["delete", "job", "init-db", "migrate"])?;
     scene.delete_and_wait("Pod", "app").await?;
     scene.pods(&["app"]).await?;
@@ -92,7 +92,7 @@ async fn until_says_what_counts() -> Result<()> {
     ];
     scene.sequence("s", &groups).await?;
     scene.create(pod("a").kwok("never-ready", "true")).await?;
-    // Ready is asked for, so that it has not ended does not matter.
+    // The group waits only for readiness, so it does not matter that the pod has not completed.
     scene.create(pod("b").with(never.clone())).await?;
     scene.create(pod("c").with(never)).await?;
     scene.pods(&["d"]).await?;
@@ -129,8 +129,10 @@ async fn terminating_pods_do_not_count() -> Result<()> {
     scene.pods(&["b"]).await?;
     scene.ready("b").await?;
     scene.delete("Pod", "a").await?;
-    scene.status("s", "the first group has nobody", |status| status["groups"][0]["arrived"] == 0).await?;
-    assert!(scene::is_ready(&scene.get("Pod", "a").await?), "it is on its way out, and ready");
+    scene
+        .status("s", "no pod has arrived in the first group", |status| status["groups"][0]["arrived"] == 0)
+        .await?;
+    assert!(scene::is_ready(&scene.get("Pod", "a").await?), "it is terminating, but still ready");
     scene.pods(&["c"]).await?;
     scene.stays_held(&["c"]).await?;
     scene.kubectl(&["delete", "pod", "a", "--grace-period=0", "--force"])?;

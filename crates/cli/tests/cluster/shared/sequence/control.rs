@@ -1,13 +1,13 @@
-//! What a spec can say about when a group opens.
+//! Settings of a spec that determine when a group opens.
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::common::make::{named, pod, sequence};
 use crate::common::*;
 
-/// A time in a status.
+/// Parses a time in a status.
 fn time(value: &Value) -> Timestamp {
-    value.as_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("{value} is no time"))
+    value.as_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("{value} is not a time"))
 }
 
 #[tokio::test]
@@ -27,7 +27,7 @@ async fn the_settle_time_is_waited() -> Result<()> {
         time(&status["groups"][1]["openedAt"]).duration_since(time(&status["groups"][0]["completedAt"]));
     assert!(waited >= WAIT, "{waited:?}");
 
-    // Not only in the controller's words: by the API server's clock, from the Ready to the release.
+    // The settle time is checked not only in the controller's message, but also in the audit log: from readiness to release.
     let events = scene.lab.audited(&scene.namespace)?;
     let find = |pod: &str, wanted: &dyn Fn(&Value) -> bool| {
         let versions = events.iter().filter(|event| event.is_committed() && event.name == pod);
@@ -91,7 +91,7 @@ async fn a_suspended_sequence_releases_nothing() -> Result<()> {
     scene.edit("s", json!({"suspend": false})).await?;
     scene.released("a").await?;
 
-    // In the middle: what is open stays open, nothing more opens.
+    // Suspended half-way: open groups stay open, and no other group opens.
     scene.edit("s", json!({"suspend": true})).await?;
     scene.condition("s", "Suspended", "True", "Suspended").await?;
     scene.make_ready("a").await?;
@@ -107,7 +107,7 @@ async fn a_suspended_sequence_releases_nothing() -> Result<()> {
 #[tokio::test]
 async fn resuming_starts_the_timeout_anew() -> Result<()> {
     let scene = Scene::new("anew").await?;
-    // The time it had is over while it is suspended; what it is given on resuming is long enough for any machine.
+    // The first timeout expires while the sequence is suspended. The timeout after resuming is long enough for slow machines.
     let first = named("first", &["a"]).with(json!({"timeout": "700ms"}));
     scene.sequence("s", &[first]).await?;
     scene.unready_pods(&["a"]).await?;
@@ -120,7 +120,7 @@ async fn resuming_starts_the_timeout_anew() -> Result<()> {
     let status = scene.status("s", "resumed", |status| status["resumedAt"].is_string()).await?;
     assert_ne!(status["phase"], "Failed", "{status}");
     assert!(time(&status["resumedAt"]) > opened + SignedDuration::from_millis(700), "{status}");
-    // The same timeout as before, and it is over again only that long after the resuming.
+    // The timeout is 700 ms again, counted from the resumption.
     let shorter = named("first", &["a"]).with(json!({"timeout": "700ms"}));
     scene.edit("s", json!({"podGroups": [shorter]})).await?;
     scene.phase("s", "Failed").await?;
@@ -165,7 +165,7 @@ async fn a_group_can_start_immediately() -> Result<()> {
     scene.pods(&["c"]).await?;
     scene.released("b").await?;
     scene.stays_held(&["c"]).await?;
-    // The third waits for the second alone.
+    // The third group waits only for the second.
     scene.make_ready("b").await?;
     scene.ready("c").await?;
     assert!(!scene::is_ready(&scene.get("Pod", "a").await?));
@@ -181,7 +181,7 @@ async fn starts_at_once_are_limited() -> Result<()> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let storm = named("storm", &names).with(json!({"maxConcurrentStarts": 2}));
     scene.sequence("s", &[storm, named("late", &["late"])]).await?;
-    // The first two do not get ready, so that the brake is seen to hold.
+    // The first two pods do not become ready, so that the limit is observable.
     scene.unready_pods(&names[..2]).await?;
     scene.released(names[0]).await?;
     scene.released(names[1]).await?;
@@ -190,7 +190,7 @@ async fn starts_at_once_are_limited() -> Result<()> {
     scene.stays_held(&names[2..]).await?;
     scene.make_ready(names[0]).await?;
     scene.make_ready(names[1]).await?;
-    // From the audit log, `done` shows that there were never more than two.
+    // `done` checks in the audit log that at most two pods started at the same time.
     scene.phase("s", "Completed").await?;
     scene.done().await
 }

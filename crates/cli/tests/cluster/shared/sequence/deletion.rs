@@ -1,4 +1,4 @@
-//! What is left behind when a sequence goes.
+//! The effects of deleting a sequence.
 
 use crate::common::make::{named, sequence};
 use crate::common::*;
@@ -61,7 +61,7 @@ async fn a_sequence_made_again_starts_anew() -> Result<()> {
     }
     scene.sequence("s", &groups).await?;
     scene.pods(&["b"]).await?;
-    // The old one was complete; that is not this one's merit.
+    // The completion of the old sequence does not count for the new one.
     scene.stays_held(&["b"]).await?;
     scene.pods(&["a"]).await?;
     scene.phase("s", "Completed").await?;

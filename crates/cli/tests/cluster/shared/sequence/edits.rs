@@ -1,4 +1,4 @@
-//! The spec is edited while it runs: nothing that was let go is taken back, and nothing gets stuck.
+//! Edits of the spec while the sequence runs: released pods stay released, and no pod gets stuck.
 
 use crate::common::make::named;
 use crate::common::*;
@@ -12,14 +12,14 @@ async fn groups_are_inserted_removed_reordered_and_renamed() -> Result<()> {
     scene.pods(&["a", "c"]).await?;
     scene.released("b").await?;
 
-    // Inserted behind the open group: the third waits for both.
+    // Inserted after the open group: the third group waits for both.
     let x = named("x", &["x"]);
     scene.edit("s", json!({"podGroups": [a, b, x, c]})).await?;
     scene.make_ready("b").await?;
     scene.released("x").await?;
     scene.stays_held(&["c"]).await?;
 
-    // Reordered and renamed: the group that is not complete moves to the end.
+    // Reordered and renamed: the incomplete group moves to the end.
     let (first, second) = (named("renamed", &["a"]), named("b", &["b"]));
     let groups = [first.clone(), second.clone(), named("c", &["c"]), named("x", &["x"])];
     scene.edit("s", json!({"podGroups": groups})).await?;
@@ -27,7 +27,7 @@ async fn groups_are_inserted_removed_reordered_and_renamed() -> Result<()> {
     let status = scene.status("s", "only x is missing", |status| status["currentIndex"] == 3).await?;
     assert_eq!(status["groups"][0]["name"], "renamed");
 
-    // Removed: what is left is complete.
+    // The removed group was the only incomplete one.
     let generation = scene.edit("s", json!({"podGroups": [first, second, named("c", &["c"])]})).await?;
     let status = scene.phase("s", "Completed").await?;
     assert_eq!(status["observedGeneration"], generation);
@@ -43,7 +43,7 @@ async fn a_group_inserted_before_an_open_one_does_not_close_it() -> Result<()> {
     scene.pods(&["a", "c"]).await?;
     scene.released("b").await?;
     scene.edit("s", json!({"podGroups": [a, named("x", &["x"]), b, c]})).await?;
-    // The new group opens; b runs on, and what is not released yet waits for the new group too.
+    // The new group opens. Pod b keeps running, and unreleased pods wait for the new group too.
     scene.released("x").await?;
     scene.make_ready("b").await?;
     scene.pods(&["b-2"]).await?;

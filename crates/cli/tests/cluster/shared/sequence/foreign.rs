@@ -1,11 +1,11 @@
-//! Pods that others hold, or that nobody holds.
+//! Pods that foreign controllers hold, and pods that no controller holds.
 
 use crate::common::make::{named, pod};
 use crate::common::*;
 
 const FOREIGN: &str = "example.com/other-gate";
 
-/// No node has this label, so the pod stays pending when nothing holds it.
+/// No node has this label, so the pod stays Pending even without gates.
 fn nowhere() -> Value {
     json!({"spec": {"nodeSelector": {"example.com/nowhere": "true"}}})
 }
@@ -20,7 +20,7 @@ async fn foreign_gates_are_left_alone() -> Result<()> {
     scene.until("Pod", "a", "left with the foreign gates", left).await?;
     scene.blocked_by("s", "a", "ForeignGate").await?;
     scene.stays_held(&["b"]).await?;
-    // Their owners let it go, and only then it runs.
+    // Only when the owners of the foreign gates remove them does the pod run.
     scene.patch("Pod", "a", json!({"spec": {"schedulingGates": null}})).await?;
     scene.phase("s", "Completed").await?;
     scene.done().await
@@ -52,7 +52,7 @@ async fn a_pod_that_runs_out_of_order_is_announced() -> Result<()> {
     );
     let (reason, _) = scene.event("s", "b is running although its group \"second\" is not open").await?;
     assert_eq!(reason, "OutOfOrder");
-    // That b is ready opens nothing: its own group is not open.
+    // The readiness of b opens no group, because its own group is not open.
     scene.stays_held(&["c"]).await?;
     scene.pods(&["a"]).await?;
     scene.phase("s", "Completed").await?;

@@ -1,4 +1,4 @@
-//! Who belongs to a group, and how many there must be.
+//! Membership of groups, and expected numbers of members.
 
 use crate::common::make::{named, pod, selected, sequence};
 use crate::common::*;
@@ -53,7 +53,7 @@ async fn replacements_after_completion_start_at_once() -> Result<()> {
     for name in ["a", "b"] {
         scene.delete_and_wait("Pod", name).await?;
     }
-    // Nobody has to wait for the first group again: this is Bootstrap.
+    // With enforcement Bootstrap, replacements do not wait for the first group again.
     scene.pods(&["b"]).await?;
     let new = scene.ready("b").await?;
     assert_ne!(new["metadata"]["uid"], old);
@@ -132,7 +132,7 @@ async fn min_ready_in_numbers_and_percent() -> Result<()> {
     scene.released("a").await?;
     scene.make_ready("a").await?;
     scene.ready("a").await?;
-    // Half of three is two.
+    // Half of three members rounds up to two.
     scene.stays_held(&["d", "e", "f"]).await?;
     scene.make_ready("b").await?;
     scene.released("d").await?;

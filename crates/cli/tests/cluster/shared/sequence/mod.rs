@@ -1,5 +1,5 @@
-//! Sequences on a real cluster, one controller for all: groups open one after the other, and all that this means. At
-//! its end each test has the order verified from the audit log.
+//! Tests of sequences on a real cluster with one shared controller. At its end, each test verifies the start order from the
+//! audit log.
 
 mod arrival;
 mod control;

@@ -1,4 +1,4 @@
-//! Pods in another namespace: only where that namespace allows it, and only as long.
+//! Pods in another namespace are released only while that namespace permits it.
 
 use crate::common::make::{named, sequence};
 use crate::common::order::{Guest, verify};
@@ -28,7 +28,7 @@ async fn permission_is_needed_used_and_withdrawn() -> Result<()> {
     assert!(stalled["message"].as_str().is_some_and(|text| text.contains(ALLOW)), "{stalled}");
     assert_eq!(home.phase("guest", "Failed").await?["phase"], "Failed");
     there.stays_held(&["a", "b", "c"]).await?;
-    // Somebody else's permission is not ours.
+    // A permission for another namespace has no effect.
     allow(&there, Some("somebody,else")).await?;
     there.stays_held(&["a", "b", "c"]).await?;
 
@@ -47,7 +47,7 @@ async fn permission_is_needed_used_and_withdrawn() -> Result<()> {
     let since = allow(&there, Some("*")).await?;
     home.phase("guest", "Completed").await?;
     there.rules.cross_namespace.push(guest(since, u64::MAX));
-    // The verifier would have seen a gate taken without permission.
+    // The verifier reports a violation if a gate is removed without permission.
     let mut strict = there.rules.clone();
     strict.cross_namespace.clear();
     let found = verify(&there.lab.audited(&there.namespace)?, &strict);
@@ -67,7 +67,7 @@ async fn a_sequence_that_may_not_act_there_has_no_say_there() -> Result<()> {
     there.sequence("s", &[named("first", &["a"]), named("second", &["b"])]).await?;
     there.pods(&["a", "b"]).await?;
     there.phase("s", "Completed").await?;
-    // Nor when it is deleted.
+    // It also has no effect there when it is deleted.
     there.delete_and_wait("Pod", "b").await?;
     there.delete_and_wait("PodSequence", "s").await?;
     there.pods(&["b"]).await?;

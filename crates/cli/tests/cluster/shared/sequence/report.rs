@@ -1,4 +1,4 @@
-//! What people see: columns, conditions, events, numbers.
+//! The output for users: columns, conditions, events and metrics.
 
 use crate::common::make::{self, named, selected};
 use crate::common::*;
@@ -26,7 +26,7 @@ async fn kubectl_tells_the_story() -> Result<()> {
     assert_eq!(wide[0], "NAME PHASE GROUP READY AGE SCOPE MESSAGE");
     assert!(wide[1].contains(" Cluster \"Application Layer\": 1 of 2 pods arrived"), "{wide:?}");
 
-    // `kubectl wait` returns when it is complete, and not before.
+    // `kubectl wait` returns when the sequence is complete, and not earlier.
     let mut command = scene.lab.cluster().kubectl_command();
     command.args(["-n", &scene.namespace, "wait", "--for=condition=Ready", "podseq/shop", "--timeout=60s"]);
     let mut waiting = command.stdout(std::process::Stdio::null()).spawn()?;
@@ -70,7 +70,7 @@ async fn events_are_gathered() -> Result<()> {
     scene.phase("s", "Completed").await?;
     scene.event("s", "all 12 groups are complete").await?;
     let events = scene.events("s").await?;
-    // 12 groups open and complete; as one event each they would be 25.
+    // 12 groups open and complete; without aggregation they would produce 25 events.
     assert!(events.len() < 13, "{events:?}");
     assert!(events.iter().any(|(_, note)| note.contains("; ")), "{events:?}");
     assert!(events.iter().any(|(_, note)| note.contains("\"group-p-0\" is open")), "{events:?}");
@@ -109,7 +109,7 @@ async fn metrics_count_what_was_done() -> Result<()> {
     scene.pods(&["a", "b"]).await?;
     scene.phase("s", "Completed").await?;
     let after = scene.controller().metrics().await?;
-    // Other tests are counted as well.
+    // Other tests change the same counters, so only a lower bound is checked.
     for series in [
         "rollcall_pods_released_total",
         "rollcall_release_latency_seconds_count",

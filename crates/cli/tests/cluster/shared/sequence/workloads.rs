@@ -1,4 +1,4 @@
-//! Groups of pods that have owners: how many there must be is what the owners want.
+//! Groups of pods that have owners: the owners determine the expected number of pods.
 
 use crate::common::make::{
     self, by_ref, daemon_set, deployment, named, replica_set, selected, sequence, stateful_set,
@@ -13,8 +13,8 @@ async fn a_quota_holds_pods_back_and_with_them_the_next_group() -> Result<()> {
         "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": {"hard": {"pods": "2"}},
     });
     scene.create(quota).await?;
-    // Pods that come later are counted at admission; those before it by a controller that may have heard of none yet.
-    scene.until("ResourceQuota", "few", "in force", |quota| quota["status"]["hard"]["pods"] == "2").await?;
+    // The quota counts later pods at admission. It counts earlier pods in a controller that may not have seen them yet.
+    scene.until("ResourceQuota", "few", "enforced", |quota| quota["status"]["hard"]["pods"] == "2").await?;
     scene.pods(&["late"]).await?;
     scene.until("ResourceQuota", "few", "counted", |quota| quota["status"]["used"]["pods"] == "1").await?;
     scene.sequence("s", &[selected("web", "web"), named("late", &["late"])]).await?;
@@ -49,7 +49,7 @@ async fn a_scale_up_after_completion_starts_at_once() -> Result<()> {
 async fn during_a_rollout_the_old_replica_set_does_not_count() -> Result<()> {
     let mut scene = Scene::new("rollout").await?;
     scene.expect("s", "web", 2);
-    // It runs already, from before there was a sequence, and is being replaced.
+    // The Deployment runs before the sequence exists, and is now rolled out again.
     let strategy = json!({"rollingUpdate": {"maxSurge": 2, "maxUnavailable": 0}});
     let ungated = json!({"spec": {"strategy": strategy, "template": {"spec": {"schedulingGates": []}}}});
     scene.create(deployment("web", 2).with(ungated)).await?;
@@ -67,7 +67,7 @@ async fn during_a_rollout_the_old_replica_set_does_not_count() -> Result<()> {
     let names = scene.pods_are("web", 2, |pod| new(pod) && !scene::has_gate(pod, GATE)).await?;
     scene.pods_are("web", 2, scene::is_ready).await?;
     scene.stays_held(&["late"]).await?;
-    // While the Deployment's own controller is behind, how many there should be is not known.
+    // While the Deployment's own controller is behind, the expected number is unknown.
     let four = |status: &Value| status["groups"][0]["present"] == 4 && status["groups"][0]["expected"] == 2;
     let status = scene.status("s", "four present of two expected", four).await?;
     assert_eq!(status["groups"][0]["arrived"], json!(0));
@@ -76,7 +76,7 @@ async fn during_a_rollout_the_old_replica_set_does_not_count() -> Result<()> {
     }
     scene.phase("s", "Completed").await?;
 
-    // The next rollout finds the group complete and starts at once.
+    // The group has been complete, so pods of the next rollout start at once.
     let template = json!({"metadata": {"annotations": {"testbed.rollcall.dev/never-ready": null}, "labels": {"version": "3"}}});
     scene.patch("Deployment", "web", json!({"spec": {"template": template}})).await?;
     let third = |pod: &Value| pod["metadata"]["labels"]["version"] == "3" && scene::is_ready(pod);
@@ -154,7 +154,7 @@ async fn node_scope_needs_full_mode() -> Result<()> {
     scene.condition("node", "Stalled", "True", "NodeScopeNeedsFullMode").await?;
     assert_eq!(scene.phase("node", "Failed").await?["phase"], "Failed");
     scene.stays_held(&["a", "b"]).await?;
-    // It can be deleted, and its neighbours never noticed it.
+    // It can be deleted, and other sequences were not affected by it.
     scene.delete_and_wait("PodSequence", "node").await?;
     scene.stays_held(&["a", "b"]).await?;
     scene.sequence("cluster", &groups).await?;
@@ -168,7 +168,7 @@ async fn a_workload_that_is_named_and_missing_is_waited_for() -> Result<()> {
     scene.expect("s", "db", 2);
     scene.expect("s", "web", 1);
     let groups = [by_ref("StatefulSet", "db"), by_ref("Deployment", "web"), named("late", &["late"])];
-    // The same name of another kind, and a name like it: both may have been meant.
+    // An object with the same name and another kind, and one with a similar name: the message suggests both.
     scene.create_all([deployment("db", 0), stateful_set("dbs", 0)]).await?;
     scene.sequence("s", &groups).await?;
     scene.pods(&["late"]).await?;
@@ -177,7 +177,7 @@ async fn a_workload_that_is_named_and_missing_is_waited_for() -> Result<()> {
     assert!(message.contains("deployment/db") && message.contains("statefulset/dbs"), "{message}");
     assert_eq!(status["phase"], "Pending");
     assert_eq!(scene::condition(&status, "Stalled").map(|stalled| &stalled["status"]), Some(&json!("False")));
-    // Pods of others with the same labels are no members.
+    // A pod with the same labels but another owner is not a member.
     scene.create(make::pod("stranger").label("app", "web")).await?;
     scene.create(deployment("web", 1)).await?;
     scene.pods_are("web", 2, |pod| scene::has_gate(pod, GATE)).await?;
@@ -208,7 +208,7 @@ async fn every_kind_can_be_named() -> Result<()> {
     let workloads =
         [make::job("migrate"), daemon_set("agent"), replica_set("set", 2), make::cron_job("nightly")];
     scene.create_all(workloads).await?;
-    // It is there, and has not run.
+    // The CronJob exists, but has not run.
     let status = scene.blocked_by("s", "", "NoRunYet").await?;
     assert_eq!(
         (&status["groups"][2]["state"], &status["groups"][2]["arrived"]),
@@ -233,7 +233,7 @@ async fn a_workload_of_size_0_is_complete() -> Result<()> {
         (&status["groups"][0]["state"], &status["groups"][0]["expected"]),
         (&json!("Complete"), &json!(0))
     );
-    // Scaled up, its pods are released at once: the group has been complete.
+    // The group has been complete, so its pods are released at once after the scale-up.
     scene.patch("Deployment", "off", json!({"spec": {"replicas": 2}})).await?;
     scene.pods_are("off", 2, scene::is_ready).await?;
     scene.done().await
@@ -256,7 +256,7 @@ async fn an_optional_group_is_passed_if_nobody_is_there() -> Result<()> {
         let group = &status["groups"][group];
         assert_eq!((&group["state"], &group["expected"]), (&json!("Complete"), &json!(0)), "{status:#}");
     }
-    // Whoever comes later is released, and nothing is taken back.
+    // Members that appear later are released, and no pod is held again.
     scene.create(deployment("cache", 1)).await?;
     scene.pods_are("cache", 1, scene::is_ready).await?;
     scene.create(make::pod("x").kwok("never-ready", "true")).await?;
@@ -269,7 +269,7 @@ async fn an_optional_group_is_passed_if_nobody_is_there() -> Result<()> {
 async fn an_optional_group_is_waited_for_if_its_workload_is_there() -> Result<()> {
     let scene = Scene::new("wanted").await?;
     let paused = json!({"spec": {"paused": true}});
-    // Paused, it makes no pods: a workload without pods is there.
+    // A paused Deployment creates no pods, but it exists, so the group is not skipped.
     scene.create(deployment("cache", 1).with(paused)).await?;
     let cache = by_ref("Deployment", "cache").with(json!({"optional": true}));
     scene.sequence("s", &[cache, named("late", &["late"])]).await?;
