@@ -3,8 +3,8 @@
 use crate::support::build::{HOME, at, group, labels, node, owner, owner_ref, pod, selector, sequence, spec};
 use crate::support::world::{World, status_of};
 use rollcall_core::Uid;
-use rollcall_core::decision::Action;
 use rollcall_core::cluster::Refusal;
+use rollcall_core::decision::Action;
 use rollcall_core::dispatch::{check, decide};
 use rollcall_core::facts::{Namespace, NodeConstraints, Owner, OwnerKind, Pin, Pod, PodPhase};
 use rollcall_core::index::Object;

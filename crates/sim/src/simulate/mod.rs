@@ -117,7 +117,7 @@ fn needs_full_mode(plan: &Plan) -> bool {
 async fn run(
     plan: Plan,
     callback: Option<SnapshotCallback<'_>>,
-    prepare: impl FnOnce(&rollcall_controller::Shared, &Arc<Shared>, Clock),
+    prepare: impl FnOnce(&rollcall_controller::shared::Shared, &Arc<Shared>, Clock),
 ) -> Result<Report> {
     let clock = Clock::starting_at(Timestamp::from_second(BEGINNING)?);
     let embedded = Embedded::new(clock, plan.seed);
@@ -137,7 +137,7 @@ async fn run(
     };
     let config = Config { full, reservations, ..embedded::config("simulation", plan.seed) };
     let client = embedded.client(Author::Controller(0));
-    let beside = Arc::new(rollcall_controller::Shared::default());
+    let beside = Arc::new(rollcall_controller::shared::Shared::default());
     prepare(&beside, &shared, clock);
     let controller = rollcall_controller::run_with(client, config, clock, beside, CancellationToken::new());
     let drains = Drains::default();

@@ -12,7 +12,7 @@ pub fn simulate_observed(
     plan: Plan,
     mut observe: impl FnMut(&Snapshot, &Index) + Send + 'static,
 ) -> Result<Report> {
-    let prepare = |controller: &rollcall_controller::Shared, shared: &Arc<Shared>, clock: Clock| {
+    let prepare = |controller: &rollcall_controller::shared::Shared, shared: &Arc<Shared>, clock: Clock| {
         let shared = shared.clone();
         let mut last = None;
         let observer = move |index: &Index| {
