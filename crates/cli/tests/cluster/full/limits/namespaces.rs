@@ -7,7 +7,7 @@ use http::Method;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-/// The permissions of a tenant of a portal, who may write Namespaces and all objects in them.
+/// The permissions of a tenant of a portal: to write Namespaces and all objects in them.
 const RIGHTS: &str = "
 apiVersion: v1
 kind: ServiceAccount
@@ -106,8 +106,9 @@ async fn only_who_may_allow_on_nodes_changes_these_annotations() -> Result<()> {
     assert!(code == 403 && words.contains(expected), "{code}: {words}");
     for case in &refused {
         let answer = try_it(&tenant, case).await?;
-        let named =
-            |(code, words): &(u16, String)| *code == 403 && words.contains("the permission allow-on-nodes on podsequences");
+        let named = |(code, words): &(u16, String)| {
+            *code == 403 && words.contains("the permission allow-on-nodes on podsequences")
+        };
         assert!(answer.as_ref().is_err_and(named), "{case:?}: {answer:?}");
         for client in [&trusted, &admin] {
             let answer = try_it(client, case).await?;
