@@ -38,7 +38,7 @@ pub struct Access {
 /// The `-n` flag, for commands about namespaced objects.
 #[derive(Args, Clone, Debug, Default)]
 pub struct InNamespace {
-    /// The namespace to look in instead of the context's
+    /// The namespace to use instead of the context's default
     #[arg(short, long, value_name = "NAME", help_heading = "Cluster")]
     pub namespace: Option<String>,
 }
@@ -48,7 +48,7 @@ pub enum Command {
     Status(status::Arguments),
     Explain(explain::Arguments),
     Release(release::Arguments),
-    /// Show the progress of Orders: the capacity that they reserve, and what they wait for
+    /// Show the progress of Orders: reserved capacity, and reasons for waiting
     Orders(reservation::Arguments),
     /// List tickets: node, claiming pod and expiry
     Tickets(reservation::Arguments),

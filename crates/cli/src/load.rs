@@ -152,7 +152,7 @@ async fn add_permissions(
     match connection.client.request::<NamespaceObject>(get.map_err(kube::Error::BuildRequest)?).await {
         Ok(object) => loader.add(Kind::Namespace, &[object]),
         Err(error) if has_code(&error, 403) => gaps.push(format!(
-            "not allowed to get namespace {namespace}: it is unknown whether it permits sequences of other namespaces, so these are left out"
+            "not allowed to get namespace {namespace}: it is unknown whether it permits sequences of other namespaces, so these are ignored"
         )),
         Err(error) => return Err(connection.explained(error, &format!("get namespace {namespace}"))),
     }

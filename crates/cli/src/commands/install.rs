@@ -63,7 +63,7 @@ pub enum Mode {
     /// Cluster scope only: no admission, no certificates, no permission on nodes
     #[default]
     Lite,
-    /// Both scopes: nodes are watched and marked
+    /// Both scopes, reservations and launch order; watches and marks nodes
     Full,
 }
 
@@ -306,7 +306,7 @@ mod tests {
             .map(|which| format!("pod-sequence-controller{which}"))
             .map(|name| format!("ClusterRoleBinding/{name}"));
         assert_eq!(named(&["ClusterRoleBinding"]), Ok(bindings.to_vec()));
-        let typo = named(&["Role/pod-sequence-controler"]).expect_err("there is none");
+        let typo = named(&["Role/pod-sequence-controler"]).expect_err("a typo");
         assert!(typo.contains("--only") && typo.contains(role), "{typo}");
     }
 

@@ -133,7 +133,7 @@ pub fn filled(index: Index, objects: &Objects, classes: &[PriorityClassObject], 
     loader.finish(now)
 }
 
-/// Loads the nodes on which a ticket may be placed, with all pods on them.
+/// Loads the possible nodes of a ticket, with all pods on them.
 pub async fn rooms(
     connection: &Connection,
     objects: &Objects,

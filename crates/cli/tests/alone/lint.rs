@@ -251,7 +251,7 @@ fn four_times_the_documents_take_about_four_times_as_long() {
     panic!("{few:?}, {many:?}");
 }
 
-/// Input of 5 MiB: a bundle of CRDs as large operators have it, and a dump of a namespace on one line.
+/// Input of 5 MiB: a bundle of CRDs like those of large operators, and a dump of a namespace on one line.
 #[test]
 fn five_megabytes() {
     let description = "x".repeat(5 << 20);

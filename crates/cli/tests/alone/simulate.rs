@@ -148,7 +148,8 @@ fn shapes_that_start() {
     insta::assert_snapshot!("rollout", shape_from("rollout", &arguments, None));
 }
 
-/// Each node goes its own way: one that joins later closes, waits for its driver, and opens.
+/// In a sequence of Node scope, each node progresses independently: a node that joins later is blocked, waits for its driver,
+/// and opens.
 #[test]
 fn shapes_that_go_by_nodes() {
     let joins = ["--at", "10s", "add-node late", "--at", "10s", "scale deployment/app 4"];

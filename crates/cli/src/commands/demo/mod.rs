@@ -17,8 +17,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 const SHOP: &str = include_str!("shop.yaml");
-/// Limit in virtual time, more than ten times what the shop needs. A developer who breaks the shop's start sees the failure
-/// soon.
+/// Limit in virtual time, more than ten times what the shop needs. If a change breaks the start of the shop, the run fails soon.
 const UNTIL: Duration = Duration::from_secs(600);
 /// Interval between two drawings; short enough for movement to look smooth.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

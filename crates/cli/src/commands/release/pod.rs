@@ -94,7 +94,7 @@ fn in_between(ticket: &Ticket) -> String {
 
 /// Returns the gates to remove: the gates on the pod of the sequences that it belongs to, and the default sequence gate. A
 /// sequence selects only pods in namespaces where its author may act. Otherwise the author could name any gate and have it
-/// removed with the permissions of the user who runs this command. A pod that no sequence holds and that waits for a ticket
+/// removed with the permissions of the user of this command. A pod that no sequence holds and that waits for a ticket
 /// loses its ticket gate.
 fn ours(loaded: &Loaded, pod: &Pod) -> Vec<Arc<str>> {
     let claims = loaded.index.facts().claims_on(pod.uid);

@@ -1,6 +1,6 @@
 //! Parses the text of one source into objects, or into an error that shows the position.
 //!
-//! JSON is parsed as YAML, of which it is a subset, so both formats get the same checks and messages.
+//! JSON is a subset of YAML and is parsed as such, so both formats get the same checks and messages.
 
 use super::source_spans::{PathSegment, SourceSpan, SourceSpans};
 use crate::output::DrawnError;

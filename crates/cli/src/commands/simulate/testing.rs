@@ -94,7 +94,8 @@ pub fn all() -> Vec<(&'static str, Report)> {
     ]
 }
 
-/// Reservations on two nodes, one of them claimed by an agent, a node without free capacity, and an expired ticket created by hand.
+/// Reservations on two nodes, one of them claimed by an agent, a node without free capacity, and an expired ticket created by
+/// hand.
 pub fn reservations() -> Report {
     let ticket = |name: &str, order: Option<&str>, node: &str, states: &[(u64, TicketState)]| TicketReport {
         namespace: "default".into(),
@@ -310,7 +311,7 @@ pub fn failed() -> Report {
     stuck(report(30_000, vec![sequence], pods), &never)
 }
 
-/// 500 pods in 40 groups, of which three at a time run in parallel.
+/// 500 pods in 40 groups; three groups at a time run in parallel.
 pub fn many() -> Report {
     let (mut pods, mut groups, mut critical) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..40u64 {

@@ -17,7 +17,7 @@ use rollcall_api::watch::ListOf;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// Interval at which elapsed times are redrawn.
+/// Interval between redraws of the elapsed times.
 const TICK: Duration = Duration::from_secs(1);
 /// Duration of one watch request, shorter than the read timeout of the connection.
 const WATCH_SECONDS: u32 = 290;

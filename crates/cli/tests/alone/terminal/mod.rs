@@ -15,7 +15,7 @@ pub const ATTACK: &str = "evil\x1b[2J\x1b[1;1H\x1b]0;owned\x07\x1b]52;c;Y3VybA==
 /// Colour codes of this program, and of the library that draws errors in manifests. Code 8, which hides text, is not among
 /// them.
 const COLOURS: [&str; 10] = ["0", "1", "2", "31", "32", "33", "91", "92", "94", "96"];
-/// Control sequences with which `status -w` redraws its output.
+/// Control sequences that `status -w` uses to redraw its output.
 const MOVEMENTS: [&str; 3] = ["J", "?7l", "?7h"];
 
 /// Returns the first forbidden control sequence in the text, if any.

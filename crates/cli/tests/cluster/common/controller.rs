@@ -24,7 +24,7 @@ pub struct Options {
     /// URL of a fault proxy to use instead of the API server.
     pub server_override: Option<String>,
     pub args: Vec<String>,
-    /// `lite` or `full`; by default the mode in which the lab was installed.
+    /// `lite` or `full`; by default the installed mode of the lab.
     pub mode: Option<&'static str>,
     /// Port of the webhook; by default any free port.
     pub webhook: Option<u16>,

@@ -19,7 +19,7 @@ pub fn commands(document: &str, section: &str) -> Result<String> {
     Ok(commands.to_owned())
 }
 
-/// Runs commands like a user who copies them into a terminal in the repository; returns their output.
+/// Runs commands in a shell in the repository, and returns their output.
 pub fn shell(cluster: &Cluster, commands: &str) -> Result<String> {
     let path = format!("{}:{}", cluster.bin_dir().display(), std::env::var("PATH")?);
     let mut shell = Command::new("sh");

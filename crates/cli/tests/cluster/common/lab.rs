@@ -1,4 +1,4 @@
-//! A cluster on which Lite or Full mode is installed as described in the README, except that the Deployment of the controller
+//! A cluster with Lite or Full mode, installed as described in the README, except that the Deployment of the controller
 //! has no pods.
 
 use std::path::{Path, PathBuf};

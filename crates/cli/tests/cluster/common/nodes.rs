@@ -119,7 +119,7 @@ pub fn sequence(name: &str, guard: &str) -> Value {
     make::sequence(name, &groups).with(json!({ "spec": { "scope": "Node", "nodeGuard": guard } }))
 }
 
-/// Sets the annotation with which an administrator permits `nodeGuard: Taints` in a namespace.
+/// Sets an administrator's annotation that permits `nodeGuard: Taints` in a namespace.
 pub async fn allow_taints(scene: &Scene<'_>) -> Result<()> {
     let key = "podsequence.example.com/allow-node-taints";
     scene.annotate("Namespace", &scene.namespace, key, Some("true")).await

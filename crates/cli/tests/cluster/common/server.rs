@@ -108,7 +108,7 @@ impl<'a> Server<'a> {
         let other = self.try_pod(control, &sent).await?.map_err(asked)?;
         for (way, pod) in [("dry run", tried), ("creation", made)] {
             let mut found = gates(&pod);
-            // The order in which the policies are evaluated for the sequences is not defined.
+            // The order of evaluation for the sequences is not defined.
             found[case.gates_sent()..].sort();
             assert_eq!(found, case.gates, "{}: {way}", case.case);
             let untouched = found.len() == case.gates_sent();
@@ -169,7 +169,7 @@ impl<'a> Server<'a> {
     }
 }
 
-/// Removes the fields in which two equal pods differ, and, if the pod may have a gate, the fields that come with a gate.
+/// Removes the fields that differ even between two equal pods, and, if the pod may have a gate, the fields that come with a gate.
 fn rest(pod: &Value, untouched: bool) -> Value {
     let mut pod = pod.clone();
     let metadata = pod["metadata"].as_object_mut().expect("metadata");
@@ -197,7 +197,7 @@ fn refused((code, message): (u16, String)) -> anyhow::Error {
     anyhow::anyhow!("rejected with {code}: {message}")
 }
 
-/// Returns the path of the collection in which objects of a kind are created.
+/// Returns the path of the collection for objects of a kind.
 pub fn collection(resource: &str, namespace: &str) -> String {
     let group = match resource {
         "podsequences" => "apis/scheduling.example.com/v1alpha1",

@@ -53,7 +53,7 @@ impl Patient {
         self.lab.cluster().kubectl_ok(&args).map(drop)
     }
 
-    /// Runs a command like a user who copies it into a terminal.
+    /// Runs a command in a shell.
     fn shell(&self, command: &str) -> Result<Output> {
         let cluster = self.lab.cluster();
         let ours = Path::new(env!("CARGO_BIN_EXE_rollcall")).parent().context("a folder")?;
@@ -325,7 +325,7 @@ async fn webhook(patient: &Patient, home: &str) -> Result<()> {
     patient.repaired("1 of 3 caBundles do not trust").await?;
 
     // A user's certificate that has expired: the printed command hands the Secret over to the controller. A single patch avoids
-    // states on which the controller would act.
+    // intermediate states that the controller would react to.
     let text = |text: &str| STANDARD.encode(text);
     let brought = json!({
         "metadata": {"annotations": {names::MANAGED_CERTIFICATES: "false"}},

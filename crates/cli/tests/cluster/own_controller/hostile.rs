@@ -1,6 +1,6 @@
-//! Hostile tenants who may create only pods and workloads. Whatever they create, the controller stays within the memory limit
-//! of the shipped Deployment, and sequences of other tenants progress. `HOSTILE_OBJECTS` sets the number of objects of each
-//! kind.
+//! Hostile tenants with permission to create only pods and workloads. Whatever they create, the controller stays within the
+//! memory limit of the shipped Deployment, and sequences of other tenants progress. `HOSTILE_OBJECTS` sets the number of
+//! objects of each kind.
 
 use std::path::PathBuf;
 
@@ -97,7 +97,7 @@ fn large_pod(number: usize) -> Value {
     pod
 }
 
-/// A pod with thousands of containers, each of which waits for a barrier key.
+/// A pod with thousands of containers; each waits for a barrier key.
 fn barrier_pod(number: usize) -> Value {
     let name = format!("barriers-{number}");
     let container = |place: usize| {
@@ -166,7 +166,7 @@ async fn create_slowly(scene: &Scene<'_>, object: Value) -> Result<()> {
 
 #[tokio::test]
 async fn giant_pods_and_workloads_kill_nobody_and_delay_nobody() -> Result<()> {
-    // The test does not read the audit log, in which each large object would appear several times.
+    // The test does not read the audit log, which would contain each large object several times.
     let options = rollcall_testbed::Options { audit_bodies: false, ..Default::default() };
     let lab = &Lab::own(options).await?;
     let (victim, attacker) =

@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 /// Serialises the tests: all samples use the namespace `default`, and two of them have pods of the same names.
 static TURN: Mutex<()> = Mutex::const_new(());
 
-/// The text of a sample file, in which pods that run to completion get an annotation that lets kwok complete them.
+/// The text of a sample file, with an annotation on pods that run to completion, so that kwok completes them.
 fn manifest(file: &str) -> Result<String> {
     let text = std::fs::read_to_string(repository("config/samples").join(file))?;
     let mut documents = Vec::new();

@@ -275,7 +275,7 @@ async fn what_somebody_sets_back_is_said_and_the_next_tier_untouched() -> Result
     child.stderr.take().context("stderr")?.read_to_string(&mut said)?;
     let code = child.wait()?.code();
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("deployment/web has the size 2 again"), "{said}");
+    assert!(said.contains("deployment/web has 2 replicas again"), "{said}");
     assert_eq!(scene.get("StatefulSet", "db").await?["spec"]["replicas"], 1);
     scene.done().await
 }
@@ -402,7 +402,7 @@ async fn what_may_undo_it_is_said_first_and_what_would_lose_data_is_refused() ->
     let retain = json!({"spec": {"persistentVolumeClaimRetentionPolicy": {"whenScaled": "Retain"}}});
     scene.patch("StatefulSet", "db", retain).await?;
 
-    // A user who may read everything, but not write everything.
+    // A user with permission to read everything, but not to write everything.
     scene.kubectl(&["create", "serviceaccount", "reader"])?;
     scene.kubectl(&[
         "create",

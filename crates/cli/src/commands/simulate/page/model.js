@@ -45,7 +45,7 @@ function spansOfRank(pod, rank) {
   return spansOf({ spans: rank.spans, deleted: pod.deleted });
 }
 
-// The time at which the first pod of the group existed.
+// The creation time of the group's first pod.
 function began(group) {
   const first = group.pods.map((pod) => report.pods[pod]?.spans[0]?.from).filter((from) => from !== undefined);
   return first.length ? Math.min(...first) : 0;

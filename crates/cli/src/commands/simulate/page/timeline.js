@@ -1,7 +1,6 @@
 // Draws the timeline: a row for each group and pod, with time from left to right. FEW limits the pods of a group before it is
 // expanded; with more than MANY pods in total, all groups begin folded.
 
-// Pods shown of a group until somebody asks for all, and pods altogether beyond which groups begin folded.
 const FEW = 12;
 const MANY = 60;
 

@@ -118,7 +118,7 @@ fn cell(stretches: &[Stretch], (from, to): (u64, u64)) -> Cell {
         return Cell::Nothing;
     };
     let ended = matches!(most.state, PodState::Succeeded | PodState::Failed);
-    // The end is marked only in the column in which the pod ended.
+    // Only the first column after the end gets the mark of the final state.
     if ended && most.from < from { Cell::Over(most.state) } else { Cell::State(most.state) }
 }
 

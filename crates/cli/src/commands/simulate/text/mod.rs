@@ -49,7 +49,7 @@ const WIDE: usize = 110;
 const WAITED: usize = 34;
 /// The picture extends past the end of the run by 1/16 of its length, so that the bars of the last pods are visible.
 const BEYOND: u64 = 16;
-/// A non-breaking space, at which lines are not wrapped.
+/// A non-breaking space, where lines are not wrapped.
 const FIXED: &str = "\u{a0}";
 
 pub fn text(report: &Report, room: Room) -> Shown {

@@ -78,7 +78,7 @@ fn beside(ticket: &TicketReport) -> String {
     }
 }
 
-/// Counts the existing tickets by state, as in `tickets: 3 reserved, 1 claimed`; `None` if there are none.
+/// Counts the existing tickets by state, as in `tickets: 3 reserved, 1 claimed`; `None` without tickets.
 pub(super) fn totals(report: &Report) -> Option<String> {
     let there: Vec<&TicketReport> = report.tickets.iter().filter(|ticket| ticket.deleted.is_none()).collect();
     (!there.is_empty()).then(|| format!("tickets: {}", tally(&there)))

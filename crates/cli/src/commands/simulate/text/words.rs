@@ -62,7 +62,7 @@ pub fn name(groups: &[GroupReport], place: usize) -> String {
     }
 }
 
-/// The time at which the first pod of the group existed.
+/// The creation time of the group's first pod.
 pub fn began(report: &Report, group: &GroupReport) -> Option<u64> {
     let first = |pod: &usize| report.pods.get(*pod)?.spans.first().map(|span| span.from);
     group.pods.iter().filter_map(first).min()

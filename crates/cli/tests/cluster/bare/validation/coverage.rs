@@ -35,7 +35,7 @@ impl Duty {
     }
 }
 
-/// Number of path segments, from the end, in which a case must match. An Order contains the spec of a ticket, which has
+/// Number of path segments, from the end, that must match a case. An Order contains the spec of a ticket, which has
 /// selectors of the same type in many places; a case for one place is sufficient.
 fn depth(custom: Custom) -> usize {
     match custom {

@@ -256,7 +256,7 @@ async fn the_api_server_stores_the_defaults() {
 async fn kubectl_explains_orders_and_tickets_and_shows_their_columns() {
     let server = server::start().await;
     let explained = server.kubectl(&["explain", "ticket.spec.duration"]);
-    assert!(explained.contains("If it is left out, 24h"), "{explained}");
+    assert!(explained.contains("Defaults to 24h"), "{explained}");
 
     let object = |custom: Custom| {
         let mut all = valid(RESERVATION).into_iter().map(|(_, object)| object);

@@ -26,7 +26,7 @@ pub struct Life {
     pub name: String,
     pub uid: String,
     pub versions: Vec<Version>,
-    /// The version from which on the object is terminating or deleted.
+    /// From this version on, the object is terminating or deleted.
     pub ended: Option<u64>,
 }
 
@@ -91,7 +91,7 @@ impl History {
         releases
     }
 
-    /// Returns the version at which the pod's gate was removed; the last one if several pods had this name.
+    /// Returns the version of the removal of the pod's gate; the last one if several pods had this name.
     pub fn released_at(&self, pod: &str) -> Option<u64> {
         self.releases().iter().rev().find(|release| release.pod == pod).map(|release| release.rv)
     }

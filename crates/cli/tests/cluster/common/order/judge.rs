@@ -178,7 +178,7 @@ impl Judge<'_> {
         self.start_limit(sequence, position, rv)
     }
 
-    /// Returns the version at which a group may open, or the reason why it is still blocked at the end of the log.
+    /// Returns the first version when a group may open, or the reason why it is still blocked at the end of the log.
     fn opened(&self, sequence: &Standing, position: usize) -> Result<u64, String> {
         if sequence.opened_by_hand(position) {
             return Ok(0);
@@ -197,7 +197,7 @@ impl Judge<'_> {
         Ok(opened)
     }
 
-    /// Returns the first version from `since` on at which enough members of the group had arrived.
+    /// Returns the first version from `since` on with enough arrived members of the group.
     fn held_from(&self, sequence: &Standing, position: usize, since: u64) -> Option<u64> {
         let group = &sequence.groups()[position];
         let mut steps: Vec<(u64, &str, Option<bool>)> = Vec::new();

@@ -16,12 +16,12 @@ use super::judge::{arrived, claims};
 use crate::common::nodes::foreign;
 use crate::common::scene::name_of;
 
-/// Processes the events of a log for one sequence in which each group waits for all earlier groups.
+/// Processes the events of a log for one sequence; each of its groups waits for all earlier groups.
 pub struct Placed {
     account: String,
     namespace: String,
     groups: Vec<Value>,
-    /// Versions, and the times at which they were answered.
+    /// Versions, and the times of the answers that contained them.
     answered: Vec<(Timestamp, u64)>,
     newest: u64,
     /// By UID.
@@ -48,9 +48,9 @@ struct Member {
     name: String,
     group: usize,
     bound: bool,
-    /// By version: the node on which the member had arrived from then on, or `None`.
+    /// By version: the node where the member had arrived from then on, or `None`.
     steps: BTreeMap<u64, Option<String>>,
-    /// The version from which on the member is terminating or deleted.
+    /// From this version on, the member is terminating or deleted.
     ended: Option<u64>,
 }
 
@@ -197,7 +197,7 @@ impl Placed {
         found
     }
 
-    /// Returns, by group and node, the ranges of versions in which members had arrived.
+    /// Returns, by group and node, the ranges of versions with arrived members.
     fn times(&self) -> BTreeMap<(usize, &str), Vec<(u64, u64)>> {
         let mut times: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for member in self.members.values() {

@@ -101,7 +101,7 @@ impl LaunchLab {
         }
     }
 
-    /// Returns the times in seconds at which each container started and became ready, from the containers' logs.
+    /// Returns the times in seconds when each container started and became ready, from the containers' logs.
     pub fn times(&self, namespace: &str, pod: &Value) -> Result<BTreeMap<String, (f64, f64)>> {
         let pod_name = pod["metadata"]["name"].as_str().context("a name")?;
         let containers = pod["spec"]["containers"].as_array().context("containers")?;

@@ -7,7 +7,7 @@ use http::Method;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-/// The permissions of a tenant of a portal, who may write Namespaces and all objects in them.
+/// The permissions of a tenant of a portal: to write Namespaces and all objects in them.
 const RIGHTS: &str = "
 apiVersion: v1
 kind: ServiceAccount

@@ -54,7 +54,7 @@ enum First {
     First,
 }
 
-/// A separate Node object, to which the scheduler and the Kubernetes controllers write no labels or taints.
+/// A separate Node object; the scheduler and the Kubernetes controllers write no labels or taints to it.
 const NODE: &str = "limited";
 const APPLY: &str = "application/apply-patch+yaml";
 const OWN: &str = "/api/v1/namespaces/pod-sequence-system";

@@ -57,7 +57,7 @@ async fn samples() -> Result<()> {
     run("node-scoped-registered-driver-example.yaml", "volumes-first", &lab, &controller)
 }
 
-/// A group with only `nodeReady`: each node opens when the driver is registered there, no matter who installed it.
+/// A group with only `nodeReady`: each node opens when the driver is registered there, no matter how it was installed.
 async fn without_members(lab: &Lab) -> Result<()> {
     let scene = Scene::without_controller(lab, "registered").await?;
     let driver = json!({ "name": "driver", "nodeReady": { "csiDriver": "csi.example.com" } });

@@ -149,7 +149,7 @@ fn generate(lab: &Lab) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Runs a command like a user who copies it into a terminal.
+/// Runs a command in a shell.
 fn shell(lab: &Lab, command: &str) -> Result<()> {
     let path = format!("{}:{}", lab.cluster().bin_dir().display(), std::env::var("PATH")?);
     let mut shell = Command::new("sh");

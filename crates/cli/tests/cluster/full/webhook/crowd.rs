@@ -18,8 +18,8 @@ const PACE: Duration = Duration::from_millis(20);
 const AT_A_TIME: usize = 24;
 const PODS: f64 = 25.0;
 
-/// Opens a connection and sends nothing, or only the beginning of a request. It uses one of many local addresses, one of which
-/// is that of the API server.
+/// Opens a connection and sends nothing, or only the beginning of a request. It uses one of many local addresses; one of them
+/// is the API server's.
 async fn stranger(port: u16, number: usize) -> Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.bind((Ipv4Addr::new(127, 0, 0, 1 + u8::try_from(number % 12)?), 0).into())?;

@@ -1,4 +1,4 @@
-//! The conditions under which a member has arrived.
+//! The criteria for a member to have arrived.
 
 use crate::common::make::{job, named, pod, selected, sequence};
 use crate::common::*;
