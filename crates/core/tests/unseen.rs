@@ -3,6 +3,7 @@
 use crate::support::build::{HOME, at, group, node, owner, selector, sequence, spec};
 use crate::support::world::World;
 use rollcall_core::Uid;
+use rollcall_core::cluster::Refusal;
 use rollcall_core::decision::{Event, EventKind};
 use rollcall_core::dispatch::{decide, keep};
 use rollcall_core::facts::{Namespace, OwnerKind};
@@ -85,13 +86,34 @@ fn who_may_not_act_has_no_say() {
     }
 }
 
-/// Adds a sequence that never writes to nodes: only decisions of the victim are made.
+/// Adds a sequence that never writes to nodes: only decisions of the victim are made, and each sequence writes separately.
 fn with_a_slow_one(world: &mut World) -> Sequence {
     let slow = sequence(HOME, "slow", by_nodes());
     world.apply(Object::Sequence(slow.clone()));
     joins(world, "b");
+    write_separately(world, "b");
     world.decide(victim().uid);
     slow
+}
+
+/// The API server has rejected a write for several sequences to this node.
+fn write_separately(world: &mut World, name: &str) {
+    let uids = [victim().uid, Uid::digest("another")];
+    world.index.sequences.mark_sent(uids, &name.into());
+    world.index.mark_refused(&name.into(), Refusal::new(false, "Too long", world.now));
+    world.index.mark_answered(&name.into(), None);
+}
+
+/// A sequence writes the marks of the others, too, so the node is seen after one write.
+#[test]
+fn one_write_for_all_sequences_makes_a_node_seen() {
+    let mut world = world();
+    world.apply(Object::Sequence(sequence(HOME, "other", by_nodes())));
+    joins(&mut world, "b");
+    world.take_done();
+    world.decide(victim().uid);
+    assert!(!is_unseen(&world, "b"));
+    assert_eq!(world.take_done().marked, 1);
 }
 
 #[test]
@@ -136,6 +158,7 @@ fn whoever_begins_to_lead_counts_anew_and_so_does_another_node_of_that_name() {
     let uid = victim().uid;
     world.now = at(40);
     world.restart();
+    write_separately(&mut world, "b");
     world.decide(uid);
     world.now = at(99);
     world.decide(uid);
@@ -144,6 +167,7 @@ fn whoever_begins_to_lead_counts_anew_and_so_does_another_node_of_that_name() {
     let mut another = node("b");
     (another.uid, another.labels) = (Uid::digest("b again"), [(keys::UNSEEN, "true")].into_iter().collect());
     world.apply(Object::Node(another));
+    write_separately(&mut world, "b");
     world.decide(uid);
     world.now = at(158);
     world.decide(uid);
@@ -162,6 +186,7 @@ fn the_others_hear_of_it_when_somebody_loses_his_say() {
     world.apply(Object::Sequence(guest.clone()));
     world.decide(guest.uid);
     joins(&mut world, "b");
+    write_separately(&mut world, "b");
     world.decide(victim().uid);
     assert!(is_unseen(&world, "b"));
     permit(&mut world, HOME, None, false);
