@@ -111,8 +111,8 @@ impl Question<'_> {
         // A rejection by the API server is reported first, because other problems follow from it.
         let refused = failure.holds && failure.reason == Reason::TicketRefused;
         let Cause { holds, reason, message } = if refused { failure } else { ready };
-        let word = if *holds && !refused { "Ready" } else { "not Ready" };
-        let line = self.line(reason.code(), format!("Order {name} has been {word} for {time}: {message}"));
+        let verb = if *holds && !refused { "has been" } else { "has not been" };
+        let line = self.line(reason.code(), format!("Order {name} {verb} Ready for {time}: {message}"));
         match reason {
             Reason::Over | Reason::TicketRefused => line.hint(Hint::Advice(reason.hint().into())),
             _ => line,
