@@ -4,6 +4,7 @@ use crate::planted::{Bug, planted};
 use crate::{
     Timestamp, Uid, labels::Labels, launch::facts::Launch, node::Placement, reservation::spec::Request,
 };
+use std::fmt;
 use std::sync::Arc;
 
 /// One pod, identified by its uid: a pod re-created under the same name is a different pod.
@@ -111,6 +112,23 @@ pub struct Trouble {
     pub container: Option<Arc<str>>,
     /// Kubernetes' own word for it (`CrashLoopBackOff`, `Unschedulable`), or ours where Kubernetes has none.
     pub what: Arc<str>,
+}
+
+impl Trouble {
+    /// Whether a container has exited with an error, so that its log shows the cause.
+    pub fn is_crash(&self) -> bool {
+        *self.what == *"CrashLoopBackOff" || self.what.contains("exit code")
+    }
+}
+
+/// Prints a message such as `container server: CrashLoopBackOff`.
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(container) = &self.container {
+            write!(f, "container {container}: ")?;
+        }
+        f.write_str(&self.what)
+    }
 }
 
 /// The controlling owner of an object.
@@ -227,7 +245,26 @@ impl Namespace {
 
 #[cfg(test)]
 mod tests {
-    use super::Namespace;
+    use super::{Namespace, Trouble};
+
+    #[test]
+    fn a_log_shows_the_cause_of_a_crash_only() {
+        let trouble = |container: Option<&str>, what: &str| Trouble {
+            container: container.map(Into::into),
+            what: what.into(),
+        };
+        for (what, expected) in [
+            ("CrashLoopBackOff", true),
+            ("OOMKilled (exit code 137)", true),
+            ("exit code 1", true),
+            ("ImagePullBackOff", false),
+            ("running but not ready", false),
+        ] {
+            assert_eq!(trouble(Some("server"), what).is_crash(), expected, "{what}");
+        }
+        assert_eq!(trouble(Some("server"), "exit code 1").to_string(), "container server: exit code 1");
+        assert_eq!(trouble(None, "Unschedulable").to_string(), "Unschedulable");
+    }
 
     #[test]
     fn permission_is_a_list_or_a_star() {

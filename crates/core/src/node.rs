@@ -2,6 +2,7 @@
 
 use crate::{Timestamp, Uid, journal::Journal, labels::Labels, selector};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 /// A label that a pod may use to name its node. Its value can differ from the name of the node.
@@ -157,6 +158,13 @@ impl Placement {
         self.tolerations.iter().any(|toleration| toleration.tolerates(taint))
     }
 
+    /// The taints that keep the pod off a node: they prevent scheduling, and it does not tolerate them.
+    pub fn untolerated<'n>(&self, node: &'n Node) -> impl Iterator<Item = &'n Taint> {
+        node.taints.iter().filter(move |taint| {
+            matches!(taint.effect, Effect::NoSchedule | Effect::NoExecute) && !self.tolerates(taint)
+        })
+    }
+
     /// Whether node selector and required affinity allow a node, independently of its taints.
     pub fn matches(&self, node: &Node) -> bool {
         is_part_of(&self.node_selector, &node.labels)
@@ -170,9 +178,12 @@ pub fn is_part_of(wanted: &Labels, labels: &Labels) -> bool {
 }
 
 impl Term {
-    fn matches(&self, node: &Node) -> bool {
-        let empty = self.labels.is_empty() && self.name.is_empty();
-        !empty
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty() && self.name.is_empty()
+    }
+
+    pub fn matches(&self, node: &Node) -> bool {
+        !self.is_empty()
             && self.labels.iter().all(|requirement| requirement.matches(node.labels.get(&requirement.key)))
             && self.name.iter().all(|requirement| requirement.matches(Some(&node.name)))
     }
@@ -186,6 +197,45 @@ impl Requirement {
             Operator::Gt(least) => number().is_some_and(|number| number > *least),
             Operator::Lt(most) => number().is_some_and(|number| number < *most),
         }
+    }
+}
+
+/// Prints the syntax of `kubectl get nodes -l`, such as `disktype=ssd,cores>4`.
+impl fmt::Display for Term {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, requirement) in self.labels.iter().chain(&self.name).enumerate() {
+            if position > 0 {
+                f.write_str(",")?;
+            }
+            write!(f, "{requirement}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = &self.key;
+        match &self.operator {
+            Operator::Plain(operator) => operator.write(key, f),
+            Operator::Gt(least) => write!(f, "{key}>{least}"),
+            Operator::Lt(most) => write!(f, "{key}<{most}"),
+        }
+    }
+}
+
+/// Prints the notation of `kubectl taint`, such as `dedicated=gpu:NoSchedule`.
+impl fmt::Display for Taint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Taint { key, value, effect } = self;
+        let equals = if value.is_empty() { "" } else { "=" };
+        let effect = match effect {
+            Effect::NoSchedule => ":NoSchedule",
+            Effect::PreferNoSchedule => ":PreferNoSchedule",
+            Effect::NoExecute => ":NoExecute",
+            Effect::Other => "",
+        };
+        write!(f, "{key}{equals}{value}{effect}")
     }
 }
 
@@ -268,5 +318,44 @@ mod tests {
         assert!(!wants(&of(vec![term(vec![requirement("cores", Operator::Lt(4))])]), &n));
         let named = Term { labels: Vec::new(), name: vec![requirement("metadata.name", is("n"))] };
         assert!(wants(&of(vec![named]), &n));
+    }
+
+    #[test]
+    fn terms_and_taints_are_printed_like_kubectl_takes_them() {
+        let requirement = |key: &str, operator| Requirement { key: key.into(), operator };
+        let plain = |key, operator| requirement(key, Operator::Plain(operator));
+        let term = Term {
+            labels: vec![
+                plain("disktype", selector::Operator::In(vec!["ssd".into()])),
+                plain("zone", selector::Operator::NotIn(vec!["a".into(), "b".into()])),
+                requirement("cores", Operator::Gt(4)),
+                requirement("rank", Operator::Lt(7)),
+            ],
+            name: vec![plain("metadata.name", selector::Operator::In(vec!["n".into()]))],
+        };
+        assert_eq!(term.to_string(), "disktype=ssd,zone notin (a,b),cores>4,rank<7,metadata.name=n");
+        let taint =
+            |value: &str, effect| Taint { key: "gpu".into(), value: value.into(), effect }.to_string();
+        assert_eq!(taint("", Effect::NoExecute), "gpu:NoExecute");
+        assert_eq!(taint("a100", Effect::NoSchedule), "gpu=a100:NoSchedule");
+        assert_eq!(taint("a100", Effect::PreferNoSchedule), "gpu=a100:PreferNoSchedule");
+        assert_eq!(taint("a100", Effect::Other), "gpu=a100");
+    }
+
+    #[test]
+    fn only_untolerated_taints_that_prevent_scheduling_keep_a_pod_off() {
+        let tolerant = Placement {
+            tolerations: vec![Toleration { key: "gpu".into(), value: None, effect: None, seconds: None }],
+            ..Placement::default()
+        };
+        let taints = [
+            ("gpu", Effect::NoSchedule),
+            ("soft", Effect::PreferNoSchedule),
+            ("disk", Effect::NoExecute),
+            ("zone", Effect::NoSchedule),
+        ];
+        let node = node(&[], &taints);
+        let keys: Vec<&str> = tolerant.untolerated(&node).map(|taint| &*taint.key).collect();
+        assert_eq!(keys, ["disk", "zone"]);
     }
 }

@@ -61,6 +61,17 @@ impl Operator {
             Operator::DoesNotExist => value.is_none(),
         }
     }
+
+    /// Writes a requirement on a label, such as `tier=db`, in the syntax of `kubectl get -l`.
+    pub(crate) fn write(&self, key: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Operator::In(values) if values.len() == 1 => write!(f, "{key}={}", values[0]),
+            Operator::In(values) => write!(f, "{key} in ({})", values.join(",")),
+            Operator::NotIn(values) => write!(f, "{key} notin ({})", values.join(",")),
+            Operator::Exists => write!(f, "{key}"),
+            Operator::DoesNotExist => write!(f, "!{key}"),
+        }
+    }
 }
 
 /// Prints the syntax of `kubectl get pods -l`, so that users can paste it from a message.
@@ -70,13 +81,7 @@ impl fmt::Display for Selector {
             if position > 0 {
                 f.write_str(",")?;
             }
-            match operator {
-                Operator::In(values) if values.len() == 1 => write!(f, "{key}={}", values[0])?,
-                Operator::In(values) => write!(f, "{key} in ({})", values.join(","))?,
-                Operator::NotIn(values) => write!(f, "{key} notin ({})", values.join(","))?,
-                Operator::Exists => write!(f, "{key}")?,
-                Operator::DoesNotExist => write!(f, "!{key}")?,
-            }
+            operator.write(key, f)?;
         }
         Ok(())
     }

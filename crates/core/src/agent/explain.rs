@@ -7,7 +7,7 @@ use crate::{
     facts::{Owner, Pod},
     kind::Kind,
     line::{Hint, Line, elapsed},
-    node::{Effect, Node, Taint},
+    node::{Node, Taint},
 };
 use std::sync::Arc;
 
@@ -101,11 +101,7 @@ fn about_pod(waiting: &Waiting, file: &Found, agent: &Pod, now: Timestamp) -> Li
         return line("AgentNotReady", format!("{name} on {place} is being deleted")).hint(describe);
     }
     if !agent.ready {
-        let why = agent.trouble.as_ref().map_or(String::new(), |trouble| {
-            let container =
-                trouble.container.as_ref().map_or(String::new(), |name| format!("container {name}: "));
-            format!(": {container}{}", trouble.what)
-        });
+        let why = agent.trouble.as_ref().map_or(String::new(), |trouble| format!(": {trouble}"));
         let text = format!("{name} on {place} has not been ready for {}{why}", elapsed(agent.since, now));
         return line("AgentNotReady", text).hint(logs).hint(describe);
     }
@@ -150,23 +146,10 @@ fn absent(waiting: &Waiting, agent: &Agent, node: Option<&Node>, object: &Target
         !placement.wants_daemon_on(&alone, |_| false)
     };
     if let Some(taint) = node.taints.iter().find(refuses) {
-        let text = format!("it wants no pod on {place}: it does not tolerate the taint {}", written(taint));
+        let text = format!("it wants no pod on {place}: it does not tolerate the taint {taint}");
         let tolerate =
             Hint::Advice(format!("add a toleration for {} to the template of the DaemonSet", taint.key));
         return line("AgentNotEligible", text).hint(tolerate);
     }
     line("AgentMissing", format!("it has no pod on {place} yet")).hint(describe())
-}
-
-/// The taint in the notation of `kubectl taint`.
-fn written(taint: &Taint) -> String {
-    let Taint { key, value, effect } = taint;
-    let value = if value.is_empty() { String::new() } else { format!("={value}") };
-    let effect = match effect {
-        Effect::NoSchedule => ":NoSchedule",
-        Effect::PreferNoSchedule => ":PreferNoSchedule",
-        Effect::NoExecute => ":NoExecute",
-        Effect::Other => "",
-    };
-    format!("{key}{value}{effect}")
 }

@@ -51,16 +51,11 @@ const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 const NOT_READY: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 
 pub fn fit(placement: &Placement, node: &Node) -> Fit {
-    let keeps_out = |taint: &&Taint| {
-        matches!(taint.effect, Effect::NoSchedule | Effect::NoExecute)
-            && *taint.key != *RESERVING_TAINT
-            && *taint.key != *UNSCHEDULABLE
-            && !placement.tolerates(taint)
-    };
     let is_ready = node.conditions.contains("Ready");
     // A node that is not Ready also has these taints. Report that it is not Ready, instead of its taints.
     let passing = |taint: &&Taint| !is_ready && NOT_READY.contains(&&*taint.key);
-    let taint = node.taints.iter().filter(keeps_out).find(|taint| !passing(taint));
+    let ignored = |taint: &&Taint| [RESERVING_TAINT, UNSCHEDULABLE].contains(&&*taint.key);
+    let taint = placement.untolerated(node).find(|taint| !ignored(taint) && !passing(taint));
     match () {
         () if node.terminating => Fit::Unfit(Criterion::Leaving),
         () if !is_part_of(&placement.node_selector, &node.labels) => Fit::Unfit(Criterion::NodeSelector),
@@ -98,8 +93,5 @@ fn patience(placement: &Placement, node: &Node) -> Option<Fit> {
 
 /// Whether a pod with this placement could run on a node, regardless of free capacity.
 pub fn may_run_on(placement: &Placement, node: &Node) -> bool {
-    let keeps_out = |taint: &Taint| {
-        matches!(taint.effect, Effect::NoSchedule | Effect::NoExecute) && !placement.tolerates(taint)
-    };
-    !node.terminating && placement.matches(node) && !node.taints.iter().any(keeps_out)
+    !node.terminating && placement.matches(node) && placement.untolerated(node).next().is_none()
 }

@@ -248,7 +248,7 @@ fn is_near(one: &str, other: &str) -> bool {
 
 /// The reason for a failed pod that is not restarted.
 pub fn of_failed_pod(pod: &Pod) -> Reason {
-    Reason::PodFailed { pod: pod.name.clone(), trouble: pod.trouble.as_ref().map(spoken) }
+    Reason::PodFailed { pod: pod.name.clone(), trouble: pod.trouble.as_ref().map(Trouble::to_string) }
 }
 
 /// The reason for a pod that another gate holds: a gate of Rollcall or a foreign one.
@@ -268,7 +268,7 @@ pub fn of_starting_pod(pod: &Pod, ours: Option<&Arc<str>>, until: Until) -> Reas
     if let (Some(gate), false) = (foreign, pod.is_bound()) {
         return of_gate(name, gate);
     }
-    let trouble = pod.trouble.as_ref().map(spoken);
+    let trouble = pod.trouble.as_ref().map(Trouble::to_string);
     match until.resolve(pod.runs_to_completion) {
         Until::Succeeded => Reason::NotSucceeded { pod: name, trouble },
         Until::Started => Reason::NotStarted { pod: name, trouble },
@@ -310,12 +310,5 @@ pub fn title(owner: &Owner) -> String {
         | OwnerKind::DaemonSet
         | OwnerKind::Job
         | OwnerKind::CronJob => format!("{} {}", owner.kind.as_str(), owner.name),
-    }
-}
-
-fn spoken(trouble: &Trouble) -> String {
-    match &trouble.container {
-        Some(container) => format!("container {container}: {}", trouble.what),
-        None => trouble.what.to_string(),
     }
 }

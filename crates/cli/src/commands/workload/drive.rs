@@ -1,5 +1,6 @@
 //! Executes the next step, shows the progress, and reads the world again, until the command is done or cannot continue.
 
+use super::stuck::Stuck;
 use super::warnings::Warning;
 use super::world::{Unread, World};
 use super::write::{Write, Written};
@@ -51,8 +52,8 @@ pub struct Wait {
     pub what: String,
     /// Commands that help after a timeout.
     pub hints: Vec<String>,
-    /// Why the wait cannot end without intervention, and commands that help. The command fails if this persists.
-    pub stuck: Option<(String, Vec<String>)>,
+    /// Why the wait cannot end without intervention. The command fails if this persists.
+    pub stuck: Option<Stuck>,
 }
 
 /// Input of a decision.
@@ -170,11 +171,12 @@ impl Drive<'_> {
             *timer = Timer { waited_for: wait.tiers.clone(), since: Some(now), ..Timer::default() };
         }
         let stuck = wait.stuck.as_ref();
-        if timer.stuck.as_ref().map(|(why, _)| why) != stuck.map(|(why, _)| why) {
-            timer.stuck = stuck.map(|(why, _)| (why.clone(), now));
+        // The same pod may be unready for changing causes.
+        if timer.stuck.map(|(pod, _)| pod) != stuck.map(|stuck| stuck.pod) {
+            timer.stuck = stuck.map(|stuck| (stuck.pod, now));
         }
-        if let (Some((why, hints)), Some((_, since))) = (stuck, &timer.stuck)
-            && now >= *since + STUCK_AFTER
+        if let (Some(Stuck { why, hints, .. }), Some((_, since))) = (stuck, timer.stuck)
+            && now >= since + STUCK_AFTER
         {
             return Some(self.failed(&format!("{titles}: {why}"), hints));
         }
@@ -202,7 +204,8 @@ impl Drive<'_> {
 struct Timer {
     waited_for: Vec<Arc<str>>,
     since: Option<Instant>,
-    stuck: Option<(String, Instant)>,
+    /// The pod that is stuck, and since when.
+    stuck: Option<(Uid, Instant)>,
     pause: Duration,
 }
 

@@ -19,6 +19,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod tiers;
+mod unready;
 mod warnings;
 mod world;
 mod write;

@@ -4,7 +4,7 @@ use super::drive::{self, Drive, Look, Moment, Next, Wait, some};
 use super::tiers::{self, Tier, tiers};
 use super::world::{Workload, World};
 use super::write::Write;
-use super::{Begun, Common, begin, rights, stuck, warnings};
+use super::{Begun, Common, begin, rights, stuck, unready, warnings};
 use crate::cli::{Access, program};
 use crate::commands::target;
 use crate::outcome::Outcome;
@@ -219,22 +219,38 @@ fn wait(world: &World, waits: &[Waiting<'_>]) -> Next {
     let titles = waits.iter().map(|(tier, _, _)| tier.title.clone()).collect();
     if let Some(late) = unfinished.iter().find(|workload| is_late(workload)) {
         let why = format!("{} does not become ready: it exceeded its progressDeadlineSeconds", late.title());
-        return Next::Failed { why, hints: vec![describe(world, late)] };
+        let why = with_cause(world, late, why);
+        return Next::Failed { why, hints: vec![hint(world, late)] };
     }
-    let names: Vec<String> = unfinished.iter().map(|workload| progress(workload)).collect();
+    let names: Vec<String> =
+        unfinished.iter().map(|workload| with_cause(world, workload, progress(workload))).collect();
+    // A workload with an unready pod shows more than one without.
+    let shown = unfinished.iter().find(|workload| unready::first(world, workload).is_some());
     Next::Wait(Wait {
         tiers: titles,
         what: match names.is_empty() {
             true => "its waitDuration has not passed".into(),
             false => some(names.iter().map(String::as_str)),
         },
-        hints: unfinished.first().map(|workload| describe(world, workload)).into_iter().collect(),
+        hints: shown.or(unfinished.first()).map(|workload| hint(world, workload)).into_iter().collect(),
         stuck: unfinished.iter().find_map(|workload| stuck::update(world, workload)),
     })
 }
 
-fn describe(world: &World, workload: &Workload) -> String {
-    format!("kubectl describe {} -n {}", workload.title(), world.namespace())
+/// Adds the first unready pod and its cause to a text about a workload.
+fn with_cause(world: &World, workload: &Workload, text: String) -> String {
+    match unready::first(world, workload) {
+        Some(pod) => format!("{text} ({})", unready::cause(pod)),
+        None => text,
+    }
+}
+
+/// Returns a command about the first unready pod, or about the workload if all its pods are ready.
+fn hint(world: &World, workload: &Workload) -> String {
+    match unready::first(world, workload) {
+        Some(pod) => unready::hint(world, pod),
+        None => format!("kubectl describe {} -n {}", workload.title(), world.namespace()),
+    }
 }
 
 /// Whether a Deployment reports that it exceeded its progress deadline.
@@ -324,10 +340,8 @@ fn is_complete(workload: &Workload, group: &Group, all_up: bool) -> bool {
                 status.updated_number_scheduled >= wanted && enough(status.number_available, wanted)
             }
             OwnerKind::StatefulSet => {
-                let partition = workload.fields.spec.update_strategy.rolling_update.partition;
                 let wanted = workload.size();
-                let updated = wanted.saturating_sub(partition.unwrap_or_default());
-                status.updated_replicas >= updated
+                status.updated_replicas >= to_update(workload)
                     && status.replicas == wanted
                     && enough(status.available_replicas, wanted)
             }
@@ -340,21 +354,29 @@ fn is_complete(workload: &Workload, group: &Group, all_up: bool) -> bool {
         }
 }
 
+/// Number of pods that a restart replaces.
+fn to_update(workload: &Workload) -> u32 {
+    match workload.kind {
+        OwnerKind::DaemonSet => workload.fields.status.desired_number_scheduled,
+        _ => workload.size() - workload.below_partition(),
+    }
+}
+
 /// Describes progress, such as `deployment/web: 1 of 3 updated, 2 available`.
 fn progress(workload: &Workload) -> String {
     let status = &workload.fields.status;
-    let (updated, wanted, available) = match workload.kind {
-        OwnerKind::DaemonSet => {
-            (status.updated_number_scheduled, status.desired_number_scheduled, status.number_available)
-        }
-        _ => (status.updated_replicas, workload.size(), status.available_replicas),
+    let (updated, available) = match workload.kind {
+        OwnerKind::DaemonSet => (status.updated_number_scheduled, status.number_available),
+        _ => (status.updated_replicas, status.available_replicas),
     };
-    format!("{}: {updated} of {wanted} updated, {available} available", workload.title())
+    let to_update = to_update(workload);
+    format!("{}: {updated} of {to_update} updated, {available} available", workload.title())
 }
 
 /// Lines about workloads and pods that are not restarted.
-fn stays(world: &World, tier: &Tier) -> Vec<String> {
+pub fn stays(world: &World, tier: &Tier) -> Vec<String> {
     let workloads = tier.workloads(world);
+    let kept = rolled(world, tier).filter_map(below_partition);
     let left = workloads.iter().filter(|workload| !is_rolled(workload)).map(|workload| {
         let why = match workload.kind {
             OwnerKind::StatefulSet | OwnerKind::DaemonSet => {
@@ -367,7 +389,21 @@ fn stays(world: &World, tier: &Tier) -> Vec<String> {
     });
     let bare = tier.bare_pods(world).chain(tier.pods_of_others(world));
     let bare = bare.map(|pod| format!("pod/{} is not restarted: it has no workload", pod.name));
-    left.chain(bare).collect()
+    left.chain(kept).chain(bare).collect()
+}
+
+/// A line about the pods that are not restarted because of the partition of their StatefulSet.
+fn below_partition(workload: &Workload) -> Option<String> {
+    let spec = &workload.fields.spec;
+    let pod = |index: u32| format!("{}-{}", workload.name(), spec.ordinals.start + index);
+    let pods = match workload.below_partition() {
+        0 => return None,
+        1 => format!("{} is", pod(0)),
+        2 => format!("{} and {} are", pod(0), pod(1)),
+        more => format!("{} to {} are", pod(0), pod(more - 1)),
+    };
+    let partition = spec.update_strategy.rolling_update.partition?;
+    Some(format!("{}: partition {partition} is honoured; {pods} not restarted", workload.title()))
 }
 
 /// Decides the next step when all groups are restarted or reverted.

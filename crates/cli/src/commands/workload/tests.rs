@@ -1,6 +1,7 @@
 //! Plays commands through: each decision is executed before the next one.
 
-use super::drive::{Look, Moment, Next};
+use super::drive::{Look, Moment, Next, Wait};
+use super::stuck::Stuck;
 use super::testing::Shop;
 use super::tiers::{tiers, waits_for};
 use super::world::World;
@@ -224,6 +225,150 @@ fn a_restart_that_was_interrupted_goes_on_or_is_taken_back() {
     assert_eq!(app.get(names::RESTARTED_AT), None);
 }
 
+/// Reason and hints of a stuck wait.
+fn said(stuck: Option<Stuck>) -> Option<(String, Vec<String>)> {
+    stuck.map(|stuck| (stuck.why, stuck.hints))
+}
+
+fn restart_next(shop: &Shop) -> Next {
+    let (world, written) = (shop.world(), BTreeSet::new());
+    let moment = Moment { world: &world, written: &written, elapsed: Duration::ZERO };
+    restart::next_of_all(&moment, false, &mut Default::default()).next
+}
+
+fn restart_waits(shop: &Shop) -> Wait {
+    match restart_next(shop) {
+        Next::Wait(wait) => wait,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn with_partition(shop: &mut Shop, partition: u32) {
+    shop.workload(OwnerKind::StatefulSet, "db")["spec"]["updateStrategy"] =
+        json!({"rollingUpdate": {"partition": partition}});
+}
+
+/// Marks a workload as restarted, so that a restart waits for its pods.
+fn restarted<'s>(shop: &'s mut Shop, kind: OwnerKind, name: &str) -> &'s mut Value {
+    let workload = shop.workload(kind, name);
+    workload["metadata"]["annotations"] = json!({(names::BEFORE_RESTART): ""});
+    workload
+}
+
+#[test]
+fn a_restart_that_waits_names_the_unready_pod_and_its_cause() {
+    let mut shop = Shop::new();
+    restarted(&mut shop, OwnerKind::StatefulSet, "db")["status"]["availableReplicas"] = 1.into();
+    let container =
+        |state: Value| json!([{"name": "server", "ready": false, "started": false, "state": state}]);
+    let running = |state: Value| {
+        json!({
+            "phase": "Running",
+            "conditions": [{"type": "Ready", "status": "False"}],
+            "containerStatuses": container(state),
+        })
+    };
+    let unscheduled = json!({
+        "phase": "Pending",
+        "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
+    });
+    for (status, cause, hint) in [
+        (
+            running(json!({"waiting": {"reason": "CrashLoopBackOff"}})),
+            "is not ready: container server: CrashLoopBackOff",
+            "kubectl logs pod/db-1 -c server -n shop",
+        ),
+        (
+            running(json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}})),
+            "is not ready: container server: OOMKilled (exit code 137)",
+            "kubectl logs pod/db-1 -c server -n shop",
+        ),
+        (
+            running(json!({"running": {}})),
+            "is not ready: container server: running but not ready",
+            "kubectl describe pod/db-1 -n shop",
+        ),
+        (unscheduled, "has not started: Unschedulable", "kubectl describe pod/db-1 -n shop"),
+    ] {
+        shop.pod_named("db-1")["status"] = status;
+        let wait = restart_waits(&shop);
+        assert_eq!(wait.what, format!("statefulset/db: 2 of 2 updated, 1 available (pod db-1 {cause})"));
+        assert_eq!(wait.hints, [hint]);
+    }
+    // A terminating pod is named only if no other pod is unready.
+    shop.pod_named("db-0")["metadata"]["deletionTimestamp"] = "2026-11-15T23:00:10Z".into();
+    assert!(restart_waits(&shop).what.contains("(pod db-1 has not started"));
+    shop.pods.retain(|pod| pod["metadata"]["name"] != "db-1");
+    assert!(restart_waits(&shop).what.ends_with("(pod db-0 is being deleted)"));
+    // Without an unready pod, the workload is described.
+    shop.pods.retain(|pod| pod["metadata"]["name"] != "db-0");
+    let wait = restart_waits(&shop);
+    assert_eq!(wait.what, "statefulset/db: 2 of 2 updated, 1 available");
+    assert_eq!(wait.hints, ["kubectl describe statefulset/db -n shop"]);
+}
+
+#[test]
+fn each_unfinished_workload_of_a_restart_has_its_pod() {
+    let mut shop = Shop::new();
+    for (kind, name) in
+        [(OwnerKind::StatefulSet, "db"), (OwnerKind::Deployment, "app"), (OwnerKind::Deployment, "web")]
+    {
+        restarted(&mut shop, kind, name);
+    }
+    for name in ["app", "web"] {
+        shop.workload(OwnerKind::Deployment, name)["status"]["availableReplicas"] = 0.into();
+    }
+    shop.pod_named("web-0")["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
+    let wait = restart_waits(&shop);
+    assert_eq!(
+        wait.what,
+        "deployment/app: 2 of 2 updated, 0 available, deployment/web: 1 of 1 updated, 0 available (pod web-0 is not ready)"
+    );
+    assert_eq!(wait.hints, ["kubectl describe pod/web-0 -n shop"]);
+    // A Deployment that exceeded its deadline ends the restart.
+    shop.workload(OwnerKind::Deployment, "web")["status"]["conditions"] =
+        json!([{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}]);
+    assert_eq!(
+        restart_next(&shop),
+        Next::Failed {
+            why: "deployment/web does not become ready: it exceeded its progressDeadlineSeconds (pod web-0 is not ready)"
+                .into(),
+            hints: vec!["kubectl describe pod/web-0 -n shop".into()],
+        }
+    );
+}
+
+#[test]
+fn a_restart_honours_a_partition() {
+    let mut shop = Shop::new();
+    let set = restarted(&mut shop, OwnerKind::StatefulSet, "db");
+    set["spec"]["replicas"] = 3.into();
+    let status =
+        json!({"replicas": 3, "updatedReplicas": 0, "availableReplicas": 3, "observedGeneration": 1});
+    set["status"] = status;
+    let stays = |shop: &Shop| {
+        let world = shop.world();
+        restart::stays(&world, &tiers(&world)[0])
+    };
+    assert_eq!(restart_waits(&shop).what, "statefulset/db: 0 of 3 updated, 3 available");
+    with_partition(&mut shop, 0);
+    assert_eq!(stays(&shop), [""; 0]);
+    for (partition, pods) in
+        [(1, "db-0 is"), (2, "db-0 and db-1 are"), (3, "db-0 to db-2 are"), (9, "db-0 to db-2 are")]
+    {
+        with_partition(&mut shop, partition);
+        let line = format!("statefulset/db: partition {partition} is honoured; {pods} not restarted");
+        assert_eq!(stays(&shop), [line]);
+    }
+    with_partition(&mut shop, 2);
+    assert_eq!(restart_waits(&shop).what, "statefulset/db: 0 of 1 updated, 3 available");
+    shop.workload(OwnerKind::StatefulSet, "db")["status"]["updatedReplicas"] = 1.into();
+    assert!(matches!(restart_next(&shop), Next::Write(_)), "the next tier is restarted");
+    // Ordinals may start at another number; the partition counts pods.
+    shop.workload(OwnerKind::StatefulSet, "db")["spec"]["ordinals"] = json!({"start": 5});
+    assert_eq!(stays(&shop), ["statefulset/db: partition 2 is honoured; db-5 and db-6 are not restarted"]);
+}
+
 #[test]
 fn stateful_sets_that_cannot_go_on_are_recognised() {
     let mut shop = Shop::new();
@@ -237,17 +382,16 @@ fn stateful_sets_that_cannot_go_on_are_recognised() {
     let unready = |shop: &mut Shop, name: &str| {
         shop.pod_named(name)["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
     };
-    let look = |shop: &Shop, back: bool| {
-        let (world, written) = (shop.world(), BTreeSet::new());
-        let moment = Moment { world: &world, written: &written, elapsed: Duration::ZERO };
-        match restart::next_of_all(&moment, back, &mut Default::default()).next {
-            Next::Wait(wait) => wait.stuck,
-            other => panic!("{other:?}"),
-        }
-    };
-    assert_eq!(look(&shop, false), None);
+    let look = |shop: &Shop| said(restart_waits(shop).stuck);
+    assert_eq!(look(&shop), None);
     unready(&mut shop, "db-1");
-    insta::assert_debug_snapshot!("stuck_update", look(&shop, false));
+    insta::assert_debug_snapshot!("stuck_update", look(&shop));
+    with_partition(&mut shop, 1);
+    assert!(look(&shop).is_some());
+    with_partition(&mut shop, 2);
+    shop.workload(OwnerKind::StatefulSet, "db")["status"]["availableReplicas"] = 1.into();
+    assert_eq!(look(&shop), None, "below the partition, an old revision is intended");
+    with_partition(&mut shop, 0);
     // When scaled down, the highest pod waits for a lower one.
     let mut down = || {
         let set = shop.workload(OwnerKind::StatefulSet, "db");
@@ -259,7 +403,7 @@ fn stateful_sets_that_cannot_go_on_are_recognised() {
             shop.workload(OwnerKind::Deployment, name)["status"]["replicas"] = 0.into();
         }
         match stop::next_of_all(&shop.world(), &mut BTreeSet::new(), false).next {
-            Next::Wait(wait) => wait.stuck,
+            Next::Wait(wait) => said(wait.stuck),
             other => panic!("{other:?}"),
         }
     };
@@ -268,7 +412,7 @@ fn stateful_sets_that_cannot_go_on_are_recognised() {
     let Next::Wait(wait) = stop::next_of_all(&shop.world(), &mut BTreeSet::new(), false).next else {
         panic!()
     };
-    insta::assert_debug_snapshot!("stuck_scale_down", wait.stuck);
+    insta::assert_debug_snapshot!("stuck_scale_down", said(wait.stuck));
 }
 
 #[test]

@@ -65,9 +65,16 @@ pub struct WorkloadSpec {
     pub suspend: Option<bool>,
     pub paused: Option<bool>,
     pub pod_management_policy: Option<String>,
+    pub ordinals: Ordinals,
     pub update_strategy: UpdateStrategy,
     pub persistent_volume_claim_retention_policy: Retention,
     pub template: Template,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Ordinals {
+    pub start: u32,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -140,6 +147,12 @@ impl Workload {
     /// Desired number of pods.
     pub fn size(&self) -> u32 {
         self.fields.spec.replicas.unwrap_or(1)
+    }
+
+    /// Number of pods below the partition of a StatefulSet. An update does not replace them.
+    pub fn below_partition(&self) -> u32 {
+        let partition = self.fields.spec.update_strategy.rolling_update.partition;
+        partition.filter(|_| self.kind == OwnerKind::StatefulSet).unwrap_or_default().min(self.size())
     }
 
     pub fn is_suspended(&self) -> bool {

@@ -1,6 +1,7 @@
 //! Facts about the manifests that several rules use.
 
 pub mod claims;
+pub mod nodes;
 pub mod pods;
 pub mod schedule;
 

@@ -17,9 +17,7 @@ pub mod too_large;
 use super::prelude::*;
 use crate::commands::lint::view::schedule::{Firing, firing};
 use rollcall_api::reservation::{OrderObject, TicketObject};
-use rollcall_api::watch::NodeObject;
 use rollcall_core::labels::Labels;
-use rollcall_core::node::Node;
 use rollcall_core::reservation::names;
 use rollcall_core::reservation::spec::{OrderSpec, Places, TicketSpec, Wanted};
 use rollcall_core::reservation::wanted::{ANNOTATIONS, wanted};
@@ -135,20 +133,6 @@ impl<'a> Seeker<'a> {
         let gates = self.template.gates();
         asked.or_else(|| gates.into_iter().next()).unwrap_or_else(|| self.template.metadata.get("labels"))
     }
-}
-
-/// Nodes in the files. All are taken to be Ready, because manifests do not decide that.
-fn nodes(all: &Manifests) -> Vec<Node> {
-    let node = |object: &Object| {
-        let metadata = json!({ "name": object.name, "labels": object.value["metadata"]["labels"] });
-        let taints = json!({ "taints": object.value["spec"]["taints"] });
-        let read: NodeObject =
-            serde_json::from_value(json!({ "metadata": metadata, "spec": taints })).ok()?;
-        let mut node = read.facts();
-        node.conditions.insert("Ready".into());
-        Some(node)
-    };
-    all.of(Kind::Node).filter_map(node).collect()
 }
 
 /// Whether the schedule of an Order is valid but never fires.

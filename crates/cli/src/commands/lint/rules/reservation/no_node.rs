@@ -1,7 +1,8 @@
-use super::{Room, nodes, rooms};
+use super::{Room, rooms};
 use crate::commands::lint::rules::prelude::*;
-use rollcall_core::reservation::eligible::{Criterion, Fit, fit};
-use std::collections::BTreeMap;
+use crate::commands::lint::view::nodes::{Unmet, no_node, nodes};
+use rollcall_core::node::Node;
+use rollcall_core::reservation::eligible::{Fit, fit};
 
 pub const RULE: Rule = Rule {
     code: "RC604",
@@ -18,31 +19,36 @@ pub const RULE: Rule = Rule {
 fn check(all: &Scene, found: &mut Findings) {
     let nodes = nodes(all);
     for room in rooms(all).iter().filter(|_| !nodes.is_empty()) {
-        if let Some(name) = room.node.as_ref().filter(|name| nodes.iter().all(|node| node.name != **name)) {
-            found.at(
-                &room.ticket_field().get("nodeName"),
-                format!("node {name}, which {} requires, is not found", room.object.full_name()),
-            );
+        let (whose, placement) = (room.object.full_name(), &room.ticket.placement);
+        let named = |node: &&Node| room.node.as_ref().is_none_or(|name| node.name == *name);
+        let nodes: Vec<&Node> = nodes.iter().filter(named).collect();
+        if let Some(name) = room.node.as_ref().filter(|_| nodes.is_empty()) {
+            let field = room.ticket_field().get("nodeName");
+            found.at(&field, format!("node {name}, which {whose} requires, is not found"));
             continue;
         }
-        let there = nodes.iter().filter(|node| room.node.as_ref().is_none_or(|name| node.name == *name));
-        let mut unfit: BTreeMap<Criterion, usize> = BTreeMap::new();
-        let mut eligible = false;
-        for node in there {
-            match fit(&room.ticket.placement, node) {
-                Fit::Eligible | Fit::Kept { .. } => eligible = true,
-                Fit::Unfit(criterion) => *unfit.entry(criterion).or_default() += 1,
-            }
+        if let Some(unmet) = Unmet::of(&room.ticket_field(), placement, &nodes) {
+            let no_node = match &room.node {
+                Some(name) => format!("no node named {name}"),
+                None => no_node(all).to_owned(),
+            };
+            found.at_key(&unmet.field, format!("{no_node} {}", unmet.text));
+            continue;
         }
-        // Report the criterion that excludes most nodes, like the status of an Order does.
-        let worst = unfit.iter().max_by_key(|(_, number)| **number).filter(|_| !eligible);
-        if let Some((criterion, number)) = worst {
-            let whose = room.object.full_name();
+        let matching = nodes.into_iter().filter(|node| placement.matches(node));
+        // What each matching node fails; `None` if one of these nodes is eligible.
+        let unfit: Option<Vec<_>> = matching
+            .map(|node| match fit(placement, node) {
+                Fit::Unfit(criterion) => Some((node, criterion)),
+                Fit::Eligible | Fit::Kept { .. } => None,
+            })
+            .collect();
+        if let Some((node, criterion)) = unfit.iter().flatten().next() {
             found.at_key(
-                &place(room, criterion),
+                &tolerations(room),
                 format!(
-                    "none of the {} nodes is eligible for {whose}: {number} {}",
-                    nodes.len(),
+                    "no matching node is eligible for {whose}: {} is {}",
+                    node.name,
                     criterion.describe()
                 ),
             );
@@ -50,13 +56,9 @@ fn check(all: &Scene, found: &mut Findings) {
     }
 }
 
-fn place<'a>(room: &Room<'a>, criterion: &Criterion) -> Field<'a> {
+/// The tolerations of a ticket, or its spec if it has none.
+fn tolerations<'a>(room: &Room<'a>) -> Field<'a> {
     let ticket = room.ticket_field();
-    let field = match criterion {
-        Criterion::NodeSelector => ticket.get("nodeSelector"),
-        Criterion::Affinity => ticket.get("affinity"),
-        Criterion::Taint(_) => ticket.get("tolerations"),
-        Criterion::Leaving | Criterion::Cordoned | Criterion::NotReady => ticket.clone(),
-    };
+    let field = ticket.get("tolerations");
     if field.is_missing() { ticket } else { field }
 }

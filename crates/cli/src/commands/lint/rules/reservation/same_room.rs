@@ -1,5 +1,6 @@
-use super::{Room, Seeker, nodes, rooms, seekers};
+use super::{Room, Seeker, rooms, seekers};
 use crate::commands::lint::rules::prelude::*;
+use crate::commands::lint::view::nodes::nodes;
 use rollcall_core::node::{Node, Placement, is_part_of};
 use rollcall_core::reservation::eligible::{Fit, fit};
 use rollcall_core::reservation::spec::{OrderSpec, Places, Strategy, Wanted};

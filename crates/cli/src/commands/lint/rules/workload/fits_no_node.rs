@@ -1,5 +1,7 @@
 use crate::commands::lint::rules::prelude::*;
-use rollcall_sim::actors::common::placement::{is_repelled, selects_node};
+use crate::commands::lint::view::nodes::{Unmet, no_node, nodes};
+use rollcall_api::watch::placement_of;
+use rollcall_core::node::Node;
 
 pub const RULE: Rule = Rule {
     code: "RC217",
@@ -14,26 +16,24 @@ pub const RULE: Rule = Rule {
 };
 
 fn check(all: &Scene, found: &mut Findings) {
-    let nodes: Vec<&Object> = all.of(Kind::Node).collect();
+    let nodes = nodes(all);
+    let nodes: Vec<&Node> = nodes.iter().collect();
     for template in templates(all).iter().filter(|_| !nodes.is_empty()) {
-        let spec = template.spec.value;
-        let selected: Vec<&&Object> = nodes.iter().filter(|node| selects_node(spec, &node.value)).collect();
-        let whose = template.object.full_name();
-        if selected.is_empty() {
-            let place = ["nodeSelector", "affinity"].map(|name| template.spec.get(name));
-            let place = place.into_iter().find(|field| !field.is_missing());
-            found.at_key(
-                &place.unwrap_or_else(|| template.spec.clone()),
-                format!("none of the {} nodes matches the node selector or affinity of {whose}", nodes.len()),
-            );
-        } else if selected.iter().all(|node| is_repelled(spec, &node.value, &["NoSchedule", "NoExecute"])) {
-            let node = selected[0];
-            let taint = node.field("spec.taints").items();
-            let taint = taint.first().map_or("", |taint| taint.get("key").text());
+        let placement = placement_of(template.spec.value);
+        if let Some(unmet) = Unmet::of(&template.spec, &placement, &nodes) {
+            found.at_key(&unmet.field, format!("{} {}", no_node(all), unmet.text));
+            continue;
+        }
+        let matching = nodes.iter().filter(|node| placement.matches(node));
+        // The taint that keeps the pods off each matching node; `None` if one of these nodes has no such taint.
+        let taints: Option<Vec<_>> =
+            matching.map(|node| Some((node, placement.untolerated(node).next()?))).collect();
+        if let Some((node, taint)) = taints.iter().flatten().next() {
+            let whose = template.object.full_name();
             found.at_key(
                 &template.spec,
                 format!(
-                    "{whose} does not tolerate the taints of the nodes that match; {} has the taint {taint}",
+                    "every matching node has a taint that {whose} does not tolerate, such as {taint} on {}",
                     node.name
                 ),
             );

@@ -24,10 +24,14 @@ fn check(all: &Scene, found: &mut Findings) {
             VOTERS.contains(&name.split([':', '@']).next().unwrap_or(name))
         };
         if size > 0 && size % 2 == 0 && template.containers().iter().any(votes) {
-            let lost = size / 2 - 1;
+            let tolerated = match size / 2 - 1 {
+                0 => "no failure, the same as 1 member".to_owned(),
+                1 => "1 failure, the same as 3".to_owned(),
+                failures => format!("{failures} failures, the same as {}", size - 1),
+            };
             let field = template.object.field("spec.replicas");
             found
-                .at(&field, format!("a quorum of {size} members tolerates the loss of {lost}, the same as {}; use an odd number", size - 1))
+                .at(&field, format!("a quorum of {size} members tolerates {tolerated}; use an odd number"))
                 .hint(format!("replicas: {}", size + 1));
         }
     }
