@@ -1,5 +1,5 @@
-//! R1: a pod claims a reservation: time until its gate is removed and until it is bound, against a minimal client. The
-//! client does the three steps of a hand-over: it nominates the node, deletes the guardian and removes the gate.
+//! Benchmark R1: how long a pod that claims a reservation waits until its gate is removed, and until it is bound. A minimal
+//! client is measured beside it. The client does the three steps of a hand-over: it nominates the node, deletes the guardian and removes the gate.
 
 use super::tickets::{clear, path};
 use crate::Arguments;

@@ -9,7 +9,8 @@ pub enum Identity {
     Uid,
     /// Its name. A later object may have the same one.
     Name,
-    /// The uid of the object that it describes: a note is identified by its sequence. It may be written again after deletion.
+    /// The uid of another object, the one it describes: a note has the uid of its sequence. After a deletion, an object may be created
+    /// with the same identity.
     Subject,
 }
 

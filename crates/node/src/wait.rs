@@ -98,7 +98,10 @@ fn gave_up(
     let waited = gone_by(waited);
     let Some((first, _)) = missing.first() else {
         let held = gone_by(settle.saturating_sub(settled.unwrap_or(settle)));
-        return format!("{waited}: gave up: all conditions hold, but only for {held} of {}", exactly(settle));
+        return format!(
+            "{waited}: gave up: all conditions hold, but for {held} only; the settle time is {}",
+            exactly(settle)
+        );
     };
     let mut text = format!("{waited}: gave up: {}\nhint: {}", listed(missing), first.hint());
     // The host name of a pod is its name, unless the pod uses the host network.
@@ -156,7 +159,7 @@ mod tests {
         let settle = Duration::from_secs(30);
         assert_eq!(
             gave_up(Duration::from_secs(60), &[], Some(Duration::from_secs(18)), settle),
-            "1m: gave up: all conditions hold, but only for 12s of 30s"
+            "1m: gave up: all conditions hold, but for 12s only; the settle time is 30s"
         );
     }
 }

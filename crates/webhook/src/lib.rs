@@ -63,7 +63,7 @@ pub struct Settings {
     pub seed: u64,
 }
 
-/// Serves until `stop` is cancelled. The port is opened only once a webhook configuration exists, so a cluster that
+/// Serves until the token `stop` fires, and [`LINGER`] longer. The port is opened only once a webhook configuration exists, so a cluster that
 /// uses the policies has no open port.
 pub async fn run(
     client: kube::Client,

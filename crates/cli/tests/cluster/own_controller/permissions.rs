@@ -91,7 +91,7 @@ async fn used_and_granted_are_the_same() -> Result<()> {
     assert!(everywhere.len() > 10 && own.len() > 5, "{everywhere:?} {own:?}");
     let all: BTreeSet<Permission> = events.iter().map(used).collect();
     assert_eq!(all, everywhere.union(&own).cloned().collect());
-    // Permissions in the controller's own namespace are used only there.
+    // In its own namespace, the controller uses exactly the permissions of the Role, and none of the ClusterRole's.
     let mine: BTreeSet<Permission> =
         events.iter().filter(|event| event.namespace == OWN_NAMESPACE).map(used).collect();
     assert_eq!(mine, own);

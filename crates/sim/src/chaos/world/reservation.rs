@@ -38,7 +38,7 @@ const CROWD_ROOM: &str = "100m";
 const HUGE: &str = "huge";
 const BRIEF: &str = "brief";
 
-/// Pods that request a ticket of [`BUFFER`], each with another annotation, and a pod that is too large for it.
+/// Pods that request a ticket of [`BUFFER`]. `WEB` and `APP` use different annotations; `LARGE` requests more than a ticket reserves.
 const WEB: [&str; 2] = ["web-0", "web-1"];
 const APP: &str = "app-0";
 const LARGE: &str = "large-0";
