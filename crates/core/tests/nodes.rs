@@ -685,11 +685,12 @@ fn sequences_write_to_a_node_together() {
     for uid in uids {
         assert_eq!(parts(&scene, uid), uids.into());
     }
+    scene.world.index.sequences.set_incomplete(&HOME.into(), true);
+    assert_eq!(parts(&scene, uids[0]), [uids[0]].into(), "the members of the others are unknown");
+    scene.world.index.sequences.set_incomplete(&HOME.into(), false);
     scene.world.index.sequences.mark_sent(uids, &node);
-    scene
-        .world
-        .index
-        .mark_refused(&node, Refusal::new(false, "metadata.annotations: Too long", scene.world.now));
+    let refusal = Refusal::new(false, "metadata.annotations: Too long", scene.world.now);
+    scene.world.index.mark_refused(&node, refusal);
     scene.world.index.mark_answered(&node, None);
     for uid in uids {
         assert_eq!(parts(&scene, uid), [uid].into(), "one by one");

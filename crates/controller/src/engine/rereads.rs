@@ -33,11 +33,6 @@ pub struct Read {
 }
 
 impl Rereads {
-    /// Whether the facts about a namespace are incomplete.
-    fn lacks(&self, namespace: &Arc<str>) -> bool {
-        self.reading.contains(namespace) || self.waiting.contains(namespace)
-    }
-
     /// Returns the reads that have begun since the last call, for the loop to poll.
     pub fn take_begun(&mut self) -> Vec<BoxStream<'static, Read>> {
         std::mem::take(&mut self.begun)
@@ -53,6 +48,7 @@ impl Engine {
             // Before the sequences are listed, no objects with labels have been read.
             let begun = self.watches.sequences_listed.is_cancelled();
             if begun && !self.rereads.waiting.contains(&namespace) {
+                self.index.sequences.set_incomplete(&namespace, true);
                 self.rereads.waiting.push_back(namespace);
             }
         }
@@ -78,7 +74,7 @@ impl Engine {
             // These features do not select by label.
             Key::Launch(_) | Key::Order(_) | Key::Ticket(_) | Key::Claim(_) => None,
         };
-        namespace.is_some_and(|spec| self.rereads.lacks(&spec.pod_namespace))
+        namespace.is_some_and(|spec| self.index.sequences.is_incomplete(&spec.pod_namespace))
     }
 
     pub(super) fn read_again(&mut self, read: Read) {
@@ -106,6 +102,10 @@ impl Engine {
             None => {
                 tracing::debug!(%namespace, "read again");
                 self.rereads.reading.remove(&namespace);
+                // It may have become due again in the meantime.
+                if !self.rereads.waiting.contains(&namespace) {
+                    self.index.sequences.set_incomplete(&namespace, false);
+                }
                 let now = Instant::now();
                 for sequence in self.index.sequences.claiming_in(&namespace) {
                     self.queue.add(Key::Sequence(sequence), now);

@@ -151,6 +151,10 @@ fn evaluate_others(
 ) -> Vec<(&SequenceEntry, &Spec, Evaluation<'_>)> {
     let others = facts.sequences.node_scoped().filter(|uid| *uid != writer);
     let others = others.filter_map(|uid| facts.sequences.get(uid)).filter(|entry| !entry.ghost);
+    let is_complete = |entry: &&SequenceEntry| {
+        entry.spec().is_none_or(|spec| !facts.sequences.is_incomplete(&spec.pod_namespace))
+    };
+    let others = others.filter(is_complete);
     let is_cheap = |entry: &&SequenceEntry| {
         let due = entry.node_results().due(now);
         due.take(MAX_JUDGED_FOR_OTHERS + 1).count() <= MAX_JUDGED_FOR_OTHERS

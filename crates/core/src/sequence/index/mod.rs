@@ -54,6 +54,8 @@ pub struct Sequences {
     /// Sequences whose pods are in another namespace, by that namespace.
     cross_namespace: BTreeMap<Arc<str>, BTreeSet<Uid>>,
     claims: Claims,
+    /// Namespaces that are being read again.
+    incomplete: BTreeSet<Arc<str>>,
     /// For each workload, the groups that select its template: the first one of each sequence.
     templates: BTreeMap<Uid, Box<[Claim]>>,
     notes: Notes,
@@ -120,6 +122,19 @@ impl Sequences {
     /// Namespaces that became due for a re-list of pods and workloads since the last call.
     pub fn take_namespaces_to_read(&mut self) -> BTreeSet<Arc<str>> {
         self.claims.take_namespaces_to_read()
+    }
+
+    /// Records whether the facts about a namespace are incomplete, because it is being read again.
+    pub fn set_incomplete(&mut self, namespace: &Arc<str>, incomplete: bool) {
+        match incomplete {
+            true => self.incomplete.insert(namespace.clone()),
+            false => self.incomplete.remove(namespace),
+        };
+    }
+
+    /// Whether the facts about a namespace are incomplete. Nothing may be decided about sequences whose pods are there.
+    pub fn is_incomplete(&self, namespace: &str) -> bool {
+        self.incomplete.contains(namespace)
     }
 
     /// The sequences that select pods in a namespace.
