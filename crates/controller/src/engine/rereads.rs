@@ -107,7 +107,7 @@ impl Engine {
                 tracing::debug!(%namespace, "read again");
                 self.rereads.reading.remove(&namespace);
                 let now = Instant::now();
-                for sequence in self.index.sequences.claiming_in(&namespace) {
+                for sequence in self.index.sequences.selecting_in(&namespace) {
                     self.queue.add(Key::Sequence(sequence), now);
                 }
             }
